@@ -59,10 +59,9 @@ def test_every_printed_line_works_and_a_second_demo_finds_the_same_key(data_dir:
             assert gw(config, "ledger", "verify")["ok"]
             demo.send_signal(signal.SIGINT)
             assert demo.wait(timeout=PATIENCE_SECONDS) == 0
-            # The terminal is for what was printed.
-            assert [line[:6] for line in log.read_text().splitlines()] == ["ready "], (
-                log.read_text()
-            )
+            # The terminal is for what was printed; of a machine that stood still it may be told.
+            lines = [line for line in log.read_text().splitlines() if "loop_lagged" not in line]
+            assert [line[:6] for line in lines] == ["ready "], lines
         finally:
             demo.kill()
             demo.wait()
