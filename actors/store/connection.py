@@ -33,12 +33,14 @@ IDLE_IN_TRANSACTION_MS = 60_000
 
 
 class _Aiopg(aiopg.Connection):
-    """aiopg's connection with three of its habits changed; the tests watch them."""
+    """aiopg's connection with five of its habits changed; the tests watch them."""
 
     def __init__(self, dsn: str | None, timeout: float, **parameters: Any) -> None:
         # One timer for all statements: a new one for each was a tenth of a ledger batch's CPU here.
         self._timeouts = FutureTimeouts(timeout, TimeoutError)
         super().__init__(dsn, timeout, **parameters)
+        self._is_connected = False
+        self._breakage = _breakage_of(self._conn.fileno())
 
     async def _poll(self, waiter: asyncio.Future[None], timeout: float) -> None:
         """Wait for the server; give the connection up when cancelled or too late.
@@ -46,7 +48,7 @@ class _Aiopg(aiopg.Connection):
         aiopg turns the server's own "statement timeout" into a CancelledError, which no caller
         could tell from a real cancellation. Here it stays psycopg2's QueryCanceledError.
         """
-        self._advance()
+        self._go_on()
         self._timeouts.begin(waiter)
         try:
             await waiter
@@ -69,27 +71,55 @@ class _Aiopg(aiopg.Connection):
         """
         connection: _Aiopg | None = weak_self()
         if connection is not None:
-            connection._advance()
+            connection._go_on()
 
-    def _advance(self) -> None:
+    def _go_on(self) -> None:
+        """Do all that can be done now.
+
+        A server that dies with a statement unread leaves its last words and an error behind them.
+        uvloop calls for both once and watches no more: what is read by halves then, nobody ends.
+        """
+        waiter = self._waiter
+        while self._advance() and self._breakage.poll(0):
+            if waiter is not None and waiter.done():
+                # First its rows are fetched: a connection that is known to be lost has none.
+                self._loop.call_soon(self._ready, self._weakref)
+                return
+
+    def _advance(self) -> bool:
+        """Do what can be done now; False when the statement or the connection has failed."""
         try:
             state = self._conn.poll()
             while self._conn.notifies:
                 self._notifies.put_nowait(self._conn.notifies.pop(0))
         except (psycopg2.Warning, psycopg2.Error) as error:
             self._fail(error)
-            return
+            return False
         if state == extensions.POLL_ERROR:
             self._close()  # whoever waits is told
-            return
+            return False
+        if not self._is_connected:
+            self._is_connected = state == extensions.POLL_OK
+            self._follow()
         if state == extensions.POLL_WRITE:
             if not self._writing and self._fileno is not None:
                 self._loop.add_writer(self._fileno, self._ready, self._weakref)
                 self._writing = True
-            return
+            return True
         self._end_writing()
         if state == extensions.POLL_OK and self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
+        return True
+
+    def _follow(self) -> None:
+        """Watch the socket that libpq uses by now: the host's next address has another one.
+
+        It often has the number of the one before, so that nothing but watching anew will do.
+        """
+        self._leave_loop()
+        number = self._fileno = self._conn.fileno()
+        self._loop.add_reader(number, self._ready, self._weakref)
+        self._breakage = _breakage_of(number)
 
     def _fail(self, error: Exception) -> None:
         if self._conn.closed or self._conn.fileno() < 0:  # libpq has closed the descriptor
@@ -106,12 +136,19 @@ class _Aiopg(aiopg.Connection):
             self._loop.remove_writer(self._fileno)
 
     def _leave_loop(self) -> None:
-        """Have the loop forget the number of a descriptor that is closed."""
+        """Have the loop forget the number of a descriptor, which is closed or may be."""
         if self._fileno is not None:
             with suppress(OSError):  # the kernel has forgotten it already
                 self._end_writing()
             self._loop.remove_reader(self._fileno)
             self._fileno = None
+
+
+def _breakage_of(number: int) -> select.poll:
+    """Asks the descriptor of this number for errors and hang-ups, and for nothing else."""
+    breakage = select.poll()
+    breakage.register(number, 0)
+    return breakage
 
 
 class DatabaseConnection:
@@ -211,7 +248,10 @@ class DatabaseConnection:
         await self._run(sql, params)
         if self._cursor.description is None:
             return []
-        return list(await self._cursor.fetchall())
+        try:
+            return list(await self._cursor.fetchall())
+        except psycopg2.Error as error:  # somebody has closed it meanwhile
+            raise self._translated(error) from error
 
     async def execute(self, sql: str, params: Params = ()) -> int:
         """Run one statement, or several without parameters; return the number of rows touched."""

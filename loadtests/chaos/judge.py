@@ -65,6 +65,12 @@ def shown(breaches: Sequence[str]) -> list[str]:
     return [*breaches[:SHOWN_MAX], *([f"and {more} more"] if more > 0 else [])]
 
 
+def short(call: Call) -> str:
+    """What a client saw of a call, in a line."""
+    body = bytes(call.seen.body[-160:]).decode(errors="replace")
+    return f"{call.seen.end}, status {call.seen.status}, …{body!r}"
+
+
 def _ids(calls: Sequence[Call], book: Book) -> dict[int, str]:
     """The id of each call that has one: its client was told, or what was held says its number."""
     ids = {
@@ -104,11 +110,11 @@ def _of_call(
     if outcome == "hung":
         breaches.append("nothing came of it in a minute")
     elif outcome not in ("answered", *terms.may):
-        breaches.append(f"not to be seen in this fault: {_short(call)}")
+        breaches.append(f"not to be seen in this fault: {short(call)}")
     if outcome == "refused" and (why := call.unclean()):
         breaches.append(why)
     if outcome == "refused" and not (rows or terms.forgets or call.is_turned_away):
-        breaches.append(f"refused without a row: {_short(call)}")
+        breaches.append(f"refused without a row: {short(call)}")
     attempts = served.get(call.number, 0)
     if not call.is_keyed:
         if attempts > ATTEMPTS_MAX:
@@ -186,8 +192,3 @@ def _of_nobody(
 
 def _is_open_film(call: Call, call_id: str | None, book: Book) -> bool:
     return call.kind == "film" and call_id in book.open_holds
-
-
-def _short(call: Call) -> str:
-    body = bytes(call.seen.body[-160:]).decode(errors="replace")
-    return f"{call.seen.end}, status {call.seen.status}, …{body!r}"

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from loadtests.chaos.book import open_holds, read_book, served
+from loadtests.chaos.calls import Call
 from loadtests.chaos.faults import Broken, Fault, Strike
-from loadtests.chaos.judge import Verdict, judge
+from loadtests.chaos.judge import Verdict, judge, short
 from loadtests.chaos.load import Load
 from loadtests.chaos.stack import CONCURRENCY, REQUESTS_KEPT, Stack, running
 from loadtests.chaos.units import NotReady
@@ -92,7 +93,7 @@ async def run(name: str, fault: Fault, *, seed: int, rate: float, seconds: float
     if result.leaked_slots:
         breaches.append(f"{result.leaked_slots} slots leaked")
     if result.well_after is None:
-        breaches.append("calls are not answered again")
+        breaches.append(f"calls are not answered again: {_last_refused(load.calls)}")
     result.verdict.breaches[:0] = breaches
     return result
 
@@ -134,6 +135,11 @@ def _log(stack: Stack) -> list[str]:
     if gateway.log_file is not None:
         return gateway.log_file.read_text(encoding="utf-8", errors="replace").splitlines()
     return [*gateway.lines]
+
+
+def _last_refused(calls: Sequence[Call]) -> str:
+    refused = [call for call in calls if call.outcome != "answered"]
+    return f"{refused[-1].outcome}, {short(refused[-1])}" if refused else "too few came"
 
 
 def _of_log(lines: Sequence[str]) -> list[str]:

@@ -31,6 +31,8 @@ ACCOUNTS = 4
 CREDIT_NANO_USD = 10**15
 # Never reached; there only so that every request passes the limits, and that slots are counted.
 CONCURRENCY, RPM = 1_000, 1_000_000
+# The kernel tosses which process gets a connection: one that gets none of so many is one too few.
+ACQUAINTED_AFTER = 32
 # More than what a fault's calls, their attempts and polls come to.
 REQUESTS_KEPT = 100_000
 # How long a Redis that is away delays a request, once: a machine shared with others is slow.
@@ -112,6 +114,7 @@ class Stack:
         try:
             await self.gateway.start()
             self.tenants = await asyncio.to_thread(self._make_tenants)
+            await self._acquaint()
         except BaseException:
             self.gateway.close()
             raise
@@ -146,6 +149,14 @@ class Stack:
             connection.leave()
             left.append(int(seen.headers.get("x-ratelimit-remaining-concurrency", "-1")) + 1)
         return left
+
+    async def _acquaint(self) -> None:
+        """Let each process serve each account once.
+
+        Without the database a process knows the keys that it has seen, and only those.
+        """
+        for _ in range(ACQUAINTED_AFTER):
+            await self.free_places()
 
     def _unit(self) -> Unit:
         port = self.admin_ports[self._at]
