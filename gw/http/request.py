@@ -130,8 +130,6 @@ class Request(TornadoRequest):
             "X-Gateway-Trace": self._services.new_id().hex,
             **more,
         }
-        if self._services.in_flight.is_draining:
-            headers["Connection"] = "close"
         self._begin_response(early.status, HTTPStatus(early.status).phrase, headers, early.body)
         self._count(early.status)
         self._end_response(b"")
@@ -382,10 +380,7 @@ class Request(TornadoRequest):
     def respond(
         self, status: int, reason: str, headers: dict[str, str], chunk: bytes
     ) -> Future[None]:
-        services = self._services
-        headers["Date"] = self._application.date.at(services.clock.now())
-        if services.in_flight.is_draining:
-            headers["Connection"] = "close"
+        headers["Date"] = self._application.date.at(self._services.clock.now())
         return self._begin_response(status, reason, headers, chunk)
 
     def _begin_response(
@@ -397,7 +392,8 @@ class Request(TornadoRequest):
         self._is_chunked = is_current and has_body and not is_sized
         connection_header = headers.get("Connection")
         more: str | None = None
-        if connection_header is not None and connection_header.lower() == "close":
+        is_closing = connection_header is not None and connection_header.lower() == "close"
+        if is_closing or self._services.in_flight.is_draining:
             self.keeps_alive = False
         elif has_body and not is_sized and not is_current:
             self.keeps_alive = False  # its body ends with the connection
