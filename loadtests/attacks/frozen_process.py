@@ -23,14 +23,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psycopg2
-
 from tests.support.client import Client
 from tests.support.folders import temporary_folder
 from tests.support.house import House, house
 from tests.support.postgres import running_postgres
 from tests.support.processes import CommandFailed, Process
 from tests.support.tenants import Tenant
+from tests.support.transactions import transaction
 from tests.support.waiting import until
 
 # How long a process waits before it takes another for dead, and for a hold, at pace 1.
@@ -135,16 +134,12 @@ def freeze_under_a_hold(h: House, *, pace: float) -> Found:
     tenant = h.tenant()
     with gateways(h, host="elsewhere", pace=pace) as victim:
         assert client_of(victim, tenant).remaining_nano_usd() > 0  # it knows the key by now
-        lock = psycopg2.connect(h.settings["database_url"])
-        try:
-            with lock.cursor() as cursor:
-                cursor.execute("SELECT FROM accounts WHERE id = %s FOR UPDATE", (tenant.account,))
-                call = client_of(victim, tenant).begin_chat(sim={"usage": USAGE})
-                began = time.monotonic()
-                until(lambda: waiting_batches(h) == 1, what="the batch in the database")
-                victim.stop()
-        finally:
-            lock.close()
+        with transaction(h.settings["database_url"]) as cursor:
+            cursor.execute("SELECT FROM accounts WHERE id = %s FOR UPDATE", (tenant.account,))
+            call = client_of(victim, tenant).begin_chat(sim={"usage": USAGE})
+            began = time.monotonic()
+            until(lambda: waiting_batches(h) == 1, what="the batch in the database")
+            victim.stop()
         until(lambda: rows(h, tenant), what="the row that recovery writes")
         patience = HOLD_SECONDS * pace
         until(lambda: time.monotonic() - began > 1.5 * patience, what="the end of its patience")

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import psycopg2
+from tests.support.transactions import transaction
 
 _NUMBER = re.compile(r"call (\d+)\.")
 
@@ -43,45 +43,37 @@ class Book:
 
 def read_book(database_url: str) -> Book:
     """Everything that the database says."""
-    connection = psycopg2.connect(database_url)
-    try:
-        with connection, connection.cursor() as cursor:
+    with transaction(database_url) as cursor:
 
-            def fetch(query: str) -> list[tuple[Any, ...]]:
-                cursor.execute(query)
-                return list(cursor.fetchall())
+        def fetch(query: str) -> list[tuple[Any, ...]]:
+            cursor.execute(query)
+            return list(cursor.fetchall())
 
-            entries: dict[str, Entries] = defaultdict(Entries)
-            for call, kind, held in fetch(_ENTRIES):
-                of_call = entries[_hex(call)]
-                if kind == "hold":
-                    of_call.held_nano_usd.append(held)
-                elif kind in ("settle", "refund"):
-                    of_call.ends.append(kind)
-            rows: dict[str, list[Row]] = defaultdict(list)
-            for call, *row in fetch(_ROWS):
-                rows[_hex(call)].append(Row(*row))
-            return Book(
-                entries=entries,
-                rows=rows,
-                open_holds=[_hex(call) for (call,) in fetch("SELECT call_id::text FROM holds")],
-                keys={key: _hex(call) for key, call in fetch(_KEYS)},
-                films={_hex(call): state for call, state in fetch(_FILMS)},
-            )
-    finally:
-        connection.close()
+        entries: dict[str, Entries] = defaultdict(Entries)
+        for call, kind, held in fetch(_ENTRIES):
+            of_call = entries[_hex(call)]
+            if kind == "hold":
+                of_call.held_nano_usd.append(held)
+            elif kind in ("settle", "refund"):
+                of_call.ends.append(kind)
+        rows: dict[str, list[Row]] = defaultdict(list)
+        for call, *row in fetch(_ROWS):
+            rows[_hex(call)].append(Row(*row))
+        return Book(
+            entries=entries,
+            rows=rows,
+            open_holds=[_hex(call) for (call,) in fetch("SELECT call_id::text FROM holds")],
+            keys={key: _hex(call) for key, call in fetch(_KEYS)},
+            films={_hex(call): state for call, state in fetch(_FILMS)},
+        )
 
 
 def open_holds(database_url: str) -> int:
     """How many holds are open at this moment."""
-    connection = psycopg2.connect(database_url)
-    try:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT count(*) FROM holds")
-            ((count,),) = cursor.fetchall()
-            return int(count)
-    finally:
-        connection.close()
+    with transaction(database_url) as cursor:
+        cursor.execute("SELECT count(*) FROM holds")
+        ((count,),) = cursor.fetchall()
+        return int(count)
 
 
 def served(requests: Sequence[Mapping[str, Any]]) -> Counter[int]:

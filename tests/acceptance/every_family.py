@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import psycopg2
-
 from gw.pools import LOG_CONNECTIONS
 from tests.acceptance import agents, bases, films, pictures, sounds
 from tests.support.client import HELLO, Client, Reply
 from tests.support.house import House, channel, model
 from tests.support.tenants import Tenant
+from tests.support.transactions import transaction
 from tests.support.waiting import until
 
 WIKI = "/api/v1/ext/wiki"
@@ -129,14 +128,10 @@ def _read(client: Client) -> None:
 def _queue(h: House, tenant: Tenant) -> None:
     """Readers of the call log that find every connection of their pool in use, in some process."""
     client = h.another(tenant).client  # a key reads the log so often in a minute, and not more
-    connection = psycopg2.connect(h.settings["database_url"])
-    try:
-        with connection, connection.cursor() as cursor:
-            cursor.execute("LOCK TABLE call_logs IN ACCESS EXCLUSIVE MODE")
-            calls = [client.begin("GET", "/v1/logs") for _ in range(READERS)]
-            until(lambda: _locked_out(h) >= LOG_CONNECTIONS, what="readers that wait")
-    finally:
-        connection.close()
+    with transaction(h.settings["database_url"]) as cursor:
+        cursor.execute("LOCK TABLE call_logs IN ACCESS EXCLUSIVE MODE")
+        calls = [client.begin("GET", "/v1/logs") for _ in range(READERS)]
+        until(lambda: _locked_out(h) >= LOG_CONNECTIONS, what="readers that wait")
     for call in calls:
         served(call.reply())
 

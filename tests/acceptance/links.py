@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 
-import psycopg2
-
 from tests.support.house import House
+from tests.support.transactions import transaction
 
 EXPIRED_URL = "https://media.example/expired"
 
@@ -17,15 +16,11 @@ def expire_link(h: House, task_id: str) -> int:
     The upstream's own stays as it is, so that it is seen who was asked again.
     """
     ended_at = int(time.time()) - 60
-    connection = psycopg2.connect(h.settings["database_url"])
-    try:
-        with connection, connection.cursor() as cursor:
-            cursor.execute(
-                "UPDATE jobs SET result = (result::jsonb || jsonb_build_object("
-                "'url', %s::text, 'expires_at', %s::bigint))::json WHERE id = %s",
-                (EXPIRED_URL, ended_at, task_id),
-            )
-            assert cursor.rowcount == 1
-    finally:
-        connection.close()
+    with transaction(h.settings["database_url"]) as cursor:
+        cursor.execute(
+            "UPDATE jobs SET result = (result::jsonb || jsonb_build_object("
+            "'url', %s::text, 'expires_at', %s::bigint))::json WHERE id = %s",
+            (EXPIRED_URL, ended_at, task_id),
+        )
+        assert cursor.rowcount == 1
     return ended_at

@@ -6,11 +6,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import psycopg2
-
 from tests.support.client import NANO_PER_USD, Call, Client, Reply
 from tests.support.house import House, channel, model
 from tests.support.tenants import Tenant
+from tests.support.transactions import transaction
 from tests.support.waiting import until
 
 PATH = "/v1/images/generations"
@@ -65,13 +64,9 @@ def spent(h: House, tenant: Tenant) -> int:
 def age_keys(h: House, *, state: str | None = None, **interval: int) -> None:
     """Let so much time pass for the idempotency keys (of a state): `age_keys(h, mins=10)`."""
     ((unit, amount),) = interval.items()
-    connection = psycopg2.connect(h.settings["database_url"])
-    try:
-        with connection, connection.cursor() as cursor:
-            cursor.execute(
-                f"UPDATE idempotency SET expires_at = expires_at - make_interval({unit} => %s)"
-                " WHERE %s IS NULL OR state = %s",
-                (amount, state, state),
-            )
-    finally:
-        connection.close()
+    with transaction(h.settings["database_url"]) as cursor:
+        cursor.execute(
+            f"UPDATE idempotency SET expires_at = expires_at - make_interval({unit} => %s)"
+            " WHERE %s IS NULL OR state = %s",
+            (amount, state, state),
+        )

@@ -13,13 +13,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import psycopg2
 import pytest
 
 from loadtests.attacks.connections import Attack
 from tests.support.client import HELLO, Call, Client
 from tests.support.house import House
 from tests.support.tenants import Tenant
+from tests.support.transactions import transaction
 from tests.support.waiting import until
 
 WAITING_FOR_A_LOCK = """
@@ -92,17 +92,13 @@ def clients_gone(h: House) -> float:
 
 def test_client_that_leaves_while_its_money_is_held_holds_nothing(h: House, tenant: Tenant) -> None:
     """Somebody has locked the account's row, so that the ledger has to wait."""
-    connection = psycopg2.connect(h.settings["database_url"])
-    try:
-        with connection, connection.cursor() as cursor:
-            query = "SELECT FROM accounts WHERE id = %s FOR NO KEY UPDATE"
-            cursor.execute(query, (tenant.account,))
-            before = clients_gone(h)
-            with tenant.client.begin_chat():
-                until(lambda: h.query(WAITING_FOR_A_LOCK), what="a ledger that waits")
-            until(lambda: clients_gone(h) > before, what="the gateway's word that it left")
-    finally:
-        connection.close()
+    with transaction(h.settings["database_url"]) as cursor:
+        query = "SELECT FROM accounts WHERE id = %s FOR NO KEY UPDATE"
+        cursor.execute(query, (tenant.account,))
+        before = clients_gone(h)
+        with tenant.client.begin_chat():
+            until(lambda: h.query(WAITING_FOR_A_LOCK), what="a ledger that waits")
+        until(lambda: clients_gone(h) > before, what="the gateway's word that it left")
     assert_interrupted(h, tenant, is_charged=False)
     assert h.upstream.stats()["requests"] == 0
     assert tenant.client.chat().status == 200

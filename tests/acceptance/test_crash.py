@@ -6,7 +6,6 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-import psycopg2
 import pytest
 
 from tests.support.aio import eventually, run
@@ -14,6 +13,7 @@ from tests.support.house import House, house
 from tests.support.scrape import Admin
 from tests.support.servers import kill_server, server_of
 from tests.support.streams import Stream, follow, stream, unlimited
+from tests.support.transactions import transaction
 
 STREAMS = 50
 # Slow enough to be in the middle for as long as the test needs, of a length nobody waits for.
@@ -21,13 +21,9 @@ ENDLESS = {"endless": True, "delay_event_ms": 50}
 
 
 def rows(database_url: str, query: str) -> list[tuple[Any, ...]]:
-    connection = psycopg2.connect(database_url)
-    try:
-        with connection, connection.cursor() as cursor:
-            cursor.execute(query)
-            return cursor.fetchall()
-    finally:
-        connection.close()
+    with transaction(database_url) as cursor:
+        cursor.execute(query)
+        return list(cursor.fetchall())
 
 
 def delivered_holds(database_url: str) -> int:

@@ -14,7 +14,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
-import psycopg2
 import pytest
 
 from gw.http.state import LAST_CALL_SECONDS
@@ -25,6 +24,7 @@ from tests.support.client import NANO_PER_USD
 from tests.support.house import House, house
 from tests.support.processes import GatewayProcess
 from tests.support.scrape import Admin
+from tests.support.transactions import transaction
 from tests.support.waiting import until
 
 CLIENTS = 20
@@ -143,7 +143,7 @@ def test_settlement_that_the_database_does_not_take_in_time_is_told(
         tenant = h.tenant()
         with tenant.client.begin_chat(stream=True, sim={"events": 20, "pause": 2}) as call:
             call.read_until(b"data:")
-            with closing(psycopg2.connect(database_url)) as locking, locking.cursor() as cursor:
+            with transaction(database_url) as cursor:
                 cursor.execute("SELECT FROM accounts WHERE id = %s FOR UPDATE", (tenant.account,))
                 assert h.gateway.terminate() == EXIT_UNSETTLED, h.gateway.log()
         assert h.events("settlements_left_to_recovery")

@@ -12,12 +12,12 @@ from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import Any
 
-import psycopg2
 import pytest
 
 from tests.support.client import HELLO, Reply
 from tests.support.house import House, channel, house, model
 from tests.support.tenants import Tenant
+from tests.support.transactions import transaction
 from tests.support.waiting import until
 
 SUPPLIERS = ("supplier-alpha", "supplier-beta", "supplier-gamma")
@@ -313,10 +313,9 @@ def test_images_are_counted_and_priced_by_the_piece(h: House, tenant: Tenant) ->
 
 def test_call_of_a_killed_process_keeps_its_price(database_url: str, tmp_path: Path) -> None:
     def reported() -> bool:
-        with psycopg2.connect(database_url) as connection, connection.cursor() as cursor:
+        with transaction(database_url) as cursor:
             cursor.execute("SELECT count(*) FROM holds WHERE delivered IS NOT NULL")
             (found,) = cursor.fetchone() or (0,)
-        connection.close()
         return bool(found)
 
     settings = {"channels": SETTINGS["channels"][:3], "models": SETTINGS["models"][:2]}

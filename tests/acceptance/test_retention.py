@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import psycopg2
-
 from tests.support.house import House, house
+from tests.support.transactions import transaction
 
 OLD = "2024-03-15 12:00:00+00"
 
@@ -22,15 +21,13 @@ def test_old_months_go_and_the_present_one_stays(database_url: str, tmp_path: Pa
         trace = h.client.chat().trace
         now = h.row(trace)["created_at"].strftime("%Y-%m")
         # A row of a month that had no partition, as after a long time with the clock wrong.
-        connection = psycopg2.connect(database_url)
-        with connection, connection.cursor() as cursor:
+        with transaction(database_url) as cursor:
             cursor.execute(
                 "INSERT INTO call_logs (created_at, submitted_at, account_id, key_id, request_id,"
                 " protocol, model, status, latency_ms) VALUES (%(at)s, %(at)s, %(account)s,"
                 " 'key_a', gen_random_uuid(), 'chat', 'm', 'rejected', 1)",
                 {"at": OLD, "account": h.account},
             )
-        connection.close()
         assert h.gateway.terminate() == 0
         h.gateway.close()
         h.start()

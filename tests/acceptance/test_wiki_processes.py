@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import psycopg2
 import pytest
 
 from tests.support.client import Client, Reply
 from tests.support.house import House, house
 from tests.support.scrape import Admin
 from tests.support.tenants import Tenant
+from tests.support.transactions import transaction
 from tests.support.waiting import until
 
 WIKI = "/api/v1/ext/wiki"
@@ -83,21 +83,16 @@ def test_searches_that_wait_keep_no_call_waiting(h: House, tmp_path: Path) -> No
     tenant = h.tenant()
     write_version(tmp_path / "pages", "one", 3)
     h.gw("kb", "import", "--account", tenant.account, str(tmp_path / "pages"))
-    locked = psycopg2.connect(h.settings["database_url"])
     waiting = "SELECT count(*) AS n FROM pg_locks WHERE NOT granted AND locktype = 'relation'"
     with ThreadPoolExecutor(SEARCHES) as pool:
-        try:
-            with locked.cursor() as cursor:
-                cursor.execute("LOCK TABLE kb_postings IN ACCESS EXCLUSIVE MODE")
+        with transaction(h.settings["database_url"]) as cursor:
+            cursor.execute("LOCK TABLE kb_postings IN ACCESS EXCLUSIVE MODE")
             replies = [pool.submit(search, tenant, "version") for _ in range(SEARCHES)]
             until(lambda: h.query(waiting)[0]["n"] >= 2, what="every connection of searches busy")
             for _ in range(3):
                 assert tenant.client.chat(model="sim-model").status == 200
                 assert tenant.client.get("/v1/key/balance").status == 200
             assert not any(reply.done() for reply in replies)
-        finally:
-            locked.rollback()
-            locked.close()
         assert {reply.result().status for reply in replies} == {200}
 
 
@@ -105,13 +100,8 @@ def test_a_search_that_takes_too_long_is_ended_and_told(h: House, tmp_path: Path
     tenant = h.tenant()
     write_version(tmp_path / "pages", "one", 3)
     h.gw("kb", "import", "--account", tenant.account, str(tmp_path / "pages"))
-    locked = psycopg2.connect(h.settings["database_url"])
-    try:
-        with locked.cursor() as cursor:
-            cursor.execute("LOCK TABLE kb_postings IN ACCESS EXCLUSIVE MODE")
+    with transaction(h.settings["database_url"]) as cursor:
+        cursor.execute("LOCK TABLE kb_postings IN ACCESS EXCLUSIVE MODE")
         assert search(tenant, "version").refusal == (503, "server_error", "no_channel_available")
-    finally:
-        locked.rollback()
-        locked.close()
     assert search(tenant, "version").status == 200
     assert Client(h.gateway.url, tenant.key).get(f"{WIKI}/kbs").status == 200

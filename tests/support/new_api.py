@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import psycopg2
+from tests.support.transactions import transaction
 
 # The types are those of PostgreSQL; SQLite takes them, too. "group" and "key" are reserved words.
 TABLES = """
@@ -111,12 +111,10 @@ def make_sqlite(path: Path, tables: Mapping[str, list[dict[str, Any]]] | None = 
 
 def make_postgresql(url: str) -> None:
     """Make the tables in an empty database."""
-    connection = psycopg2.connect(url)
-    with connection, connection.cursor() as cursor:
+    with transaction(url) as cursor:
         cursor.execute(TABLES)
         for sql, values in _inserts(rows(), "%s"):
             cursor.execute(sql, values)
-    connection.close()
 
 
 def _inserts(

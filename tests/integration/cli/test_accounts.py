@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import psycopg2
-
 from gw.cli.arguments import instant
 from tests.integration.cli.command import Gw
+from tests.support.transactions import transaction
 
 
 def test_account_is_made_with_what_was_asked(gw: Gw) -> None:
@@ -119,11 +118,9 @@ def test_ledger_that_adds_up_is_counted(gw: Gw) -> None:
 
 def last_proof(database_url: str) -> tuple[bool, int]:
     """Whether the last proof was made just now, and how many rows were off."""
-    connection = psycopg2.connect(database_url)
-    with connection, connection.cursor() as cursor:
+    with transaction(database_url) as cursor:
         cursor.execute("SELECT proved_at > now() - interval '5 min', faults FROM ledger_proofs")
         ((is_recent, faults),) = cursor.fetchall()
-    connection.close()
     return is_recent, faults
 
 
@@ -131,20 +128,16 @@ def test_each_proof_is_remembered_for_the_gateways(gw: Gw, database_url: str) ->
     gw.answers("account", "create", "Ann", "--trial")
     gw.answers("ledger", "verify")
     assert last_proof(database_url) == (True, 0)
-    connection = psycopg2.connect(database_url)
-    with connection, connection.cursor() as cursor:
+    with transaction(database_url) as cursor:
         cursor.execute("UPDATE accounts SET balance_nano_usd = 1")
-    connection.close()
     assert gw.says("ledger", "verify").exit_code == 1
     assert last_proof(database_url) == (True, 1)
 
 
 def test_ledger_that_does_not_add_up_is_shown_and_fails(gw: Gw, database_url: str) -> None:
     account_id = gw.answers("account", "create", "Ann", "--trial")["id"]
-    connection = psycopg2.connect(database_url)
-    with connection, connection.cursor() as cursor:
+    with transaction(database_url) as cursor:
         cursor.execute("UPDATE accounts SET balance_nano_usd = 1")
-    connection.close()
     said = gw.says("ledger", "verify")
     assert said.exit_code == 1
     assert "balance_is_sum_of_entries does not hold" in said.out

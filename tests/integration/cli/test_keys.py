@@ -14,6 +14,7 @@ import pytest
 from gw.cli.arguments import instant
 from gw.keys.key_text import is_key_text, new_key_text
 from tests.integration.cli.command import Gw
+from tests.support.transactions import transaction
 
 
 @pytest.fixture
@@ -110,15 +111,12 @@ def test_every_view_of_a_key_is_kept(
     assert gw.refuses("key", "reveal", other["id"])[0] == "wrong_secret"
     assert gw.answers("key", "views", other["id"]) == {"views": []}
     assert gw.refuses("key", "views", "key_1")[0] == "key_not_found"
-    connection = psycopg2.connect(database_url)
     for change in ("DELETE FROM key_views", "UPDATE key_views SET os_user = 'nobody'"):
         with (
             pytest.raises(psycopg2.errors.RaiseException, match="append-only"),
-            connection,
-            connection.cursor() as cursor,
+            transaction(database_url) as cursor,
         ):
             cursor.execute(change)
-    connection.close()
 
 
 def test_key_of_another_secret_is_not_revealed_and_none_is_made(gw: Gw, account: str) -> None:

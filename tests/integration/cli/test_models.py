@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import psycopg2
-
 from tests.integration.cli.command import Gw
+from tests.support.transactions import transaction
 
 ROW = """
     INSERT INTO call_logs (created_at, submitted_at, account_id, key_id, request_id, protocol,
@@ -33,7 +32,7 @@ def test_diff_tells_what_the_calls_of_the_last_days_would_have_cost_more(
     text = gw.config.read_text().replace("https://a.example", "https://api.openai.com")
     gw.config.write_text(text)
     gw.answers("account", "list")  # makes the tables
-    with psycopg2.connect(database_url) as connection, connection.cursor() as cursor:
+    with transaction(database_url) as cursor:
         for row in [
             (1, "gpt-large", 1_000_000, 500_000, 300_000, 7),
             (2, "gpt-large", 1_000_000, 500_000, 300_000, 7),
@@ -43,7 +42,6 @@ def test_diff_tells_what_the_calls_of_the_last_days_would_have_cost_more(
             (1, "gone", 1_000_000, 1_000_000, 0, 7),
         ]:
             cursor.execute(ROW, row)
-    connection.close()
     prices = tmp_path / "prices.yaml"
     prices.write_text(PRICES)
     record = gw.answers("models", "diff", "--from", str(prices), "--days", "30")

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import psycopg2
 import pytest
 
 from gw.moving_in.writing import read_env_file
 from tests.integration.cli.command import Gw
 from tests.support.new_api import make_postgresql, make_sqlite
 from tests.support.postgres import PostgresForTests
+from tests.support.transactions import transaction
 
 # What new-api's users had, in USD.
 BALANCES = {"root": "10", "Ann": "1.234568", "Bob": "0"}
@@ -49,10 +49,9 @@ def operate(gw: Gw, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
 def entries(url: str) -> list[tuple[str, str, int]]:
     """The ledger: account, kind, amount."""
-    with psycopg2.connect(url) as connection, connection.cursor() as cursor:
+    with transaction(url) as cursor:
         cursor.execute("SELECT account_id, kind::text, amount_nano_usd FROM entries ORDER BY id")
         found = cursor.fetchall()
-    connection.close()
     return [(account, kind, int(amount)) for account, kind, amount in found]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-import psycopg2
 import pytest
 
 from actors.store.database import Database
@@ -16,6 +15,7 @@ from tests.integration.cli.command import Gw
 from tests.integration.money import PROCESS, open_account
 from tests.support.aio import run
 from tests.support.ledger_values import facts, hold, refused, settle
+from tests.support.transactions import transaction
 
 PRICE = {"input": "1", "output": "10", "cached_input": "0.1", "multiplier": "0.5"}
 DETAIL: dict[str, Any] = {
@@ -53,11 +53,9 @@ def settled(database_url: str) -> str:
 
 
 def tamper(database_url: str, assignment: str) -> None:
-    connection = psycopg2.connect(database_url)
-    with connection, connection.cursor() as cursor:
+    with transaction(database_url) as cursor:
         cursor.execute(f"UPDATE call_logs SET {assignment} WHERE cost_nano_usd > 0")
         assert cursor.rowcount == 1
-    connection.close()
 
 
 def test_receipt_names_channels_and_agrees(gw: Gw, settled: str) -> None:

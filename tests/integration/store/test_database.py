@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 
-import psycopg2
 import pytest
 
 from actors.store.database import (
@@ -22,6 +21,7 @@ from actors.store.database import (
     StoreUnavailable,
 )
 from tests.support.aio import eventually
+from tests.support.transactions import transaction
 
 MAKE = (
     "CREATE TABLE things ("
@@ -93,14 +93,12 @@ async def test_refused_statement_comes_with_its_code_and_leaves_the_connection_u
 
 def cut_everyone(url: str) -> int:
     """Cut every other connection to this database; blocks, so that the loop cannot notice."""
-    admin = psycopg2.connect(url)
-    with admin.cursor() as cursor:
+    with transaction(url) as cursor:
         cursor.execute(
             "SELECT count(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity "
             "WHERE datname = current_database() AND pid <> pg_backend_pid()"
         )
         row = cursor.fetchone()
-    admin.close()
     assert row is not None
     return int(row[0])
 
