@@ -74,7 +74,7 @@ class Failover:
     async def lease(self) -> tuple[Candidate, Lease]:
         """The next candidate that takes the call, leased; the caller releases the lease.
 
-        Raises NoAnswer when there is none, or three have been tried.
+        Raises FailoverExhausted when there is none, or three have been tried.
         """
         if len(self.failed) < TRIES_MAX:
             while self._candidates:

@@ -1,7 +1,8 @@
 """The public application: every route on one page.
 
-What an endpoint does is in its room; what stands before all of them is in `gw/http`. A path that is
-not here is 404 `not_found`, so `/v1/dashboard/billing/credit_grants` needs no line (spec: Balance).
+What an endpoint does is in its room; what stands before all of them is `gw/api/base.py`, and below
+it the server, `gw/http`. A path that is not here is 404 `not_found`, so
+`/v1/dashboard/billing/credit_grants` needs no line (spec: Balance).
 """
 
 from __future__ import annotations

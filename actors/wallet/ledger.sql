@@ -1,5 +1,6 @@
 -- apply --
--- One batch of settlements, holds and refused rows in one transaction (see the migration that defines it).
+-- One batch of settlements, holds and refused rows in one transaction. What it is given and replies is
+-- described in migration 0008; the body that runs is the last migration's that replaces it.
 SELECT ledger_apply(%s, %s, %s, %s, %s, %s, %s, %s, %s)::text
 
 -- apply_jobs --

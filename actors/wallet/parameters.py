@@ -1,4 +1,4 @@
-"""A batch as the parameters of the database function `ledger_apply` (its migration defines them).
+"""A batch as the parameters of the database function `ledger_apply` (migration 0008 says them).
 
 What every call has goes as rows of a composite type, which PostgreSQL reads in a quarter of the
 time of JSON objects; what has a form of its own as JSON, one array for the batch. Everything here

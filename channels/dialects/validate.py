@@ -1,8 +1,8 @@
 """Check a request body against its dialect's table of members, and say what is wrong with it.
 
 The same steps for every dialect: the body as members (`channels/json/members.py`), no member that
-only looks like one we act on, then the types. The tables are each dialect's `body.py`, the words
-for a fault `type_errors.py`.
+only looks like one we act on, then the types. The tables are in
+`channels/dialects/*/schema.py`, the words for a fault in `type_errors.py`.
 
 A chat dialect has two tables: the documented types, and those of the members that the gateway
 itself must read. What is not as documented and fits the second goes to an upstream of the same

@@ -62,7 +62,7 @@ class Http1Response:
 
     def __repr__(self) -> str:
         state = "closed" if self._source is None else "open"
-        return f"<UpstreamAnswer {self.status} {state} {self.waiting_bytes} bytes waiting>"
+        return f"<Http1Response {self.status} {state} {self.waiting_bytes} bytes waiting>"
 
     # --- For the opener ---
 

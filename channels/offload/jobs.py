@@ -1,7 +1,9 @@
-"""What is done with a large body in a process of its own: read, written anew, translated, metered.
+"""What is done with a body: read, written anew, translated, metered.
 
-Each job takes the body and small arguments, and gives a small result and perhaps a body. All of
-them start from the bytes: nothing is kept between two jobs.
+With an ordinary body it is done in the loop, with a large one in a process of its own; who asks
+decides by its weight (`gw/calls/request.py`, `gw/calls/chat_upstream.py`). Each job takes the body
+and small arguments, and gives a small result and perhaps a body. All of them start from the bytes:
+nothing is kept between two jobs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Members of a client's JSON object, read by type; unread members are left over.
 
-The protocols' readers have checked what they act on (`channels/dialects/*/body.py`); a translation
-reads more, and a wrong type found here is the client's error just the same.
+The protocols' readers have checked what they act on (`channels/dialects/*/schema.py`); a
+translation reads more, and a wrong type found here is the client's error just the same.
 """
 
 from __future__ import annotations

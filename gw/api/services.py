@@ -1,4 +1,4 @@
-"""What handlers may use, as one frozen object made by the composition root (`gw/serve.py`).
+"""What handlers may use, as one frozen object made by the composition root (`gw/endpoints.py`).
 
 Each thing is described by the little that handlers ask of it, so that a test can give a fake. The
 real ones: `gw/keys`, `actors/wallet`, `actors/limits`, `metrics/`.

@@ -5,8 +5,8 @@ for a request that is not wanted yet. One deadline bounds whatever the connectio
 moment, another the timeout of a client that takes nothing of what it was sent. What is read and
 written is `connection.py`.
 
-The timer is the connection's own and not one of `actors/deadlines.py`: its deadline changes in kind
-and length several times a request, and moving it is two assignments here.
+The timer is the connection's own and not one of `channels/deadlines.py`: its deadline changes in
+kind and length several times a request, and moving it is two assignments here.
 """
 
 from __future__ import annotations

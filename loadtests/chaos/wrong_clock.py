@@ -1,6 +1,6 @@
 """Puts a process under a wall clock that can be set while it runs: imported as it starts.
 
-`sitecustomize.py` in `folder(…)`, which the environment's PYTHONPATH names, imports this in every
+The `sitecustomize` in `folder(…)`, which the environment's PYTHONPATH names, imports this in every
 Python process that is started with it. The offset is in a file of eight bytes that all of them map.
 Monotonic time goes on as it does when a machine's clock is set.
 """

@@ -2,7 +2,7 @@
 
 One span for each call; below it its hold, each attempt, its settlement, with the `gen_ai.*` names
 of OpenTelemetry. Whose trace a call belongs to, and what else names it, is `test_trace_ids.py`;
-what the SDK does with spans is unit-tested (`test_recording.py`).
+what the SDK does with spans is unit-tested (`tests/unit/metrics/test_recording.py`).
 """
 
 from __future__ import annotations

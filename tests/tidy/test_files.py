@@ -14,6 +14,7 @@ LINES_GOOD = 250
 MARKERS = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|X" + r"XX|HA" + r"CK)\b")
 PLACES = re.compile(r"/(?:ho" + r"me|ro" + r"ot|wo" + r"rk|Us" + r"ers)/\w")
 REGISTRIES = re.compile(r"\b(?:py" + r"pi|npm" + r"js|pythonhos" + r"ted)\.(?:org|com)\b")
+NAMED = re.compile(r"`(\w[\w/*.-]*\.(?:py|sql))`")
 SKIPS = re.compile(r"\bpytest\.(?:mark\.)?(?:importor)?(?:sk" + r"ip|xf" + r"ail)")
 
 
@@ -47,6 +48,17 @@ def test_no_place_of_one_machine_is_written_down() -> None:
 
 def test_no_test_is_passed_over() -> None:
     assert not lines_with(SKIPS)
+
+
+def test_files_named_in_comments_are_there() -> None:
+    """From the top of the project, or from any folder above the file that names them."""
+    gone = [
+        f"{name_of(path)}: {named}"
+        for path in files(*FOLDERS, suffix=".py")
+        for named in NAMED.findall(path.read_text(encoding="utf-8"))
+        if not any(next(folder.glob(named), None) for folder in path.parents)
+    ]
+    assert not gone
 
 
 def test_modules_say_what_they_are_for() -> None:

@@ -1,7 +1,8 @@
 """Thought signatures on the gemini wire: its own, those of others, and the one that skips.
 
 The field holds base64, and official clients refuse anything else in it; a foreign signature goes in
-as base64 of its tagged envelope (`envelope.py`). Clients send it back in either alphabet of base64.
+as base64 of its tagged envelope (`channels/translation/sealed_signature.py`). Clients send it back
+in either alphabet of base64.
 
 Newer upstreams want a signature on the first of a turn's function calls. A client whose protocol
 has no place for signatures cannot send it back: for those the provider documents a value that skips

@@ -1,4 +1,4 @@
-"""How a request on the native-content wire reads. Its answers are in `native.py`.
+"""How a request on the native-content wire reads. Its answers are in `gemini.py`.
 
 The wire's own names are camelCase; the structs keep them, so that they can be found.
 """

@@ -112,7 +112,7 @@ async def test_close_after_the_end_keeps_the_connection() -> None:
             assert [piece async for piece in response.chunks()] == [b"{}"]
             response.close()
         assert server.connections == 1
-        assert repr(response) == "<UpstreamAnswer 200 closed 0 bytes waiting>"
+        assert repr(response) == "<Http1Response 200 closed 0 bytes waiting>"
 
 
 async def test_slow_reader_stops_the_upstream() -> None:
