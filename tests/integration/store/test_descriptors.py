@@ -70,3 +70,19 @@ async def test_number_of_a_lost_connection_may_become_anybodys(
         for session in sessions:
             assert await session.fetch_one("SELECT 1") == (1,)
     assert not taken
+
+
+@both_loops
+async def test_connection_that_is_closed_twice_leaves_the_next_one_with_its_number_alone(
+    empty_url: str,
+) -> None:
+    async with Database(empty_url) as database:
+        closed = await database.session()
+        number, connection = number_of(closed), closed._connection
+        await closed.close()
+        sessions = [await database.session()]
+        while number_of(sessions[-1]) != number:
+            sessions.append(await database.session())
+        connection.close()
+        for session in sessions:
+            assert await session.fetch_one("SELECT 1") == (1,)
