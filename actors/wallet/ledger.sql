@@ -1,6 +1,5 @@
 -- apply --
--- One batch of settlements, holds and refused rows in one transaction. What it is given and replies is
--- described in migration 0008; the body that runs is the last migration's that replaces it.
+-- One batch of settlements, holds and refused rows in one transaction (told in migration 0008, replaced by later ones).
 SELECT ledger_apply(%s, %s, %s, %s, %s, %s, %s, %s, %s)::text
 
 -- apply_jobs --
