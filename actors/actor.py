@@ -15,15 +15,118 @@ writer (`wallet/writer.py`).
 from __future__ import annotations
 
 import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
 from typing import Any, ClassVar, Generic, TypeVar
 
 from actors.clock import Clock
-from actors.mailbox import Envelope, Mailbox
 from channels.deadlines import FutureTimeouts
+from channels.open_files import is_out_of_files
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 
+# A bounded queue of messages for one reader, and what it takes to answer an ask.
+#
+# The reader takes everything that waits at once, which is what makes batching natural: while one
+# batch is worked on, the next gathers. A waiter that has gone away is never handed a resource: see
+# `Envelope.resolve`.
+
 M = TypeVar("M")
+
+# Past this many waiting messages the reader is not keeping up, and answering at once is kinder
+# than a queue whose end comes too late for its clients.
+DEFAULT_CAPACITY = 100_000
+
+
+class MailboxFull(Exception):
+    """Too many messages wait for this actor."""
+
+
+class ActorStopped(Exception):
+    """The actor has stopped; no reply will come."""
+
+
+class Envelope(Generic[M]):
+    """A message, when it came, and where its reply goes (nowhere, for a tell)."""
+
+    __slots__ = ("message", "put_at", "reply")
+
+    def __init__(self, message: M, put_at: float, reply: asyncio.Future[Any] | None) -> None:
+        self.message = message
+        self.put_at = put_at
+        self.reply = reply
+
+    def resolve(self, value: object) -> bool:
+        """Deliver the reply; False when the asker has gone and the value is still the actor's."""
+        if self.reply is None or self.reply.done():
+            return False
+        self.reply.set_result(value)
+        return True
+
+    def fail(self, error: Exception) -> bool:
+        """Deliver an error instead of a reply; False when the asker has gone."""
+        if self.reply is None or self.reply.done():
+            return False
+        self.reply.set_exception(error)
+        return True
+
+
+class Mailbox(Generic[M]):
+    """Messages waiting for one reader, oldest first.
+
+    `is_free` is the fast path: a message may be handled now, in the sender's turn, when
+    nothing waits. The reader handles what it has taken without a break, so all that came before has
+    then been handled, and the order is the same as by `put`.
+    """
+
+    __slots__ = ("_capacity", "_clock", "_closed", "_waiting", "_wake", "is_free")
+
+    def __init__(self, clock: Clock, *, capacity: int = DEFAULT_CAPACITY) -> None:
+        self._clock = clock
+        self._capacity = capacity
+        self._waiting: deque[Envelope[M]] = deque()
+        self._wake: asyncio.Future[None] | None = None
+        self._closed = False
+        self.is_free = True
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def put(self, message: M, reply: asyncio.Future[Any] | None = None) -> None:
+        """Leave a message. Raises MailboxFull to an asker, and ActorStopped after `close`.
+
+        A message without a reply is taken above the capacity too: it is owed (a lease that comes
+        back), and there is never more of it than had been handed out.
+        """
+        if self._closed:
+            raise ActorStopped
+        if reply is not None and len(self._waiting) >= self._capacity:
+            raise MailboxFull
+        self._waiting.append(Envelope(message, self._clock.monotonic(), reply))
+        self.is_free = False
+        wake = self._wake
+        if wake is not None and not wake.done():
+            wake.set_result(None)
+
+    async def take_all(self) -> list[Envelope[M]]:
+        """Wait until something is here, then take all of it."""
+        while not self._waiting:
+            self._wake = asyncio.get_running_loop().create_future()
+            try:
+                await self._wake
+            finally:
+                self._wake = None
+        taken = list(self._waiting)
+        self._waiting.clear()
+        self.is_free = not self._closed
+        return taken
+
+    def close(self) -> None:
+        """Refuse further messages and fail every waiting asker."""
+        self._closed = True
+        self.is_free = False
+        while self._waiting:
+            self._waiting.popleft().fail(ActorStopped())
 
 
 class Actor(Generic[M]):
@@ -119,3 +222,92 @@ class Actor(Generic[M]):
     def close(self) -> None:
         """Answer every waiting asker with ActorStopped, and take no more messages."""
         self.mailbox.close()
+
+
+# Starts the long-lived coroutines in order, restarts one that dies, stops all in reverse.
+#
+# A child that keeps dying is not restarted for ever: past `intensity` restarts within
+# `period_seconds` the supervisor gives up and says so through `failed`, and the process ends. State
+# that matters is in PostgreSQL, so a restart is cheap. A death for want of a file is not the
+# child's fault and ends nothing: it is restarted a little later, as often as it takes.
+
+# How long a child that found no file to open waits for one.
+OUT_OF_FILES_SECONDS = 1.0
+
+
+class Supervisor:
+    """Children in the order they were started."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        metrics: Metrics,
+        intensity: int = 5,
+        period_seconds: float = 30.0,
+    ) -> None:
+        self._clock = clock
+        self._metrics = metrics
+        self._intensity = intensity
+        self._period_seconds = period_seconds
+        self._children: dict[str, asyncio.Task[None]] = {}
+        self._restarts: deque[float] = deque()
+        self._log = EventLog("actors.supervisor")
+        self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def __repr__(self) -> str:
+        return f"<Supervisor {len(self._children)} children {len(self._restarts)} restarts>"
+
+    def start(self, name: str, body: Callable[[], Awaitable[None]]) -> None:
+        """Run `body` under `name` and keep it running."""
+        assert name not in self._children, name
+        self._children[name] = asyncio.create_task(self._keep(name, body), name=name)
+
+    async def stop_child(self, name: str) -> None:
+        """Stop one child and wait for its end. A child that is not there is no error."""
+        task = self._children.pop(name, None)
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def stop(self) -> None:
+        """Stop the children, last started first."""
+        for name in reversed(list(self._children)):
+            await self.stop_child(name)
+
+    async def _keep(self, name: str, body: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            is_starved = False
+            try:
+                await body()
+            except (Exception, asyncio.CancelledError) as error:
+                # Whatever it died of, it is restarted; also a cancellation that was not asked for,
+                # which comes out of something it was waiting on.
+                if isinstance(error, asyncio.CancelledError) and _is_stopping():
+                    raise
+                is_starved = is_out_of_files(error)
+                self._log.error("child_died", exc_info=True, child=name, error=repr(error))
+            else:
+                self._log.error("child_returned", child=name)
+            if _is_stopping():
+                return
+            if is_starved:
+                await self._clock.sleep(OUT_OF_FILES_SECONDS)
+            elif not self._may_restart():
+                self._log.error("supervisor_gave_up", child=name)
+                if not self.failed.done():
+                    self.failed.set_result(None)
+                return
+            self._metrics.actor_restarted(name.partition(":")[0])
+
+    def _may_restart(self) -> bool:
+        now = self._clock.monotonic()
+        while self._restarts and now - self._restarts[0] > self._period_seconds:
+            self._restarts.popleft()
+        self._restarts.append(now)
+        return len(self._restarts) <= self._intensity
+
+
+def _is_stopping() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -16,8 +16,9 @@ import asyncio
 from collections.abc import Callable
 
 from actors.clock import Clock
-from actors.identity import ProcessIdentity
-from actors.store.database import Database, StoreUnavailable
+from actors.process import ProcessIdentity
+from actors.store.connection import StoreUnavailable
+from actors.store.database import Database
 from actors.store.queries import load
 from metrics.logs import EventLog
 

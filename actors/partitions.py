@@ -1,6 +1,7 @@
-"""Keeps the months of the call log: the next ones made ahead of time, old ones dropped.
+"""Keeps the months of the call log and of the entries: makes the next ahead, drops old ones.
 
-The jobs that ended in a dropped month are deleted after it.
+The jobs that ended in a dropped month of the log are deleted after it. A month of entries goes when
+`gw ledger verify` has written its checkpoint, and after the rows that its calls have in the log.
 
 Every process does it, and the database sees to it that they do not get in each other's way. What a
 round could not do, because a reader has the whole log open just then, the next one does; no call
@@ -13,10 +14,10 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime
 
 from actors.clock import Clock
-from actors.store.database import Database, StoreError
+from actors.store.connection import StoreError
+from actors.store.database import Database, Session
 from actors.store.queries import load
-from actors.store.session import Session
-from actors.wallet.money import format_usd
+from actors.wallet.pricing import format_usd
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 
@@ -30,18 +31,21 @@ PURGES_MAX = 20
 
 
 class Partitions:
-    """One per process. `retention_months` is read anew each round; None keeps everything."""
+    """One per process. `retention_months` (of the log) and `ledger_retention_months` (of entries)
+    are read anew each round; None keeps everything."""
 
     def __init__(
         self,
         *,
         database: Database,
         retention_months: Callable[[], int | None],
+        ledger_retention_months: Callable[[], int | None] = lambda: None,
         clock: Clock,
         metrics: Metrics,
     ) -> None:
         self._database = database
         self._retention_months = retention_months
+        self._ledger_retention_months = ledger_retention_months
         self._clock = clock
         self._metrics = metrics
         self._log = EventLog("actors.partitions")
@@ -57,6 +61,7 @@ class Partitions:
         made = await self.make()
         try:
             await self._drop()
+            await self._drop_entries()
         except StoreError as error:
             self._log.warning("months_not_dropped", error=str(error))
             made = False
@@ -69,6 +74,7 @@ class Partitions:
         """
         try:
             await self._database.execute(SQL["make"], (self._today(),))
+            await self._database.execute(SQL["make_entries"], (self._today(),))
         except StoreError as error:
             self._log.warning("partitions_postponed", error=str(error))
             return False
@@ -90,6 +96,19 @@ class Partitions:
                     cost_usd=format_usd(cost),
                 )
             await self._purge_jobs(session, limit)
+        finally:
+            await session.close()
+
+    async def _drop_entries(self) -> None:
+        months = self._ledger_retention_months()
+        if months is None:
+            return
+        limit = first_kept(self._today(), months)
+        session = await self._database.session(statement_seconds=STATEMENT_SECONDS)
+        try:
+            while dropped := await session.fetch_one(SQL["drop_entries"], (limit,)):
+                table, entries = dropped
+                self._log.info("entries_dropped", table=table, entries=entries)
         finally:
             await session.close()
 

@@ -6,6 +6,14 @@ SELECT call_logs_make_partitions(%s::date, 3)
 -- Drop the oldest month before this day's.
 SELECT month, row_count, cost_nano_usd FROM call_logs_drop_month(%s::date)
 
+-- make_entries --
+-- The entries' partitions, likewise.
+SELECT entries_make_months(%s::date, 3)
+
+-- drop_entries --
+-- Drop the oldest month of entries, if it ended by this day and has its checkpoint.
+SELECT month, entry_count FROM entries_drop_month(%s::date)
+
 -- purge_jobs --
 -- Delete jobs that ended before this day, at most so many.
 SELECT jobs_purge(%s::date, %s)

@@ -1,19 +1,18 @@
 """Settles the calls of processes that died (contract §3: crash).
 
 A process of this very kernel is dead when it is gone, and never for its silence: one that stands
-still is its process manager's business. Of any other there is only its heartbeat: it is
-taken for dead when we have seen none for a while in which ours went on without a break. No clock
-is compared with another, and after an outage of the database, when nobody has beaten, nobody is
-dead.
+still is its process manager's business. Of any other there is only its heartbeat: it is taken for
+dead when we have seen none for a while in which ours went on without a break. No clock is compared
+with another, and after an outage of the database, when nobody has beaten, nobody is dead.
 
 That can be a mistake, so it is told before anything is settled: a process declared dead holds no
-more money under its id (`identity.py`). Its calls end as `interrupted` at what they were last known
+more money under its id (`process.py`). Its calls end as `interrupted` at what they were last known
 to have delivered, and are corrected, row and cost, should their true settlements come after all.
 Going through the ledger like any settlement, two processes that recover the same calls do no harm.
 
 A job that such a process was submitting has failed with its call: it is not known whether the
-upstream took it. What a job has taken over (`wallet/jobs.py`) is no process's any more, and none of
-this concerns it.
+upstream took it. What a job has taken over (`actors/wallet/messages.py`) is no process's any more,
+and none of this concerns it.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ from uuid import UUID
 import ujson
 
 from actors.clock import Clock
-from actors.heartbeat import Heartbeat
-from actors.identity import SQL
 from actors.live import LiveCalls
-from actors.store.database import Database, StoreUnavailable
+from actors.process import SQL, Heartbeat
+from actors.store.connection import StoreUnavailable
+from actors.store.database import Database
 from actors.wallet.ledger import facts_of_hold, read_holds_summary
 from actors.wallet.messages import LedgerUnavailable, Outcome
 from actors.wallet.wallets import Wallets

@@ -53,6 +53,18 @@ class Deadlines(Generic[T]):
         """End the one that began last, and return it; None when there is none."""
         return self._open.popitem()[0] if self._open else None
 
+    @property
+    def earliest(self) -> float:
+        """The deadline of the one that began first; infinite when there is none."""
+        return next(iter(self._open.values()), float("inf"))
+
+    def end_earliest(self) -> T | None:
+        """End the one that began first, and return it; None when there is none."""
+        item = next(iter(self._open), None)
+        if item is not None:
+            del self._open[item]
+        return item
+
     def close(self) -> None:
         """Nothing expires any more."""
         self._open.clear()

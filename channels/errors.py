@@ -2,12 +2,13 @@
 
 An upstream error's docstring is its message. What a library said goes into `detail`, for logs
 only: it names hosts and ports, and no client may see those. Status codes and error bodies are made
-of these in `gw/errors/table.py`.
+of these in `gw/errors.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from msgspec import Struct
@@ -19,6 +20,7 @@ class ErrorMembers(Struct, frozen=True):
     message: str | None = None
     details: Any = None
     param: str | None = None
+    words: frozenset[str] = frozenset()  # its code, type, status and reasons: names, not sentences
 
 
 class ErrorBody(Struct, frozen=True):
@@ -45,6 +47,10 @@ class UpstreamUnreachable(UpstreamError):
 
 class UpstreamLost(UpstreamUnreachable):
     """The upstream was lost after the request had been sent and before its response began."""
+
+
+class NoFileLeft(UpstreamUnreachable):
+    """The gateway could not connect to the upstream: it has no file left for a connection."""
 
 
 class CredentialsUnavailable(UpstreamUnreachable):
@@ -89,6 +95,24 @@ class UpstreamFailed(UpstreamError):
         self.error_body = error_body
 
 
+class CredentialsRefused(UpstreamFailed):
+    """The upstream refused the channel's own credentials, not what its client sent.
+
+    `headers` are for the client, where no other channel takes the call.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        members: ErrorMembers,
+        *,
+        retry_after: str | None = None,
+        headers: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        super().__init__(status, members, retry_after=retry_after)
+        self.headers = headers
+
+
 class ErrorReported(UpstreamError):
     """The upstream reported an error within its response.
 
@@ -102,6 +126,10 @@ class ErrorReported(UpstreamError):
         super().__init__()
         self.members = members
         self.status = status
+
+
+class TakesLong(Exception):
+    """Work that was begun on the event loop and would hold it up: it belongs to a helper."""
 
 
 class InvalidRequest(Exception):

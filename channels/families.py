@@ -31,7 +31,7 @@ UnitPrice = Literal[
 
 
 class ErrorShape(Enum):
-    """The body of an error (spec: Errors); how each is written is `gw/errors/render.py`."""
+    """The body of an error (spec: Errors); how each is written is `gw/errors.py`."""
 
     CHAT = auto()  # the first shape of the specification, also of what belongs to no family
     MESSAGES = auto()
@@ -86,7 +86,7 @@ class Family:
     `streams`: a response may be a stream; `is_async`: the response names a task that is polled.
     `is_withdrawn`: models may be listed, but nothing is served and no channel speaks it.
     `wires`: the dialects that channels may speak it in (`channels/media`), of a chat family how it
-    is hosted (`channels/dialects/hosting.py`), the usual one first; empty where there is one way
+    is hosted (`channels/dialects/dialect.py`), the usual one first; empty where there is one way
     alone.
     `by_model`: beginnings of model ids that need channels of another protocol, and which one.
     `tools_over`: the protocol that built-in tools run over, where it is not this one (contract §7).

@@ -27,7 +27,8 @@ class Kind:
     """One kind. `base_url` is empty where each account has its own.
 
     `key_refusals` are statuses with which it refuses a key or an empty account besides 401 and 402,
-    each with a text in the message that tells it from others.
+    each with a text in the message that tells it from others; `request_refusals` likewise those of
+    a request's content with a status that refuses keys elsewhere.
     `variables` are the names under which its key is found in the environment, the usual one first;
     none where it needs no key. `url_variable` is the one that holds its address, where each account
     has its own; `settings` are other keys of a channel that it needs, each with its variable.
@@ -55,6 +56,7 @@ class Kind:
     wire: Mapping[str, str] = field(default_factory=dict)
     max_tokens_param: str | None = None
     key_refusals: tuple[tuple[int, str], ...] = ()
+    request_refusals: tuple[tuple[int, str], ...] = ()
     variables: tuple[str, ...] = ()
     url_variable: str = ""
     settings: tuple[tuple[str, str], ...] = ()
@@ -122,6 +124,7 @@ _ROWS = (
         base_url="https://generativelanguage.googleapis.com",
         protocols=("native",),
         key_refusals=((400, "API key not valid"), (400, "API key expired"), (403, "leaked")),
+        request_refusals=((403, "access the File"), (403, "CachedContent")),
         variables=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
         models_path="/v1beta/models",
         quirks="a wrong key is a 400; when to come back after a 429 stands in its body",
@@ -144,6 +147,7 @@ _ROWS = (
         },
         wire={"messages": "vertex"},
         auth=GOOGLE_SERVICE_ACCOUNT,
+        request_refusals=((403, "storage.objects"), (403, "CachedContent")),
         settings=(("project", "GOOGLE_CLOUD_PROJECT"), ("region", "GOOGLE_CLOUD_LOCATION")),
         ambient=("GOOGLE_APPLICATION_CREDENTIALS",),
         models_path="/v1beta1/publishers/google/models",
@@ -197,6 +201,7 @@ _ROWS = (
         base_url="https://openrouter.ai/api",
         protocols=("chat", "responses", "messages"),
         auth="bearer",
+        request_refusals=((403, "requires moderation"), (403, "was flagged")),
         variables=("OPENROUTER_API_KEY",),
         is_reseller=True,
         quirks="models are vendor/name; comments keep a waiting stream open",
@@ -221,6 +226,7 @@ _ROWS = (
         protocols=("chat", "responses", "messages"),
         auth="bearer",
         key_refusals=((400, "Incorrect API key"), (403, "any credits")),
+        request_refusals=((403, "usage guidelines"),),
         variables=("XAI_API_KEY",),
         quirks="reasoning tokens come on top of completion_tokens; a wrong key is a 400; stop and "
         "penalties are refused by its reasoning models",
@@ -231,6 +237,7 @@ _ROWS = (
         base_url="https://api.together.xyz",
         protocols=("chat",),
         max_tokens_param="max_tokens",
+        request_refusals=((403, "context length"),),
         variables=("TOGETHER_API_KEY",),
         quirks="a prompt that is too long is a 403",
     ),

@@ -13,16 +13,15 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from channels.authorizers.table import authorizer_of
-from channels.credentials import bearer, credentials_of
-from channels.dialects.address import Address
+from channels.authorizers.authorizers import authorizer_of
+from channels.dialects.dialect import Address
 from channels.dialects.error_body import error_members
 from channels.dialects.table import DIALECTS
 from channels.errors import UpstreamError
 from channels.http.interfaces import UpstreamRequest, Wire
 from channels.kinds import KINDS
-from channels.redact import Redactor
-from channels.registry import ChannelSpec
+from channels.redaction import Redactor
+from channels.registry import ChannelSpec, bearer, credentials_of
 
 # The longest list known, with a description of each model, takes about a megabyte.
 LIST_BYTES_MAX = 8 * 1024 * 1024

@@ -8,17 +8,169 @@ how busy or healthy a channel is in `actors`, how a price becomes a cost in
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from urllib.parse import urlencode
+
+from msgspec import Struct
 
 from channels.authorizers.specs import AuthorizerSpec
+from channels.errors import ErrorMembers
 from channels.families import FAMILIES
 from channels.http.transport import Transport
-from channels.key_ring import KeyRing
 from channels.kinds import KINDS
+
+# The keys of one channel, used in turn; one that the upstream refuses is set aside for a while.
+#
+# What an upstream refuses is the key (the channel's account) or the request:
+#
+#     401, 402                                        the key
+#     4xx whose code, type or reason is KEY_WORDS     the key
+#     4xx with a text of the kind's `key_refusals`    the key
+#     403 with a word of REQUEST_WORDS                the request
+#     403 with a text of its `request_refusals`       the request
+#     403 otherwise                                   the key, aside for a shorter time
+#     any other 4xx                                   the request
+#
+# What is set aside is tried again by itself, for a balance may have been topped up, and is back at
+# once when a request with it is answered; with every key aside, the one whose time comes first is
+# used all the same.
+
+KEY_REFUSALS = (401, 402)
+FORBIDDEN = 403
+ASIDE_SECONDS = 300.0
+# After a 403 that no table knows: it may be for what a client sent.
+ASIDE_UNKNOWN_SECONDS = 30.0
+
+# What dialects call a refusal of the key, whatever its status.
+KEY_WORDS = frozenset(
+    {
+        *("invalid_api_key", "account_deactivated"),  # chat, responses
+        *("billing_not_active", "billing_hard_limit_reached"),
+        *("authentication_error", "billing_error"),  # messages
+        *("UNAUTHENTICATED", "API_KEY_INVALID", "API_KEY_SERVICE_BLOCKED"),  # native-content
+        *("BILLING_DISABLED", "CONSUMER_SUSPENDED", "SERVICE_DISABLED"),
+    }
+)
+# What they call a refusal of the request, though its status is 403.
+REQUEST_WORDS = frozenset(
+    {
+        *("invalid_request_error", "content_filter"),  # chat, responses, messages
+        *("content_policy_violation", "moderation_blocked"),
+        *("INVALID_ARGUMENT", "FAILED_PRECONDITION"),  # native-content
+    }
+)
+
+
+class KnownRefusals(NamedTuple):
+    """What a kind of upstream says: statuses, each with a text in the message."""
+
+    of_key: Sequence[tuple[int, str]]
+    of_request: Sequence[tuple[int, str]]
+
+
+NO_KNOWN = KnownRefusals((), ())
+
+
+class ChannelKey:
+    """One key of a channel; `number` counts from 1, in the order of the file."""
+
+    __slots__ = ("_ring", "aside_until", "number")
+
+    def __init__(self, ring: KeyRing, number: int) -> None:
+        self._ring = ring
+        self.number = number
+        self.aside_until = 0.0  # monotonic seconds
+
+    def __repr__(self) -> str:
+        return f"<ChannelKey {self.number}>"
+
+    def seconds_aside(self, status: int, error: ErrorMembers) -> float:
+        """How long an error other than 401 and 402 sets it aside; 0 where that is no refusal of it.
+
+        This is the table above.
+        """
+        known, message = self._ring.known, error.message or ""
+        if not 400 <= status < 500:
+            return 0.0
+        if not KEY_WORDS.isdisjoint(error.words) or _is_any(known.of_key, status, message):
+            return ASIDE_SECONDS
+        if status != FORBIDDEN or not REQUEST_WORDS.isdisjoint(error.words):
+            return 0.0
+        return 0.0 if _is_any(known.of_request, status, message) else ASIDE_UNKNOWN_SECONDS
+
+    def refused(self, status: int, seconds: float = ASIDE_SECONDS) -> None:
+        """The upstream refused it with this status, which sets it aside for so long."""
+        self._ring.on_refused(self, status, seconds)
+
+    def accepted(self) -> None:
+        """The upstream took it."""
+        self.aside_until = 0.0
+
+
+# Told of a refusal: the key's number, the status, and whether it was in use until now.
+Listener = Callable[[int, int, bool], None]
+
+
+class KeyRing:
+    """The keys of one channel. Mutable, and of one process and configuration."""
+
+    def __init__(
+        self,
+        count: int,
+        *,
+        known: KnownRefusals = NO_KNOWN,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.known = known
+        self._monotonic = monotonic
+        self._last = -1
+        self.listener: Listener | None = None
+        self.keys: Sequence[ChannelKey] = [ChannelKey(self, one + 1) for one in range(count)]
+
+    def __repr__(self) -> str:
+        return f"<KeyRing {len(self.keys)} keys, {self.aside} aside>"
+
+    @property
+    def aside(self) -> int:
+        """How many are set aside."""
+        now = self._monotonic()
+        return sum(key.aside_until > now for key in self.keys)
+
+    @property
+    def is_aside(self) -> bool:
+        """Whether all of them are, and so the channel is: it is tried after all others."""
+        for key in self.keys:
+            if not key.aside_until or key.aside_until <= self._monotonic():
+                return False
+        return True
+
+    def next_index(self) -> int:
+        """Where the key of the next request stands."""
+        now, count = self._monotonic(), len(self.keys)
+        for step in range(1, count + 1):
+            index = (self._last + step) % count
+            if self.keys[index].aside_until <= now:
+                self._last = index
+                return index
+        return min(range(count), key=lambda one: self.keys[one].aside_until)
+
+    def on_refused(self, key: ChannelKey, status: int, seconds: float) -> None:
+        """Set a key aside, and tell."""
+        now = self._monotonic()
+        was_in_use = key.aside_until <= now
+        key.aside_until = max(key.aside_until, now + seconds)
+        if self.listener is not None:
+            self.listener(key.number, status, was_in_use)
+
+
+def _is_any(known: Sequence[tuple[int, str]], status: int, message: str) -> bool:
+    return any(status == one and text in message for one, text in known)
+
 
 # The dialect of media upstreams that a channel speaks where its `wire` does not say.
 PLAIN = "plain"
@@ -67,7 +219,7 @@ class ChannelSpec:
     health: HealthSpec
     wire: Mapping[str, str] = field(default_factory=dict)  # protocol to dialect, where not plain
     paths: Mapping[str, str] = field(default_factory=dict)  # protocol to whole path, where not own
-    auth: str | None = None  # one of `credentials.py`; None: the protocol's own way
+    auth: str | None = None  # a name of `KEY_HEADERS`; None: the protocol's own way
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # of every request
     query: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # likewise, not encoded
     field_secrets: frozenset[str] = field(default=frozenset(), repr=False)  # in those two
@@ -85,8 +237,10 @@ class ChannelSpec:
 
     def __post_init__(self) -> None:
         kind = KINDS.get(self.kind)
-        refusals = () if kind is None else kind.key_refusals
-        object.__setattr__(self, "ring", KeyRing(1 + len(self.more_keys), refusals=refusals))
+        known = (
+            NO_KNOWN if kind is None else KnownRefusals(kind.key_refusals, kind.request_refusals)
+        )
+        object.__setattr__(self, "ring", KeyRing(1 + len(self.more_keys), known=known))
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -216,3 +370,77 @@ class Registry:
     def resolve(self, model_id: str) -> ModelSpec | None:
         """Find a model by its id or an alias, exactly as written (spec: General facts 2)."""
         return self._by_name.get(model_id)
+
+
+# How a channel's key goes with its requests: the ways of `auth`, and what else a channel says.
+#
+# A key is in one header or in one parameter of the query; where it is empty, or the way is `none`,
+# in neither.
+
+Pairs: TypeAlias = tuple[tuple[str, str], ...]
+# Makes of a key the header that takes it.
+KeyHeader: TypeAlias = Callable[[str], tuple[str, str]]
+
+NO_AUTH = "none"
+QUERY_AUTH = "query:"  # and the parameter's name
+
+
+def bearer(api_key: str) -> tuple[str, str]:
+    """The header of most upstreams."""
+    return ("Authorization", f"Bearer {api_key}")
+
+
+# By the name of the way, in the order in which they are listed to an operator.
+KEY_HEADERS: Mapping[str, KeyHeader] = MappingProxyType(
+    {
+        "bearer": bearer,
+        "x-api-key": lambda api_key: ("x-api-key", api_key),
+        "api-key": lambda api_key: ("api-key", api_key),
+        "x-goog-api-key": lambda api_key: ("x-goog-api-key", api_key),
+    }
+)
+
+
+class Credentials(Struct, frozen=True):
+    """What a channel adds to each of its requests.
+
+    `key_headers` holds the key, `query` is encoded and has no question mark. `fixed` are the
+    channel's own headers, `fixed_names` their names in lower case: they take the place of any other
+    header of that name.
+    """
+
+    key_headers: Pairs
+    query: str
+    fixed: Pairs
+    fixed_names: frozenset[str]
+
+    def others(self, headers: Pairs) -> Pairs:
+        """The headers that no fixed one takes the place of."""
+        if not self.fixed:
+            return headers
+        return tuple(pair for pair in headers if pair[0].lower() not in self.fixed_names)
+
+    def url(self, url: str) -> str:
+        """A URL with the channel's query."""
+        if not self.query:
+            return url
+        return f"{url}{'&' if '?' in url else '?'}{self.query}"
+
+
+def credentials_of(channel: ChannelSpec, own_way: KeyHeader, key: str) -> Credentials:
+    """What a channel adds with one of its keys; `own_way` is the protocol's, where the channel does
+    not say another."""
+    query = channel.query
+    key_headers: Pairs = ()
+    if key and channel.auth != NO_AUTH and channel.authorizer is None:
+        if channel.auth is not None and channel.auth.startswith(QUERY_AUTH):
+            query = (*query, (channel.auth.removeprefix(QUERY_AUTH), key))
+        else:
+            header = own_way if channel.auth is None else KEY_HEADERS[channel.auth]
+            key_headers = (header(key),)
+    return Credentials(
+        key_headers,
+        urlencode(query),
+        channel.headers,
+        frozenset(name.lower() for name, _ in channel.headers),
+    )

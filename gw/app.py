@@ -13,36 +13,25 @@ from tornado.web import RequestHandler
 
 from actors.media_store.worker import MediaStore
 from channels.dialects.responses import dialect as responses
-from gw.api.application import GatewayApplication
-from gw.api.audio.speech import SpeechHandler, SpeechTaskHandler
-from gw.api.audio.voices import VoicesHandler
-from gw.api.avatars.handlers import AvatarHandler, AvatarsHandler, PresetAvatarsHandler
-from gw.api.balance.handlers import BalanceHandler, SubscriptionHandler, UsageHandler
-from gw.api.catalog.catalog import PublicCatalog
-from gw.api.catalog.handlers import ModelsHandler, PublicCatalogHandler
-from gw.api.chat.agent_services import AgentServices
-from gw.api.chat.completions import ChatCompletionsHandler
-from gw.api.chat.gemini import GeminiHandler
-from gw.api.chat.handler import endpoint
-from gw.api.chat.messages import MessagesHandler
-from gw.api.clips.handlers import TemplateHandler, TemplatesHandler
-from gw.api.embeddings.handlers import EmbeddingsHandler
-from gw.api.images.handlers import ImagesHandler
-from gw.api.logs.detail import LogDetailHandler
-from gw.api.logs.handlers import LogListHandler, SummaryHandler
-from gw.api.logs.services import LogServices
-from gw.api.mcp.handlers import McpHandler
+from gw.api import wiki as wiki
+from gw.api.audio import SpeechHandler, SpeechTaskHandler, VoicesHandler
+from gw.api.avatars import AvatarHandler, AvatarsHandler, PresetAvatarsHandler
+from gw.api.balance import BalanceHandler, SubscriptionHandler, UsageHandler
+from gw.api.base import GatewayApplication
+from gw.api.catalog import EmbeddingsHandler, ModelsHandler, PublicCatalog, PublicCatalogHandler
+from gw.api.chat import GeminiHandler, MessagesHandler, endpoint
+from gw.api.clips import TemplateHandler, TemplatesHandler
+from gw.api.completions import AgentServices, ChatCompletionsHandler
+from gw.api.images import ImagesHandler
+from gw.api.logs.handlers import LogDetailHandler, LogListHandler, LogServices, SummaryHandler
+from gw.api.mcp import McpHandler
 from gw.api.media_files import MediaFileHandler
-from gw.api.media_services import MediaServices
-from gw.api.music.handlers import MusicHandler, MusicTaskHandler
-from gw.api.services import Services
-from gw.api.transcripts.handlers import TranscriptHandler
-from gw.api.videos.content import ContentHandler
-from gw.api.videos.handlers import VideoHandler, VideosHandler
-from gw.api.wiki import handlers as wiki
-from gw.api.wiki.downloads import DownloadHandler
-from gw.api.wiki.services import WikiServices
-from gw.calls.conversation import Conversation
+from gw.api.music import MusicHandler, MusicTaskHandler
+from gw.api.services import MediaServices, Services
+from gw.api.transcripts import TranscriptHandler
+from gw.api.videos import ContentHandler, VideoHandler, VideosHandler
+from gw.api.wiki import DownloadHandler, WikiServices
+from gw.calls.chat import Conversation
 
 Route = tuple[str, type[RequestHandler]] | tuple[str, type[RequestHandler], dict[str, Any]]
 

@@ -2,29 +2,149 @@
 
 from __future__ import annotations
 
-from actors.catalogs.catalogs import Catalogs
+import asyncio
+import random
+from collections.abc import Mapping
+
+from actors.catalogs import Catalogs
 from actors.clock import Clock
-from actors.directory import ChannelDirectory
-from actors.jobs.content import JobContent
-from actors.jobs.jobs import Links
-from actors.jobs.renewal import LinkRenewal
+from actors.jobs.ending import Endings, JobUpstreams, Settles
+from actors.jobs.job import Schedule
+from actors.jobs.poller import Poller
+from actors.jobs.results import JobContent, LinkRenewal
+from actors.jobs.store import Jobs, Links, as_stored
+from actors.routing import ChannelDirectory
 from actors.store.database import Database
+from actors.wallet.messages import CallFacts, JobEnd, Outcome
+from actors.wallet.wallets import Wallets
 from channels.http.interfaces import Wire
-from gw.api.media_services import FilmCount, MediaServices
-from gw.calls.billing import Billing
-from gw.calls.exchange_upstream import ExchangeUpstream
-from gw.calls.job_submit import JobSubmit
-from gw.calls.media import MediaUpstream
-from gw.calls.speech_upstream import SpeechUpstream
-from gw.calls.sync_media import SyncMedia
-from gw.calls.unattended import Unattended
-from gw.calls.whole_submit import WholeCall, WholeSubmit
-from gw.http.drain import RequestsInFlight
-from gw.jobs import make_content_links, make_jobs, make_upstreams
+from channels.registry import ChannelSpec
+from gw.api.services import ContentLinks, FilmCount, MediaServices
+from gw.calls.jobs import JobSubmit, Unattended, WholeCall, WholeSubmit
+from gw.calls.media import ExchangeUpstream, MediaUpstream, SpeechUpstream, SyncMedia
+from gw.calls.settlement import Billing
+from gw.config.config import Tasks
+from gw.http.application import RequestsInFlight
 from gw.keys.secret import Secret
-from gw.live_config import LiveConfig
-from gw.voices.store import Voices
+from gw.live import LiveConfig
+from gw.voices import Voices
 from metrics.prometheus import Metrics
+
+# Asynchronous jobs as this gateway runs them: made of the configuration, wired to the rest.
+
+
+def make_jobs(
+    tasks: Tasks, database: Database, clock: Clock, metrics: Metrics, links: Links = as_stored
+) -> Jobs:
+    """The jobs that endpoints begin and show, their results with these links."""
+    return Jobs(
+        database=database,
+        schedule=_schedule(tasks),
+        deadline_seconds=tasks.deadline,
+        chance=random.random,
+        clock=clock,
+        metrics=metrics,
+        links=links,
+    )
+
+
+def make_poller(
+    current: LiveConfig,
+    *,
+    name: str,
+    database: Database,
+    wallets: Wallets,
+    wire: Wire,
+    secret: Secret,
+    clock: Clock,
+    metrics: Metrics,
+    changed: asyncio.Event,
+) -> Poller:
+    """What polls and ends jobs in this process; `database` is of its own, `changed` as there."""
+    config = current.config
+    upstreams = make_upstreams(current, wire=wire, clock=clock)
+    return Poller(
+        name=name,
+        database=database,
+        upstreams=upstreams,
+        endings=make_endings(
+            current,
+            database=database,
+            settle=_settled_by(wallets),
+            upstreams=upstreams,
+            secret=secret,
+            clock=clock,
+            metrics=metrics,
+        ),
+        schedule=_schedule(config.tasks),
+        concurrency=config.tasks.poll_concurrency,
+        lease_seconds=config.tasks.lease,
+        chance=random.random,
+        clock=clock,
+        metrics=metrics,
+        changed=changed,
+    )
+
+
+def make_upstreams(current: LiveConfig, *, wire: Wire, clock: Clock) -> JobUpstreams:
+    """Where jobs are polled and given up: the channels in force."""
+
+    def channels() -> Mapping[str, ChannelSpec]:
+        return current.registry().channels
+
+    seconds = current.config.timeouts.task_poll
+    return JobUpstreams(
+        wire=wire,
+        channels=channels,
+        seconds=seconds,
+        body_bytes_max=current.config.max_body_bytes,
+        clock=clock,
+    )
+
+
+def make_content_links(current: LiveConfig, secret: Secret) -> ContentLinks:
+    """The links to films that the gateway serves itself, the same in every process."""
+    keys = secret.subkeys("gw film links")
+    return ContentLinks(*keys, public_url=current.config.public_url)
+
+
+def make_endings(
+    current: LiveConfig,
+    *,
+    database: Database,
+    settle: Settles,
+    upstreams: JobUpstreams,
+    secret: Secret,
+    clock: Clock,
+    metrics: Metrics,
+) -> Endings:
+    """What ends jobs, by whatever applies their settlements."""
+    return Endings(
+        database=database,
+        settle=settle,
+        upstreams=upstreams,
+        redact=current.redact,
+        content_link=make_content_links(current, secret).link,
+        clock=clock,
+        metrics=metrics,
+    )
+
+
+def _settled_by(wallets: Wallets) -> Settles:
+    async def settle(facts: CallFacts, outcome: Outcome, job_end: JobEnd) -> None:
+        wallets.settle(facts, outcome, job_end=job_end)
+        await wallets.settled(facts.account_id)
+
+    return settle
+
+
+def _schedule(tasks: Tasks) -> Schedule:
+    return Schedule(
+        first_seconds=tasks.poll_first,
+        factor=float(tasks.poll_factor),
+        max_seconds=tasks.poll_max,
+    )
+
 
 # Ten pictures of some twenty megabytes each; the upstream writes them in base64.
 MEDIA_RESPONSE_BYTES_MAX = 256 * 1024 * 1024
@@ -50,7 +170,9 @@ def make_media_services(
     config = current.config
     jobs = make_jobs(config.tasks, database, clock, metrics, links)
     upstreams = make_upstreams(current, wire=wire, clock=clock)
-    exchanges = ExchangeUpstream(wire=wire, clock=clock)
+    body_bytes_max = config.max_body_bytes
+    exchanges = ExchangeUpstream(wire=wire, body_bytes_max=body_bytes_max, clock=clock)
+    speaking = SpeechUpstream(wire=wire, body_bytes_max=body_bytes_max, clock=clock)
     unattended = Unattended(in_flight)
 
     def submits(seconds: float) -> JobSubmit:
@@ -107,11 +229,11 @@ def make_media_services(
         ),
         content_links=make_content_links(current, secret),
         films=FilmCount(),
-        speech=whole(SpeechUpstream(wire=wire, clock=clock), timeouts.speech),
+        speech=whole(speaking, timeouts.speech),
         voice=whole(exchanges, timeouts.voice),
         transcript=whole(exchanges, timeouts.transcript),
         unattended=unattended,
-        voices=Voices(database),
+        voices=Voices(database, clock),
         catalogs=Catalogs(
             wire=wire,
             channels=lambda: current.registry().channels,

@@ -7,27 +7,23 @@ from dataclasses import replace
 
 import msgspec
 
+from actors.actor import Supervisor
 from actors.clock import Clock
 from actors.jobs.job import Job
-from actors.jobs.jobs import Links, as_stored
+from actors.jobs.store import Links, as_stored
 from actors.media_store.bucket import BucketStorage
-from actors.media_store.copier import Copier
-from actors.media_store.copies import Copy, Kept
-from actors.media_store.fetch import FileLocation
+from actors.media_store.copier import Copier, FileLocation, Throttle
 from actors.media_store.folder import FolderStorage
 from actors.media_store.links import PURPOSE, LinkSigner
 from actors.media_store.storage import CopyStorage
-from actors.media_store.store import CopyStore
-from actors.media_store.task_scanner import TaskScanner
-from actors.media_store.throttle import Throttle
-from actors.media_store.worker import MediaStore
-from actors.supervisor import Supervisor
+from actors.media_store.store import Copy, CopyStore, Kept
+from actors.media_store.worker import MediaStore, TaskScanner
 from channels.media.dialects import DIALECTS
 from channels.media.send import addressed
-from gw.content_links import BASE_URL
+from gw.api.services import BASE_URL
 from gw.keys.secret import Secret
-from gw.live_config import LiveConfig
-from gw.pools import Pools
+from gw.live import LiveConfig
+from gw.runtime import Pools
 from metrics.prometheus import Metrics
 
 

@@ -13,12 +13,11 @@ import socket
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-from gw import collector
-from gw.allocator import keep_buffers
-from gw.config.config import Config
-from gw.config.faults import ConfigFaults
-from gw.config.restart import needing_restart
-from gw.open_files import raise_open_files
+from channels.open_files import raise_open_files
+from gw import runtime
+from gw.config.config import Config, needing_restart
+from gw.config.readers import ConfigFaults
+from gw.runtime import keep_buffers
 from gw.serve import Gateway
 from metrics.logs import EventLog, set_level, write_line
 
@@ -72,7 +71,7 @@ async def run_gateway(
     if read_again is not None and hasattr(signal, "SIGHUP"):
         log_cautions(config)
         loop.add_signal_handler(signal.SIGHUP, _reload_file, gateway, read_again, config)
-    collector.begin()
+    runtime.begin()
     try:
         announce(gateway)
         if on_ready is not None:

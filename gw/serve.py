@@ -2,8 +2,7 @@
 
 Starts in the order of need (database, ledger, channels, recovery, listeners) and stops in reverse:
 first no new client comes in, then what is in flight ends and is settled, then the rest goes.
-Nothing here decides anything about a call; what endpoints use is made in `endpoints.py`, signals
-and the ready line are `run.py`'s.
+Nothing here decides anything about a call; signals and the ready line are in `run.py`.
 """
 
 from __future__ import annotations
@@ -13,52 +12,175 @@ import random
 import socket
 import ssl
 import uuid
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 
+from actors.actor import Supervisor
 from actors.changes import ChangeFeed
-from actors.clock import SystemClock
-from actors.directory import ChannelDirectory
-from actors.heartbeat import Heartbeat
-from actors.identity import ProcessIdentity, is_process_alive
-from actors.limits.limiter import Limiter
+from actors.clock import Clock, SystemClock
+from actors.limits.accounts import AccountLimits, Limiter
 from actors.live import LiveCalls
+from actors.media_store.worker import MediaStore
 from actors.parent.link import ParentLink
+from actors.process import Heartbeat, ProcessIdentity, is_process_alive
 from actors.recovery import Recovery
+from actors.routing import ChannelDirectory
 from actors.store.database import Database
-from actors.store.embedded import EmbeddedPostgres
-from actors.store.migrations import migrate
-from actors.supervisor import Supervisor
-from actors.wallet.neighbours import Neighbours
-from actors.wallet.wallets import Wallets
+from actors.store.embedded.cluster import EmbeddedPostgres
+from actors.store.queries import migrate
+from actors.wallet.wallets import Neighbours, Wallets
 from actors.wallet.writer import LedgerWriter
 from channels.http.client import HttpWire
+from channels.http.interfaces import Wire
 from channels.offload.pool import OffloadPool
+from channels.open_files import OpenFiles
+from gw.api.base import GatewayApplication
+from gw.api.completions import AgentServices
+from gw.api.logs.handlers import LogServices
+from gw.api.logs.list_query import CursorSeal
+from gw.api.logs.summary import SummaryCache
 from gw.api.overload import Overload
-from gw.config.certificate import renew, server_context
-from gw.config.config import Config
-from gw.config.credentials import check_files
-from gw.endpoints import Foundation, make_endpoints
+from gw.api.services import MediaServices, Services
+from gw.api.wiki import make_sources, make_wiki
+from gw.app import make_application
+from gw.calls.chat import Conversation
+from gw.calls.settlement import Billing
+from gw.config.config import Config, changes, check_prices
+from gw.config.credentials import check_files, expires_at, renew, server_context
 from gw.http.admin import AdminServer, make_admin_application
-from gw.http.drain import RequestsInFlight
-from gw.http.server import Server
-from gw.idempotency.store import ExpiredKeys
-from gw.ids import new_call_id
-from gw.jobs import make_poller
-from gw.keys.cache import KeyCache
+from gw.http.application import RequestsInFlight
+from gw.http.body import BodyBudget
+from gw.http.server import Server, check_free
+from gw.idempotency import ExpiredKeys, IdempotencyGuard, IdempotencyStore
+from gw.keys.cache import KeyCache, LastUse
 from gw.keys.issue import check_secret
-from gw.keys.last_use import LastUse
 from gw.keys.secret import KeyHasher, KeySealer, Secret, load_secret
-from gw.live_config import LiveConfig
-from gw.media_store import start_media_store
-from gw.pools import Pools
-from gw.pushes import Pushes
-from gw.shared_limits import make_shared_limits
-from gw.shutdown import Shutdown
-from gw.watches import start_partitions, start_watches
+from gw.knowledge.removing import keep_clean
+from gw.live import LiveConfig, Pushes, RefusalRows, make_shared_limits, new_call_id
+from gw.media_services import make_media_services, make_poller
+from gw.media_store import links_of, start_media_store
+from gw.runtime import Pools, Shutdown, start_partitions, start_watches
 from metrics.logs import EventLog, set_level
 from metrics.prometheus import Metrics
 from metrics.tracing import Tracing
+
+# The public application: what the endpoints use, made of the configuration and what runs below.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foundation:
+    """What a process has running before it serves anybody."""
+
+    keys: KeyCache
+    wallets: Wallets
+    settled: Callable[[str], Awaitable[None]]  # of an account, in every process
+    live: LiveCalls
+    limiter: Limiter
+    channels: ChannelDirectory
+    pools: Pools
+    secret: Secret
+    parent: ParentLink | None
+    in_flight: RequestsInFlight
+    overload: Overload
+    clock: Clock
+    metrics: Metrics
+
+
+def make_endpoints(
+    current: LiveConfig,
+    below: Foundation,
+    *,
+    wire: Wire,
+    offload: OffloadPool,
+    tracing: Tracing,
+    media_store: MediaStore | None,
+) -> tuple[GatewayApplication, MediaServices]:
+    """Make the application; the services of media come along, whose catalogs are to be closed."""
+    config, clock, metrics = current.config, below.clock, below.metrics
+    billing = Billing(
+        wallets=below.wallets,
+        live=below.live,
+        redactor=current.redactor,
+        clock=clock,
+        metrics=metrics,
+    )
+    conversation = Conversation(
+        billing=billing,
+        channels=below.channels,
+        wire=wire,
+        redactor=current.redactor,
+        price_of=current.price_of,
+        clock=clock,
+        timeout_seconds=config.timeouts.chat,
+        response_bytes_max=config.max_body_bytes,
+        offload=offload,
+        precharge=config.precharge,
+        metrics=metrics,
+    )
+    media = make_media_services(
+        current,
+        billing=billing,
+        channels=below.channels,
+        database=below.pools.calls,
+        links=links_of(media_store, config.public_url),
+        wire=wire,
+        in_flight=below.in_flight,
+        secret=below.secret,
+        clock=clock,
+        metrics=metrics,
+    )
+    application = make_application(
+        _services(current, below, offload=offload, tracing=tracing),
+        conversation=conversation,
+        media_store=media_store,
+        media=media,
+        logs=LogServices(
+            database=below.pools.logs,
+            rates=below.limiter,
+            redact=current.redact,
+            credits_per_usd=config.credits_per_usd,
+            cursors=CursorSeal(*below.secret.subkeys("gw log cursors")),
+            summaries=SummaryCache(clock, shared=below.parent),
+        ),
+        wiki_services=make_wiki(config, below.secret, below.pools.knowledge),
+        agents=AgentServices(below.pools.agents, lambda: current.config),
+    )
+    return application, media
+
+
+def _services(
+    current: LiveConfig, below: Foundation, *, offload: OffloadPool, tracing: Tracing
+) -> Services:
+    """What every endpoint may use."""
+    config, clock, metrics = current.config, below.clock, below.metrics
+    refusals = RefusalRows(
+        wallets=below.wallets, registry=current.registry, clock=clock, metrics=metrics
+    )
+    return Services(
+        keys=below.keys,
+        wallets=below.wallets,
+        settled=below.settled,
+        limits=AccountLimits(limiter=below.limiter, metrics=metrics),
+        registry=current.registry,
+        metrics=metrics,
+        tracing=tracing,
+        clock=clock,
+        new_id=new_call_id,
+        config=config,
+        refusals=refusals.record,
+        idempotency=IdempotencyGuard(
+            kept=IdempotencyStore(below.pools.calls),
+            response_bytes_max=config.idempotency_max_bytes,
+            metrics=metrics,
+        ),
+        redact=current.redact,
+        translations=lambda: current.config.translations,
+        in_flight=below.in_flight,
+        bodies=BodyBudget(max(config.max_bodies_bytes, config.max_body_bytes)),
+        overload=below.overload,
+        offload=offload,
+    )
 
 
 class Gateway:
@@ -75,6 +197,7 @@ class Gateway:
         self._shares_port = shares_port
         self.current = LiveConfig(config)
         self.metrics = Metrics()
+        self._files = OpenFiles(self.metrics.files)
         self.in_flight = RequestsInFlight()
         self._overload = Overload(config.shed_delay_ms / 1000 if config.shed_delay_ms else None)
         self._environ = environ
@@ -143,7 +266,11 @@ class Gateway:
 
     async def start(self) -> None:
         """Start everything; on an error what had been started is stopped again."""
+        config = self.current.config
         self.metrics.config.started(self._clock.now())
+        # Once more when they are bound: until then is a database to start.
+        check_free(config.listen, "listen", shares_port=self._shares_port)
+        check_free(config.admin_listen, "admin_listen")
         try:
             await self._start_limits()
             await self._start_store()
@@ -158,20 +285,25 @@ class Gateway:
     def reload(self, config: Config) -> None:
         """Put other channels and models in force; streams in flight are not touched.
 
-        Raises ConfigFaults, and changes nothing, when the certificate will not do.
+        Raises ConfigFaults, and changes nothing, when the certificate will not do, or a price has
+        moved by more than is meant (`gw/config/config.py`).
         """
+        check_prices(self.current.config, config)
         check_files(config)
         renew(self._tls, config)
+        if self._tls is not None and config.tls is not None:
+            self.metrics.config.certificate(expires_at(config))
         self._wire.renew_certificates()
+        changed = changes(self.current.config, config)
         self.current.swap(config)
         self._channels.configure(config.registry.channels)
         self._jobs_changed.set()  # perhaps of a channel that is back
         self.metrics.config.accepted(self._clock.now())
         set_level(config.log_level)
-        self._log.info("configuration_reloaded", current=repr(self.current))
+        self._log.info("configuration_reloaded", current=repr(self.current), changes=changed)
 
     async def stop(self) -> bool:
-        """Drain: stop accepting, finish what is in flight, settle, leave (`shutdown.py`).
+        """Drain: stop accepting, finish what is in flight, settle, leave (`runtime.py`).
 
         False when a hold may still be open, which is left to recovery.
         """
@@ -210,6 +342,7 @@ class Gateway:
             self._supervisor.start("postgres", lambda: embedded.watch(self._clock))
         self._pools = Pools(dsn, self.metrics.database)
         stack.push_async_callback(self._pools.close)
+        self._files.add("database", self._pools.open_count)
         self._database = self._pools.calls
         stack.push_async_callback(self._supervisor.stop)
         await self._database.open()
@@ -300,12 +433,14 @@ class Gateway:
 
     async def _start_listeners(self) -> None:
         config = self.current.config
-        tracing = Tracing.from_environment(self._environ, random.random)
+        tracing = Tracing.from_environment(
+            self._environ, random.random, self.metrics.spans_exported
+        )
         self._stack.callback(tracing.shutdown)
         offload = OffloadPool()
         self._stack.callback(offload.close)
         self._supervisor.start("offload", lambda: offload.tend(self._clock))
-        wire = self._wire = HttpWire(connect_seconds=config.timeouts.connect)
+        wire = self._wire = HttpWire(connect_seconds=config.timeouts.connect, files=self._files)
         self._stack.push_async_callback(wire.close)
         poller = make_poller(
             self.current,
@@ -321,6 +456,11 @@ class Gateway:
         self._supervisor.start("poller", poller.run)
         media_store = start_media_store(
             self._supervisor, self._pools, self.current, self._secret, self._clock, self.metrics
+        )
+        sources = make_sources(config)
+        self._supervisor.start(
+            "kb_sources",
+            lambda: keep_clean(self._pools.media, sources, self._clock, self.metrics),
         )
         application, media = make_endpoints(
             self.current,
@@ -346,13 +486,22 @@ class Gateway:
         )
         self._stack.push_async_callback(media.catalogs.close)
         admin = make_admin_application(
-            render=self._render_metrics, readiness=self._why_not_ready, new_id=new_call_id
+            config,
+            render=self._render_metrics,
+            readiness=self._why_not_ready,
+            new_id=new_call_id,
         )
         self._admin = AdminServer(admin, config.admin_listen)
+        self._files.add("admin", self._admin.__len__)
         self._tls = server_context(config)
+        self.metrics.config.certificate(expires_at(config))
         check_files(config)
         self._public = Server(
-            application, config.listen, tls=self._tls, shares_port=self._shares_port
+            application,
+            config.listen,
+            files=self._files,
+            tls=self._tls,
+            shares_port=self._shares_port,
         )
         for listener in (self._admin, self._public):
             self._stack.push_async_callback(listener.close)
@@ -375,4 +524,6 @@ class Gateway:
             return "draining"
         if not self._heartbeat.steady_seconds:  # gone, or frozen for a while
             return "database unreachable"
+        if self._public.is_full:
+            return "connections used up"
         return None

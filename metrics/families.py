@@ -6,14 +6,139 @@ an AssertionError or KeyError at start.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Final
+import time
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, Protocol, TypeVar
 
 from prometheus_client import Metric
 from prometheus_client.registry import Collector
+from prometheus_client.samples import Exemplar
 
-from metrics.samples import Distribution, Number, SeriesFamily
 from metrics.series import SERIES, Kind, MetricFamily
+
+# The numbers behind the metrics: one object per series, one family of series per metric.
+#
+# Own objects instead of prometheus-client's children because every call touches about twenty of
+# them: measured, one costs 0.1 to 0.2 µs where a child, which takes locks and walks its buckets,
+# costs 0.5 to 0.8. What pays for it is a rule: one thread writes, the loop's. A scrape in another
+# thread only copies. Names, labels and buckets are in `series.py`, the text format is
+# prometheus-client's.
+
+OTHER = "other"
+
+Key = tuple[str | int, ...]
+# A sample's suffix, the labels it has beside those of its series, its value; and of a bucket a
+# call that fell into it, if one was traced.
+Sample = tuple[str, dict[str, str], float, Exemplar | None]
+
+
+class Series(Protocol):
+    """One figure or histogram under one set of labels, as a scrape reads it."""
+
+    def samples(self) -> list[Sample]: ...
+
+
+class Number:
+    """A counter or a gauge: its event adds to `value` or sets it."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value: float = 0  # stays an exact int as long as only ints are added
+
+    def samples(self) -> list[Sample]:
+        """Return the one sample, without a suffix."""
+        return [("", {}, self.value, None)]
+
+
+class Distribution:
+    """A histogram: how many observations fell under each upper bound.
+
+    Each bucket remembers the last of its observations that has a trace, for scrapers that ask.
+    """
+
+    __slots__ = ("_bounds", "_counts", "_exemplars", "_sum")
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        self._sum = 0.0
+        self._exemplars: dict[int, Exemplar] = {}
+
+    def observe(self, value: float, trace_id: str | None = None) -> None:
+        """Count one observation; one that equals a bound is under it."""
+        index = bisect_left(self._bounds, value)
+        self._counts[index] += 1
+        self._sum += value
+        if trace_id is not None:
+            self._exemplars[index] = Exemplar({"trace_id": trace_id}, value, time.time())
+
+    def samples(self) -> list[Sample]:
+        """Return the cumulative buckets, their total and the sum."""
+        # One copy, so that buckets and total agree whatever the loop observes meanwhile.
+        counts = self._counts.copy()
+        samples: list[Sample] = []
+        total = 0
+        for index, bound in enumerate((*self._bounds, float("inf"))):
+            total += counts[index]
+            exemplar = self._exemplars.get(index)
+            samples.append(("_bucket", {"le": _bound_text(bound)}, total, exemplar))
+        return [*samples, ("_count", {}, total, None), ("_sum", {}, self._sum, None)]
+
+
+C = TypeVar("C", bound=Series)
+
+
+class SeriesFamily(dict[Key, C]):
+    """The series of one metric by label values, in the order of its labels. A miss makes one.
+
+    An empty label value is shown as `other`. The bound on their number is the last fence against a
+    label whose values a client can choose: past it, new ones share one series of `other`.
+    """
+
+    __slots__ = ("_limit", "_new_series", "_width")
+
+    def __init__(self, new_series: Callable[[], C], *, width: int, limit: int) -> None:
+        super().__init__()
+        self._new_series = new_series
+        self._width = width
+        self._limit = limit
+        if not width:
+            self[()] = new_series()  # shown from the start
+
+    def __missing__(self, key: Key) -> C:
+        assert len(key) == self._width, key
+        if len(self) >= self._limit:
+            return self.setdefault((OTHER,) * self._width, self._new_series())
+        shown = _shown(key)
+        series = self.get(shown)
+        if series is None:
+            series = self[shown] = self._new_series()
+        if shown != key:
+            self[key] = series  # the same series by another key: 200 for "200"
+        return series
+
+    def discard(self, wanted: Mapping[int, str]) -> None:
+        """Drop the series that have the `wanted` values at these positions."""
+        for key in list(self):
+            if all(key[index] == value for index, value in wanted.items()):
+                del self[key]
+
+    def shown(self) -> list[tuple[tuple[str, ...], C]]:
+        """Return each series once, with its label values; safe beside the thread that writes."""
+        copied = dict.copy(self)
+        return [(_shown(key), series) for key, series in copied.items() if key == _shown(key)]
+
+
+def _shown(key: Key) -> tuple[str, ...]:
+    return tuple([str(value) or OTHER for value in key])
+
+
+def _bound_text(bound: float) -> str:
+    return "+Inf" if bound == float("inf") else repr(float(bound))
+
 
 # Cells of one metric. A distribution is some fifteen lines in every scrape, a number is one. Both
 # are far above what a catalogue of a few hundred models needs.
@@ -80,3 +205,288 @@ def _find(name: str, kind: Kind) -> MetricFamily:
 def _metric(series: MetricFamily) -> Metric:
     # The library writes a counter's `_total` itself.
     return Metric(series.name.removesuffix("_total"), series.help, series.kind)
+
+
+# Which model was asked for, and which one the upstream says has answered.
+
+# Names of the configuration, and snapshots of an upstream, are few. An upstream that gives every
+# response a name of its own must not make a series each.
+PAIRS_PER_MODEL_MAX: Final = 32
+NAME_CHARACTERS_MAX: Final = 100
+
+
+class ResponseModels:
+    """Responses by both names, in a bounded number of series for each model."""
+
+    def __init__(self, make: Families) -> None:
+        self._responses = make.counter("gw_response_models_total")
+        self._pairs: Counter[str] = Counter()
+
+    def responded(self, *, requested: str, model: str, named: str) -> None:
+        """A call of `model`, asked for as `requested`, has a response of the model `named`."""
+        key = (requested, model, named)
+        if key not in self._responses:
+            key = self._bounded(requested, model, named)
+        self._responses[key].value += 1
+
+    def _bounded(self, requested: str, model: str, named: str) -> tuple[str, str, str]:
+        """The series for two names that have none yet."""
+        is_long = max(len(requested), len(named)) > NAME_CHARACTERS_MAX
+        if is_long or self._pairs[model] >= PAIRS_PER_MODEL_MAX:
+            return (OTHER, model, OTHER)
+        self._pairs[model] += 1
+        return (requested, model, named)
+
+
+# What became of the configurations that were read: in a single process, and in a parent.
+
+
+class ConfigMetrics:
+    """Reloads by outcome, and whether the file as it stands is the one in force."""
+
+    def __init__(self, make: Families) -> None:
+        self._reloads = make.counter("gw_config_reloads_total")
+        self._is_last = make.gauge("gw_config_last_reload_successful")[()]
+        self._read_at = make.gauge("gw_config_last_success_timestamp_seconds")[()]
+        self._certificate = make.gauge("gw_certificate_expiry_timestamp_seconds")[()]
+
+    def started(self, at: float) -> None:
+        """The process begins with a configuration it has accepted, at this Unix time."""
+        self._is_last.value = 1
+        self._read_at.value = at
+
+    def accepted(self, at: float) -> None:
+        """Another one is in force."""
+        self._reloads[("accepted",)].value += 1
+        self.started(at)
+
+    def certificate(self, expires_at: float) -> None:
+        """Clients are shown a chain that is valid until this Unix time; 0 for none."""
+        self._certificate.value = expires_at
+
+    def refused(self) -> None:
+        """One was refused as a whole; the one before stays."""
+        self._reloads[("refused",)].value += 1
+        self._is_last.value = 0
+
+
+# Calls of agents: how they end, and what of knowledge bases is put into them.
+
+
+class AgentMetrics:
+    """Calls by outcome; retrievals by how long they take and how many pages they give."""
+
+    def __init__(self, make: Families) -> None:
+        self._calls = make.counter("gw_agent_calls_total")
+        self._seconds = make.histogram("gw_agent_retrieval_seconds")[()]
+        self._pages = make.histogram("gw_agent_pages_injected")[()]
+
+    def called(self, outcome: str) -> None:
+        """A call with an agent's key is over, or was refused once its body was here."""
+        self._calls[(outcome,)].value += 1
+
+    def retrieved(self, *, seconds: float, pages: int) -> None:
+        """Knowledge bases were searched for a call."""
+        self._seconds.observe(seconds)
+        self._pages.observe(pages)
+
+
+# How knowledge bases are searched, and what becomes of links to their sources.
+
+
+class KnowledgeMetrics:
+    """Searches by where they come from and what they find; links by how they end."""
+
+    def __init__(self, make: Families) -> None:
+        self._searches = make.counter("gw_kb_searches_total")
+        self._seconds = make.histogram("gw_kb_search_seconds")
+        self._links = make.counter("gw_kb_source_links_total")
+        self._sources_left = make.gauge("gw_kb_unclean_accounts")[()]
+
+    def searched(self, *, surface: str, result: str, seconds: float) -> None:
+        """A search is done: pages have all of its terms, any of them, or there is none."""
+        self._searches[surface, result].value += 1
+        self._seconds[(surface,)].observe(seconds)
+
+    def link_followed(self, result: str) -> None:
+        """A link to a source was served, or was expired, invalid or led to nothing."""
+        self._links[(result,)].value += 1
+
+    def sources_left(self, accounts: int) -> None:
+        """So many accounts have sources that no page names and that cannot be removed."""
+        self._sources_left.value = accounts
+
+
+# What MCP clients ask, by method and tool.
+
+# Methods that the protocol does not know; requests that call no tool there is.
+OTHER_TOOL, NONE = "other", "none"
+
+
+class McpMetrics:
+    """Messages by how they end, and how long they take.
+
+    Methods and tools that nobody knows are never labels: a client could make up any number.
+    """
+
+    def __init__(self, make: Families) -> None:
+        self._requests = make.counter("gw_mcp_requests_total")
+        self._seconds = make.histogram("gw_mcp_seconds")
+
+    def served(self, *, method: str, tool: str, outcome: str, seconds: float) -> None:
+        """A message has its response; an empty method or tool is none that is known."""
+        self._requests[method or OTHER_TOOL, tool or NONE, outcome].value += 1
+        self._seconds[method or OTHER_TOOL, tool or NONE].observe(seconds)
+
+    def refused(self) -> None:
+        """A POST was refused before its message was read."""
+        self._requests[OTHER_TOOL, NONE, "refused"].value += 1
+
+
+# What becomes of the copies of results.
+
+
+class MediaStoreMetrics:
+    """Attempts by how they end, and what they fetched."""
+
+    def __init__(self, make: Families) -> None:
+        self._copies = make.counter("gw_media_copies_total")
+        self._bytes = make.counter("gw_media_copy_bytes_total")[()]
+
+    def copied(self, outcome: str) -> None:
+        """An attempt is over: kept, retried, failed or left."""
+        self._copies[(outcome,)].value += 1
+
+    def bytes(self, count: int) -> None:
+        """So many bytes have come."""
+        self._bytes.value += count
+
+
+# What becomes of asynchronous jobs, and of the polls that watch them.
+
+
+class TaskMetrics:
+    """Jobs by how they end, polls by what they bring."""
+
+    def __init__(self, make: Families) -> None:
+        self._in_flight = make.gauge("gw_tasks_in_flight")
+        self._ended = make.counter("gw_tasks_total")
+        self._seconds = make.histogram("gw_task_seconds")
+        self._polls = make.counter("gw_task_polls_total")
+        self._lag = make.histogram("gw_task_poll_lag_seconds")[()]
+        self._unknown = make.counter("gw_task_submit_unknown_total")
+        self._doubted = make.counter("gw_task_lengths_doubted_total")
+        self._takeovers = make.counter("gw_task_takeovers_total")[()]
+
+    def in_flight(self, counts: Mapping[str, int]) -> None:
+        """Jobs open in the database, by kind, as last counted; every kind is there."""
+        for kind, count in counts.items():
+            self._in_flight[(kind,)].value = count
+
+    def ended(self, *, kind: str, state: str, seconds: float) -> None:
+        """A job ended here, so long after its submission had come."""
+        self._ended[kind, state].value += 1
+        self._seconds[(kind,)].observe(seconds)
+
+    def polled(self, *, channel: str, outcome: str, lag_seconds: float) -> None:
+        """A poll is done, so long after it was due."""
+        self._polls[channel, outcome].value += 1
+        self._lag.observe(lag_seconds)
+
+    def submit_unknown(self, channel: str) -> None:
+        """Count a submission of unknown outcome."""
+        self._unknown[(channel,)].value += 1
+
+    def length_doubted(self, channel: str) -> None:
+        """Count a film whose reported length is none it can have."""
+        self._doubted[(channel,)].value += 1
+
+    def taken_over(self) -> None:
+        """A poll that another process never finished is made here."""
+        self._takeovers.value += 1
+
+
+# How full the pools of connections to the database are, and what waits for them.
+
+
+class Pool(Protocol):
+    """A pool of connections, as a scrape sees it. Read beside the thread that uses it."""
+
+    @property
+    def size(self) -> int:
+        """How many connections it may have."""
+
+    @property
+    def in_use(self) -> int:
+        """How many of them work, or are being opened."""
+
+    @property
+    def idle(self) -> int:
+        """How many are open and wait for work."""
+
+
+class DatabaseMetrics:
+    """Connections of every pool, read when somebody scrapes; waits as they end."""
+
+    def __init__(self, make: Families) -> None:
+        self._connections = make.gauge("gw_database_connections")
+        self._waits = make.histogram("gw_database_wait_seconds")
+        self._pools: dict[str, Pool] = {}
+
+    def watch(self, name: str, pool: Pool) -> None:
+        """Show this pool from now on."""
+        self._pools[name] = pool
+
+    def waiting(self, name: str) -> Callable[[float], None]:
+        """What is told of each wait, in seconds, for a connection of this pool; shown as none."""
+        return self._waits[(name,)].observe
+
+    def read(self) -> None:
+        """Look at the pools."""
+        for name, pool in self._pools.items():
+            self._connections[name, "in_use"].value = pool.in_use
+            self._connections[name, "idle"].value = pool.idle
+            self._connections[name, "limit"].value = pool.size
+
+
+# The files that the process has open, in parts, and the connections of its clients.
+
+# Why a client's connection is refused: as many as there may be, of clients or of all files.
+REASONS = ("connections", "files")
+
+
+class FileMetrics:
+    """Counts that are read when somebody scrapes; refusals and what gave way as they happen."""
+
+    def __init__(self, make: Families) -> None:
+        self._files = make.gauge("gw_files")
+        self._freed = make.counter("gw_files_freed_total")
+        self._connections = make.gauge("gw_http_connections")
+        self._refused = make.counter("gw_http_connections_refused_total")
+        for reason in REASONS:
+            self._refused[(reason,)].value = 0
+        self._parts: dict[str, Callable[[], int]] = {}
+        self._states: Callable[[], Mapping[str, int]] = dict
+
+    def watch(self, part: str, count: Callable[[], int]) -> None:
+        """Show this part from now on. `count` is called beside the loop's thread."""
+        self._parts[part] = count
+
+    def watch_connections(self, states: Callable[[], Mapping[str, int]]) -> None:
+        """Show the public listener's connections by state; read like a part."""
+        self._states = states
+
+    def freed(self, part: str) -> None:
+        """An idle connection of this part was closed, because its file was needed."""
+        self._freed[(part,)].value += 1
+
+    def refused(self, reason: str) -> None:
+        """A client's connection was refused."""
+        self._refused[(reason,)].value += 1
+
+    def read(self) -> None:
+        """Look at all of them."""
+        for part, count in self._parts.items():
+            self._files[(part,)].value = count()
+        for state, count_now in self._states().items():
+            self._connections[(state,)].value = count_now

@@ -5,8 +5,7 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollector
 from prometheus_client.exposition import choose_encoder
 
-from metrics.config import ConfigMetrics
-from metrics.families import Families
+from metrics.families import ConfigMetrics, Families
 from metrics.logs import lines_lost
 
 

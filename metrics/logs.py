@@ -4,23 +4,276 @@
      "message": "channel opened", "channel": "openai-a", "was": "closed"}
 
 `action` is our own word for the event, in the past tense; a line of a library has `logged`. How
-values become JSON is in `plain.py`, what is redacted in `redact.py`, who waits for a reader that
-does not read in `line_writer.py`: no caller here. Who calls `configure` is the command line.
+values become JSON is in this file, what is redacted in this file, who waits for a reader that
+does not read in this file: no caller here. Who calls `configure` is the command line.
 """
 
 from __future__ import annotations
 
 import logging
+import math
+import os
+import re
+import select
+import threading
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from queue import Empty, SimpleQueue
 from typing import Any, Final, TextIO
 
 import ujson
 
-from metrics.line_writer import LineWriter, Sink, descriptor_sink
-from metrics.plain import plain, printed, text
+# Writes lines for callers that must not wait: in a thread of its own, from a bounded queue.
+#
+# An unread pipe holds some 64 KB and then blocks its writers; a full disk refuses. Here only the
+# thread waits. What finds no room in the queue, or cannot be written, is lost and counted, and as
+# soon as there is room again one line says how many were. Lines go out whole, as many at once as
+# fit into one atomic write to a pipe: several processes that share one do not tear each other's
+# lines, unless a line is longer than that.
+
+# Of lines that wait to be written; an hour of an ordinary log.
+QUEUE_BYTES_MAX: Final = 4 * 1024 * 1024
+# What a pipe takes in one piece.
+ATOMIC_BYTES: Final = select.PIPE_BUF
+
+# Writes these bytes, however long it takes, or raises OSError.
+Sink = Callable[[bytes], object]
+
+
+def descriptor_sink(fd: int) -> Sink:
+    """Write to a file descriptor, which may be one that does not block."""
+
+    def write(data: bytes) -> None:
+        while data:
+            try:
+                data = data[os.write(fd, data) :]
+            except BlockingIOError:
+                select.select((), (fd,), ())
+
+    return write
+
+
+class LineWriter:
+    """One thread that writes to `sink`; `lost_line` makes the line that says how many were lost.
+
+    Writers take turns; between them and the thread there is no lock, so
+    that even what the collector logs, in the middle of anything, waits for no other.
+    """
+
+    def __init__(self, sink: Sink, lost_line: Callable[[int], bytes]) -> None:
+        self._sink = sink
+        self._lost_line = lost_line
+        self._queue: SimpleQueue[bytes | threading.Event] = SimpleQueue()
+        self._ended = threading.Event()
+        # Of the writers.
+        self._given_bytes = 0
+        self._crowded_out = 0  # lines
+        # Of the thread.
+        self._next: bytes | threading.Event | None = None
+        self._done_bytes = 0
+        self._unwritten = 0  # lines
+        self._reported = 0  # of the lost
+        # A daemon: the end of the process does not wait for it.
+        threading.Thread(target=self._run, name="log", daemon=True).start()
+
+    def __repr__(self) -> str:
+        return f"<LineWriter {self.waiting_bytes} bytes waiting {self.lost} lines lost>"
+
+    @property
+    def lost(self) -> int:
+        """How many lines could not be written so far."""
+        return self._crowded_out + self._unwritten
+
+    @property
+    def waiting_bytes(self) -> int:
+        """How much is still to be written."""
+        return self._given_bytes - self._done_bytes
+
+    def write(self, line: bytes) -> None:
+        """Write a line, which has its end, soon. Waits for nothing and raises nothing."""
+        if self.waiting_bytes + len(line) > QUEUE_BYTES_MAX:
+            self._crowded_out += 1
+            return
+        self._given_bytes += len(line)
+        self._queue.put(line)
+
+    def flush(self, seconds: float) -> bool:
+        """Wait until what was given is written or lost, at most so long; False if it is not."""
+        done = threading.Event()
+        self._queue.put(done)
+        return self._ended.is_set() or done.wait(seconds)
+
+    def close(self) -> None:
+        """Write nothing that is given from now on."""
+        self._queue.put(self._ended)
+
+    def _run(self) -> None:
+        while not self._ended.is_set():
+            lines = self._taken()
+            if self._is_written(b"".join(lines)):
+                self._say_what_is_lost()
+            else:
+                self._unwritten += len(lines)
+            self._done_bytes += sum(map(len, lines))
+
+    def _taken(self) -> list[bytes]:
+        """The next line, and those behind it that go out in one piece with it; none at the end."""
+        lines: list[bytes] = []
+        size = 0
+        item, self._next = self._next, None
+        while True:
+            if item is None:
+                try:
+                    item = self._queue.get(block=not lines)
+                except Empty:
+                    return lines
+            if isinstance(item, bytes) and (not lines or size + len(item) <= ATOMIC_BYTES):
+                lines.append(item)
+                size += len(item)
+            elif lines:
+                self._next = item
+                return lines
+            else:
+                assert isinstance(item, threading.Event)
+                item.set()
+                if item is self._ended:
+                    return lines
+            item = None
+
+    def _say_what_is_lost(self) -> None:
+        lost = self.lost
+        if lost == self._reported or self.waiting_bytes > QUEUE_BYTES_MAX // 2:
+            return
+        if self._is_written(self._lost_line(lost - self._reported)):
+            self._reported = lost
+
+    def _is_written(self, data: bytes) -> bool:
+        try:
+            self._sink(data)
+        except (OSError, ValueError):  # a full disk, a reader that has left, a stream closed
+            return False
+        return True
+
+
+# Takes secrets out of text on its way to the log.
+#
+# A net behind the code that should not log them in the first place. Upstreams' addresses and names
+# are no secret to an operator and stay; what clients may see is `channels/redaction.py`.
+
+REDACTED: Final = "***"
+
+# What a value may not contain: where it ends in a header, a URL, a repr or a JSON text. One of our
+# keys that is redacted already stays, so that an operator can tell which it was.
+_VALUE: Final = r"(?!sk-platform-[0-9a-f]{4}\*{3})[^\s\"'\\&,;)}\]>]+"
+# Between a name and its value: `name: value`, `name=value`, `'name': 'value'`, `("name", "value")`.
+_BETWEEN: Final = r"(?:\\?[\"']?\s*[:=]\s*|\\?[\"'],\s*)(?:b?\\?[\"'])?"
+# The bound on what may stand before `api_key` keeps the search linear.
+_NAMES: Final = (
+    r"(?:proxy[-_])?authorization|[\w-]{0,40}api[-_]?key|password|passwd"
+    r"|(?:client|access|refresh|gw)[-_](?:secret|token)"
+)
+
+# In this order: what is redacted as part of something longer must still be whole.
+_RULES: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
+    (re.compile(pattern, re.IGNORECASE), replacement)
+    for pattern, replacement in (
+        # Our own keys.
+        (r"(sk-platform-[0-9a-f]{4})[0-9a-z]+", rf"\1{REDACTED}"),
+        # Headers, fields and parameters, with or without a scheme.
+        (rf"\b(Bearer\s+){_VALUE}", rf"\1{REDACTED}"),
+        (
+            rf"\b((?:{_NAMES}){_BETWEEN}(?:(?:Basic|Bearer|Token)\s+)?+){_VALUE}",
+            rf"\1{REDACTED}",
+        ),
+        (r"\b((?:set[-_])?cookie\\?[\"']?\s*[:=]\s*\\?[\"']?)[^\r\n\"'\\]+", rf"\1{REDACTED}"),
+        (rf"([?&]key=){_VALUE}", rf"\1{REDACTED}"),
+        # Other makers' keys, as they stand in their error messages.
+        (r"(?<![a-z0-9])(sk-)(?!platform-)[\w*.-]{8,}", rf"\1{REDACTED}"),
+        (r"(?<![a-z0-9])(AIza)[\w-]{8,}", rf"\1{REDACTED}"),
+        # The password in the URL of a database.
+        (r"(://[^/\s:@\"']*:)[^/\s@\"']+(@)", rf"\1{REDACTED}\2"),
+    )
+)
+
+_SECRET_NAME: Final = re.compile(rf"(?:{_NAMES}|(?:set[-_])?cookie|secret)", re.IGNORECASE)
+
+
+def redact(text: str) -> str:
+    """Return `text` with the secrets in it redacted."""
+    for pattern, replacement in _RULES:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def names_a_secret(name: str) -> bool:
+    """Whether a field of this name holds a secret, whatever it looks like."""
+    return _SECRET_NAME.fullmatch(name) is not None
+
+
+# Turns whatever is given to a log line into plain JSON values, without ever raising.
+#
+# Bounded in depth, width and length: a log line is not the place for a request body. Secrets are
+# redacted on the way (this file).
+
+DEPTH_MAX: Final = 6
+ITEMS_MAX: Final = 100
+TEXT_CHARACTERS_MAX: Final = 8_000
+
+_INTEGER_MAX: Final = 2**63
+
+
+def plain(value: object, depth: int = DEPTH_MAX) -> Any:
+    """Return `value` as str, int, float, bool, None, list or dict of those."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return text(value)
+    if isinstance(value, int) and abs(value) < _INTEGER_MAX:
+        return int(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return float(value)
+    if depth <= 0:
+        return printed(value)
+    try:
+        if isinstance(value, Mapping):
+            return _plain_mapping(value, depth)
+        if isinstance(value, list | tuple | Set):
+            return [plain(item, depth - 1) for item in list(value)[:ITEMS_MAX]]
+    except Exception as error:  # noqa: BLE001 - a container of a foreign class may do anything
+        return f"<unreadable {type(value).__name__}: {type(error).__name__}>"
+    return printed(value)
+
+
+def text(value: str) -> str:
+    """Return `value` with secrets redacted and cut to the length a log line bears."""
+    # Cut twice: the patterns are not to walk megabytes, and redactions are not to be cut in two.
+    shown = redact(value[: 2 * TEXT_CHARACTERS_MAX])
+    if len(shown) <= TEXT_CHARACTERS_MAX and len(value) <= 2 * TEXT_CHARACTERS_MAX:
+        return shown
+    return f"{shown[:TEXT_CHARACTERS_MAX]}… ({len(value)} characters)"
+
+
+def printed(value: object) -> str:
+    """Return what `value` prints as: an error with its type, bytes as text, anything by `str`."""
+    try:
+        if isinstance(value, BaseException):
+            return text(f"{type(value).__name__}: {value}".removesuffix(": "))
+        if isinstance(value, bytes | bytearray):
+            return text(bytes(value[: 2 * TEXT_CHARACTERS_MAX]).decode("utf-8", "replace"))
+        return text(str(value))
+    except Exception as error:  # noqa: BLE001 - its __str__ may do anything
+        return f"<unprintable {type(value).__name__}: {type(error).__name__}>"
+
+
+def _plain_mapping(value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+    shown: dict[str, Any] = {}
+    for name, item in list(value.items())[:ITEMS_MAX]:
+        key = name if isinstance(name, str) else printed(name)
+        shown[text(key)] = REDACTED if names_a_secret(key) else plain(item, depth - 1)
+    return shown
+
 
 LEVELS: Final = {
     "debug": logging.DEBUG,

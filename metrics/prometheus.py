@@ -17,16 +17,19 @@ from prometheus_client import (
 )
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, choose_encoder
 
-from metrics.agents import AgentMetrics
-from metrics.config import ConfigMetrics
-from metrics.database import DatabaseMetrics
-from metrics.families import Families
-from metrics.knowledge import KnowledgeMetrics
+from metrics.families import (
+    AgentMetrics,
+    ConfigMetrics,
+    DatabaseMetrics,
+    Families,
+    FileMetrics,
+    KnowledgeMetrics,
+    McpMetrics,
+    MediaStoreMetrics,
+    ResponseModels,
+    TaskMetrics,
+)
 from metrics.logs import lines_lost
-from metrics.mcp import McpMetrics
-from metrics.media_store import MediaStoreMetrics
-from metrics.models import ResponseModels
-from metrics.tasks import TaskMetrics
 
 CHANNEL_STATES: Final = ("closed", "open", "half_open")
 
@@ -87,11 +90,15 @@ class Metrics:
         self.config = ConfigMetrics(make)
         self._database_up = make.gauge("gw_database_up")[()]
         self.database = DatabaseMetrics(make)
+        self.files = FileMetrics(make)
         self._call_log_kept = make.gauge("gw_call_log_kept")[()]
         self._mailbox_depth = make.histogram("gw_mailbox_depth_messages")
         self._mailbox_wait = make.histogram("gw_mailbox_wait_seconds")
         self._actor_restarts = make.counter("gw_actor_restarts_total")
         self._log_lines_lost = make.counter("gw_log_lines_lost_total")[()]
+        spans = make.counter("gw_trace_spans_total")
+        # Both from the start: the thread of the exporter adds to them and makes none.
+        self._spans_exported, self._spans_failed = spans[("exported",)], spans[("failed",)]
         self._loop_lag = make.histogram("gw_loop_lag_seconds")[()]
         self._queue_delay = make.histogram("gw_queue_delay_seconds")[()]
         self._overloaded = make.gauge("gw_overloaded")[()]
@@ -314,6 +321,10 @@ class Metrics:
         """The supervisor restarted an actor of this kind."""
         self._actor_restarts[(actor,)].value += 1
 
+    def spans_exported(self, count: int, *, is_taken: bool) -> None:
+        """The collector took a batch of so many spans, or it is lost. In the exporter's thread."""
+        (self._spans_exported if is_taken else self._spans_failed).value += count
+
     def loop_lag(self, seconds: float) -> None:
         """The loop was this late."""
         self._loop_lag.observe(seconds)
@@ -344,6 +355,7 @@ class Metrics:
         """Return body and content type for an Accept header; OpenMetrics when it is asked for."""
         self._log_lines_lost.value = lines_lost()
         self.database.read()
+        self.files.read()
         try:
             encode, content_type = choose_encoder(accept)
         except (TypeError, ValueError):  # a version that is no version

@@ -10,13 +10,13 @@ configured.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
 from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from opentelemetry.trace import (
@@ -38,10 +38,12 @@ from metrics.spans import (
     Attributes,
     CallSpan,
     ChildSpan,
+    OnExport,
     RequestTrace,
+    TraceParent,
     header_lines,
+    render,
 )
-from metrics.traceparent import TraceParent, render
 from metrics.version import release
 
 # A collector that does not answer must not keep a drained process from ending.
@@ -57,6 +59,22 @@ class CallIds(RandomIdGenerator):
 
     def generate_trace_id(self) -> int:
         return self.trace_id
+
+
+class _CountedExporter(OTLPSpanExporter):
+    """Posts batches; each is counted once it is taken, or given up after the SDK's own retries."""
+
+    def __init__(self, endpoint: str, on_export: OnExport) -> None:
+        super().__init__(endpoint=endpoint)
+        self._on_export = on_export
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        result = SpanExportResult.FAILURE
+        try:
+            result = super().export(spans)
+        finally:
+            self._on_export(len(spans), is_taken=result is SpanExportResult.SUCCESS)
+        return result
 
 
 class Recorder:
@@ -78,13 +96,15 @@ class Recorder:
         self._time_ns = time_ns
 
     @classmethod
-    def exporting_to(cls, endpoint: str, *, service_name: str, time_ns: Nanoseconds) -> Recorder:
+    def exporting_to(
+        cls, endpoint: str, *, service_name: str, time_ns: Nanoseconds, on_export: OnExport
+    ) -> Recorder:
         """Return a recorder that posts batches to a collector's full URL, from its own thread.
 
         Headers, time-out, compression, certificates and the length of the queue are read by the
         SDK from its own environment variables.
         """
-        processor = BatchSpanProcessor(OTLPSpanExporter(endpoint=endpoint))
+        processor = BatchSpanProcessor(_CountedExporter(endpoint, on_export))
         return cls(processor, service_name=service_name, time_ns=time_ns)
 
     def start(

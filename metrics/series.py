@@ -159,7 +159,7 @@ SERIES: tuple[MetricFamily, ...] = (
         "gw_channel_key_refusals_total",
         "counter",
         ("channel", "key", "status"),
-        "Responses 401 and 402, by the number of the channel's key in the order of the file.",
+        "Refusals of a channel's key, by its number in the order of the file.",
     ),
     MetricFamily("gw_channel_slots_in_use", "gauge", ("channel",), "Slots leased."),
     MetricFamily("gw_channel_slots_limit", "gauge", ("channel",), "Slots there are."),
@@ -274,6 +274,12 @@ SERIES: tuple[MetricFamily, ...] = (
         "Submissions of which nobody knows whether the upstream took them.",
     ),
     MetricFamily(
+        "gw_task_lengths_doubted_total",
+        "counter",
+        ("channel",),
+        "Films settled at their hold because the upstream reports a length that no film has.",
+    ),
+    MetricFamily(
         "gw_task_takeovers_total",
         "counter",
         (),
@@ -302,6 +308,12 @@ SERIES: tuple[MetricFamily, ...] = (
         "counter",
         ("result",),
         "Links to source documents followed: served, expired, invalid, missing.",
+    ),
+    MetricFamily(
+        "gw_kb_unclean_accounts",
+        "gauge",
+        (),
+        "Accounts with sources that no page names and that could not be removed when last tried.",
     ),
     # Agents.
     MetricFamily(
@@ -358,6 +370,12 @@ SERIES: tuple[MetricFamily, ...] = (
         "When the configuration in force was read.",
     ),
     MetricFamily(
+        "gw_certificate_expiry_timestamp_seconds",
+        "gauge",
+        (),
+        "When the first certificate of the chain that clients are shown expires; 0 without TLS.",
+    ),
+    MetricFamily(
         "gw_database_up", "gauge", (), "1 while the database answers the heartbeat, else 0."
     ),
     MetricFamily(
@@ -372,6 +390,30 @@ SERIES: tuple[MetricFamily, ...] = (
         ("pool",),
         "How long statements waited that found every connection of their pool in use.",
         CONNECTION_SECONDS,
+    ),
+    MetricFamily(
+        "gw_files",
+        "gauge",
+        ("part",),
+        "Open files: clients, admin, upstreams, database; the limit, and the reserve within it.",
+    ),
+    MetricFamily(
+        "gw_files_freed_total",
+        "counter",
+        ("part",),
+        "Idle connections closed because their files were needed, by the part that gave way.",
+    ),
+    MetricFamily(
+        "gw_http_connections",
+        "gauge",
+        ("state",),
+        "Clients' connections: in_use, idle, leaving, and the limit of those in use and idle.",
+    ),
+    MetricFamily(
+        "gw_http_connections_refused_total",
+        "counter",
+        ("reason",),
+        "Clients' connections refused: as many as may be of connections, or of files.",
     ),
     MetricFamily(
         "gw_call_log_kept",
@@ -401,6 +443,12 @@ SERIES: tuple[MetricFamily, ...] = (
         "counter",
         (),
         "Log lines that could not be written: nobody reads them, or the disk is full.",
+    ),
+    MetricFamily(
+        "gw_trace_spans_total",
+        "counter",
+        ("outcome",),
+        "Spans handed to the collector, by outcome: exported, or failed, which loses them.",
     ),
     MetricFamily(
         "gw_loop_lag_seconds", "histogram", (), "Scheduling delay of the loop.", LAG_SECONDS

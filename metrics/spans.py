@@ -12,16 +12,67 @@ methods do nothing. The ones that record are in `recording.py`, who gets which i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-from metrics.traceparent import TraceParent, render
+# The W3C `traceparent` header: read strictly, write exactly. Knows nothing of spans.
+#
+# Source: W3C Trace Context, section 3.2. A header that is not well-formed is as good as none: the
+# call starts a trace of its own.
+
+SAMPLED: Final = 0x01
+
+# Lower case only. A version after 00 may append fields, which are not read; 00 has none, and ff
+# is no version at all.
+_HEADER: Final = re.compile(
+    r"(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.*)?",
+    re.ASCII,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TraceParent:
+    """Who calls us: the trace, the caller's span, and whether the caller records it."""
+
+    trace_id: int
+    span_id: int
+    is_sampled: bool
+
+
+def parse(header: str) -> TraceParent | None:
+    """Return what the header says, None when it is not well-formed."""
+    match = _HEADER.fullmatch(header)
+    if match is None:
+        return None
+    version, trace_id, span_id, flags, more = match.groups()
+    if version == "00" and more is not None:
+        return None
+    return TraceParent(
+        trace_id=int(trace_id, 16),
+        span_id=int(span_id, 16),
+        is_sampled=bool(int(flags, 16) & SAMPLED),
+    )
+
+
+def render(*, trace_id: int, span_id: int, is_sampled: bool) -> str:
+    """Return the header for a request made within a span."""
+    return f"00-{trace_id:032x}-{span_id:016x}-{SAMPLED if is_sampled else 0:02x}"
+
 
 AttributeValue = (
     str | bool | int | float | Sequence[str] | Sequence[bool] | Sequence[int] | Sequence[float]
 )
 Attributes = Mapping[str, AttributeValue]
+
+
+class OnExport(Protocol):
+    """Is called after each export of `count` spans, in the exporter's thread."""
+
+    def __call__(self, count: int, *, is_taken: bool) -> None: ...
+
 
 NO_ATTRIBUTES: Final[Attributes] = MappingProxyType({})
 _NO_FIELDS: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -158,3 +209,41 @@ def header_lines(traceparent: str, state: str) -> bytes:
 
 UNSAMPLED_CHILD: Final = ChildSpan()
 UNSAMPLED: Final = CallSpan()
+
+
+# The W3C `tracestate` header, which travels with `traceparent`: what others say of a trace.
+#
+# Source: W3C Trace Context, section 3.3. The gateway has no entry of its own and changes none.
+
+# What is to be propagated at least is what is propagated at most.
+CHARACTERS_MAX: Final = 512
+MEMBERS_MAX: Final = 32
+# Entries longer than this are the first to be left out.
+LONG_CHARACTERS: Final = 128
+
+_KEY = r"[a-z][a-z0-9_\-*/]{0,255}|[a-z0-9][a-z0-9_\-*/]{0,240}@[a-z][a-z0-9_\-*/]{0,13}"
+_VALUE = r"[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]"
+_MEMBER: Final = re.compile(f"({_KEY})=({_VALUE})", re.ASCII)
+
+
+def read(header: str) -> str:
+    """Return the header to be sent on: the members that are well-formed, each key once.
+
+    Where they are too many or too long, long ones go first, then the last ones. May be empty.
+    """
+    members: dict[str, str] = {}
+    for written in header.split(","):
+        member = written.strip(" \t")
+        match = _MEMBER.fullmatch(member)
+        if match is not None:
+            members.setdefault(match[1], member)
+        if len(members) == MEMBERS_MAX:
+            break
+    kept = list(members.values())
+    excess = sum(map(len, kept)) + len(kept) - 1 - CHARACTERS_MAX
+    for is_long in (True, False):
+        for member in reversed(kept.copy()):
+            if excess > 0 and (len(member) > LONG_CHARACTERS) == is_long:
+                kept.remove(member)
+                excess -= len(member) + 1
+    return ",".join(kept)

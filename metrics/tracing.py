@@ -10,15 +10,85 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final, Protocol
 
-from metrics import tracestate
-from metrics.sampling import Sampling, sampling_of
-from metrics.spans import UNSAMPLED, Attributes, CallSpan, ContinuedCall
-from metrics.traceparent import TraceParent, parse
+from metrics import spans
+from metrics.logs import EventLog
+from metrics.spans import (
+    UNSAMPLED,
+    Attributes,
+    CallSpan,
+    ContinuedCall,
+    OnExport,
+    TraceParent,
+    parse,
+)
+
+# Which share of the calls is traced, as OpenTelemetry's own variables say it.
+
+# Where nothing is said: an operator who names a collector wants to see calls, not all of them.
+DEFAULT_RATIO: Final = 0.01
+_RATIO: Final = "traceidratio"
+_PARENT_BASED: Final = "parentbased_"
+_SHARES: Final[Mapping[str, float | None]] = MappingProxyType(
+    {"always_on": 1.0, "always_off": 0.0, _RATIO: None}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """`ratio` is the share of the calls; where a caller's decision is followed, of the others."""
+
+    ratio: float
+    follows_caller: bool = True
+
+
+def sampling_of(environ: Mapping[str, str]) -> Sampling:
+    """Read OTEL_TRACES_SAMPLER and OTEL_TRACES_SAMPLER_ARG; what cannot be read is said and left.
+
+    Without a sampler it is the parent-based one by ratio, and the ratio DEFAULT_RATIO; one that is
+    named without a ratio takes every call, as OpenTelemetry has it.
+    """
+    named = environ.get("OTEL_TRACES_SAMPLER", "").strip().lower()
+    kind = named.removeprefix(_PARENT_BASED)
+    if named and kind not in _SHARES:
+        allowed = [f"{prefix}{one}" for prefix in (_PARENT_BASED, "") for one in _SHARES]
+        _ignored(named, ", ".join(allowed), f"{_PARENT_BASED}{_RATIO}")
+        named = ""
+    usual = 1.0 if named else DEFAULT_RATIO
+    share = _SHARES[kind] if named else None
+    return Sampling(
+        ratio=_ratio(environ, usual) if share is None else share,
+        follows_caller=not named or named.startswith(_PARENT_BASED),
+    )
+
+
+def _ratio(environ: Mapping[str, str], usual: float) -> float:
+    text = environ.get("OTEL_TRACES_SAMPLER_ARG", "").strip()
+    if not text:
+        return usual
+    try:
+        ratio = float(text)
+    except ValueError:
+        ratio = -1.0
+    if 0.0 <= ratio <= 1.0:
+        return ratio
+    _ignored(text, "0 to 1", usual)
+    return usual
+
+
+def _ignored(found: str, allowed: str, used: object) -> None:
+    EventLog("metrics.tracing").warning("sampler_ignored", found=found, allowed=allowed, used=used)
+
 
 DEFAULT_SERVICE_NAME: Final = "gw"
 _NOTHING: Final = Sampling(ratio=0.0)
+
+
+def _uncounted(count: int, *, is_taken: bool) -> None:
+    """Count nothing."""
 
 
 class SpanSource(Protocol):
@@ -49,11 +119,16 @@ class Tracing:
         self._rng = rng
 
     @classmethod
-    def from_environment(cls, environ: Mapping[str, str], rng: Callable[[], float]) -> Tracing:
+    def from_environment(
+        cls,
+        environ: Mapping[str, str],
+        rng: Callable[[], float],
+        on_export: OnExport = _uncounted,
+    ) -> Tracing:
         """Read OpenTelemetry's own variables; `rng` returns numbers in [0, 1).
 
         OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is a full URL, OTEL_EXPORTER_OTLP_ENDPOINT the base of
-        one; OTEL_SERVICE_NAME the name (gw); the share of the calls is `sampling.py`'s;
+        one; OTEL_SERVICE_NAME the name (gw); the share of the calls is this file's;
         OTEL_SDK_DISABLED=true and OTEL_TRACES_EXPORTER=none turn tracing off. Starts the exporter's
         thread: call it after any fork.
         """
@@ -72,6 +147,7 @@ class Tracing:
             endpoint,
             service_name=environ.get("OTEL_SERVICE_NAME") or DEFAULT_SERVICE_NAME,
             time_ns=time.time_ns,
+            on_export=on_export,
         )
         return cls(source, sampling=sampling_of(environ), rng=rng)
 
@@ -100,7 +176,7 @@ class Tracing:
             return UNSAMPLED
         traceparent = header("traceparent")
         parent = parse(traceparent) if traceparent else None
-        state = "" if parent is None else tracestate.read(header("tracestate") or "")
+        state = "" if parent is None else spans.read(header("tracestate") or "")
         if not self._is_sampled(parent, is_stranger=is_stranger):
             return UNSAMPLED if parent is None else ContinuedCall(parent, state)
         return source.start(

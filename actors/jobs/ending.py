@@ -6,23 +6,227 @@ first one counts. Only the first caller counts, logs and asks the upstream to ca
 
 from __future__ import annotations
 
+import asyncio
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+import msgspec
 
 from actors.clock import Clock
 from actors.jobs import store
-from actors.jobs.exchange import UpstreamJob
-from actors.jobs.job import Job
-from actors.jobs.settlement import ContentLink, settlement
-from actors.jobs.states import End
-from actors.wallet.jobs import EndState, JobEnd
+from actors.jobs.job import ROW_STATUS, End, Gone, Job, Observation, TimedOut, Unreachable
+from actors.jobs.store import OpenJob
 from actors.wallet.ledger import Executor
-from actors.wallet.messages import CallFacts, Outcome
+from actors.wallet.messages import CallFacts, EndState, JobEnd, Outcome
+from actors.wallet.pricing import MediaPrice, div_round_half_up
+from channels.errors import UpstreamError
 from channels.families import UNIT_TYPES
+from channels.http.interfaces import Wire
+from channels.media.dialects import DIALECTS
+from channels.media.model import Exchange, MediaRequest, MediaResponse, TaskKind
+from channels.media.replies import AvatarResult, MusicResult, SpeechResult, TaskResult, VideoResult
+from channels.media.send import perform, send
+from channels.registry import ChannelSpec
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
+
+# What the end of a job costs and what its row holds: from a job and its end to the ledger's
+# messages.
+#
+# Sans I/O. Only what succeeded is paid for: the seconds that the upstream reported or, where it
+# reported none, those of the request (those held, where it reported more than can be); the
+# characters that were sent; or one whole (contract for media §3).
+
+# A reported length above this is a mistake, of units perhaps, and nothing to be billed by.
+BELIEVED_MILLISECONDS_MAX = 1_000_000 * 1000
+# How long a link is taken to be good when neither the upstream nor the link states its end.
+LINK_SECONDS = 7 * 24 * 3600.0
+
+
+# The link to a film that the gateway serves itself, good until that instant (Unix seconds).
+ContentLink: TypeAlias = Callable[[Job, float], str]
+
+
+def settlement(
+    open_job: OpenJob,
+    end: End,
+    *,
+    now: float,
+    by: str,
+    redact: Callable[[str], str],
+    content_link: ContentLink,
+) -> tuple[Outcome, JobEnd]:
+    """The row and the money of a job that ends at `now`, and what is kept with it.
+
+    `by` is `JobEnd.by`; `redact` makes an upstream's message fit for clients.
+    """
+    job = open_job.job
+    price = MediaPrice.as_stated(job.price)
+    quantity, charged = job.quantity, 0
+    if job.kind == "video" and end.seconds_ms is not None:
+        quantity = job.held if is_doubted(end) else end.seconds_ms
+    detail: dict[str, Any] = {**open_job.detail, "price": job.price}
+    if end.state == "succeeded":
+        charged = quantity
+        detail["units"] = price.units(quantity)
+        if job.kind == "video":
+            detail["milliseconds"] = quantity
+    result = None if end.result is None else _with_expiry(end.result, now)
+    if isinstance(result, VideoResult):
+        result = msgspec.structs.replace(result, milliseconds=quantity)
+    error = end.error
+    outcome = Outcome(
+        status=ROW_STATUS[end.state],
+        cost_nano_usd=price.cost_nano_usd(charged),
+        created_at=now,
+        latency_ms=max(0, round((now - job.submitted_at) * 1000)),
+        error_code=None if error is None else error.code,
+        error_message=None if error is None else redact(error.message),
+        units=_units(job, charged),
+        result_urls=_urls(job, result, content_link),
+        result_expires_at=_expiry(result),
+        attempts=open_job.attempts,
+        detail=detail,
+    )
+    kept = None if result is None else msgspec.to_builtins(result)
+    return outcome, JobEnd(state=end.state, by=by, result=kept)
+
+
+def is_doubted(end: End) -> bool:
+    """Whether the upstream reports a length that no film has: then the hold is what it costs."""
+    return end.seconds_ms is not None and end.seconds_ms > BELIEVED_MILLISECONDS_MAX
+
+
+def _units(job: Job, charged: int) -> int:
+    """The row's `unit_count`: whole seconds of video, at least one; characters; or one."""
+    if job.kind == "video" and charged:
+        return max(1, div_round_half_up(charged, 1000))
+    return charged
+
+
+def _with_expiry(result: TaskResult, now: float) -> TaskResult:
+    """The result with the instant at which its links expire."""
+    if isinstance(result, AvatarResult) or result.expires_at is not None:
+        return result
+    return msgspec.structs.replace(result, expires_at=now + LINK_SECONDS)
+
+
+def _expiry(result: TaskResult | None) -> float | None:
+    return None if result is None or isinstance(result, AvatarResult) else result.expires_at
+
+
+def _urls(job: Job, result: TaskResult | None, content_link: ContentLink) -> Sequence[str]:
+    """The links of a result as its row keeps them."""
+    if isinstance(result, MusicResult):
+        return [track.audio_url for track in result.tracks if track.audio_url is not None]
+    if isinstance(result, SpeechResult):
+        return [result.url]
+    if isinstance(result, VideoResult):
+        assert result.expires_at is not None
+        return [result.url or content_link(job, result.expires_at)]
+    return ()
+
+
+# One poll or one cancellation of a job at its upstream.
+#
+# Not a part of any call: it takes no slot of the channel, reports nothing on its health, and is
+# made while its circuit is open.
+
+R = TypeVar("R")
+
+
+class UpstreamJob(Protocol):
+    """What finds a job at its upstream."""
+
+    @property
+    def kind(self) -> TaskKind: ...
+
+    @property
+    def channel_id(self) -> str | None: ...
+
+    @property
+    def wire(self) -> str | None: ...
+
+    @property
+    def upstream_id(self) -> str | None: ...
+
+
+class JobUpstreams:
+    """Polls and cancels jobs at their upstreams. `seconds` is the timeout of one of these, however
+    many requests it needs; `body_bytes_max` bounds a response's body."""
+
+    def __init__(
+        self,
+        *,
+        wire: Wire,
+        channels: Callable[[], Mapping[str, ChannelSpec]],
+        seconds: float,
+        body_bytes_max: int,
+        clock: Clock,
+    ) -> None:
+        self._wire = wire
+        self._channels = channels
+        self._seconds = seconds
+        self._body_bytes_max = body_bytes_max
+        self._clock = clock
+        self._log = EventLog("actors.jobs")
+
+    def __repr__(self) -> str:
+        return f"<JobUpstreams {self._wire!r}>"
+
+    def channel_ids(self) -> list[str]:
+        """The channels that the configuration has."""
+        return list(self._channels())
+
+    async def poll(self, job: UpstreamJob) -> Observation:
+        """Ask for the state of a job. Never raises, but when it is cancelled."""
+        found = self._find(job)
+        if found is None:
+            return Gone()
+        channel, upstream_id = found
+        dialect = DIALECTS[channel.dialect_of(job.wire or "")]
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await self._perform(channel, dialect.poll(job.kind, upstream_id))
+        except TimeoutError:
+            return TimedOut()
+        except UpstreamError as error:
+            return Unreachable(reason=f"{error} {error.detail}".strip())
+
+    async def cancel(self, job: UpstreamJob) -> bool:
+        """Cancel a job, if its upstream has a way to; whether the upstream did so."""
+        found = self._find(job)
+        if found is None:
+            return False
+        channel, upstream_id = found
+        dialect = DIALECTS[channel.dialect_of(job.wire or "")]
+        exchange = dialect.cancel(job.kind, upstream_id)
+        if exchange is None:
+            return False
+        try:
+            async with asyncio.timeout(self._seconds):
+                if await self._perform(channel, exchange):
+                    return True
+            reason = "refused"
+        except (TimeoutError, UpstreamError) as error:
+            reason = repr(error)
+        self._log.info("task_not_cancelled_upstream", channel=channel.id, error=reason)
+        return False
+
+    def _find(self, job: UpstreamJob) -> tuple[ChannelSpec, str] | None:
+        channel = self._channels().get(job.channel_id or "")
+        if channel is None or job.upstream_id is None:
+            return None
+        return channel, job.upstream_id
+
+    async def _perform(self, channel: ChannelSpec, exchange: Exchange[R]) -> R:
+        async def sent(request: MediaRequest, response_bytes_max: int) -> MediaResponse:
+            return await send(self._wire, channel, request, response_bytes_max, now=self._clock.now)
+
+        return await perform(exchange, sent, self._clock.sleep, body_bytes_max=self._body_bytes_max)
+
 
 EVENTS: Mapping[EndState, str] = {
     "succeeded": "task_settled",
@@ -100,6 +304,9 @@ class Endings:
             return None
         job = open_job.job
         self._report(job, outcome, job_end)
+        if job.kind == "video" and is_doubted(end):
+            self._metrics.tasks.length_doubted(job.channel_id or "")
+            self._log.warning("task_length_doubted", **_of(job), milliseconds=end.seconds_ms)
         if end.asks_to_cancel:
             await self._upstreams.cancel(job)
         return EndedJob(job, job_end.state, open_job.amount_nano_usd, outcome.cost_nano_usd)
@@ -114,10 +321,16 @@ class Endings:
             self._metrics.units(model=job.model, unit=unit, count=outcome.units)
         self._log.info(
             EVENTS[job_end.state],
-            task_id=job.id,
-            channel=job.channel_id,
-            model=job.model,
-            account=job.account_id,
+            **_of(job),
             code=outcome.error_code,
             seconds=round(seconds, 3),
         )
+
+
+def _of(job: Job) -> dict[str, Any]:
+    return {
+        "task_id": job.id,
+        "channel": job.channel_id,
+        "model": job.model,
+        "account": job.account_id,
+    }

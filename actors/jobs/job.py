@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import log
+from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, get_args
 from uuid import UUID
 
 import msgspec
+from msgspec import Struct
 
-from actors.wallet.jobs import EndState
+from actors.wallet.messages import EndState, RowStatus
 from channels.media.model import TaskKind
-from channels.media.replies import TaskResult
+from channels.media.replies import (
+    NotFound,
+    Polled,
+    PollReply,
+    RateLimited,
+    TaskError,
+    TaskResult,
+    Trouble,
+    Unusable,
+)
 
 OpenState: TypeAlias = Literal["submitting", "queued", "running"]
 State: TypeAlias = OpenState | EndState
@@ -24,9 +36,10 @@ VISIBLE: tuple[State, ...] = STATES[1:]
 class Job:
     """One job. Instants are in Unix seconds.
 
-    `price` and `quantity` are those of `NewJob`, `request` too. From `channel_id` to `upstream_id`
-    is None until an upstream has accepted it; `protocol` is its call's, `wire` the channel's by
-    which it was submitted. An ended job has an `error_code` unless it succeeded, and then a result.
+    `price`, `quantity`, `held` and `request` are those of `NewJob`. From `channel_id` to
+    `upstream_id` is None until an upstream has accepted it; `protocol` is its call's, `wire` the
+    channel's by which it was submitted. An ended job has an `error_code` unless it succeeded, and
+    then a result.
     """
 
     id: str
@@ -40,6 +53,7 @@ class Job:
     request: Mapping[str, Any]
     price: Mapping[str, str]
     quantity: int
+    held: int
     submitted_at: float
     deadline_at: float
     channel_id: str | None
@@ -79,3 +93,245 @@ class Acceptance:
     upstream_id: str
     attempts: tuple[Mapping[str, Any], ...] = ()
     detail: Mapping[str, Any] | None = None
+
+
+# The state table of a job: what was observed, and what follows from it.
+#
+# Sans I/O: nothing here knows a clock, a socket or a database. A job is `queued` when its upstream
+# accepts it, `running` when a poll reports so, and ends once, as the table `ENDS` has it or by the
+# state that the upstream's reply names. Nothing follows an end.
+#
+#     observed                           follows
+#     Polled queued / running            that state; never back from running
+#     Polled succeeded                   succeeded
+#     Polled failed                      failed, with the upstream's code, or no_result
+#     Polled cancelled / expired         cancelled / expired
+#     Polled by an unknown word          nothing but a line in the log, one for each job
+#     RateLimited                        nothing; polled again when the upstream allows
+#     NotFound                           nothing; failed at the third in a row
+#     Unusable                           failed, with upstream_error
+#     Trouble, and TimedOut, Unreachable nothing
+#     any of these past the deadline     what ends it ends it, else expired
+#     Cancel                             cancelled
+#
+# Speech and avatars know no cancelled and no expired: they have failed, with those codes.
+
+NOT_FOUND_MAX = 3
+# Of failed polls in a row, the first is logged and then every so many-th.
+LOGGED_EVERY = 10
+
+
+class TimedOut(Struct, frozen=True):
+    """The upstream did not respond to the poll in time."""
+
+
+class Unreachable(Struct, frozen=True, kw_only=True):
+    """No response came: no connection, or it was lost. `reason` is for the log."""
+
+    reason: str
+
+
+class Cancel(Struct, frozen=True):
+    """An operator cancels the job."""
+
+
+class Gone(Struct, frozen=True):
+    """The job's channel is not in the configuration: it cannot be polled."""
+
+
+Observation: TypeAlias = PollReply | TimedOut | Unreachable | Gone | Cancel
+# Values of the label `outcome` of `gw_task_polls_total`.
+PollOutcome: TypeAlias = Literal[
+    "ok", "rate_limited", "not_found", "error", "timeout", "unreachable"
+]
+EndReason: TypeAlias = Literal["lost", "unusable", "expired", "cancelled"]
+
+ENDS: Mapping[EndReason, tuple[EndState, TaskError]] = MappingProxyType(
+    {
+        "lost": (
+            "failed",
+            TaskError(code="upstream_task_lost", message="The upstream does not know the task."),
+        ),
+        "unusable": (
+            "failed",
+            TaskError(code="upstream_error", message="The upstream's answer cannot be used."),
+        ),
+        "expired": (
+            "expired",
+            TaskError(code="task_expired", message="The task was not finished in time."),
+        ),
+        "cancelled": (
+            "cancelled",
+            TaskError(code="task_cancelled", message="The task was cancelled."),
+        ),
+    }
+)
+# The kinds whose only end without a result is failure.
+ONLY_FAIL: frozenset[TaskKind] = frozenset({"speech", "avatar"})
+ROW_STATUS: Mapping[EndState, RowStatus] = MappingProxyType(
+    {
+        "succeeded": "success",
+        "failed": "error",
+        "expired": "interrupted",
+        "cancelled": "interrupted",
+    }
+)
+
+
+class Watch(Struct, frozen=True, kw_only=True):
+    """What is remembered of an open job from one observation to the next."""
+
+    state: OpenState = "queued"
+    progress: int | None = None
+    failures: int = 0  # polls in a row without a state
+    not_found: int = 0  # in a row
+    has_logged_unknown: bool = False  # an unknown word was logged
+
+
+class End(Struct, frozen=True, kw_only=True):
+    """The job ends so. `asks_to_cancel`: the upstream may still be at work on it."""
+
+    state: EndState
+    result: TaskResult | None = None
+    seconds_ms: int | None = None
+    error: TaskError | None = None
+    asks_to_cancel: bool = False
+
+
+class Step(Struct, frozen=True, kw_only=True):
+    """What follows from an observation: another watch, or an end.
+
+    `retry_after_seconds`: not to be polled earlier. `logs`: the event to be logged.
+    """
+
+    watch: Watch
+    end: End | None = None
+    retry_after_seconds: float | None = None
+    logs: Literal["task_poll_failed", "task_status_unknown"] | None = None
+
+
+def observe(kind: TaskKind, watch: Watch, seen: Observation, *, is_overdue: bool) -> Step:
+    """What follows for an open job; `is_overdue`: its deadline had passed when it was polled."""
+    if isinstance(seen, Cancel):
+        return Step(watch=watch, end=ended_as(kind, "cancelled", asks_to_cancel=True))
+    if isinstance(seen, Unusable):
+        end = ended_as(kind, "unusable", asks_to_cancel=True)
+        return Step(watch=watch, end=end, logs="task_poll_failed")
+    step = _polled(kind, watch, seen) if isinstance(seen, Polled) else _silent(kind, watch, seen)
+    if is_overdue and step.end is None:
+        can_ask = not isinstance(seen, Gone)
+        return Step(watch=watch, end=ended_as(kind, "expired", asks_to_cancel=can_ask))
+    return step
+
+
+def outcome_of(seen: Observation) -> PollOutcome | None:
+    """The label of the metrics for a poll; None for what was none."""
+    if isinstance(seen, Cancel | Gone):
+        return None
+    return _OUTCOMES[type(seen)]
+
+
+_OUTCOMES: Mapping[type, PollOutcome] = MappingProxyType(
+    {
+        Polled: "ok",
+        RateLimited: "rate_limited",
+        NotFound: "not_found",
+        Trouble: "error",
+        Unusable: "error",
+        TimedOut: "timeout",
+        Unreachable: "unreachable",
+    }
+)
+
+
+def ended_as(kind: TaskKind, ending: EndReason, *, asks_to_cancel: bool = False) -> End:
+    """The end that this has in a kind."""
+    state, error = ENDS[ending]
+    return End(state=_state_in(kind, state), error=error, asks_to_cancel=asks_to_cancel)
+
+
+def _state_in(kind: TaskKind, state: EndState) -> EndState:
+    return "failed" if kind in ONLY_FAIL and state != "succeeded" else state
+
+
+def _polled(kind: TaskKind, watch: Watch, seen: Polled) -> Step:
+    """The upstream reported the state of the task, perhaps by an unknown word."""
+    is_unknown = seen.state is None
+    heard = Watch(
+        state="running" if seen.state == "running" else watch.state,
+        progress=watch.progress if seen.progress is None else seen.progress,
+        has_logged_unknown=watch.has_logged_unknown or is_unknown,
+    )
+    if seen.state is None:
+        is_first = not watch.has_logged_unknown
+        return Step(watch=heard, logs="task_status_unknown" if is_first else None)
+    if seen.state == "queued" or seen.state == "running":
+        return Step(watch=heard)
+    if seen.state == "succeeded":
+        return Step(
+            watch=heard,
+            end=End(state="succeeded", result=seen.result, seconds_ms=seen.seconds_ms),
+        )
+    return Step(watch=heard, end=End(state=_state_in(kind, seen.state), error=seen.error))
+
+
+Silence: TypeAlias = RateLimited | NotFound | Trouble | TimedOut | Unreachable | Gone
+
+
+def _silent(kind: TaskKind, watch: Watch, seen: Silence) -> Step:
+    """The upstream reported no state of the task."""
+    if isinstance(seen, Gone):
+        return Step(watch=watch)
+    not_found = watch.not_found + 1 if isinstance(seen, NotFound) else 0
+    failures = watch.failures + 1
+    heard = Watch(
+        state=watch.state,
+        progress=watch.progress,
+        failures=failures,
+        not_found=not_found,
+        has_logged_unknown=watch.has_logged_unknown,
+    )
+    if not_found >= NOT_FOUND_MAX:
+        return Step(watch=heard, end=ended_as(kind, "lost"))
+    retry_after = seen.retry_after_seconds if isinstance(seen, RateLimited) else None
+    return Step(
+        watch=heard,
+        retry_after_seconds=retry_after,
+        logs="task_poll_failed" if failures == 1 or failures % LOGGED_EVERY == 0 else None,
+    )
+
+
+# When a job is polled next: pauses that grow, each with a little chance in it. Sans I/O.
+
+JITTER = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """`tasks` of the configuration, in seconds: the first pause, its growth, the longest pause."""
+
+    first_seconds: float
+    factor: float
+    max_seconds: float
+
+    def pause_seconds(
+        self, polls: int, chance: float, *, retry_after_seconds: float | None = None
+    ) -> float:
+        """The pause after so many polls (0: after the submission); `chance` is from [0, 1).
+
+        What an upstream asked for is kept, with chance on top of it alone.
+        """
+        if retry_after_seconds is not None:
+            return retry_after_seconds * (1 + JITTER * chance)
+        return self._pause(polls) * (1 - JITTER + 2 * JITTER * chance)
+
+    def _pause(self, polls: int) -> float:
+        if polls == 0:
+            return self.first_seconds
+        if self.factor == 1:
+            return min(self.first_seconds, self.max_seconds)
+        growth = self.max_seconds / self.first_seconds
+        # Compared by their logarithms: the power of a million polls is no number any more.
+        if growth <= 1 or polls * log(self.factor) >= log(growth):
+            return self.max_seconds
+        return self.first_seconds * self.factor**polls

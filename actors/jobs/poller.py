@@ -6,7 +6,7 @@ given back, because its process died, runs out: then any process polls that job 
 poll of a lost lease still sees counts only if it ends the job, which the ledger does once.
 
 A channel whose upstream does not respond gets few polls at a time, so that it does not keep the
-others waiting; a process whose calls wait for its loop begins few polls at all (`pace.py`).
+others waiting; a process whose calls wait for its loop begins few polls at all.
 
 While nobody has leased anything, nothing is due before the earliest job that is known, or one that
 is accepted meanwhile, which the database pushes: until then the process sleeps.
@@ -24,27 +24,87 @@ from typing import Any, ClassVar, Protocol
 from actors.actor import Actor
 from actors.clock import Clock
 from actors.jobs import store
-from actors.jobs.ending import EndedJob
-from actors.jobs.exchange import UpstreamJob
-from actors.jobs.jobs import Chance
-from actors.jobs.pace import Pace
-from actors.jobs.schedule import Schedule
-from actors.jobs.states import (
+from actors.jobs.ending import EndedJob, UpstreamJob
+from actors.jobs.job import (
     End,
     Observation,
+    Schedule,
     Step,
     TimedOut,
     Unreachable,
     observe,
     outcome_of,
 )
-from actors.jobs.store import Booked, Claimed
-from actors.store.database import Database, StoreError
+from actors.jobs.store import Booked, Chance, Claimed
+from actors.store.connection import StoreError
+from actors.store.database import Database
 from actors.wallet.messages import LedgerUnavailable
 from channels.media.model import TASK_KINDS
-from channels.media.replies import Polled, Trouble
+from channels.media.replies import Polled, Trouble, Unusable
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
+
+# How many polls a process may begin: as many as are due, few while its calls need it.
+#
+# Polls have time and calls have none. A process is busy when what is due waits for its loop, or
+# when its loop's thread is at work for a good part of the time: polls alone never come to that.
+# Pure: what was measured comes as arguments, in seconds.
+
+# Later than this, by a quick average, the loop is busy; so it is when it works for this share.
+LATE_SECONDS = 0.003
+WORKING_SHARE = 0.2
+# Of one measurement in the averages, of which there are some tens a second.
+WEIGHT = 0.1
+# A process that is busy begins no more polls than these: some hundredths of what it can do.
+BUSY_POLLS_PER_SECOND = 100.0
+# What it may begin at once after it has begun none for a while.
+BUSY_POLLS_MAX = 25.0
+
+
+class Pace:
+    """Grants polls to one poller."""
+
+    __slots__ = ("_granted_at", "_late", "_left", "_measured_at", "_share", "_worked")
+
+    def __init__(self) -> None:
+        self._late = 0.0
+        self._share = 0.0
+        self._worked = 0.0  # CPU time of the thread at that moment
+        self._measured_at: float | None = None
+        self._left = BUSY_POLLS_MAX
+        self._granted_at: float | None = None
+
+    def __repr__(self) -> str:
+        state = "busy" if self.is_busy else "free"
+        return f"<Pace {state} {self._late:.4f} s late, at work {self._share:.0%}>"
+
+    @property
+    def is_busy(self) -> bool:
+        """Do calls need this process?"""
+        return self._late > LATE_SECONDS or self._share > WORKING_SHARE
+
+    def measured(self, *, late: float, worked: float, now: float) -> None:
+        """What was due has waited so long for the loop; its thread has worked so long in all."""
+        self._late += WEIGHT * (late - self._late)
+        if self._measured_at is not None and now > self._measured_at:
+            share = (worked - self._worked) / (now - self._measured_at)
+            self._share += WEIGHT * (share - self._share)
+        self._worked, self._measured_at = worked, now
+
+    def grant(self, wanted: int, now: float) -> int:
+        """How many of these polls may be begun at `now` (monotonic seconds)."""
+        if self._granted_at is not None:
+            more = (now - self._granted_at) * BUSY_POLLS_PER_SECOND
+            self._left = min(BUSY_POLLS_MAX, self._left + more)
+        self._granted_at = now
+        if not self.is_busy:
+            return wanted
+        return min(wanted, int(self._left))
+
+    def began(self, count: int) -> None:
+        """So many were begun."""
+        self._left = max(0.0, self._left - count)
+
 
 # How often a process looks for what is due; a half of its polls that are done wake it earlier.
 TICK_SECONDS = 0.25
@@ -304,7 +364,7 @@ def _reason(seen: Observation) -> str:
     """What a poll has brought, for the log."""
     if isinstance(seen, Polled):
         return seen.word
-    if isinstance(seen, Trouble | Unreachable):
+    if isinstance(seen, Trouble | Unusable | Unreachable):
         return seen.reason
     return outcome_of(seen) or "gone"
 

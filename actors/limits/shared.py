@@ -4,31 +4,195 @@ The backend is Redis, or the parent of the processes of one host. A request in f
 there. In Redis the process renews its leases all the time, so that a long call never loses its own,
 and those of a process that died are gone after LEASE_SECONDS; at the parent they end with the
 process. Questions gather while a batch is under way and go out together. When the backend does not
-answer, every waiting request is told at once that the limits are unknown (`limiter.py` judges alone
-then) and nobody asks any more. `run` comes back with everything that this process knows, and only
-then is the backend believed again.
+answer, every waiting request is told at once that the limits are unknown (`accounts.py` judges
+alone then) and nobody asks any more. `run` comes back with everything that this process knows, and
+only then is the backend believed again.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Literal, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from types import MappingProxyType
+from typing import Any, Literal, Protocol, TypeVar
 
 from actors.clock import Clock
-from actors.limits.backend import Backend, BackendUnavailable, RedisBackend
-from actors.limits.commands import (
-    EnterCommand,
-    LimitCommand,
-    RedisCommands,
-    ReleaseCommand,
-    RenewCommand,
-    scripts,
-)
-from actors.limits.status import LimitStatus
-from actors.store.redis import RedisLink
+from actors.limits.window import WINDOW_SECONDS, Dimension, LimitStatus
+from actors.store.redis import RedisLink, RedisUnavailable, ScriptCall
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
+
+# The commands for limits that a process sends to Redis: calls of the Lua scripts beside this file.
+#
+# Keys are `gw:limits:NAME:window` and `gw:limits:NAME:leases`. Slots of several processes meet in
+# one set, so a member is the process's id with the slot.
+
+# How long a lease counts that is not renewed: what a process that died held is free by then.
+LEASE_SECONDS = 10.0
+MICROSECONDS = 1_000_000
+
+_DIMENSIONS: tuple[Dimension | None, ...] = (None, "rpm", "concurrency")
+
+
+def scripts() -> Mapping[str, str]:
+    """The scripts by their names."""
+    window, *own = (
+        files("actors.limits").joinpath(f"{name}.lua").read_text(encoding="utf-8")
+        for name in ("window", "enter", "keep", "release")
+    )
+    enter, keep, release = own
+    return MappingProxyType({"enter": window + enter, "keep": window + keep, "release": release})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EnterCommand:
+    """May this request in? The reply is a LimitStatus, or None when the limits cannot be judged."""
+
+    name: str
+    slot: int
+    rpm: int | None
+    concurrency: int | None
+    reply: asyncio.Future[LimitStatus | None]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RenewCommand:
+    """Renew the leases in flight here; `window` are slots admitted so many seconds ago."""
+
+    name: str
+    leases: tuple[int, ...] = ()
+    window: tuple[tuple[int, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReleaseCommand:
+    """End a lease; `from_window` takes its admission back, too."""
+
+    name: str
+    slot: int
+    from_window: bool = False
+
+
+LimitCommand = EnterCommand | RenewCommand | ReleaseCommand
+
+
+class RedisCommands:
+    """Turns commands into calls of the scripts. `now_us` replaces the server's time, for tests."""
+
+    def __init__(self, process_id: str, now_us: Callable[[], int] | None = None) -> None:
+        self._process_id = process_id
+        self._now_us = now_us
+
+    def call(self, command: LimitCommand) -> ScriptCall:
+        """The call that says `command`."""
+        stem = f"gw:limits:{command.name}"
+        keys = (f"{stem}:window", f"{stem}:leases")
+        lease = round(LEASE_SECONDS * MICROSECONDS)
+        now = "" if self._now_us is None else self._now_us()
+        match command:
+            case EnterCommand():
+                rpm = "" if command.rpm is None else command.rpm
+                concurrency = "" if command.concurrency is None else command.concurrency
+                return ScriptCall(
+                    "enter", keys, (rpm, concurrency, self._member(command.slot), lease, now)
+                )
+            case RenewCommand():
+                leases = map(self._member, command.leases)
+                window: list[str | int] = []
+                for slot, age_seconds in command.window:
+                    window += self._member(slot), round(age_seconds * MICROSECONDS)
+                return ScriptCall("keep", keys, (lease, now, len(command.leases), *leases, *window))
+            case ReleaseCommand():
+                member = self._member(command.slot)
+                never_admitted = (member,) if command.from_window else ()
+                return ScriptCall("release", keys, (1, member, *never_admitted))
+
+    def _member(self, slot: int) -> str:
+        return f"{self._process_id}:{slot}"
+
+
+def parse_status(reply: Any) -> LimitStatus:
+    """Read the reply of `enter.lua`."""
+    refused, requests, reset_us, retry_us, in_flight = reply
+    return LimitStatus(
+        refused=_DIMENSIONS[refused],
+        requests=requests,
+        # The server's clock may have been put back.
+        reset_seconds=min(WINDOW_SECONDS, reset_us / MICROSECONDS),
+        retry_seconds=min(WINDOW_SECONDS, retry_us / MICROSECONDS),
+        in_flight=in_flight,
+    )
+
+
+# Where processes keep the limits they share: an interface, and Redis behind it. The parent process
+# is the other implementation (`actors/parent/link.py`).
+
+
+class BackendUnavailable(Exception):
+    """The backend does not reply, not in time, or with an error."""
+
+
+class Backend(Protocol):
+    """Executes batches of commands in their order. Every method raises BackendUnavailable."""
+
+    name: str  # in log lines: "redis", "parent"
+    leases_expire: bool  # unless they are said again and again
+
+    async def connect(self) -> None:
+        """Begin anew: everything is said again after it."""
+
+    async def call(
+        self, commands: Sequence[LimitCommand], *, timeout_factor: int = 1
+    ) -> Sequence[LimitStatus | None]:
+        """Say a batch; the replies are those of its `EnterCommand`s, None for other words.
+
+        `timeout_factor` is by how much a large batch may take longer than an ordinary one.
+        """
+
+    async def close(self) -> None:
+        """Let go."""
+
+
+class RedisBackend:
+    """Asks scripts in Redis, for processes of one host or many."""
+
+    name = "redis"
+    leases_expire = True
+
+    def __init__(self, link: RedisLink, redis_commands: RedisCommands) -> None:
+        self._link = link
+        self._commands = redis_commands
+
+    def __repr__(self) -> str:
+        return f"<RedisBackend {self._link!r}>"
+
+    async def connect(self) -> None:
+        """Open a new connection."""
+        try:
+            await self._link.connect()
+        except RedisUnavailable as error:
+            raise BackendUnavailable(str(error)) from error
+
+    async def call(
+        self, commands: Sequence[LimitCommand], *, timeout_factor: int = 1
+    ) -> Sequence[LimitStatus | None]:
+        """Say a batch in one round trip."""
+        calls = [self._commands.call(command) for command in commands]
+        try:
+            replies = await self._link.call(calls, timeout_factor=timeout_factor)
+        except RedisUnavailable as error:
+            raise BackendUnavailable(str(error)) from error
+        return [
+            parse_status(reply) if isinstance(command, EnterCommand) else None
+            for command, reply in zip(commands, replies, strict=True)
+        ]
+
+    async def close(self) -> None:
+        """Let go of the connection."""
+        await self._link.close()
+
 
 T = TypeVar("T")
 Windows = Iterable[tuple[str, list[tuple[int, float]]]]

@@ -16,10 +16,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from actors.media_store.copies import Copy, Kept
-from actors.media_store.storage import Busy, Lost, StorageFault
-from actors.media_store.store import Progress
-from actors.media_store.threads import in_thread
+from actors.media_store.storage import Busy, Lost, StorageFault, in_thread
+from actors.media_store.store import Copy, Kept, Progress
 
 T = TypeVar("T")
 BLOCK_BYTES: Final = 1024 * 1024  # that are written at once

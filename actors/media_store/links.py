@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hmac
 import math
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Final
 
@@ -53,3 +54,18 @@ def period_end(since: float, now: float) -> int:
     """
     periods = max(1, math.floor((now - since) / LINK_SECONDS) + 1)
     return int(since + periods * LINK_SECONDS)
+
+
+# A bucket as the configuration names it.
+
+
+@dataclass(frozen=True, slots=True)
+class BucketSpec:
+    """Which bucket, and how it is reached."""
+
+    endpoint: str
+    region: str
+    bucket: str
+    prefix: str
+    access_key: str = field(repr=False)
+    secret_key: str = field(repr=False)

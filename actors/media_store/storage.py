@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import Protocol
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Executor
+from typing import Protocol, TypeVar
 
-from actors.media_store.copies import Copy, Kept
-from actors.media_store.store import Progress
+from actors.media_store.store import Copy, Kept, Progress
+from actors.store.database import carried_through
 
 
 class StorageFault(Exception):
@@ -66,3 +68,19 @@ class CopyStorage(Protocol):
 
     async def close(self) -> None:
         """End the storage's threads and connections."""
+
+
+# Blocking work in a thread, carried through even when its caller is cancelled.
+#
+# Else a block that a thread still writes could be written beside the next one.
+
+T = TypeVar("T")
+
+
+async def in_thread(executor: Executor, work: Callable[[], T]) -> T:
+    """The result of `work`, or what it raises; a cancellation waits for its end."""
+
+    async def run() -> T:
+        return await asyncio.get_running_loop().run_in_executor(executor, work)
+
+    return await carried_through(run())

@@ -10,21 +10,135 @@ from __future__ import annotations
 import asyncio
 import itertools
 import socket
-from typing import cast
+from collections.abc import Sequence
+from typing import TypeAlias, cast
 
 import msgspec
+from msgspec import Struct
 
-from actors.parent.lines import LineBuffer
-from actors.parent.messages import (
-    LINE_BYTES_MAX,
-    RESPONSE_BYTES_MAX,
-    Begin,
-    CommandBatch,
-    FindSummary,
-    ParentReply,
-    ParentRequest,
-    StoreSummary,
+from actors.limits.shared import (
+    BackendUnavailable,
+    EnterCommand,
+    LimitCommand,
+    ReleaseCommand,
+    RenewCommand,
 )
+from actors.limits.window import LimitStatus
+
+# Cuts what comes out of a socket into lines, in whatever pieces they come.
+
+
+class LineBuffer:
+    """Holds the beginning of a line until its end is here; `size` is how much that is."""
+
+    def __init__(self) -> None:
+        self._unfinished = bytearray()
+
+    @property
+    def size(self) -> int:
+        """Bytes held."""
+        return len(self._unfinished)
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Return the lines that `data` ends, without their ends."""
+        first, *others = data.split(b"\n")
+        self._unfinished += first
+        if not others:
+            return []
+        lines = [bytes(self._unfinished), *others[:-1]]
+        self._unfinished = bytearray(others[-1])
+        return lines
+
+
+# What a worker and its parent say to each other: one line of JSON for each request and response.
+#
+# A response has the number of its request, so that a late one is known by it. What is said about
+# limits are the words of `actors/limits/shared.py`.
+
+# A worker that comes back says 16 pieces of 200 requests in one line, of some 40 bytes each; an
+# answer kept for the others is the longest, with every quote escaped.
+RESPONSE_BYTES_MAX = 1024 * 1024
+LINE_BYTES_MAX = 8 * RESPONSE_BYTES_MAX
+
+
+class EnterMessage(Struct, array_like=True, tag="enter"):
+    """See `words.EnterCommand`."""
+
+    name: str
+    slot: int
+    rpm: int | None
+    concurrency: int | None
+
+
+class RenewMessage(Struct, array_like=True, tag="keep"):
+    """See `words.RenewCommand`."""
+
+    name: str
+    leases: tuple[int, ...]
+    window: tuple[tuple[int, float], ...]
+
+
+class ReleaseMessage(Struct, array_like=True, tag="release"):
+    """See `words.ReleaseCommand`."""
+
+    name: str
+    slot: int
+    from_window: bool
+
+
+Message: TypeAlias = EnterMessage | RenewMessage | ReleaseMessage
+
+
+class Begin(Struct, array_like=True, tag="begin"):
+    """Forget what this worker has in flight; it is said anew."""
+
+
+class CommandBatch(Struct, array_like=True, tag="limits"):
+    """Words about limits; the response has as many `statuses`."""
+
+    messages: list[Message]
+
+
+class FindSummary(Struct, array_like=True, tag="find"):
+    """The reply to a question that another worker has given in this minute: `text`, or none."""
+
+    question: str
+    minute: int
+
+
+class StoreSummary(Struct, array_like=True, tag="store"):
+    """A reply for the rest of its minute. The response's `text` is the one that was first."""
+
+    question: str
+    minute: int
+    text: str
+
+
+class ParentRequest(Struct, array_like=True):
+    """A worker's line."""
+
+    number: int
+    body: Begin | CommandBatch | FindSummary | StoreSummary
+
+
+class ParentReply(Struct, array_like=True):
+    """The parent's line."""
+
+    number: int
+    statuses: Sequence[LimitStatus | None] = ()  # of `enter`s; None for other words
+    text: str | None = None
+
+
+def message(command: LimitCommand) -> Message:
+    """The message that says `command`."""
+    match command:
+        case EnterCommand():
+            return EnterMessage(command.name, command.slot, command.rpm, command.concurrency)
+        case RenewCommand():
+            return RenewMessage(command.name, command.leases, command.window)
+        case ReleaseCommand():
+            return ReleaseMessage(command.name, command.slot, command.from_window)
+
 
 # The parent serves no client, so that it answers within a millisecond; it may be collecting
 # metrics.
@@ -140,3 +254,42 @@ class _Responses(asyncio.Protocol):
                 reply.set_result(response)
         if self._lines.size > LINE_BYTES_MAX:
             self.transport.abort()
+
+
+# The limits of a worker, asked of its parent, which keeps those of all workers.
+
+CONNECT_SECONDS = 1.0
+
+
+class ParentBackend:
+    """Asks over the link that the worker was born with."""
+
+    name = "parent"
+    leases_expire = False  # they end with the link
+
+    def __init__(self, link: ParentLink) -> None:
+        self._link = link
+
+    def __repr__(self) -> str:
+        return f"<ParentBackend {self._link!r}>"
+
+    async def connect(self) -> None:
+        """Begin anew, over the same link: what was said before is heard before."""
+        try:
+            await self._link.ask(Begin(), seconds=CONNECT_SECONDS)
+        except ParentUnavailable as error:
+            raise BackendUnavailable(str(error)) from error
+
+    async def call(
+        self, commands: Sequence[LimitCommand], *, timeout_factor: int = 1
+    ) -> Sequence[LimitStatus | None]:
+        """Say a batch in one round trip."""
+        batch = CommandBatch([message(command) for command in commands])
+        try:
+            return (await self._link.ask(batch, seconds=REPLY_SECONDS * timeout_factor)).statuses
+        except ParentUnavailable as error:
+            raise BackendUnavailable(str(error)) from error
+
+    async def close(self) -> None:
+        """Close the link: what this process holds is given back with it."""
+        await self._link.close()

@@ -14,15 +14,14 @@ from typing import cast
 import msgspec
 
 from actors.clock import Clock
-from actors.limits.shared_window import SharedWindows
-from actors.limits.status import LimitStatus
-from actors.parent.lines import LineBuffer
-from actors.parent.messages import (
+from actors.limits.window import LimitStatus, SharedWindows
+from actors.parent.link import (
     LINE_BYTES_MAX,
     Begin,
     CommandBatch,
     EnterMessage,
     FindSummary,
+    LineBuffer,
     Message,
     ParentReply,
     ParentRequest,
@@ -30,8 +29,50 @@ from actors.parent.messages import (
     RenewMessage,
     StoreSummary,
 )
-from actors.parent.shared_cache import SharedCache
 from metrics.logs import EventLog
+
+# Summaries that hold for the rest of their minute in every worker, kept by the parent.
+#
+# The first one that is stored is everybody's. Only one minute is kept: the latest that any worker
+# has named. Sans I/O.
+
+ENTRIES_MAX = 500
+BYTES_MAX = 64 * 1024 * 1024
+
+
+class SharedCache:
+    """The replies of the present minute, by their questions."""
+
+    def __init__(self) -> None:
+        self._minute = 0
+        self._entries: dict[str, str] = {}
+        self._size = 0
+
+    def __repr__(self) -> str:
+        return f"<SharedAnswers {len(self._entries)} of minute {self._minute}>"
+
+    def find(self, question: str, minute: int) -> str | None:
+        """Return the reply that was given to a question in this minute, if any."""
+        return self._entries.get(question) if minute == self._minute else None
+
+    def store(self, question: str, minute: int, text: str) -> str:
+        """Keep a reply unless there is one; return the one that holds.
+
+        Beyond the bounds the oldest ones go: a worker that asks for them again makes them anew.
+        """
+        if minute < self._minute:
+            return text  # its maker was slow: the next minute has begun
+        if minute > self._minute:
+            self._minute, self._entries, self._size = minute, {}, 0
+        found = self._entries.get(question)
+        if found is not None:
+            return found
+        self._entries[question] = text
+        self._size += len(text)
+        while len(self._entries) > ENTRIES_MAX or self._size > BYTES_MAX:
+            self._size -= len(self._entries.pop(next(iter(self._entries))))
+        return text
+
 
 # Of responses that a worker does not read. It asks about limits once at a time, and for summaries
 # as often as the rate of the call logs lets its clients; a frozen one asks nothing.

@@ -8,18 +8,142 @@ from __future__ import annotations
 
 import asyncio
 import select
-from collections.abc import Mapping, Sequence
+import socket
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 from weakref import ref
 
 import aiopg
 import psycopg2
-from psycopg2 import extensions
+from psycopg2 import ProgrammingError, errorcodes, extensions
+from psycopg2.extensions import parse_dsn
 
-from actors.store.dsn import connection_parameters
-from actors.store.errors import StoreError, StoreUnavailable, from_psycopg
+from actors.clock import Clock
 from channels.deadlines import FutureTimeouts
+
+# What can go wrong between us and PostgreSQL, in our own words.
+#
+# The one border where psycopg2's exceptions become ours. It does not retry or log; the
+# user of the database decides that.
+
+
+class StoreError(Exception):
+    """Anything the store can raise."""
+
+
+class StoreUnavailable(StoreError):
+    """The database could not be reached, or the connection was lost on the way.
+
+    A statement under way may or may not have taken effect; ask the database again before
+    repeating one that is not idempotent.
+    """
+
+
+class StatementTimedOut(StoreUnavailable):
+    """The server stopped the statement because it took too long; it had no effect."""
+
+
+class SessionsNotKept(StoreError):
+    """Between us and the server stands a pooler that changes the session under a connection."""
+
+
+class ConstraintViolated(StoreError):
+    """A constraint of the schema refused the statement; it had no effect.
+
+    `constraint_name` is the name given in the migration (for NOT NULL: the column's name), so
+    that callers choose their domain error by it and never by the wording.
+    """
+
+    def __init__(self, constraint_name: str, message: str) -> None:
+        super().__init__(message)
+        self.constraint_name = constraint_name
+
+
+class StatementRefused(StoreError):
+    """The server refused the statement for what it says; it had no effect.
+
+    `sqlstate` is PostgreSQL's five-character code.
+    """
+
+    def __init__(self, sqlstate: str, message: str) -> None:
+        super().__init__(message)
+        self.sqlstate = sqlstate
+
+
+def from_psycopg(error: psycopg2.Error, *, connection_lost: bool) -> StoreError:
+    """Translate an exception of psycopg2.
+
+    Only the first line of the message is kept: the others may quote the row or the statement.
+    """
+    lines = str(error).strip().splitlines()
+    message = lines[0] if lines else type(error).__name__
+    if isinstance(error, extensions.QueryCanceledError):
+        return StatementTimedOut(message)
+    if connection_lost or isinstance(error, psycopg2.OperationalError | psycopg2.InterfaceError):
+        return StoreUnavailable(message)
+    sqlstate = error.pgcode
+    if sqlstate is None:
+        # Nothing came from the server. A ProgrammingError is our own misuse of the driver; a
+        # plain DatabaseError is how libpq tells of a connection that broke inside a reply.
+        if isinstance(error, psycopg2.ProgrammingError | psycopg2.NotSupportedError):
+            return StatementRefused("", message)
+        return StoreUnavailable(message)
+    if isinstance(error, psycopg2.IntegrityError):
+        name = error.diag.constraint_name or error.diag.column_name or ""
+        if not name and sqlstate == errorcodes.CHECK_VIOLATION:
+            # The bound of a partition: the month got its table while the statement waited for the
+            # default one. The next attempt finds the new table.
+            return StoreUnavailable(message)
+        return ConstraintViolated(name, message)
+    return StatementRefused(sqlstate, message)
+
+
+# From `database_url` to the parameters of one connection.
+#
+# Resolves the host name on the loop, because libpq would do it in a blocking call and stop every
+# stream of the process meanwhile. Does not connect.
+
+DEFAULTS = {
+    "fallback_application_name": "gw",
+    # A host that vanishes without a word is noticed within half a minute, also by a connection
+    # that only listens.
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "30000",  # milliseconds
+}
+
+
+async def connection_parameters(dsn: str) -> dict[str, str]:
+    """Parse `dsn` (a URL or libpq's `key=value` form), add defaults and the host's addresses.
+
+    Raises StoreUnavailable when it cannot be parsed or its host has no address.
+    """
+    try:
+        given: dict[str, str] = parse_dsn(dsn)
+    except ProgrammingError as error:
+        # The text of the error could quote the password.
+        raise StoreUnavailable("the database address cannot be parsed") from error
+    parameters = DEFAULTS | given
+    host = given.get("host", "")
+    is_name = host and not host.startswith(("/", "@")) and "," not in host
+    if is_name and "hostaddr" not in given:
+        addresses = await _addresses(host)
+        parameters["hostaddr"] = ",".join(addresses)
+        # libpq wants one name per address; the name itself is still what TLS verifies.
+        parameters["host"] = ",".join([host] * len(addresses))
+    return parameters
+
+
+async def _addresses(host: str) -> list[str]:
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise StoreUnavailable(f"the database host {host!r} has no address") from error
+    return list(dict.fromkeys(str(address[4][0]) for address in found))
+
 
 Params = Mapping[str, object] | Sequence[object]
 Row = tuple[Any, ...]
@@ -232,6 +356,11 @@ class DatabaseConnection:
         return int(self._aiopg.raw.get_transaction_status())
 
     @property
+    def announced_pid(self) -> int:
+        """The server process that the greeting named; a pooler makes up a number of its own."""
+        return int(self._aiopg.raw.get_backend_pid())
+
+    @property
     def notifies(self) -> Any:
         """The queue of NOTIFY messages; closed for good by the first SQL error (aiopg's way)."""
         return self._aiopg.notifies
@@ -277,3 +406,43 @@ class DatabaseConnection:
         if self.is_closed:
             self._aiopg.close()  # also takes it off the loop
         return translated
+
+
+# How long a request waits for the database.
+#
+# A statement may run for as long as its pool allows; a client does not wait for that. A server that
+# is frozen keeps its connections open and says nothing, so it is only known by its silence. What an
+# upstream has made waits for as long as it takes: if it is not stored it is lost.
+
+T = TypeVar("T")
+
+# A read that stands before a reply is a matter of milliseconds.
+READ_SECONDS = 2.0
+BACKOFF_FIRST_SECONDS = 0.05
+BACKOFF_MAX_SECONDS = 1.0
+
+
+async def in_time(reading: Awaitable[T]) -> T:
+    """Wait for a read that a client waits for. Raises StoreUnavailable after `READ_SECONDS`."""
+    try:
+        async with asyncio.timeout(READ_SECONDS):
+            return await reading
+    except TimeoutError:
+        raise StoreUnavailable(f"the database has been silent for {READ_SECONDS:g} s") from None
+
+
+async def until_stored(
+    store: Callable[[], Awaitable[T]], clock: Clock, failed: Callable[[StoreUnavailable], None]
+) -> T:
+    """Try to store what must not be lost until the database takes it, however long it is away.
+
+    `store` must be idempotent; `failed` gets each failure. Raises what else `store` raises.
+    """
+    backoff = BACKOFF_FIRST_SECONDS
+    while True:
+        try:
+            return await store()
+        except StoreUnavailable as error:
+            failed(error)
+            await clock.sleep(backoff)
+            backoff = min(2 * backoff, BACKOFF_MAX_SECONDS)

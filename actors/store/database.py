@@ -12,32 +12,261 @@ datetime in UTC, uuid as str, json and jsonb parsed, bytea as memoryview, text[]
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from types import TracebackType
+from typing import Any, Protocol, TypeVar
 
-from actors.store.connection import DatabaseConnection, Params, Row
-from actors.store.errors import (
-    ConstraintViolated,
+from psycopg2 import Error, extensions
+
+from actors.store.connection import (
+    DatabaseConnection,
+    Params,
+    Row,
+    SessionsNotKept,
     StatementRefused,
-    StatementTimedOut,
-    StoreError,
     StoreUnavailable,
 )
-from actors.store.listener import Listener
-from actors.store.session import Session
 from metrics.logs import EventLog
 
-__all__ = [
-    "ConstraintViolated",
-    "Database",
-    "Listener",
-    "Session",
-    "StatementRefused",
-    "StatementTimedOut",
-    "StoreError",
-    "StoreUnavailable",
-]
+# A connection that does nothing but LISTEN, and comes back by itself.
+#
+# It runs no other statement, because the first SQL error on an aiopg connection closes its queue of
+# notifications for good. Who listens to what is decided by the caller; the pushes themselves are
+# sent by triggers of the schema.
+
+BACKOFF_FIRST_SECONDS = 0.05
+BACKOFF_MAX_SECONDS = 1.0
+
+
+class Listener:
+    """Hands on the notifications of one channel until closed."""
+
+    def __init__(
+        self,
+        channel: str,
+        *,
+        on_payload: Callable[[str], None],
+        on_gap: Callable[[], None],
+        connect: Callable[[], Awaitable[DatabaseConnection]],
+        forget: Callable[[DatabaseConnection], None],
+        on_close: Callable[[Listener], None],
+        log: EventLog,
+    ) -> None:
+        self._channel = channel
+        self._on_payload = on_payload
+        self._on_gap = on_gap
+        self._connect = connect
+        self._forget = forget
+        self._on_close = on_close
+        self._log = log
+        self._connection: DatabaseConnection | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def __repr__(self) -> str:
+        state = "closed" if self._task is None else "lost" if self._connection is None else "on"
+        return f"<Listener {self._channel} {state}>"
+
+    async def start(self) -> None:
+        """Make the first connection and start handing on. Raises StoreUnavailable."""
+        self._connection = await self._listening()
+        self._task = asyncio.create_task(self._run(), name=f"listen {self._channel}")
+
+    async def close(self) -> None:
+        """Stop; no callback is called afterwards."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+        self._drop()
+        self._on_close(self)
+
+    async def _run(self) -> None:
+        while True:
+            assert self._connection is not None
+            await self._hand_on(self._connection)
+            self._drop()
+            self._connection = await self._listening_again()
+            # Only now: what is read from here on was written before a push that we will get.
+            self._call(self._on_gap)
+
+    async def _hand_on(self, connection: DatabaseConnection) -> None:
+        """Return when the connection is lost."""
+        while True:
+            try:
+                notification = await connection.notifies.get()
+            except Error as error:
+                self._log.warning("listener_lost", channel=self._channel, error=str(error).strip())
+                return
+            self._call(partial(self._on_payload, notification.payload))
+
+    def _call(self, callback: Callable[[], None]) -> None:
+        try:
+            callback()
+        except Exception:  # noqa: BLE001 - one bad payload must not end the listening
+            self._log.error("listener_callback_failed", channel=self._channel, exc_info=True)
+
+    async def _listening(self) -> DatabaseConnection:
+        connection = await self._connect()
+        try:
+            await connection.execute(f"LISTEN {connection.quoted(self._channel)}")
+        except BaseException:
+            self._forget(connection)
+            raise
+        return connection
+
+    async def _listening_again(self) -> DatabaseConnection:
+        backoff = BACKOFF_FIRST_SECONDS
+        while True:
+            try:
+                return await self._listening()
+            except StoreUnavailable:
+                await asyncio.sleep(backoff)
+                backoff = min(2 * backoff, BACKOFF_MAX_SECONDS)
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self._forget(connection)
+
+
+# A connection held for one user: the ledger writer's own, or the one of a running transaction.
+#
+# Never reconnects: a broken session stays closed and says so, and its user asks the database for a
+# new one.
+
+T = TypeVar("T")
+ABORTED = "25P02"  # PostgreSQL: in_failed_sql_transaction
+SERVER_PID = "SELECT pg_backend_pid()"
+# One is enough where other clients of the pooler are quiet; each of them can hide one.
+POOLER_ROUNDS = 20
+NOT_KEPT = (
+    "the database is reached through a pooler that gives a connection another session for each "
+    "transaction, which LISTEN and the ledger's one writer cannot work with: set "
+    "pool_mode = session for this database, or give database_url the address of PostgreSQL itself"
+)
+
+
+class Statements(Protocol):
+    """Anything that runs one statement after another: the pool, or a transaction."""
+
+    async def fetch_all(self, sql: str, params: Params = ()) -> list[Row]: ...
+    async def fetch_one(self, sql: str, params: Params = ()) -> Row | None: ...
+    async def execute(self, sql: str, params: Params = ()) -> int: ...
+
+
+class Session:
+    """One connection in autocommit; statements run one after the other, from one task."""
+
+    def __init__(
+        self, connection: DatabaseConnection, on_close: Callable[[DatabaseConnection], None]
+    ) -> None:
+        self._connection = connection
+        self._on_close = on_close
+
+    def __repr__(self) -> str:
+        return f"<Session {self._connection!r}>"
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed, or broke, or was cancelled in the middle of a statement."""
+        return self._connection.is_closed
+
+    async def fetch_all(self, sql: str, params: Params = ()) -> list[Row]:
+        """Run one statement and return its rows. Raises StoreError."""
+        self._check()
+        return await self._connection.fetch_all(sql, params)
+
+    async def fetch_one(self, sql: str, params: Params = ()) -> Row | None:
+        """Run one statement and return its first row. Raises StoreError."""
+        rows = await self.fetch_all(sql, params)
+        return rows[0] if rows else None
+
+    async def execute(self, sql: str, params: Params = ()) -> int:
+        """Run one statement and return the number of rows touched. Raises StoreError."""
+        self._check()
+        return await self._connection.execute(sql, params)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Session]:
+        """Run the body between BEGIN and COMMIT; an exception rolls back.
+
+        A cancelled body closes the session, which rolls back too. Once COMMIT is on its way a
+        cancellation waits for its outcome. StoreUnavailable from COMMIT leaves the outcome
+        unknown; StatementRefused (25P02) says that the body hid an SQL error, and nothing was
+        committed.
+        """
+        await self.execute("BEGIN")
+        try:
+            yield self
+        except Exception:
+            await self._roll_back()
+            raise
+        except BaseException:
+            self._connection.close()
+            raise
+        if self._connection.transaction_status == extensions.TRANSACTION_STATUS_INERROR:
+            # PostgreSQL would answer COMMIT with a rollback and no error.
+            await self._roll_back()
+            raise StatementRefused(ABORTED, "the transaction had failed before its commit")
+        await carried_through(self.execute("COMMIT"))
+
+    async def close(self) -> None:
+        """Close the connection; a transaction still open is rolled back by the server."""
+        self._connection.close()
+        self._on_close(self._connection)
+
+    async def _roll_back(self) -> None:
+        try:
+            if not self.is_closed:
+                await carried_through(self.execute("ROLLBACK"))
+        except StoreUnavailable:
+            # What the server does with a lost connection is a rollback.
+            self._connection.close()
+
+    def _check(self) -> None:
+        if self._connection.is_closed:
+            raise StoreUnavailable("the session is closed")
+
+
+async def check_sessions_are_kept(first: Session, second: Session) -> None:
+    """Raise SessionsNotKept when two connections share servers, as transaction pooling has it.
+
+    A connection of its own has one server process for as long as it lives. With another's
+    transaction open in between, it either shares its process with that one or is given another.
+    The connections may have been given servers before by turns, so `first` goes on by one and by
+    two statements.
+    """
+    for number in range(POOLER_ROUNDS):
+        seen = {await first.fetch_one(SERVER_PID) for _ in range(1 + number % 2)}
+        try:
+            async with second.transaction():
+                other = await second.fetch_one(SERVER_PID)
+                if other not in seen:  # else its server may be the only one: do not wait for it
+                    seen.add(await first.fetch_one(SERVER_PID))
+                if other in seen or len(seen) > 1:
+                    raise SessionsNotKept(NOT_KEPT)
+        except StoreUnavailable as error:
+            if "statement pooling" in str(error):  # it has no transactions, and hangs up on one
+                raise SessionsNotKept(NOT_KEPT) from error
+            raise
+
+
+async def carried_through(work: Coroutine[Any, Any, T]) -> T:
+    """Run `work` to its end even when the caller is cancelled meanwhile; then cancel the caller."""
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is None:
+        return task.result()
+    if not task.cancelled():
+        task.exception()  # its caller has left and no other will ask for its result
+    raise cancelled
 
 
 class Database:
@@ -98,9 +327,24 @@ class Database:
         """How many are open and free; some of them may have been dropped by the server."""
         return len(self._idle)
 
+    @property
+    def open_count(self) -> int:
+        """How many connections are open, those of sessions and listeners with them."""
+        return len(self._open)
+
     async def open(self) -> None:
-        """Make sure that the database answers."""
-        await self.fetch_one("SELECT 1")
+        """Make sure that the database answers, and that a connection to it is a session.
+
+        Raises SessionsNotKept where a pooler gives servers to transactions or statements.
+        """
+        connection = await self._acquire()
+        try:
+            ((pid,),) = await connection.fetch_all(SERVER_PID)
+            is_direct = pid == connection.announced_pid
+        finally:
+            self._release(connection)
+        if not is_direct:
+            await self._check_pooler()
 
     async def close(self) -> None:
         """Close every connection, also those in use, whose users get StoreUnavailable."""
@@ -191,6 +435,16 @@ class Database:
             self._listeners.discard(listener)
             raise
         return listener
+
+    async def _check_pooler(self) -> None:
+        # Its pool may have no server left for a statement: wait as long as for a connection.
+        async with AsyncExitStack() as stack:
+            sessions = []
+            for _ in range(2):
+                session = await self.session(statement_seconds=self._connect_seconds)
+                stack.push_async_callback(session.close)
+                sessions.append(session)
+            await check_sessions_are_kept(*sessions)
 
     async def _acquire(self) -> DatabaseConnection:
         if self._free_slots.locked():

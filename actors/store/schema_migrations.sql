@@ -1,8 +1,8 @@
 -- What the runner of migrations itself needs (migrations.py); the schema is in migrations/.
 
 -- lock --
--- Let one process migrate at a time; held until its session is closed.
-SELECT pg_advisory_lock(%s)
+-- Let one process migrate at a time; held until the transaction ends.
+SELECT pg_advisory_xact_lock(%s)
 
 -- make_table --
 -- The list of what has been applied to this database.

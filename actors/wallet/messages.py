@@ -5,17 +5,124 @@ Commands are imperative (`Hold`, `Settle`), replies are facts (`Granted`, `Refus
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias, get_args
 from uuid import UUID
 
+import msgspec
 from msgspec import Struct
 
-from actors.wallet.claims import Claim, ClaimEnd, ClaimState
-from actors.wallet.jobs import JobEnd, NewJob
+from channels.media.model import TaskKind
 from metrics.spans import ChildSpan
+
+# What is said of an idempotency key along with a hold and its settlement: frozen values.
+#
+# A call claims its key in the transaction that holds its money; the settlement says what becomes of
+# the claim. The rows are `idempotency` in the database (its migration has the rules), who reads
+# them is `gw/idempotency/`.
+
+# What a claim finds under its key (spec: States, Idempotent submission): a call under way; or one
+# that was answered, to another request, or to this one: its response, or the memory of a response
+# that was too large to keep.
+ClaimState = Literal["in_flight", "reuse", "stored", "too_large"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """An idempotency key of the account, and the SHA-256 of the request that comes with it."""
+
+    key: str
+    fingerprint: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptResponse:
+    """Remember this response (2xx) for seven days."""
+
+    status: int
+    headers: Sequence[tuple[str, str]]
+    body: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseTooLarge:
+    """Remember for seven days that there was a response, too large to be kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Free:
+    """The key is free at once: the call failed (spec: Errors, rule 3)."""
+
+
+# None, for a call whose client was cut off: the key stays claimed until ten minutes are over.
+ClaimEnd = KeptResponse | ResponseTooLarge | Free | None
+
+
+def claim_to_json(claim: Claim) -> dict[str, Any]:
+    """The claim's part of a hold, as the ledger's SQL reads it."""
+    return {"key": claim.key, "fingerprint": claim.fingerprint.hex()}
+
+
+def end_to_json(end: KeptResponse | ResponseTooLarge | Free) -> dict[str, Any]:
+    """The claim's part of a settlement."""
+    if isinstance(end, Free):
+        return {"state": "free"}
+    if isinstance(end, ResponseTooLarge):
+        return {"state": "too_large"}
+    assert 200 <= end.status <= 299, end.status
+    return {
+        "state": "stored",
+        "status": end.status,
+        "headers": [list(header) for header in end.headers],
+        "body": base64.b64encode(end.body).decode("ascii"),
+    }
+
+
+# What is said of a job along with the hold of its call and its settlement: frozen values.
+#
+# A job is made in the transaction that holds its money and ends in the one that settles it, whoever
+# does so and for whatever reason, so that state, money and row cannot disagree. While its call is
+# being submitted the hold is its process's like any other: should that die, recovery gives it back
+# and the job has failed. Once an upstream has accepted it, the hold is the job's, and neither
+# recovery, nor the search for leaks, nor the drain of a process concerns itself with it. What jobs
+# are, and who ends them, is `actors/jobs`.
+
+EndState: TypeAlias = Literal["succeeded", "failed", "expired", "cancelled"]
+END_STATES: tuple[EndState, ...] = get_args(EndState)
+
+
+class NewJob(Struct, frozen=True, kw_only=True):
+    """The job that a call begins (`CallFacts.job_id`), in the transaction that holds its money.
+
+    `price` is what it costs (`UnitPrice.stated`), fixed from here on. `quantity` is how much was
+    asked for, in the unit of its kind: milliseconds of video, characters of speech, 1 of anything
+    else; it counts where the upstream does not say how much was made. `held` is how much the hold
+    pays for; None: as much. `request` is what answers need of what was asked; JSON values.
+    """
+
+    kind: TaskKind
+    price: Mapping[str, str]
+    quantity: int
+    held: int | None = None
+    deadline_seconds: float
+    request: Mapping[str, Any] = msgspec.field(default_factory=dict)
+
+
+class JobEnd(Struct, frozen=True, kw_only=True):
+    """How a job ends; error and instant are those of its row.
+
+    `result` is a `TaskResult` as JSON values. `by` is a name of the one that ends it, used once: it
+    is kept with the job, so that who ended it can tell.
+    """
+
+    state: EndState
+    by: str
+    result: Any = None
+    progress: int | None = None
+
 
 RowStatus = Literal["success", "error", "interrupted", "rejected"]
 RefusalReason = Literal["insufficient_funds", "spend_cap", "unknown_account"]
@@ -24,7 +131,8 @@ RefusalReason = Literal["insufficient_funds", "spend_cap", "unknown_account"]
 class CallFacts(Struct, frozen=True, kw_only=True):
     """What is known of a call when it is admitted; enough to write its row if its process dies.
 
-    `job_id`: of the job that it begins; None: it ends with its response.
+    `job_id`: of the job that it begins; None: it ends with its response. `made_id` is the id of
+    what it makes without a job (a voice, a script), if that has one.
     """
 
     call_id: UUID
@@ -34,6 +142,12 @@ class CallFacts(Struct, frozen=True, kw_only=True):
     model: str
     submitted_at: float  # Unix seconds
     job_id: str | None = None
+    made_id: str | None = None
+
+    @property
+    def task_id(self) -> str | None:
+        """The `task_id` of its row, however the call ends (contract for media §3)."""
+        return self.job_id or self.made_id
 
 
 class Hold(Struct, frozen=True, kw_only=True):
@@ -86,7 +200,6 @@ class Outcome(Struct, frozen=True, kw_only=True):
     output_tokens: int = 0
     cached_tokens: int = 0
     units: int = 0
-    task_id: str | None = None
     result_urls: Sequence[str] = ()
     result_expires_at: float | None = None  # Unix seconds
     attempts: Sequence[Mapping[str, Any]] = ()

@@ -6,14 +6,73 @@ model is loaded, so that a cost is three multiplications and one `div_round_half
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from math import lcm
+from typing import Literal, TypeAlias
 
-from actors.wallet.money import MAX_NANO_USD, NANO_PER_USD, div_round_half_up
-from channels.registry import PriceSpec
-from channels.usage import Usage
+from channels.dialects.meter import Usage
+from channels.families import ENDPOINT_TYPES, IMAGES
+from channels.registry import ModelSpec, PriceSpec
+
+# Money as whole nano-USD: reading it, printing it, and the one rounding.
+#
+# Decimals appear here and in pricing only, at the border; everywhere else an amount is an `int`
+# whose name ends in `_nano_usd`.
+
+NANO_PER_USD = 1_000_000_000
+# What a 64-bit column holds with room to add two of them: four billion USD.
+MAX_NANO_USD = 4_000_000_000 * NANO_PER_USD
+
+_PLAIN_DECIMAL = re.compile(
+    r"(?P<sign>-?)(?P<whole>\d{1,10})(?:\.(?P<fraction>\d{1,9}))?", re.ASCII
+)
+
+
+class MoneyError(ValueError):
+    """An amount must be plain decimal USD with at most 9 decimals."""
+
+
+def parse_usd(text: str) -> int:
+    """Read plain decimal USD such as `12.5` into nano-USD.
+
+    Raises MoneyError for an exponent, more than 9 decimals, more than 10 digits before the point.
+    """
+    match = _PLAIN_DECIMAL.fullmatch(text.strip())
+    if match is None:
+        raise MoneyError(f"{text!r} is not an amount in USD: write plain decimals such as 12.50")
+    fraction = (match["fraction"] or "").ljust(9, "0")
+    amount = int(match["whole"]) * NANO_PER_USD + int(fraction)
+    if amount > MAX_NANO_USD:
+        raise MoneyError(f"{text!r} is more than the ledger holds")
+    return -amount if match["sign"] else amount
+
+
+def format_usd(amount_nano_usd: int) -> str:
+    """Print nano-USD as plain decimal USD: no exponent, no trailing zeros, at most 9 decimals."""
+    sign = "-" if amount_nano_usd < 0 else ""
+    whole, fraction = divmod(abs(amount_nano_usd), NANO_PER_USD)
+    if not fraction:
+        return f"{sign}{whole}"
+    return f"{sign}{whole}.{fraction:09d}".rstrip("0")
+
+
+def format_credits(amount_nano_usd: int, credits_per_usd: Decimal) -> str:
+    """Print nano-USD as credits, rounded half up to 9 decimals (contract §3: plain decimal)."""
+    numerator, denominator = credits_per_usd.as_integer_ratio()
+    sign = -1 if amount_nano_usd < 0 else 1
+    nano_credits = div_round_half_up(abs(amount_nano_usd) * numerator, denominator)
+    return format_usd(sign * nano_credits)
+
+
+def div_round_half_up(numerator: int, denominator: int) -> int:
+    """Divide two integers that are not negative, halves going up. The only rounding of money."""
+    assert numerator >= 0
+    assert denominator > 0
+    return (2 * numerator + denominator) // (2 * denominator)
+
 
 TOKENS_PER_PRICE = 1_000_000
 
@@ -102,3 +161,152 @@ def _stated(
     if multiplier != 1:
         stated["multiplier"] = f"{multiplier:f}"
     return stated
+
+
+# What a call billed by the piece costs: exact integers, one rounding at the end (contract §3).
+
+PIXELS_PER_MEGAPIXEL = 1_000_000
+(_ENDPOINT,) = IMAGES.endpoint_types
+# What a price in USD may be for besides images, and of what is counted how many make up one. Calls
+# and generations are not counted: there is one of them.
+PricedBy: TypeAlias = Literal["per_second", "per_character", "per_generation", "per_call"]
+COUNTED_PER_UNIT: Mapping[PricedBy, int] = {
+    "per_second": 1000,
+    "per_character": 1,
+    "per_generation": 1,
+    "per_call": 1,
+}
+# What is counted, by the word of a receipt.
+COUNTED: Mapping[PricedBy, str] = {
+    "per_second": "milliseconds",
+    "per_character": "characters",
+    "per_generation": "generations",
+    "per_call": "calls",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ImagePrice:
+    """Prices of one image model, multiplier included: numerators over `denominator` nano-USD.
+
+    An image of more than `threshold_pixels` costs `large`; None where there is one price for every
+    size. `stated` is the same in the words of a receipt (`receipt.py`), the multiplier apart.
+    """
+
+    standard: int
+    large: int
+    reference: int
+    denominator: int
+    threshold_pixels: Decimal | None
+    stated: Mapping[str, str] = field(compare=False)
+
+    @classmethod
+    def of(cls, price: PriceSpec, multiplier: Decimal) -> ImagePrice:
+        """Compile list prices in USD. A missing price is 0; a missing large one is the other."""
+        usual = price.per_image if price.per_image is not None else Decimal(0)
+        higher = price.per_image_large if price.per_image_large is not None else usual
+        fee = price.per_reference if price.per_reference is not None else Decimal(0)
+        (standard, large, reference), denominator = over_one_denominator(
+            (usual, higher, fee), multiplier, units=1
+        )
+        threshold = price.area_threshold_mp if price.per_image_large is not None else None
+        return cls(
+            standard=standard,
+            large=large,
+            reference=reference,
+            denominator=denominator,
+            threshold_pixels=None if threshold is None else threshold * PIXELS_PER_MEGAPIXEL,
+            stated=_stated_prices(price, multiplier),
+        )
+
+    def is_large(self, pixels: int) -> bool:
+        """Does an image of this area cost the higher price?"""
+        return self.threshold_pixels is not None and pixels > self.threshold_pixels
+
+    def cost_nano_usd(self, *, standard: int, large: int, references: int) -> int:
+        """Price so many images of either tier, and so many reference images.
+
+        Without an image there is nothing to pay, whatever was sent along. At most what the ledger
+        holds.
+        """
+        if not standard + large:
+            return 0
+        cost = div_round_half_up(
+            self.standard * standard + self.large * large + self.reference * references,
+            self.denominator,
+        )
+        return min(cost, MAX_NANO_USD)
+
+
+def _stated_prices(price: PriceSpec, multiplier: Decimal) -> Mapping[str, str]:
+    """Plain decimals: USD for one, and megapixels; what has no effect is left out."""
+    stated = {"per_image": f"{price.per_image or Decimal(0):f}"}
+    for name in _ENDPOINT.more_prices:
+        value = getattr(price, name)
+        if value is not None:
+            stated[name] = f"{value:f}"
+    if multiplier != 1:
+        stated["multiplier"] = f"{multiplier:f}"
+    return stated
+
+
+@dataclass(frozen=True, slots=True)
+class MediaPrice:
+    """The price of a job or a call that is not billed by images or tokens, multiplier included:
+    `numerator` over `denominator` nano-USD for a millisecond of video, a character, or the whole.
+
+    `stated` is the same in the words of a receipt: the price under the name of what it is for.
+    """
+
+    priced_by: PricedBy
+    numerator: int
+    denominator: int
+    stated: Mapping[str, str] = field(compare=False)
+
+    @classmethod
+    def of(cls, model: ModelSpec, *, resolution: str | None = None) -> MediaPrice:
+        """Compile the first list price there is of those its endpoint type is billed by.
+
+        A resolution that has a price of its own per second costs that. A model without any price
+        costs nothing.
+        """
+        price = model.price
+        names = ENDPOINT_TYPES[model.endpoint_type or ""].prices
+        by_resolution = price.per_second_by_resolution or {}
+        if resolution is not None and resolution in by_resolution:
+            return cls._compiled("per_second", by_resolution[resolution], model.multiplier)
+        for name in COUNTED_PER_UNIT:
+            usd: Decimal | None = getattr(price, name)
+            if name in names and usd is not None:
+                return cls._compiled(name, usd, model.multiplier)
+        return cls._compiled("per_call", Decimal(0), model.multiplier)
+
+    @classmethod
+    def as_stated(cls, stated: Mapping[str, str]) -> MediaPrice:
+        """The price that a job keeps in the words of a receipt."""
+        (name,) = (name for name in COUNTED_PER_UNIT if name in stated)
+        return cls._compiled(name, Decimal(stated[name]), Decimal(stated.get("multiplier", "1")))
+
+    @classmethod
+    def _compiled(cls, priced_by: PricedBy, usd: Decimal, multiplier: Decimal) -> MediaPrice:
+        (numerator,), denominator = over_one_denominator(
+            (usd,), multiplier, units=COUNTED_PER_UNIT[priced_by]
+        )
+        stated: dict[str, str] = {priced_by: f"{usd:f}"}
+        if multiplier != 1:
+            stated["multiplier"] = f"{multiplier:f}"
+        return cls(priced_by, numerator, denominator, stated)
+
+    def count(self, quantity: int) -> int:
+        """What is paid for of so many milliseconds or characters, which may be one whole."""
+        counts = self.priced_by in ("per_second", "per_character")
+        return quantity if counts else min(quantity, 1)
+
+    def units(self, quantity: int) -> Mapping[str, int]:
+        """The same in the words of a receipt (`receipt.py`)."""
+        return {COUNTED[self.priced_by]: self.count(quantity)}
+
+    def cost_nano_usd(self, quantity: int) -> int:
+        """Price so many milliseconds or characters; none cost nothing."""
+        cost = div_round_half_up(self.numerator * self.count(quantity), self.denominator)
+        return min(cost, MAX_NANO_USD)

@@ -7,10 +7,11 @@ ORDER BY id FOR NO KEY UPDATE
 -- duplicates --
 -- Every row of a call that has several, the one to be kept first. That is what the client was told: not recovery's
 -- row, where there is another; of several, the one that was paid for; else the first. `paid` is what the call's
--- entries come to.
+-- entries come to, those of dropped months as the last checkpoint carries them.
 WITH several AS (
-    SELECT request_id, -coalesce((SELECT sum(amount_nano_usd) FROM entries e WHERE e.call_id = request_id), 0)::bigint
-        AS paid
+    SELECT request_id, -coalesce((SELECT sum(amount_nano_usd) FROM entries_since(coalesce(
+            (SELECT max(ends_at) FROM entry_months WHERE dropped_at IS NOT NULL), '-infinity')) e
+        WHERE e.call_id = request_id), 0)::bigint AS paid
     FROM call_logs GROUP BY request_id HAVING count(*) > 1
 )
 SELECT l.request_id::text, l.account_id, l.key_id, s.paid, l.id, l.created_at, l.status, l.error_code, l.cost_nano_usd
@@ -37,3 +38,12 @@ WITH entry AS (
     UPDATE accounts SET balance_nano_usd = balance_nano_usd + %(booked)s WHERE id = %(account)s
 )
 UPDATE key_spend SET spent_nano_usd = spent_nano_usd - %(booked)s WHERE key_id = %(key)s
+
+-- carry --
+-- Checkpoints carry what a correction refers to: all entries of these calls up to the end of each month that is sealed.
+INSERT INTO checkpoint_entries (ends_at, id, account_id, key_id, call_id, kind, amount_nano_usd, held_nano_usd,
+    created_at)
+SELECT m.ends_at, e.id, e.account_id, e.key_id, e.call_id, e.kind, e.amount_nano_usd, e.held_nano_usd, e.created_at
+FROM entries e JOIN entry_months m ON m.sealed_at IS NOT NULL AND m.ends_at > e.created_at
+WHERE e.call_id = ANY (%s::uuid[])
+ON CONFLICT DO NOTHING

@@ -2,19 +2,25 @@
 
 The same statements serve `gw ledger verify`, the property tests and the end of every load test
 (contract §1). All of them read one snapshot, so a gateway may be serving meanwhile.
+
+They begin at a checkpoint, the last month of entries that was sealed, and stand on its sums and on
+the entries that it carries. A proof that finds no fault seals the months that have ended since, in
+its own transaction; a proof of everything begins where the entries that are kept do, and compares
+each checkpoint with them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby, pairwise
 from typing import Any
 
 from actors.store.database import Database, Session
 from actors.store.queries import load
 
 SQL = load("actors.wallet", "verify.sql")
-# Every row there is gets read: with ten million of them that is a minute, not a fault.
+# Of `--all` every row gets read: with ten million of them that is minutes, not a fault.
 STATEMENT_SECONDS = 3600.0
 
 # Invariant -> what the columns of a row that breaks it are.
@@ -65,14 +71,37 @@ INVARIANTS: Mapping[str, Sequence[str]] = {
     ),
     "hold_has_a_live_call": ("call", "account", "amount_nano_usd", "age_seconds"),
 }
+# Of each month that is kept and sealed; of the one that is about to be.
+CHECKPOINT: Mapping[str, Sequence[str]] = {
+    "checkpoint_is_what_was_kept": (
+        "ends_at",
+        "account_or_month",
+        "key_or_call",
+        "checkpoint_entries_or_id",
+        "entries_or_id",
+        "checkpoint_nano_usd",
+        "entries_nano_usd",
+        "checkpoint_held_nano_usd",
+        "entries_held_nano_usd",
+    ),
+}
+SEALING: Mapping[str, Sequence[str]] = {
+    "call_was_held_before": INVARIANTS["call_is_settled_once"],
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyReport:
-    """What was proved: how much there was, and every row where an invariant does not hold."""
+    """What was proved: how much there was, and every row where an invariant does not hold.
+
+    `since`: the end of the month whose checkpoint the proof stands on, None for none; `counts` of
+    entries and rows are those since. `sealed`: the ends of the months that it wrote one of.
+    """
 
     counts: Mapping[str, int]
     faults: Sequence[Mapping[str, Any]]
+    since: str | None = None
+    sealed: Sequence[str] = ()
 
     @property
     def ok(self) -> bool:
@@ -86,28 +115,186 @@ COSTS: Mapping[str, Sequence[str]] = {
 }
 
 
-async def verify(database: Database, *, with_costs: bool = False) -> VerifyReport:
-    """Check every invariant against one snapshot of the database; each row's cost if asked."""
+# Before the first checkpoint.
+NEVER = "-infinity"
+
+
+@dataclass(frozen=True, slots=True)
+class Month:
+    """A month of entries; `ends_at` as the database writes it. `has_ended`: a day ago or more."""
+
+    ends_at: str
+    is_sealed: bool
+    is_dropped: bool
+    has_ended: bool
+
+
+async def verify(
+    database: Database, *, with_costs: bool = False, is_everything: bool = False
+) -> VerifyReport:
+    """Check every invariant against one snapshot of the database; each row's cost if asked.
+
+    `is_everything`: from the first entry that is kept, and not from the last checkpoint. Where
+    nothing is off, the months that ended a day ago or more are sealed.
+    """
     invariants = {**INVARIANTS, **(COSTS if with_costs else {})}
     session = await database.session(statement_seconds=STATEMENT_SECONDS)
     try:
+        ended = await session.fetch_all(SQL["ended"])
         async with session.transaction():
-            await session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            await session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             # Each statement compares whole tables. Where they have not been counted yet, in a young
             # or a restored database, a loop in a loop looks cheap: minutes for 70,000 calls.
             await session.execute("SET LOCAL enable_nestloop = off")
             # A month that is dropped between two of the statements would look like missing rows.
             await session.execute(SQL["lock"])
-            return await _report(session, invariants)
+            for (name,) in ended:
+                # No transaction that writes into it is left, and the snapshot comes after them all.
+                await session.execute(f"LOCK TABLE {name} IN SHARE MODE")
+            months = [Month(*row) for row in await session.fetch_all(SQL["months"])]
+            return await _prove(session, invariants, months, is_everything=is_everything)
     finally:
         await session.close()
 
 
-async def _report(session: Session, invariants: Mapping[str, Sequence[str]]) -> VerifyReport:
-    (counts,) = await session.fetch_all(SQL["counts"])
+async def _prove(
+    session: Session,
+    invariants: Mapping[str, Sequence[str]],
+    months: Sequence[Month],
+    *,
+    is_everything: bool,
+) -> VerifyReport:
+    sealed = [month.ends_at for month in months if month.is_sealed]
+    dropped = [month.ends_at for month in months if month.is_dropped]
+    checkpoints = [NEVER, *(dropped if is_everything else sealed)]
+    since = checkpoints[-1]
+    (counts,) = await session.fetch_all(SQL["counts"], {"since": since})
+    faults = await _faults(session, invariants, {"since": since})
+    if is_everything:
+        for before, ends in pairwise([NEVER, *sealed]):
+            if ends not in dropped:
+                faults += await _faults(session, CHECKPOINT, {"since": before, "ends": ends})
+    written: list[str] = []
+    for month in months:
+        if month.is_sealed or not month.has_ended or faults:
+            continue
+        span = {"since": (written or sealed or [NEVER])[-1], "ends": month.ends_at}
+        faults = await _faults(session, SEALING, span)
+        if not faults:
+            await session.execute(SQL["seal"], span)
+            written.append(month.ends_at)
+    names = ("accounts", "entries", "open_holds", "call_log_rows", "idempotency_keys")
+    return VerifyReport(
+        counts=dict(zip(names, counts, strict=True)),
+        faults=faults,
+        since=None if since == NEVER else since,
+        sealed=written,
+    )
+
+
+async def _faults(
+    session: Session, invariants: Mapping[str, Sequence[str]], span: Mapping[str, str]
+) -> list[Mapping[str, Any]]:
     faults: list[Mapping[str, Any]] = []
     for invariant, columns in invariants.items():
-        for row in await session.fetch_all(SQL[invariant]):
+        for row in await session.fetch_all(SQL[invariant], span):
             faults.append({"invariant": invariant, **dict(zip(columns, row, strict=True))})
-    names = ("accounts", "entries", "open_holds", "call_log_rows", "idempotency_keys")
-    return VerifyReport(counts=dict(zip(names, counts, strict=True)), faults=faults)
+    return faults
+
+
+# Repairs a call log in which a call has several rows, which this gateway does not write.
+#
+# One row stays: what the client of the call was told. The others are kept as they were in
+# `call_log_corrections`, with who took them out and when, and where the row that stays says another
+# cost than was paid, the difference is an entry of kind `correction`. Everything is one
+# transaction, in which the accounts concerned stand still.
+
+REPAIR_SQL = load("actors.wallet", "repair.sql")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRow:
+    """One row of a call, as far as it decides what is kept."""
+
+    id: int
+    created_at: Any  # as the database gives it: it is only given back
+    status: str
+    error_code: str | None
+    cost_nano_usd: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repair:
+    """What is done to one call: this row stays, the others go, the difference is booked."""
+
+    call_id: str
+    account_id: str
+    key_id: str
+    paid_nano_usd: int
+    stays: CallRow
+    goes: Sequence[CallRow]
+
+    @property
+    def booked_nano_usd(self) -> int:
+        """What the account is given back; below zero, what it pays."""
+        return self.paid_nano_usd - self.stays.cost_nano_usd
+
+
+async def repair(database: Database, *, by: str, is_applied: bool) -> list[Repair]:
+    """Work out what is to be repaired, and do it if told to; `by` says for whom.
+
+    Raises StoreError, and then nothing was changed.
+    """
+    session = await database.session(statement_seconds=STATEMENT_SECONDS)
+    try:
+        async with session.transaction():
+            if is_applied:
+                # No checkpoint is written meanwhile.
+                await session.execute("LOCK TABLE checkpoint_sums IN SHARE UPDATE EXCLUSIVE MODE")
+                await session.execute(REPAIR_SQL["lock"])
+            found = await _plan(session)
+            if is_applied:
+                for one in found:
+                    await _apply(session, one, by)
+                if found:
+                    await session.execute(REPAIR_SQL["carry"], ([one.call_id for one in found],))
+            return found
+    finally:
+        await session.close()
+
+
+async def _plan(session: Session) -> list[Repair]:
+    plans = []
+    rows = await session.fetch_all(REPAIR_SQL["duplicates"])
+    for (call_id, account_id, key_id, paid), of_call in groupby(rows, key=lambda row: row[:4]):
+        stays, *goes = (
+            CallRow(
+                id=row_id, created_at=created_at, status=status, error_code=code, cost_nano_usd=cost
+            )
+            for *_, row_id, created_at, status, code, cost in of_call
+        )
+        plans.append(
+            Repair(
+                call_id=call_id,
+                account_id=account_id,
+                key_id=key_id,
+                paid_nano_usd=paid,
+                stays=stays,
+                goes=goes,
+            )
+        )
+    return plans
+
+
+async def _apply(session: Session, one: Repair, by: str) -> None:
+    call = {"call": one.call_id, "account": one.account_id, "key": one.key_id, "by": by}
+    paid, booked = one.paid_nano_usd, one.booked_nano_usd or None
+    for row in one.goes:
+        # The first of them carries the money; the others continue from there.
+        what = {"row": row.id, "created_at": row.created_at, "paid": paid, "booked": booked}
+        await session.execute(
+            REPAIR_SQL["take_out"], {**call, **what, "cost": one.stays.cost_nano_usd}
+        )
+        paid, booked = one.stays.cost_nano_usd, None
+    if one.booked_nano_usd:
+        await session.execute(REPAIR_SQL["book"], {**call, "booked": one.booked_nano_usd})

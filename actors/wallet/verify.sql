@@ -1,18 +1,28 @@
 -- lock --
--- Keep every month of the call log until this transaction ends.
-LOCK TABLE call_logs IN ACCESS SHARE MODE
+-- Keep every month of the call log and of the entries until this transaction ends; checkpoints are one's at a time.
+LOCK TABLE checkpoint_sums IN SHARE UPDATE EXCLUSIVE MODE;
+LOCK TABLE call_logs, entries IN ACCESS SHARE MODE
+
+-- ended --
+-- The tables of months that ended a day ago and have no checkpoint yet.
+SELECT name FROM entry_months WHERE sealed_at IS NULL AND ends_at <= now() - interval '1 day' ORDER BY ends_at
+
+-- months --
+-- The end of each month of entries in order, which of them are sealed, dropped, and ended a day ago.
+SELECT ends_at::text, sealed_at IS NOT NULL, dropped_at IS NOT NULL, ends_at <= now() - interval '1 day'
+FROM entry_months ORDER BY ends_at
 
 -- counts --
 -- How much there is to prove.
-SELECT (SELECT count(*) FROM accounts), (SELECT count(*) FROM entries),
-       (SELECT count(*) FROM holds), (SELECT count(*) FROM call_logs),
+SELECT (SELECT count(*) FROM accounts), (SELECT count(*) FROM entries WHERE created_at >= %(since)s),
+       (SELECT count(*) FROM holds), (SELECT count(*) FROM call_logs WHERE created_at >= %(since)s),
        (SELECT count(*) FROM idempotency)
 
 -- balance_is_sum_of_entries --
 -- Every account's balance and held are the sums of its entries.
 SELECT a.id, a.balance_nano_usd, a.held_nano_usd,
        coalesce(sum(e.amount_nano_usd), 0)::bigint, coalesce(sum(e.held_nano_usd), 0)::bigint
-FROM accounts a LEFT JOIN entries e ON e.account_id = a.id
+FROM accounts a LEFT JOIN movements(%(since)s::timestamptz) e ON e.account_id = a.id
 GROUP BY a.id
 HAVING a.balance_nano_usd <> coalesce(sum(e.amount_nano_usd), 0)
     OR a.held_nano_usd <> coalesce(sum(e.held_nano_usd), 0)
@@ -27,7 +37,7 @@ GROUP BY a.id HAVING a.held_nano_usd <> coalesce(sum(h.amount_nano_usd), 0)
 -- What every key has spent and holds is what its entries say.
 SELECT k.key_id, k.spent_nano_usd, k.held_nano_usd,
        -coalesce(sum(e.amount_nano_usd), 0)::bigint, coalesce(sum(e.held_nano_usd), 0)::bigint
-FROM key_spend k LEFT JOIN entries e ON e.key_id = k.key_id
+FROM key_spend k LEFT JOIN movements(%(since)s::timestamptz) e ON e.key_id = k.key_id
 GROUP BY k.key_id
 HAVING k.spent_nano_usd <> -coalesce(sum(e.amount_nano_usd), 0)
     OR k.held_nano_usd <> coalesce(sum(e.held_nano_usd), 0)
@@ -35,23 +45,24 @@ HAVING k.spent_nano_usd <> -coalesce(sum(e.amount_nano_usd), 0)
 -- entry_is_sound --
 -- Every entry does to balance and held what its kind may do, and belongs to a call unless it is a credit.
 SELECT id, kind, call_id::text, amount_nano_usd, held_nano_usd FROM entries
-WHERE (kind IN ('topup', 'trial')) <> (call_id IS NULL) OR NOT CASE kind
+WHERE created_at >= %(since)s AND ((kind IN ('topup', 'trial')) <> (call_id IS NULL) OR NOT CASE kind
     WHEN 'hold' THEN amount_nano_usd = 0 AND held_nano_usd >= 0
     WHEN 'settle' THEN amount_nano_usd <= 0 AND held_nano_usd <= 0
     WHEN 'refund' THEN amount_nano_usd = 0 AND held_nano_usd <= 0
     WHEN 'correction' THEN held_nano_usd = 0
-    ELSE amount_nano_usd > 0 AND held_nano_usd = 0 END
+    ELSE amount_nano_usd > 0 AND held_nano_usd = 0 END)
 
 -- row_is_sound --
 -- Every row of the call log has a known status, and one that was refused cost nothing.
 SELECT request_id::text, status, cost_nano_usd FROM call_logs
-WHERE status NOT IN ('success', 'error', 'interrupted', 'rejected') OR status = 'rejected' AND cost_nano_usd <> 0
+WHERE created_at >= %(since)s
+  AND (status NOT IN ('success', 'error', 'interrupted', 'rejected') OR status = 'rejected' AND cost_nano_usd <> 0)
 
 -- call_is_settled_once --
 -- No call was settled or refunded twice, and none without a hold before it. A correction comes after a settlement.
 SELECT call_id::text, count(*) FILTER (WHERE kind = 'hold'),
        count(*) FILTER (WHERE kind IN ('settle', 'refund')), count(*) FILTER (WHERE kind = 'correction')
-FROM entries WHERE call_id IS NOT NULL
+FROM entries_since(%(since)s) WHERE call_id IS NOT NULL
 GROUP BY call_id
 HAVING count(*) FILTER (WHERE kind = 'hold') <> 1 OR count(*) FILTER (WHERE kind IN ('settle', 'refund')) > 1
     OR count(*) FILTER (WHERE kind = 'correction') > 0 AND count(*) FILTER (WHERE kind IN ('settle', 'refund')) <> 1
@@ -60,7 +71,8 @@ HAVING count(*) FILTER (WHERE kind = 'hold') <> 1 OR count(*) FILTER (WHERE kind
 -- Every correction entry is what a record of a changed row says was booked, each record continues from what the
 -- call's entries came to before it, and a settlement corrected its call once, and only one of recovery's.
 WITH booked AS (
-    SELECT call_id, sum(amount_nano_usd) AS amount, count(*) AS entries FROM entries WHERE kind = 'correction'
+    SELECT call_id, sum(amount_nano_usd) AS amount, count(*) AS entries FROM entries_since(%(since)s)
+    WHERE kind = 'correction'
     GROUP BY call_id
 ), told AS (
     SELECT call_id, sum(booked_nano_usd) AS amount, count(booked_nano_usd) AS entries FROM call_log_corrections
@@ -73,7 +85,7 @@ UNION ALL
 SELECT c.call_id::text, c.cost_before_nano_usd, c.cost_after_nano_usd
 FROM (SELECT *, lag(cost_after_nano_usd) OVER (PARTITION BY call_id ORDER BY id) AS cost_until_then
       FROM call_log_corrections) c
-LEFT JOIN entries e ON e.call_id = c.call_id AND e.kind IN ('settle', 'refund')
+LEFT JOIN entries_since(%(since)s) e ON e.call_id = c.call_id AND e.kind IN ('settle', 'refund')
 WHERE c.cost_before_nano_usd <> coalesce(c.cost_until_then, -e.amount_nano_usd, 0)
     OR c.cost_before_nano_usd - c.cost_after_nano_usd <> coalesce(c.booked_nano_usd, 0)
 UNION ALL
@@ -84,59 +96,76 @@ HAVING count(*) > 1 OR NOT EXISTS (SELECT FROM recovered_calls r WHERE r.call_id
 -- hold_is_open_or_resolved --
 -- Every hold entry is either open or resolved, never both and never neither.
 SELECT e.call_id::text, h.call_id IS NOT NULL, r.id IS NOT NULL
-FROM entries e
+FROM entries_since(%(since)s) e
 LEFT JOIN holds h ON h.call_id = e.call_id
-LEFT JOIN entries r ON r.call_id = e.call_id AND r.kind IN ('settle', 'refund')
+LEFT JOIN entries_since(%(since)s) r ON r.call_id = e.call_id AND r.kind IN ('settle', 'refund')
 WHERE e.kind = 'hold' AND (h.call_id IS NULL) = (r.id IS NULL)
 UNION ALL
 SELECT h.call_id::text, true, NULL FROM holds h
-WHERE NOT EXISTS (SELECT FROM entries e WHERE e.call_id = h.call_id AND e.kind = 'hold')
+WHERE NOT EXISTS (SELECT FROM entries_since(%(since)s) e WHERE e.call_id = h.call_id AND e.kind = 'hold')
 
 -- settlement_has_its_row --
 -- Every settlement has one call-log row with its cost, corrections included, and every row with a cost its settlement.
 -- A settlement of a dropped month has none; up to a week after it, had the database been away, the sum alone can tell
--- (dropped_months_add_up).
+-- (dropped_months_add_up). What has no counterpart since the checkpoint is looked for before it: booked later, or by
+-- another clock, than its call ended.
 WITH kept AS (
     SELECT coalesce((max(month) + interval '1 month 7 days') AT TIME ZONE 'UTC', '-infinity') AS since
     FROM call_log_dropped
 ), paid AS (
-    SELECT call_id, sum(amount_nano_usd)::bigint AS amount_nano_usd, min(created_at) AS created_at FROM entries
-    WHERE kind IN ('settle', 'correction') GROUP BY call_id
+    SELECT call_id, sum(amount_nano_usd)::bigint AS amount_nano_usd, min(created_at) AS created_at
+    FROM entries_since(%(since)s) WHERE kind IN ('settle', 'correction') GROUP BY call_id
+), logged AS (
+    SELECT request_id, sum(cost_nano_usd)::bigint AS cost_nano_usd, count(*) AS row_count
+    FROM call_logs WHERE created_at >= %(since)s GROUP BY request_id
+), compared AS (
+    SELECT coalesce(e.call_id, l.request_id) AS call_id, e.amount_nano_usd, e.created_at, l.cost_nano_usd, l.row_count,
+        e.call_id IS NULL AS lacks_entry, l.request_id IS NULL AS lacks_row
+    FROM paid e FULL JOIN logged l ON l.request_id = e.call_id
+    WHERE l.row_count > 1 OR (-e.amount_nano_usd, 1) IS DISTINCT FROM (l.cost_nano_usd, l.row_count)
+      AND (e.call_id IS NOT NULL OR l.cost_nano_usd <> 0)
+), found AS (
+    SELECT c.call_id, c.created_at,
+        CASE WHEN c.lacks_entry THEN (SELECT sum(e.amount_nano_usd)::bigint FROM entries e
+                                      WHERE e.call_id = c.call_id AND e.kind = 'settle' AND e.created_at < %(since)s)
+             ELSE c.amount_nano_usd END AS amount_nano_usd,
+        CASE WHEN c.lacks_row THEN (SELECT sum(l.cost_nano_usd)::bigint FROM call_logs l WHERE l.request_id = c.call_id)
+             ELSE c.cost_nano_usd END AS cost_nano_usd,
+        CASE WHEN c.lacks_row OR c.lacks_entry THEN (SELECT count(*) FROM call_logs l WHERE l.request_id = c.call_id)
+             ELSE c.row_count END AS row_count
+    FROM compared c
 )
-SELECT coalesce(e.call_id, l.request_id)::text, -e.amount_nano_usd, l.cost_nano_usd
-FROM paid e
-FULL JOIN (SELECT request_id, sum(cost_nano_usd) AS cost_nano_usd FROM call_logs
-           WHERE cost_nano_usd <> 0 GROUP BY request_id) l ON l.request_id = e.call_id
-WHERE -coalesce(e.amount_nano_usd, 0) <> coalesce(l.cost_nano_usd, 0)
-  AND (l.request_id IS NOT NULL OR e.created_at >= (SELECT since FROM kept)
-       OR EXISTS (SELECT FROM call_logs r WHERE r.request_id = e.call_id))
+SELECT call_id::text, -amount_nano_usd, cost_nano_usd FROM found
+WHERE -coalesce(amount_nano_usd, 0) <> coalesce(cost_nano_usd, 0)
+  AND (row_count > 0 OR created_at >= (SELECT since FROM kept))
 UNION ALL
-SELECT e.call_id::text, -e.amount_nano_usd, NULL FROM paid e
-WHERE e.created_at >= (SELECT since FROM kept)
-  AND NOT EXISTS (SELECT FROM call_logs l WHERE l.request_id = e.call_id)
+SELECT call_id::text, -amount_nano_usd, NULL FROM found
+WHERE row_count = 0 AND created_at >= (SELECT since FROM kept)
 UNION ALL
-SELECT request_id::text, NULL, count(*) FROM call_logs GROUP BY request_id HAVING count(*) > 1
+SELECT call_id::text, NULL, row_count FROM found WHERE row_count > 1
 
 -- dropped_months_add_up --
--- The settlements without a row come to what the rows of the dropped months had cost.
-SELECT e.cost::bigint, d.cost::bigint
-FROM (SELECT coalesce(-sum(amount_nano_usd), 0) AS cost FROM entries
-      WHERE kind IN ('settle', 'correction')
-        AND NOT EXISTS (SELECT FROM call_logs l WHERE l.request_id = call_id)) e,
-     (SELECT coalesce(sum(cost_nano_usd), 0) AS cost, count(*) AS months FROM call_log_dropped) d
-WHERE d.months > 0 AND e.cost <> d.cost
+-- All that was ever paid for calls is what the rows that are kept cost, and those of the dropped months.
+SELECT m.cost::bigint, (d.cost + r.cost)::bigint
+FROM (SELECT coalesce(-sum(amount_nano_usd), 0) AS cost FROM movements(%(since)s) WHERE key_id <> '') m,
+     (SELECT coalesce(sum(cost_nano_usd), 0) AS cost, count(*) AS months FROM call_log_dropped) d,
+     (SELECT coalesce(sum(cost_nano_usd), 0) AS cost FROM call_log_rollups WHERE hours = 24) r
+WHERE (d.months > 0 OR %(since)s <> '-infinity') AND m.cost <> d.cost + r.cost
 
 -- key_was_claimed_by_a_call --
 -- Every idempotency key belongs to a call of its account that held money in its name.
 SELECT i.account_id, i.key, i.call_id::text FROM idempotency i
-WHERE NOT EXISTS (SELECT FROM entries e
+WHERE i.created_at >= %(since)s
+  AND NOT EXISTS (SELECT FROM entries_since(%(since)s) e
                   WHERE e.call_id = i.call_id AND e.kind = 'hold' AND e.account_id = i.account_id)
 
 -- kept_answer_is_settled --
 -- Every remembered answer, kept or too large, is that of a settled call, or of one that began a job.
 SELECT i.account_id, i.key, i.call_id::text, i.state FROM idempotency i
 WHERE i.state <> 'executing' AND NOT EXISTS (SELECT FROM jobs j WHERE j.call_id = i.call_id)
-  AND NOT EXISTS (SELECT FROM entries e WHERE e.call_id = i.call_id AND e.kind IN ('settle', 'correction'))
+  AND (i.created_at >= %(since)s OR i.call_id IN (SELECT call_id FROM checkpoint_entries WHERE ends_at = %(since)s))
+  AND NOT EXISTS (SELECT FROM entries_since(%(since)s) e
+                  WHERE e.call_id = i.call_id AND e.kind IN ('settle', 'correction'))
 
 -- hold_has_a_live_call --
 -- No hold is left by a process that gives no sign of life, and one that outlives its process is that of a job.
@@ -168,8 +197,10 @@ WITH kept AS (
 ), told AS (
     SELECT j.id, j.state, j.ended_at, j.error_code, j.result IS NOT NULL AS has_result, l.request_id, l.status,
         l.error_code AS row_code, l.task_id, l.cost_nano_usd
-    FROM jobs j LEFT JOIN call_logs l ON l.request_id = j.call_id
+    FROM jobs j LEFT JOIN call_logs l ON l.request_id = j.call_id AND l.created_at >= %(since)s
+    -- Those that ended within a day of the checkpoint were looked at before it was written.
     WHERE j.upstream_id IS NOT NULL AND j.ended_at >= (SELECT since FROM kept)
+      AND j.ended_at >= %(since)s::timestamptz + interval '1 day'
 )
 SELECT id, state::text, error_code, status, row_code, cost_nano_usd FROM told
 WHERE (status, row_code, task_id, has_result) IS DISTINCT FROM (CASE state WHEN 'succeeded' THEN 'success'
@@ -183,7 +214,7 @@ WITH counted AS (
         coalesce(unit_type, '') AS unit_type, coalesce(error_code, '') AS error_code,
         count(*) AS requests, sum(cost_nano_usd) AS cost, sum(input_tokens) AS input,
         sum(output_tokens) AS output, sum(cached_tokens) AS cached
-    FROM call_logs GROUP BY 1, 2, 3, 4, 5, 6, 7
+    FROM call_logs WHERE created_at >= date_trunc('day', %(since)s::timestamptz, 'UTC') GROUP BY 1, 2, 3, 4, 5, 6, 7
 ), expected AS (
     SELECT 1 AS hours, counted.* FROM counted
     UNION ALL
@@ -193,9 +224,48 @@ WITH counted AS (
 )
 SELECT account_id, hours, bucket::text, model, status, r.requests, e.requests, r.cost_nano_usd, e.cost::bigint
 FROM expected e
-FULL JOIN call_log_rollups r USING (account_id, hours, bucket, key_id, model, status, unit_type, error_code)
+FULL JOIN (SELECT * FROM call_log_rollups WHERE bucket >= date_trunc('day', %(since)s::timestamptz, 'UTC')) r USING (account_id, hours, bucket, key_id, model, status, unit_type, error_code)
 WHERE (r.requests, r.cost_nano_usd, r.input_tokens, r.output_tokens, r.cached_tokens)
     IS DISTINCT FROM (e.requests, e.cost, e.input, e.output, e.cached)
+
+-- checkpoint_is_what_was_kept --
+-- The checkpoint of a month that is kept is what its entries come to, and carries those that later ones refer to.
+SELECT %(ends)s, account_id, key_id, s.entries, e.entries, s.amount_nano_usd, e.amount_nano_usd, s.held_nano_usd,
+    e.held_nano_usd
+FROM checkpoint_sums_of(%(since)s, %(ends)s) e
+FULL JOIN (SELECT * FROM checkpoint_sums WHERE ends_at = %(ends)s) s USING (account_id, key_id)
+WHERE (s.entries, s.amount_nano_usd, s.held_nano_usd) IS DISTINCT FROM (e.entries, e.amount_nano_usd, e.held_nano_usd)
+UNION ALL
+SELECT %(ends)s, coalesce(c.account_id, e.account_id), coalesce(c.call_id, e.call_id)::text, c.id, e.id,
+    c.amount_nano_usd, e.amount_nano_usd, c.held_nano_usd, e.held_nano_usd
+FROM checkpoint_entries_of(%(since)s, %(ends)s) e
+FULL JOIN (SELECT * FROM checkpoint_entries WHERE ends_at = %(ends)s) c ON c.id = e.id
+WHERE (c.account_id, c.key_id, c.call_id, c.kind, c.amount_nano_usd, c.held_nano_usd, c.created_at)
+    IS DISTINCT FROM (e.account_id, e.key_id, e.call_id, e.kind, e.amount_nano_usd, e.held_nano_usd, e.created_at)
+UNION ALL
+SELECT %(ends)s, m.name, NULL, m.entries, s.entries, NULL, NULL, NULL, NULL
+FROM entry_months m,
+     (SELECT coalesce(sum(entries), 0)::bigint AS entries FROM checkpoint_sums WHERE ends_at = %(ends)s) s
+WHERE m.ends_at = %(ends)s AND m.entries IS DISTINCT FROM s.entries
+
+-- call_was_held_before --
+-- No call of the month that gets its checkpoint held money in an earlier one too.
+SELECT e.call_id::text, 2, NULL, NULL FROM entries e
+WHERE e.kind = 'hold' AND e.created_at >= %(since)s AND e.created_at < %(ends)s
+  AND EXISTS (SELECT FROM entries o WHERE o.call_id = e.call_id AND o.kind = 'hold' AND o.created_at < %(since)s)
+
+-- seal --
+-- Write the checkpoint of the month from one end to the next.
+INSERT INTO checkpoint_sums (ends_at, account_id, key_id, entries, amount_nano_usd, held_nano_usd)
+SELECT %(ends)s, account_id, key_id, entries, amount_nano_usd, held_nano_usd
+FROM checkpoint_sums_of(%(since)s, %(ends)s);
+INSERT INTO checkpoint_entries (ends_at, id, account_id, key_id, call_id, kind, amount_nano_usd, held_nano_usd,
+    created_at)
+SELECT %(ends)s, id, account_id, key_id, call_id, kind, amount_nano_usd, held_nano_usd, created_at
+FROM checkpoint_entries_of(%(since)s, %(ends)s);
+UPDATE entry_months SET sealed_at = now(),
+    entries = (SELECT coalesce(sum(entries), 0) FROM checkpoint_sums WHERE ends_at = %(ends)s)
+WHERE ends_at = %(ends)s
 
 -- cost_is_price_times_counts --
 -- Every row's cost is what its price and counts come to, as `receipt.py` has it: USD per million tokens or per
@@ -222,4 +292,5 @@ CROSS JOIN LATERAL (SELECT least(4000000000000000000, round(coalesce(p.multiplie
             + coalesce(d.cache_write, 0) * coalesce(p.cache_write, p.input)
             + l.output_tokens * p.output)
     END)) AS expected) c
-WHERE l.cost_nano_usd <> coalesce(c.expected, 0) AND (l.cost_nano_usd <> 0 OR d.price IS NOT NULL)
+WHERE l.created_at >= %(since)s
+  AND l.cost_nano_usd <> coalesce(c.expected, 0) AND (l.cost_nano_usd <> 0 OR d.price IS NOT NULL)

@@ -1,6 +1,6 @@
 """Find in an upstream's error body what its client is told: the message, `details` and `param`.
 
-What is found still has to pass `channels/redact.py` before anyone sees it. Error events within a
+What is found still has to pass `channels/redaction.py` before anyone sees it. Error events within a
 stream are the meters' business.
 """
 
@@ -10,19 +10,100 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from math import ceil
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
+from msgspec import Raw
 
-from channels.base_resp import status_in
 from channels.errors import ErrorMembers, ErrorReported
-from channels.text import fit
+from channels.json import NULL, raw_of
+
+# MiniMax's way to say that a chat failed: `base_resp` in a response whose status is 200.
+#
+# What of it counts for speech is the contract's for media (`channels/media/minimax.py`). Source:
+# https://platform.minimax.io/docs/api-reference/errorcode, read on 2026-11-22.
+
+# What a `status_code` means as an HTTP status; 0 is good, and any other is 502.
+STATUSES: Mapping[str, int] = MappingProxyType(
+    {
+        "1002": 429,  # rate limit
+        "1004": 401,  # not authorized
+        "1008": 402,  # insufficient balance
+        "1026": 400,  # the input is sensitive
+        "1027": 400,  # the output is
+        "1039": 429,  # limit of tokens
+        "1042": 400,  # characters that cannot be seen
+        "2013": 400,  # invalid parameters
+        "2049": 401,  # invalid key
+        "2056": 429,  # limit of a plan
+    }
+)
+
+
+def status_of(code: str | None) -> int:
+    """The HTTP status that a `status_code` means; 200 for none and for 0."""
+    return 200 if code in (None, "0") else STATUSES.get(code, 502)
+
+
+def status_in(value: Any) -> int:
+    """The HTTP status that a decoded response means."""
+    stated = value.get("base_resp") if isinstance(value, Mapping) else None
+    return status_of(_code_of(stated))
+
+
+def error_of(stated: Any) -> Raw:
+    """A decoded `base_resp` as an `error` member; nothing where it is good."""
+    code = _code_of(stated)
+    if status_of(code) == 200:
+        return NULL
+    return raw_of({"code": code, "message": stated.get("status_msg")})
+
+
+def _code_of(stated: Any) -> str | None:
+    code = stated.get("status_code") if isinstance(stated, Mapping) else None
+    return str(code) if isinstance(code, str | int) and not isinstance(code, bool) else None
+
+
+# What text from outside may hold that is stored, looked up or shown (contract §7).
+#
+# PostgreSQL refuses NUL in text and nothing can encode a lone surrogate. A client's name, id,
+# reference or query value with one of them is refused before anything else is done with it; text of
+# an upstream is made fit and bounded, because one odd string could spoil a whole batch of rows.
+# Hiding secrets is `channels/redaction.py`'s part.
+
+# What PostgreSQL takes: a pattern for tables of members (`gw/media/reading.py`).
+STORABLE = r"\A[^\x00\ud800-\udfff]*\Z"
+STORABLE_WORDS = "without NUL"
+_STORABLE = re.compile(STORABLE)
+# The same of bytes: UTF-8 has no other place for ED before A0 to BF.
+_UNSTORABLE_BYTES = re.compile(rb"\x00|\xed[\xa0-\xbf]")
+# Controls except tab and newline, and surrogates.
+_UNFIT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]+")
+
+
+def is_storable(text: str) -> bool:
+    """Whether a text holds neither NUL nor lone surrogates."""
+    return _STORABLE.match(text) is not None
+
+
+def are_storable(data: bytes) -> bool:
+    """Whether bytes that should be UTF-8 hold neither NUL nor what a lone surrogate would be."""
+    return _UNSTORABLE_BYTES.search(data) is None
+
+
+def fit(text: str, limit: int) -> str:
+    """Replace each run of unfit characters by a space and cut to `limit` characters."""
+    text = _UNFIT.sub(" ", text)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
 
 MESSAGE_CHARACTERS_MAX = 500
 # Of `details`, which client libraries act on; longer ones are dropped whole.
 DETAILS_BYTES_MAX = 16 * 1024
 DETAILS_DEPTH_MAX = 16
 PARAM_CHARACTERS_MAX = 256
+WORD_CHARACTERS_MAX = 64
 # A body this long is not a message; its beginning may be one.
 _READ_BYTES_MAX = 256 * 1024
 # Members that hold the message, or an object that does, in the order they are trusted.
@@ -54,8 +135,21 @@ def _members_of(text: str, value: Any) -> ErrorMembers:
         value = value[0]
     error = value.get("error") if isinstance(value, Mapping) else None
     if not isinstance(error, Mapping):
-        return ErrorMembers(message)
-    return ErrorMembers(message, _bounded(error.get("details")), _short(error.get("param")))
+        return ErrorMembers(message, words=_words(value))
+    details = _bounded(error.get("details"))
+    return ErrorMembers(message, details, _short(error.get("param")), _words(error, details))
+
+
+def _words(error: Any, details: Any = None) -> frozenset[str]:
+    """What an error is called, on whichever protocol; Google's `details` hold its reasons."""
+    if not isinstance(error, Mapping):
+        return frozenset()
+    stated = [error.get(name) for name in ("code", "type", "status")]
+    for one in details[:_ENTRIES_MAX] if isinstance(details, list) else ():
+        stated += [one.get("reason")] if isinstance(one, Mapping) else []
+    return frozenset(
+        one for one in stated if isinstance(one, str) and 0 < len(one) <= WORD_CHARACTERS_MAX
+    )
 
 
 def retry_after_in(details: Any) -> str | None:

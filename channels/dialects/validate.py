@@ -1,8 +1,8 @@
 """Check a request body against its dialect's table of members, and say what is wrong with it.
 
-The same steps for every dialect: the body as members (`channels/json/members.py`), no member that
+The same steps for every dialect: the body as members (`channels/json.py`), no member that
 only looks like one we act on, then the types. The tables are in
-`channels/dialects/*/schema.py`, the words for a fault in `type_errors.py`.
+`channels/dialects/*/request.py`, the words for a fault are below.
 
 A chat dialect has two tables: the documented types, and those of the members that the gateway
 itself must read. What is not as documented and fits the second goes to an upstream of the same
@@ -12,14 +12,88 @@ protocol, which judges it (contract §7); a translation refuses it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Generic, TypeVar
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from channels.dialects.type_errors import described, invalid_member
 from channels.errors import InvalidRequest
-from channels.json.members import InvalidJson, JsonObject
+from channels.json import InvalidJson, JsonObject
+
+# Say what is wrong with a request body: which member, what was found, what is allowed.
+#
+# For the reader's type errors, whatever the dialect; each dialect brings its own words.
+
+# "Expected … - at `$.messages[0].role`"; no path where the fault is in the body as a whole.
+_PATH = re.compile(r" - at `\$\.?(.*)`\Z", re.S)
+_MISSING = re.compile(r"Object missing required field `(.*?)`")
+_STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
+
+_FOUND_CHARACTERS_MAX = 60
+_ABSENT = object()
+
+
+def invalid_member(
+    body: bytes, error: msgspec.ValidationError, allowed: Mapping[str, str]
+) -> InvalidRequest:
+    """Make the client's error of a reader's; `allowed` has `messages[].role` for any index."""
+    reason = str(error)
+    path = found[1] if (found := _PATH.search(reason)) else ""
+    if missing := _MISSING.match(reason):
+        path = f"{path}.{missing[1]}" if path else missing[1]
+    words = allowed.get(re.sub(r"\[\d+\]", "[]", path))
+    if words is None:
+        return InvalidRequest(f"{path or 'The request body'}: {reason}", path or None)
+    try:
+        value = _value_at(body, path)
+    except RecursionError:
+        return InvalidRequest(f"{path}: expected {words}, found too deep a nesting.", path)
+    if value is _ABSENT:
+        return InvalidRequest(f"{path} is missing: expected {words}.", path)
+    return InvalidRequest(f"{path}: expected {words}, found {described(value)}.", path)
+
+
+def described(value: Any) -> str:
+    """A JSON value in words, short enough for an error message."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        text = ascii(value[: _FOUND_CHARACTERS_MAX + 1])
+        kind = "the string"
+    elif isinstance(value, list):
+        return "an array" if value else "an empty array"
+    elif isinstance(value, Mapping):
+        return "an object"
+    else:
+        text, kind = _number(value), "the number"
+    if len(text) > _FOUND_CHARACTERS_MAX:
+        text = text[:_FOUND_CHARACTERS_MAX] + "…"
+    return f"{kind} {text}"
+
+
+def _number(value: float | msgspec.Raw) -> str:
+    if isinstance(value, msgspec.Raw):
+        return bytes(memoryview(value)[: _FOUND_CHARACTERS_MAX + 1]).decode("ascii", "replace")
+    return str(value)
+
+
+def _value_at(body: bytes, path: str) -> Any:
+    """The value a path leads to; a number too large to read stays as its text."""
+    value: Any = msgspec.Raw(body)
+    for index, name in _STEP.findall(path):
+        if index:
+            value = msgspec.json.decode(value, type=list[msgspec.Raw])[int(index)]
+        else:
+            value = msgspec.json.decode(value, type=dict[str, msgspec.Raw]).get(name, _ABSENT)
+        if value is _ABSENT:
+            return _ABSENT
+    try:
+        return msgspec.json.decode(value)
+    except msgspec.ValidationError:
+        return value
+
 
 Body = TypeVar("Body")
 Lenient = TypeVar("Lenient")
@@ -54,7 +128,7 @@ def read_body(
     """The members as they came, and as types. Raises InvalidRequest naming the member at fault.
 
     `names` is made by `lookalikes_of`; `allowed` says in words what each member may be. Of what is
-    in long strings the types hold the ends only (`channels/json/outline.py`).
+    in long strings the types hold the ends only (`channels/json.py`).
     """
     members = read_members(body, names)
     return members, decode_members(members, decoder, allowed)
@@ -154,3 +228,80 @@ def model_in(body: bytes) -> str | None:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return model if model and is_repeatable(model) else None
+
+
+# A request's parameters as the call log shows them: how a response was asked for, never what.
+#
+# Made from what the request's reader has already parsed. Nothing that a person wrote is taken: of
+# texts, files and schemas only their number; of strings only short ones, as settings are. Which
+# members there are is each dialect's own table (`<dialect>/parameters.py`).
+
+# Settings are words such as `high`. What is longer may be anything, and is told by its length.
+SETTING_CHARACTERS_MAX = 40
+NUMBER_BYTES_MAX = 32
+NAMES_MAX = 20
+NAME_CHARACTERS_MAX = 64
+
+_ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+class Typed(msgspec.Struct, gc=False):
+    """An object that says of what type it is."""
+
+    type: str | None = None
+
+
+_TYPED = msgspec.json.Decoder(Typed)
+
+
+def settings(
+    members: Mapping[str, msgspec.Raw], names: Container[str], *, within: str = ""
+) -> dict[str, str]:
+    """The members of these names that are numbers, booleans or short strings, in their order.
+
+    An object with a `type` is told by it, an array by its length; null is as good as nothing.
+    """
+    texts: dict[str, str] = {}
+    for name, raw in members.items():
+        if name in names:
+            text = _shown(bytes(raw))
+            if text is not None:
+                texts[within + name] = text
+    return texts
+
+
+def setting(text: str) -> str:
+    """A string as it may be shown."""
+    if len(text) <= SETTING_CHARACTERS_MAX and text.isprintable():
+        return text
+    return f"({len(text)} characters)"
+
+
+def names_of(names: Sequence[str]) -> str:
+    """How many tools there are, and the first of their names."""
+    shown = [name for name in names[:NAMES_MAX] if name.isprintable()]
+    listed = ", ".join(name[:NAME_CHARACTERS_MAX] for name in shown)
+    more = ", …" if len(names) > len(shown) else ""
+    return f"{len(names)}: {listed}{more}"
+
+
+def counts(**found: int) -> dict[str, str]:
+    """What there is any of, as text."""
+    return {name: str(count) for name, count in found.items() if count}
+
+
+def _shown(raw: bytes) -> str | None:
+    first = raw[:1]
+    try:
+        if first == b'"':
+            return setting(msgspec.json.decode(raw, type=str))
+        if first == b"[":
+            return str(len(_ARRAY.decode(raw)))
+        if first == b"{":
+            kind = _TYPED.decode(raw).type
+            return "(object)" if kind is None else setting(kind)
+    except msgspec.DecodeError:
+        return "(object)"  # its type is no string
+    if raw == b"null":
+        return None
+    return raw.decode() if len(raw) <= NUMBER_BYTES_MAX else "(number)"

@@ -25,7 +25,7 @@ from channels.errors import (
     UpstreamMalformed,
 )
 from channels.http.interfaces import Sink, UpstreamResponse
-from channels.json.text import UNREADABLE
+from channels.json import UNREADABLE
 
 # What Amazon's own libraries take of one message.
 HEADERS_BYTES_MAX = 128 * 1024

@@ -11,8 +11,9 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from channels.errors import ErrorMembers
 from channels.http.transport import Transport
-from channels.key_ring import KEY_REFUSALS, ChannelKey
+from channels.registry import KEY_REFUSALS, ChannelKey
 from metrics.spans import RequestTrace
 
 
@@ -34,14 +35,21 @@ class UpstreamRequest(Struct, frozen=True):
         if status in KEY_REFUSALS and self.key is not None:
             self.key.refused(status)
 
-    def took_refusal(self, status: int, message: str) -> bool:
-        """The upstream has refused it, saying this; whether it was for the key that is in it."""
+    def took_refusal(self, status: int, members: ErrorMembers) -> bool:
+        """The upstream has refused it in these words; whether it was for the key that is in it."""
         if self.key is None:
             return False
-        if self.key.is_meant_by(status, message):
-            self.key.refused(status)
+        if status in KEY_REFUSALS:  # which `took_status` has counted
             return True
-        return status in KEY_REFUSALS
+        seconds = self.key.seconds_aside(status, members)
+        if seconds:
+            self.key.refused(status, seconds)
+        return seconds > 0
+
+    def took_response(self) -> None:
+        """The upstream has done what was wanted, so the key is good."""
+        if self.key is not None:
+            self.key.accepted()
 
     def __repr__(self) -> str:
         """Without what may hold a key: headers and query."""

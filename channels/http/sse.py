@@ -9,6 +9,8 @@ order mark at the very beginning is skipped; a line that begins with a colon is 
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from channels.errors import UpstreamMalformed
@@ -16,14 +18,20 @@ from channels.errors import UpstreamMalformed
 # An image inside one event takes megabytes; nothing sensible takes more than this.
 EVENT_BYTES_MAX = 32 * 1024 * 1024
 
+# An event of one line is the usual one; nobody writes JSON over so many.
+EVENT_LINES_MAX = 16 * 1024
+# A piece that is read all in one go; a longer one has events that are worth a look each.
+USUAL_BYTES_MAX = 64 * 1024
+
 _BOM = b"\xef\xbb\xbf"
+_BLANK_LINES = re.compile(rb"\n++")
 
 
 class SseEvent(msgspec.Struct, frozen=True, gc=False):
     """One event: its bytes with the blank line that ends it, its data lines joined, its name.
 
-    `data` is None for comments and blank lines. A blank line that ends nothing is an event of its
-    own.
+    `data` is None for comments and blank lines. Blank lines that end nothing are one event, as many
+    as come in one piece.
     """
 
     raw: bytes
@@ -46,11 +54,13 @@ class SseSplitter:
         "_is_first",
         "_is_half_ended",
         "_last_was_cr",
+        "_lines",
     )
 
     def __init__(self, *, event_bytes_max: int = EVENT_BYTES_MAX) -> None:
         self._event_bytes_max = event_bytes_max
         self._held = bytearray()  # the incomplete last event
+        self._lines = 0  # in it, in the pieces before the last
         self._at_line_start = True  # a line end here would be a blank line
         self._last_was_cr = False
         self._is_half_ended = False  # what is held ends with CR LF CR
@@ -75,7 +85,7 @@ class SseSplitter:
             or self._last_was_cr
             or not piece.endswith(b"\n\n")
             or b"\r" in piece
-            or len(piece) > self._event_bytes_max
+            or len(piece) > USUAL_BYTES_MAX
         ):
             return None
         # The lines are counted, so none can hide within what is taken for data.
@@ -111,6 +121,9 @@ class SseSplitter:
             self._held += data[start:] if start else data
             if len(self._held) > self._event_bytes_max:
                 raise self._too_large()
+            self._lines += data.count(b"\n", start) + data.count(b"\r", start)
+            if self._lines > EVENT_LINES_MAX:
+                raise UpstreamMalformed(f"an event of more than {EVENT_LINES_MAX} lines")
         return events
 
     def _feed_lf(self, data: bytes, events: list[SseEvent]) -> int:
@@ -119,6 +132,13 @@ class SseSplitter:
         size = len(data)
         while start < size:
             if self._at_line_start and data[start] == 10:
+                if not self._held:
+                    found = _BLANK_LINES.match(data, start)
+                    assert found is not None
+                    end = found.end()
+                    events.append(self._blank(data[start:end]))
+                    start = end
+                    continue
                 end = start + 1
             else:
                 end = data.find(b"\n\n", start) + 2
@@ -153,19 +173,27 @@ class SseSplitter:
             else:
                 events.append(SseEvent(b"\n", None))
             start = end = 1
+        is_blank = False  # there is nothing but blank lines since `start`
         for line in data[start:].splitlines(keepends=True):
             end += len(line)
             last = line[-1]
-            if last != 10 and last != 13:
-                self._at_line_start = False
-            elif self._at_line_start and len(line) <= 2 and line in (b"\n", b"\r\n", b"\r"):
-                if end == len(data) and line == b"\r" and self._ends_lines_by_crlf(data, start):
+            if self._at_line_start and len(line) <= 2 and line in (b"\n", b"\r\n", b"\r"):
+                if is_blank or (end - len(line) == start and not self._held):
+                    is_blank = True
+                elif end == len(data) and line == b"\r" and self._ends_lines_by_crlf(data, start):
                     self._is_half_ended = True
                 else:
                     events.append(self._complete(data[start:end]))
                     start = end
-            else:
-                self._at_line_start = True
+                continue
+            if is_blank:
+                events.append(self._blank(data[start : end - len(line)]))
+                start = end - len(line)
+                is_blank = False
+            self._at_line_start = last == 10 or last == 13
+        if is_blank:
+            events.append(self._blank(data[start:]))
+            start = end
         self._last_was_cr = data[-1:] == b"\r"
         return start
 
@@ -174,6 +202,11 @@ class SseSplitter:
         before = data[max(start, len(data) - 3) : -1]
         return (self._held[-2:] + before).endswith(b"\r\n")
 
+    def _blank(self, lines: bytes) -> SseEvent:
+        """The event of blank lines that end nothing."""
+        self._is_first = False
+        return SseEvent(lines, None)
+
     def _complete(self, tail: bytes) -> SseEvent:
         """The event that `tail` ends; parsed in one go, however many pieces it came in."""
         raw = tail
@@ -181,6 +214,7 @@ class SseSplitter:
             self._held += tail
             raw = bytes(self._held)
             self._held.clear()
+            self._lines = 0
         if len(raw) > self._event_bytes_max:
             raise self._too_large()
         text = raw

@@ -8,23 +8,30 @@ from __future__ import annotations
 
 from typing import Any
 
-from channels.media.base import BaseDialect, segment
-from channels.media.model import Exchange, MediaRequest, MediaResponse, TaskKind
-from channels.media.outcomes import is_ok, poll_trouble, polled
-from channels.media.plain import bodies
-from channels.media.plain.poll import cancel_at
-from channels.media.plain.submit import accepted, post
-from channels.media.replies import PollReply, SubmitReply, Trouble, VideoResult
-from channels.media.requests import GeneralVideo, Submission
-from channels.media.values import (
+from channels.media import plain_submit
+from channels.media.model import (
+    BaseDialect,
+    Exchange,
+    MediaRequest,
+    MediaResponse,
+    TaskKind,
+    segment,
+)
+from channels.media.outcomes import (
     instant,
     json_of,
     link,
     link_end,
     member,
     milliseconds,
-    quotient,
+    milliseconds_of_frames,
+    poll_trouble,
+    polled,
 )
+from channels.media.plain import cancel_at
+from channels.media.plain_submit import accepted, post
+from channels.media.replies import PollReply, SubmitReply, Trouble, VideoResult
+from channels.media.requests import GeneralVideo, Submission
 
 TASKS = "/api/v3/contents/generations/tasks"
 LINK_SECONDS = 24 * 3600.0
@@ -38,7 +45,7 @@ class Ark(BaseDialect):
     def submit(self, submission: Submission, *, idempotency_key: str) -> Exchange[SubmitReply]:
         if not isinstance(submission, GeneralVideo):
             self.not_served(submission)
-        body = bodies.encoded(bodies.video(submission))
+        body = plain_submit.encoded(plain_submit.video_body(submission))
         return post(TASKS, body, accepted, idempotency_key=idempotency_key)
 
     def poll(self, kind: TaskKind, upstream_id: str) -> Exchange[PollReply]:
@@ -50,8 +57,8 @@ class Ark(BaseDialect):
 
 
 def _read(response: MediaResponse) -> PollReply:
-    if not is_ok(response):
-        return poll_trouble(response)
+    if (trouble := poll_trouble(response)) is not None:
+        return trouble
     value = json_of(response)
     if not isinstance(value, dict):
         return Trouble(reason="no JSON object", status=response.status)
@@ -74,5 +81,6 @@ def _result(value: Any, *, now: float) -> VideoResult | None:
 
 
 def _milliseconds(value: Any) -> int | None:
-    frames = quotient(value.get("frames"), value.get("framespersecond"))
-    return milliseconds(value.get("duration")) or milliseconds(frames)
+    return milliseconds(value.get("duration")) or milliseconds_of_frames(
+        value.get("frames"), value.get("framespersecond")
+    )

@@ -15,27 +15,30 @@ import msgspec
 from msgspec import Raw, Struct
 
 from channels.dialects.error_body import message_in
-from channels.json.lenient import NOTHING, read_loosely
-from channels.json.outline import outline
-from channels.media.base import BaseDialect
+from channels.json import NULL, outline, read_loosely
 from channels.media.model import (
     AUDIO_BYTES_MAX,
+    BaseDialect,
     Exchange,
     MediaRequest,
     MediaResponse,
     TaskKind,
 )
 from channels.media.outcomes import (
+    identifier,
     is_ok,
+    json_of,
+    link,
+    link_end,
+    member,
     poll_trouble,
     polled,
     refusal,
     state_of,
     unusable,
+    word,
 )
-from channels.media.plain.audio import CONTENT_TYPES
-from channels.media.plain.bodies import encoded
-from channels.media.plain.submit import post
+from channels.media.plain_submit import CONTENT_TYPES, encoded, post
 from channels.media.replies import (
     Accepted,
     Done,
@@ -50,7 +53,6 @@ from channels.media.replies import (
     Trouble,
 )
 from channels.media.requests import AudioFormat, SpeechRequest, Submission
-from channels.media.values import identifier, json_of, link, link_end, member, word
 
 AT_ONCE = "/v1/t2a_v2"
 AS_TASK = "/v1/t2a_async_v2"
@@ -126,7 +128,7 @@ def _accepted(response: MediaResponse) -> SubmitReply:
 
 
 class _Data(Struct):
-    audio: Raw = NOTHING
+    audio: Raw = NULL
 
 
 class _Response(Struct):
@@ -182,8 +184,8 @@ def _trouble(value: Any, response: MediaResponse) -> PollReply | None:
 
 
 def _read(response: MediaResponse) -> PollReply | Exchange[PollReply]:
-    if not is_ok(response):
-        return poll_trouble(response)
+    if (fault := poll_trouble(response)) is not None:
+        return fault
     value = json_of(response)
     if (trouble := _trouble(value, response)) is not None:
         return trouble
@@ -200,8 +202,7 @@ def _read(response: MediaResponse) -> PollReply | Exchange[PollReply]:
 
 def _file(status: str, response: MediaResponse) -> PollReply:
     """The link of a task's file. That it cannot be had now does not end the task."""
-    if not is_ok(response):
-        trouble = poll_trouble(response)
+    if (trouble := poll_trouble(response)) is not None:
         return Trouble(reason="no file") if isinstance(trouble, NotFound) else trouble
     value = json_of(response)
     if (failure := _trouble(value, response)) is not None:

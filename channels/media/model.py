@@ -2,14 +2,15 @@
 
 An exchange is one request and how its response is read: as the reply, or as the next exchange where
 a further request is needed (an image to be registered first, a page that follows, a file's link).
-The sender of the requests keeps the time, the slots and the channels; see `perform.py`.
+The sender of the requests keeps the time, the slots and the channels; see `send.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import Generic, Literal, NoReturn, Protocol, TypeAlias, TypeVar
+from urllib.parse import quote
 
 from msgspec import Struct
 
@@ -30,9 +31,8 @@ TaskKind: TypeAlias = Literal["video", "music", "speech", "avatar"]
 TASK_KINDS: tuple[TaskKind, ...] = ("video", "music", "speech", "avatar")
 
 KIB, MIB = 1024, 1024 * 1024
-# Of a response's body; a longer one is Trouble to a poll, Unknown to a submit. Those of tasks are a
-# few hundred bytes.
-TASK_BYTES_MAX = 128 * KIB
+# Of a response's body; a longer one is Unusable to a poll, Unknown to a submit. Those of tasks,
+# which are a few hundred bytes, are bounded as any body is (`max_body_mb`).
 CATALOG_BYTES_MAX = MIB
 TRANSCRIPT_BYTES_MAX = 2 * MIB
 # A recording of the longest input takes some 15 MB as mp3.
@@ -76,14 +76,15 @@ R_co = TypeVar("R_co", covariant=True)
 class Exchange(Generic[R_co]):
     """A request, to be sent after so many seconds, and how its response is read.
 
-    `read` never raises, whatever the upstream sends. `repeats`: the upstream has taken the task
+    `read` never raises, whatever the upstream sends. `response_bytes_max` None: as much is read of
+    its body as of any body. `repeats`: the upstream has taken the task
     before, so that a lost connection is no verdict; the same exchange is made again after its
     pause, never on another channel.
     """
 
     request: MediaRequest
     read: Callable[[MediaResponse], R_co | Exchange[R_co]] = field(repr=False)
-    response_bytes_max: int = TASK_BYTES_MAX
+    response_bytes_max: int | None = None
     after_seconds: float = 0.0
     repeats: bool = False
 
@@ -127,3 +128,48 @@ class MediaDialect(Protocol):
 
     def preset_voices(self) -> Exchange[CatalogReply[tuple[PresetVoice, ...]]] | None:
         """Ask for the voices that everybody may use."""
+
+
+# What a dialect has no way to is None: the parts that most dialects lack.
+#
+# Each dialect is used for the protocols that `wire` allows it for; a submission of another kind is
+# a mistake of ours.
+
+
+class BaseDialect:
+    """Returns None for everything that a dialect may lack."""
+
+    name = ""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+    def makes(self, submission: Submission) -> bool:
+        return True
+
+    def cancel(self, kind: TaskKind, upstream_id: str) -> Exchange[bool] | None:
+        return None
+
+    def content(self, upstream_id: str) -> MediaRequest | None:
+        return None
+
+    def templates(self, scene: str) -> Exchange[CatalogReply[tuple[Template, ...]]] | None:
+        return None
+
+    def template(self, template_id: str) -> Exchange[CatalogReply[TemplateDetail]] | None:
+        return None
+
+    def preset_avatars(self) -> Exchange[CatalogReply[tuple[PresetAvatar, ...]]] | None:
+        return None
+
+    def preset_voices(self) -> Exchange[CatalogReply[tuple[PresetVoice, ...]]] | None:
+        return None
+
+    def not_served(self, what: object) -> NoReturn:
+        """The configuration allows no such wire, so this is never called."""
+        raise AssertionError(f"{self.name} has no {type(what).__name__} {what!r}")
+
+
+def segment(identifier: str) -> str:
+    """An id as one segment of a path; `identifier` (`outcomes.py`) has taken it."""
+    return quote(identifier, safe="")

@@ -11,15 +11,19 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
 
-from channels.media.base import BaseDialect, segment
-from channels.media.model import Exchange, MediaRequest, MediaResponse, TaskKind
-from channels.media.outcomes import is_ok, poll_trouble, polled
-from channels.media.plain.bodies import encoded
-from channels.media.plain.poll import cancel_at
-from channels.media.plain.submit import accepted, post
+from channels.media.model import (
+    BaseDialect,
+    Exchange,
+    MediaRequest,
+    MediaResponse,
+    TaskKind,
+    segment,
+)
+from channels.media.outcomes import json_of, milliseconds, poll_trouble, polled
+from channels.media.plain import cancel_at
+from channels.media.plain_submit import accepted, encoded, post
 from channels.media.replies import PollReply, SubmitReply, Trouble, VideoResult
 from channels.media.requests import GeneralVideo, Submission
-from channels.media.values import json_of, milliseconds
 
 VIDEOS = "/v1/videos"
 _MADE = VideoResult(url=None)
@@ -74,8 +78,8 @@ def _digits(seconds: int | float) -> str:
 
 
 def _read(response: MediaResponse) -> PollReply:
-    if not is_ok(response):
-        return poll_trouble(response)
+    if (trouble := poll_trouble(response)) is not None:
+        return trouble
     value = json_of(response)
     if not isinstance(value, dict):
         return Trouble(reason="no JSON object", status=response.status)

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
+from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
 
-from channels.dialects.error_body import error_message, message_in
-from channels.media.model import MediaResponse
+from channels.dialects.error_body import error_message, fit, message_in
+from channels.json import outline, read_loosely
+from channels.media.model import ID_CHARACTERS_MAX, MediaResponse
 from channels.media.replies import (
     Failed,
     NotFound,
@@ -23,10 +26,180 @@ from channels.media.replies import (
     TaskState,
     Trouble,
     Unknown,
+    Unusable,
 )
-from channels.media.values import decimal, member, text, word
-from channels.media.values import progress as percent
-from channels.text import fit
+from channels.signed_links import LASTS_SECONDS_MAX, is_link
+from channels.signed_links import expires_at as end_in_link
+
+# Read single values of an upstream's response: each function takes any JSON value, none raises.
+#
+# What is not as it should be is None: an upstream may leave out, misspell or invent anything.
+
+NAME_CHARACTERS_MAX = 1000
+LYRICS_CHARACTERS_MAX = 20_000
+# Of one response: what is read of more holds up the event loop.
+VALUES_MAX = 100_000
+# Above this all lengths are the same one: nobody pays by it (`actors/jobs/ending.py`).
+MILLISECONDS_MAX = 10**15
+
+_NUMERIC = re.compile(r"\s*+\+?+(?:\d++\.?+\d*+|\.\d++)(?:[eE][+-]?+\d++)?+\s*+", re.ASCII)
+_NUMERIC_CHARACTERS_MAX = 1000
+# A whole number of more digits than this is a Decimal, as is every other number. Digits past the
+# 400th are left out, which changes no rounding: no exponent is too large, none is refused.
+_WHOLE_DIGITS_MAX = 40
+_EXACTLY = Context(prec=400, rounding=ROUND_DOWN, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])
+# Numbers of ordinary size: below the one, and with fewer zeros behind the point than the other.
+_ORDINARY_MAX = 10**15
+_ORDINARY_ZEROS_MAX = 1000
+# An instant above this is in milliseconds: as seconds it would be after the year 5138.
+_MILLISECONDS_FROM = 100_000_000_000
+
+
+def is_too_large(response: MediaResponse) -> bool:
+    """Whether a body was not read to its end, or holds more values than are read of one."""
+    if response.is_cut_off or len(response.body) <= VALUES_MAX:
+        return response.is_cut_off
+    rough = outline(response.body)
+    return rough.count(b",") + rough.count(b"{") + rough.count(b"[") > VALUES_MAX
+
+
+def json_of(response: MediaResponse) -> Any:
+    """The value of a body; None where it is no JSON, or too large.
+
+    Its numbers are exact: a Decimal is what has a point, an exponent or very many digits.
+    """
+    if is_too_large(response):
+        return None
+    return read_loosely(response.body, mends=False, numbers=_exact)
+
+
+def _exact(digits: str) -> int | Decimal:
+    if len(digits) <= _WHOLE_DIGITS_MAX and digits.lstrip("-").isdecimal():
+        return int(digits)
+    return _EXACTLY.create_decimal(digits)
+
+
+def member(value: Any, *path: str) -> Any:
+    """The value at the end of a path of members; None where it leads nowhere."""
+    for name in path:
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(name)
+    return value
+
+
+def entries(value: Any) -> list[Mapping[str, Any]]:
+    """The objects of a list; what else is in it is left out."""
+    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
+
+
+def text(value: Any, limit: int = NAME_CHARACTERS_MAX) -> str | None:
+    """A text that is not blank, fit to be stored, of at most so many characters."""
+    return fit(value, limit) if isinstance(value, str) and value else None
+
+
+def word(value: Any) -> str:
+    """A status word as the upstream writes it, for comparison and for a log line."""
+    return fit(value, 64).strip() if isinstance(value, str) else ""
+
+
+def link(value: Any) -> str | None:
+    """An http or https link to something."""
+    return value if isinstance(value, str) and is_link(value) else None
+
+
+def identifier(value: Any) -> str | None:
+    """An upstream's id: a text or a whole number, which fits into a path and a row.
+
+    One of dots alone would lead to another path, whatever is escaped.
+    """
+    if isinstance(value, int) and not isinstance(value, bool):
+        if not 0 <= value < 10**30:
+            return None
+        value = str(value)
+    if not isinstance(value, str) or not 0 < len(value) <= ID_CHARACTERS_MAX:
+        return None
+    if not value.isprintable() or value.strip(".") == "":
+        return None
+    return value
+
+
+def number(value: Any) -> int | float | None:
+    """A JSON number of ordinary size."""
+    if isinstance(value, bool) or not isinstance(value, int | Decimal):
+        return None
+    if not -_ORDINARY_MAX < value < _ORDINARY_MAX:
+        return None
+    return value if isinstance(value, int) else float(value)
+
+
+def decimal(value: Any) -> Decimal | None:
+    """A number of ordinary size that is not negative, or its digits as a string."""
+    found = _numeric(value)
+    return found if found is not None and found < _ORDINARY_MAX else None
+
+
+def _numeric(value: Any) -> Decimal | None:
+    """A number of any size that is not negative, or the characters of one as a string."""
+    if isinstance(value, str):
+        if len(value) > _NUMERIC_CHARACTERS_MAX or not _NUMERIC.fullmatch(value):
+            return None
+        return _EXACTLY.create_decimal(value.strip())
+    if isinstance(value, bool) or not isinstance(value, int | Decimal):
+        return None
+    found = value if isinstance(value, Decimal) else Decimal(value)
+    return found if found >= 0 else None
+
+
+def milliseconds(seconds: Any) -> int | None:
+    """A length above 0 in whole milliseconds, rounded half up once (contract: real seconds).
+
+    A number or a numeric string, exponents included; what is above MILLISECONDS_MAX is that much.
+    """
+    value = _numeric(seconds)
+    if value is None:
+        return None
+    if value >= MILLISECONDS_MAX // 1000:
+        return MILLISECONDS_MAX
+    return int(value.quantize(_MILLISECOND, ROUND_HALF_UP).scaleb(3)) or None
+
+
+_MILLISECOND = Decimal("0.001")
+
+
+def milliseconds_of_frames(frames: Any, per_second: Any) -> int | None:
+    """The length of so many frames, as `milliseconds` gives it."""
+    top, bottom = decimal(frames), decimal(per_second)
+    if not top or not bottom or min(top.adjusted(), bottom.adjusted()) < -_ORDINARY_ZEROS_MAX:
+        return None
+    found = Fraction(top) * 1000 / Fraction(bottom)
+    return min(int(found + Fraction(1, 2)), MILLISECONDS_MAX) or None
+
+
+def progress_percent(value: Any) -> int | None:
+    """Percent, rounded down and clamped to 0 to 100."""
+    found = number(value)
+    if found is None:
+        return None
+    return min(max(int(Decimal(str(found)).to_integral_value(ROUND_FLOOR)), 0), 100)
+
+
+def instant(value: Any) -> float | None:
+    """Unix seconds: a number of them, or of milliseconds, above 0, or its digits."""
+    found = decimal(value)
+    if not found:
+        return None
+    return float(found / 1000 if found > _MILLISECONDS_FROM else found)
+
+
+def link_end(url: str | None, *, now: float, at_most: float | None = None) -> float | None:
+    """When a link ends: by its own parameters, and not after `at_most`; None without either."""
+    stated = None if url is None else end_in_link(url)
+    if stated is not None and not now < stated <= now + LASTS_SECONDS_MAX:
+        stated = None
+    ends = [end for end in (stated, at_most) if end is not None]
+    return min(ends, default=None)
+
 
 RETRY_AFTER_SECONDS_MAX = 300.0
 _RETRY_AFTER = re.compile(r"[0-9]{1,9}|[A-Za-z]{3}, [0-9A-Za-z: ]{10,30}", re.ASCII)
@@ -97,8 +270,12 @@ def catalog_refusal(response: MediaResponse) -> Refused | Failed:
     return Failed(status=found.status) if isinstance(found, Unknown) else found
 
 
-def poll_trouble(response: MediaResponse) -> RateLimited | NotFound | Trouble:
-    """What a poll's response means whose status is no success."""
+def poll_trouble(
+    response: MediaResponse,
+) -> RateLimited | NotFound | Trouble | Unusable | None:
+    """What a poll's response means that is no success, or too large; None: it can be read."""
+    if is_ok(response):
+        return Unusable(reason="too large") if is_too_large(response) else None
     if response.status == 429:
         return RateLimited(retry_after_seconds(response.headers.get("retry-after")))
     if response.status == 404:
@@ -134,7 +311,7 @@ def polled(
         return Polled(state=state, word=status_word, result=result, seconds_ms=seconds_ms)
     if state is not None and state in _ENDS:
         return Polled(state=state, word=status_word, error=task_error(error, state=state))
-    return Polled(state=state, word=status_word, progress=percent(progress))
+    return Polled(state=state, word=status_word, progress=progress_percent(progress))
 
 
 def task_error(error: Any, *, state: str = "failed") -> TaskError:

@@ -1,8 +1,9 @@
 """What a media upstream may reply, in every dialect alike.
 
-To a submit: Accepted, Done, Refused, Failed or Unknown. To a poll: Polled, RateLimited, NotFound or
-Trouble. To a question for a list: Found, or what a submit may fail with. All texts are bounded and
-fit to be stored (`channels/text.py`), none is redacted yet (`channels/redact.py`).
+To a submit: Accepted, Done, Refused, Failed or Unknown. To a poll: Polled, RateLimited, NotFound,
+Trouble or Unusable. To a question for a list: Found, or what a submit may fail with. All texts are
+bounded and fit to be stored (`channels/dialects/error_body.py`), none is redacted yet
+(`channels/redaction.py`).
 """
 
 from __future__ import annotations
@@ -137,13 +138,14 @@ class Failed(Struct, frozen=True, kw_only=True):
     """The upstream failed, and nothing was made: the next channel may be tried.
 
     `status` is 500 to 599; of a submit not 504. `is_final`: it took the request and failed at the
-    work, so that no other channel is tried.
+    work, so that no other channel is tried. `is_unreachable`: nothing of a response came.
     """
 
     status: int
     message: str | None = None
     retry_after: str | None = None
     is_final: bool = False
+    is_unreachable: bool = False
 
 
 class Unknown(Struct, frozen=True, kw_only=True):
@@ -209,7 +211,13 @@ class Trouble(Struct, frozen=True, kw_only=True):
     status: int | None = None
 
 
-PollReply: TypeAlias = Polled | RateLimited | NotFound | Trouble
+class Unusable(Struct, frozen=True, kw_only=True):
+    """The response is a success that cannot be used, now or later. `reason` is for the log."""
+
+    reason: str
+
+
+PollReply: TypeAlias = Polled | RateLimited | NotFound | Trouble | Unusable
 
 # --- What a question for a list brings ---
 

@@ -5,15 +5,15 @@ The channel's address and credentials are put to it here; dialects know neither.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 from urllib.parse import urlencode
 
-from channels.authorizers.table import authorizer_of
-from channels.credentials import Credentials, bearer, credentials_of
-from channels.errors import UpstreamMalformed
+from channels.authorizers.authorizers import authorizer_of
+from channels.errors import UpstreamError, UpstreamMalformed
 from channels.http.interfaces import UpstreamRequest, UpstreamResponse, Wire
-from channels.media.model import MediaRequest, MediaResponse
-from channels.registry import ChannelSpec
+from channels.media.model import Exchange, MediaRequest, MediaResponse
+from channels.registry import ChannelSpec, Credentials, bearer, credentials_of
 
 # What dialects read of a response's head.
 HEADERS_READ = ("content-type", "retry-after")
@@ -78,3 +78,38 @@ async def send(
 def _read(response: UpstreamResponse) -> dict[str, str]:
     found = {name: response.header(name) for name in HEADERS_READ}
     return {name: value for name, value in found.items() if value is not None}
+
+
+# Make an exchange to its end, with the caller's way to send and to wait.
+
+R = TypeVar("R")
+
+
+async def perform(
+    exchange: Exchange[R],
+    send: Callable[[MediaRequest, int], Awaitable[MediaResponse]],
+    sleep: Callable[[float], Awaitable[None]],
+    *,
+    body_bytes_max: int,
+) -> R:
+    """The reply, after as many requests as it takes; the caller limits the time.
+
+    `send` gets a request and how many bytes of its response to read, `body_bytes_max` where the
+    exchange sets no bound; what it raises is raised, except an UpstreamError where it repeats.
+    """
+    while True:
+        if exchange.after_seconds:
+            await sleep(exchange.after_seconds)
+        try:
+            bytes_max = exchange.response_bytes_max
+            response = await send(
+                exchange.request, body_bytes_max if bytes_max is None else bytes_max
+            )
+        except UpstreamError:
+            if not exchange.repeats:
+                raise
+            continue
+        outcome = exchange.read(response)
+        if not isinstance(outcome, Exchange):
+            return outcome
+        exchange = outcome

@@ -5,12 +5,32 @@ from __future__ import annotations
 from typing import Any
 
 from channels.dialects.error_body import message_in
-from channels.media.base import BaseDialect, segment
-from channels.media.model import Exchange, MediaRequest, MediaResponse, TaskKind
-from channels.media.outcomes import is_ok, poll_trouble, polled, refusal, unusable
-from channels.media.plain.bodies import encoded
-from channels.media.plain.poll import TRACKS_MAX, music_result
-from channels.media.plain.submit import post
+from channels.media.model import (
+    BaseDialect,
+    Exchange,
+    MediaRequest,
+    MediaResponse,
+    TaskKind,
+    segment,
+)
+from channels.media.outcomes import (
+    LYRICS_CHARACTERS_MAX,
+    entries,
+    identifier,
+    is_ok,
+    json_of,
+    link,
+    member,
+    number,
+    poll_trouble,
+    polled,
+    refusal,
+    text,
+    unusable,
+    word,
+)
+from channels.media.plain import TRACKS_MAX, music_result
+from channels.media.plain_submit import encoded, post
 from channels.media.replies import (
     Accepted,
     NotFound,
@@ -21,17 +41,6 @@ from channels.media.replies import (
     Trouble,
 )
 from channels.media.requests import MusicRequest, Submission
-from channels.media.values import (
-    LYRICS_CHARACTERS_MAX,
-    entries,
-    identifier,
-    json_of,
-    link,
-    member,
-    number,
-    text,
-    word,
-)
 
 SUBMIT = "/suno/submit/music"
 FETCH = "/suno/fetch"
@@ -89,8 +98,8 @@ def _read(response: MediaResponse) -> PollReply:
     value = json_of(response)
     if response.status in LOST_STATUSES and word(member(value, "code")).lower() == LOST:
         return NotFound()
-    if not is_ok(response):
-        return poll_trouble(response)
+    if (trouble := poll_trouble(response)) is not None:
+        return trouble
     data = member(value, "data")
     if not isinstance(data, dict):
         return Trouble(reason=message_in(value) or "no task", status=response.status)

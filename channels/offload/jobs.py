@@ -1,27 +1,78 @@
 """What is done with a body: read, written anew, translated, metered.
 
 With an ordinary body it is done in the loop, with a large one in a process of its own; who asks
-decides by its weight (`gw/calls/request.py`, `gw/calls/chat_upstream.py`). Each job takes the body
+decides by its weight (`gw/calls/request.py`, `gw/calls/chat.py`). Each job takes the body
 and small arguments, and gives a small result and perhaps a body. All of them start from the bytes:
 nothing is kept between two jobs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from channels.dialects.dialect import Meter
-from channels.dialects.hosting import Hosted
+from channels.dialects.dialect import Hosted, Meter
 from channels.dialects.table import CHAT_DIALECTS, DIALECTS
-from channels.errors import UpstreamMalformed
-from channels.json.text import dumps
-from channels.offload.values import check_values
+from channels.errors import InvalidRequest, UpstreamMalformed
+from channels.json import COUNTED_BYTES_MAX, dumps
+from channels.media.dialects import DIALECTS as MEDIA_DIALECTS
+from channels.media.requests import GeneralVideo
 from channels.translation.losses import LossReport
-from channels.translation.paths import translation_between
-from channels.translation.session import TranslatedCall, request_of
+from channels.translation.model import Request, Text, ToolCall, ToolResult
+from channels.translation.session import TranslatedCall, request_of, translation_between
+
+# How many values a body holds, and how many it may.
+#
+# A model reads each as a token at least, and none reads so many; but each takes memory and time
+# here that its two or three bytes do not show.
+
+VALUES_MAX = 500_000
+
+# A string as a whole, without a way back into it, or the mark of one value more.
+_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[,{\[]', re.S)
+_QUOTE = ord('"')
+
+
+def check_values(body: bytes) -> None:
+    """Raise InvalidRequest for a body, not yet checked, that holds more than VALUES_MAX.
+
+    They are counted up to there, and only where the body could hold so many.
+    """
+    if body.count(b",") + body.count(b"{") + body.count(b"[") > VALUES_MAX:
+        _check((body,))
+
+
+def check_inner_values(request: Request) -> None:
+    """The same for JSON in its texts, all together: arguments and results of calls are read."""
+    texts = list(_inner(request))
+    if sum(text.count(",") + text.count("{") + text.count("[") for text in texts) > VALUES_MAX:
+        _check(text.encode("utf-8", "surrogatepass") for text in texts)
+
+
+def _inner(request: Request) -> Iterator[str]:
+    for turn in request.turns:
+        for part in turn.parts:
+            if isinstance(part, ToolCall):
+                yield part.arguments
+            elif isinstance(part, ToolResult):
+                texts = (one.text for one in part.parts if isinstance(one, Text))
+                yield from (text for text in texts if text.lstrip().startswith("{"))
+
+
+def _check(texts: Iterable[bytes]) -> None:
+    count = 0
+    for text in texts:
+        for token in _TOKEN.finditer(text):
+            if text[token.start()] != _QUOTE:
+                count += 1
+                if count > VALUES_MAX:
+                    raise InvalidRequest(f"The request body holds more than {VALUES_MAX} values.")
+
 
 # Names that a translation changed and that are known again in the response; history names many.
 NAMES_MAX = 10_000
@@ -79,12 +130,18 @@ def translated_body(
     options: Mapping[str, Any],
     dropped: Sequence[str],
     hosted: Hosted | None = None,
+    *,
+    is_here: bool = False,
 ) -> tuple[Translated, bytes]:
     """The body for a channel of another protocol; `dropped` is lost besides. Raises InvalidRequest.
 
-    RecursionError is handled where the client is told of it.
+    `is_here`: on the event loop; raises TakesLong for what is not to be done there. RecursionError
+    is handled where the client gets its error.
     """
+    if is_here and CHAT_DIALECTS[upstream].takes_is_here:
+        options = {**options, "is_here": True}
     call = TranslatedCall(translation_between(client, upstream), request_of(body), redact=str)
+    check_inner_values(call.request)
     written = dumps(call.upstream_body(**options))
     for name in dropped:
         call.report.drop(name)
@@ -125,3 +182,34 @@ def metered(
         return Metered(meter), call.translate_response(body, **named)
     except UpstreamMalformed as fault:
         return Metered(meter, fault), None
+
+
+# What is done with a large body of a media endpoint in a process of its own: read, written anew.
+#
+# For the bodies that `channels/media` sends. `reading` is a function of this program that
+# makes a request of a body and some small arguments; both jobs begin with it.
+
+
+def read_submission(body: bytes, reading: Callable[..., Any], *arguments: Any) -> tuple[Any, None]:
+    """What `reading` makes of the body, without what grows with it. Raises InvalidRequest."""
+    check_values(body)
+    made = reading(body, *arguments)
+    if isinstance(made, GeneralVideo) and made.may_be_long:
+        return made.without_body(), None
+    if isinstance(made, msgspec.Struct) and len(msgspec.json.encode(made)) > COUNTED_BYTES_MAX:
+        raise InvalidRequest(f"The request is longer than {COUNTED_BYTES_MAX} bytes.")
+    return made, None
+
+
+def submission_body(
+    body: bytes,
+    reading: Callable[..., Any],
+    arguments: tuple[Any, ...],
+    wire: str,
+    upstream_model: str,
+    idempotency_key: str,
+) -> tuple[None, bytes]:
+    """The body for a channel of this wire, of a request that has passed `read_submission`."""
+    request = replace(reading(body, *arguments), model=upstream_model)
+    exchange = MEDIA_DIALECTS[wire].submit(request, idempotency_key=idempotency_key)
+    return None, exchange.request.body

@@ -1,4 +1,4 @@
-"""The few processes that work on large bodies, and the queue before them.
+"""The few processes that work on large bodies, and the queues before them, one for each account.
 
 Made when they are needed, replaced when they die. A thread stands before each: it sends, waits and
 receives, and none of that holds the interpreter's lock for long.
@@ -8,17 +8,27 @@ from __future__ import annotations
 
 import asyncio
 import os
-from concurrent.futures import ThreadPoolExecutor
+from collections import OrderedDict
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from channels.offload.process import Job, ProcessDied, WorkerProcess
+from channels.offload.process import (
+    JOB_CPU_SECONDS_MAX,
+    Job,
+    JobTooLong,
+    ProcessDied,
+    WorkerProcess,
+)
 
-PROCESSES_MAX = max(1, min(4, (os.cpu_count() or 2) // 2))
+# On one core, too, there are two: no account has all of them.
+PROCESSES_MAX = max(2, min(4, (os.cpu_count() or 2) // 2))
 # Of what waits or is being worked on; one body alone is always taken.
 QUEUED_BYTES_MAX = 256 * 1024 * 1024
 QUEUED_JOBS_MAX = 64
-# No body that may come takes so long; a process that does is lost.
+# A process that is silent for so long is lost; on a busy host a job waits for the processor.
 JOB_SECONDS_MAX = 30.0
 # Of two processes that die over a body the body is the cause.
 TRIES_MAX = 2
@@ -41,8 +51,118 @@ class OffloadFailed(Exception):
     """A process could not do its job, and neither could the next."""
 
 
+Done = tuple[Any, bytes | None]
+
+
+class Work(NamedTuple):
+    """A job, its body and its small arguments."""
+
+    job: Job
+    body: bytes
+    arguments: tuple[Any, ...]
+
+
+@dataclass(slots=True)
+class _Part:
+    """What one account has in the pool: its jobs that wait, oldest first, and the sum of all."""
+
+    waiting: OrderedDict[Future[Done], Work] = field(default_factory=OrderedDict)
+    jobs: int = 0
+    bytes: int = 0
+
+    @property
+    def under_way(self) -> int:
+        """Jobs that a process works on."""
+        return self.jobs - len(self.waiting)
+
+
+class Turns:
+    """Whose job is next: accounts take turns, and no account has every process or all the room.
+
+    An account may have at most as much in the pool as then remains free, of jobs and of bytes: with
+    `n` that are full, a part in `n + 1` is left for the next. A first job needs no more than room.
+    """
+
+    def __init__(self, *, processes_max: int, bytes_max: int, jobs_max: int) -> None:
+        self._under_way_max = max(1, processes_max - 1)
+        self._bytes_max = bytes_max
+        self._jobs_max = jobs_max
+        self._parts: OrderedDict[str, _Part] = OrderedDict()  # the next turn's account first
+        self.jobs = 0
+        self.bytes = 0
+
+    def __repr__(self) -> str:
+        return f"<Turns of {len(self._parts)} accounts, {self.jobs} jobs, {self.bytes} bytes>"
+
+    def join(self, account_id: str, work: Work) -> Future[Done]:
+        """Put work at the end of its account's queue. Raises OffloadFull."""
+        size, part = len(work.body), self._parts.get(account_id, _Part())
+        free_bytes = self._bytes_max - self.bytes - size
+        free_jobs = self._jobs_max - self.jobs - 1
+        if free_jobs < 0 or (self.jobs and free_bytes < 0):
+            raise OffloadFull
+        if part.jobs and (part.jobs + 1 > free_jobs or part.bytes + size > free_bytes):
+            raise OffloadFull
+        future: Future[Done] = Future()
+        part.waiting[future] = work
+        self._parts.setdefault(account_id, part)
+        self._count(part, 1, size)
+        return future
+
+    def take(self) -> tuple[Future[Done], Work] | None:
+        """The next job; its account's next turn comes after all others'. None: none may begin."""
+        for account_id, part in self._parts.items():
+            if part.waiting and part.under_way < self._under_way_max:
+                self._parts.move_to_end(account_id)
+                return part.waiting.popitem(last=False)
+        return None
+
+    def leave(self, account_id: str, size: int, future: Future[Done]) -> None:
+        """A job has ended, or its caller has left: its room is free."""
+        part = self._parts[account_id]
+        part.waiting.pop(future, None)
+        self._count(part, -1, -size)
+        if not part.jobs:
+            del self._parts[account_id]
+
+    def waiting(self) -> list[Future[Done]]:
+        """Those of the jobs that have not begun."""
+        return [future for part in self._parts.values() for future in part.waiting]
+
+    def _count(self, part: _Part, jobs: int, size: int) -> None:
+        part.jobs += jobs
+        part.bytes += size
+        self.jobs += jobs
+        self.bytes += size
+
+
+class Helpers:
+    """The processes of a pool, as the calls of one account use them."""
+
+    def __init__(self, pool: OffloadPool, account_id: str) -> None:
+        self._pool = pool
+        self._account_id = account_id
+
+    def __repr__(self) -> str:
+        return f"<Helpers for {self._account_id} of {self._pool!r}>"
+
+    async def run(self, job: Job, body: bytes, *arguments: Any) -> Done:
+        """Have a job done, a function of this program with this body and these small arguments.
+
+        Raises what the job raises, JobTooLong, OffloadFull, or OffloadFailed.
+        """
+        # A caller that leaves takes its job out of the queue; one under way comes to its end.
+        waiting = self._pool.submit(self._account_id, Work(job, body, arguments))
+        try:
+            return await asyncio.wrap_future(waiting)
+        finally:
+            # An exception knows this frame, and a future its exception: the circle would keep the
+            # body until the collector comes by.
+            del waiting
+
+
 class OffloadPool:
-    """Has jobs done on large bodies. One per process of the gateway."""
+    """Has jobs done on large bodies, through `Helpers`. One per process of the gateway."""
 
     def __init__(
         self,
@@ -51,21 +171,24 @@ class OffloadPool:
         queued_bytes_max: int = QUEUED_BYTES_MAX,
         queued_jobs_max: int = QUEUED_JOBS_MAX,
         job_seconds_max: float = JOB_SECONDS_MAX,
+        job_cpu_seconds_max: float = JOB_CPU_SECONDS_MAX,
     ) -> None:
         self._threads = ThreadPoolExecutor(processes_max, thread_name_prefix="offload")
-        self._queued_bytes_max = queued_bytes_max
-        self._queued_jobs_max = queued_jobs_max
+        self._processes_max = processes_max
         self._job_seconds_max = job_seconds_max
+        self._job_cpu_seconds_max = job_cpu_seconds_max
         self._lock = Lock()  # of what the threads share
+        self._turns = Turns(
+            processes_max=processes_max, bytes_max=queued_bytes_max, jobs_max=queued_jobs_max
+        )
         self._idle: list[WorkerProcess] = []
         self._all: set[WorkerProcess] = set()
-        self._bytes = 0
-        self._jobs = 0
+        self._at_work = 0  # threads
         self._begun = 0  # jobs so far
         self._is_closed = False
 
     def __repr__(self) -> str:
-        return f"<OffloadPool {len(self._all)} processes, {self._jobs} jobs, {self._bytes} bytes>"
+        return f"<OffloadPool {len(self._all)} processes, {self._turns!r}>"
 
     @property
     def pids(self) -> list[int]:
@@ -73,28 +196,23 @@ class OffloadPool:
         with self._lock:
             return [process.pid for process in self._all]
 
-    async def run(self, job: Job, body: bytes, *arguments: Any) -> tuple[Any, bytes | None]:
-        """Have a job done, a function of this program with this body and these small arguments.
+    def of(self, account_id: str) -> Helpers:
+        """The processes for the bodies of this account."""
+        return Helpers(self, account_id)
 
-        Raises what the job raises, OffloadFull, or OffloadFailed.
-        """
-        size = len(body)
+    def submit(self, account_id: str, work: Work) -> Future[Done]:
+        """Have work done in its account's turn. Raises OffloadFull."""
         with self._lock:
-            is_full = self._jobs > 0 and self._bytes + size > self._queued_bytes_max
-            if is_full or self._jobs >= self._queued_jobs_max or self._is_closed:
+            if self._is_closed:
                 raise OffloadFull
-            self._bytes += size
-            self._jobs += 1
+            future = self._turns.join(account_id, work)
+            # Before a thread may take it: what a job that ends makes room for, that thread takes.
+            future.add_done_callback(partial(self._done, account_id, len(work.body)))
             self._begun += 1
-        # A caller that leaves takes its job out of the queue; one under way comes to its end.
-        waiting = self._threads.submit(self._do, job, body, arguments)
-        waiting.add_done_callback(lambda _: self._done(size))
-        try:
-            return await asyncio.wrap_future(waiting)
-        finally:
-            # An exception knows this frame, and a future its exception: the circle would keep the
-            # body until the collector comes by.
-            del waiting
+            if self._at_work < self._processes_max:
+                self._at_work += 1
+                self._threads.submit(self._work)
+        return future
 
     def close(self) -> None:
         """End all processes; jobs under way fail."""
@@ -102,9 +220,12 @@ class OffloadPool:
             self._is_closed = True
             processes, self._idle = list(self._all), []
             self._all.clear()
+            waiting = self._turns.waiting()
+        for future in waiting:
+            future.cancel()
         for process in processes:
             process.end()
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._threads.shutdown(wait=False)
 
     def rest(self) -> None:
         """End the processes that have nothing to do: no job came for a while."""
@@ -122,18 +243,40 @@ class OffloadPool:
             if self._begun == before:
                 self.rest()
 
-    def _done(self, size: int) -> None:
+    def _done(self, account_id: str, size: int, future: Future[Done]) -> None:
         with self._lock:
-            self._bytes -= size
-            self._jobs -= 1
+            self._turns.leave(account_id, size, future)
 
     # --- In a thread ---
 
-    def _do(self, job: Job, body: bytes, arguments: tuple[Any, ...]) -> tuple[Any, bytes | None]:
+    def _work(self) -> None:
+        """Do jobs until none is left that may begin."""
+        while True:
+            with self._lock:
+                taken = self._turns.take()
+                if taken is None:
+                    self._at_work -= 1
+                    return
+            future, work = taken
+            if future.set_running_or_notify_cancel():
+                try:
+                    done = self._do(*work)
+                except BaseException as error:  # noqa: BLE001  raised where it is awaited
+                    future.set_exception(error)
+                else:
+                    future.set_result(done)
+                    del done
+            # An exception knows this frame, and the next job may be long in coming to its end.
+            del taken, future, work
+
+    def _do(self, job: Job, body: bytes, arguments: tuple[Any, ...]) -> Done:
         for _ in range(TRIES_MAX):
             process = self._take()
             try:
                 done = process.do(job, body, arguments, seconds=self._job_seconds_max)
+            except JobTooLong:
+                self._drop(process)
+                raise
             except ProcessDied as died:
                 self._drop(process)
                 fault = str(died)
@@ -149,7 +292,7 @@ class OffloadPool:
         with self._lock:
             if self._idle:
                 return self._idle.pop()
-        process = WorkerProcess()
+        process = WorkerProcess(self._job_cpu_seconds_max)
         with self._lock:
             if not self._is_closed:
                 self._all.add(process)

@@ -27,19 +27,28 @@ _READ_BYTES = 1024 * 1024
 _NICENESS = 5
 
 
+# Of the processor, for one job: the largest body that a model can read takes half of it. It is not
+# the time by the clock: on a busy host a job waits for its turns, which is no fault of its body.
+JOB_CPU_SECONDS_MAX = 2.0
+
+
 class ProcessDied(Exception):
     """The process ended, or did not answer in time."""
+
+
+class JobTooLong(Exception):
+    """The job took more of the processor than one may, and its process ended."""
 
 
 class WorkerProcess:
     """A process at work, as a thread of the gateway sees it: one job after the other, each waited
     for. Every wait lets go of the interpreter's lock."""
 
-    def __init__(self) -> None:
+    def __init__(self, job_cpu_seconds: float = JOB_CPU_SECONDS_MAX) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", _PROGRAM, str(theirs.fileno())],
+                [sys.executable, "-c", _PROGRAM, str(theirs.fileno()), str(job_cpu_seconds)],
                 pass_fds=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL,
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
@@ -57,15 +66,21 @@ class WorkerProcess:
     def do(
         self, job: Job, body: bytes, arguments: tuple[Any, ...], *, seconds: float
     ) -> tuple[Any, bytes | None]:
-        """Have a job done. Raises what it raises, or ProcessDied."""
+        """Have a job done. Raises what it raises, JobTooLong, or ProcessDied.
+
+        `seconds` is the longest silence by the clock; after JobTooLong the process is gone, too.
+        """
         self._line.settimeout(seconds)
         try:
             _send(self._line, (job, arguments), body)
             received = _receive(self._line)
-        except OSError as error:
+            status = None if received is not None else self._process.wait(seconds)
+        except (OSError, subprocess.TimeoutExpired) as error:
             raise ProcessDied(repr(error)) from error
         if received is None:
-            raise ProcessDied("it ended")
+            if status == -signal.SIGPROF:
+                raise JobTooLong
+            raise ProcessDied(f"it ended with {status}")
         (result, raised), payload = received
         if raised is None:
             return result, payload
@@ -82,25 +97,38 @@ class WorkerProcess:
 
 
 # Run by the new process: what it was started with is inherited, nothing of the gateway is.
-_PROGRAM = "import sys; from channels.offload.process import work; work(int(sys.argv[1]))"
+_PROGRAM = """
+import sys
+from channels.offload.process import work
+work(int(sys.argv[1]), float(sys.argv[2]))
+"""
 
 
-def work(file_descriptor: int) -> None:
-    """Do jobs until the line is closed: the gateway is gone, or wants no more of them."""
+def work(file_descriptor: int, job_cpu_seconds: float) -> None:
+    """Do jobs until the line is closed: the gateway is gone, or wants no more of them.
+
+    A job that takes more of the processor ends the process, by the signal of the timer: that works
+    within a call of C code, too. What is imported for the first job is not counted.
+    """
     # Signals to the whole group are the gateway's to act on.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGPROF])
     with suppress(OSError):
         os.nice(_NICENESS)
     with socket.socket(fileno=file_descriptor) as line, suppress(OSError):
         while (received := _receive(line)) is not None:
             (job, arguments), body = received
             result, error, payload = None, None, None
+            signal.setitimer(signal.ITIMER_PROF, job_cpu_seconds)
             try:
                 result, payload = job(body or b"", *arguments)
             except (Exception, RecursionError) as raised:  # noqa: BLE001  told where it was asked
                 error = raised.with_traceback(None)
                 error.__cause__ = error.__context__ = None
+            finally:
+                signal.setitimer(signal.ITIMER_PROF, 0)
             del received, body
             _send(line, (result, error), payload)
 

@@ -5,12 +5,32 @@ Of requests, whole responses and streams.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 from typing import Protocol as Interface
 
+from channels.dialects.meter import Usage
+from channels.dialects.validate import described
+from channels.errors import InvalidRequest
 from channels.translation.losses import LossReport
-from channels.translation.model import Event, Request, Response
+from channels.translation.model import (
+    CallBegan,
+    CallDelta,
+    Citation,
+    Ended,
+    Event,
+    Finished,
+    Media,
+    MediaDelta,
+    RefusalDelta,
+    Request,
+    Response,
+    StreamFailed,
+    TextDelta,
+    ThinkingDelta,
+    UsageStated,
+)
 
 
 class StreamDecoder(Interface):
@@ -45,7 +65,7 @@ class MakesEncoder(Interface):
 
 
 class StreamingUpstream(Interface):
-    """What an upstream's protocol needs for a translation of streams: `codec.py` of a dialect.
+    """What an upstream's protocol needs for a translation of streams.
 
     `encode_request` notes in the report what it could not say, and raises InvalidRequest for a
     conversation that would be another one without it. `tool_names` are the names that it changes,
@@ -69,7 +89,7 @@ class StreamingUpstream(Interface):
 
 
 class Codec(StreamingUpstream, Interface):
-    """A protocol on either side, streaming or not: `codec.py` of a dialect.
+    """A protocol on either side, streaming or not.
 
     `KEEP_ALIVE` is what a client is sent while there is nothing to say; empty where the protocol
     has nothing for it.
@@ -91,3 +111,204 @@ class Codec(StreamingUpstream, Interface):
     def encode_response(
         self, response: Response, *, id: str, created: int, model: str
     ) -> bytes: ...
+
+
+# What the stream encoders of all dialects have in common: which event is written how, and when.
+#
+# Lifecycle, the reason of the end and the usage are held back: no byte goes out before there is
+# something to say, so that another channel may still be tried, and none of the end before the
+# upstream has really ended (spec: Stream failure behaviour). Each
+# dialect has an encoder of its own.
+
+
+class EventEncoder(ABC):
+    """Writes one response's stream. Made for one attempt, used from one task.
+
+    `_finished` and `_usage` are what was held back for the end; `_has_refusal`: the model declined
+    in words of its own.
+    """
+
+    __slots__ = ("_finished", "_has_refusal", "_is_over", "_usage")
+
+    def __init__(self) -> None:
+        self._finished: Finished | None = None
+        self._has_refusal = False
+        self._usage: Usage | None = None
+        self._is_over = False
+
+    def encode(self, event: Event) -> bytes:
+        """The bytes that say the event; none where it says nothing yet, or after the end."""
+        if self._is_over:
+            return b""
+        if type(event) is TextDelta:
+            return self._text(event.text)
+        if type(event) is CallDelta:
+            return self._call_delta(event)
+        if type(event) is ThinkingDelta:
+            return self._thinking(event)
+        if type(event) is CallBegan:
+            return self._call_began(event)
+        return self._encode_rarer(event)
+
+    def _encode_rarer(self, event: Event) -> bytes:
+        if isinstance(event, UsageStated):
+            self._usage = event.usage
+        elif isinstance(event, Finished):
+            self._finished = event
+        elif isinstance(event, RefusalDelta):
+            self._has_refusal = True
+            return self._refusal(event.text)
+        elif isinstance(event, MediaDelta):
+            return self._media(event.media)
+        elif isinstance(event, Citation):
+            return self._citation(event)
+        elif isinstance(event, StreamFailed):
+            self._is_over = True
+            return self._failed(event)
+        elif isinstance(event, Ended):
+            self._is_over = True
+            return self._end()
+        return b""
+
+    @abstractmethod
+    def _text(self, text: str) -> bytes: ...
+
+    @abstractmethod
+    def _refusal(self, text: str) -> bytes: ...
+
+    @abstractmethod
+    def _thinking(self, event: ThinkingDelta) -> bytes: ...
+
+    @abstractmethod
+    def _media(self, media: Media) -> bytes: ...
+
+    @abstractmethod
+    def _call_began(self, event: CallBegan) -> bytes: ...
+
+    @abstractmethod
+    def _call_delta(self, event: CallDelta) -> bytes: ...
+
+    def _citation(self, citation: Citation) -> bytes:
+        """Nothing, where the protocol has no member for a source."""
+        return b""
+
+    @abstractmethod
+    def _failed(self, event: StreamFailed) -> bytes: ...
+
+    @abstractmethod
+    def _end(self) -> bytes: ...
+
+
+# Members of a client's JSON object, read by type; unread members are left over.
+#
+# The protocols' readers have checked what they act on (`channels/dialects/*/request.py`); a
+# translation reads more, and a wrong type found here is the client's error just the same.
+
+
+class Members:
+    """One object of a request. `location` is its dotted path, empty for the body itself.
+
+    A member that is null is as good as absent. Every reader raises InvalidRequest for a value of
+    another type.
+    """
+
+    __slots__ = ("_read", "_value", "location")
+
+    def __init__(self, value: Mapping[str, Any], location: str = "") -> None:
+        self._value = value
+        self._read: set[str] = set()
+        self.location = location
+
+    def __repr__(self) -> str:
+        return f"<Members of {self.location or 'the body'}: {', '.join(self._value)}>"
+
+    def path(self, name: str) -> str:
+        """A member's dotted path."""
+        return f"{self.location}.{name}" if self.location else name
+
+    def whole(self) -> Mapping[str, Any]:
+        """The object as it came."""
+        return self._value
+
+    def any(self, name: str) -> Any:
+        """A member of any type."""
+        self._read.add(name)
+        return self._value.get(name)
+
+    def text(self, name: str) -> str | None:
+        """A string."""
+        value = self.any(name)
+        if value is not None and not isinstance(value, str):
+            raise self._wrong(name, "a string", value)
+        return value
+
+    def number(self, name: str) -> float | None:
+        """A number; whole ones stay whole."""
+        value = self.any(name)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self._wrong(name, "a number", value)
+        return value
+
+    def integer(self, name: str) -> int | None:
+        """A whole number."""
+        value = self.number(name)
+        if value is None or isinstance(value, int):
+            return value
+        if value.is_integer():
+            return int(value)
+        raise self._wrong(name, "an integer", value)
+
+    def boolean(self, name: str) -> bool | None:
+        """True or false."""
+        value = self.any(name)
+        if value is not None and not isinstance(value, bool):
+            raise self._wrong(name, "a boolean", value)
+        return value
+
+    def array(self, name: str) -> list[Any]:
+        """An array; empty when there is none."""
+        value = self.any(name)
+        if value is None:
+            return []
+        if not isinstance(value, list):
+            raise self._wrong(name, "an array", value)
+        return value
+
+    def object(self, name: str) -> Members | None:
+        """An object's members."""
+        value = self.any(name)
+        if value is None:
+            return None
+        if not isinstance(value, Mapping):
+            raise self._wrong(name, "an object", value)
+        return Members(value, self.path(name))
+
+    def mapping(self, name: str) -> Mapping[str, Any] | None:
+        """An object as it is, such as a schema."""
+        value = self.any(name)
+        if value is not None and not isinstance(value, Mapping):
+            raise self._wrong(name, "an object", value)
+        return value
+
+    def objects(self, name: str) -> list[Members]:
+        """An array of objects, each with its index in its path."""
+        found = []
+        for index, value in enumerate(self.array(name)):
+            if not isinstance(value, Mapping):
+                raise self._wrong(f"{name}[{index}]", "an object", value)
+            found.append(Members(value, f"{self.path(name)}[{index}]"))
+        return found
+
+    def rest(self) -> dict[str, Any]:
+        """The members that were not read and that are not null."""
+        return {
+            name: value
+            for name, value in self._value.items()
+            if name not in self._read and value is not None
+        }
+
+    def _wrong(self, name: str, expected: str, value: Any) -> InvalidRequest:
+        path = self.path(name)
+        return InvalidRequest(f"{path}: expected {expected}, found {described(value)}.", path)

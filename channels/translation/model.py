@@ -8,12 +8,17 @@ None means that the client did not say.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import base64
+import binascii
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeAlias
+from urllib.parse import unquote_to_bytes
 
 from msgspec import Struct, field
 
-from channels.usage import Usage
+from channels.dialects.meter import Usage
+from channels.errors import InvalidRequest
 
 # The `protocol` of a chat family (`channels/families.py`).
 Protocol: TypeAlias = str
@@ -145,7 +150,7 @@ class Reasoning(Struct, frozen=True):
 class ClientProtocol(Struct, frozen=True, kw_only=True):
     """The protocol that a client speaks, as far as a translation must know it.
 
-    `names` are its words for the fields of a request (of this file, dotted), where they differ;
+    `names` are its words for the fields of a request (of this module, dotted), where they differ;
     `neutral` are values of members that only it knows, by their dotted names, which say no more
     than leaving the member out does.
     """
@@ -310,3 +315,169 @@ Event = (
     | StreamFailed
     | Ended
 )
+
+
+# Images and files between the protocols: data URIs, and what kind of file the bytes are.
+#
+# The stricter protocols refuse an image whose stated type is not what its bytes are, and clients
+# often state the wrong one. URLs are not fetched here: URLs are passed on.
+
+# First bytes of the kinds of image that every protocol takes, and of PDF.
+_MAGIC = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+    (b"%PDF-", "application/pdf"),
+)
+_IMAGE_BEGINS = "](data:image/"
+_IMAGE = re.compile(r"!\[[^\]\n]{0,200}\]\((data:image/[\w.+-]+;base64,[A-Za-z0-9+/]+={0,2})\)")
+_ALIASES = {"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg", "image/x-png": "image/png"}
+
+
+def data_uri(media: Media) -> str:
+    """The medium as a data URI; its data must be inline."""
+    assert media.data is not None, media.kind
+    return f"data:{media.mime_type or 'application/octet-stream'};base64,{media.data}"
+
+
+def read_data_uri(uri: str) -> tuple[str | None, str] | None:
+    """Type and base64 data of a data URI; None when it is not one.
+
+    The scheme is read in any case; parameters are dropped; percent-encoded data becomes base64.
+    """
+    if uri[:5].lower() != "data:":
+        return None
+    comma = uri.find(",")
+    if comma < 0:
+        return None
+    data = uri[comma + 1 :]  # often megabytes, and copied once
+    # What stands between the first and the last parameter may be long, and is not looked at.
+    mime_type, _, parameters = uri[5:comma].partition(";")
+    mime_type = mime_type.strip()
+    if parameters.rpartition(";")[2].strip().lower() == "base64":
+        # Most are clean already, and may be megabytes.
+        if "%" in data:
+            data = unquote_to_bytes(data).decode("ascii", "replace")
+        if not data.isascii() or any(space in data for space in " \n\r\t"):
+            data = "".join(data.split())
+    else:
+        data = base64.b64encode(unquote_to_bytes(data)).decode("ascii")
+    return stated_type(mime_type or None, data), data
+
+
+def stated_type(mime_type: str | None, data: str) -> str | None:
+    """The type of base64 data: by its first bytes where they tell, else as it was stated."""
+    found = _type_of(data)
+    if found is not None:
+        return found
+    if mime_type is None:
+        return None
+    mime_type = mime_type.lower()
+    return _ALIASES.get(mime_type, mime_type)
+
+
+def text_of(data: str) -> str | None:
+    """Base64 data as text; None when it is not UTF-8 or not base64."""
+    try:
+        return base64.b64decode(data, validate=True).decode("utf-8")
+    except (ValueError, binascii.Error):
+        return None
+
+
+def markdown(media: Media) -> str:
+    """An image the model made, for a protocol whose responses are text (spec: Built-in tools 5)."""
+    target = media.url if media.url is not None else data_uri(media)
+    name = media.name or media.kind
+    return f"![{name}]({target})" if media.kind == "image" else f"[{name}]({target})"
+
+
+def split_markdown(text: str) -> list[str | Media]:
+    """A text and the images that stand in it as Markdown with their data; empty pieces left out."""
+    if _IMAGE_BEGINS not in text:
+        return [text] if text else []
+    pieces: list[str | Media] = []
+    for index, piece in enumerate(_IMAGE.split(text)):
+        inline = read_data_uri(piece) if index % 2 else None
+        if inline is not None:
+            pieces.append(Media("image", inline[0], data=inline[1]))
+        elif piece:
+            pieces.append(piece)
+    return pieces
+
+
+def _type_of(data: str) -> str | None:
+    try:
+        head = base64.b64decode(data[:32] + "=" * (-len(data[:32]) % 4))
+    except (ValueError, binascii.Error):
+        return None
+    if head.startswith(b"RIFF") and head[8:12] == b"WEBP":
+        return "image/webp"
+    for magic, mime_type in _MAGIC:
+        if head.startswith(magic):
+            return mime_type
+    return None
+
+
+# Turns put in order: neighbours of one role merged, tool results first in their turn.
+#
+# Every decoder ends here, so that every encoder may rely on it: the stricter protocols want roles
+# to alternate, all results of one turn's calls in the next turn, and before anything else in it.
+# They have no empty messages either: leaving one out would make another conversation of it.
+
+# What stands for a message that says nothing.
+EMPTY = Text("")
+_UNSAYABLE = (
+    "the channel of this model speaks another protocol, which has no message without content; "
+    "give it some or leave it out."
+)
+
+
+def refuse_empty(request: Request) -> None:
+    """Raise InvalidRequest for a message that says nothing, where the protocol has no such."""
+    for path in request.empty:
+        raise InvalidRequest(f"{path}: {_UNSAYABLE}", path)
+
+
+def unsayable(origin: ClientProtocol) -> InvalidRequest:
+    """The client's error for a turn of which nothing can be said, or for no turn at all."""
+    path = origin.turns
+    return InvalidRequest(
+        f"{path}: nothing of a message can be said to the channel of this model: {_UNSAYABLE}", path
+    )
+
+
+def merged(turns: Iterable[Turn]) -> tuple[Turn, ...]:
+    """Merge neighbouring turns of one role; turns that say nothing disappear.
+
+    Turns merge across different participants' names as well; the merged turn has the name they
+    share, or none.
+    """
+    kept: list[tuple[Turn, list[Part]]] = []
+    for turn in turns:
+        if not turn.parts:
+            continue
+        if kept and kept[-1][0].role == turn.role:
+            before, parts = kept[-1]
+            parts.extend(turn.parts)
+            if before.name != turn.name:
+                kept[-1] = (Turn(before.role, ()), parts)
+        else:
+            kept.append((turn, list(turn.parts)))
+    return tuple(
+        Turn(turn.role, _results_first(_without_empty(parts)), turn.name) for turn, parts in kept
+    )
+
+
+def _without_empty(parts: list[Part]) -> list[Part]:
+    """The parts of a turn without empty messages where any other says something."""
+    if len(parts) == 1 or EMPTY not in parts:
+        return parts
+    return [part for part in parts if part != EMPTY] or [EMPTY]
+
+
+def _results_first(parts: list[Part]) -> tuple[Part, ...]:
+    results = [part for part in parts if isinstance(part, ToolResult)]
+    if not results:
+        return tuple(parts)
+    return (*results, *(part for part in parts if not isinstance(part, ToolResult)))

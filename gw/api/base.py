@@ -9,25 +9,152 @@ checks stand in `checks.py` in their order; bodies and disconnects are the reque
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping, Sequence
+from asyncio import Future
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import cache
 from types import TracebackType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
+from uuid import UUID
 
+from tornado.web import HTTPError
+
+from actors.store.connection import StoreUnavailable
+from actors.wallet.messages import LedgerUnavailable
 from channels.dialects.validate import model_in
 from channels.families import ErrorShape
-from channels.offload.weight import COUNTED_BYTES_MAX
-from gw.api.auth import AuthMode
-from gw.api.call_spans import end_refused
-from gw.api.checks import CHECKS, Check
+from channels.json import COUNTED_BYTES_MAX
+from channels.registry import ModelSpec
+from gw.api.checks import CHECKS, AuthMode, Check
 from gw.api.services import LimitLease, RefusedCall, Services
-from gw.errors.render import render
-from gw.errors.table import METHOD_NOT_ALLOWED, NOT_FOUND, GatewayError
-from gw.errors.unexpected import explain, is_expected, is_outage
+from gw.calls.call import ClientGone
+from gw.calls.outcome import end_call, operation_of, shown
+from gw.errors import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    METHOD_NOT_ALLOWED,
+    NO_CHANNEL_AVAILABLE,
+    NOT_FOUND,
+    GatewayError,
+    render,
+)
+from gw.http.application import HttpApplication, WholeResponse
 from gw.http.tornado_adapter import TornadoHandler, TornadoRequest
-from gw.idempotency.submission import HEADER
+from gw.idempotency import HEADER
 from gw.keys.principal import Principal
+from metrics import genai
 from metrics.logs import EventLog
-from metrics.spans import CallSpan
+from metrics.spans import REQUEST_READ, Attributes, AttributeValue, CallSpan
+
+# The span of a billed request: begun when its model is found, or when it is refused before.
+#
+# What it says by OpenTelemetry's names of every call is here; what its endpoint knows besides comes
+# with it. How it ends is told by `gw/calls/outcome.py`.
+
+
+class Traced(Protocol):
+    """The handler of a request, as far as its span tells of it."""
+
+    model_name: str | None
+    span: CallSpan | None
+    call_id: UUID
+    services: Services
+
+    @property
+    def protocol(self) -> str: ...
+
+    @property
+    def request(self) -> Any:
+        """Its headers, and when it came."""
+
+    @property
+    def known_principal(self) -> Principal | None: ...
+
+
+def begin_span(handler: Traced, model: ModelSpec, attributes: Callable[[], Attributes]) -> CallSpan:
+    """The span of the request's call, with these attributes beside those of every call."""
+    span = handler.span = _begin(handler, model, attributes)
+    if span.sampled:
+        span.event(REQUEST_READ)
+    return span
+
+
+def end_refused(handler: Traced, error: GatewayError) -> None:
+    """End the span of a request that is answered with an error, begun or not."""
+    span = handler.span
+    if span is None:
+        named = handler.model_name
+        known = None if named is None else handler.services.registry().resolve(named)
+        span = handler.span = _begin(handler, known, dict)
+    end_call(span, shown("rejected", error))
+
+
+def _begin(
+    handler: Traced, model: ModelSpec | None, attributes: Callable[[], Attributes]
+) -> CallSpan:
+    operation = operation_of(handler.protocol)
+    return handler.services.tracing.start_call(
+        name=operation if model is None else f"{operation} {model.id}",
+        header=handler.request.headers.get,
+        trace_id=handler.call_id.int,
+        began=handler.request.submitted_at,
+        attributes=lambda: {
+            genai.OPERATION_NAME: operation,
+            **_of_every_call(handler, model),
+            **attributes(),
+        },
+        is_stranger=handler.known_principal is None,
+    )
+
+
+def _of_every_call(handler: Traced, model: ModelSpec | None) -> Attributes:
+    """What is known of it: a model that is none of ours stays out, it may be anything."""
+    known: dict[str, AttributeValue] = {
+        "gw.protocol": handler.protocol,
+        "gw.call": handler.call_id.hex,
+    }
+    if handler.known_principal is not None:
+        known["gw.account"] = handler.known_principal.account_id
+    if model is not None:
+        known[genai.PROVIDER_NAME] = model.owned_by
+        known[genai.REQUEST_MODEL] = model.id
+    return known
+
+
+# Which error a client is told when an exception reaches the top of a handler.
+#
+# One ladder, used for every endpoint. A database that is away is the table's 503, which clients try
+# again; what is not known here is a fault of ours: 500, without a word about the inside.
+
+INTERNAL_MESSAGE = (
+    "The gateway failed to handle this request. Try again; if it persists, report its trace id."
+)
+STORE_MESSAGE = (
+    "The gateway cannot reach its database at the moment. Nothing was charged; try again shortly."
+)
+
+
+def explain(error: BaseException) -> GatewayError:
+    """Turn any exception into the error that the client is told."""
+    if isinstance(error, GatewayError):
+        return error
+    if is_outage(error):
+        return GatewayError(NO_CHANNEL_AVAILABLE, STORE_MESSAGE)
+    if isinstance(error, HTTPError) and 400 <= error.status_code < 500:
+        # Tornado's own complaints about a request, e.g. a path that is not UTF-8.
+        return GatewayError(INVALID_REQUEST, "The request is malformed.")
+    return GatewayError(INTERNAL_ERROR, INTERNAL_MESSAGE)
+
+
+def is_outage(error: BaseException) -> bool:
+    """True when the database is away, which its own log lines tell in full."""
+    return isinstance(error, StoreUnavailable | LedgerUnavailable)
+
+
+def is_expected(error: BaseException) -> bool:
+    """True for what is part of normal business: it is answered, not logged as a fault."""
+    return isinstance(error, GatewayError) or (
+        isinstance(error, HTTPError) and error.status_code < 500
+    )
 
 
 class ApiHandler(TornadoHandler):
@@ -70,6 +197,7 @@ class ApiHandler(TornadoHandler):
     def __init__(self, application: Any, request: TornadoRequest, **options: Any) -> None:
         self.services = application.services
         self.call_id = self.services.new_id()
+        self.path_args = []
         super().__init__(application, request, **options)
 
     @property
@@ -94,6 +222,14 @@ class ApiHandler(TornadoHandler):
         return GatewayError(
             METHOD_NOT_ALLOWED, f"Use {allowed} on this endpoint.", headers={"Allow": allowed}
         )
+
+    def decode_argument(self, value: bytes, name: str | None = None) -> str:
+        """Decode a part of the path or a value of the query, whose fitness is `TextCheck`'s."""
+        return value.decode("utf-8", "surrogateescape")
+
+    def unknown_path(self) -> GatewayError:
+        """Return the error for an id in the path that is none."""
+        return GatewayError(NOT_FOUND, "There is nothing of this id.")
 
     def check(self) -> Coroutine[Any, Any, None] | None:
         """Pass every check that can answer now; what is returned asks the others."""
@@ -156,14 +292,16 @@ class ApiHandler(TornadoHandler):
         headers["Content-Type"] = "application/json"
         headers["X-Gateway-Trace"] = self.call_id.hex
 
+    def shape_of(self, error: GatewayError) -> ErrorShape:
+        """Return the shape of an error: that of the endpoint, where its method is served."""
+        return shape_at(self.request.path) if error.kind is METHOD_NOT_ALLOWED else self.shape
+
     def tell(self, error: BaseException) -> None:
         error_response = explain(error)
         self.set_status(error_response.http_status)
         for name, value in error_response.headers.items():
             self.set_header(name, value)
-        # A wrong method is answered in the first shape everywhere (contract §5).
-        is_first = error_response.kind is METHOD_NOT_ALLOWED
-        body = render(ErrorShape.CHAT if is_first else self.shape, error_response)
+        body = render(self.shape_of(error_response), error_response)
         self.set_header("Content-Length", len(body))
         self.write(body)
         self.record_refusal(error_response)
@@ -213,6 +351,18 @@ def _log_fields(span: CallSpan | None) -> Mapping[str, Any]:
     return {} if span is None else span.log_fields
 
 
+# Where another protocol than the first one is spoken, whatever endpoints there are.
+_SHAPES = (("/v1beta", ErrorShape.GEMINI), ("/v1/messages", ErrorShape.MESSAGES))
+
+
+def shape_at(path: str) -> ErrorShape:
+    """The shape of a 404 or 405 at a path (contract §7, Unknown paths)."""
+    for prefix, shape in _SHAPES:
+        if path == prefix or path.startswith(f"{prefix}/"):
+            return shape
+    return ErrorShape.CHAT
+
+
 class NotFoundHandler(ApiHandler):
     """Every path without an endpoint (contract §5)."""
 
@@ -221,3 +371,137 @@ class NotFoundHandler(ApiHandler):
 
     def refused_method(self) -> GatewayError:
         return GatewayError(NOT_FOUND, "There is no such endpoint.")
+
+    def shape_of(self, error: GatewayError) -> ErrorShape:
+        return shape_at(self.request.path)
+
+
+# The client's connection as a call writes to it, over a handler.
+#
+# Headers go out with the first bytes. Waiting for a write that the client has not kept up with is
+# the back-pressure: a client that reads slowly slows the reading of the upstream.
+
+
+class HandlerWriter:
+    """Writes one response through its handler."""
+
+    sends_at_once = True
+
+    def __init__(self, handler: ApiHandler) -> None:
+        self._handler = handler
+        self._has_begun = False
+
+    @property
+    def client_gone(self) -> bool:
+        return self._handler.request.client_gone
+
+    def owns_row(self) -> None:
+        self._handler.owns_row = True
+        self._handler.held()
+
+    def forget_request(self) -> None:
+        self._handler.request.forget_body()
+
+    def begin(
+        self, content_type: str, headers: Mapping[str, str], *, http_status: int = 200
+    ) -> None:
+        handler = self._handler
+        if http_status != 200:  # which it is already
+            handler.set_status(http_status)
+        handler.set_header("Content-Type", content_type)
+        for name, value in headers.items():
+            handler.set_header(name, value)
+
+    def write(self, block: bytes) -> Future[None] | None:
+        handler = self._handler
+        if self._has_begun:
+            # Not through the handler, which would only collect it: nothing changes its bytes.
+            sent = handler.request.write(block)
+        else:
+            self._begin_stream()
+            handler.write(block)
+            sent = handler.flush()
+        if not sent.done():
+            return _kept_up(sent)
+        if sent.exception() is not None:
+            raise ClientGone
+        return None
+
+    def finish(self, block: bytes) -> None:
+        self._begin_stream()
+        self._handler.finish(block)
+
+    def send(self, body: bytes) -> None:
+        self._handler.finish(body)
+
+    def _begin_stream(self) -> None:
+        if self._has_begun:
+            return
+        self._has_begun = True
+        handler = self._handler
+        handler.set_header("Cache-Control", "no-cache")
+        handler.set_header("X-Accel-Buffering", "no")  # nginx would collect the events otherwise
+
+
+def _kept_up(sent: Future[None]) -> Future[None]:
+    """Done when that is; a connection that was lost is a client that left."""
+    kept_up: Future[None] = sent.get_loop().create_future()
+
+    def pass_on(sent: Future[None]) -> None:
+        if kept_up.done():
+            return
+        if sent.cancelled() or sent.exception() is not None:
+            kept_up.set_exception(ClientGone())
+            kept_up.exception()  # raised where it is awaited, which is optional
+        else:
+            kept_up.set_result(None)
+
+    sent.add_done_callback(pass_on)
+    return kept_up
+
+
+# The response of a call that is refused in an overload, at a small part of a call's cost.
+#
+# Such a call has no handler: it is not authenticated, so it counts for no limit and has no row, and
+# is known by its metric alone. Its body is dropped. A short one is read to its end, so that the
+# connection can be kept, because making a new one would cost more than the refusal.
+
+OVERLOADED = "The gateway has more requests than it can serve. Nothing was charged; try again."
+
+
+def shed_response(services: Services, handler: type[Any]) -> WholeResponse:
+    """Refuse a call to this handler, and count that."""
+    services.overload.refused()
+    services.metrics.call_shed(handler.route)
+    return _response(handler.shape)
+
+
+@cache
+def _response(shape: ErrorShape) -> WholeResponse:
+    error = GatewayError(NO_CHANNEL_AVAILABLE, OVERLOADED)
+    body = render(shape, error)
+    headers = {
+        "Content-Type": "application/json",
+        "Content-Length": str(len(body)),
+        **error.headers,
+    }
+    return WholeResponse(error.http_status, headers, body)
+
+
+# The public application: the routes with what their handlers may use.
+
+
+class GatewayApplication(HttpApplication):
+    """What the public server serves; every handler is an `ApiHandler`."""
+
+    services: Services
+
+    def __init__(self, handlers: list[Any], *, services: Services, **settings: Any) -> None:
+        super().__init__(handlers, services=services, otherwise=NotFoundHandler, **settings)
+
+    def early_response(self, request: TornadoRequest, handler: type[Any]) -> WholeResponse | None:
+        """Shed calls in an overload: what is free of charge is always served."""
+        services = self.services
+        if services.overload.is_full and handler.billed and request.method == "POST":
+            return shed_response(services, handler)
+        return None

@@ -1,4 +1,6 @@
-"""What stands before every endpoint: ONE list, in the order of contract §7: 401, 403, 429, 402.
+"""What stands before every endpoint: ONE list, in the order of contract §7.
+
+That is 401, 403, 429, 402, and 404 or 400 for what nothing can be called.
 
 A check has two forms. `try_now` answers in the loop's turn in which the head came, where memory
 knows enough: True lets the request pass, an error refuses it, False leaves it to `ask`, which may
@@ -10,13 +12,14 @@ pre-charge) is the endpoint's.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 from actors.limits.accounts import LimitExceeded
-from gw.api.auth import AuthMode, find_key, has_query_key
+from channels.dialects.error_body import are_storable, is_storable
 from gw.api.services import LimitLease, Services
-from gw.errors.table import (
+from gw.errors import (
     INVALID_API_KEY,
+    INVALID_REQUEST,
     PERMISSION_DENIED,
     QUOTA_EXCEEDED,
     RATE_LIMIT_EXCEEDED,
@@ -24,6 +27,56 @@ from gw.errors.table import (
 )
 from gw.keys.principal import AGENT, KeyRefused, Principal
 
+# Finds the key in a request (spec: Authentication 2 and 3; contract §5 and §7).
+#
+# A pure function over headers and query. `gw/keys` judges whether the key is good.
+
+# standard: every header and parameter, in the order of the specification.
+# models:   only `x-api-key` and `Authorization: Bearer` (spec: Authentication 3 and 4).
+# none:     the endpoint is public.
+AuthMode = Literal["standard", "models", "none"]
+
+# The second name of a role-named header is the one official client libraries send.
+_KEY_HEADERS = ("x-api-key", "x-alt-api-key", "x-goog-api-key")
+
+
+def find_key(
+    headers: Mapping[str, str], query: Mapping[str, Sequence[bytes]], mode: AuthMode
+) -> str | None:
+    """Return the first key that is not empty, or None. The first hit decides, good or bad.
+
+    `headers` must look names up without regard to case. A header that came twice arrives joined by
+    a comma and is no key.
+    """
+    if mode == "models":
+        return _header(headers, "x-api-key") or _bearer(headers)
+    for name in _KEY_HEADERS:
+        field = headers.get(name)
+        if field and (key := field.strip()):
+            return key
+    for value in query.get("key", ()):
+        key = value.decode("utf-8", "replace").strip()
+        if key:
+            return key
+    return _bearer(headers)
+
+
+def has_query_key(query: Mapping[str, Sequence[bytes]]) -> bool:
+    """True when the query offers a key, for the message where a query key is not accepted."""
+    return any(value.strip() for value in query.get("key", ()))
+
+
+def _header(headers: Mapping[str, str], name: str) -> str:
+    value = headers.get(name)
+    return value.strip() if value else ""
+
+
+def _bearer(headers: Mapping[str, str]) -> str | None:
+    scheme, _, credentials = _header(headers, "authorization").partition(" ")
+    return (credentials.strip() or None) if scheme.lower() == "bearer" else None
+
+
+SHOWN_CHARACTERS_MAX = 60
 MISSING_KEY = (
     "No API key was given. Send it as `Authorization: Bearer <API key>` or in the header"
     " `x-api-key`."
@@ -59,6 +112,10 @@ class Checked(Protocol):
         """A `Head`."""
 
     @property
+    def path_args(self) -> Sequence[str]:
+        """The parts of the path that the endpoint is called with."""
+
+    @property
     def idempotency_keys(self) -> list[str]: ...
 
     @property
@@ -70,6 +127,9 @@ class Checked(Protocol):
     auth: ClassVar[AuthMode]
     challenge: ClassVar[str]
     touches_key: ClassVar[bool]
+
+    def unknown_path(self) -> GatewayError:
+        """Return the error for an id in the path that is none."""
 
     def admitted(self, admission: LimitLease) -> None:
         """Keep what the account's limits have given it."""
@@ -192,9 +252,34 @@ class FundsCheck(Check):
             raise GatewayError(QUOTA_EXCEEDED, OUT_OF_FUNDS)
 
 
-GOOD_KEY, KIND_OF_KEY = KeyCheck(), KeyKindCheck()
+class TextCheck(Check):
+    """404 for an id in the path that nothing can be called, 400 for such a value of the query.
 
-CHECKS: Sequence[Check] = (GOOD_KEY, KIND_OF_KEY, LimitsCheck(), FundsCheck())
+    Other bytes that are no UTF-8 are refused by those who read the value. Text of the body is the
+    protocols' business (contract §7, Text from outside).
+    """
+
+    def try_now(self, checked: Checked) -> bool:
+        if checked.path_args and not all(map(is_storable, checked.path_args)):
+            raise checked.unknown_path()
+        if checked.auth == "none" and checked.path_args:
+            return True  # a signed link, whose signature is judged first, as a key is
+        query = checked.request.query_arguments
+        for name in query:
+            for value in query[name]:
+                if not are_storable(value):
+                    shown = ascii(name)[1:-1][:SHOWN_CHARACTERS_MAX]
+                    message = f"`{shown}` has a NUL or half a character (a lone surrogate)."
+                    raise GatewayError(INVALID_REQUEST, message, param=shown)
+        return True
+
+    async def ask(self, checked: Checked) -> None:
+        self.try_now(checked)
+
+
+GOOD_KEY, KIND_OF_KEY, FIT_TEXT = KeyCheck(), KeyKindCheck(), TextCheck()
+
+CHECKS: Sequence[Check] = (GOOD_KEY, KIND_OF_KEY, LimitsCheck(), FundsCheck(), FIT_TEXT)
 
 
 def _key_of(checked: Checked) -> str:

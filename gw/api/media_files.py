@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 
-from actors.media_store.copies import Kept
 from actors.media_store.storage import LocalFile, StorageFault
+from actors.media_store.store import Kept
 from actors.media_store.worker import MediaStore
 from gw.api.base import ApiHandler
-from gw.errors.table import (
+from gw.errors import (
     INVALID_REQUEST,
     NO_CHANNEL_AVAILABLE,
     NOT_FOUND,

@@ -13,13 +13,14 @@ from typing import Any
 from actors.wallet.messages import CallFacts
 from channels.dialects.dialect import Dialect
 from channels.errors import InvalidRequest
+from channels.json import READ_VALUES_MAX, weight_of
 from channels.offload.jobs import read_request
+from channels.offload.pool import Helpers
 from channels.offload.process import Job
-from channels.offload.weight import READ_VALUES_MAX, weight_of
 from channels.registry import ModelSpec, Registry
 from gw.api.base import ApiHandler
 from gw.calls.request import offloaded
-from gw.errors.table import (
+from gw.errors import (
     MODEL_NOT_ALLOWED,
     MODEL_NOT_FOUND,
     NO_CHANNEL_AVAILABLE,
@@ -27,7 +28,7 @@ from gw.errors.table import (
     invalid_request,
 )
 from gw.keys.principal import Principal
-from metrics.redact import redact
+from metrics.logs import redact
 
 # A name this long is no model's; it is shortened where it is shown.
 SHOWN_CHARACTERS_MAX = 100
@@ -36,7 +37,7 @@ SHOWN_CHARACTERS_MAX = 100
 class ModelCall:
     """One call of a model, over the handler of its request.
 
-    `weight`: values that the body may hold (`channels/offload/weight.py`). `model` and `detail` are
+    `weight`: values that the body may hold (`channels/json.py`). `model` and `detail` are
     there once the model is found; `detail` is what the call's row keeps of the request.
     """
 
@@ -57,6 +58,11 @@ class ModelCall:
         """Whether the body is read in a helper process: nothing of it is here but its bytes."""
         return self.weight > READ_VALUES_MAX
 
+    @property
+    def helpers(self) -> Helpers:
+        """The helper processes, in the turns of the account."""
+        return self.handler.services.offload.of(self.handler.principal.account_id)
+
     async def read(self, dialect: Dialect, **path: Any) -> Any:
         """The request, as its dialect reads it of body and `path`; its model is found.
 
@@ -75,8 +81,7 @@ class ModelCall:
 
     async def offload(self, job: Job, *arguments: Any) -> tuple[Any, bytes | None]:
         """Have a job done on the body. Raises what the job raises, or GatewayError."""
-        handler = self.handler
-        return await offloaded(handler.services.offload, job, handler.request.body, *arguments)
+        return await offloaded(self.helpers, job, self.handler.request.body, *arguments)
 
     def find_model(self, named: str, parameters: Mapping[str, str]) -> None:
         """Find the model that the request names; `parameters` is what the call log shows of it.

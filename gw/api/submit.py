@@ -1,22 +1,43 @@
 """What the billed POST endpoints of the media family share: the client may name its submit intent.
 
 The request's `Idempotency-Key` is read here; the use-case claims it with its hold, and the guard
-answers in the use-case's place when the key is not free (`gw/idempotency/guard.py`). A call that
+answers in the use-case's place when the key is not free (`gw/idempotency.py`). A call that
 goes on when its client has left counts for the account's concurrency as long (`unattended`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple, NoReturn, TypeVar, TypeVarTuple, cast
 
+from msgspec.structs import replace
+
+from actors.catalogs import Catalogs
+from actors.jobs.store import PREFIXES, Jobs
+from actors.wallet.messages import NewJob
+from actors.wallet.pricing import MediaPrice
 from actors.wallet.wallets import KeyTaken
-from gw.api.model_call import ModelCall
-from gw.api.services import LimitLease
-from gw.api.writer import HandlerWriter
+from channels.errors import InvalidRequest
+from channels.media.replies import AvatarResult
+from channels.media.requests import GeneralVideo
+from channels.media.requests import Submission as MediaSubmission
+from channels.offload.jobs import read_submission
+from channels.registry import ModelSpec
+from gw.api.base import ApiHandler, HandlerWriter, begin_span, explain
+from gw.api.model_call import ModelCall, require_served
+from gw.api.services import BASE_URL, LimitLease, MediaServices
+from gw.calls.bills import UnitBill
 from gw.calls.call import ResponseWriter
-from gw.errors.unexpected import explain
-from gw.idempotency.submission import Submission, fingerprint, fingerprint_of
-from metrics.redact import redact
+from gw.calls.jobs import Delivery, JobCall, JobSubmit, Pin, WholeCall, WholeSubmit
+from gw.calls.media import Made
+from gw.calls.request import LargeSubmission
+from gw.errors import INVALID_REQUEST, GatewayError, dumps, invalid_request
+from gw.idempotency import Submission, fingerprint, fingerprint_of
+from gw.media.reading import parameters_of
+from gw.voices import Voices, is_voice_id
+from metrics import genai
+from metrics.logs import redact
+from metrics.spans import CallSpan
 
 
 async def submission_of(call: ModelCall) -> Submission | None:
@@ -104,3 +125,246 @@ class UnattendedWriter(HandlerWriter):
             self._admission.leave()
         if self._body is not None:
             self._body.forget()
+
+
+# What the endpoints share that ask a media upstream for something: the body, the model, the call.
+#
+# What a body may say are the tables of `gw/media`; a use-case of `gw/calls` runs the call.
+
+A = TypeVar("A")
+Ts = TypeVarTuple("Ts")
+S = TypeVar("S", bound=MediaSubmission)
+
+
+def media_of(handler: ApiHandler) -> MediaServices:
+    """What media endpoints use."""
+    return cast(MediaServices, handler.settings["media"])
+
+
+class MediaSubmit:
+    """One submission to a media endpoint; `output` is what is made, in the words of a span.
+
+    `begin` makes it: the client's submit intent is read before its body.
+    """
+
+    def __init__(self, call: ModelCall, submission: Submission | None, output: str) -> None:
+        self._handler = call.handler
+        self._call = call
+        self._submission = submission
+        self._large: LargeSubmission | None = None
+        self._output = output
+
+    def __repr__(self) -> str:
+        return f"<MediaSubmit {self._output} {self._call!r}>"
+
+    @classmethod
+    async def begin(cls, handler: ApiHandler, output: str) -> MediaSubmit:
+        """The submission of a request. Raises GatewayError."""
+        call = ModelCall(handler)
+        return cls(call, await submission_of(call), output)
+
+    # --- What is asked for ---
+
+    async def read(
+        self, reading: Callable[[bytes, *Ts], S], *arguments: *Ts, model: Callable[[S], str]
+    ) -> S:
+        """The request, its model, and whether the key may use it. Raises GatewayError."""
+        request = await self.parsed(reading, *arguments)
+        self.find_model(model(request), request)
+        return request
+
+    async def parsed(self, reading: Callable[[bytes, *Ts], A], *arguments: *Ts) -> A:
+        """What `reading` makes of the body and these arguments. Raises GatewayError.
+
+        A large body is read in a helper process, and what may be long of a request stays out.
+        """
+        call, handler = self._call, self._handler
+        try:
+            if not call.is_heavy:
+                return reading(handler.request.body, *arguments)
+            read, _ = await call.offload(read_submission, reading, *arguments)
+            if isinstance(read, GeneralVideo) and read.may_be_long:
+                self._large = LargeSubmission(
+                    handler.request.body, call.helpers, reading, arguments
+                )
+            made: A = read
+            return made
+        except InvalidRequest as invalid:
+            raise invalid_request(invalid) from None
+
+    def find_model(self, named: str, request: MediaSubmission | None = None) -> None:
+        """Find the model that is named; the row shows what was read so far. Raises GatewayError."""
+        call = self._call
+        call.find_model(named, {} if request is None else parameters_of(request))
+        require_served(call.model, self._handler.protocol)
+
+    def show(self, request: MediaSubmission) -> None:
+        """Have the row show what was asked for, where the model was found before it was read."""
+        self.detail["request"].update(parameters_of(request))
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        """What the call's row keeps of the request."""
+        return self._call.detail
+
+    @property
+    def model(self) -> ModelSpec:
+        """The model of the request that was read."""
+        return self._call.model
+
+    def price(self) -> MediaPrice:
+        """What the model costs."""
+        return MediaPrice.of(self.model)
+
+    # --- The call ---
+
+    def job_call(
+        self,
+        request: MediaSubmission,
+        *,
+        job_id: str,
+        job: NewJob,
+        hold_nano_usd: int,
+        cheaper: str,
+        status: str,
+        pins: tuple[Pin, ...] = (),
+        response_body: bytes | None = None,
+    ) -> JobCall:
+        """The call that begins a job; its response says `status`, unless a body is given."""
+        handler, call = self._handler, self._call
+        begun = {
+            "id": job_id,
+            "status": status,
+            "model": call.model.id,
+            "created_at": int(handler.request.submitted_at),
+        }
+        return JobCall(
+            facts=replace(call.facts(), job_id=job_id),
+            model=call.model,
+            cap_nano_usd=handler.principal.spend_cap_nano_usd,
+            job=replace(job, request={**job.request, BASE_URL: handler.base_url()}),
+            hold_nano_usd=hold_nano_usd,
+            cheaper=cheaper,
+            request=request,
+            response_body=dumps(begun) if response_body is None else response_body,
+            span=self._span(),
+            started=handler.services.clock.monotonic(),
+            pins=pins,
+            large=self._large,
+            submission=self._submission,
+            detail=call.detail,
+        )
+
+    def whole_call(
+        self,
+        request: MediaSubmission,
+        *,
+        bill: UnitBill,
+        cheaper: str,
+        deliver: Callable[[Made], Awaitable[Delivery]],
+        made_id: str | None = None,
+        pins: tuple[Pin, ...] = (),
+    ) -> WholeCall:
+        """The call for what is made while the client waits; `made_id` is as in `CallFacts`."""
+        handler, call = self._handler, self._call
+        return WholeCall(
+            facts=replace(call.facts(), made_id=made_id),
+            model=call.model,
+            cap_nano_usd=handler.principal.spend_cap_nano_usd,
+            bill=bill,
+            cheaper=cheaper,
+            request=request,
+            deliver=deliver,
+            span=self._span(),
+            started=handler.services.clock.monotonic(),
+            pins=pins,
+            submission=self._submission,
+            detail=call.detail,
+        )
+
+    def _span(self) -> CallSpan:
+        call = self._call
+        return begin_span(self._handler, call.model, lambda: {genai.OUTPUT_TYPE: self._output})
+
+    # --- Its run: the call is made, or what it was answered before is sent again ---
+
+    async def run_job(self, call: JobCall, job_submit: JobSubmit) -> None:
+        """Begin a job, whether or not the client stays. Raises GatewayError."""
+        await self._unattended(lambda writer: job_submit.run(call, writer))
+
+    async def run_whole(self, call: WholeCall, whole_submit: WholeSubmit) -> None:
+        """Have it made, as long as the client waits. Raises GatewayError."""
+        await guarded(self._call, self._submission, lambda writer: whole_submit.run(call, writer))
+
+    async def run_whole_unattended(self, call: WholeCall, whole_submit: WholeSubmit) -> None:
+        """Have it made, whether or not the client stays. Raises GatewayError."""
+        work = media_of(self._handler).unattended
+        await self._unattended(lambda writer: whole_submit.run_unattended(call, writer, work))
+
+    async def _unattended(self, use_case: Callable[[UnattendedWriter], Awaitable[None]]) -> None:
+        await unattended(self._call, self._submission, use_case)
+
+
+# What a request names that was made before: voices and avatars, the account's own or presets.
+#
+# The upstream's name of each takes the place of ours, and the call is pinned to the channel that
+# knows it (contract for media §5). An id of another account's is as unknown as any other.
+
+
+class Reference(NamedTuple):
+    """What an upstream calls it, and the channel that knows it, where only one does."""
+
+    upstream_id: str
+    pins: tuple[Pin, ...] = ()
+
+
+async def own_voice(named: str, voices: Voices, *, account_id: str) -> Reference | None:
+    """A voice that the account has cloned; None for what is no id of a cloned voice.
+
+    Raises GatewayError for one that is not the account's, and StoreUnavailable.
+    """
+    if not is_voice_id(named):
+        return None
+    voice = await voices.find(named, account_id=account_id)
+    if voice is None:
+        _refuse("voice", "this account has no voice of this id")
+    return Reference(voice.upstream_id, (Pin(voice.channel_id, "voice"),))
+
+
+async def voice_of(named: str, voices: Voices, catalogs: Catalogs, *, account_id: str) -> Reference:
+    """A voice for a digital human: one that was cloned, or a preset.
+
+    Raises GatewayError, CatalogUnavailable and StoreUnavailable.
+    """
+    own = await own_voice(named, voices, account_id=account_id)
+    if own is not None:
+        return own
+    if not any(offer.item.id == named for offer in await catalogs.preset_voices()):
+        _refuse("voice", "there is no voice of this id")
+    return Reference(named)
+
+
+async def avatar_of(named: str, jobs: Jobs, catalogs: Catalogs, *, account_id: str) -> Reference:
+    """An avatar: one that the account has registered and that is ready, or a preset.
+
+    Raises GatewayError, CatalogUnavailable and StoreUnavailable.
+    """
+    if named.startswith(PREFIXES["avatar"]):
+        job = await jobs.read(account_id, "avatar", named)
+        if job is not None and not job.has_ended:
+            _refuse("avatar", "this avatar is not ready yet")
+        result = None if job is None else job.result
+        if job is not None and isinstance(result, AvatarResult):
+            assert job.channel_id is not None
+            return Reference(result.upstream_id, (Pin(job.channel_id, "avatar"),))
+        if job is not None:
+            _refuse("avatar", "this avatar could not be made")
+    offers = await catalogs.preset_avatars()
+    channel_id = next((offer.channel_id for offer in offers if offer.item.id == named), None)
+    if channel_id is None:
+        _refuse("avatar", "there is no avatar of this id")
+    return Reference(named, (Pin(channel_id, "avatar"),))
+
+
+def _refuse(param: str, why: str) -> NoReturn:
+    raise GatewayError(INVALID_REQUEST, f"{param}: {why}.", param=param)

@@ -10,9 +10,8 @@ from actors.jobs.job import VISIBLE, Job, State
 from channels.errors import InvalidRequest
 from channels.media.model import TaskKind
 from gw.api.base import ApiHandler
-from gw.api.media_submit import media_of
-from gw.errors.render import dumps
-from gw.errors.table import NOT_FOUND, GatewayError, invalid_request
+from gw.api.submit import media_of
+from gw.errors import NOT_FOUND, GatewayError, dumps, invalid_request
 from gw.media.lists import ListKind, read_list
 
 Shown = Callable[[Job], Mapping[str, Any]]

@@ -1,46 +1,49 @@
-"""The attempts of one call: one channel after another until one responses, each of them measured.
+"""The attempts of one call: one channel after another until one responds, each of them measured.
 
 Everything that is tried on an upstream goes through `Attempts.first_result`, whatever the call is:
-what is sent and how the response is read is the `Upstream`'s (`chat_upstream.py`,
-`media.py`), and so is the table that says when another channel may be asked
-(`retries.py`). Nothing here knows money: `settlement.py` reads what was tried when it writes the
-call's row.
+what is sent and how the response is read is the `Upstream`'s (`chat.py`, `media.py`), and so is
+the choice of a row in the table of retries below. Nothing here knows money: `settlement.py` reads
+what was tried when it writes the call's row.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Literal, Protocol, TypeVar
 
 from msgspec.structs import replace
 
-from actors.channel import Lease
+from actors.actor import ActorStopped
+from actors.channel import Lease, Verdict
 from actors.clock import Clock
-from actors.failover import FailedAttempt, Failover, FailoverExhausted
-from actors.health import Verdict
-from actors.mailbox import ActorStopped
-from actors.router import Candidate
+from actors.routing import Candidate, FailedAttempt, Failover, FailoverExhausted
 from channels.deadlines import TimeLimit
+from channels.dialects.error_body import error_members, retry_after_in
 from channels.errors import (
+    CredentialsRefused,
+    ErrorBody,
+    ErrorMembers,
     ErrorReported,
+    NoFileLeft,
     UnexpectedStatus,
     UpstreamError,
     UpstreamFailed,
+    UpstreamLost,
     UpstreamMalformed,
     UpstreamTimedOut,
     UpstreamUnreachable,
 )
-from channels.http.interfaces import UpstreamRequest, UpstreamResponse
-from channels.http.origin import address_of
+from channels.http.client import address_of
+from channels.http.interfaces import UpstreamRequest, UpstreamResponse, Wire
+from channels.redaction import Redactor
 from channels.registry import ChannelSpec
-from gw.calls.call import PaidCall
-from gw.calls.outcome import NO_CHANNEL
-from gw.calls.receipt import Receipt
-from gw.calls.results import UpstreamRefusal
-from gw.calls.retries import Retry
-from gw.calls.traces import operation_of
-from gw.errors.table import NO_CHANNEL_AVAILABLE, GatewayError
+from gw.calls.bills import Charged
+from gw.calls.call import PaidCall, UpstreamPlan
+from gw.calls.outcome import NO_CHANNEL, operation_of, sendable
+from gw.calls.stream import UpstreamRefusal
+from gw.errors import NO_CHANNEL_AVAILABLE, GatewayError
 from metrics import genai
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
@@ -52,6 +55,147 @@ from metrics.spans import (
     AttributeValue,
     ChildSpan,
 )
+
+# Whether another channel may be asked after an attempt has failed, by the kind of call.
+#
+#     an attempt ends with                        chat           sold by the piece   submitted
+#     no connection                               next channel   next channel        next channel
+#     lost after the request was sent             next channel   next channel        unknown
+#     5xx                                         next channel   next channel        next channel
+#     504                                         next channel   next channel        unknown
+#     a response that cannot be used, or was cut   next channel   unknown             unknown
+#     a response that says it failed at the work   next channel   unknown             final
+#     3xx, 204 or another status of no use        final          unknown             unknown
+#     no response in time                           final          final               unknown
+#
+# What comes of a chat call costs nothing until it is read, so it may be asked for again. What is
+# sold by the piece is made once: after a response that had begun and cannot be used, pieces may
+# have been made that are to be paid for, and no other channel makes them again. What is submitted
+# to be made (a film, a song, a voice, a script) is paid for once the upstream has taken it, whoever
+# hears of it: wherever it may have, nothing is sent again.
+#
+# A refusal (4xx) is no failed attempt and passes; on chat one of the channel's own key is, as a
+# 5xx.
+
+# `unknown`: the upstream may have done what was asked, so nothing is sent again; the operator is
+# told, because it may ask to be paid for what no client got.
+Retry = Literal["next_channel", "final", "unknown"]
+
+
+def retry_of_chat(error: UpstreamError) -> Retry:
+    """After a failed attempt of a chat call."""
+    is_final = isinstance(error, UpstreamTimedOut | UnexpectedStatus)
+    return "final" if is_final else "next_channel"
+
+
+def retry_of_pieces(error: UpstreamError) -> Retry:
+    """After a failed attempt of a call that is sold by the piece."""
+    if isinstance(error, UpstreamUnreachable | UpstreamFailed):
+        return "next_channel"
+    return "final" if isinstance(error, UpstreamTimedOut) else "unknown"
+
+
+def retry_of_submits(error: UpstreamError) -> Retry:
+    """After a failed attempt to have something made (contract for media §2)."""
+    if isinstance(error, ErrorReported):
+        return "final"
+    if isinstance(error, UpstreamFailed):
+        return "unknown" if error.status == 504 else "next_channel"
+    is_unsent = isinstance(error, UpstreamUnreachable) and not isinstance(error, UpstreamLost)
+    return "next_channel" if is_unsent else "unknown"
+
+
+# What a call's row keeps beside its columns: what was decided and why, for its receipt.
+#
+# Gathered while the call runs and written with its settlement (`call_logs.detail`). Channels are
+# kept by name for operators; what a client is shown of it is `gw/api/logs`. Names are short and
+# what goes without saying is left out, because every call has one:
+#
+# request what was asked, without the conversation {name: text} price USD per 1M tokens
+# (`TokenPrice.stated`) {input, output, …} or per piece (`ImagePrice.stated`) {per_image, …} hold
+# nano-USD held integer estimate tokens it was held for [input, output] order channels considered,
+# in order [[channel, protocol], …] pinned the order is that of a pinned conversation true
+# passed_over why some of them were not tried {channel: reason} tried attempts, the answered one
+# last [[channel, Unix s, ms, outcome], …] first_byte_ms when the client was sent the first byte
+# integer translation by which translation, and what was lost header value or the path's name;
+# `dropped`: [field, …] upstream what the upstream said of its response {status, id, model, finish,
+# …} basis what the tokens rest on, unless "stated" `charge.Basis` units pieces by their price
+# {standard, large, references} characters counted where output was estimated integer cache_write,
+# reasoning tokens, parts of input and output integers trace_id OpenTelemetry's, of a call that is
+# traced 32 hex digits
+
+# Members of `upstream` that are the upstream's own: sentences, and names.
+_WORDS = frozenset({"error", "error_code"})
+_NAMES = frozenset({"id", "model", "finish"})
+
+
+class Receipt:
+    """Gathers one call's detail. Nothing here decides anything."""
+
+    __slots__ = ("detail",)
+
+    def __init__(self, detail: dict[str, Any]) -> None:
+        self.detail = detail
+
+    def __repr__(self) -> str:
+        return f"<Receipt {', '.join(self.detail)}>"
+
+    def considered(self, order: Sequence[Candidate], *, is_pinned: bool = False) -> None:
+        """The channels that may serve the call, in order."""
+        self.detail["order"] = [[c.channel_id, c.protocol] for c in order]
+        if is_pinned:
+            self.detail["pinned"] = True
+
+    def passed_over(self, reasons: Mapping[str, str]) -> None:
+        """Channels that were not tried, and why."""
+        if reasons:
+            self.detail.setdefault("passed_over", {}).update(reasons)
+
+    def tried(self, channel_id: str, *, at: float, seconds: float, outcome: str) -> None:
+        """An attempt is over. `at` is in Unix seconds."""
+        attempt = [channel_id, round(at * 1000) / 1000, round(seconds * 1000), outcome]
+        self.detail.setdefault("tried", []).append(attempt)
+
+    def translated(self, plan: UpstreamPlan) -> None:
+        """How the call was translated, if it was, and what was lost."""
+        if plan.translated is not None:
+            translation = plan.translated.translation
+            self.detail["translation"] = translation.header or translation.path
+            if plan.translated.report.dropped:
+                self.detail["dropped"] = list(plan.translated.report.dropped)
+
+    def first_byte(self, seconds: float) -> None:
+        """The first byte went out to the client so long after the call had come."""
+        self.detail["first_byte_ms"] = round(seconds * 1000)
+
+    def finished(
+        self, charged: Charged, http_status: int | None, redactor: Redactor
+    ) -> Mapping[str, Any]:
+        """The whole detail, with what is charged and what the upstream said of its response.
+
+        `http_status` is that of the last attempt's response, None where there was none.
+        """
+        facts: dict[str, Any] = {"status": http_status, **charged.upstream}
+        upstream = {name: value for name, value in facts.items() if value}
+        _redact(upstream, redactor)
+        if upstream:
+            self.detail["upstream"] = upstream
+        self.detail.update(charged.detail)
+        return self.detail
+
+
+def _redact(upstream: dict[str, Any], redactor: Redactor) -> None:
+    """Redact what an upstream said: its words for an error, and the names it gave its response."""
+    for name in _WORDS & upstream.keys():
+        upstream[name] = redactor.text(upstream[name])
+        if not upstream[name]:
+            del upstream[name]
+    names = _NAMES & upstream.keys()
+    # Together, because nearly always there is nothing in them. No secret has the byte between them.
+    if not redactor.responses.is_clear("\0".join([upstream[name] for name in names]).encode()):
+        for name in names:
+            upstream[name] = redactor.responses.redacted(upstream[name].encode()).decode()
+
 
 # How long an upstream may take to end its response after the terminator before its connection is
 # given up for reuse.
@@ -253,10 +397,10 @@ class Attempts:
             )
 
     def _fail(self, candidate: Candidate, lease: Lease, raised: Exception) -> None:
-        """The attempt has failed, which counts against the channel."""
+        """The attempt has failed, which counts against the channel, its key alone, or neither."""
         error = raised if isinstance(raised, UpstreamError) else UpstreamTimedOut()
         seconds = self._drop(_outcome(error))
-        lease.release("failure")
+        lease.release(_verdict(error))
         assert self._failover is not None
         self._failover.add_failed(candidate, error, started_at=self._started_at, seconds=seconds)
 
@@ -315,12 +459,20 @@ def _error_type(outcome: str, status: int | None) -> str:
     return str(status) if is_status else outcome
 
 
+def _verdict(error: UpstreamError) -> Verdict:
+    """What a failed attempt means for the channel's health."""
+    if isinstance(error, NoFileLeft):  # the want is ours
+        return "abandoned"
+    # A refused key is set aside by itself; the upstream is there, as with any other refusal.
+    return "success" if isinstance(error, CredentialsRefused) else "failure"
+
+
 def _outcome(error: UpstreamError) -> str:
     """The attempt's outcome as the metrics name it."""
     if isinstance(error, UpstreamTimedOut):
         return "timeout"
     if isinstance(error, UpstreamFailed):
-        return "status_5xx"
+        return f"status_{error.status // 100}xx"
     if isinstance(error, UnexpectedStatus):
         return "status_3xx" if error.status >= 300 else "malformed"
     if isinstance(error, ErrorReported):
@@ -328,3 +480,84 @@ def _outcome(error: UpstreamError) -> str:
     if isinstance(error, UpstreamUnreachable):
         return "unreachable"
     return "malformed" if isinstance(error, UpstreamMalformed) else "cut"
+
+
+# What the attempts of every kind of call share: the request goes out, errors are read.
+#
+# What comes back of an attempt is a response or a refusal (4xx); everything that another channel
+# may do better is raised as UpstreamError. Until a response is there nothing has reached the
+# client.
+
+JSON = "application/json"
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+
+
+class BaseUpstream:
+    """Sends requests, and reads what refuses them. Holds no state of its own."""
+
+    def __init__(
+        self,
+        *,
+        wire: Wire,
+        redactor: Callable[[], Redactor],
+        clock: Clock,
+        response_bytes_max: int,
+    ) -> None:
+        self._wire = wire
+        self._redactor = redactor
+        self._clock = clock
+        self._response_bytes_max = response_bytes_max
+
+    async def _open(self, request: UpstreamRequest, attempts: Attempts) -> UpstreamResponse:
+        """Send a request; its response is here as far as its head. Raises UpstreamError."""
+        response = await self._wire.open(attempts.traced(request))
+        request.took_status(response.status)
+        attempts.took_response(response)
+        return response
+
+    async def _whole(self, response: UpstreamResponse, attempts: Attempts) -> bytes:
+        """The whole body of a response. Raises UpstreamError."""
+        body = await response.read(self._response_bytes_max)
+        attempts.took_whole()
+        return body
+
+    async def _refusal(
+        self,
+        request: UpstreamRequest,
+        response: UpstreamResponse,
+        *,
+        bytes_max: int,
+        headers: Mapping[str, str] = NO_HEADERS,
+        is_translated: bool = False,
+        passes_body: bool = False,
+    ) -> UpstreamRefusal:
+        """What an error says. Raises UpstreamFailed for a server's.
+
+        `headers` are for the client. `is_translated`: the client is told the message alone, as the
+        rest is said in another protocol's words. `passes_body`: it may get the body as it came.
+        """
+        status = response.status
+        try:
+            body = await response.read(bytes_max)
+        except UpstreamError:
+            body = b""  # the status alone has to do
+        if passes_body and response.header("content-encoding") not in (None, "", "identity"):
+            body = b""  # which was not asked for, and the client may not have asked for it either
+        members = error_members(body)
+        retry_after = response.header("retry-after") or retry_after_in(members.details)
+        is_of_key = request.took_refusal(status, members)
+        if is_translated:
+            members = ErrorMembers(members.message)
+        error_body = await self._error_body(response, body) if passes_body else None
+        if status >= 500:
+            raise UpstreamFailed(status, members, retry_after=retry_after, error_body=error_body)
+        return UpstreamRefusal(
+            status, members, retry_after, error_body, headers, is_of_key=is_of_key
+        )
+
+    async def _error_body(self, response: UpstreamResponse, body: bytes) -> ErrorBody | None:
+        body = await self._redactor().errors.redact_whole(body)
+        return ErrorBody(self._content_type(response), body) if body.strip() else None
+
+    def _content_type(self, response: UpstreamResponse) -> str:
+        return sendable(response.header("content-type"), self._redactor()) or JSON

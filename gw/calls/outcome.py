@@ -6,15 +6,16 @@ carries the error that the client is shown while nothing has been sent.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 from types import MappingProxyType
 from typing import Literal
 
-from actors.failover import FailedAttempt, FailoverExhausted
+from actors.routing import FailedAttempt, FailoverExhausted
 from actors.wallet.messages import RowStatus
 from channels.errors import (
+    CredentialsRefused,
     ErrorReported,
     UnexpectedStatus,
     UpstreamCut,
@@ -24,10 +25,13 @@ from channels.errors import (
     UpstreamTimedOut,
     UpstreamUnreachable,
 )
-from channels.redact import Redactor
-from gw.calls.results import UpstreamRefusal
-from gw.errors import table as errors
-from gw.errors.table import GatewayError
+from channels.families import FAMILIES
+from channels.redaction import Redactor
+from gw import errors as errors
+from gw.calls.stream import UpstreamRefusal
+from gw.errors import GatewayError
+from metrics import genai
+from metrics.spans import NO_ATTRIBUTES, Attributes, AttributeValue, CallSpan
 
 # Of a header that is passed on from an upstream; a date has 29.
 HEADER_CHARACTERS_MAX = 64
@@ -75,22 +79,32 @@ def shown(status: RowStatus, error: GatewayError) -> Ending:
     return Ending(status, error.kind.code, error.message, error)
 
 
-def ending_of_failure(failure: FailoverExhausted, redactor: Redactor) -> Ending:
+def ending_of_failure(
+    failure: FailoverExhausted, redactor: Redactor, *, serving: Sequence[str] = ()
+) -> Ending:
     """No channel answered: the last one tried decides; none tried means none was to be had.
 
+    Where none was even passed over, the configuration has no way to the model, which no repeating
+    mends; the message then names the protocols of `serving` (contract §7: 503 and draining).
     It was unreachable where nothing of a response came; what came and cannot be used is its error
     (contract §7: A 2xx that cannot be used).
     """
     if not failure.failed:
-        message = _no_channel(failure.passed_over)
+        message = _no_channel(failure.passed_over, serving)
         seconds = min(max(1, ceil(failure.cooldown_seconds)), RETRY_AFTER_MAX_SECONDS)
-        headers = {"Retry-After": str(seconds)}
+        is_final = not failure.passed_over
+        headers = errors.NO_RETRY if is_final else {"Retry-After": str(seconds)}
         return shown(
             "rejected", GatewayError(errors.NO_CHANNEL_AVAILABLE, message, headers=headers)
         )
     error = failure.failed[-1].error
     if isinstance(error, UpstreamTimedOut):
         return shown("interrupted", GatewayError(errors.UPSTREAM_TIMEOUT, str(error)))
+    if isinstance(error, CredentialsRefused):
+        refusal = UpstreamRefusal(
+            error.status, error.members, error.retry_after, headers=error.headers, is_of_key=True
+        )
+        return ending_of_refusal(refusal, redactor)
     if isinstance(error, UpstreamFailed | ErrorReported):
         return shown("error", _from_upstream(error, _message(error, redactor), redactor))
     if isinstance(error, UpstreamUnreachable):
@@ -184,9 +198,36 @@ def _message(error: UpstreamError, redactor: Redactor) -> str:
     return str(error)
 
 
-def _no_channel(passed_over: Mapping[str, str]) -> str:
+def _no_channel(passed_over: Mapping[str, str], serving: Sequence[str]) -> str:
     if not passed_over:
-        return "No channel serves this model on this protocol."
+        others = f" It is served on: {', '.join(serving)}." if serving else ""
+        return f"No channel serves this model on this protocol.{others}"
     if all(reason == "full" for reason in passed_over.values()):
         return "Every channel of this model is busy at the moment. Try again shortly."
     return "No channel of this model is available at the moment. Try again shortly."
+
+
+# What the spans of a call are called, and how they say how it ended.
+
+# Steps of a call, as its trace shows them.
+HOLD = "gw.wallet.hold"
+SETTLE = "gw.wallet.settle"
+ACCEPT_JOB = "gw.job.accept"
+
+
+def operation_of(protocol: str) -> str:
+    """The operation of a call of this family."""
+    return genai.CHAT if FAMILIES[protocol].is_chat else genai.GENERATE
+
+
+def end_call(span: CallSpan, ending: Ending, attributes: Attributes = NO_ATTRIBUTES) -> None:
+    """End the span of a call: an error has its name, and a failure is one that is not the client's.
+
+    As conventions have it for servers: what was asked wrongly is no failure.
+    """
+    ended: dict[str, AttributeValue] = {"gw.status": ending.status}
+    is_failure = ending.fault is not None
+    if ending.error is not None:
+        status = ended[genai.RESPONSE_STATUS_CODE] = ending.error.http_status
+        is_failure = is_failure or status >= 500
+    span.end(error_type=ending.code, is_failure=is_failure, attributes={**ended, **attributes})

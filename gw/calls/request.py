@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from channels.dialects.hosting import Hosted
-from channels.json.members import JsonObject
-from channels.offload.jobs import passthrough_body, passthrough_job
-from channels.offload.pool import OffloadFailed, OffloadFull, OffloadPool
-from channels.offload.process import Job
-from channels.offload.submissions import submission_body
-from channels.offload.weight import READ_VALUES_MAX
-from gw.errors.table import NO_CHANNEL_AVAILABLE, GatewayError
+from channels.dialects.dialect import Hosted
+from channels.errors import TakesLong
+from channels.json import READ_VALUES_MAX, JsonObject
+from channels.offload.jobs import passthrough_body, passthrough_job, submission_body
+from channels.offload.pool import Helpers, OffloadFailed, OffloadFull
+from channels.offload.process import Job, JobTooLong
+from gw.errors import INVALID_REQUEST, NO_CHANNEL_AVAILABLE, GatewayError
 
 _TOO_MANY_LARGE = "There are too many large requests at once: try again in a moment."
+_TOO_LONG = "The request takes too long to be read or translated: send fewer values."
 
 
 class ParsedRequest(Protocol):
@@ -29,11 +29,13 @@ class ParsedRequest(Protocol):
 
 
 async def offloaded(
-    offload: OffloadPool, job: Job, body: bytes, *arguments: Any
+    helpers: Helpers, job: Job, body: bytes, *arguments: Any
 ) -> tuple[Any, bytes | None]:
     """Have a job done in a helper process. Raises what the job raises, or GatewayError."""
     try:
-        return await offload.run(job, body, *arguments)
+        return await helpers.run(job, body, *arguments)
+    except JobTooLong as error:
+        raise GatewayError(INVALID_REQUEST, _TOO_LONG) from error
     except (OffloadFull, OffloadFailed) as error:
         raise GatewayError(NO_CHANNEL_AVAILABLE, _TOO_MANY_LARGE) from error
 
@@ -41,18 +43,18 @@ async def offloaded(
 class LargeSubmission:
     """The body of a request to a media upstream, where the request is here without it.
 
-    `reading` and its arguments are what `channels/offload/submissions.py` reads it by.
+    `reading` and its arguments are what `channels/offload/jobs.py` reads it by.
     """
 
     def __init__(
         self,
         body: bytes,
-        offload: OffloadPool,
+        helpers: Helpers,
         reading: Callable[..., Any],
         arguments: tuple[Any, ...],
     ) -> None:
         self._body = body
-        self._offload = offload
+        self._helpers = helpers
         self._reading = reading
         self._arguments = arguments
 
@@ -62,7 +64,7 @@ class LargeSubmission:
     async def body_for(self, wire: str, upstream_model: str, *, idempotency_key: str) -> bytes:
         """The body for a channel of this wire. Raises GatewayError."""
         about = (self._reading, self._arguments, wire, upstream_model, idempotency_key)
-        _, written = await offloaded(self._offload, submission_body, self._body, *about)
+        _, written = await offloaded(self._helpers, submission_body, self._body, *about)
         assert written is not None
         return written
 
@@ -80,14 +82,14 @@ class ClientRequest:
         protocol: str,
         body: bytes,
         weight: int,
-        offload: OffloadPool,
+        helpers: Helpers,
         path: Mapping[str, Any] | None = None,
     ) -> None:
         self.protocol = protocol
         self._parsed = parsed
         self._body = body
         self._weight = weight
-        self._offload = offload
+        self._helpers = helpers
         self._path = path or {}
 
     def __repr__(self) -> str:
@@ -110,11 +112,14 @@ class ClientRequest:
         return self._body if written is None else written
 
     async def done(self, job: Job, *arguments: Any, values_max: int) -> tuple[Any, bytes | None]:
-        """Have a job done on the body: here, unless it has more values than these."""
+        """Have a job done on the body: here, unless it has more values than these or takes long."""
         if self._weight <= values_max:
-            return job(self._body, *arguments)
+            try:
+                return job(self._body, *arguments, is_here=True)
+            except TakesLong:
+                pass
         return await self.offloaded(job, *arguments)
 
     async def offloaded(self, job: Job, *arguments: Any) -> tuple[Any, bytes | None]:
         """Have a job done on the body in a helper process."""
-        return await offloaded(self._offload, job, self._body, *arguments)
+        return await offloaded(self._helpers, job, self._body, *arguments)

@@ -12,26 +12,45 @@ way out is `hand_over`: the call ends, and what it began settles it (`actors/job
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
-from typing import Generic, NoReturn, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
 from actors.clock import Clock
 from actors.live import Delivered, LiveCalls
-from actors.wallet.claims import ClaimEnd, KeptResponse
-from actors.wallet.messages import LedgerUnavailable, Outcome
-from actors.wallet.wallets import Wallets
+from actors.wallet.messages import (
+    Claim,
+    ClaimEnd,
+    Hold,
+    KeptResponse,
+    LedgerUnavailable,
+    NewJob,
+    Outcome,
+)
+from actors.wallet.pricing import MAX_NANO_USD
+from actors.wallet.wallets import HoldRefused, KeyTaken, Wallets
 from channels.families import UNIT_TYPES
-from channels.redact import Redactor
-from gw.calls.attempts import Attempts
-from gw.calls.bill import Bill, Charged
+from channels.redaction import Redactor
+from gw import errors as errors
+from gw.calls.attempts import Attempts, Receipt
+from gw.calls.bills import Bill, Charged
 from gw.calls.call import Client, ClientGone, PaidCall
-from gw.calls.outcome import CLIENT_GONE, STOPPING, SUCCESS, Ending, attempt_row, shown
-from gw.calls.receipt import Receipt
-from gw.calls.traces import ACCEPT_JOB, SETTLE, end_call
-from gw.errors.table import GatewayError
-from gw.idempotency.submission import Submission
+from gw.calls.outcome import (
+    ACCEPT_JOB,
+    CLIENT_GONE,
+    HOLD,
+    SETTLE,
+    STOPPING,
+    SUCCESS,
+    Ending,
+    attempt_row,
+    end_call,
+    shown,
+)
+from gw.errors import GatewayError
+from gw.idempotency import Submission
 from metrics.prometheus import Metrics
+from metrics.spans import UNSAMPLED_CHILD, CallSpan, ChildSpan
 
 # How long a response may wait for its own settlement when the database hangs.
 DURABLE_SECONDS = 5.0
@@ -249,7 +268,6 @@ class Settlement(Generic[B]):
             output_tokens=usage.output_tokens,
             cached_tokens=usage.cached_tokens,
             units=charged.units,
-            task_id=charged.task_id,
             result_urls=charged.result_urls,
             result_expires_at=charged.result_expires_at,
             attempts=[attempt_row(attempt, self._redactor) for attempt in self.attempts.failed],
@@ -305,3 +323,169 @@ class Settlement(Generic[B]):
                     **self.bill.attributes(charged, first_byte_seconds=first_byte_seconds),
                 },
             )
+
+
+# The hold of a call that costs money, whatever is sold.
+#
+# How much is held, the use-case knows; whether the balance covers it is the wallet's word (spec:
+# Limits: pre-charge, holds).
+
+
+class Billing:
+    """Holds what calls may cost. One per process; holds no state of its own."""
+
+    def __init__(
+        self,
+        *,
+        wallets: Wallets,
+        live: LiveCalls,
+        redactor: Callable[[], Redactor],
+        clock: Clock,
+        metrics: Metrics,
+    ) -> None:
+        self._wallets = wallets
+        self._live = live
+        self._redactor = redactor
+        self._clock = clock
+        self._metrics = metrics
+
+    async def hold(
+        self,
+        call: PaidCall,
+        bill: B,
+        client: Client,
+        *,
+        amount_nano_usd: int,
+        cheaper: str,
+        submission: Submission | None = None,
+        job: NewJob | None = None,
+    ) -> Settlement[B]:
+        """Hold what a call may cost; what comes back settles it, once it is entered.
+
+        `cheaper` tells a client that is refused what would cost less, `job` is what the call
+        begins. Raises GatewayError, and KeyTaken when the idempotency key of the submission is not
+        free. Nothing waits between the granted hold and the return.
+        """
+        span = call.span
+        terms = {**bill.terms, "hold": amount_nano_usd}
+        if span.trace_id is not None:
+            terms["trace_id"] = span.trace_id
+        call.detail.update(terms)
+        step = span.child(HOLD) if span.sampled else UNSAMPLED_CHILD
+        try:
+            await self._admit(
+                call,
+                amount_nano_usd,
+                client,
+                terms=terms,
+                cheaper=cheaper,
+                claim=submission.claim if submission is not None else None,
+                job=job,
+            )
+        except BaseException as error:
+            self._refused(error, span, step, client)
+            raise
+        if span.sampled:
+            step.end(attributes={"gw.hold_nano_usd": amount_nano_usd})
+        client.owns_row()
+        settlement = Settlement(
+            call=call,
+            bill=bill,
+            client=client,
+            wallets=self._wallets,
+            live=self._live,
+            clock=self._clock,
+            metrics=self._metrics,
+            redactor=self._redactor(),
+            submission=submission,
+        )
+        self._live.enter(call.facts.call_id, settlement.delivered)
+        self._metrics.call_started(call.facts.protocol)
+        return settlement
+
+    async def _admit(
+        self,
+        call: PaidCall,
+        amount_nano_usd: int,
+        client: Client,
+        *,
+        terms: Mapping[str, Any],
+        cheaper: str,
+        claim: Claim | None = None,
+        job: NewJob | None = None,
+    ) -> None:
+        """Hold the amount, with the idempotency key that the call claims and the job it begins.
+
+        `terms` stay with the hold, for the row that recovery may have to write. A call that is
+        cancelled before the ledger's reply holds nothing and has its row. Raises as `hold` does.
+        """
+        if amount_nano_usd > MAX_NANO_USD:
+            # An absurd maximum asks for more than any balance can cover.
+            raise GatewayError(errors.QUOTA_EXCEEDED, f"{_NOT_COVERED} {cheaper}")
+        try:
+            await self._wallets.hold(
+                Hold(
+                    facts=call.facts,
+                    amount_nano_usd=amount_nano_usd,
+                    cap_nano_usd=call.cap_nano_usd,
+                    detail=terms,
+                    claim=claim,
+                    job=job,
+                )
+            )
+        except HoldRefused as refused:
+            why = _SPEND_CAP if refused.reason == "spend_cap" else _NOT_COVERED
+            raise GatewayError(errors.QUOTA_EXCEEDED, f"{why} {cheaper}") from refused
+        except LedgerUnavailable as error:
+            raise GatewayError(errors.NO_CHANNEL_AVAILABLE, _LEDGER_AWAY) from error
+        except asyncio.CancelledError:
+            client.owns_row()
+            self._record_cancelled(call, is_client_gone=client.client_gone)
+            raise
+
+    def _refused(
+        self, error: BaseException, span: CallSpan, step: ChildSpan, client: Client
+    ) -> None:
+        """End the spans of a call that held nothing: refused, or left before its hold."""
+        if isinstance(error, KeyTaken):
+            step.end()
+            span.end(attributes={"gw.status": "not_executed", "gw.idempotency": error.state})
+            return
+        if isinstance(error, GatewayError):
+            ending = shown("rejected", error)
+        else:
+            ending = CLIENT_GONE if client.client_gone else STOPPING
+        step.end(error_type=ending.code)
+        end_call(span, ending)
+
+    def _record_cancelled(self, call: PaidCall, *, is_client_gone: bool) -> None:
+        """Write the row of a call that ended before its hold was granted: nothing to settle."""
+        ending = CLIENT_GONE if is_client_gone else STOPPING
+        now = self._clock.now()
+        seconds = self._clock.monotonic() - call.started
+        self._wallets.record(
+            call.facts,
+            Outcome(
+                status=ending.status,
+                cost_nano_usd=0,
+                created_at=now,
+                latency_ms=round(seconds * 1000),
+                error_code=ending.code,
+                error_message=ending.message,
+                detail=call.detail,
+            ),
+        )
+        protocol = call.facts.protocol
+        self._metrics.call_started(protocol)
+        self._metrics.call_finished(
+            protocol=protocol,
+            model=call.model.id,
+            status=ending.status,
+            code=ending.code or "ok",
+            seconds=seconds,
+        )
+
+
+_NOT_COVERED = "The balance does not cover the estimated cost of this request. Top up the account,"
+_SPEND_CAP = "This key has reached its spend cap. Raise the cap,"
+_LEDGER_AWAY = "The gateway cannot reach its ledger at the moment. Nothing was charged; try again."

@@ -15,8 +15,8 @@ from typing import Any
 from channels.errors import UpstreamError
 from channels.http.interfaces import Sink
 from gw.calls.call import ResponseWriter
-from gw.calls.results import StreamedResponse
 from gw.calls.settlement import Settlement
+from gw.calls.stream import StreamedResponse
 
 # How long a stream that has no terminator is waited for once all of it seems to be here: more may
 # follow, but an upstream that leaves it open must not keep the client from its last events.

@@ -1,6 +1,6 @@
 """`gw account`: make accounts, look at them, give them credit, limit, enable and disable them.
 
-The table is `gw/accounts/store.py`, the credit `actors/wallet/ledger.py` (contract §1).
+The table is `gw/accounts.py`, the credit `actors/wallet/ledger.py` (contract §1).
 """
 
 from __future__ import annotations
@@ -9,29 +9,32 @@ from argparse import SUPPRESS, Namespace
 from typing import TYPE_CHECKING, Any
 
 from actors.wallet.ledger import top_up
-from actors.wallet.money import NANO_PER_USD, format_usd
-from gw.accounts import store
-from gw.accounts.store import Account, LimitChanges, ModelChanges
+from actors.wallet.pricing import NANO_PER_USD, format_usd
+from gw import accounts
+from gw.accounts import Account, LimitChanges, ModelChanges
 from gw.cli.arguments import (
+    CommandRefused,
+    Context,
+    Result,
+    UsageFault,
     add_command,
+    add_model_options,
     add_noun,
+    allowed_models,
     count,
     identifier,
     label,
+    names_models,
     or_none,
+    read_chat_model,
+    rfc3339,
+    sheet,
+    shown_models,
+    table,
     usd,
     usd_or_more,
+    with_database,
 )
-from gw.cli.context import Context, with_database
-from gw.cli.failures import CommandRefused, UsageFault
-from gw.cli.model_options import (
-    add_model_options,
-    allowed_models,
-    names_models,
-    read_chat_model,
-    shown_models,
-)
-from gw.cli.output import Result, rfc3339, sheet, table
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Parser, Subparsers
@@ -104,7 +107,7 @@ def add(nouns: Subparsers) -> None:
 
 
 async def create(context: Context, options: Namespace) -> Result:
-    account = await store.create(
+    account = await accounts.create(
         context.database,
         options.name,
         rpm_limit=options.rpm,
@@ -116,7 +119,7 @@ async def create(context: Context, options: Namespace) -> Result:
 
 
 async def list_(context: Context, options: Namespace) -> Result:
-    records = [account_record(account) for account in await store.list_all(context.database)]
+    records = [account_record(account) for account in await accounts.list_all(context.database)]
     return Result({"accounts": records}, table(records, COLUMNS))
 
 
@@ -149,7 +152,7 @@ async def limits(context: Context, options: Namespace) -> Result:
         changes["rpm_limit"] = options.rpm
     if "concurrency" in options:
         changes["concurrency_limit"] = options.concurrency
-    await store.set_limits(context.database, options.id, changes)
+    await accounts.set_limits(context.database, options.id, changes)
     await context.in_force()
     return await _shown(context, options.id)
 
@@ -165,19 +168,19 @@ async def set_(context: Context, options: Namespace) -> Result:
         changes["default_model"] = read_chat_model(options.default_model, registry)
     if names_models(options):
         changes["allowed_models"] = allowed_models(options, registry)
-    await store.set_models(context.database, options.id, changes)
+    await accounts.set_models(context.database, options.id, changes)
     await context.in_force()
     return await _shown(context, options.id)
 
 
 async def enable(context: Context, options: Namespace) -> Result:
-    await store.set_enabled(context.database, options.id, enabled=True)
+    await accounts.set_enabled(context.database, options.id, enabled=True)
     await context.in_force()
     return await _shown(context, options.id)
 
 
 async def disable(context: Context, options: Namespace) -> Result:
-    await store.set_enabled(context.database, options.id, enabled=False)
+    await accounts.set_enabled(context.database, options.id, enabled=False)
     await context.in_force()
     return await _shown(context, options.id)
 
@@ -200,7 +203,7 @@ def account_record(account: Account) -> dict[str, Any]:
 
 
 async def _shown(context: Context, account_id: str) -> Result:
-    return _result(await store.show(context.database, account_id))
+    return _result(await accounts.show(context.database, account_id))
 
 
 def _result(account: Account) -> Result:

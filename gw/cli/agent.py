@@ -1,35 +1,246 @@
 """`gw agent`: make agents, change them, switch them off and on, see what they cost.
 
-The options are `agent_options.py`; the table is `gw/agents/store.py`.
+The table is `gw/agents.py`.
 """
 
 from __future__ import annotations
 
-from argparse import Namespace
+from argparse import SUPPRESS, BooleanOptionalAction, Namespace
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from gw.accounts import store as accounts
-from gw.agents import store
-from gw.api.logs.agent_usage import read_usage
-from gw.cli.agent_options import (
-    add_create_options,
-    add_set_options,
-    check_set,
-    check_usage,
-    read_changes,
-    read_prompt,
-    read_window_of,
-    readable,
+from actors.store.database import Database
+from actors.wallet.pricing import format_credits, format_usd
+from gw import accounts as accounts
+from gw import agents
+from gw.agents import AgentChanges, AgentRecord, effective_model
+from gw.api.logs.list_query import STATUSES, Parameters, Window, read_window
+from gw.api.logs.list_query import show as show_instant
+from gw.api.logs.summary import KeyUsage, read_usage, total
+from gw.cli.arguments import (
+    Context,
+    Result,
+    UsageFault,
+    add_command,
+    add_noun,
+    identifier,
+    label,
+    or_none,
+    read_chat_model,
+    rfc3339,
+    sheet,
+    table,
+    temperature,
+    user_name,
+    with_database,
 )
-from gw.cli.agent_records import agent_list_result, agent_result, usage_result
-from gw.cli.arguments import add_command, add_noun, identifier
-from gw.cli.context import Context, with_database
-from gw.cli.model_options import read_chat_model
-from gw.cli.output import Result
+from gw.errors import GatewayError
+from gw.keys.principal import OWNER
+from gw.knowledge.bases import readable_base
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Parser, Subparsers
+
+
+# The options that say what an agent is, and the window that its usage is asked for.
+#
+# What `set` is not given stays as it is; `--kb` replaces the whole list.
+
+PROMPT_BYTES_MAX = 64 * 1024
+SWITCHES = ("web_search", "image_generation")
+
+
+def add_create_options(parser: Parser) -> None:
+    """Take every setting of a new agent."""
+    parser.add_argument("--name", metavar="NAME", type=label, required=True)
+    parser.add_argument(
+        "--user", metavar="NAME", type=user_name, default=OWNER, help="whose bases it may read"
+    )
+    parser.add_argument("--system-prompt", metavar="FILE", type=Path, required=True)
+    parser.add_argument("--model", metavar="M", help="(default: that of the account)")
+    parser.add_argument("--temperature", metavar="T", type=temperature)
+    for switch in SWITCHES:
+        parser.add_argument(f"--{switch.replace('_', '-')}", action="store_true")
+    parser.add_argument("--kb", metavar="KB", action="append", help="may be repeated")
+
+
+def add_set_options(parser: Parser) -> None:
+    """Take any of the settings; an option that is not given leaves no trace."""
+    absent = SUPPRESS
+    parser.add_argument("--name", metavar="NAME", type=label, default=absent)
+    parser.add_argument("--user", metavar="NAME", type=user_name, default=absent)
+    parser.add_argument("--system-prompt", metavar="FILE", type=Path, default=absent)
+    parser.add_argument("--model", metavar="M|none", type=or_none(str), default=absent)
+    parser.add_argument(
+        "--temperature", metavar="T|none", type=or_none(temperature), default=absent
+    )
+    for switch in SWITCHES:
+        option = f"--{switch.replace('_', '-')}"
+        parser.add_argument(option, action=BooleanOptionalAction, default=absent)
+    bases = parser.add_mutually_exclusive_group()
+    bases.add_argument(
+        "--kb",
+        metavar="KB",
+        action="append",
+        default=absent,
+        help="may be repeated; the whole list",
+    )
+    bases.add_argument("--no-kb", dest="kb", action="store_const", const=[], default=absent)
+
+
+def check_set(options: Namespace) -> None:
+    """Raise UsageFault when nothing is to be set."""
+    names = ("name", "user", "system_prompt", "model", "temperature", "kb", *SWITCHES)
+    if not any(name in options for name in names):
+        raise UsageFault("nothing to set: name at least one setting")
+
+
+async def read_changes(context: Context, options: Namespace, agent: AgentRecord) -> AgentChanges:
+    """What is to be changed of an agent. Raises UsageFault."""
+    changes = AgentChanges()
+    if "name" in options:
+        changes["name"] = options.name
+    if "system_prompt" in options:
+        changes["system_prompt"] = read_prompt(options.system_prompt)
+    if "model" in options:
+        changes["model"] = read_chat_model(options.model, context.config.registry)
+    if "temperature" in options:
+        changes["temperature"] = options.temperature
+    if "web_search" in options:
+        changes["web_search"] = options.web_search
+    if "image_generation" in options:
+        changes["image_generation"] = options.image_generation
+    if "user" in options or "kb" in options:
+        user = getattr(options, "user", agent.user)
+        kbs = getattr(options, "kb", agent.kbs)
+        changes["user_name"] = user
+        changes["kbs"] = await readable(
+            context.database, kbs, account_id=agent.account_id, user=user
+        )
+    return changes
+
+
+def read_prompt(path: Path) -> str:
+    """The text of a system prompt. Raises UsageFault for a file that cannot be one."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(PROMPT_BYTES_MAX + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UsageFault(f"--system-prompt: {path} cannot be read: {reason}") from error
+    if len(content) > PROMPT_BYTES_MAX:
+        raise UsageFault(f"--system-prompt: {path} has more than {PROMPT_BYTES_MAX} bytes")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageFault(f"--system-prompt: {path} is not UTF-8") from error
+    if not text.strip():
+        raise UsageFault(f"--system-prompt: {path} is empty")
+    if "\0" in text:  # which PostgreSQL takes in no text
+        raise UsageFault(f"--system-prompt: {path} has a NUL character")
+    return text
+
+
+async def readable(
+    database: Database, kbs: Sequence[str], *, account_id: str, user: str
+) -> list[str]:
+    """The bases that an agent may be given, each once. Raises UsageFault."""
+    for kb in kbs:
+        if await readable_base(database, kb, account_id=account_id, user=user) is None:
+            raise UsageFault(f"the user {user} may read no knowledge base {kb}")
+    return list(dict.fromkeys(kbs))
+
+
+def check_usage(options: Namespace) -> None:
+    """Raise UsageFault for what is no window."""
+    read_window_of(options)
+
+
+def read_window_of(options: Namespace) -> Window:
+    """The window as the call log reads it. Raises UsageFault."""
+    asked = {"period": options.period, "from": options.since, "to": options.until}
+    query = {name: [text.encode()] for name, text in asked.items() if text is not None}
+    try:
+        return read_window(Parameters(query), datetime.now(UTC))
+    except GatewayError as refused:
+        raise UsageFault(refused.message) from refused
+
+
+# How agents are shown, and what they have cost.
+
+COLUMNS = ("id", "account_id", "name", "user", "effective_model", "kbs", "enabled")
+KEY_COLUMNS = ("key_id", "key_name", "requests", "cost_usd", "cost")
+
+
+def agent_result(agent: AgentRecord, platform_default: str) -> Result:
+    """One agent."""
+    record = agent_record(agent, platform_default)
+    return Result(record, sheet(record))
+
+
+def agent_list_result(agents: Sequence[AgentRecord], platform_default: str) -> Result:
+    """Several agents."""
+    records = [agent_record(agent, platform_default) for agent in agents]
+    return Result({"agents": records}, table(records, COLUMNS))
+
+
+def agent_record(agent: AgentRecord, platform_default: str) -> dict[str, Any]:
+    """An agent as `--json` shows it."""
+    return {
+        "id": agent.id,
+        "account_id": agent.account_id,
+        "name": agent.name,
+        "user": agent.user,
+        "system_prompt": agent.system_prompt,
+        "model": agent.model,
+        "effective_model": effective_model(agent.model, agent.default_model, platform_default),
+        "temperature": agent.temperature,
+        "web_search": agent.web_search,
+        "image_generation": agent.image_generation,
+        "kbs": agent.kbs,
+        "enabled": agent.enabled,
+        "created_at": rfc3339(agent.created_at),
+    }
+
+
+def usage_result(
+    agent: AgentRecord, window: Window, keys: Sequence[KeyUsage], credits_per_usd: Decimal
+) -> Result:
+    """What the keys of an agent have cost in a window, the dearest first."""
+
+    def cost(amount_nano_usd: int) -> Mapping[str, str]:
+        return {
+            "cost_usd": format_usd(amount_nano_usd),
+            "cost": format_credits(amount_nano_usd, credits_per_usd),
+        }
+
+    whole = total(keys)
+    by_key = [
+        {
+            "key_id": key.key_id,
+            "key_name": key.key_name,
+            "requests": key.requests,
+            **cost(key.cost_nano_usd),
+        }
+        for key in sorted(keys, key=lambda key: (-key.cost_nano_usd, -key.requests, key.key_id))
+    ]
+    record = {
+        "agent_id": agent.id,
+        "name": agent.name,
+        "period_from": show_instant(window.start),
+        "period_to": show_instant(window.end),
+        "requests": whole.requests,
+        **cost(whole.cost_nano_usd),
+        "input_tokens": whole.input_tokens,
+        "output_tokens": whole.output_tokens,
+        "cached_tokens": whole.cached_tokens,
+    }
+    counts = {status: whole.by_status.get(status, 0) for status in STATUSES}
+    text = f"{sheet({**record, **counts})}\n\n{table(by_key, KEY_COLUMNS)}"
+    return Result({**record, "status_counts": counts, "by_key": by_key}, text)
 
 
 def add(nouns: Subparsers) -> None:
@@ -62,7 +273,7 @@ def add(nouns: Subparsers) -> None:
 async def create(context: Context, options: Namespace) -> Result:
     database = context.database
     await accounts.show(database, options.account)
-    agent = store.NewAgent(
+    agent = agents.NewAgent(
         account_id=options.account,
         name=options.name,
         user_name=options.user,
@@ -75,20 +286,20 @@ async def create(context: Context, options: Namespace) -> Result:
             database, options.kb or (), account_id=options.account, user=options.user
         ),
     )
-    return await _shown(context, await store.create(database, agent))
+    return await _shown(context, await agents.create(database, agent))
 
 
 async def set_(context: Context, options: Namespace) -> Result:
-    record = await store.show(context.database, options.id)
+    record = await agents.show(context.database, options.id)
     changes = await read_changes(context, options, record)
-    await store.change(context.database, options.id, changes)
+    await agents.change(context.database, options.id, changes)
     return await _changed(context, options.id)
 
 
 async def list_(context: Context, options: Namespace) -> Result:
     if options.account is not None:
         await accounts.show(context.database, options.account)
-    found = await store.list_all(context.database, options.account)
+    found = await agents.list_all(context.database, options.account)
     return agent_list_result(found, context.config.agents.default_model)
 
 
@@ -97,17 +308,17 @@ async def show(context: Context, options: Namespace) -> Result:
 
 
 async def enable(context: Context, options: Namespace) -> Result:
-    await store.change(context.database, options.id, {"enabled": True})
+    await agents.change(context.database, options.id, {"enabled": True})
     return await _changed(context, options.id)
 
 
 async def disable(context: Context, options: Namespace) -> Result:
-    await store.change(context.database, options.id, {"enabled": False})
+    await agents.change(context.database, options.id, {"enabled": False})
     return await _changed(context, options.id)
 
 
 async def usage(context: Context, options: Namespace) -> Result:
-    agent = await store.show(context.database, options.id)
+    agent = await agents.show(context.database, options.id)
     window, now = read_window_of(options), datetime.now(UTC)
     sums = await read_usage(
         context.database, account_id=agent.account_id, agent_id=agent.id, window=window, now=now
@@ -121,7 +332,7 @@ async def _changed(context: Context, agent_id: str) -> Result:
 
 
 async def _shown(context: Context, agent_id: str) -> Result:
-    agent = await store.show(context.database, agent_id)
+    agent = await agents.show(context.database, agent_id)
     return agent_result(agent, context.config.agents.default_model)
 
 

@@ -7,13 +7,216 @@ what was wrong. What the options mean is in the file of each noun.
 from __future__ import annotations
 
 import argparse
+import asyncio
+import json
+import os
 import re
-from collections.abc import Callable
+import secrets
+import sys
+from argparse import Namespace
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, timezone
+from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from actors.wallet.money import MoneyError, parse_usd
-from gw.cli.failures import UsageFault
+from actors.changes import heard_by_all
+from actors.media_store.bucket import BucketFault
+from actors.store.connection import SessionsNotKept, StoreError, StoreUnavailable
+from actors.store.database import Database
+from actors.store.embedded.access import EmbeddedFault
+from actors.store.embedded.cluster import EmbeddedPostgres
+from actors.store.queries import MigrationFault, migrate
+from actors.wallet.ledger import UnknownAccount
+from actors.wallet.pricing import MoneyError, parse_usd
+from channels.registry import Registry
+from gw.agents import UnknownAgent, chat_model
+from gw.config.config import Config
+from gw.config.load import find, load
+from gw.config.readers import ConfigFaults, closest, fault_records
+from gw.keys.issue import NotRevealable, RequestIsDecided, UnknownRequest
+from gw.keys.secret import Secret, SecretFault, WrongSecret, load_secret
+from gw.keys.store import CapIsNeeded, HashIsTaken, KeyIsRevoked, UnknownKey
+from gw.knowledge.bases import UnknownBase
+from gw.knowledge.pages import FolderFaults
+from gw.knowledge.removing import ExportRefused
+
+# What a command says: one record for programs, tables for people (contract §1: `--json`).
+#
+# Commands build an `Result` and `main.py` prints it; nothing else in a command writes to stdout.
+
+GAP = "  "
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a command has to say, twice, and the exit code that goes with it."""
+
+    record: Mapping[str, Any]
+    text: str
+    exit_code: int = 0
+
+
+def print_result(result: Result, *, as_json: bool) -> None:
+    """Print it on stdout: the record as one JSON object, or the text."""
+    print_line(to_json(result.record) if as_json else result.text)
+
+
+def print_line(text: str) -> None:
+    """Print on stdout, also where the terminal's encoding lacks a character."""
+    encoding = sys.stdout.encoding or "utf-8"
+    print(text.encode(encoding, "backslashreplace").decode(encoding), flush=True)
+
+
+def to_json(record: Mapping[str, Any]) -> str:
+    """Write a record on one line, in ASCII."""
+    return json.dumps(record, default=_plain)
+
+
+def rfc3339(instant: datetime | None) -> str | None:
+    """Write an instant in UTC with a Z; None stays None."""
+    if instant is None:
+        return None
+    return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def sheet(record: Mapping[str, Any]) -> str:
+    """Lay one record out with a line for each of its fields."""
+    return _aligned([name, shown(value)] for name, value in record.items())
+
+
+def table(records: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
+    """Lay records out below a header, some of their fields as columns."""
+    rows = [[shown(record[column]) for column in columns] for record in records]
+    return _aligned([list(columns), *rows])
+
+
+def shown(value: Any) -> str:
+    """One value as a person reads it."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value)) or "none"
+    return str(value)
+
+
+def _aligned(rows: Iterable[Sequence[str]]) -> str:
+    lines = list(rows)
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        GAP.join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
+
+
+def _plain(value: Any) -> Any:
+    """What the database gives and JSON does not know."""
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else str(value)
+    if isinstance(value, datetime):
+        return rfc3339(value)
+    raise TypeError(f"{value!r} has no place in an answer")
+
+
+# What a command says when it cannot do its work: a message, a code, an exit code.
+#
+# Every exception that is no fault of this program has its line here; any other one is ours and
+# shows its traceback.
+
+EXIT_REFUSED = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130  # as shells say of a command that Ctrl-C ended
+
+
+class UsageFault(Exception):
+    """The command line cannot be understood; `usage` is the line that shows how it is written."""
+
+    def __init__(self, message: str, usage: str = "") -> None:
+        super().__init__(message)
+        self.usage = usage
+
+
+class CommandRefused(Exception):
+    """The command was understood and not done; `code` says why in one word."""
+
+    def __init__(self, message: str, code: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class CommandFailure:
+    """How a command ends that did not do its work."""
+
+    message: str
+    code: str
+    exit_code: int = EXIT_REFUSED
+    text: str = ""  # what stderr says instead of the message
+    more: Mapping[str, Any] = field(default_factory=dict)  # further members of the JSON error
+
+
+def explain(error: Exception) -> CommandFailure | None:
+    """Put an exception into words; None for one that should not have come."""
+    if isinstance(error, UsageFault):
+        text = f"{error.usage}error: {error}"
+        return CommandFailure(str(error), "usage", EXIT_USAGE, text=text)
+    if isinstance(error, ConfigFaults):
+        more = {"faults": fault_records(error.faults)}
+        return CommandFailure(
+            str(error), "invalid_configuration", EXIT_USAGE, text=str(error), more=more
+        )
+    if isinstance(error, FolderFaults):
+        faults = [{"file": one.file, "line": one.line, "text": one.text} for one in error.faults]
+        text = str(error)
+        return CommandFailure(text, "invalid_pages", EXIT_USAGE, text=text, more={"faults": faults})
+    if isinstance(error, CommandRefused):
+        return CommandFailure(str(error), error.code)
+    if isinstance(error, CapIsNeeded):
+        text = f"the key {error} was requested, and such keys keep a spend cap"
+        return CommandFailure(text, "usage", EXIT_USAGE)
+    for kind, (code, wording) in _WORDINGS.items():
+        if isinstance(error, kind):
+            return CommandFailure(wording.format(error), code)
+    return None
+
+
+def print_failure(failure: CommandFailure, *, as_json: bool) -> None:
+    """Say it on stderr and, for programs, with one JSON object on stdout."""
+    print(failure.text or f"error: {failure.message}", file=sys.stderr, flush=True)
+    if as_json:
+        error = {"message": failure.message, "code": failure.code, **failure.more}
+        print_line(to_json({"error": error}))
+
+
+# The first kind that fits is taken, so that the special ones stand before the general ones.
+_WORDINGS: Mapping[type[Exception], tuple[str, str]] = {
+    UnknownAccount: ("account_not_found", "there is no account {}"),
+    UnknownKey: ("key_not_found", "there is no key {}"),
+    KeyIsRevoked: ("key_revoked", "the key {} is revoked, and revocation is for good"),
+    HashIsTaken: ("key_exists", "a key with this hash has been imported before"),
+    NotRevealable: (
+        "key_not_revealable",
+        "the key {} is stored as a hash only and cannot be revealed",
+    ),
+    UnknownAgent: ("agent_not_found", "there is no agent {}"),
+    UnknownRequest: ("request_not_found", "there is no request {}"),
+    RequestIsDecided: ("request_decided", "the request {} has been approved or rejected before"),
+    UnknownBase: ("kb_not_found", "the account has no knowledge base {}"),
+    ExportRefused: ("export_refused", "{}"),
+    WrongSecret: ("wrong_secret", "{}"),
+    SecretFault: ("secret_unavailable", "{}"),
+    EmbeddedFault: ("embedded_database", "{}"),
+    MigrationFault: ("migration", "{}"),
+    SessionsNotKept: ("database_pooler", "{}"),
+    StoreUnavailable: ("database_unavailable", "the database cannot be reached: {}"),
+    StoreError: ("database_refused", "the database refused the command: {}"),
+    BucketFault: ("storage_failed", "the storage of source documents failed: {}"),
+}
+
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction["Parser"]
@@ -172,3 +375,134 @@ def sha256_hex(text: str) -> bytes:
     if not re.fullmatch(r"[0-9A-Fa-f]{64}", text):
         raise argparse.ArgumentTypeError("a SHA-256 is 64 hex digits")
     return bytes.fromhex(text)
+
+
+# The options that name models, of keys, accounts and agents, read against the registry.
+
+
+def add_model_options(parser: Parser) -> None:
+    """Take a list of allowed models, none, or all; at most one of the three."""
+    models = parser.add_mutually_exclusive_group()
+    models.add_argument(
+        "--allow", metavar="MODEL", action="append", help="may be repeated; replaces the list"
+    )
+    models.add_argument("--allow-none", action="store_true", help="allow no model at all")
+    models.add_argument("--allow-all", action="store_true", help="allow every model")
+
+
+def names_models(options: Namespace) -> bool:
+    """Whether any of the three is given."""
+    return bool(options.allow or options.allow_none or options.allow_all)
+
+
+def allowed_models(options: Namespace, registry: Registry) -> list[str] | None:
+    """The list that the options make: None is every model. Raises CommandRefused."""
+    if options.allow_none:
+        return []
+    return canonical_models(options.allow, registry) if options.allow else None
+
+
+def shown_models(allowed: Sequence[str] | None) -> str:
+    """The list as a person reads it."""
+    return "all" if allowed is None else ", ".join(allowed) or "none"
+
+
+def canonical_models(names: Sequence[str], registry: Registry) -> list[str]:
+    """Ids for ids and aliases, each once. Raises CommandRefused with guesses for unknown ones."""
+    unknown = [name for name in dict.fromkeys(names) if registry.resolve(name) is None]
+    if unknown:
+        raise CommandRefused(
+            "; ".join(_unknown(name, registry) for name in unknown), "model_not_found"
+        )
+    found = (registry.resolve(name) for name in names)
+    return list(dict.fromkeys(model.id for model in found if model is not None))
+
+
+def read_chat_model(name: str | None, registry: Registry) -> str | None:
+    """The id of a model that an agent may be given; None stays None. Raises UsageFault."""
+    if name is None:
+        return None
+    model = chat_model(registry, name)
+    if model is not None:
+        return model.id
+    if registry.resolve(name) is None:
+        raise UsageFault(_unknown(name, registry))
+    raise UsageFault(f"{name} is not a chat model that can be called")
+
+
+def _unknown(name: str, registry: Registry) -> str:
+    names = [*registry.models, *(alias for m in registry.models.values() for alias in m.aliases)]
+    guess = closest(name, names)
+    return f"there is no model {name}" + (f", did you mean {guess}?" if guess else "")
+
+
+# What a command works with: the configuration, and the database for as long as it runs.
+#
+# Opens the same database as a running gateway, or starts the embedded one around the command when
+# no gateway runs; both may use it at once.
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The world of one command."""
+
+    config: Config
+    database: Database
+
+    def secret(self) -> Secret:
+        """The secret keys are stored under. Raises SecretFault."""
+        config = self.config
+        return load_secret(config.secret, config.data_dir, previous=config.previous_secret)
+
+    async def in_force(self) -> None:
+        """Return when what has been changed holds in every running gateway (contract §1)."""
+        await heard_by_all(self.database, token=secrets.token_hex(8))
+
+
+Work = Callable[[Context, Namespace], Awaitable[Result]]
+Check = Callable[[Namespace], None]
+
+
+def with_database(work: Work, *, check: Check | None = None) -> Callable[[Namespace], Result]:
+    """Make a command of `work`: read the configuration, open the database, do it, close.
+
+    `check` sees the options before anything is opened and raises what is wrong with them.
+    """
+
+    async def do(config: Config, options: Namespace) -> Result:
+        async with opened(config) as context:
+            return await work(context, options)
+
+    def run(options: Namespace) -> Result:
+        if check is not None:
+            check(options)
+        return asyncio.run(do(read_config(options), options))
+
+    return run
+
+
+def read_config(options: Namespace) -> Config:
+    """Find and read the configuration file. Raises ConfigFaults."""
+    return load(find_config(options), os.environ)
+
+
+def find_config(options: Namespace) -> Path:
+    """Where the configuration file is (contract §1). Raises ConfigFaults."""
+    return find(getattr(options, "config", None), os.environ, Path.cwd())
+
+
+@asynccontextmanager
+async def opened(config: Config) -> AsyncIterator[Context]:
+    """Open the database of `config`, brought to this program's schema.
+
+    Raises StoreError, EmbeddedFault, MigrationFault.
+    """
+    async with AsyncExitStack() as stack:
+        dsn = config.database_url
+        if not dsn:
+            embedded = EmbeddedPostgres(config.data_dir)
+            dsn = await embedded.start()
+            stack.push_async_callback(embedded.stop)
+        database = await stack.enter_async_context(Database(dsn, size=1))
+        await migrate(database)
+        yield Context(config, database)

@@ -3,26 +3,24 @@
 Nothing is made, and nothing opened but the certificate; with `--probe` each channel is asked for
 its list of models, which costs nothing, and exit code 1 says that one did not take its key. The
 faults and their wording are
-`gw/config/faults.py`. What is allowed and hardly meant is told, too, and the exit code stays 0.
+`gw/config/readers.py`. What is allowed and hardly meant is told, too, and the exit code stays 0.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
 from channels.http.client import HttpWire
 from channels.probe import probe
-from channels.redact import Redactor
+from channels.redaction import Redactor
 from channels.registry import ChannelSpec, Registry
-from gw.cli.arguments import add_command
-from gw.cli.context import read_config
-from gw.cli.output import Result, sheet, table
-from gw.config.certificate import server_context
+from gw.cli.arguments import Result, add_command, read_config, sheet, table
 from gw.config.config import Config
-from gw.config.credentials import check_files
-from gw.config.faults import caution_records
+from gw.config.credentials import check_files, server_context
+from gw.config.readers import Caution, caution_records
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Subparsers
@@ -54,8 +52,9 @@ def check_config(options: Namespace) -> Result:
         "models": len(config.registry.models),
     }
     shown = sheet(record)
-    record["warnings"] = caution_records(config.cautions)
-    text = [shown, *(f"warning: {caution}" for caution in config.cautions)]
+    cautions = [*config.cautions, *_unwritable(config)]
+    record["warnings"] = caution_records(cautions)
+    text = [shown, *(f"warning: {caution}" for caution in cautions)]
     if not options.probe:
         return Result(record, "\n".join(text))
     probes = asyncio.run(_probed(config))
@@ -63,6 +62,19 @@ def check_config(options: Namespace) -> Result:
     record["ok"] = is_good = all(one["ok"] for one in probes)
     exit_code = EXIT_OK if is_good else EXIT_NOT_TAKEN
     return Result(record, "\n".join([*text, "", _shown(probes)]), exit_code)
+
+
+def _unwritable(config: Config) -> list[Caution]:
+    """Return a caution where this user cannot write `data_dir`, or make it.
+
+    A caution and no fault: the file may be checked by another user than the gateway's.
+    """
+    folders = (config.data_dir, *config.data_dir.parents)
+    there = next(one for one in folders if os.path.exists(one))
+    if there.is_dir() and os.access(there, os.W_OK | os.X_OK, effective_ids=True):
+        return []
+    message = f"{config.data_dir} cannot be written here by this user: {there} does not allow it"
+    return [Caution(str(config.source), "data_dir", message)]
 
 
 async def _probed(config: Config) -> list[dict[str, Any]]:

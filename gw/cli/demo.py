@@ -11,8 +11,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gw.cli.arguments import add_command
-from gw.cli.failures import CommandRefused, UsageFault
+from gw.cli.arguments import CommandRefused, UsageFault, add_command
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Subparsers
@@ -28,7 +27,7 @@ def add(nouns: Subparsers) -> None:
 
 
 def demo(options: Namespace) -> int:
-    from gw.demo.run import SimulatorMissing, is_ours, run_demo
+    from gw.demo import SimulatorMissing, is_ours, run_demo
     from gw.run import run_loop
     from metrics.logs import configure
 

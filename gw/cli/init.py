@@ -1,6 +1,6 @@
 """`gw init`: a first `gw.yaml` out of the keys in the environment (contract §1).
 
-Asks nothing and calls nobody; what is written is `gw/price_list/starter.py`.
+Asks nothing and calls nobody; what is written is `gw/price_list/writing.py`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from channels.kinds import KINDS, Kind
-from gw.cli.arguments import add_command
-from gw.cli.failures import CommandRefused
-from gw.cli.output import Result, table
-from gw.config.find import DEFAULT_NAME
+from gw.cli.arguments import CommandRefused, Result, add_command, table
+from gw.config.load import DEFAULT_NAME
 from gw.price_list.reading import bundled
-from gw.price_list.starter import kinds_found, missing, starter
+from gw.price_list.writing import kinds_found, missing, starter
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Subparsers

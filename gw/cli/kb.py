@@ -12,20 +12,30 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from actors.media_store.s3_client import BucketFault
-from gw.accounts import store as accounts
-from gw.api.wiki.services import make_sources
-from gw.cli.arguments import add_command, add_noun, identifier, label, user_name
-from gw.cli.context import Context, with_database
-from gw.cli.failures import CommandRefused, UsageFault
-from gw.cli.output import Result, rfc3339, sheet, table
+from actors.media_store.bucket import BucketFault
+from gw import accounts as accounts
+from gw.api.wiki import make_sources
+from gw.cli.arguments import (
+    CommandRefused,
+    Context,
+    Result,
+    UsageFault,
+    add_command,
+    add_noun,
+    identifier,
+    label,
+    rfc3339,
+    sheet,
+    table,
+    user_name,
+    with_database,
+)
 from gw.keys.principal import OWNER
 from gw.knowledge import bases
 from gw.knowledge.bases import PERSONAL, BaseRecord
-from gw.knowledge.exporting import export_base
 from gw.knowledge.folder import read_folder, unread
 from gw.knowledge.importing import Imported, ImportTarget, import_folder
-from gw.knowledge.removing import remove_base, remove_page
+from gw.knowledge.removing import clean_up, export_base, remove_base, remove_page
 from gw.knowledge.sources import SourceStore
 from metrics.logs import EventLog, events_shown
 
@@ -113,10 +123,10 @@ async def import_base(context: Context, options: Namespace) -> Result:
     config = context.config.kb_store
     folder = read_folder(options.folder, source_mb_max=config.max_source_mb)
     target = _target(options)
+    sources = _sources(context)
     with _disk_errors():
-        done = await import_folder(
-            context.database, target, folder, _sources(context), keep=options.keep
-        )
+        done = await import_folder(context.database, target, folder, sources, keep=options.keep)
+    done.warnings += await clean_up(context.database, sources, target.account_id)
     _log(
         "kb.imported",
         account=target.account_id,
@@ -158,16 +168,18 @@ async def export(context: Context, options: Namespace) -> Result:
 async def remove(context: Context, options: Namespace) -> Result:
     target = _target(options)
     record: dict[str, Any] = {"kb_id": target.kb_id, "user": target.user, "removed": True}
-    with _disk_errors():
-        if options.page is None:
-            await remove_base(context.database, target, _sources(context))
-        else:
-            page_id = await remove_page(context.database, target, options.page, _sources(context))
-            if page_id is None:
-                raise CommandRefused(f"the base has no page {options.page}", "page_not_found")
-            record["page"] = page_id
+    if options.page is None:
+        await remove_base(context.database, target)
+    else:
+        page_id = await remove_page(context.database, target, options.page)
+        if page_id is None:
+            raise CommandRefused(f"the base has no page {options.page}", "page_not_found")
+        record["page"] = page_id
     _log("kb.removed", account=target.account_id, kb=target.kb_id)
-    return Result(record, sheet(record))
+    lines = [sheet(record)]
+    if warnings := await clean_up(context.database, _sources(context), target.account_id):
+        record["warnings"] = warnings
+    return Result(record, "\n".join([*lines, *(f"warning: {text}" for text in warnings)]))
 
 
 async def grant(context: Context, options: Namespace) -> Result:

@@ -1,43 +1,290 @@
 """`gw key`: make keys, list and reveal them, change, disable and revoke them (contract §1).
 
-The options that say what a key may do are `key_options.py`; the table is `gw/keys/store.py`.
+The table is `gw/keys/store.py`.
 """
 
 from __future__ import annotations
 
-from argparse import Namespace
-from typing import TYPE_CHECKING
+from argparse import SUPPRESS, Namespace
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
-from gw.accounts import store as accounts
-from gw.agents import store as agents
-from gw.cli.arguments import add_command, add_noun, identifier, label, sha256_hex, usd_or_more
-from gw.cli.context import Context, with_database
-from gw.cli.failures import UsageFault
-from gw.cli.key_options import (
-    add_create_options,
-    add_set_options,
-    check_create,
-    check_set,
-    read_changes,
-    read_wish,
+from actors.wallet.pricing import format_usd
+from channels.registry import Registry
+from gw import accounts as accounts
+from gw import agents as agents
+from gw.cli.arguments import (
+    Context,
+    Result,
+    UsageFault,
+    add_command,
+    add_model_options,
+    add_noun,
+    allowed_models,
+    identifier,
+    instant,
+    label,
+    names_models,
+    or_none,
+    rfc3339,
+    sha256_hex,
+    sheet,
+    shown_models,
+    table,
+    usd_or_more,
+    user_name,
+    with_database,
 )
-from gw.cli.key_records import (
-    key_list_result,
-    key_request_result,
-    key_requests_result,
-    key_result,
-    key_views_result,
-    new_key_result,
-    revealed_result,
+from gw.keys import issue, store
+from gw.keys.issue import (
+    KeyRequest,
+    KeyWish,
+    View,
+    Viewer,
+    import_hash,
+    issue_key,
+    reveal_key,
+    views_of,
 )
-from gw.cli.output import Result
-from gw.keys import requests, store
-from gw.keys.issue import import_hash, issue_key, reveal_key
+from gw.keys.principal import AGENT, KEY_KINDS, OWNER
 from gw.keys.secret import KeyHasher, KeySealer
-from gw.keys.views import Viewer, views_of
+from gw.keys.store import KeyChanges, KeyRecord
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Parser, Subparsers
+
+
+# The options that say what a key may do, for `gw key create`, `import-hash` and `set`.
+#
+# Reads them into what `gw/keys` takes, the models against the registry of the configuration. What
+# `set` is not given stays as it is (contract §7: `--allow` replaces the whole list).
+
+DEFAULT_KIND = "console"
+
+
+def add_create_options(parser: Parser) -> None:
+    """Take the account, the name and every setting of a new key."""
+    parser.add_argument("--account", metavar="ID", type=identifier, required=True)
+    parser.add_argument("--name", metavar="NAME", type=label, required=True)
+    parser.add_argument("--kind", choices=KEY_KINDS, default=DEFAULT_KIND)
+    parser.add_argument(
+        "--user", metavar="NAME", type=user_name, default=OWNER, help="of the account; for good"
+    )
+    parser.add_argument(
+        "--agent", metavar="ID", type=identifier, help="which agent a key of kind agent speaks for"
+    )
+    models = parser.add_mutually_exclusive_group()
+    models.add_argument("--allow", metavar="MODEL", action="append", help="may be repeated")
+    models.add_argument("--allow-none", action="store_true", help="allow no model at all")
+    parser.set_defaults(allow_all=False)
+    parser.add_argument("--expires", metavar="RFC3339", type=instant)
+    parser.add_argument("--spend-cap-usd", metavar="X", type=usd_or_more)
+    parser.add_argument(
+        "--account-logs", action="store_true", help="let it read the logs of the whole account"
+    )
+
+
+def add_set_options(parser: Parser) -> None:
+    """Take any of the settings; an option that is not given leaves no trace."""
+    absent = SUPPRESS
+    parser.add_argument("--name", metavar="NAME", type=label, default=absent)
+    parser.add_argument("--kind", choices=KEY_KINDS, default=absent)
+    add_model_options(parser)
+    parser.add_argument("--expires", metavar="RFC3339|none", type=or_none(instant), default=absent)
+    parser.add_argument(
+        "--spend-cap-usd", metavar="X|none", type=or_none(usd_or_more), default=absent
+    )
+    logs = parser.add_mutually_exclusive_group()
+    logs.add_argument("--account-logs", action="store_true", default=absent)
+    logs.add_argument(
+        "--no-account-logs", dest="account_logs", action="store_false", default=absent
+    )
+
+
+def check_create(options: Namespace) -> None:
+    """Raise UsageFault for options that do not go together."""
+    if (options.agent is not None) != (options.kind == AGENT):
+        raise UsageFault(f"--agent goes with --kind {AGENT}, and that needs it")
+    if options.kind == AGENT:
+        _check_agent_key(options, account_logs=options.account_logs)
+
+
+def read_wish(options: Namespace, registry: Registry) -> KeyWish:
+    """What is asked of a new key. Raises CommandRefused for a model that is not there."""
+    return KeyWish(
+        account_id=options.account,
+        name=options.name,
+        kind=options.kind,
+        agent_id=options.agent,
+        allowed_models=allowed_models(options, registry),
+        expires_at=options.expires,
+        account_logs=options.account_logs,
+        spend_cap_nano_usd=options.spend_cap_usd,
+        user=options.user,
+    )
+
+
+def check_set(options: Namespace) -> None:
+    """Raise UsageFault when nothing is to be set."""
+    names = ("name", "kind", "expires", "spend_cap_usd", "account_logs")
+    if not names_models(options) and not any(name in options for name in names):
+        raise UsageFault("nothing to set: name at least one setting")
+
+
+def read_changes(options: Namespace, key: KeyRecord, registry: Registry) -> KeyChanges:
+    """What is to be changed of `key`. Raises CommandRefused, UsageFault."""
+    changes = KeyChanges()
+    if key.kind == AGENT:
+        _check_agent_key(options, account_logs=getattr(options, "account_logs", False))
+    if "name" in options:
+        changes["name"] = options.name
+    if "kind" in options:
+        _check_kind(options.kind, key)
+        changes["kind"] = options.kind
+    if names_models(options):
+        changes["allowed_models"] = allowed_models(options, registry)
+    if "expires" in options:
+        changes["expires_at"] = options.expires
+    if "spend_cap_usd" in options:
+        changes["spend_cap_nano_usd"] = options.spend_cap_usd
+    if "account_logs" in options:
+        changes["account_logs"] = options.account_logs
+    return changes
+
+
+def _check_kind(kind: str, key: KeyRecord) -> None:
+    """An agent's key is fenced in; it can neither leave the fence nor slip in behind it."""
+    if (kind == AGENT) != (key.kind == AGENT):
+        raise UsageFault(f"{key.id} is of kind {key.kind} and cannot become one of kind {kind}")
+
+
+def _check_agent_key(options: Namespace, *, account_logs: bool) -> None:
+    """What an agent may call is its organisation's word, and it reads no logs."""
+    if options.allow or options.allow_none:
+        raise UsageFault(
+            f"a key of kind {AGENT} has no list of models of its own: see `gw account set`"
+        )
+    if account_logs:
+        raise UsageFault(f"a key of kind {AGENT} reads no logs")
+
+
+# How a key is shown: as a record, in a list, and with its text where that is asked for.
+#
+# The text of a key is printed by `create` and `reveal` only (spec: API key).
+
+REQUEST_COLUMNS = ("id", "agent_id", "name", "requested_by", "spend_cap_usd", "status")
+VIEW_COLUMNS = ("viewed_at", "os_user", "host")
+COLUMNS = ("id", "name", "kind", "prefix", "status", "models", "expires_at", "last_used_at")
+
+
+def key_result(key: KeyRecord) -> Result:
+    """One key without its text."""
+    record = key_record(key)
+    return Result(record, _sheet(record))
+
+
+def new_key_result(key: KeyRecord, text: str) -> Result:
+    """A key that has just been made."""
+    record = {"id": key.id, "key": text, **key_record(key)}
+    return Result(record, f"{_sheet(record)}\n\nThe key is not shown again unless it is revealed.")
+
+
+def revealed_result(key: KeyRecord, text: str) -> Result:
+    """A key whose text was asked for again."""
+    record = {"id": key.id, "key": text, **key_record(key)}
+    return Result(record, _sheet(record))
+
+
+def key_list_result(keys: Sequence[KeyRecord]) -> Result:
+    """The keys of an account."""
+    records = [key_record(key) for key in keys]
+    rows = [{**record, "models": shown_models(record["allowed_models"])} for record in records]
+    return Result({"keys": records}, table(rows, COLUMNS))
+
+
+def key_views_result(views: Sequence[View]) -> Result:
+    """Who has been shown a key's text, oldest first."""
+    records = [
+        {"viewed_at": rfc3339(view.viewed_at), "os_user": view.os_user, "host": view.host}
+        for view in views
+    ]
+    text = table(records, VIEW_COLUMNS) if records else "nobody has revealed this key"
+    return Result({"views": records}, text)
+
+
+def key_record(key: KeyRecord) -> dict[str, Any]:
+    """A key as `--json` shows it; amounts are decimal strings, times RFC 3339 or null."""
+    return {
+        "id": key.id,
+        "account_id": key.account_id,
+        "name": key.name,
+        "kind": key.kind,
+        "agent_id": key.agent_id,
+        "user": key.user,
+        "requested_by": key.requested_by,
+        "prefix": key.prefix,
+        "status": status(key, datetime.now(UTC)),
+        "enabled": key.enabled,
+        "revealable": key.is_revealable,
+        "allowed_models": key.allowed_models,
+        "expires_at": rfc3339(key.expires_at),
+        "account_logs": key.account_logs,
+        "spend_cap_usd": _usd_or_none(key.spend_cap_nano_usd),
+        "spent_usd": format_usd(key.spent_nano_usd),
+        "last_used_at": rfc3339(key.last_used_at),
+        "created_at": rfc3339(key.created_at),
+        "revoked_at": rfc3339(key.revoked_at),
+    }
+
+
+def key_request_result(request: KeyRequest) -> Result:
+    """What became of a request for a key; of one that waits, no more than its id."""
+    record = key_request_record(request)
+    shown = {name: record[name] for name in ("id", "status")}
+    return Result(shown, sheet(record))
+
+
+def key_requests_result(requests: Sequence[KeyRequest]) -> Result:
+    """The requests of an account."""
+    records = [key_request_record(request) for request in requests]
+    return Result({"requests": records}, table(records, REQUEST_COLUMNS))
+
+
+def key_request_record(request: KeyRequest) -> dict[str, Any]:
+    """A request for a key as `--json` shows it."""
+    return {
+        "id": request.id,
+        "account_id": request.account_id,
+        "agent_id": request.agent_id,
+        "name": request.name,
+        "requested_by": request.requested_by,
+        "spend_cap_usd": format_usd(request.spend_cap_nano_usd),
+        "status": request.status,
+        "created_at": rfc3339(request.created_at),
+        "decided_at": rfc3339(request.decided_at),
+        "decided_by": request.decided_by,
+    }
+
+
+def status(key: KeyRecord, now: datetime) -> str:
+    """What a request with this key would meet, its account apart."""
+    if key.revoked_at is not None:
+        return "revoked"
+    if not key.enabled:
+        return "disabled"
+    if key.expires_at is not None and key.expires_at <= now:
+        return "expired"
+    return "active"
+
+
+def _sheet(record: Mapping[str, Any]) -> str:
+    return sheet({**record, "allowed_models": shown_models(record["allowed_models"])})
+
+
+def _usd_or_none(amount_nano_usd: int | None) -> str | None:
+    return None if amount_nano_usd is None else format_usd(amount_nano_usd)
+
 
 HASH_HELP = "SHA-256 of the whole key text (sk-platform-…), in hex, without any salt"
 
@@ -111,7 +358,7 @@ async def import_hash_(context: Context, options: Namespace) -> Result:
 
 async def request(context: Context, options: Namespace) -> Result:
     await _check_agent(context, options)
-    made = await requests.ask(
+    made = await issue.ask(
         context.database,
         account_id=options.account,
         agent_id=options.agent,
@@ -124,13 +371,13 @@ async def request(context: Context, options: Namespace) -> Result:
 
 async def requests_of(context: Context, options: Namespace) -> Result:
     await accounts.show(context.database, options.account)
-    return key_requests_result(await requests.list_of_account(context.database, options.account))
+    return key_requests_result(await issue.list_of_account(context.database, options.account))
 
 
 async def approve(context: Context, options: Namespace) -> Result:
     secret = context.secret()
     async with context.database.transaction() as session:
-        issued = await requests.approve(
+        issued = await issue.approve(
             session,
             options.id,
             viewer=Viewer.of_this_process(),
@@ -143,7 +390,7 @@ async def approve(context: Context, options: Namespace) -> Result:
 async def reject(context: Context, options: Namespace) -> Result:
     viewer = Viewer.of_this_process()
     async with context.database.transaction() as session:
-        return key_request_result(await requests.reject(session, options.id, viewer=viewer))
+        return key_request_result(await issue.reject(session, options.id, viewer=viewer))
 
 
 async def list_(context: Context, options: Namespace) -> Result:

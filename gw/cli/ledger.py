@@ -1,6 +1,6 @@
 """`gw ledger`: prove from the database that the money adds up, and mend rows (contract §1, §3).
 
-The invariants are `actors/wallet/verify.py`, what is mended `actors/wallet/repair.py`; this
+The invariants are `actors/wallet/verify.py`, what is mended `actors/wallet/verify.py`; this
 only prints what they say.
 """
 
@@ -14,15 +14,21 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from actors.wallet.ledger import record_proof
-from actors.wallet.money import format_usd
-from actors.wallet.repair import CallRow, Repair
-from actors.wallet.repair import repair as repair_ledger
-from actors.wallet.verify import VerifyReport
+from actors.wallet.pricing import format_usd
+from actors.wallet.verify import CallRow, Repair, VerifyReport
+from actors.wallet.verify import repair as repair_ledger
 from actors.wallet.verify import verify as verify_ledger
-from gw.cli.arguments import add_command, add_noun, label
-from gw.cli.context import Context, with_database
-from gw.cli.failures import EXIT_REFUSED
-from gw.cli.output import Result, sheet, table
+from gw.cli.arguments import (
+    EXIT_REFUSED,
+    Context,
+    Result,
+    add_command,
+    add_noun,
+    label,
+    sheet,
+    table,
+    with_database,
+)
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Subparsers
@@ -36,7 +42,13 @@ def add(nouns: Subparsers) -> None:
     parser.add_argument(
         "--costs",
         action="store_true",
-        help="work out each call's cost again from its row too; reads the whole call log",
+        help="work out each call's cost again from its row too; with --all, from every row",
+    )
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        dest="is_everything",
+        help="from the first entry that is kept, each checkpoint too, and not from the last one",
     )
     text = "show what it takes to give each call of the log its one row; with --apply, do it"
     parser = add_command(verbs, "repair", text, with_database(repair))
@@ -55,7 +67,9 @@ def add(nouns: Subparsers) -> None:
 
 
 async def verify(context: Context, options: Namespace) -> Result:
-    report = await verify_ledger(context.database, with_costs=options.costs)
+    report = await verify_ledger(
+        context.database, with_costs=options.costs, is_everything=options.is_everything
+    )
     await record_proof(context.database, faults=len(report.faults))
     return verify_result(report)
 
@@ -118,10 +132,18 @@ def _rows_text(rows: Sequence[Mapping[str, Any]]) -> str:
 def verify_result(report: VerifyReport) -> Result:
     """The counts, and every row that breaks an invariant."""
     faults = [dict(fault) for fault in report.faults]
-    record = {"ok": report.ok, "counts": dict(report.counts), "faults": faults}
+    record = {
+        "ok": report.ok,
+        "since": report.since,
+        "sealed": list(report.sealed),
+        "counts": dict(report.counts),
+        "faults": faults,
+    }
+    seen = sheet({**report.counts, **({"since": report.since} if report.since else {})})
     if report.ok:
-        return Result(record, f"{sheet(report.counts)}\n\nthe ledger adds up")
-    text = "\n\n".join([sheet(report.counts), *_tables(faults)])
+        sealed = "".join(f"\nsealed until {ends}" for ends in report.sealed)
+        return Result(record, f"{seen}\n\nthe ledger adds up{sealed}")
+    text = "\n\n".join([seen, *_tables(faults)])
     return Result(record, text, EXIT_REFUSED)
 
 

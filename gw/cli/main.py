@@ -12,10 +12,17 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from gw.cli.arguments import Parser, Version, VersionAsked
-from gw.cli.failures import EXIT_INTERRUPTED, explain, print_failure
-from gw.cli.output import Result, print_result
-from metrics.version import release
+from gw.cli.arguments import (
+    EXIT_INTERRUPTED,
+    Parser,
+    Result,
+    Version,
+    VersionAsked,
+    explain,
+    print_failure,
+    print_result,
+)
+from metrics.version import commit, release
 
 # Each noun's file. Only those a command line names are imported, so that `gw key create` does not
 # wait for the server.
@@ -73,7 +80,7 @@ def _open_standard_streams() -> None:
 def make_parser(arguments: Sequence[str]) -> Parser:
     """Build the parser of what a command line names; of everything, where it names no command."""
     parser = Parser(prog="gw", description="A prepaid gateway in front of many model providers.")
-    parser.add_argument("--version", action=Version, help="print the version and exit")
+    parser.add_argument("--version", action=Version, help="print version and commit and exit")
     nouns = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     named = [noun for noun in NOUNS if noun in arguments]
     for noun in named or NOUNS:
@@ -88,7 +95,9 @@ def _carried_out(arguments: Sequence[str]) -> int:
         as_json = "json" in options
         outcome: Result | int = options.run(options)
     except VersionAsked:
-        print_result(Result({"version": release()}, f"gw {release()}"), as_json=as_json)
+        built = commit()
+        text = f"gw {release()}" + (f" (commit {built})" if built else "")
+        print_result(Result({"version": release(), "commit": built}, text), as_json=as_json)
         return 0
     except Exception as error:
         failure = explain(error)

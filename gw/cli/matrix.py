@@ -1,7 +1,7 @@
 """`gw matrix`: which protocol reaches which model with this configuration, and how.
 
 Nothing is opened or asked: the answer is the file's (spec: Protocol compatibility). The matrix is
-`gw/api/catalog/matrix.py`; this lays it out.
+`gw/api/matrix.py`; this lays it out.
 """
 
 from __future__ import annotations
@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Any
 from channels.families import CHAT_PROTOCOLS, PUBLIC_NAMES
 from channels.kinds import KINDS
 from channels.registry import BUILTIN_TOOLS, Registry
-from gw.api.catalog.matrix import MatrixCell, MatrixRow, compatibility
-from gw.cli.arguments import add_command
-from gw.cli.context import read_config
-from gw.cli.output import Result, sheet, table
+from gw.api.matrix import MatrixCell, MatrixRow, compatibility
+from gw.cli.arguments import Result, add_command, read_config, sheet, table
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Subparsers

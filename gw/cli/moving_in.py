@@ -13,13 +13,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from actors.wallet.money import format_usd
-from gw.cli.arguments import add_command, add_noun, label
-from gw.cli.context import opened
-from gw.cli.output import Result, sheet, table
-from gw.cli.written_file import create_file, replace_file, write_secrets
-from gw.config.find import DEFAULT_NAME, VARIABLE
-from gw.config.load import load_text, read_text
+from actors.wallet.pricing import format_usd
+from gw.cli.arguments import Result, add_command, add_noun, label, opened, sheet, table
+from gw.cli.models import create_file, replace_file, write_secrets
+from gw.config.load import DEFAULT_NAME, VARIABLE, load_text, read_text
 from gw.moving_in.booking import Booked, book_accounts
 from gw.moving_in.litellm import read_litellm
 from gw.moving_in.new_api import plan_of

@@ -1,6 +1,6 @@
 """`gw receipt`: one call's receipt for operators, and its cost worked out once more.
 
-What clients see of the same row is `gw/api/logs/log_detail.py`; here channels have their names.
+What clients see of the same row is `gw/api/logs/record.py`; here channels have their names.
 """
 
 from __future__ import annotations
@@ -10,14 +10,27 @@ from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from actors.wallet.money import format_usd
+from actors.wallet.pricing import format_usd
 from actors.wallet.receipt import NoPrice, formula, multiplier_of, total_nano_usd
-from gw.api.logs.log_detail import gateway_pairs, request_pairs, upstream_pairs
-from gw.api.logs.record import CallRecord, find_ref, read_ref
-from gw.cli.arguments import add_command
-from gw.cli.context import Context, with_database
-from gw.cli.failures import EXIT_REFUSED, CommandRefused
-from gw.cli.output import Result, rfc3339, sheet, table
+from gw.api.logs.record import (
+    CallRecord,
+    find_ref,
+    gateway_pairs,
+    read_ref,
+    request_pairs,
+    upstream_pairs,
+)
+from gw.cli.arguments import (
+    EXIT_REFUSED,
+    CommandRefused,
+    Context,
+    Result,
+    add_command,
+    rfc3339,
+    sheet,
+    table,
+    with_database,
+)
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Subparsers

@@ -5,11 +5,16 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
-from gw.cli.arguments import add_command, add_noun
-from gw.cli.context import Context, with_database
-from gw.cli.failures import CommandRefused
-from gw.cli.output import Result, sheet
-from gw.keys.rotation import Rotation, rotate_keys
+from gw.cli.arguments import (
+    CommandRefused,
+    Context,
+    Result,
+    add_command,
+    add_noun,
+    sheet,
+    with_database,
+)
+from gw.keys.secret import Rotation, rotate_keys
 from metrics.logs import EventLog
 
 if TYPE_CHECKING:

@@ -12,10 +12,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from gw.cli.arguments import add_command, count
-from gw.cli.context import find_config
-from gw.cli.failures import CommandRefused
-from gw.cli.output import print_line, to_json
+from gw.cli.arguments import CommandRefused, add_command, count, find_config, print_line, to_json
 from gw.config.load import load_text, read_text, reread_text
 
 if TYPE_CHECKING:
@@ -80,7 +77,7 @@ def _serving(options: Namespace) -> Coroutine[Any, Any, int]:
 
 
 def _worker(options: Namespace) -> Coroutine[Any, Any, int]:
-    from gw.processes.serve import ParentGone, first_config, run_worker
+    from gw.processes.run import ParentGone, first_config, run_worker
 
     try:
         config = first_config(Path(options.config))

@@ -14,21 +14,28 @@ from typing import TYPE_CHECKING, Any
 from actors.clock import SystemClock
 from actors.jobs import store
 from actors.jobs.ending import Settles
-from actors.jobs.job import STATES, Job
-from actors.jobs.states import ended_as
+from actors.jobs.job import STATES, Job, ended_as
 from actors.store.database import Database
-from actors.wallet.jobs import JobEnd
 from actors.wallet.ledger import Batch, apply
-from actors.wallet.messages import CallFacts, Outcome, Settle
-from actors.wallet.money import format_usd
+from actors.wallet.messages import CallFacts, JobEnd, Outcome, Settle
+from actors.wallet.pricing import format_usd
 from channels.http.client import HttpWire
 from channels.media.model import TASK_KINDS
-from gw.cli.arguments import add_command, add_noun, count, identifier
-from gw.cli.context import Context, with_database
-from gw.cli.failures import CommandRefused
-from gw.cli.output import Result, rfc3339, sheet, table
-from gw.jobs import make_endings, make_upstreams
-from gw.live_config import LiveConfig
+from gw.cli.arguments import (
+    CommandRefused,
+    Context,
+    Result,
+    add_command,
+    add_noun,
+    count,
+    identifier,
+    rfc3339,
+    sheet,
+    table,
+    with_database,
+)
+from gw.live import LiveConfig
+from gw.media_services import make_endings, make_upstreams
 from metrics.prometheus import Metrics
 
 if TYPE_CHECKING:

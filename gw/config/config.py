@@ -6,14 +6,16 @@ of a `repr`, so these may be logged.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
 from decimal import Decimal
 from pathlib import Path
-from typing import Literal, get_args
+from types import MappingProxyType
+from typing import Any, Literal, get_args
 
-from actors.media_store.spec import BucketSpec
-from channels.registry import Registry
-from gw.config.faults import Caution
+from actors.media_store.links import BucketSpec
+from channels.registry import ModelSpec, PriceSpec, Registry
+from gw.config.readers import Caution, ConfigFaults, Fault
 
 # What of a chat request its hold covers: the conversation alone, as the specification says, or all
 # of the body, with tools, instructions and schemas.
@@ -115,6 +117,7 @@ class Config:
 
     listen: ListenAddress
     admin_listen: ListenAddress
+    admin_hosts: tuple[str, ...]  # public names by which metrics are asked for, in lower case
     tls: Certificate | None  # of the public listener; None: plain HTTP
     public_url: str  # how clients reach this gateway; empty: as their request says
     data_dir: Path
@@ -133,6 +136,7 @@ class Config:
     messages_versions: tuple[str, ...]
     idempotency_max_bytes: int
     retention_months: int | None  # of the call log, beside the current one; None keeps everything
+    ledger_retention_months: int | None  # of the ledger's entries, likewise
     timeouts: Timeouts
     tasks: Tasks
     media_store: MediaStoreSpec
@@ -147,3 +151,135 @@ class Config:
     def kb_folder(self) -> Path:
         """The folder of source documents."""
         return self.data_dir / self.kb_store.path
+
+
+# What a reload changes: what differs, what waits for a restart, and what is hardly meant.
+#
+# A reload takes what is read again for each call; what was handed to listeners, pools and engines
+# when they were made stays until the process is restarted.
+
+# What a reload does put in force, or what says nothing.
+APPLIED = frozenset(
+    {
+        "agents",
+        "cautions",
+        "drain_seconds",
+        "ledger_retention_months",
+        "log_level",
+        "registry",
+        "retention_months",
+        "source",
+        "tls",  # the files; switching it on or off is looked at below
+        "translations",
+    }
+)
+# Where the file's key has another unit than the value that was made of it.
+_KEYS: Mapping[str, str] = MappingProxyType(
+    {
+        "max_body_bytes": "max_body_mb",
+        "max_bodies_bytes": "max_bodies_mb",
+        "idempotency_max_bytes": "idempotency_max_kb",
+    }
+)
+
+# A price that moves by more is taken for a slip of the decimal point, or of the unit.
+PRICE_FACTOR_MAX = 10
+# How many differences the line of a reload names; a list of prices has thousands.
+CHANGES_MAX = 100
+
+
+def check_prices(running: Config, wanted: Config) -> None:
+    """Raise ConfigFaults for prices that move by more than `PRICE_FACTOR_MAX`, or to or from 0."""
+    faults = []
+    models = running.registry.models
+    for index, model in enumerate(wanted.registry.models.values()):
+        before = _prices(models[model.id]) if model.id in models else {}
+        for name, after in _prices(model).items():
+            least, most = sorted((before.get(name, after), after))
+            if most > least * PRICE_FACTOR_MAX:
+                found = f"{after.normalize():f} USD with the multiplier"
+                was = f"{before[name].normalize():f}"
+                allowed = f"at most {PRICE_FACTOR_MAX} times more or less than {was} at a reload"
+                path = f"models[{index}].price.{name}"
+                hint = "a restart puts it in force"
+                faults.append(Fault(str(wanted.source), path, found, allowed, hint))
+    if faults:
+        raise ConfigFaults(faults)
+
+
+def changes(running: Config, wanted: Config) -> list[str]:
+    """What differs, for the log: names, and values of prices alone, at most `CHANGES_MAX`."""
+    found = [
+        *_of_sections("channel", running.registry.channels, wanted.registry.channels),
+        *_of_sections("model", running.registry.models, wanted.registry.models),
+        *(
+            _KEYS.get(field.name, field.name)
+            for field in fields(Config)
+            if field.name not in {"cautions", "registry", "source"}
+            and getattr(running, field.name) != getattr(wanted, field.name)
+        ),
+    ]
+    rest = len(found) - CHANGES_MAX
+    return found if rest <= 0 else [*found[:CHANGES_MAX], f"and {rest} more"]
+
+
+def _of_sections(kind: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    for name in dict.fromkeys([*before, *after]):
+        if name not in before:
+            yield f"{kind} {name}: added"
+        elif name not in after:
+            yield f"{kind} {name}: removed"
+        elif before[name] != after[name]:
+            yield f"{kind} {name}: {', '.join(_of_members(before[name], after[name]))}"
+
+
+def _of_members(before: Any, after: Any) -> Iterator[str]:
+    """Names of what differs; what it is may be a key, or an address with one."""
+    for one in fields(before):
+        if not one.init or getattr(before, one.name) == getattr(after, one.name):
+            continue
+        if one.name != "price":
+            yield one.name
+            continue
+        mine, theirs = _members(before.price), _members(after.price)
+        for name in dict.fromkeys([*mine, *theirs]):
+            if mine.get(name) != theirs.get(name):
+                yield f"price.{name} {mine.get(name)} to {theirs.get(name)}"
+
+
+def _prices(model: ModelSpec) -> dict[str, Decimal]:
+    members = _members(model.price)
+    members.pop("area_threshold_mp", None)  # no price
+    return {name: value * model.multiplier for name, value in members.items()}
+
+
+def _members(price: PriceSpec) -> dict[str, Decimal]:
+    """The prices that are there, those by resolution each on its own."""
+    found: dict[str, Decimal] = {}
+    for one in fields(PriceSpec):
+        value = getattr(price, one.name)
+        if isinstance(value, Mapping):
+            found |= {f"{one.name}.{key}": each for key, each in value.items()}
+        elif value is not None:
+            found[one.name] = value
+    return found
+
+
+def needing_restart(running: Config, wanted: Config) -> list[str]:
+    """The keys in which a file differs from what a process was started with, and must wait."""
+    keys: list[str] = []
+    for one in fields(Config):
+        before, after = getattr(running, one.name), getattr(wanted, one.name)
+        if one.name == "tls" and (before is None) != (after is None):
+            keys.append("tls")
+        if one.name in APPLIED or before == after:
+            continue
+        if isinstance(before, KbStore | Tasks | Timeouts):
+            keys += [
+                f"{one.name}.{part.name}"
+                for part in fields(before)
+                if getattr(before, part.name) != getattr(after, part.name)
+            ]
+        else:
+            keys.append(_KEYS.get(one.name, one.name))
+    return keys

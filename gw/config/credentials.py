@@ -5,12 +5,16 @@ What is missing is found here; whether a key file can be read is said by `check_
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import ssl
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import SplitResult, urlsplit
 
-from channels.authorizers import aws, google
+from cryptography import x509
+
+from channels.authorizers import authorizers
 from channels.authorizers.specs import (
     AWS_SERVICE,
     AWS_SIGV4,
@@ -25,13 +29,108 @@ from channels.authorizers.specs import (
     GoogleSpec,
     google_info,
 )
-from gw.config.addresses import public_url
-from gw.config.config import Config
-from gw.config.faults import ConfigFaults, Fault, Location
-from gw.config.nodes import Node, Scalar, described
-from gw.config.readers import InvalidValue, Reader, file, text
-from gw.config.structures import Key, Schema, Section
-from gw.config.transports import check_certificates
+from channels.http.transport import Proxy, Transport
+from gw.config.config import Certificate, Config
+from gw.config.readers import (
+    ConfigFaults,
+    Fault,
+    InvalidValue,
+    Location,
+    Node,
+    Reader,
+    Scalar,
+    described,
+    file,
+    text,
+)
+from gw.config.upstream import PROXY_ALLOWED, is_proxy
+from gw.config.values import Key, Schema, Section, public_url
+
+# How channels are connected to: proxies of the file and of the environment, certificates.
+#
+# The files are read here and not with the configuration, as those of the public listener are (this
+# file).
+
+PROXY_VARIABLES = ("https_proxy", "HTTPS_PROXY")
+NO_PROXY_VARIABLES = ("no_proxy", "NO_PROXY")
+
+
+def check_proxies(channels: Sequence[Section], environ: Mapping[str, str]) -> None:
+    """The proxy of the environment is one, where a channel takes it."""
+    for channel in channels:
+        if "proxy" not in channel.values or "base_url" not in channel.values:
+            continue
+        if channel.values["proxy"] is not None:
+            continue
+        if (url := _of_environment(channel.values["base_url"], environ)) and not is_proxy(url):
+            channel.location("proxy").blame(
+                found=f"{PROXY_VARIABLES[1]} in the environment (not shown), which is none",
+                allowed=PROXY_ALLOWED,
+            )
+            return  # once is enough
+
+
+def transport_of(
+    values: Mapping[str, Any], folder: Path, environ: Mapping[str, str]
+) -> Transport | None:
+    """How a channel is connected to; None for the usual way. Relative paths start at `folder`."""
+    url = values["proxy"]
+    if url is None:
+        url = _of_environment(values["base_url"], environ)
+    certificate = values["client_certificate"].values
+    transport = Transport(
+        Proxy.of(url) if url else None,
+        *(
+            str(folder / path) if path else ""
+            for path in (values["ca_file"], certificate["certificate"], certificate["key"])
+        ),
+    )
+    return None if transport == Transport() else transport
+
+
+def check_certificates(config: Config) -> None:
+    """Read what channels trust and show. Raises ConfigFaults, with all faults."""
+    faults = []
+    for index, channel in enumerate(config.registry.channels.values()):
+        transport = channel.transport
+        if transport is None or not (transport.ca_file or transport.certificate):
+            continue
+        try:
+            transport.tls_context()
+        except (OSError, ValueError) as error:
+            files = (transport.ca_file, transport.certificate, transport.key)
+            # What TLS says, or the system; in words, where there are any.
+            reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
+            faults.append(
+                Fault(
+                    str(config.source),
+                    f"channels[{index}]",
+                    f"{', '.join(filter(None, files))}: {reason}",
+                    "ca_file and client_certificate in PEM, a key without a password",
+                )
+            )
+    if faults:
+        raise ConfigFaults(faults)
+
+
+def _of_environment(base_url: str, environ: Mapping[str, str]) -> str:
+    """The proxy that the environment has for an address; empty for none."""
+    parts = urlsplit(base_url)
+    if parts.scheme != "https":
+        return ""
+    spared = next((environ[name] for name in NO_PROXY_VARIABLES if environ.get(name)), "")
+    if any(_is_spared(parts, entry.strip().lower()) for entry in spared.split(",")):
+        return ""
+    return next((environ[name] for name in PROXY_VARIABLES if environ.get(name)), "")
+
+
+def _is_spared(parts: SplitResult, entry: str) -> bool:
+    """Whether an entry of NO_PROXY has a host: itself or a domain above it, and its port."""
+    host = parts.hostname or ""
+    port = parts.port or 443
+    name = entry.removesuffix(f":{port}").strip("[]").lstrip(".")
+    return entry == "*" or (bool(name) and (host == name or host.endswith(f".{name}")))
+
 
 KEY_FILE_ALLOWED = "the text of a service account's key file, JSON with a type"
 # Such a file has some 2400 characters.
@@ -166,10 +265,10 @@ def check_credentials(config: Config) -> None:
 def _unusable(spec: AuthorizerSpec | None) -> tuple[str, str]:
     """What is wrong and what is allowed; empty where nothing is."""
     if isinstance(spec, AwsSpec) and find_spec("botocore") is None:
-        return f"auth: {AWS_SIGV4} without its library", aws.EXTRA
+        return f"auth: {AWS_SIGV4} without its library", authorizers.AWS_EXTRA
     if isinstance(spec, GoogleSpec):
         if any(find_spec(name) is None for name in ("google", "google.auth", "requests")):
-            return f"auth: {GOOGLE_SERVICE_ACCOUNT} without its library", google.EXTRA
+            return f"auth: {GOOGLE_SERVICE_ACCOUNT} without its library", authorizers.GOOGLE_EXTRA
         if spec.file:
             try:
                 google_info(Path(spec.file).read_bytes())
@@ -181,3 +280,65 @@ def _unusable(spec: AuthorizerSpec | None) -> tuple[str, str]:
 
 def _placed(path: str, folder: Path) -> str:
     return str(folder / path) if path else ""
+
+
+# The certificate of the public listener: what servers need of it, and every fault it may have.
+#
+# The files are read here and not with the configuration, because commands that serve no client may
+# not be allowed to read the key.
+
+
+def server_context(config: Config) -> ssl.SSLContext | None:
+    """What a server needs to speak TLS; None where it is to speak plain HTTP.
+
+    Raises ConfigFaults.
+    """
+    if config.tls is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)  # TLS 1.2 and later
+    context.set_alpn_protocols(["http/1.1"])
+    _load(context, config, config.tls)
+    return context
+
+
+def renew(context: ssl.SSLContext | None, config: Config) -> None:
+    """Show another certificate from now on, to connections made from now on; None shows none.
+
+    Raises ConfigFaults, and the old one stays.
+    """
+    if context is None or config.tls is None:
+        return
+    server_context(config)  # one of its own first, so that a fault leaves this one as it was
+    _load(context, config, config.tls)
+
+
+def expires_at(config: Config) -> float:
+    """Return the Unix time at which the first certificate of the chain expires; 0 without TLS.
+
+    0 as well for a chain that OpenSSL serves and that cannot be read as X.509 here: a date that
+    is not known refuses no certificate.
+    """
+    if config.tls is None:
+        return 0.0
+    try:
+        chain = x509.load_pem_x509_certificates(config.tls.chain.read_bytes())
+    except (OSError, ValueError):
+        return 0.0
+    return min(one.not_valid_after_utc.timestamp() for one in chain)
+
+
+def _load(context: ssl.SSLContext, config: Config, tls: Certificate) -> None:
+    file = str(config.source)
+    for name, path in (("certificate", tls.chain), ("key", tls.key)):
+        try:
+            path.open("rb").close()
+        except OSError as error:
+            found = f"{path}: {(error.strerror or str(error)).lower()}"
+            allowed = "a file that can be read"
+            raise ConfigFaults([Fault(file, f"tls.{name}", found, allowed)]) from None
+    try:
+        context.load_cert_chain(tls.chain, tls.key, password="")  # never ask at the terminal
+    except (ssl.SSLError, ValueError) as error:
+        found = f"what is none ({getattr(error, 'reason', None) or error})"
+        allowed = "a chain of certificates and the key of its first, PEM, without a password"
+        raise ConfigFaults([Fault(file, "tls", found, allowed)]) from None

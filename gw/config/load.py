@@ -1,30 +1,48 @@
 """From a path to a Config, or to every fault that is in the way.
 
 The steps: bytes, text, tree (`yaml_source.py`), values (`schema.py`), how they fit together
-(`relations.py`), and the frozen result (`build.py`). Nothing is made while there is a fault.
+(`relations.py`), and the frozen result. Nothing is made while there is a fault.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from gw.config.build import config_of
-from gw.config.cautions import (
+from actors.media_store.links import BucketSpec
+from channels.authorizers.specs import AuthorizerSpec
+from channels.http.transport import Transport
+from channels.kinds import KINDS
+from channels.registry import (
+    Binding,
+    ChannelSpec,
+    HealthSpec,
+    ModelSpec,
+    PriceSpec,
+    Registry,
+    VideoSpec,
+    VideoTier,
+)
+from gw.config.config import (
+    AgentSettings,
+    Certificate,
+    Config,
+    KbStore,
+    MediaStoreSpec,
+    Tasks,
+    Timeouts,
+)
+from gw.config.credentials import authorizer_spec, check_proxies, transport_of
+from gw.config.readers import ConfigFaults, Fault, FaultReport, Location, Mark, Unreadable, quoted
+from gw.config.relations import (
     caution_short_names,
     caution_unsent_keys,
     caution_unserved_models,
     caution_unused_channels,
     caution_versions_twice,
     caution_wildcard_admin,
-)
-from gw.config.config import (
-    Config,
-)
-from gw.config.faults import FaultReport, Location, Mark
-from gw.config.nodes import Unreadable, quoted
-from gw.config.relations import (
     check_agents,
     check_bindings,
     check_buckets,
@@ -37,14 +55,174 @@ from gw.config.relations import (
     check_model_names,
     check_of_protocols,
     check_prices,
+    check_retention,
     check_secrets,
     check_videos,
 )
 from gw.config.schema import TOP
-from gw.config.structures import Section, attempt, mapping
-from gw.config.transports import check_proxies
+from gw.config.values import Section, attempt, mapping
 from gw.config.yaml_source import parse
 from metrics.logs import LEVELS
+
+# The frozen configuration, made of values that have been checked.
+
+# The tier of models whose id ends so, unless they say another.
+LITE: VideoTier = "lite"
+
+
+def config_of(values: Mapping[str, Any], source: Path, environ: Mapping[str, str]) -> Config:
+    """What the checked values of the file `source` (an absolute path) say."""
+    chain, key = values["tls"].values["certificate"], values["tls"].values["key"]
+    return Config(
+        listen=values["listen"],
+        admin_listen=values["admin_listen"],
+        admin_hosts=values["admin_hosts"],
+        tls=Certificate(source.parent / chain, source.parent / key) if chain else None,
+        public_url=values["public_url"],
+        data_dir=source.parent / values["data_dir"],
+        database_url=values["database_url"],
+        redis_url=values["redis_url"],
+        secret=values["secret"],
+        previous_secret=values["previous_secret"],
+        credits_per_usd=values["credits_per_usd"],
+        drain_seconds=values["drain_seconds"],
+        precharge=values["precharge"],
+        worker_silence_seconds=values["worker_silence_seconds"],
+        shed_delay_ms=values["shed_delay_ms"],
+        max_body_bytes=values["max_body_mb"],
+        max_bodies_bytes=values["max_bodies_mb"],
+        translations=frozenset(values["translations"]),
+        messages_versions=values["messages_versions"],
+        retention_months=values["retention_months"],
+        ledger_retention_months=values["ledger_retention_months"],
+        idempotency_max_bytes=values["idempotency_max_kb"],
+        timeouts=Timeouts(**values["timeouts"].values),
+        tasks=Tasks(**values["tasks"].values),
+        media_store=_media_store(values["media_store"].values),
+        kb_store=_kb_store(values["kb_store"].values),
+        agents=AgentSettings(**values["agents"].values),
+        registry=Registry.of(
+            channels=[
+                _channel(
+                    channel.values,
+                    transport_of(channel.values, source.parent, environ),
+                    authorizer_spec(channel.values, source.parent),
+                )
+                for channel in values["channels"]
+            ],
+            models=[_model(model.values) for model in values["models"]],
+        ),
+        log_level=values["log_level"] or "",
+        source=source,
+    )
+
+
+def _media_store(values: Mapping[str, Any]) -> MediaStoreSpec:
+    return MediaStoreSpec(
+        kind=values["kind"],
+        path=Path(values["path"]),
+        bytes_max=values["max_gb"],
+        file_bytes_max=values["max_file_mb"],
+        keep_days=values["keep_days"],
+        concurrency=values["concurrency"],
+        bytes_per_second=values["mb_per_second"],
+        bucket=_bucket(values),
+    )
+
+
+def _kb_store(values: Mapping[str, Any]) -> KbStore:
+    return KbStore(
+        kind=values["kind"],
+        path=values["path"],
+        link_seconds=values["link_seconds"],
+        max_source_mb=values["max_source_mb"],
+        bucket=_bucket(values),
+    )
+
+
+def _bucket(values: Mapping[str, Any]) -> BucketSpec:
+    return BucketSpec(
+        endpoint=values["endpoint"],
+        region=values["region"],
+        bucket=values["bucket"],
+        prefix=values["prefix"],
+        access_key=values["access_key"],
+        secret_key=values["secret_key"],
+    )
+
+
+def _channel(
+    values: Mapping[str, Any], transport: Transport | None, authorizer: AuthorizerSpec | None
+) -> ChannelSpec:
+    health, protocols = values["health"].values, values["protocols"]
+    return ChannelSpec(
+        id=values["id"],
+        base_url=values["base_url"],
+        api_key=next(iter(values["api_key"]), ""),
+        more_keys=values["api_key"][1:],
+        protocols=frozenset(protocols),
+        tools=frozenset(values["tools"]),
+        max_tokens_param=values["max_tokens_param"],
+        propagate_trace=values["propagate_trace"],
+        max_concurrency=values["max_concurrency"],
+        priority=values["priority"],
+        wire=_of_protocols(values["wire"], protocols),
+        health=HealthSpec(failures=health["failures"], cooldown_seconds=health["cooldown"]),
+        paths=_of_protocols(values["paths"], protocols),
+        auth=values["auth"],
+        headers=values["headers"].pairs,
+        query=_query(values),
+        kind=values["kind"] or "",
+        transport=transport,
+        authorizer=authorizer,
+        by_model=values.get("by_model", ()),
+        field_secrets=values["headers"].secrets | values["query"].secrets,
+    )
+
+
+def _of_protocols(section: Section, protocols: Sequence[str]) -> dict[str, str]:
+    """What is said of protocols that the channel speaks: its kind may speak more."""
+    return {
+        name: value
+        for name, value in section.values.items()
+        if value is not None and name in protocols
+    }
+
+
+def _query(values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """The parameters of the channel's kind, and its own in place of those of the same name."""
+    kind = KINDS.get(values["kind"] or "")
+    own: tuple[tuple[str, str], ...] = values["query"].pairs
+    names = {name.lower() for name, _ in own}
+    usual = kind.query if kind is not None else ()
+    return (*(pair for pair in usual if pair[0].lower() not in names), *own)
+
+
+def _model(values: Mapping[str, Any]) -> ModelSpec:
+    return ModelSpec(
+        id=values["id"],
+        bindings=tuple(
+            Binding(bound.values["id"], bound.values["as"]) for bound in values["channels"]
+        ),
+        display_name=values["display_name"] or values["id"],
+        owned_by=values["owned_by"],
+        created=values["created"],
+        context_size=values["context_size"],
+        max_output_tokens=values["max_output_tokens"],
+        price=PriceSpec(**values["price"].values),
+        multiplier=values["multiplier"],
+        capabilities=frozenset(values["capabilities"]),
+        callable=values["callable"],
+        endpoint_type=values["endpoint_type"],
+        aliases=tuple(alias.value for alias in values["aliases"]),
+        video=_video(values["id"], values["video"].values),
+    )
+
+
+def _video(model_id: str, values: Mapping[str, Any]) -> VideoSpec:
+    tier = values["tier"] or (LITE if model_id.endswith(f"-{LITE}") else None)
+    return VideoSpec(**{**values, "tier": tier})
+
 
 # Thousands of models fit; beyond it the wrong file was named.
 MAX_FILE_BYTES = 4 * 1024 * 1024
@@ -144,6 +322,7 @@ def _check(top: Section, *, is_priced: bool) -> None:
     channels, models = top.get("channels"), top.get("models") or ()
     check_listeners(top)
     check_secrets(top)
+    check_retention(top)
     for section in (top, *(channels or ())):
         check_certificate(section.get("tls" if section is top else "client_certificate"))
     check_buckets(top)
@@ -168,3 +347,33 @@ def _check_log_level(top: Section, environ: Mapping[str, str]) -> None:
             found=f"{LOG_LEVEL_VARIABLE}={quoted(level)} in the environment",
             allowed=f"one of {', '.join(LEVELS)}",
         )
+
+
+# Which file is the configuration: `--config`, else `$GW_CONFIG`, else `gw.yaml` (contract §1).
+
+DEFAULT_NAME = "gw.yaml"
+VARIABLE = "GW_CONFIG"
+
+
+def find(path_argument: str | None, environ: Mapping[str, str], cwd: Path) -> Path:
+    """Return the path of the configuration file, absolute when `cwd` is.
+
+    An empty argument or variable counts as absent. Raises ConfigFaults when no file is there; what
+    is in it is not looked at.
+    """
+    if path_argument:
+        named, by = path_argument, "--config"
+    elif environ.get(VARIABLE):
+        named, by = environ[VARIABLE], f"${VARIABLE}"
+    else:
+        named, by = DEFAULT_NAME, ""
+    path = cwd / named
+    try:
+        path.stat()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else None
+        found = (reason or str(error)).lower() + (f", named by {by}" if by else "")
+        hint = "" if by else f"name one with --config FILE or ${VARIABLE}, or try gw demo"
+        fault = Fault(str(path), "", found, "a configuration file", hint)
+        raise ConfigFaults([fault]) from None
+    return path

@@ -1,20 +1,305 @@
 """Readers of single values: a scalar in, a checked Python value out, or Refused with the reason.
 
 Each function here makes a reader; `schema.py` says which key has which. Addresses and URLs have
-their own file, `addresses.py`; mappings and lists are in `structures.py`.
+their own file, `values.py`; mappings and lists are in `values.py`.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from decimal import Decimal
+from difflib import get_close_matches
 from math import ceil
-from typing import TypeAlias, TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
-from gw.config.faults import Location
-from gw.config.nodes import Node, Scalar, described
-from gw.config.spelling import suggestion
+# What is wrong with a configuration: each fault with its location, all of them reported at once.
+#
+# A `FaultReport` gathers faults while a file is read, a `Location` is a position in that file which
+# can be blamed. `render` is the table a person reads, `fault_records` the same for `--json`. What
+# is no fault, and hardly meant, is a `Caution`: the configuration is taken all the same.
+
+_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A position in a text file; lines and columns count from 1."""
+
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that is wrong. `path` is empty when the file as a whole is meant."""
+
+    file: str
+    path: str  # such as channels[0].protocols[1]
+    found: str
+    allowed: str
+    hint: str = ""
+    line: int | None = None
+    column: int | None = None
+
+    @property
+    def where(self) -> str:
+        """File, line and column as editors and compilers write them."""
+        return self.file if self.line is None else f"{self.file}:{self.line}:{self.column}"
+
+    def __str__(self) -> str:
+        hint = f" ({self.hint})" if self.hint else ""
+        location = f"{self.where} {self.path}".rstrip()
+        return f"{location}: found {self.found}, allowed {self.allowed}{hint}"
+
+
+@dataclass(frozen=True, slots=True)
+class Caution:
+    """One thing that is allowed and may not be what was meant. Shows nothing secret."""
+
+    file: str
+    path: str
+    message: str
+    line: int | None = None
+    column: int | None = None
+
+    def __str__(self) -> str:
+        where = self.file if self.line is None else f"{self.file}:{self.line}:{self.column}"
+        return f"{where} {self.path}: {self.message}"
+
+
+class ConfigFaults(Exception):
+    """The configuration is refused; `faults` says everything that is wrong with it."""
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        assert faults
+        self.faults = tuple(faults)
+        super().__init__(render(self.faults))
+
+
+@dataclass(slots=True)
+class FaultReport:
+    """The faults of one file, gathered while it is read."""
+
+    file: str
+    faults: list[Fault] = field(default_factory=list)
+    cautions: list[Caution] = field(default_factory=list)
+
+    def raise_if_any(self) -> None:
+        """Raise ConfigFaults, in the order of the file, when anything was blamed."""
+        if self.faults:
+            raise ConfigFaults(sorted(self.faults, key=_in_file_order))
+
+    def top(self) -> Location:
+        """The file as a whole."""
+        return Location(self, "", None)
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A position that can be blamed: the path of keys to it and its mark in the file."""
+
+    report: FaultReport = field(repr=False)
+    path: str
+    mark: Mark | None
+
+    def key(self, name: str, mark: Mark | None = None) -> Location:
+        """The member `name` of the mapping here."""
+        if not _PLAIN_KEY.fullmatch(name):
+            return Location(self.report, f"{self.path}[{json.dumps(name)}]", mark or self.mark)
+        path = f"{self.path}.{name}" if self.path else name
+        return Location(self.report, path, mark or self.mark)
+
+    def item(self, index: int, mark: Mark | None = None) -> Location:
+        """The item at `index`, from 0, of the list here."""
+        return Location(self.report, f"{self.path}[{index}]", mark or self.mark)
+
+    def blame(self, *, found: str, allowed: str, hint: str = "") -> None:
+        """Report a fault here; reading goes on, so that the others are found too."""
+        line, column = (self.mark.line, self.mark.column) if self.mark else (None, None)
+        self.report.faults.append(
+            Fault(self.report.file, self.path, found, allowed, hint, line, column)
+        )
+
+    def caution(self, message: str) -> None:
+        """Report something here that is allowed."""
+        line, column = (self.mark.line, self.mark.column) if self.mark else (None, None)
+        self.report.cautions.append(Caution(self.report.file, self.path, message, line, column))
+
+
+def render(faults: Sequence[Fault]) -> str:
+    """Lay faults out for a person: file, line and column, path, then what was found and allowed."""
+    blocks = [_block(fault) for fault in faults]
+    count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
+    return "\n".join([*blocks, count])
+
+
+def caution_records(cautions: Sequence[Caution]) -> list[dict[str, str | int | None]]:
+    """Cautions as plain dicts for JSON: file, path, message, line, column."""
+    return [asdict(caution) for caution in cautions]
+
+
+def fault_records(faults: Sequence[Fault]) -> list[dict[str, str | int | None]]:
+    """The faults as plain dicts for JSON: file, path, found, allowed, hint, line, column."""
+    return [asdict(fault) for fault in faults]
+
+
+def _block(fault: Fault) -> str:
+    lines = [
+        f"{fault.where}  {fault.path}".rstrip(),
+        f"    found    {fault.found}",
+        f"    allowed  {fault.allowed}",
+    ]
+    if fault.hint:
+        lines.append(f"    hint     {fault.hint}")
+    return "\n".join(lines)
+
+
+def _in_file_order(fault: Fault) -> tuple[int, int, str]:
+    return (fault.line or 0, fault.column or 0, fault.path)
+
+
+# The tree a YAML file is turned into: what was written, where, and what it took from outside.
+#
+# A scalar keeps its text, so that a price such as 1.10 loses nothing on its way to a Decimal. The
+# tree is made by `yaml_source.py` and read by `values.py` and by the readers below.
+
+# What YAML makes of a scalar. A date is written without quotes and looks like 2023-06-01.
+ScalarKind: TypeAlias = Literal["text", "whole", "number", "bool", "null", "date"]
+
+MAX_SHOWN_CHARACTERS = 80
+
+_SECRET_NAME = re.compile(r"KEY|SECRET|TOKEN|PASS|PWD|CREDENTIAL|DSN|DATABASE", re.IGNORECASE)
+_USER_INFORMATION = re.compile(r"//[^/@\s]*@")
+_QUERY_VALUE = re.compile(r"([?&][^=&\s]*=)[^&\s]*")
+_SECRET_TEXT = re.compile(r"\b(sk-|pk-|AIza|Bearer\s+)\S{8,}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """One value. `variables` names what its text took from the environment, `taken` is what these
+    gave it: no default of the file."""
+
+    text: str
+    kind: ScalarKind
+    mark: Mark
+    variables: tuple[str, ...] = ()
+    taken: tuple[str, ...] = field(default=(), repr=False)
+
+    @property
+    def is_nothing(self) -> bool:
+        """True for null, and for a variable that turned out empty."""
+        return self.kind == "null" or (bool(self.variables) and self.text in ("", "null", "~"))
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A list."""
+
+    items: tuple[Node, ...]
+    mark: Mark
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One member of a mapping, with the position of its key."""
+
+    value: Node
+    mark: Mark
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A mapping with text keys."""
+
+    entries: Mapping[str, Entry]
+    mark: Mark
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A node whose fault was reported already: its readers report no other."""
+
+    mark: Mark
+
+
+Node: TypeAlias = Scalar | Items | Table | Unreadable
+
+
+def described(node: Node, *, hidden: bool = False) -> str:
+    """Say what was found, in short. `hidden` keeps the text of a secret out of the report."""
+    if isinstance(node, Table):
+        if hidden or not node.entries:
+            return "a mapping"
+        return f"a mapping with {_enumerated(list(node.entries))}"
+    if isinstance(node, Items):
+        return f"a list of {len(node.items)}" if node.items else "an empty list"
+    if isinstance(node, Unreadable):
+        return "something unreadable"
+    taken = "".join(f" from ${{{name}}}" for name in node.variables)
+    if hidden or any(_SECRET_NAME.search(name) for name in node.variables):
+        return f"{_KIND_NAMES[node.kind]}{taken} (not shown)"
+    if node.kind == "null":
+        return "nothing"
+    return f"{_shown(node.text, quoted=node.kind == 'text')}{taken}"
+
+
+_KIND_NAMES: Mapping[ScalarKind, str] = {
+    "text": "text",
+    "whole": "a whole number",
+    "number": "a number",
+    "bool": "true or false",
+    "null": "nothing",
+    "date": "a date",
+}
+
+
+def quoted(text: str) -> str:
+    """Quote a text for a fault: one line, printable, cut when long, credentials redacted."""
+    return _shown(text, quoted=True)
+
+
+def _shown(text: str, *, quoted: bool) -> str:
+    text = _USER_INFORMATION.sub("//…@", text)
+    text = _QUERY_VALUE.sub(r"\1…", text)
+    text = _SECRET_TEXT.sub(r"\1…", text)
+    if len(text) > MAX_SHOWN_CHARACTERS:
+        text = text[: MAX_SHOWN_CHARACTERS - 1] + "…"
+    if quoted:
+        text = json.dumps(text, ensure_ascii=False)
+    return "".join(
+        character if character.isprintable() else f"\\u{ord(character):04x}" for character in text
+    )
+
+
+def _enumerated(names: list[str]) -> str:
+    shown = ", ".join(_shown(name, quoted=False) for name in names[:4])
+    return f"{shown}, …" if len(names) > 4 else shown
+
+
+# Guesses at misspelled keys and values, for the hint of a fault.
+
+
+def suggestion(word: str, options: Collection[str]) -> str:
+    """Guess what a misspelled word should have been; empty when nothing is close."""
+    guess = closest(word, options)
+    return f"did you mean {guess}?" if guess else ""
+
+
+def closest(word: str, options: Collection[str]) -> str | None:
+    """Return the option a misspelled word is closest to, or None."""
+    folded = {option.lower().replace("-", "_"): option for option in options}
+    wanted = word.strip().lower().replace("-", "_")
+    matches = get_close_matches(wanted, folded, n=1)
+    if not matches and len(wanted) > 2:
+        # chat_completions is far from chat by its letters, and yet what was meant.
+        matches = [
+            option for option in folded if wanted.startswith(option) or option.startswith(wanted)
+        ]
+    return folded[matches[0]] if matches else None
+
 
 T = TypeVar("T")
 Reader: TypeAlias = Callable[[Node, Location], T]
@@ -40,9 +325,17 @@ class InvalidValue(Exception):
 
 
 def text(
-    allowed: str = "text", *, may_be_empty: bool = False, secret: bool = False, least: int = 0
+    allowed: str = "text",
+    *,
+    may_be_empty: bool = False,
+    secret: bool = False,
+    least: int = 0,
+    placeholders: frozenset[str] = frozenset(),
 ) -> Reader[str]:
-    """Read text of printable characters, at least so many if any. A `secret` is never reported."""
+    """Read text of printable characters, at least so many if any. A `secret` is never reported.
+
+    `placeholders` are texts that examples have where a text of one's own belongs.
+    """
 
     def read(node: Node, at: Location) -> str:
         if may_be_empty and isinstance(node, Scalar) and node.kind == "null":
@@ -50,6 +343,8 @@ def text(
         value = written_text(node, allowed, secret=secret)
         if not value and not may_be_empty:
             raise InvalidValue(found="an empty text", allowed=allowed)
+        if value in placeholders:
+            raise InvalidValue(found="the placeholder of an example", allowed=allowed)
         if 0 < len(value) < least:
             raise InvalidValue(
                 found=f"text of {len(value)} characters (not shown)", allowed=allowed
@@ -86,7 +381,7 @@ def header_text(allowed: str, *, may_be_empty: bool = False, secret: bool = Fals
     return read
 
 
-def name(what: str) -> Reader[str]:
+def name_reader(what: str) -> Reader[str]:
     """Read an id: up to 200 printable characters without spaces and commas."""
     # A comma separates ids in the filters of the logs API, so that none may contain one.
     allowed = f"{what}: 1 to 200 characters without spaces and commas"

@@ -12,15 +12,26 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from channels.authorizers.specs import AWS_SIGV4, AZURE_AD, GOOGLE_SERVICE_ACCOUNT
-from channels.credentials import KEY_HEADERS, NO_AUTH, QUERY_AUTH, bearer
-from channels.dialects.address import MODEL
+from channels.dialects.dialect import MODEL
 from channels.dialects.table import DIALECTS
 from channels.http.transport import Proxy
-from gw.config.faults import Location
-from gw.config.nodes import Items, Node, Scalar, Table, described, quoted
-from gw.config.readers import InvalidValue, Reader, header_text, text, written_text
-from gw.config.spelling import suggestion
-from gw.config.structures import attempt, listing, placed
+from channels.registry import KEY_HEADERS, NO_AUTH, QUERY_AUTH, bearer
+from gw.config.readers import (
+    InvalidValue,
+    Items,
+    Location,
+    Node,
+    Reader,
+    Scalar,
+    Table,
+    described,
+    header_text,
+    quoted,
+    suggestion,
+    text,
+    written_text,
+)
+from gw.config.values import attempt, listing, placed
 
 FIELDS_MAX = 32
 KEYS_MAX = 100

@@ -8,19 +8,28 @@ from __future__ import annotations
 import asyncio
 import gzip
 import re
-from collections.abc import Awaitable, Callable
+import socket
+from collections.abc import Awaitable, Callable, Collection
+from ipaddress import ip_address
 from typing import Any
 from uuid import UUID
 
+from tornado.http1connection import HTTP1Connection
 from tornado.httpserver import HTTPServer
+from tornado.iostream import IOStream
 from tornado.web import Application, RequestHandler
 
-from gw.config.config import ListenAddress
-from gw.errors.render import dumps
-from gw.errors.table import RETRY_AFTER
-from gw.http.sockets import bind
+from channels.open_files import is_out_of_files
+from gw.config.config import Config, ListenAddress
+from gw.errors import RETRY_AFTER, dumps
+from gw.http.server import bind
+from metrics.logs import EventLog
 
 GZIP_LEVEL = 5
+# Scrapers and probes are few. One more closes the connection that has been silent for longest.
+CONNECTIONS_MAX = 32
+# What cannot be accepted is tried again after so long.
+ACCEPT_SECONDS = 1.0
 # A kept connection that stays silent for so long is closed.
 IDLE_SECONDS = 75.0
 # A body that is not complete by then is not coming.
@@ -33,7 +42,32 @@ Render = Callable[[str], Awaitable[tuple[bytes, str]]]  # `Accept` → page and 
 Readiness = Callable[[], Awaitable[str | None]]  # why not ready, or None
 
 
+# Names that nobody can have in the public DNS: no page of a stranger's stands under one of them.
+_INNER_NAMES = (".local", ".localhost", ".localdomain", ".internal", ".svc", ".home.arpa")
+
+
+def is_inner(host: str, hosts: Collection[str]) -> bool:
+    """Whether metrics may be asked for by this name, in lower case, without its port.
+
+    A web page can lead its own name to this address and then read what is served there (DNS
+    rebinding); an address, a name without dots and those within one's own network it cannot have.
+    """
+    name = host.removesuffix(".")
+    if name in hosts or "." not in name or name.endswith(_INNER_NAMES):
+        return True
+    try:
+        ip_address(name.strip("[]"))
+    except ValueError:
+        return False
+    return True
+
+
 class _AdminHandler(RequestHandler):
+    def initialize(self) -> None:
+        on_use = self.settings.get("on_use")
+        if on_use is not None and isinstance(self.request.connection, HTTP1Connection):
+            on_use(self.request.connection.stream)
+
     def set_default_headers(self) -> None:
         self.clear_header("Server")
         self.set_header("Content-Type", "application/json")
@@ -56,6 +90,13 @@ class AdminNotFoundHandler(_AdminHandler):
 
 class MetricsHandler(_AdminHandler):
     """`/metrics`, in the format that the scraper asks for."""
+
+    def prepare(self) -> None:
+        host = self.request.host_name
+        if not is_inner(host, self.settings["hosts"]):
+            self.set_status(421)
+            message = "Metrics are not served under this name: list it in `admin_hosts`."
+            self.finish(dumps({"error": {"message": message, "code": 421}}))
 
     async def get(self) -> None:
         render: Render = self.settings["render"]
@@ -101,7 +142,7 @@ class ReadinessHandler(_AdminHandler):
 
 
 def make_admin_application(
-    *, render: Render, readiness: Readiness, new_id: Callable[[], UUID]
+    config: Config, *, render: Render, readiness: Readiness, new_id: Callable[[], UUID]
 ) -> Application:
     """Build the application; `readiness` says in a word or two why not, e.g. "draining"."""
     return Application(
@@ -112,6 +153,7 @@ def make_admin_application(
         ],
         default_handler_class=AdminNotFoundHandler,
         log_function=lambda handler: None,
+        hosts=frozenset((config.admin_listen.host, *config.admin_hosts)),
         render=render,
         readiness=readiness,
         new_id=new_id,
@@ -126,22 +168,68 @@ class AdminServer:
         application: Application,
         address: ListenAddress,
     ) -> None:
-        self._sockets, self.url = bind(address)
+        self._sockets, self.url = bind(address, "admin_listen")
         self._server = HTTPServer(
             application,
             idle_connection_timeout=IDLE_SECONDS,
             body_timeout=BODY_SECONDS,
             max_header_size=HEADER_BYTES_MAX,
         )
+        self._streams: dict[IOStream, None] = {}  # the one that was used last is the last
+        application.settings["on_use"] = self._used
+        self._loop = asyncio.get_running_loop()
+        self._log = EventLog("gw.http.admin")
 
     def __repr__(self) -> str:
-        return f"<AdminServer {self.url}>"
+        return f"<AdminServer {self.url} {len(self)} connections>"
+
+    def __len__(self) -> int:
+        """How many connections there are."""
+        return sum(not stream.closed() for stream in list(self._streams))
 
     async def start(self) -> None:
         """Accept connections."""
-        self._server.add_sockets(self._sockets)
+        for sock in self._sockets:
+            self._listen(sock)
 
     async def close(self) -> None:
         """Close every connection that is left."""
-        self._server.stop()
+        sockets, self._sockets = self._sockets, []
+        for sock in sockets:
+            self._loop.remove_reader(sock)
+            sock.close()
         await self._server.close_all_connections()
+
+    def _listen(self, sock: socket.socket) -> None:
+        if sock in self._sockets:  # not closed meanwhile
+            self._loop.add_reader(sock, self._accept, sock)
+
+    def _accept(self, sock: socket.socket) -> None:
+        """Take one connection: others of the loop have their turn before the next."""
+        try:
+            connection, address = sock.accept()
+        except (BlockingIOError, ConnectionAbortedError):
+            return
+        except OSError as error:
+            if not is_out_of_files(error):
+                raise
+            # It would be ready to accept in each turn of the loop.
+            self._log.error("admin_out_of_files", error=str(error))
+            self._loop.remove_reader(sock)
+            self._loop.call_later(ACCEPT_SECONDS, self._listen, sock)
+            return
+        stream = IOStream(connection, max_buffer_size=self._server.max_buffer_size)
+        if len(self._streams) >= CONNECTIONS_MAX:
+            self._streams = {one: None for one in self._streams if not one.closed()}
+        if len(self._streams) >= CONNECTIONS_MAX:
+            oldest = next(iter(self._streams))
+            del self._streams[oldest]
+            oldest.close()
+        self._streams[stream] = None
+        self._server.handle_stream(stream, address)
+
+    def _used(self, stream: IOStream) -> None:
+        """A request has come on a connection: it is the last to go."""
+        if stream in self._streams:
+            del self._streams[stream]
+            self._streams[stream] = None

@@ -2,18 +2,209 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
+from tornado.httputil import HTTPServerRequest
+from tornado.routing import Rule
 from tornado.web import Application
 
 from actors.clock import Clock
 from gw.http.body import BodyBudget
-from gw.http.drain import RequestsInFlight
-from gw.http.response import WholeResponse
-from gw.http.routing import Routes, Target
-from gw.http.tornado_adapter import HttpDate, TornadoRequest, rules_of
+from gw.http.tornado_adapter import (
+    HttpDate,
+    TornadoRequest,
+    matches,
+    only_path,
+    path_args_of,
+    rules_of,
+)
+
+# Which handler serves a path: the application's rules, with a short way for those of one path.
+#
+# The rules and their order are Tornado's; tried one by one they would cost a regular expression
+# each.
+
+
+class Target(NamedTuple):
+    """A handler's class, what it is made with, and the parts of the path that it is called with."""
+
+    handler: Any  # a subclass of `TornadoHandler`
+    options: dict[str, Any]
+    path_args: Sequence[bytes] = ()
+
+
+class Routes:
+    """The rules of an application."""
+
+    def __init__(self, rules: Sequence[Rule], otherwise: Target) -> None:
+        self._rules = rules
+        self._otherwise = otherwise
+        self._exact: dict[str, Target] = {}
+        for rule in rules:
+            path = only_path(rule)
+            # An earlier rule that takes the same path goes before it, here as in the list.
+            if path is not None and self._first(path) is rule:
+                self._exact[path] = Target(rule.target, rule.target_kwargs)
+
+    def __repr__(self) -> str:
+        return f"<Routes {len(self._rules)} rules {len(self._exact)} exact>"
+
+    def find(self, request: HTTPServerRequest) -> Target:
+        """Return the target of a request."""
+        target = self._exact.get(request.path)
+        if target is not None:
+            return target
+        for rule in self._rules:
+            path_args = path_args_of(rule, request)
+            if path_args is not None:
+                return Target(rule.target, rule.target_kwargs, path_args)
+        return self._otherwise
+
+    def handler_at(self, target: str) -> Any:
+        """Return the handler's class of a request's target, as far as that can be told."""
+        rule = self._first(target.partition("?")[0])
+        return self._otherwise.handler if rule is None else rule.target
+
+    def _first(self, path: str) -> Rule | None:
+        return next((rule for rule in self._rules if matches(rule, path)), None)
+
+
+# A response's bytes: its head, and how its body is framed. Pure.
+
+LAST_CHUNK = b"0\r\n\r\n"
+
+
+class WholeResponse(NamedTuple):
+    """A response that needs no handler."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+def response_head(
+    status: int,
+    reason: str,
+    headers: Mapping[str, str],
+    *,
+    is_chunked: bool,
+    connection: str | None,
+) -> bytes:
+    """Write the head of a response; `connection` is a field that the headers do not have.
+
+    Raises ValueError for a header whose value has a line break.
+    """
+    lines = [f"HTTP/1.1 {status} {reason}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    if is_chunked:
+        lines.append("Transfer-Encoding: chunked")
+    if connection is not None:
+        lines.append(f"Connection: {connection}")
+    count = len(lines)
+    lines.append("\r\n")
+    text = "\r\n".join(lines)
+    if text.count("\n") != count + 1 or text.count("\r") != count + 1:
+        raise ValueError("a header's value has a line break")
+    return text.encode("latin-1")
+
+
+def chunk_of(data: bytes) -> bytes:
+    """Frame a piece, which must not be empty, of a body that is sent in chunks."""
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+# The requests in flight in this process, and how they are brought to an end on SIGTERM.
+#
+# Draining is: every response ends its connection; listen no more, and serve once more whoever could
+# not know (both the listener's business); refuse what is asked from then on, so that the number of
+# those in flight can only fall; let them finish for so many seconds, then cut the rest and wait
+# until each has settled. A request enters and leaves by itself (`request.py`); who calls is
+# `gw/serve.py`.
+
+# A call that was cut still has its settlement to send on its way, which takes no I/O of its own.
+CUT_SECONDS = 5.0
+
+
+class Cuttable(Protocol):
+    """A request that can be told to end now."""
+
+    def cut(self) -> None:
+        """End at once: what was delivered is settled, the client sees its response end."""
+
+
+class RequestsInFlight:
+    """Every request between its headers and the end of its response."""
+
+    def __init__(self) -> None:
+        self._requests: dict[Cuttable, None] = {}  # the oldest first
+        self.entered = 0  # so many so far
+        self._is_draining = False
+        self._is_refusing = False
+        self._idle: asyncio.Future[None] | None = None
+
+    def __repr__(self) -> str:
+        state = "refusing" if self._is_refusing else "draining" if self._is_draining else "open"
+        return f"<RequestsInFlight {len(self._requests)} requests {state}>"
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+    @property
+    def is_draining(self) -> bool:
+        """True from the first moment of a drain; responses close, `/readyz` says so."""
+        return self._is_draining
+
+    @property
+    def is_refusing(self) -> bool:
+        """True once nothing new may begin: a request that comes now is answered with 503."""
+        return self._is_refusing
+
+    def enter(self, request: Cuttable) -> None:
+        """A request begins."""
+        self.entered += 1
+        self._requests[request] = None
+
+    def leave(self, request: Cuttable) -> None:
+        """A request has ended. Leaving twice is harmless."""
+        self._requests.pop(request, None)
+        if self._idle is not None and not self._requests and not self._idle.done():
+            self._idle.set_result(None)
+
+    def begin_drain(self) -> None:
+        """Say that this process is about to end: responses ask their clients to reconnect."""
+        self._is_draining = True
+
+    def refuse_new(self) -> None:
+        """Refuse calls from now on: once none is in flight, none will be."""
+        self.begin_drain()
+        self._is_refusing = True
+
+    async def drain(self, *, seconds: float, clock: Clock) -> int:
+        """Wait until nothing is in flight, at most `seconds`; cut the rest and say how many."""
+        self.begin_drain()
+        if await self._emptied(seconds, clock):
+            return 0
+        late = list(self._requests)
+        for request in late:
+            request.cut()
+        await self._emptied(CUT_SECONDS, clock)
+        return len(late)
+
+    async def _emptied(self, seconds: float, clock: Clock) -> bool:
+        """Wait until no call is in flight, though calls come and go; False after `seconds`."""
+        loop = asyncio.get_running_loop()
+        late = asyncio.ensure_future(clock.sleep(seconds))
+        try:
+            while self._requests and not late.done():
+                self._idle = loop.create_future()
+                await asyncio.wait((self._idle, late), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            late.cancel()
+            self._idle = None
+        return not self._requests
 
 
 class ServerConfig(Protocol):

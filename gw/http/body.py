@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from io import BytesIO
 
-from gw.errors.table import INVALID_REQUEST, NO_CHANNEL_AVAILABLE, REQUEST_TOO_LARGE, GatewayError
+from gw.errors import INVALID_REQUEST, NO_CHANNEL_AVAILABLE, REQUEST_TOO_LARGE, GatewayError
 
 # A client that has been refused goes on sending: most libraries read the response only when all of
 # the body is out, and closing under them turns the response into a broken pipe. So the rest is read
@@ -167,7 +167,7 @@ class Leftover:
 
 
 def declared_bytes(headers: Mapping[str, str]) -> int | None:
-    """The declared length of the body. The headers have passed `framing.py`."""
+    """The declared length of the body. The headers have passed `request.py`."""
     value = headers.get("Content-Length")
     return None if value is None else int(value)
 

@@ -1,12 +1,12 @@
 """One client connection on httptools: one request after another, each answered before the next.
 
 Strict where lenience would let this server and one before it disagree on where a request ends
-(request smuggling): the parser runs without any of its leniencies, and `framing.py` stands behind
-it for what it lets through. What comes behind a request waits unparsed (`unread.py`) until that one
+(request smuggling): the parser runs without any of its leniencies, and `request.py` stands behind
+it for what it lets through. What comes behind a request waits unparsed until that one
 is answered and its response is on its way; a body waits so until its handler takes it.
 
 A connection has one deadline, moved by what it waits for, and while it has unsent bytes of
-responses another one (`flow_control.py`):
+responses another one (`state.py`):
 
     what it waits for           until                       then
     a request                   IDLE_SECONDS                closed
@@ -35,28 +35,153 @@ from httptools import (
     HttpParserCallbackError,
     HttpParserError,
     HttpParserInvalidMethodError,
+    HttpParserInvalidURLError,
     HttpParserUpgrade,
     HttpRequestParser,
 )
 
-from gw.errors.table import INVALID_REQUEST, NO_CHANNEL_AVAILABLE, GatewayError
-from gw.http.flow_control import FOREVER, FlowControl
-from gw.http.framing import head_of_body
-from gw.http.head import (
+from gw.errors import INVALID_REQUEST, NO_CHANNEL_AVAILABLE, GatewayError
+from gw.http.request import Request, head_of_body
+from gw.http.state import (
+    FOREVER,
     HEAD_BYTES_MAX,
     HEAD_LINES_MAX,
+    LAST_CALL_SECONDS,
+    LINGER_SECONDS,
     TOO_LARGE,
     TOO_MANY,
+    FlowControl,
     HeadFault,
+    ServerState,
     headers_of,
     may_begin,
     method_of,
 )
-from gw.http.parse_faults import REQUEST_LINE, in_words
-from gw.http.request import Request
-from gw.http.state import LAST_CALL_SECONDS, ServerState
 from gw.http.tornado_adapter import METHODS, RequestHeaders
-from gw.http.unread import Unread
+
+# What was read from a connection and not parsed yet, given out in parts.
+#
+# No part goes beyond the end of a request, wherever the reads were cut: so the parser stops there,
+# what is behind waits as bytes, and what a request means does not depend on its packets. A head
+# ends with an empty line, and so does a body in chunks; of any other body the size is known. No
+# I/O.
+
+_LINE_ENDS = b"\r\n"
+_EMPTY_LINE = b"\r\n\r\n"
+
+
+class Unread:
+    """Bytes in their order."""
+
+    __slots__ = ("_at", "_data", "_tail", "left_bytes")
+
+    def __init__(self) -> None:
+        self._data = b""
+        self._at = 0  # so much of it is taken
+        self._tail = b""  # of the line taken last, in which an empty line may begin
+        self.left_bytes = 0
+
+    def __repr__(self) -> str:
+        return f"<Unread {self.left_bytes} bytes>"
+
+    @property
+    def kept_bytes(self) -> int:
+        """What is kept in memory, of which a part may have been taken."""
+        return len(self._data)
+
+    def add(self, data: bytes) -> None:
+        """Put behind the others what was read."""
+        if self.left_bytes:
+            data = self._data[self._at :] + data
+        self._data = data
+        self._at = 0
+        self.left_bytes = len(data)
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._data = b""
+        self._at = self.left_bytes = 0
+
+    def skip_line_ends(self) -> None:
+        """Drop the empty lines that may stand before a request."""
+        if self._data[self._at] in _LINE_ENDS:
+            data = self._data[self._at :].lstrip(_LINE_ENDS)
+            self.left_bytes = 0
+            self.add(data)
+
+    def take(self, size: int) -> bytes:
+        """The next `size` bytes, or as many as there are."""
+        if size >= self.left_bytes:
+            part = self._data[self._at :] if self._at else self._data
+            self.clear()
+        else:
+            at = self._at
+            self._at = end = at + size
+            part = self._data[at:end]
+            self.left_bytes -= size
+        return part
+
+    def take_lines(self, size: int) -> bytes:
+        """The next `size` bytes as `take`, but nothing behind the next empty line."""
+        if self._tail:
+            joined = self._tail + self._data[self._at : self._at + 3]
+            found = joined.find(_EMPTY_LINE)
+            if found >= 0:
+                size = min(size, found + 4 - len(self._tail))
+        found = self._data.find(_EMPTY_LINE, self._at, self._at + size)
+        if found >= 0:
+            self._tail = b""
+            return self.take(found + 4 - self._at)
+        part = self.take(size)
+        tail = self._tail + part
+        self._tail = b"" if tail.endswith(_EMPTY_LINE) else tail[-3:]
+        return part
+
+
+# What the parser has against a request, in the words that the gateway uses.
+
+REQUEST_LINE = "its request line is none of HTTP/1.1"
+_LENGTH = "Content-Length must be one whole number"
+_CODING = "only the transfer encoding `chunked` is supported"
+_BOTH = "Content-Length and Transfer-Encoding exclude each other"
+_LINE_END = "a line of its header ends without CR"
+_NAME = "a header name has a character that none may have"
+_VALUE = "a header value has a character that none may have"
+
+_WORDS = {
+    "Expected HTTP/, RTSP/ or ICE/": REQUEST_LINE,
+    "Expected space after method": REQUEST_LINE,
+    "Expected HTTP/2 Connection Preface": "its version of HTTP is not supported",
+    "Pause on PRI/Upgrade": "its version of HTTP is not supported",
+    "Invalid HTTP version": "its request line has no version of HTTP that is supported",
+    "Expected CRLF after version": "its request line has no end, or a line ends without CR",
+    "Missing expected CR after header value": f"{_VALUE}, or {_LINE_END}",
+    "Missing expected LF after header value": _VALUE,
+    "Expected LF after CR": _VALUE,
+    "Invalid header value char": _VALUE,
+    "Invalid header field char": _NAME,
+    "Invalid header token": _NAME,
+    "Unexpected whitespace after header value": "folding of header lines is not supported",
+    "Unexpected space after start line": _NAME,
+    "Content-Length can't be present with Transfer-Encoding": _BOTH,
+    "Transfer-Encoding can't be present with Content-Length": _BOTH,
+    "Invalid character in Content-Length": _LENGTH,
+    "Duplicate Content-Length": _LENGTH,
+    "Content-Length overflow": _LENGTH,
+    "Empty Content-Length": _LENGTH,
+    "Empty Transfer-Encoding": _CODING,
+    "Invalid `Transfer-Encoding` header value": _CODING,
+    "Request has invalid `Transfer-Encoding`": _CODING,
+}
+
+
+def in_words(error: HttpParserError) -> str:
+    """Say what is wrong."""
+    if isinstance(error, HttpParserInvalidMethodError | HttpParserInvalidURLError):
+        return REQUEST_LINE
+    detail = str(error)
+    return _WORDS.get(detail) or detail[:1].lower() + detail[1:]
+
 
 HEAD_SECONDS = 30.0
 # A body that is not complete by then is not coming.
@@ -131,7 +256,14 @@ class Connection(FlowControl):
         peer = transport.get_extra_info("peername")
         if isinstance(peer, tuple):
             self.remote_ip = peer[0]
-        if not self._state.admits(self):
+        sock = transport.get_extra_info("socket")
+        if not self._state.has_file(0 if sock is None else sock.fileno()):
+            self._state.connections.add(self)
+            self._refuse(GatewayError(NO_CHANNEL_AVAILABLE, _FULL), "")
+            # It may not keep its file while it reads that, and is no room for the next one.
+            self._state.leaving.pop(self, None)
+            self.stop()
+        elif not self._state.admits(self):
             self._refuse(GatewayError(NO_CHANNEL_AVAILABLE, _FULL), "")
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -306,6 +438,7 @@ class Connection(FlowControl):
         self._method = ""
         self._kept_bytes = 0
         self._request = request
+        self._state.idle.pop(self, None)
 
     def _request_of(
         self, method: str, target: str, version: str, headers: RequestHeaders
@@ -371,6 +504,7 @@ class Connection(FlowControl):
         elif not request.keeps_alive:
             self.stop()
         else:
+            self._state.idle[self] = None
             self.arm(self.loop.time() + self._state.idle_seconds)
             if self._unread.left_bytes:
                 self._end_turn()
@@ -382,6 +516,15 @@ class Connection(FlowControl):
                 self._is_timed = False
                 self._head_deadline = self._deadline
             self.arm(min(self._deadline, self.loop.time() + LAST_CALL_SECONDS))
+
+    def linger(self, seconds: float = LINGER_SECONDS) -> None:
+        self._state.leaves(self)
+        super().linger(seconds)
+
+    @property
+    def is_silent(self) -> bool:
+        """See `FlowControl`."""
+        return not self._is_head and not self.has_unread and self.owes_nothing
 
     @property
     def farewell_seconds(self) -> float:

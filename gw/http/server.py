@@ -3,17 +3,174 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
+import errno
 import socket
 import ssl
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+from tornado.netutil import bind_sockets
+
+from channels.open_files import OpenFiles
 from gw.config.config import ListenAddress
 from gw.http.application import HttpApplication
 from gw.http.connection import HEAD_SECONDS, Connection
-from gw.http.flow_control import LINGER_SECONDS
-from gw.http.sockets import BACKLOG, bind, stop_listening
-from gw.http.state import LAST_CALL_SECONDS, ServerState
+from gw.http.state import LAST_CALL_SECONDS, LINGER_SECONDS, ServerState
 from metrics.logs import EventLog
+
+# Listening sockets: bound, and closed without losing a connection that was on its way.
+#
+# A listening socket that is closed resets every connection that waits to be accepted, and every one
+# whose handshake is under way; another socket on the same port (SO_REUSEPORT) inherits neither. So
+# first no handshake begins any more: the kernel drops its first packet, and the client, which sends
+# it again after a second, finds the next process on the port, or is refused. Handshakes under way
+# get a moment to end. Then what waits is taken out of the queue, and the socket is closed.
+
+BACKLOG = 4096
+# One round trip to a client on the same continent.
+HANDSHAKE_SECONDS = 0.1
+
+# Of <asm-generic/socket.h>; Python has no name for it.
+_SO_ATTACH_FILTER = 26
+# Instructions (code, true, false, operand) on a packet from its TCP header on, in the kernel's
+# classic packet filter: none of it is kept when of SYN and ACK it has SYN alone.
+_FLAGS_BYTE, _SYN, _SYN_ACK, _ALL = 13, 0x02, 0x12, 0xFFFFFFFF
+_DROP_SYN = (
+    (0x30, 0, 0, _FLAGS_BYTE),  # load the byte
+    (0x54, 0, 0, _SYN_ACK),  # and
+    (0x15, 0, 1, _SYN),  # equal?
+    (0x06, 0, 0, 0),  # return
+    (0x06, 0, 0, _ALL),
+)
+
+
+class AddressRefused(OSError):
+    """An address cannot be listened on; the message names the key of the configuration."""
+
+
+def bind(
+    address: ListenAddress,
+    key: str,
+    *,
+    scheme: str = "http",
+    shares_port: bool = False,
+    is_open: bool = True,
+) -> tuple[list[socket.socket], str]:
+    """Return sockets of the address, and its URL. Raises AddressRefused, which names `key`.
+
+    `shares_port` lets several processes take the same port. Sockets that are not open have the
+    port and take no connections.
+    """
+    with _naming(address, key):
+        if is_open:
+            sockets = bind_sockets(
+                address.port, address.host, backlog=BACKLOG, reuse_port=shares_port
+            )
+        else:
+            sockets = _reserve(address, shares_port=shares_port)
+    for sock in sockets:  # what is accepted has it too: an event of a stream must not wait
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return sockets, f"{scheme}://{ListenAddress(address.host, sockets[0].getsockname()[1])}"
+
+
+def check_free(address: ListenAddress, key: str, *, shares_port: bool = False) -> None:
+    """Raise AddressRefused where `bind` would. No connection is taken meanwhile."""
+    for sock in bind(address, key, shares_port=shares_port, is_open=False)[0]:
+        sock.close()
+
+
+@contextmanager
+def _naming(address: ListenAddress, key: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise AddressRefused(f"{key}: {address}: {reason}") from error
+
+
+def _reserve(address: ListenAddress, *, shares_port: bool) -> list[socket.socket]:
+    """Bind a socket to each address that `bind_sockets` takes for a host, and listen on none."""
+    found = socket.getaddrinfo(
+        address.host or None, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )
+    sockets: list[socket.socket] = []
+    port = address.port
+    try:
+        for family, kind, protocol, _, sockaddr in sorted(set(found), key=lambda one: one[0]):
+            try:
+                sock = socket.socket(family, kind, protocol)
+            except OSError as error:
+                if error.errno == errno.EAFNOSUPPORT:  # no IPv6 here
+                    continue
+                raise
+            sockets.append(sock)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, int(shares_port))
+            if family == socket.AF_INET6:
+                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            try:
+                sock.bind((sockaddr[0], port, *sockaddr[2:]))
+            except OSError as error:
+                if error.errno != errno.EADDRNOTAVAIL or address.host != "localhost":
+                    raise
+                sockets.remove(sock)  # IPv6 is there, and its loopback is not
+                sock.close()
+                continue
+            port = sock.getsockname()[1]
+    except BaseException:
+        for sock in sockets:
+            sock.close()
+        raise
+    return sockets
+
+
+def refuse_handshakes(listening: socket.socket) -> bool:
+    """Have the kernel drop what would begin a handshake; False where it cannot (only Linux can)."""
+    code = b"".join(struct.pack("HBBI", *instruction) for instruction in _DROP_SYN)
+    kept = ctypes.create_string_buffer(code)
+    program = struct.pack("HP", len(_DROP_SYN), ctypes.addressof(kept))
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, program)
+    except OSError:
+        return False
+    return True
+
+
+async def stop_listening(
+    sockets: Sequence[socket.socket], stop: Callable[[], None]
+) -> list[socket.socket]:
+    """Close listening sockets; return connections that were not accepted, for the caller.
+
+    `stop` ends the accepting loop, and may close them.
+    """
+    kept = [sock.dup() for sock in sockets]  # with the last of them the queue would be gone
+    try:
+        refusing = [refuse_handshakes(sock) for sock in kept]
+        if any(refusing):
+            await asyncio.sleep(HANDSHAKE_SECONDS)
+        stop()
+        await asyncio.sleep(0)  # what was accepted in this turn of the loop is known in the next
+        return [connection for sock in kept for connection in _waiting(sock)]
+    finally:
+        for sock in kept:
+            sock.close()
+
+
+def _waiting(listening: socket.socket) -> Iterator[socket.socket]:
+    listening.setblocking(False)
+    while True:
+        try:
+            connection, _ = listening.accept()
+        except ConnectionAbortedError:  # it has left meanwhile
+            continue
+        except OSError:  # none waits, or no more files may be opened
+            return
+        connection.setblocking(False)
+        yield connection
+
 
 # What is left at the end may take so long to send what was written to it.
 CLOSE_SECONDS = 2.0
@@ -27,12 +184,13 @@ class Server:
         application: HttpApplication,
         address: ListenAddress,
         *,
+        files: OpenFiles,
         tls: ssl.SSLContext | None = None,
         shares_port: bool = False,
         connections_max: int | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._state = ServerState(application, connections_max)
+        self._state = ServerState(application, connections_max, files)
         # A handshake is bounded like a head, a farewell like what comes before it.
         self._tls_options: dict[str, Any] = (
             {}
@@ -44,13 +202,18 @@ class Server:
             }
         )
         scheme = "http" if tls is None else "https"
-        self._sockets, self.url = bind(address, scheme=scheme, shares_port=shares_port)
+        self._sockets, self.url = bind(address, "listen", scheme=scheme, shares_port=shares_port)
         self._servers: list[asyncio.Server] = []
         self._handshakes: list[asyncio.Task[None]] = []  # of those that were not accepted
         self._log = EventLog("gw.web")
 
     def __repr__(self) -> str:
         return f"<Server {self.url} {len(self._state.connections)} connections>"
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a client that comes now would be refused."""
+        return self._state.is_full
 
     async def start(self) -> None:
         """Accept connections."""

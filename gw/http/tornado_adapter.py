@@ -24,7 +24,7 @@ from tornado.httputil import (
 from tornado.routing import PathMatches, Rule
 from tornado.web import Application, RequestHandler
 
-from gw.errors.table import GatewayError
+from gw.errors import GatewayError
 
 # Our own names of headers are few; those that clients and upstreams choose could be any number.
 _NAMES_KEPT = 512

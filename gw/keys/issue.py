@@ -6,18 +6,101 @@ command line, the demo); the rules of the table are in `store.py`.
 
 from __future__ import annotations
 
+import os
+import pwd
+import re
 import secrets
-from collections.abc import Sequence
+import socket
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from hashlib import sha256
 
-from actors.store.session import Statements
+from actors.store.database import Statements
 from gw.keys import store
-from gw.keys.key_text import PREFIX, new_key_text, shown_prefix
-from gw.keys.principal import OWNER
+from gw.keys.principal import AGENT, OWNER
 from gw.keys.secret import KeyHasher, KeySealer
-from gw.keys.store import NewKey
-from gw.keys.views import Viewer, note_view
+from gw.keys.store import SQL, NewKey
+
+# The text of a key: how one is made, recognised and shown in part (spec: API key).
+#
+# Knows nothing of secrets at rest (`secret.py`) or of who owns a key (`store.py`).
+
+PREFIX = "sk-platform-"
+RANDOM_BYTES = 32
+LENGTH = len(PREFIX) + 2 * RANDOM_BYTES
+# How much of the random part is shown in lists: enough to tell keys apart, far too little to guess.
+SHOWN_DIGITS = 8
+
+_KEY = re.compile(PREFIX + r"[0-9a-f]{64}")
+
+
+def new_key_text() -> str:
+    """Make a key from the operating system's randomness: 76 characters."""
+    return PREFIX + secrets.token_hex(RANDOM_BYTES)
+
+
+def is_key_text(text: str) -> bool:
+    """Whether `text` is written like a key. Upper-case hex is not (contract §7)."""
+    return len(text) == LENGTH and _KEY.fullmatch(text) is not None
+
+
+def shown_prefix(key_text: str) -> str:
+    """The part of a key that lists and log lines may show."""
+    return key_text[: len(PREFIX) + SHOWN_DIGITS]
+
+
+def legacy_hash(key_text: str) -> bytes:
+    """The hash under which early keys were kept: plain SHA-256 of the text, 32 bytes.
+
+    It needs no secret because a key is 256 random bits, and so it can be imported from elsewhere.
+    """
+    return sha256(key_text.encode("utf-8", "replace")).digest()
+
+
+# The audit of views: a showing of a stored key's text is written down first.
+#
+# Spec: Authentication 8. The text that `gw key create` prints once is no view; every later one is.
+
+
+@dataclass(frozen=True, slots=True)
+class Viewer:
+    """Who looks, as the operating system knows them."""
+
+    os_user: str
+    host: str
+
+    @classmethod
+    def of_this_process(cls, environ: Mapping[str, str] = os.environ) -> Viewer:
+        """The user this process runs as, and who became that user by `sudo`."""
+        uid = os.getuid()
+        try:
+            user = pwd.getpwuid(uid).pw_name
+        except KeyError:  # a container's user without a name
+            user = f"uid {uid}"
+        behind = environ.get("SUDO_USER", "")
+        if uid == 0 and behind:  # only root's word counts
+            user = f"{behind} as {user}"
+        return cls(user, socket.gethostname())
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One view of a key."""
+
+    viewed_at: datetime
+    os_user: str
+    host: str
+
+
+async def note_view(store: Statements, key_id: str, viewer: Viewer) -> None:
+    """Write down that the text of this key is about to be shown."""
+    await store.execute(SQL["note_view"], (key_id, viewer.os_user, viewer.host))
+
+
+async def views_of(store: Statements, key_id: str) -> list[View]:
+    """Every view of a key, oldest first."""
+    return [View(*row) for row in await store.fetch_all(SQL["views"], (key_id,))]
 
 
 class NotRevealable(Exception):
@@ -137,3 +220,94 @@ def _row(
         user_name=wish.user,
         requested_by=wish.requested_by,
     )
+
+
+# Keys that were asked for: a request waits until an operator approves or rejects it.
+#
+# A key of an agent that somebody else than an operator wants has a spend cap (spec: Agent API). The
+# id of the request is that of the key, which is made when it is approved and not before.
+
+
+class UnknownRequest(Exception):
+    """No request has this id."""
+
+
+class RequestIsDecided(Exception):
+    """The request has been approved or rejected before."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRequest:
+    """A request; the columns of `request` and `requests` in their order."""
+
+    id: str
+    account_id: str
+    agent_id: str
+    name: str
+    requested_by: str
+    spend_cap_nano_usd: int
+    status: str  # pending, approved, rejected
+    created_at: datetime
+    decided_at: datetime | None
+    decided_by: str | None
+
+
+async def ask(
+    store: Statements,
+    *,
+    account_id: str,
+    agent_id: str,
+    name: str,
+    requested_by: str,
+    spend_cap_nano_usd: int,
+) -> KeyRequest:
+    """Store a request for a key of an agent, which the caller knows to be of this account."""
+    request_id = new_key_id()
+    params = (request_id, account_id, agent_id, name, requested_by, spend_cap_nano_usd)
+    await store.execute(SQL["ask"], params)
+    return await show(store, request_id)
+
+
+async def show(store: Statements, request_id: str) -> KeyRequest:
+    """One request. Raises UnknownRequest."""
+    row = await store.fetch_one(SQL["request"], (request_id,))
+    if row is None:
+        raise UnknownRequest(request_id)
+    return KeyRequest(*row)
+
+
+async def list_of_account(store: Statements, account_id: str) -> list[KeyRequest]:
+    """The requests of an account, oldest first."""
+    return [KeyRequest(*row) for row in await store.fetch_all(SQL["requests"], (account_id,))]
+
+
+async def approve(
+    store: Statements, request_id: str, *, viewer: Viewer, hasher: KeyHasher, sealer: KeySealer
+) -> IssuedKey:
+    """Make the key that was asked for; `store` is a transaction.
+
+    Raises UnknownRequest, RequestIsDecided, WrongSecret.
+    """
+    request = await _decide(store, request_id, "approved", viewer)
+    wish = KeyWish(
+        account_id=request.account_id,
+        name=request.name,
+        kind=AGENT,
+        agent_id=request.agent_id,
+        spend_cap_nano_usd=request.spend_cap_nano_usd,
+        requested_by=request.requested_by,
+    )
+    return await issue_key(store, wish, hasher=hasher, sealer=sealer, key_id=request.id)
+
+
+async def reject(store: Statements, request_id: str, *, viewer: Viewer) -> KeyRequest:
+    """Turn a request down, for good. Raises UnknownRequest, RequestIsDecided."""
+    return await _decide(store, request_id, "rejected", viewer)
+
+
+async def _decide(store: Statements, request_id: str, status: str, viewer: Viewer) -> KeyRequest:
+    params = (status, viewer.os_user, viewer.host, request_id)
+    if not await store.execute(SQL["decide"], params):
+        await show(store, request_id)
+        raise RequestIsDecided(request_id)
+    return await show(store, request_id)

@@ -1,13 +1,14 @@
 """The gateway's secret and the two things it is for: the lookup hash of keys, and sealing them.
 
-Each use has a subkey of its own (HKDF), so that a leak of one says nothing about the other. Where
-a generated secret is kept is `secret_file.py`; what a key looks like is `key_text.py`. While a
-secret is changed the previous one still opens and checks what was made under it (`rotation.py`).
+Each use has a subkey of its own (HKDF), so that a leak of one says nothing about the other. What
+a key looks like is `issue.py`. While a secret is changed the previous one still opens and checks
+what was made under it.
 """
 
 from __future__ import annotations
 
 import os
+import secrets
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
@@ -17,7 +18,78 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from gw.keys.secret_file import read_or_make
+from actors.store.database import Statements
+from gw.keys import store
+
+# The file of a secret that was not configured: made once under the data folder, mode 0600.
+#
+# Any number of processes may ask at the same moment; all get the same secret.
+
+FILE_NAME = "secret"
+MODE = 0o600
+RANDOM_BYTES = 32
+
+
+class SecretFault(Exception):
+    """The secret of the data folder cannot be read or made; the message says which and why."""
+
+
+def read_or_make(data_dir: Path) -> str:
+    """Return the secret kept in `data_dir`; make it, and the folder, when there is none.
+
+    Raises SecretFault.
+    """
+    path = data_dir / FILE_NAME
+    try:
+        return _read(path)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise SecretFault(f"{path} cannot be read: {error.strerror}") from error
+    try:
+        data_dir.mkdir(parents=True, exist_ok=True)
+        _make(path)
+        return _read(path)
+    except OSError as error:
+        raise SecretFault(f"{path} cannot be made: {error.strerror}") from error
+
+
+def _read(path: Path) -> str:
+    try:
+        text = path.read_text(encoding="utf-8").strip()
+    except UnicodeDecodeError as error:
+        raise SecretFault(f"{path} is not text") from error
+    if not text:
+        raise SecretFault(f"{path} is empty: put the lost secret back, or remove the file")
+    return text
+
+
+def _make(path: Path) -> None:
+    """Write a whole file beside it, then give it the name, which only the first one gets."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, MODE)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(secrets.token_hex(RANDOM_BYTES) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            return  # another process was faster: its secret is the one
+        _sync_folder(path.parent)
+    finally:
+        draft.unlink()
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the name last: keys stored under a secret that a power cut takes are lost for good."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
 
 SUBKEY_BYTES = 32
 HASH_BYTES = 32
@@ -122,3 +194,40 @@ class KeySealer:
             except (InvalidTag, ValueError):
                 continue  # perhaps the other one
         raise WrongSecret
+
+
+# Stores the keys anew under the secret in force, which were stored under the previous one.
+#
+# While gateways serve: as long as they have both secrets, a key is found under either. Each batch
+# is one statement, so that the command may be stopped and repeated at any time. Keys of which only
+# the plain hash is known depend on no secret.
+
+# Of one statement: gateways read so many keys again when they are next used.
+BATCH = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rotation:
+    """What was done: keys that were stored anew, and those that had been before."""
+
+    rotated: int
+    current: int
+
+
+async def rotate_keys(database: Statements, secret: Secret) -> Rotation:
+    """Store every key anew that needs it. Raises WrongSecret for one that neither secret opens."""
+    hasher, sealer = KeyHasher(secret), KeySealer(secret)
+    rotated = current = 0
+    after = ""
+    while batch := await store.read_sealed_after(database, after, limit=BATCH):
+        after = batch[-1][0]
+        old, anew = [], []
+        for key_id, sealed in batch:
+            text, is_current = sealer.unseal_dated(sealed, key_id=key_id)
+            if is_current:
+                current += 1
+                continue
+            old.append((key_id, sealed))
+            anew.append((hasher.lookup_hash(text), sealer.seal(text, key_id=key_id)))
+        rotated += await store.reseal(database, old, anew)
+    return Rotation(rotated=rotated, current=current)

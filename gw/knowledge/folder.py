@@ -12,9 +12,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from gw.knowledge.faults import FolderFault, FolderFaults
-from gw.knowledge.front_matter import SourceEntry
-from gw.knowledge.pages import PAGE_BYTES_MAX, SUFFIX, Page, parse_page
+from gw.knowledge.pages import (
+    PAGE_BYTES_MAX,
+    SUFFIX,
+    FolderFault,
+    FolderFaults,
+    Page,
+    SourceEntry,
+    parse_page,
+)
 
 FILENAME_BYTES_MAX = 255
 MIB = 1024 * 1024

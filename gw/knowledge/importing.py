@@ -6,29 +6,33 @@ import asyncio
 import hashlib
 import json
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
-from actors.store.database import ConstraintViolated, Database
-from actors.store.session import Session
+from actors.store.connection import ConstraintViolated
+from actors.store.database import Database, Session
 from actors.wallet.ledger import UnknownAccount
 from gw.knowledge.bases import PERSONAL, SQL
-from gw.knowledge.faults import FolderFault, FolderFaults
 from gw.knowledge.folder import Folder, Source, unread
-from gw.knowledge.pages import Page
+from gw.knowledge.pages import FolderFault, FolderFaults, Page
+from gw.knowledge.query import field_parts, folded_name
 from gw.knowledge.sources import SourceStore, r2_key
-from gw.knowledge.tokens import folded_name
-from gw.knowledge.vectors import field_parts
 
 # Part of every page's digest: raised when the same file is stored or found differently.
 FORMAT = 2
-# So much text goes into one statement, and at least one page.
-BATCH_CHARACTERS = 2_000_000
-# So many pages are entered under their lexemes at once; the lists of common ones are rewritten.
-ENTERED_PAGES = 2000
+# How much one statement does at most, so that none takes a second: characters of JSON that it
+# stores, rows that it stores, removes or changes, bytes of pages (which have some lexeme in six),
+# and entries of lists that it writes. At least one page, one row of terms, one list.
+BATCH_CHARACTERS = 400_000
+ROWS_MAX = 5000
+NOTED_BYTES = 200_000
+NOTED_PAGES = 500
+ENTRIES_MAX = 50_000
 ACCOUNT_MISSING = "kb_bases_of_account"
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +47,14 @@ class ImportTarget:
     user: str | None = None
     name: str | None = None
     is_restricted: bool | None = None
+
+
+class Stored(NamedTuple):
+    """A page of a base as it is stored; its length is in bytes of its body."""
+
+    no: int
+    slot: int
+    length: int
 
 
 @dataclass(slots=True)
@@ -64,71 +76,122 @@ async def import_folder(
     """Make the base the folder; with `keep` pages without a file stay.
 
     Raises UnknownAccount, FolderFaults when a source has gone meanwhile, OSError when one cannot be
-    stored, StoreError: nothing has changed.
+    stored, StoreError: nothing has changed. `clean_up` (`removing.py`) removes sources afterwards.
     """
     result = Imported(warnings=[str(warning) for warning in sorted(folder.warnings)])
     async with database.transaction() as session:
-        await session.execute(SQL["lock_account"], (target.account_id,))
+        await begin_changing(session, target.account_id)
         base_no = await _base(session, target)
         stored = {
-            row[0]: (row[1], bytes(row[2]), row[3])
+            row[0]: (Stored(row[1], row[3], row[4]), bytes(row[2]))
             for row in await session.fetch_all(SQL["stored_pages"], (base_no,))
         }
         fresh: list[tuple[Page, bytes]] = []
-        gone = [] if keep else [no for page, (no, *_) in stored.items() if page not in folder.pages]
+        gone = (
+            [] if keep else [one for page, (one, _) in stored.items() if page not in folder.pages]
+        )
         result.removed = len(gone)
         for page in folder.pages.values():
             digest = _digest(page, folder.sources.get(page.id))
-            no, before, _ = stored.get(page.id, (0, b"", 0))
+            there, before = stored.get(page.id, (None, b""))
             if before == digest:
                 result.unchanged += 1
                 continue
             fresh.append((page, digest))
-            if no:
-                gone.append(no)
+            if there is not None:
+                gone.append(there)
                 result.changed += 1
             else:
                 result.added += 1
         await asyncio.to_thread(_store_sources, sources, target.account_id, folder)
         if gone or fresh:
             await remove_pages(session, base_no, gone)
-            lost = set(gone)
-            taken = {slot for no, _, slot in stored.values() if no not in lost}
+            taken = {one.slot for one, _ in stored.values()} - {one.slot for one in gone}
             slots = (slot for slot in count() if slot not in taken)
-            nos: list[int] = []
             for batch in _batches(fresh):
-                nos += await _insert(session, base_no, target.account_id, batch, folder, slots)
-            for at in range(0, len(nos), ENTERED_PAGES):
-                entered = nos[at : at + ENTERED_PAGES]
-                await session.execute(SQL["add_postings"], (base_no, entered))
-            await settle_pages(session, base_no)
+                new = await _insert(session, base_no, target.account_id, batch, folder, slots)
+                for some in _by_length(new):
+                    await _note(session, "note_new", base_no, some)
+            await settle_pages(session, base_no, gone)
         used = await session.fetch_all(SQL["base_details"], ([base_no],))
         result.sources = used[0][1]
         result.pages = len(stored) - result.removed + result.added
-    await drop_unused_sources(database, sources, target.account_id)
     return result
 
 
-async def settle_pages(session: Session, base_no: int) -> None:
-    """Bring what depends on all pages of a base up to date."""
-    await session.execute(SQL["resolve_links"], (base_no,))
+async def begin_changing(session: Session, account_id: str) -> None:
+    """Begin to change the bases of an account, which has one change at a time."""
+    await session.execute(SQL["lock_account"], (account_id,))
+    await session.execute(SQL["begin_changing"])
+    await session.execute(SQL["mark_unclean"], (account_id,))
+
+
+async def settle_pages(session: Session, base_no: int, gone: list[Stored]) -> None:
+    """Bring what depends on all pages of a base up to date; `gone` were removed from it."""
+    changes: dict[str, Any] = {"base": base_no, "gone": [one.slot for one in gone]}
+    after: str | None = ""
+    while after is not None:
+        changes |= {"after": after, "budget": ENTRIES_MAX}
+        ((after,),) = await session.fetch_all(SQL["apply_changes"], changes)
+    nos = [row[0] for row in await session.fetch_all(SQL["page_nos"], (base_no,))]
+    for some in _portions(nos, ROWS_MAX):
+        await _resolve_links(session, some)
     await session.execute(SQL["count_pages"], {"base": base_no})
     await session.execute(SQL["tidy_terms"])
 
 
-async def remove_pages(session: Session, base_no: int, nos: list[int]) -> None:
-    """Remove pages with all that finds them."""
-    await session.execute(SQL["drop_postings"], (base_no, nos))
-    await session.execute(SQL["remove_pages"], (nos,))
+async def remove_pages(
+    session: Session, base_no: int, gone: list[Stored], *, are_noted: bool = True
+) -> None:
+    """Remove pages, and note under which lexemes they are still found (`settle_pages`)."""
+    for some in _by_length(gone):
+        nos = [one.no for one in some]
+        if are_noted:
+            await _note(session, "note_gone", base_no, some)
+        await until_none(session, "remove_links", {"nos": nos})
+        await session.execute(SQL["remove_pages"], {"nos": nos})
 
 
-async def drop_unused_sources(database: Database, sources: SourceStore, account_id: str) -> None:
-    """Delete the account's sources that no page names, also what a failed import left behind."""
-    async with database.transaction() as session:
-        await session.execute(SQL["lock_account"], (account_id,))
-        rows = await session.fetch_all(SQL["used_sources"], (account_id,))
-        used = {row[0] for row in rows}
-        await asyncio.to_thread(sources.keep_only, account_id, used)
+async def until_none(session: Session, name: str, parameters: dict[str, Any]) -> None:
+    """Repeat a statement that removes `limit` rows until fewer are there."""
+    while await session.execute(SQL[name], {**parameters, "limit": ROWS_MAX}) == ROWS_MAX:
+        pass
+
+
+async def _note(session: Session, name: str, base_no: int, pages: list[Stored]) -> None:
+    """Note what of the lists of a base changes with some pages, of a long one in several shares."""
+    shares = max(1, sum(one.length for one in pages) // NOTED_BYTES)
+    noted: dict[str, Any] = {"base": base_no, "nos": [one.no for one in pages], "shares": shares}
+    for share in range(shares):
+        await session.execute(SQL[name], {**noted, "share": share})
+
+
+async def _resolve_links(session: Session, nos: list[int]) -> None:
+    first = 0
+    while nos:
+        some = {"nos": nos, "first": first, "limit": ROWS_MAX}
+        last = await session.fetch_one(SQL["resolve_links"], some)
+        if last is None:
+            return
+        nos, first = nos[nos.index(last[0]) :], last[1] + 1
+
+
+def _by_length(pages: list[Stored]) -> Iterator[list[Stored]]:
+    """Pages in portions of so many, and of so much text unless it is a single page."""
+    some: list[Stored] = []
+    length = 0
+    for one in pages:
+        if some and (length + one.length > NOTED_BYTES or len(some) == NOTED_PAGES):
+            yield some
+            some, length = [], 0
+        some.append(one)
+        length += one.length
+    if some:
+        yield some
+
+
+def _portions(rows: list[T], size: int) -> Iterator[list[T]]:
+    return (rows[at : at + size] for at in range(0, len(rows), size))
 
 
 async def _base(session: Session, target: ImportTarget) -> int:
@@ -177,17 +240,21 @@ def _store_sources(sources: SourceStore, account_id: str, folder: Folder) -> Non
 
 
 def _batches(fresh: list[tuple[Page, bytes]]) -> Iterator[list[tuple[Page, bytes]]]:
-    batch: list[tuple[Page, bytes]] = []
+    return _by_characters(fresh, lambda one: 1000 + len(one[0].head) + len(one[0].body))
+
+
+def _by_characters(rows: list[T], length: Callable[[T], int]) -> Iterator[list[T]]:
+    """Rows in portions that end with the one by which they reach so many characters."""
+    some: list[T] = []
     characters = 0
-    for page, digest in fresh:
-        # A page's terms are some times as long as its text.
-        characters += 1000 + 6 * (len(page.head) + len(page.body))
-        batch.append((page, digest))
+    for row in rows:
+        characters += length(row)
+        some.append(row)
         if characters > BATCH_CHARACTERS:
-            yield batch
-            batch, characters = [], 0
-    if batch:
-        yield batch
+            yield some
+            some, characters = [], 0
+    if some:
+        yield some
 
 
 async def _insert(
@@ -197,8 +264,8 @@ async def _insert(
     batch: list[tuple[Page, bytes]],
     folder: Folder,
     slots: Iterator[int],
-) -> list[int]:
-    """Store pages, each at the next of the slots; their numbers."""
+) -> list[Stored]:
+    """Store pages, each at the next of the slots."""
     rows = [
         {"slot": next(slots), **_row(page, digest, account_id, folder.sources.get(page.id))}
         for page, digest in batch
@@ -224,10 +291,16 @@ async def _insert(
             }
             for part in field_parts(page, base_no)
         ]
-    await session.execute(SQL["insert_names"], _rows(base_no, names))
-    await session.execute(SQL["insert_links"], _rows(base_no, links))
-    await session.execute(SQL["insert_terms"], _rows(base_no, terms))
-    return list(nos.values())
+    for some in _portions(names, ROWS_MAX):
+        await session.execute(SQL["insert_names"], _rows(base_no, some))
+    for some in _portions(links, ROWS_MAX):
+        await session.execute(SQL["insert_links"], _rows(base_no, some))
+    for some in _by_characters(terms, lambda row: len(str(row["terms"]))):
+        await session.execute(SQL["insert_terms"], _rows(base_no, some))
+    return [
+        Stored(nos[page.id], row["slot"], len(page.body.encode()))
+        for (page, _), row in zip(batch, rows, strict=True)
+    ]
 
 
 def alias_key(text: str) -> str:

@@ -6,6 +6,11 @@ SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL enable_seqs
 -- One change of an account's bases at a time: its sources are files, which no transaction takes back.
 SELECT pg_advisory_xact_lock(hashtextextended('gw kb ' || %s, 0))
 
+-- begin_changing --
+-- Plans that look up what they are about, whatever is known of how many rows there are: most were written just before.
+SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off;
+SET LOCAL enable_material = off; SET LOCAL jit = off
+
 -- readable --
 -- The bases that a user of an account may read, as they are named to that user.
 SELECT no, kb_id, name, pages FROM kb_readable(%(account)s, %(user)s)
@@ -46,16 +51,26 @@ UPDATE kb_bases SET pages = (SELECT count(*) FROM kb_pages WHERE base_no = %(bas
 WHERE no = %(base)s
 
 -- remove_base --
--- A base with all that is in it.
-WITH postings AS (DELETE FROM kb_postings WHERE base_no = %(base)s) DELETE FROM kb_bases WHERE no = %(base)s
+-- A base that has no pages any more.
+DELETE FROM kb_bases WHERE no = %(base)s
+
+-- remove_postings --
+-- Some of the lists of a base.
+DELETE FROM kb_postings WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM kb_postings WHERE base_no = %(base)s LIMIT %(limit)s))
 
 -- stored_pages --
--- What of each page tells whether it has changed, and its slot.
-SELECT id, no, digest, slot FROM kb_pages WHERE base_no = %s
+-- What of each page tells whether it has changed, its slot, and how long it is.
+SELECT id, no, digest, slot, octet_length(body) FROM kb_pages WHERE base_no = %s
+
+-- remove_links --
+-- Some of the links of pages.
+DELETE FROM kb_links WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM kb_links WHERE page_no = ANY (%(nos)s) LIMIT %(limit)s))
 
 -- remove_pages --
--- Pages with their names, links and terms.
-DELETE FROM kb_pages WHERE no = ANY (%s)
+-- Pages with their names and terms, and links that are left.
+DELETE FROM kb_pages WHERE no = ANY (%(nos)s)
 
 -- insert_pages --
 -- New pages, from one JSON text.
@@ -86,30 +101,59 @@ SELECT page_no, field, part, starts, ends, terms::tsvector
 FROM json_to_recordset(%(rows)s::json)
     AS x(page_no bigint, field smallint, part integer, starts integer, ends integer, terms text)
 
--- add_postings --
--- Enter new pages under their lexemes, once their terms are there.
-SELECT kb_add_postings(%s, %s)
+-- note_new --
+-- Note under which lexemes new pages are to be found, once their terms are there.
+SELECT kb_note_new(%(base)s, %(nos)s, %(share)s, %(shares)s)
 
--- drop_postings --
--- Take pages out from under their lexemes, while their terms are there.
-SELECT kb_drop_postings(%s, %s)
+-- note_gone --
+-- Note under which lexemes pages are found, while their terms are there.
+SELECT kb_note_gone(%(base)s, %(nos)s, %(share)s, %(shares)s)
+
+-- apply_changes --
+-- Bring the lists of some lexemes up to date with what is noted; the last of these lexemes.
+SELECT kb_apply_changes(%(base)s, %(gone)s, %(after)s, %(budget)s)
+
+-- page_nos --
+-- All pages of a base.
+SELECT no FROM kb_pages WHERE base_no = %s ORDER BY no
 
 -- resolve_links --
--- Where the links of a base lead now: exact ids first, then aliases, of several pages to the smallest id.
-UPDATE kb_links l SET to_no = found.no
-FROM (
-    SELECT k.page_no, k.n, coalesce(
+-- Where links of some pages lead now, from the n-th of the first page on: exact ids first, then aliases, of several pages
+-- to the smallest id. The last link that was looked at, if there may be more.
+WITH next AS MATERIALIZED (
+    SELECT k.* FROM unnest(%(nos)s::bigint[]) WITH ORDINALITY AS w(no, place)
+    CROSS JOIN LATERAL (
+        SELECT ctid AS at, page_no, n, base_no, target, folded FROM kb_links
+        WHERE page_no = w.no AND n >= CASE w.place WHEN 1 THEN %(first)s ELSE 0 END ORDER BY n) k
+    LIMIT %(limit)s
+), found AS MATERIALIZED (
+    SELECT k.at, coalesce(
         (SELECT p.no FROM kb_pages p WHERE p.base_no = k.base_no AND p.id = normalize(k.target, NFC)),
         (SELECT p.no FROM kb_names m JOIN kb_pages p ON p.no = m.page_no
          WHERE m.base_no = k.base_no AND m.kind = 'alias' AND md5(m.name) = md5(k.folded) AND m.name = k.folded
          ORDER BY p.id LIMIT 1)) AS no
-    FROM kb_links k WHERE k.base_no = %s
-) AS found
-WHERE l.page_no = found.page_no AND l.n = found.n AND l.to_no IS DISTINCT FROM found.no
+    FROM next k
+), resolved AS (
+    UPDATE kb_links l SET to_no = found.no FROM found
+    WHERE l.ctid = found.at AND l.to_no IS DISTINCT FROM found.no
+)
+SELECT page_no, n FROM next OFFSET %(limit)s - 1
 
 -- tidy_terms --
 -- Put what was added into the index itself, so that the next search need not look through a list of it.
 SELECT gin_clean_pending_list('kb_terms_by_term')
+
+-- mark_unclean --
+-- An account may have sources from now on that no page names.
+INSERT INTO kb_unclean (account_id) VALUES (%s) ON CONFLICT DO NOTHING
+
+-- mark_clean --
+-- It has none.
+DELETE FROM kb_unclean WHERE account_id = %s
+
+-- unclean --
+-- The accounts that may have some.
+SELECT account_id FROM kb_unclean ORDER BY since
 
 -- used_sources --
 -- The sources that pages of an account name.

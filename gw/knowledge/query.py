@@ -7,12 +7,302 @@ and runs then count by the pairs of their characters. Linear in the query's leng
 from __future__ import annotations
 
 import re
+import unicodedata
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
-from gw.knowledge.stop_words import STOP_WORDS
-from gw.knowledge.tokens import Group, groups, normalise
-from gw.knowledge.vectors import quoted
+from snowballstemmer import stemmer
+
+from gw.knowledge.pages import Page
+
+# Text into the words, characters and emoji that it is found by (contract on knowledge bases §4).
+#
+# Text is normalised first: NFKC, accents off; a token is case-folded as well. English endings fold
+# by the Snowball algorithm, whatever the language. Everything is linear in the text's length.
+
+# A longer word is known by its beginning.
+WORD_CHARACTERS_MAX = 60
+# Longer ones have no ending that means anything.
+STEMMED_CHARACTERS_MAX = 40
+WORDS_KEPT = 65_536
+
+_HAN = "\u3005-\u3007\u3021-\u3029\u3038-\u303b\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff" + (
+    "\U00020000-\U0003ffff"
+)
+_KANA = "\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\u3099\u309a"
+_HANGUL = "\u1100-\u11ff\u3131-\u318e\ua960-\ua97c\uac00-\ud7a3\ud7b0-\ud7fb"
+CJK = _HAN + _KANA + _HANGUL
+# Signs that belong to the letter before them, in scripts that have them.
+_MARKS = "".join(
+    chr(code)
+    for block in (range(0x300, 0x1100), range(0x1700, 0x1C00), range(0xA800, 0xAC00))
+    for code in block
+    if unicodedata.category(chr(code)).startswith("M")
+)
+_PICTURE = (
+    "[\u203c\u2049\u2190-\u21ff\u2300-\u23ff\u25a0-\u27bf\u2900-\u297f\u2b00-\u2bff"
+    "\U0001f000-\U0001faff]"
+)
+_LETTER = f"(?:[^\\W{CJK}][{_MARKS}]*)"
+_TOKEN = re.compile(
+    f"(?P<word>{_LETTER}+(?:['.\u2019-]{_LETTER}+)*)"
+    f"|(?P<run>[{CJK}]+)"
+    "|(?P<emoji>[\U0001f1e6-\U0001f1ff]{2}"
+    f"|{_PICTURE}[\ufe0f\U0001f3fb-\U0001f3ff]*(?:\u200d{_PICTURE}[\ufe0f\U0001f3fb-\U0001f3ff]*)*)"
+)
+# What breaks a run off and is not seen, because these scripts have no spaces.
+LINE_BREAK = re.compile(r"[^\S\n]*\n[^\S\n]*")
+_PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9]+|[A-Z0-9]+")
+_SEPARATORS = re.compile(r"[._\-]+")
+_CONTRACTION = re.compile(r"(?i)(.+?)'(?:s|t|re|ve|ll|d|m)")
+_ACCENTS = re.compile("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]+")
+
+_stemmer = stemmer("english")
+
+
+class Group(NamedTuple):
+    """What stands together: a word with its parts, a CJK run or an emoji.
+
+    `parts` are the lexemes of consecutive positions; `whole` stands where the first of them does.
+    A run has its text in `run`, and no parts.
+    """
+
+    start: int  # in the normalised text
+    end: int
+    parts: tuple[str, ...]
+    whole: str = ""
+    run: str = ""
+    plain: str = ""  # the word in small letters, before its ending is folded
+    is_continued: bool = False  # a run that the run before it was broken off for, at a line's end
+
+
+def normalise(text: str) -> str:
+    """Unify how characters are written, and take accents off; lines stay lines."""
+    if text.isascii():
+        return text
+    text = unicodedata.normalize("NFKC", text)
+    bare = _ACCENTS.sub("", unicodedata.normalize("NFD", text))
+    return unicodedata.normalize("NFC", bare)
+
+
+def folded_name(text: str) -> str:
+    """What two names have in common that are equal for a reader."""
+    return " ".join(normalise(text).casefold().replace("\0", "").split())
+
+
+def groups(normalised: str) -> Iterator[Group]:
+    """Cut normalised text into what it is found by, in order."""
+    run_end = 0  # of the last one
+    for match in _TOKEN.finditer(normalised):
+        kind, text = match.lastgroup, match[0]
+        start, end = match.span()
+        if kind == "run":
+            is_continued = LINE_BREAK.fullmatch(normalised, run_end, start) is not None
+            yield Group(start, end, (), run=text, is_continued=is_continued)
+            run_end = end
+        elif kind == "emoji":
+            lexeme = text.replace("\ufe0f", "")[:WORD_CHARACTERS_MAX]
+            yield Group(start, end, (lexeme,), plain=lexeme)
+        else:
+            parts, whole, plain = _word(text)
+            if parts:
+                yield Group(start, end, parts, whole, plain=plain)
+
+
+@lru_cache(WORDS_KEPT)
+def _word(text: str) -> tuple[tuple[str, ...], str, str]:
+    """The lexemes of a word's parts; those of the whole, and its plain form, where they differ."""
+    text = text.replace("\u2019", "'")
+    contraction = _CONTRACTION.fullmatch(text)
+    if contraction is not None and "'" not in contraction[1]:
+        text = contraction[1] if text[-2:].lower() == "'s" else text.replace("'", "")
+    found: list[str] = []
+    for piece in _SEPARATORS.split(text.replace("'", "-")):
+        found += _PARTS.findall(piece) if piece.isascii() else [piece]
+    parts = tuple(lexeme for part in found if (lexeme := _lexeme(part)))
+    plain = text.casefold()
+    if len(parts) == 1:
+        return parts, "", plain
+    return parts, _lexeme(text), plain
+
+
+def _lexeme(text: str) -> str:
+    word = text.casefold().strip("_")
+    if len(word) <= STEMMED_CHARACTERS_MAX:
+        word = stem(word)
+    return word[:WORD_CHARACTERS_MAX]
+
+
+@lru_cache(WORDS_KEPT)
+def stem(word: str) -> str:
+    """Fold the English ending of a word in small letters."""
+    folded: str = _stemmer.stemWord(word) if word.isascii() else word
+    return folded
+
+
+# English words that say nothing of what a page is about, with and without their apostrophes.
+
+_WORDS = """
+    a about after again all also am an and any are as at be because been before being both but by
+    can cannot could did do does doing done during each either else ever every few for from get gets
+    had has have having he her here hers him his how i if in into is it its itself just let may me
+    might more most much must my myself no nor not now of off on once only or other our ours out
+    over own please same shall she should so some such than that the their theirs them then there
+    these they this those through to too under until up upon us very was we were what when where
+    which while who whom whose why will with without would yes yet you your yours
+    dont doesnt didnt isnt arent wasnt werent cant couldnt wont wouldnt shouldnt hasnt havent hadnt
+    im ive youre youve youll theyre theyve weve theres
+    don't doesn't didn't isn't aren't wasn't weren't can't couldn't won't wouldn't shouldn't hasn't
+    haven't hadn't i'm i've i'd i'll you're you've you'll they're they've we've we'll
+"""
+STOP_WORDS = frozenset(_WORDS.split())
+
+
+# The fields of a page as PostgreSQL keeps them: `tsvector` texts with positions of our own.
+#
+# A position in a vector is at most 16,383 and a vector at most a megabyte, so a long field is cut
+# into parts. They overlap by more positions than a query has, so that whatever stands together in
+# the field stands together in one part.
+
+TITLE, ALIAS, TAG, SUMMARY, BODY = range(5)
+PART_POSITIONS = 2000
+# A query has at most 500 characters, and each is at most one position.
+OVERLAP_POSITIONS = 500
+# PostgreSQL keeps so many of a lexeme's positions.
+LEXEME_POSITIONS_MAX = 255
+# Between two values of a list: neighbours in different ones are no neighbours.
+VALUE_GAP = 10
+
+
+@dataclass(frozen=True, slots=True)
+class FieldPart:
+    """A row of terms: the text of a `tsvector`, and where in the field it stands."""
+
+    field: int
+    part: int
+    starts: int
+    ends: int
+    terms: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Term:
+    lexeme: str
+    position: int
+    start: int
+    end: int
+
+
+def field_parts(page: Page, base_no: int) -> list[FieldPart]:
+    """Every row of terms of a page; a field without terms has none."""
+    fields: tuple[tuple[int, tuple[str, ...]], ...] = (
+        (TITLE, (page.title,)),
+        (ALIAS, (page.id, *page.aliases)),
+        (TAG, page.tags),
+        (SUMMARY, (page.summary,)),
+        (BODY, (page.body,)),
+    )
+    return [
+        part
+        for field, values in fields
+        for part in _parts(field, _terms(values), lexeme_prefix(base_no), len("".join(values)))
+    ]
+
+
+def lexeme_prefix(base_no: int) -> str:
+    """What the lexemes of a base begin with."""
+    return f"{base_no}:"
+
+
+def quoted(lexeme: str) -> str:
+    """A lexeme as the texts of `tsvector` and `tsquery` have it."""
+    return "'" + lexeme.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def _terms(values: Iterable[str]) -> Iterator[_Term]:
+    position = 1
+    for value in values:
+        normalised = normalise(value)
+        offset_of = _Offsets(value, normalised)
+        last: _Term | None = None  # the last character of a run
+        for group in groups(normalised):
+            start, end = offset_of(group.start), offset_of(group.end)
+            if group.whole:
+                yield _Term(group.whole, position, start, end)
+            for lexeme in group.parts:
+                yield _Term(lexeme, position, start, end)
+                position += 1
+            run = group.run
+            if group.is_continued and last is not None:
+                yield _Term(last.lexeme + run[0], position - 1, last.start, start + 1)
+            for at, character in enumerate(run):
+                start = offset_of(group.start + at)
+                yield (last := _Term(character, position, start, start + 1))
+                if at + 1 < len(run):
+                    yield _Term(run[at : at + 2], position, start, start + 2)
+                position += 1
+        position += VALUE_GAP
+
+
+def _parts(field: int, terms: Iterable[_Term], prefix: str, length: int) -> Iterator[FieldPart]:
+    """The parts of a field; the first begins and the last ends where its text does."""
+    number = 0
+    current: list[_Term] = []
+    for term in terms:
+        if current and term.position - current[0].position >= PART_POSITIONS:
+            starts = current[0].start if number else 0
+            yield _part(field, number, starts, current[-1].end, current, prefix)
+            number += 1
+            least = term.position - OVERLAP_POSITIONS
+            current = [one for one in current if one.position >= least]
+        current.append(term)
+    if current:
+        starts = current[0].start if number else 0
+        yield _part(field, number, starts, length, current, prefix)
+
+
+def _part(
+    field: int, number: int, starts: int, ends: int, terms: list[_Term], prefix: str
+) -> FieldPart:
+    first = terms[0].position - 1
+    positions: dict[str, list[str]] = {}
+    for term in terms:
+        found = positions.setdefault(term.lexeme, [])
+        if len(found) < LEXEME_POSITIONS_MAX:
+            found.append(str(term.position - first))
+    text = " ".join(
+        f"{quoted(prefix + lexeme)}:{','.join(found)}" for lexeme, found in positions.items()
+    )
+    return FieldPart(field, number, starts, ends, text)
+
+
+class _Offsets:
+    """Maps an offset of the normalised text to that of the text as written; to one near it in lines
+    whose length the normalising has changed."""
+
+    def __init__(self, text: str, normalised: str) -> None:
+        self._is_same = len(text) == len(normalised)
+        if not self._is_same:
+            self._before, self._after = _line_starts(normalised), _line_starts(text)
+
+    def __call__(self, at: int) -> int:
+        if self._is_same:
+            return at
+        line = bisect_right(self._before, at) - 1
+        offset = self._after[line] + at - self._before[line]
+        return min(offset, self._after[line + 1]) if line + 1 < len(self._after) else offset
+
+
+def _line_starts(text: str) -> list[int]:
+    starts, at = [0], text.find("\n")
+    while at >= 0:
+        starts.append(at + 1)
+        at = text.find("\n", at + 1)
+    return starts
+
 
 _QUOTED = re.compile('["\u201c\u201d]([^"\u201c\u201d]*)["\u201c\u201d]')
 # Of so many terms it is looked how near each other they stand.

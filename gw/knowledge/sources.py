@@ -10,11 +10,13 @@ import os
 import secrets
 import shutil
 from collections.abc import Collection
+from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Protocol
+from typing import Final, Protocol
 from urllib.parse import quote
 
-from actors.media_store.links import LinkSigner
+from actors.media_store.bucket import BucketFault, S3Client
+from actors.media_store.links import BucketSpec, LinkSigner
 
 LINKS = "/api/v1/ext/wiki/sources"
 ROOT = "kb"
@@ -59,12 +61,17 @@ class Sources:
     def put(self, name: str, file: Path, sha256: str) -> None:
         """See SourceStore."""
         path = self.path(name)
+        for folder in reversed(path.relative_to(self._folder).parents[:-1]):
+            (self._folder / folder).mkdir(parents=True, exist_ok=True)
+            (self._folder / folder).chmod(0o700)
+        self._folder.chmod(0o700)
         if path.exists():
+            path.chmod(0o600)  # kept readable for others by an earlier version
             return
-        path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.parent / f".{sha256[:16]}.{secrets.token_hex(4)}"
         try:
-            with file.open("rb") as source, draft.open("xb") as target:
+            private = partial(os.open, mode=0o600)
+            with file.open("rb") as source, open(draft, "xb", opener=private) as target:
                 shutil.copyfileobj(source, target)
                 target.flush()
                 os.fsync(target.fileno())
@@ -106,3 +113,56 @@ class SourceLinks:
     def is_genuine(self, name: str, expires: str, signature: str) -> bool:
         """Whether a link of these was made here; it may have expired."""
         return self._signer.is_genuine(name, expires, signature)
+
+
+# Source documents in a bucket, fetched by links that the storage itself takes.
+
+CONNECTIONS: Final = 4
+CHUNK_BYTES: Final = 1024 * 1024
+ABSENT = frozenset(("404", "NoSuchKey", "NotFound"))
+
+
+class BucketSources:
+    """The objects of a bucket, by the names of sources. Every method blocks and raises OSError."""
+
+    def __init__(self, spec: BucketSpec) -> None:
+        self._client = S3Client(spec, connections=CONNECTIONS)
+        self._name = spec.bucket
+
+    def __repr__(self) -> str:
+        return f"<BucketSources {self._name}>"
+
+    def put(self, name: str, file: Path, sha256: str) -> None:
+        """Store a file under a name that says its hash, unless it is there."""
+        if self._is_there(name):
+            return
+        with file.open("rb") as body:
+            self._client.ask("put_object", name, Body=body, ContentType="application/octet-stream")
+
+    def fetch(self, name: str, target: Path) -> None:
+        """Write a source into a file."""
+        body = self._client.ask("get_object", name)["Body"]
+        with target.open("wb") as file:
+            for chunk in body.iter_chunks(CHUNK_BYTES):
+                file.write(chunk)
+
+    def keep_only(self, account_id: str, names: Collection[str]) -> None:
+        """Delete every other object of an account."""
+        for name in list(self._client.keys(f"{ROOT}/{account_id}/")):
+            if name not in names:
+                self._client.ask("delete_object", name)
+
+    def link(self, name: str, *, seconds: int) -> str:
+        """A link to a source that needs no key for so long; the object may be gone."""
+        return self._client.link(
+            name, seconds=seconds, ResponseContentDisposition=disposition(name)
+        )
+
+    def _is_there(self, name: str) -> bool:
+        try:
+            self._client.ask("head_object", name)
+        except BucketFault as fault:
+            if fault.code in ABSENT:
+                return False
+            raise
+        return True

@@ -7,29 +7,140 @@ exchange to the next, so any process serves any of them.
 from __future__ import annotations
 
 import time
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
-from gw.mcp.envelope import (
-    Head,
-    check_envelope,
-    check_media_types,
-    check_version,
-    is_stateless,
-)
 from gw.mcp.messages import (
+    BATCHED,
+    CACHE_MS,
+    CAPABILITIES,
+    HANDSHAKE,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    META_SERVER,
+    METHOD_NOT_FOUND,
+    SERVER_INFO,
+    SUPPORTED,
+    Head,
     Notification,
     Request,
     RpcError,
+    Toolbox,
+    ToolError,
+    check_envelope,
+    check_media_types,
+    check_version,
     error_body,
+    failed_result,
+    found_result,
     id_of,
+    is_stateless,
     read_json,
     read_message,
     result_body,
 )
-from gw.mcp.methods import HANDSHAKE_METHODS, KNOWN, STATELESS_METHODS, members, of_stateless
-from gw.mcp.revisions import BATCHED, INVALID_REQUEST, METHOD_NOT_FOUND
-from gw.mcp.tools import Toolbox
+
+# The methods of the protocol: of their params and the tools; the result.
+#
+# All raise RpcError for params that will not do, and what a tool raises beside ToolError.
+
+INSTRUCTIONS: Final = (
+    "The knowledge bases that this key may read. Find pages with search_wiki, which gives entries"
+    " without bodies, then read them with read_page, or several beginnings at once with read_pages."
+    " list_by_tag and backlinks lead to related pages, get_source to the document a page was made"
+    " of. An `id` of any result works in every tool as it stands."
+)
+
+Params = Mapping[str, Any]
+Method = Callable[[Toolbox, Params], Awaitable[dict[str, Any]]]
+
+
+async def initialize(toolbox: Toolbox, params: Params) -> dict[str, Any]:
+    """The handshake: the client's revision where it is served, else the newest that has one."""
+    wanted = params.get("protocolVersion")
+    if not isinstance(wanted, str):
+        raise RpcError(INVALID_PARAMS, "`protocolVersion` is required: a string.")
+    return {
+        "protocolVersion": wanted if wanted in HANDSHAKE else HANDSHAKE[-1],
+        "capabilities": CAPABILITIES,
+        "serverInfo": SERVER_INFO,
+        "instructions": INSTRUCTIONS,
+    }
+
+
+async def ping(toolbox: Toolbox, params: Params) -> dict[str, Any]:
+    """The server is there."""
+    return {}
+
+
+async def discover(toolbox: Toolbox, params: Params) -> dict[str, Any]:
+    """What a handshake would say, for revisions without one."""
+    return _to_keep(
+        {
+            "supportedVersions": SUPPORTED,
+            "capabilities": CAPABILITIES,
+            "instructions": INSTRUCTIONS,
+        }
+    )
+
+
+async def list_tools(toolbox: Toolbox, params: Params) -> dict[str, Any]:
+    """All tools, always in the same order, in one page."""
+    return {"tools": [tool.listed() for tool in toolbox.tools.values()]}
+
+
+async def list_tools_to_keep(toolbox: Toolbox, params: Params) -> dict[str, Any]:
+    """The same, with how long it may be kept."""
+    return _to_keep(await list_tools(toolbox, params))
+
+
+async def call_tool(toolbox: Toolbox, params: Params) -> dict[str, Any]:
+    """What a tool finds, or why it finds nothing."""
+    name = params.get("name")
+    if not isinstance(name, str):
+        raise RpcError(INVALID_PARAMS, "`name` is required: the name of a tool.")
+    if name not in toolbox.tools:
+        raise RpcError(
+            INVALID_PARAMS, f"There is no such tool. There are {', '.join(toolbox.tools)}."
+        )
+    arguments = members(params.get("arguments", {}), "arguments")
+    try:
+        return found_result(await toolbox.call(name, arguments))
+    except ToolError as error:
+        return failed_result(error)
+
+
+def members(value: Any, name: str) -> dict[str, Any]:
+    """An object that a request has. Raises RpcError for anything else."""
+    if not isinstance(value, dict):
+        raise RpcError(INVALID_PARAMS, f"`{name}` must be an object.")
+    return value
+
+
+def of_stateless(result: dict[str, Any]) -> dict[str, Any]:
+    """A result as the revision without a handshake has it."""
+    return {**result, "resultType": "complete", "_meta": {META_SERVER: SERVER_INFO}}
+
+
+def _to_keep(result: dict[str, Any]) -> dict[str, Any]:
+    return {**result, "ttlMs": CACHE_MS, "cacheScope": "public"}
+
+
+HANDSHAKE_METHODS: Final[Mapping[str, Method]] = {
+    "initialize": initialize,
+    "ping": ping,
+    "tools/list": list_tools,
+    "tools/call": call_tool,
+}
+STATELESS_METHODS: Final[Mapping[str, Method]] = {
+    "server/discover": discover,
+    "tools/list": list_tools_to_keep,
+    "tools/call": call_tool,
+}
+NOTIFICATIONS: Final = ("notifications/initialized", "notifications/cancelled")
+KNOWN: Final = frozenset({*HANDSHAKE_METHODS, *STATELESS_METHODS, *NOTIFICATIONS})
+
 
 # Messages of one batch; and once its responses are as long as this, the rest must come alone.
 BATCH_MAX: Final = 25

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from channels.dialects.type_errors import described
+from channels.dialects.validate import described
 from channels.errors import InvalidRequest
 
 LIMIT_DEFAULT = 30

@@ -2,27 +2,169 @@
 
 A field that is null is one that was left out. Lengths are Unicode code points as JSON says them,
 nothing trimmed or normalised. Broken JSON, a lone surrogate and a member that is there twice are
-refused where the members are found (`channels/json/members.py`).
+refused where the members are found (`channels/json.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from ipaddress import IPv4Address
+from itertools import product
+from types import MappingProxyType
 from typing import Annotated, Generic, NoReturn, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
 
-from channels.dialects.type_errors import described, invalid_member
+from channels.addresses import scope_of
+from channels.dialects.error_body import STORABLE, STORABLE_WORDS
 from channels.dialects.validate import (
     MODEL_CHARACTERS_MAX,
     check_model,
+    counts,
+    described,
+    invalid_member,
     lookalikes_of,
     read_members,
+    setting,
 )
 from channels.errors import InvalidRequest
-from channels.json.members import InvalidJson, JsonObject
-from gw.media.user_urls import fault_of
+from channels.json import InvalidJson, JsonObject
+from channels.media.requests import ClipVideo, GeneralVideo, MotionVideo, Submission
+
+# Which links a client may name for an upstream to fetch (contract for media §4, User URLs).
+#
+# Nothing here resolves or fetches: a link is refused for its text alone. A host is read as browsers
+# read it, and as older libraries do: addresses in every spelling, digits and dots of other scripts,
+# labels in Punycode. Where two readers may differ, neither may reach an address that is not public.
+
+URL_CHARACTERS_MAX = 2048
+HOST_CHARACTERS_MAX = 253
+LABEL_CHARACTERS_MAX = 63
+# An image may stand in the request itself where that is allowed; its bytes are not looked at.
+DATA_HEAD_CHARACTERS_MAX = 256
+
+ALLOWED = "an http or https URL that is publicly reachable"
+
+_SCHEME = re.compile(r"https?://", re.IGNORECASE)
+_AUTHORITY_END = re.compile(r"[/?#]")
+_PORT = re.compile(r"[0-9]{0,5}", re.ASCII)
+_DATA = re.compile(r"data:image/[\w.+-]+(?:;[\w.+=-]+)*,", re.IGNORECASE | re.ASCII)
+# What no public name ends with: reserved names, and those that /etc/hosts gives to the host itself.
+_PRIVATE_NAMES = (
+    *(".localhost", ".local", ".internal", ".localdomain", ".home.arpa"),
+    *(".localhost4", ".localhost6", ".localdomain4", ".localdomain6"),
+    *(".ip6-localhost", ".ip6-loopback", ".ip6-localnet", ".ip6-mcastprefix"),
+    *(".ip6-allnodes", ".ip6-allrouters", ".ip6-allhosts"),
+)
+# What IDNA takes for a dot.
+_DOTS = str.maketrans("\u3002\uff0e\uff61", "...")
+_NUMBER = re.compile(r"0x[0-9a-f]*|[0-9]+", re.IGNORECASE | re.ASCII)
+_ASCII_LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?", re.ASCII)
+
+
+def fault_of(url: str) -> str | None:
+    """Why a link is refused, in words that follow its name; None for one that is taken."""
+    if len(url) > URL_CHARACTERS_MAX:
+        return f"is longer than {URL_CHARACTERS_MAX} characters"
+    scheme = _SCHEME.match(url)
+    if scheme is None:
+        return f"expected {ALLOWED}"
+    if not url.isprintable() or " " in url or "\\" in url:
+        return "must not contain spaces, backslashes or control characters"
+    end = _AUTHORITY_END.search(url, scheme.end())
+    authority = url[scheme.end() : end.start() if end else len(url)]
+    if "@" in authority:
+        return "must not contain a user name"
+    host, port = _host_and_port(authority)
+    if not host or not _PORT.fullmatch(port) or (port and not 0 < int(port) <= 65_535):
+        return "must name a host"
+    return None if _is_public(host) else "must be publicly reachable: this host is not"
+
+
+def is_embedded_image(url: str) -> bool:
+    """Is this an image that is its own link?"""
+    return _DATA.match(url[:DATA_HEAD_CHARACTERS_MAX]) is not None and url.isascii()
+
+
+def _host_and_port(authority: str) -> tuple[str, str]:
+    """The host, brackets included, and what follows its colon."""
+    if authority.startswith("["):
+        host, bracket, rest = authority.partition("]")
+        is_good = bracket and (not rest or rest.startswith(":"))
+        return (host + bracket, rest[1:]) if is_good else ("", "")
+    host, _, port = authority.partition(":")
+    return host, port
+
+
+def _is_public(host: str) -> bool:
+    if host.startswith("["):
+        return ":" in host and _is_public_address(host[1:-1])
+    name = unicodedata.normalize("NFKC", host).translate(_DOTS).casefold()
+    name = name.removesuffix(".")
+    labels = name.split(".")
+    if len(name) > HOST_CHARACTERS_MAX or not all(map(_is_label, labels)):
+        return False
+    if f".{name}".endswith(_PRIVATE_NAMES):
+        return False
+    if _NUMBER.fullmatch(labels[-1]):  # then it is an address, or nothing
+        addresses = list(_ipv4_readings(labels))
+        return bool(addresses) and all(_is_public_address(str(one)) for one in addresses)
+    return True
+
+
+def _is_public_address(text: str) -> bool:
+    return scope_of(text) == "global"
+
+
+def _is_label(label: str) -> bool:
+    if not 0 < len(label) <= LABEL_CHARACTERS_MAX:
+        return False
+    if not label.isascii():
+        # Letters, digits and marks of other scripts.
+        return all(c in "-_" or unicodedata.category(c)[0] in "LMN" for c in label)
+    if not _ASCII_LABEL.fullmatch(label):
+        return False
+    return not label.startswith("xn--") or _is_punycode(label.removeprefix("xn--"))
+
+
+def _is_punycode(encoded: str) -> bool:
+    """Whether it decodes to a label that needs Punycode and is normalised."""
+    try:
+        label = encoded.encode("ascii").decode("punycode")
+    except (UnicodeError, OverflowError, ValueError):
+        return False
+    return not label.isascii() and unicodedata.normalize("NFKC", label).casefold() == label
+
+
+def _ipv4_readings(labels: list[str]) -> Iterator[IPv4Address]:
+    """Every address that one to four numbers may mean; none where they mean none.
+
+    A number is decimal, hexadecimal after 0x, octal after 0, which other readers take for decimal;
+    the last one fills what is left.
+    """
+    if len(labels) > 4 or not all(map(_NUMBER.fullmatch, labels)):
+        return
+    for numbers in product(*map(_number_readings, labels)):
+        *firsts, last = numbers
+        if all(one < 256 for one in firsts) and last < 256 ** (5 - len(numbers)):
+            value = last
+            for position, one in enumerate(firsts):
+                value += one << (8 * (3 - position))
+            yield IPv4Address(value)
+
+
+def _number_readings(label: str) -> set[int]:
+    if label.startswith("0x"):
+        return {int(label[2:] or "0", 16)}
+    readings = {int(label)}
+    if label.startswith("0") and not set(label) & {"8", "9"}:
+        readings.add(int(label, 8))
+    return readings
+
 
 Body = TypeVar("Body", bound=Struct)
 
@@ -35,9 +177,11 @@ LINE_CHARACTERS_MAX = 1000
 DURATION_SECONDS_MAX = 3600
 
 Model = Annotated[str, Meta(min_length=1, max_length=MODEL_CHARACTERS_MAX)]
-Word = Annotated[str, Meta(max_length=WORD_CHARACTERS_MAX)]
-Reference = Annotated[str, Meta(min_length=1, max_length=REFERENCE_CHARACTERS_MAX)]
-Line = Annotated[str, Meta(max_length=LINE_CHARACTERS_MAX)]
+Word = Annotated[str, Meta(max_length=WORD_CHARACTERS_MAX, pattern=STORABLE)]
+Reference = Annotated[
+    str, Meta(min_length=1, max_length=REFERENCE_CHARACTERS_MAX, pattern=STORABLE)
+]
+Line = Annotated[str, Meta(max_length=LINE_CHARACTERS_MAX, pattern=STORABLE)]
 Number = int | float
 Seconds = (
     Annotated[int, Meta(gt=0, le=DURATION_SECONDS_MAX)]
@@ -45,9 +189,9 @@ Seconds = (
 )
 
 MODEL_WORDS = f"a string of 1 to {MODEL_CHARACTERS_MAX} characters"
-WORD_WORDS = f"a string of at most {WORD_CHARACTERS_MAX} characters"
-REFERENCE_WORDS = f"a string of 1 to {REFERENCE_CHARACTERS_MAX} characters"
-LINE_WORDS = f"a string of at most {LINE_CHARACTERS_MAX} characters"
+WORD_WORDS = f"a string of at most {WORD_CHARACTERS_MAX} characters {STORABLE_WORDS}"
+REFERENCE_WORDS = f"a string of 1 to {REFERENCE_CHARACTERS_MAX} characters {STORABLE_WORDS}"
+LINE_WORDS = f"a string of at most {LINE_CHARACTERS_MAX} characters {STORABLE_WORDS}"
 SECONDS_WORDS = f"a number of seconds above 0 and up to {DURATION_SECONDS_MAX}"
 FLAG_WORDS = "a boolean"
 
@@ -132,3 +276,48 @@ def url_if_any(name: str, value: str | None) -> str | None:
 def required_url(name: str, value: str | None) -> str:
     """The same for a field that must be there."""
     return require(name, "an http or https URL") if value is None else url(name, value)
+
+
+# A media request as the call log shows it: how something was asked for, never what.
+#
+# Of texts, links and files only their number; see `channels/dialects/validate.py`.
+
+# Fields that are settings, by the names that clients know them by.
+_SETTINGS: Mapping[str, str] = MappingProxyType(
+    {
+        **{name: name for name in ("resolution", "ratio", "watermark", "video_mode")},
+        **{name: name for name in ("avatar", "voice", "face_count", "style_id", "language")},
+        **{name: name for name in ("material_composition", "preprocess", "instrumental")},
+        **{name: name for name in ("response_format", "speed", "source_kind")},
+        "asked_duration": "duration",
+        "is_async": "async",
+    }
+)
+# Fields that a person wrote, logged by their length.
+_TEXTS = ("prompt", "lyrics", "input", "text")
+
+
+def parameters_of(request: Submission) -> dict[str, str]:
+    """The parameters of a checked request, as text."""
+    parameters: dict[str, str] = {}
+    for field, name in _SETTINGS.items():
+        value = getattr(request, field, None)
+        if isinstance(value, bool):
+            parameters[name] = "true" if value else "false"
+        elif value is not None:
+            parameters[name] = setting(value) if isinstance(value, str) else str(value)
+    lengths = {f"{name}_characters": len(getattr(request, name, None) or "") for name in _TEXTS}
+    return parameters | counts(**lengths) | counts(**_pieces(request))
+
+
+def _pieces(request: Submission) -> dict[str, int]:
+    """How many files a request names."""
+    if isinstance(request, GeneralVideo | MotionVideo):
+        found = Counter(item.type for item in request.content)
+        return {
+            "texts": found["text"],
+            "images": found["image_url"],
+            "videos": found["video_url"],
+            "audios": found["audio_url"],
+        }
+    return {"materials": len(request.materials)} if isinstance(request, ClipVideo) else {}

@@ -1,33 +1,139 @@
 """A request for a general video: what its model takes, what is sent, what is withheld.
 
-Contract for media §4. The kind of a video follows from the id of its model; digital humans are in
-`humans.py`, clips in `clips.py`.
+Contract for media §4. The kind of a video follows from the id of its model; clips are in
+`clips.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, TypeAlias
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
-from msgspec import Raw, Struct
+import msgspec
+from msgspec import Meta, Raw, Struct
 from msgspec.structs import replace
 
-from channels.media.requests import ContentItem, GeneralVideo
+from channels.dialects.error_body import STORABLE, STORABLE_WORDS
+from channels.dialects.validate import described
+from channels.errors import InvalidRequest
+from channels.json import InvalidJson, JsonObject
+from channels.media.requests import (
+    AvatarVideo,
+    ClipVideo,
+    ContentItem,
+    ContentType,
+    GeneralVideo,
+    LipSyncVideo,
+    MotionVideo,
+    Video,
+)
 from channels.registry import VideoSpec, VideoTier
-from gw.media.content import IMAGES_MAX, read_items, role_of
+from gw.media.clips import SCENES, read_clip
 from gw.media.reading import (
     FLAG_WORDS,
     MODEL_WORDS,
+    REFERENCE_WORDS,
     SECONDS_WORDS,
     WORD_WORDS,
     FieldTable,
     Model,
+    Reference,
     Seconds,
     Word,
     check_one_of,
+    is_embedded_image,
     refuse,
     require,
+    required_url,
+    url,
+    url_if_any,
 )
+
+# The items of `content`: texts, and links to images, films and sounds (spec: Video generation).
+#
+# An item is sent as the client wrote it, other members included. So no member of it may be there
+# twice: an upstream may read the other one.
+
+ITEMS_MAX = 100
+IMAGES_MAX = 10
+
+TYPES: tuple[ContentType, ...] = get_args(ContentType)
+_TYPE_WORDS = f"one of {', '.join(TYPES)}"
+
+
+def read_items(items: list[Raw], *, embeds_images: bool) -> tuple[ContentItem, ...]:
+    """Check the items; `embeds_images`: an image may be a `data:` URL. Raises InvalidRequest."""
+    if len(items) > ITEMS_MAX:
+        refuse("content", f"holds more than {ITEMS_MAX} items")
+    return tuple(
+        _item(f"content[{index}]", raw, embeds_images=embeds_images)
+        for index, raw in enumerate(items)
+    )
+
+
+def role_of(item: ContentItem) -> str | None:
+    """The `role` of an item that has been read; None where it has none."""
+    return msgspec.json.decode(item.object, type=_Role).role
+
+
+class _Role(msgspec.Struct, gc=False):
+    role: str | None = None
+
+
+def _item(at: str, raw: Raw, *, embeds_images: bool) -> ContentItem:
+    members = _object(at, raw)
+    kind = _text(f"{at}.type", members, "type", _TYPE_WORDS)
+    if kind not in TYPES:
+        refuse(f"{at}.type:", f"expected {_TYPE_WORDS}, found {described(kind)}")
+    _check_role(at, members)
+    if kind == "text":
+        return ContentItem(kind, _text(f"{at}.text", members, "text", "a string"), raw)
+    inner_at = f"{at}.{kind}"
+    if kind not in members.raw:
+        require(inner_at, "an object with a url")
+    inner = _object(inner_at, members.raw[kind])
+    link = _text(f"{inner_at}.url", inner, "url", "an http or https URL")
+    if not (kind == "image_url" and embeds_images and is_embedded_image(link)):
+        url(f"{inner_at}.url", link)
+    return ContentItem(kind, link, raw)
+
+
+def _check_role(at: str, members: JsonObject) -> None:
+    role: Any = _value(members, "role")
+    if role is not None and not isinstance(role, str):
+        refuse(f"{at}.role:", f"expected a string, found {described(role)}")
+
+
+def _object(at: str, raw: Raw) -> JsonObject:
+    try:
+        return JsonObject.parse(bytes(raw))
+    except InvalidJson as error:
+        name = f"{at}.{error.param}" if error.param else at
+        raise InvalidRequest(f"{at}: expected an object; {error.message}", name) from None
+
+
+def _text(at: str, members: JsonObject, name: str, words: str) -> str:
+    value = _value(members, name)
+    if value is None:
+        require(at, words)
+    if not isinstance(value, str):
+        refuse(f"{at}:", f"expected {words}, found {described(value)}")
+    return value
+
+
+def _value(members: JsonObject, name: str) -> Any:
+    """A member's value; one that cannot be decoded becomes another that is no string either."""
+    raw = members.raw.get(name)
+    if raw is None:
+        return None
+    try:
+        return msgspec.json.decode(raw)
+    except msgspec.DecodeError:  # a number out of range
+        return 0
+    except RecursionError:
+        return []
+
 
 VideoKind: TypeAlias = Literal["general", "avatar", "lipsync", "motion", "clip"]
 
@@ -165,3 +271,207 @@ def _withheld(request: GeneralVideo) -> GeneralVideo:
         duration = request.duration if request.video_mode == EXTEND else None
         return replace(request, ratio=None, resolution=None, duration=duration)
     return replace(request, ratio=None) if "image_url" in types else request
+
+
+# A request for a digital human: an avatar that speaks, lips that follow, people replaced.
+#
+# Contract for media §4. `avatar` and `voice` are the client's references still; the submit replaces
+# them with the upstream's ids.
+
+TEXT_CHARACTERS_MAX = 10_000
+TITLE_CHARACTERS_MAX = 20
+FACES_MAX = 7
+QUALITIES = ("fast", "standard", "max")
+
+_URL_WORDS = "an http or https URL"
+
+
+class _Avatar(VideoBody, gc=False, kw_only=True):
+    avatar: Reference
+    audio_url: str | None = None
+    voice: Reference | None = None
+    text: Annotated[str, Meta(min_length=1, max_length=TEXT_CHARACTERS_MAX)] | None = None
+    title: Annotated[str, Meta(max_length=TITLE_CHARACTERS_MAX, pattern=STORABLE)] | None = None
+
+
+class _LipSync(VideoBody, gc=False, kw_only=True):
+    source_video_url: str | None = None
+    audio_url: str | None = None
+
+
+class _Motion(VideoBody, gc=False, kw_only=True):
+    content: list[Raw]
+    source_video_url: str | None = None
+    face_count: Annotated[int, Meta(ge=1, le=FACES_MAX)] | None = None
+
+
+_AVATAR = FieldTable(
+    _Avatar,
+    VIDEO_WORDS
+    | {
+        "avatar": REFERENCE_WORDS,
+        "audio_url": _URL_WORDS,
+        "voice": REFERENCE_WORDS,
+        "text": f"a string of 1 to {TEXT_CHARACTERS_MAX} characters",
+        "title": f"a string of at most {TITLE_CHARACTERS_MAX} characters {STORABLE_WORDS}",
+    },
+)
+_LIPSYNC = FieldTable(
+    _LipSync, VIDEO_WORDS | {"source_video_url": _URL_WORDS, "audio_url": _URL_WORDS}
+)
+_MOTION = FieldTable(
+    _Motion,
+    VIDEO_WORDS
+    | {
+        "content": f"an array of 1 to {FACES_MAX} portraits",
+        "source_video_url": _URL_WORDS,
+        "face_count": f"an integer from 1 to {FACES_MAX}",
+    },
+)
+
+
+def read_avatar_video(body: bytes) -> AvatarVideo:
+    """Check a body of `dh-avatar`. Raises InvalidRequest."""
+    read = _AVATAR.read(body)
+    shared = _shared(read)
+    _check_speech(read)
+    return AvatarVideo(
+        **shared,
+        avatar=read.avatar,
+        audio_url=url_if_any("audio_url", read.audio_url),
+        voice=read.voice,
+        text=read.text,
+        title=read.title,
+    )
+
+
+def read_lipsync_video(body: bytes) -> LipSyncVideo:
+    """Check a body of `dh-lipsync` and its better tiers. Raises InvalidRequest."""
+    read = _LIPSYNC.read(body)
+    shared = _shared(read)
+    return LipSyncVideo(
+        **shared,
+        source_video_url=required_url("source_video_url", read.source_video_url),
+        audio_url=required_url("audio_url", read.audio_url),
+    )
+
+
+def read_motion_video(body: bytes) -> MotionVideo:
+    """Check a body of `dh-motion`. Raises InvalidRequest.
+
+    How many faces there are is not held against the number of portraits.
+    """
+    read = _MOTION.read(body)
+    shared = _shared(read)
+    if not 1 <= len(read.content) <= FACES_MAX:
+        refuse("content:", f"expected 1 to {FACES_MAX} portraits, found {len(read.content)}")
+    portraits = read_items(read.content, embeds_images=False)
+    for index, item in enumerate(portraits):
+        if item.type != "image_url":
+            refuse(f"content[{index}].type:", f"expected image_url, found {item.type}")
+    if read.resolution is not None:
+        check_one_of("resolution", read.resolution, QUALITIES)
+    return MotionVideo(
+        **shared,
+        source_video_url=required_url("source_video_url", read.source_video_url),
+        content=portraits,
+        face_count=len(portraits) if read.face_count is None else read.face_count,
+    )
+
+
+def _check_speech(read: _Avatar) -> None:
+    """Exactly one of a recording and a text with its voice."""
+    if read.audio_url is not None:
+        if read.voice is not None or read.text is not None:
+            refuse("audio_url", "cannot go with voice and text: expected the one or the others")
+    elif read.voice is None and read.text is None:
+        require("audio_url", "a recording, or voice and text in its place")
+    elif read.voice is None:
+        require("voice", "a voice for the text to be spoken in")
+    elif read.text is None:
+        require("text", "what the voice is to say")
+
+
+def _shared(read: VideoBody) -> dict[str, Any]:
+    """The fields of every kind; the duration must be there."""
+    if read.duration is None:
+        require("duration", SECONDS_WORDS)
+    return {
+        "model": read.model,
+        "duration": read.duration,
+        "asked_duration": read.duration,
+        "resolution": read.resolution,
+        "ratio": read.ratio,
+        "watermark": read.watermark,
+        "portrait_auth": read.portrait_auth,
+    }
+
+
+# Which kind of video a model makes, by its id, and how a request for that kind is read.
+
+AVATAR, LIPSYNC, MOTION, CLIP = "dh-avatar", "dh-lipsync", "dh-motion", "clip-"
+
+
+def read_video(body: bytes, model_id: str, spec: VideoSpec) -> Video | None:
+    """Check a body for a model of this specification. Raises InvalidRequest.
+
+    None: no kind is known by that id.
+
+    The request has the model's canonical id until a channel is chosen.
+    """
+    if model_id in SCENES:
+        return read_clip(body, SCENES[model_id])
+    if model_id == AVATAR:
+        return read_avatar_video(body)
+    if model_id.startswith(LIPSYNC):
+        return read_lipsync_video(body)
+    if model_id == MOTION:
+        return read_motion_video(body)
+    if model_id.startswith(("dh-", CLIP)):
+        return None
+    return read_general(body, spec)
+
+
+# How many milliseconds of film are held and paid for (contract for media §3).
+#
+# Their price is `actors/wallet/pricing.py`.
+
+GENERAL_SECONDS = 12
+CLIP_SECONDS = 300
+# What `dh-motion` costs by, where the request names no resolution.
+MOTION_RESOLUTION = "standard"
+
+
+def held_milliseconds(request: Video) -> int:
+    """What is held before the upstream gets the request."""
+    asked = request.asked_duration
+    if isinstance(request, ClipVideo):
+        seconds = CLIP_SECONDS if request.scene == "news" else max(CLIP_SECONDS, asked or 0)
+    else:
+        seconds = GENERAL_SECONDS if asked is None else asked
+    return _milliseconds(seconds)
+
+
+def unreported_milliseconds(request: Video) -> int:
+    """What is paid for where the upstream does not report the real length."""
+    if request.asked_duration is None:
+        return held_milliseconds(request)
+    return _milliseconds(request.asked_duration)
+
+
+def priced_resolution(request: Video) -> str | None:
+    """The resolution that may have a price of its own."""
+    if isinstance(request, MotionVideo) and request.resolution is None:
+        return MOTION_RESOLUTION
+    return request.resolution
+
+
+def unit_count(milliseconds: int) -> int:
+    """Whole seconds of a row: rounded half up, at least one."""
+    return max((milliseconds + 500) // 1000, 1)
+
+
+def _milliseconds(seconds: float) -> int:
+    """Above 0, however little is asked for."""
+    exact = Decimal(str(seconds)) * 1000
+    return max(int(exact.to_integral_value(ROUND_HALF_UP)), 1)

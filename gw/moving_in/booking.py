@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from actors.store.database import Database
-from gw.accounts import store as accounts
+from gw import accounts as accounts
 from gw.keys.issue import KeyWish, issue_key
 from gw.keys.secret import KeyHasher, KeySealer, Secret
 from gw.moving_in.plan import PlannedAccount

@@ -6,34 +6,275 @@ output `CompletionRatio` times as much, what is read from a cache `CacheRatio` t
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
 from typing import Any
 from urllib.parse import urlsplit
 
+from actors.wallet.pricing import MAX_NANO_USD, NANO_PER_USD, div_round_half_up
 from channels.families import FAMILIES
 from channels.kinds import KINDS
 from channels.registry import PriceSpec
-from gw.moving_in.new_api_accounts import AccountReader
-from gw.moving_in.new_api_quota import Quota, numbers_of
+from gw.config.readers import ConfigFaults, Fault
 from gw.moving_in.new_api_tables import ENABLED, Row, json_of
-from gw.moving_in.new_api_types import (
-    BY_HAND,
-    OTHERS,
-    OWN_COMPLETION_RATIO,
-    TYPES,
-    ChannelType,
-)
 from gw.moving_in.plan import (
     Plan,
+    PlannedAccount,
     PlannedChannel,
+    PlannedKey,
     PlannedModel,
     Secret,
     Value,
     is_key,
     is_name,
 )
-from gw.price_list.offers import price_of
-from gw.price_list.reading import PriceList, PriceRow
+from gw.price_list.reading import PriceList, PriceRow, price_of
+
+# Numbers of new-api's tables: ratios as they are written, and quota as money.
+
+QUOTA_PER_USD = Decimal(500_000)
+_RATIO_MAX = Decimal(1_000_000)
+_TOKENS = Decimal(1_000_000)
+_PRICE_STEP = Decimal(1).scaleb(-12)
+
+
+class Quota:
+    """What is counted there, and how much of it is one USD; `origin` is what a fault names.
+
+    Raises ConfigFaults for money that cannot be read.
+    """
+
+    def __init__(self, options: Mapping[str, Any], origin: str) -> None:
+        self._origin = origin
+        self._per_usd = QUOTA_PER_USD
+        if (written := options.get("QuotaPerUnit")) not in (None, ""):
+            self._per_usd = decimal_of(written) or Decimal(0)
+        if self._per_usd <= 0:
+            self._refuse("QuotaPerUnit that is no number above zero", "so much quota for one USD")
+
+    def price(self, ratio: Decimal) -> Decimal:
+        """USD per million tokens of a ratio."""
+        exact = ratio * _TOKENS / self._per_usd
+        return exact.quantize(_PRICE_STEP).normalize()
+
+    def nano_usd(self, quota: Any, what: str) -> int:
+        """Quota as money, rounded once; what is owed is below zero."""
+        number = decimal_of(quota if quota is not None else 0)
+        if number is None:
+            self._refuse(f"quota of {what} that is no number", "a whole number")
+        assert number is not None
+        amount = abs(Fraction(number)) / Fraction(self._per_usd) * NANO_PER_USD
+        nano_usd = div_round_half_up(amount.numerator, amount.denominator)
+        if nano_usd > MAX_NANO_USD:
+            self._refuse(f"quota of {what} that is more than the ledger holds", "less")
+        return -nano_usd if number < 0 else nano_usd
+
+    def _refuse(self, found: str, allowed: str) -> None:
+        raise ConfigFaults([Fault(self._origin, "", found, allowed)])
+
+
+def numbers_of(text: Any) -> dict[str, Decimal]:
+    """A JSON object of numbers, exactly as written; what is none is left out."""
+    value = json_of(text)
+    found = {}
+    for name, written in value.items() if isinstance(value, dict) else ():
+        number = decimal_of(written)
+        if number is not None and 0 <= number <= _RATIO_MAX:
+            found[name] = number
+    return found
+
+
+def decimal_of(written: Any) -> Decimal | None:
+    try:
+        number = Decimal(str(written))
+    except InvalidOperation:
+        return None
+    return number if number.is_finite() else None
+
+
+# Makes accounts and keys of new-api's users and tokens.
+
+_NAME_CHARACTERS = 200
+
+
+class AccountReader:
+    """Adds accounts to a plan whose models are known; `groups` are ratios by group.
+
+    Raises ConfigFaults for money that cannot be read.
+    """
+
+    def __init__(self, plan: Plan, quota: Quota, groups: Mapping[str, Decimal]) -> None:
+        self._plan = plan
+        self._quota = quota
+        self._groups = groups
+
+    def read(self, users: list[Row], tokens: list[Row], source: str) -> None:
+        """Add each user with its keys; `source` tells installations apart."""
+        by_user: dict[Any, list[Row]] = {}
+        for token in tokens:
+            by_user.setdefault(token["user_id"], []).append(token)
+        for user in users:
+            label = f"user {user['id']} ({user['username']})"
+            if user["deleted_at"]:
+                self._plan.leave(label, "it is deleted over there")
+                continue
+            balance = self._quota.nano_usd(user["quota"], label)
+            if balance < 0:
+                self._plan.leave(f"the debt of {label}", "an account begins with nothing or more")
+            if user["aff_quota"]:
+                self._plan.leave(f"what {label} earned by inviting", "only its quota is money here")
+            self._group(user["group"], label)
+            name = str(user["username"]).strip()[:_NAME_CHARACTERS]
+            self._plan.accounts.append(
+                PlannedAccount(
+                    id=account_id(source, user),
+                    name=name if name.isprintable() and name else f"user {user['id']}",
+                    balance_nano_usd=max(balance, 0),
+                    is_enabled=user["status"] == ENABLED,
+                    keys=tuple(self._keys_of(by_user.get(user["id"], []), label)),
+                )
+            )
+
+    def _group(self, group: Any, label: str) -> None:
+        times = self._groups.get(str(group or "default"), Decimal(1))
+        if times != 1:
+            self._plan.leave(
+                f"the ratio {times} of group {group or 'default'} ({label})",
+                "prices are the same for every account",
+            )
+
+    def _keys_of(self, tokens: list[Row], label: str) -> list[PlannedKey]:
+        keys = []
+        for token in tokens:
+            what = f"key {token['name']} of {label}"
+            if token["deleted_at"]:
+                continue
+            if token["status"] != ENABLED:
+                self._plan.leave(what, "it is disabled, expired or exhausted over there")
+                continue
+            if token["allow_ips"]:
+                self._plan.leave(f"addresses of {what}", "a key works from everywhere")
+            cap = None
+            if not token["unlimited_quota"]:
+                cap = max(self._quota.nano_usd(token["remain_quota"], what), 0)
+            name = str(token["name"] or "").strip()[:_NAME_CHARACTERS]
+            keys.append(
+                PlannedKey(
+                    name=name if name.isprintable() and name else f"key {token['id']}",
+                    models=self._models_of(token, what),
+                    expires_at=_instant(token["expired_time"]),
+                    spend_cap_nano_usd=cap,
+                )
+            )
+        return keys
+
+    def _models_of(self, token: Row, what: str) -> tuple[str, ...] | None:
+        if not token["model_limits_enabled"]:
+            return None
+        names = [one.strip() for one in str(token["model_limits"] or "").split(",")]
+        known = tuple(dict.fromkeys(one for one in names if one in self._plan.models))
+        for name in names:
+            if name and name not in self._plan.models:
+                self._plan.leave(f"model {name} of {what}", "the model is not carried over")
+        return known
+
+
+def account_id(source: str, user: Row) -> str:
+    """The id of a user's account: the same at each import of one installation."""
+    marks = (source, str(user["id"]), str(user["aff_code"] or user["created_at"] or ""))
+    digest = hashlib.sha256("\0".join(("new-api", *marks)).encode()).hexdigest()
+    return f"acct_{digest[:20]}"
+
+
+def _instant(seconds: Any) -> datetime | None:
+    """When a key ends; None: never."""
+    number = int(seconds if seconds is not None else -1)
+    if number < 0:
+        return None
+    return datetime.fromtimestamp(min(number, 253_402_300_799), UTC)
+
+
+# Channel types of new-api, by their numbers: which kind of channel is for them, and where.
+#
+# (https://github.com/QuantumNous/new-api, constant/channel.go.)
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelType:
+    """One type. `kind` is empty for chat at an address; `base_url` is the address over there where
+    it is another than that of the kind, `suffix` what a kind has behind an address and new-api
+    does not."""
+
+    name: str
+    kind: str
+    base_url: str = ""
+    suffix: str = ""
+
+
+TYPES: Mapping[int, ChannelType] = {
+    1: ChannelType("OpenAI", "openai"),
+    3: ChannelType("Azure", "azure-openai-deployments"),
+    4: ChannelType("Ollama", "ollama", "http://localhost:11434"),
+    6: ChannelType("OpenAIMax", "", "https://api.openaimax.com"),
+    7: ChannelType("OhMyGPT", "", "https://api.ohmygpt.com"),
+    8: ChannelType("Custom", ""),
+    10: ChannelType("AIProxy", "", "https://api.aiproxy.io"),
+    12: ChannelType("API2GPT", "", "https://api.api2gpt.com"),
+    13: ChannelType("AIGC2D", "", "https://api.aigc2d.com"),
+    14: ChannelType("Anthropic", "anthropic"),
+    17: ChannelType("Ali", "dashscope", "", "/compatible-mode"),
+    20: ChannelType("OpenRouter", "openrouter"),
+    24: ChannelType("Gemini", "gemini"),
+    25: ChannelType("Moonshot", "moonshot", "https://api.moonshot.cn"),
+    26: ChannelType("ZhipuV4", "zhipu"),
+    31: ChannelType("LingYiWanWu", "", "https://api.lingyiwanwu.com"),
+    35: ChannelType("MiniMax", "minimax", "https://api.minimax.chat"),
+    40: ChannelType("SiliconFlow", "siliconflow", "https://api.siliconflow.cn"),
+    42: ChannelType("Mistral", "mistral"),
+    43: ChannelType("DeepSeek", "deepseek"),
+    45: ChannelType("VolcEngine", "ark"),
+    47: ChannelType("Xinference", ""),
+    48: ChannelType("xAI", "xai"),
+    53: ChannelType("Submodel", "", "https://llm.submodel.ai"),
+}
+# Names of others, for whoever reads why they stay.
+OTHERS: Mapping[int, str] = {
+    2: "Midjourney",
+    5: "MidjourneyPlus",
+    15: "Baidu",
+    16: "Zhipu",
+    18: "Xunfei",
+    23: "Tencent",
+    27: "Perplexity",
+    34: "Cohere",
+    36: "SunoAPI",
+    37: "Dify",
+    38: "Jina",
+    39: "Cloudflare",
+    46: "BaiduV2",
+    49: "Coze",
+    50: "Kling",
+    51: "Jimeng",
+    52: "Vidu",
+    54: "DoubaoVideo",
+    55: "Sora",
+    56: "Replicate",
+    57: "Codex",
+}
+# Those for which there is a kind, but whose credentials are of another form over there: what to do.
+BY_HAND: Mapping[int, str] = {
+    33: "AWS: its key is an access key, a secret and a region in one; write a channel of kind "
+    "bedrock with region, and credentials or an api_key",
+    41: "VertexAI: its key is the file of a service account; save it, and write a channel of kind "
+    "vertex with project, region and credentials: {file: …}",
+}
+# Models whose ratio of output to input new-api has in its own code, whatever its options say.
+OWN_COMPLETION_RATIO = ("gpt-", "chatgpt-", "o1", "o3", "o4", "claude-", "gemini-")
+
 
 _PRIORITY_MAX = 1_000_000
 # Of a channel, what is told when it is set, and why it stays.

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import psycopg2
 import psycopg2.extensions
 
-from gw.config.faults import ConfigFaults, Fault
+from gw.config.readers import ConfigFaults, Fault
 
 # The `status` of what may be used.
 ENABLED = 1

@@ -13,11 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from channels.credentials import NO_AUTH
 from channels.kinds import KINDS, REGION
-from channels.registry import Binding, ChannelSpec
-from gw.config.faults import FaultReport
+from channels.registry import NO_AUTH, Binding, ChannelSpec
 from gw.config.load import load_text
+from gw.config.readers import FaultReport
 from gw.moving_in.plan import (
     Plan,
     PlannedChannel,
@@ -30,9 +29,7 @@ from gw.moving_in.plan import (
     proved,
     variable_name,
 )
-from gw.price_list.insertion import FileText, edited
-from gw.price_list.starter import HEAD
-from gw.price_list.writing import bindings, list_item, price, remark, scalar
+from gw.price_list.writing import HEAD, FileText, bindings, edited, list_item, price, remark, scalar
 
 
 @dataclass(slots=True)

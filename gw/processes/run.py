@@ -7,12 +7,18 @@ listener for all of them. The workers share the port; the kernel deals out the c
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import select
 import signal
 import socket
+import sys
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, closing
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from prometheus_client.exposition import choose_encoder
 
@@ -21,18 +27,25 @@ from actors.parent.server import ParentServer
 from channels.errors import UpstreamError
 from channels.http.client import HttpWire
 from channels.http.interfaces import UpstreamRequest
-from gw.config.certificate import server_context
 from gw.config.config import Config, ListenAddress
-from gw.config.credentials import check_files
-from gw.config.faults import ConfigFaults
-from gw.config.load import load_text, reread_text
+from gw.config.credentials import check_files, server_context
+from gw.config.load import MAX_FILE_BYTES, load_text, reread_text
+from gw.config.readers import ConfigFaults
 from gw.http.admin import AdminServer, make_admin_application
-from gw.http.sockets import bind
-from gw.ids import new_call_id
-from gw.processes.fleet import Fleet
-from gw.processes.merge import END, merged
-from gw.processes.worker import Worker
-from gw.run import EXIT_FAILED, EXIT_OK, EXIT_UNSETTLED, log_cautions, log_reload
+from gw.http.server import bind
+from gw.live import new_call_id
+from gw.processes.fleet import Fleet, beat_seconds
+from gw.processes.worker import ALIVE, END, Worker, merged
+from gw.run import (
+    EXIT_FAILED,
+    EXIT_OK,
+    EXIT_UNSETTLED,
+    log_cautions,
+    log_reload,
+    reload,
+    run_gateway,
+)
+from gw.serve import Gateway
 from metrics.fleet import FleetMetrics
 from metrics.logs import EventLog, set_level, write_line
 
@@ -79,14 +92,17 @@ class Parent:
             # Bound and never listening: the number is ours, the connections are the workers'.
             scheme = "http" if self._config.tls is None else "https"
             sockets, self.listen_url = bind(
-                self._config.listen, scheme=scheme, shares_port=True, is_open=False
+                self._config.listen, "listen", scheme=scheme, shares_port=True, is_open=False
             )
             for sock in sockets:
                 self._stack.callback(sock.close)
             self._address = ListenAddress(self._config.listen.host, _port_of(sockets[0]))
             self._stack.push_async_callback(self._wire.close)
             application = make_admin_application(
-                render=self._render, readiness=self._why_not_ready, new_id=new_call_id
+                self._config,
+                render=self._render,
+                readiness=self._why_not_ready,
+                new_id=new_call_id,
             )
             admin = AdminServer(application, self._config.admin_listen)
             self._stack.push_async_callback(admin.close)
@@ -249,3 +265,87 @@ async def run_parent(
 def _port_of(sock: socket.socket) -> int:
     port: int = sock.getsockname()[1]
     return port
+
+
+# What a worker runs: the gateway, on the parent's port, talking to it (see `worker.py`).
+
+# JSON writes a character that is not ASCII, of two bytes or more, as six.
+LINE_BYTES_MAX = 3 * MAX_FILE_BYTES + 1024
+
+
+class ParentGone(Exception):
+    """The parent ended before it said what to serve."""
+
+
+def first_config(source: Path) -> Config:
+    """Wait for the configuration that the parent says first. Raises ParentGone, ConfigFaults."""
+    line = sys.stdin.buffer.readline()  # and no more: the parent waits until we serve
+    if not line:
+        raise ParentGone
+    return _config_of(line, source)
+
+
+async def run_worker(
+    config: Config, *, address: ListenAddress, parent_descriptor: int | None
+) -> int:
+    """Serve on `address`, which others share, until told to stop or left alone by the parent.
+
+    `parent_descriptor` is a socket to the parent, which keeps what all of them share.
+    """
+
+    def placed(read: Config) -> Config:
+        # Metrics and readiness are asked for by the parent alone.
+        return replace(read, listen=address, admin_listen=ListenAddress("127.0.0.1", 0))
+
+    def read_config(line: bytes) -> Config:
+        return placed(_config_of(line, config.source))
+
+    async def listen_to_parent(gateway: Gateway) -> None:
+        reader = asyncio.StreamReader(limit=LINE_BYTES_MAX)
+        loop = asyncio.get_running_loop()
+        # For the parent alone: a sender that signals the whole group means the same, and not twice.
+        loop.add_signal_handler(signal.SIGHUP, lambda: None)
+        transport, _ = await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
+        )
+        beating = asyncio.create_task(_beat(beat_seconds(config.worker_silence_seconds)))
+        try:
+            while line := await reader.readline():
+                is_accepted = reload(gateway, partial(read_config, line))
+                _say({"reloaded": is_accepted})
+        finally:
+            beating.cancel()
+            transport.close()
+
+    def announce(gateway: Gateway) -> None:
+        _say({"admin": gateway.admin_url})
+
+    return await run_gateway(
+        placed(config),
+        read_again=None,
+        shares_port=True,
+        parent_socket=None
+        if parent_descriptor is None
+        else socket.socket(fileno=parent_descriptor),
+        announce=announce,
+        lifeline=listen_to_parent,
+    )
+
+
+async def _beat(seconds: float) -> None:
+    """Tell the parent again and again that the loop turns.
+
+    A parent that does not read, because it is paused itself, is not waited for.
+    """
+    while True:
+        if select.select((), (sys.stdout,), (), 0)[1]:
+            _say(ALIVE)
+        await asyncio.sleep(seconds)
+
+
+def _config_of(line: bytes, source: Path) -> Config:
+    return load_text(json.loads(line)["config"], os.environ, source=source)
+
+
+def _say(reply: dict[str, Any]) -> None:
+    print(json.dumps(reply), flush=True)

@@ -4,16 +4,17 @@ Parent and worker talk in lines of JSON. The parent says `{"config": TEXT}`, at 
 each reload: the text that it has accepted, because the file may say something else by the time that
 a worker has to be replaced. The worker says `{"admin": …}` when it serves, `{"reloaded": …}` after
 each reload, and `{"alive": true}` from its loop again and again in between: one that falls silent
-hangs (`watch.py`). A worker whose standard input ends has lost its parent, and drains.
+hangs (`fleet.py`). A worker whose standard input ends has lost its parent, and drains.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
@@ -133,3 +134,50 @@ class Worker:
                 printed = line.decode(errors="replace").strip()
                 self._log.warning("process_printed", pid=self.process.pid, line=printed)
         self._replies.put_nowait({})
+
+
+# One page of metrics of several processes: every series with the label `process`.
+#
+# Nothing is added up: what a sum means differs from metric to metric, and the one who asks knows it
+# (`sum without (process) (…)`, `max without (process) (…)`).
+
+# How a page of OpenMetrics ends.
+END = "# EOF"
+_SAMPLE = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)(\{)?")
+
+
+def merged(pages: Iterable[tuple[str, str]]) -> str:
+    """Join pages of the text format 0.0.4, or of OpenMetrics, given as (process, page).
+
+    Exemplars stay with their samples. The end of an OpenMetrics page is left to the caller.
+    """
+    heads: dict[str, list[str]] = {}
+    samples: dict[str, list[str]] = {}
+    for process, page in pages:
+        family = ""
+        is_known = False
+        for line in page.split("\n"):  # a label's value may have any other line separator
+            if line.startswith(("# HELP ", "# TYPE ", "# UNIT ")):
+                name = line.split(" ", 3)[2]
+                if name != family:
+                    family, is_known = name, name in heads
+                if not is_known:
+                    heads.setdefault(name, []).append(line)
+            elif line and not line.startswith("#"):
+                samples.setdefault(family, []).append(labelled(line, process))
+    lines: list[str] = []
+    for name, head in heads.items():
+        lines += head
+        lines += samples.get(name, ())
+    return "\n".join([*lines, ""])
+
+
+def labelled(sample: str, process: str) -> str:
+    """One sample with the label `process`, which comes first."""
+    found = _SAMPLE.match(sample)
+    assert found is not None, sample
+    label = f'process="{process}"'
+    rest = sample[found.end() :]
+    if found[2] is None:
+        return f"{found[1]}{{{label}}}{rest}"
+    return f"{found[1]}{{{label}{'' if rest.startswith('}') else ','}{rest}"

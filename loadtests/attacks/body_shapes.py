@@ -65,6 +65,36 @@ def _gemini_calls(size: int) -> bytes:
     return b'{"role":"model","parts":[%b]},{"parts":[%b]}' % (calls, results)
 
 
+def _references(target: bytes, *, are_long: bool) -> Fill:
+    """References to one long thing, or many references; the target has a %b for what is long."""
+
+    def fill(size: int) -> bytes:
+        many_bytes = size // 10 if are_long else size // 2
+        found = many(b'"p%d":{"$ref":"#/$defs/a"}', many_bytes)
+        return b'%b"properties":{%b},"$defs":{"a":%b}}}}]' % (
+            _FUNCTION,
+            found,
+            target % (b"/" * (size - many_bytes)),
+        )
+
+    return fill
+
+
+def _doubling(size: int) -> bytes:
+    step = b'"a%d":{"type":"object","properties":{"a":%b,"b":%b}}'
+    count = size // 100
+    references = [b'{"$ref":"#/$defs/a%d"}' % number for number in range(count + 1)]
+    steps = [step % (number, *(2 * [references[number + 1]])) for number in range(count)]
+    return b'%b"$ref":"#/$defs/a0","$defs":{%b}}}}]' % (_FUNCTION, b",".join(steps))
+
+
+def _arguments(size: int) -> bytes:
+    call = rb'{"id":"c","function":{"name":"f","arguments":"{\"a\":[%b]}"}}' % many(b"[]", size)
+    result = b'{"role":"tool","content":"x","tool_call_id":"c"}'
+    return b'{"role":"assistant","tool_calls":[%b]},%b' % (call, result)
+
+
+_DATA_URL = b'{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:'
 _FUNCTION = b',"tools":[{"type":"function","function":{"name":"f","parameters":{'
 _SCHEMA = b',"tools":[{"name":"f","input_schema":{'
 # Of each shape: the path, what fills a body, and whether that is in place of its only message.
@@ -101,6 +131,39 @@ SHAPES: Mapping[str, tuple[str, Fill, bool]] = {
         ),
         False,
     ),
+    "references that double": (CHAT, _doubling, False),
+    "a long reference": (CHAT, _references(b'{"$ref":"#%b"}', are_long=True), False),
+    "a long description": (
+        CHAT,
+        _references(b'{"type":"string","description":"%b"}', are_long=True),
+        False,
+    ),
+    "a long pattern, often": (
+        CHAT,
+        _references(b'{"type":"string","pattern":"%b"}', are_long=False),
+        False,
+    ),
+    "references of a response": (
+        CHAT,
+        _of(
+            b',"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{'
+            b'"type":"object","$defs":{"a":{"type":"object"}},"properties":{',
+            b'"p%d":{"$ref":"#/$defs/a"}',
+            b"}}}}",
+        ),
+        False,
+    ),
+    "parameters of a data URL": (
+        CHAT,
+        _text(_DATA_URL + b"image/png", b";a", b',AAAA"}}]}'),
+        True,
+    ),
+    "escapes of a data URL": (
+        CHAT,
+        _text(_DATA_URL + b"text/plain,d", b"%41", b'"}}]}'),
+        True,
+    ),
+    "values in arguments": (CHAT, _arguments, True),
     "members of a message": (CHAT, _of(b'{"role":"user","content":"x",', b'"k%d":1', b"}"), True),
     "many messages": (CHAT, _of(b"", b'{"role":"user","content":"x"}', b""), True),
     "many parts": (

@@ -30,7 +30,7 @@ CONNECTION_BYTES_MAX = 256 * 1024
 # What the interpreter and the allocator need beside what is held: arenas and free lists.
 SLACK = 1.5
 KB, MB = 1024, 1024 * 1024
-# Free memory that `gw/allocator.py` lets a process keep, once and not for each body.
+# Free memory that `gw/runtime.py` lets a process keep, once and not for each body.
 KEPT_BYTES = 8 * MB
 # No attack goes on beyond this: it has shown enough.
 ENOUGH_BYTES = 3000 * MB

@@ -15,8 +15,8 @@ import sys
 from gw.cli.main import main
 
 PACED = (
-    ("actors.heartbeat", "INTERVAL_SECONDS"),
-    ("actors.heartbeat", "BREAK_SECONDS"),
+    ("actors.process", "INTERVAL_SECONDS"),
+    ("actors.process", "BREAK_SECONDS"),
     ("actors.recovery", "INTERVAL_SECONDS"),
     ("actors.recovery", "STALE_SECONDS"),
     ("actors.wallet.wallets", "HOLD_SECONDS"),

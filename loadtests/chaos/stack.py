@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from actors.clock import SystemClock
-from actors.store.embedded import EmbeddedPostgres
+from actors.store.embedded.cluster import EmbeddedPostgres
 from loadtests.chaos.calls import INPUT, OUTPUT, PICTURE, SECOND
 from loadtests.chaos.client import Connection, Seen
 from loadtests.chaos.units import Unit

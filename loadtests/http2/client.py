@@ -21,8 +21,8 @@ from h2.events import (  # type: ignore[import-not-found]
 )
 from h2.settings import SettingCodes, Settings  # type: ignore[import-not-found]
 
+from channels.http.connection import Http1Response
 from channels.http.interfaces import UpstreamRequest, Wire
-from channels.http.response import Http1Response
 
 # Large enough never to hold up what is measured.
 WINDOW_BYTES = 2**24

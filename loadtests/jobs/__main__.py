@@ -28,7 +28,7 @@ from typing import Any
 import uvloop
 
 from actors.store.database import Database
-from actors.store.embedded import EmbeddedPostgres
+from actors.store.embedded.cluster import EmbeddedPostgres
 from actors.store.queries import load
 from loadtests.bench.canned import FIRST_EVENTS, chat_body, model_name, requests
 from loadtests.rig.accounts import make_keys

@@ -9,9 +9,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from actors.store.database import Database
-from actors.store.embedded import EmbeddedPostgres
-from actors.store.migrations import migrate
-from gw.accounts import store as accounts
+from actors.store.embedded.cluster import EmbeddedPostgres
+from actors.store.queries import migrate
+from gw import accounts as accounts
 from gw.knowledge.bases import one_state, readable_base
 from gw.knowledge.folder import read_folder
 from gw.knowledge.importing import ImportTarget, import_folder
@@ -33,12 +33,12 @@ class Bases:
         for name, text in files:
             (self.folder / kb_id / f"{name}.md").write_text(text, encoding="utf-8")
 
-    async def become(self, kb_id: str) -> None:
-        """Import a base from its folder."""
+    async def become(self, kb_id: str, database: Database | None = None) -> None:
+        """Import a base from its folder, through another view of the database if one is given."""
         target = ImportTarget(account_id=self.account_id, kb_id=kb_id)
         read = read_folder(self.folder / kb_id, source_mb_max=1)
         sources = Sources(self.folder / "sources")
-        await import_folder(self.database, target, read, sources, keep=False)
+        await import_folder(database or self.database, target, read, sources, keep=False)
 
     async def search(self, kb_id: str, query: str, *, limit: int) -> Found:
         """Search a base as an endpoint does."""

@@ -13,7 +13,7 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gw.knowledge.stop_words import STOP_WORDS
+from gw.knowledge.query import STOP_WORDS
 from loadtests.knowledge.judgements import DEPTH, WrittenPage
 
 PORTER, TRIGRAM = "porter unicode61", "trigram"

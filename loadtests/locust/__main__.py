@@ -3,7 +3,8 @@
     python -m loadtests.locust [--shape ramp|spike|soak] [--users 100] [--seconds 60]
                                [--families NAME…] [--even]
                                [--p95-first-event-ms 500] [--failure-ratio 0.001]
-                               [--host URL --keys FILE --config FILE] [options of locust]
+                               [--web] [--host URL --keys FILE --config FILE]
+                               [options of locust]
 
 Without --host a gateway and the simulator are started for the run, on disjoint cores where there
 are some. Exit code 0: every threshold was kept and `gw ledger verify` found nothing; 1: not so; 2:
@@ -30,12 +31,16 @@ from loadtests.locust.gateway import TASK_SECONDS, own_gateway
 from loadtests.locust.mix import FAMILIES, chosen
 from loadtests.locust.resources import report, watched
 from loadtests.locust.shapes import SHAPES
+from loadtests.locust.thresholds import conclusion
 from loadtests.rig.placement import available_cores, place
 from loadtests.rig.processes import VerifyFailed, started, verify
 
 USERS = "loadtests.locust.users"  # a locustfile, found by its name and never imported here
 # Calls under way when the users are taken away may end by themselves.
 STOP_SECONDS = 30
+# Locust's own page: the run begins and ends by itself, and the page ends with it.
+PAGE = "http://127.0.0.1:8089"
+WITH_PAGE = ("--autostart", "--autoquit", "0", "--web-host", "127.0.0.1", "--web-port", "8089")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -70,6 +75,7 @@ def parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, Sequence[str]]:
     add("--agent-keys", type=Path, help="keys of its agents, one a line")
     add("--config", type=Path, help="its configuration, to verify its ledger")
     add("--pid", type=int, help="its process, whose CPU and memory are told")
+    add("--web", action="store_true", help=f"locust's page meanwhile, at {PAGE}")
     add("--model", default="sim-model", help="its chat model")
     add("--simulator", action="store_true", help="its upstream is the simulator")
     add("--remote", action="store_true", help="allow a host elsewhere, with no ledger verified")
@@ -143,7 +149,8 @@ def _run_locust(target: _Target, options: argparse.Namespace, for_locust: Sequen
     with tempfile.NamedTemporaryFile("r", prefix="gw-load-") as summary:
         command = [
             *(sys.executable, "-m", "locust", "--locustfile", found.origin),
-            *("--headless", "--only-summary", "--loglevel", "WARNING"),
+            *(WITH_PAGE if options.web else ("--headless", "--only-summary")),
+            *("--loglevel", "WARNING"),
             *("--stop-timeout", str(STOP_SECONDS), "--summary", summary.name),
             *("--host", target.host, "--keys", str(target.keys), "--model", options.model),
             *("--shape", options.shape, "--users", str(options.users)),
@@ -155,11 +162,24 @@ def _run_locust(target: _Target, options: argparse.Namespace, for_locust: Sequen
             *(["--agent-keys", str(target.agent_keys)] if target.agent_keys else []),
             *for_locust,
         ]
+        if options.web:
+            print(f"the page of locust is at {PAGE} until the run is over", flush=True)
         locust = subprocess.Popen(command, env=environ)
         with watched({**target.pids, "locust": locust.pid}) as taken:
             code = locust.wait()
-        requests = json.loads(summary.read() or "{}").get("requests", 0)
-    print("\n".join(report(taken, requests)), flush=True)
+        counted = json.loads(summary.read() or "{}")
+    print("\n".join(report(taken, counted.get("requests", 0))), flush=True)
+    if counted:
+        busiest = {name: one.busiest for name, one in taken.items() if len(one.at) > 1}
+        sentence = conclusion(
+            rate=counted["rate"],
+            p95_ms=counted["p95_ms"],
+            is_kept=code == 0,
+            gateway_cores=busiest.get("gateway") if options.host is None else None,
+            busy_cores=sum(busiest.values()),
+            cores=len(available_cores()),
+        )
+        print(sentence, flush=True)
     return code
 
 

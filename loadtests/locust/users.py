@@ -13,6 +13,7 @@ import random
 import time
 import uuid
 from argparse import ArgumentParser
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from locust.contrib.fasthttp import FAILURE_EXCEPTIONS
 from loadtests.locust.kinds import LOST, MADE, Kind, Stream
 from loadtests.locust.mix import FAMILIES, kinds_of
 from loadtests.locust.shapes import SHAPES, users_at
-from loadtests.locust.thresholds import Measured, Thresholds
+from loadtests.locust.thresholds import Measured, Thresholds, busiest_rate
 
 FIRST, GAP, TASK = "FIRST", "GAP", "TASK"
 SPAWN_PER_SECOND = 100  # locust warns of more: it would measure itself
@@ -216,14 +217,24 @@ def judge(environment: Any, **_: Any) -> None:
             (one.get_response_time_percentile(0.95) for one in first), default=None
         ),
     )
-    if options.summary:
-        Path(options.summary).write_text(json.dumps({"requests": measured.calls}), "utf-8")
     asked = [kind for one in options.families.split(",") for kind in FAMILIES[one].kinds.values()]
     thresholds = Thresholds(
         p95_first_event_ms=options.p95_first_event_ms if any(k.stream for k in asked) else None,
         failure_ratio=options.failure_ratio,
     )
     environment.process_exit_code = 0
+    per_second: Counter[int] = Counter()
+    for entry in counted:
+        per_second.update(entry.num_reqs_per_sec)
+    whole = max((one.get_response_time_percentile(0.95) for one in counted), default=0)
+    p95 = measured.p95_first_event_ms
+    if options.summary:
+        summary = {
+            "requests": measured.calls,
+            "rate": busiest_rate(per_second),
+            "p95_ms": whole if p95 is None else p95,
+        }
+        Path(options.summary).write_text(json.dumps(summary), "utf-8")
     for is_kept, line in thresholds.verdicts(measured):
         print(f"{'kept  ' if is_kept else 'BROKEN'}  {line}", flush=True)
         if not is_kept:

@@ -15,8 +15,8 @@ import asyncio
 from pathlib import Path
 
 from actors.store.database import Database
-from actors.store.embedded import EmbeddedPostgres
-from actors.store.migrations import migrate
+from actors.store.embedded.cluster import EmbeddedPostgres
+from actors.store.queries import migrate
 from loadtests.logs.fill import fill
 from loadtests.logs.plans import explain
 

@@ -10,11 +10,17 @@ from typing import Any, cast
 from tornado.escape import parse_qs_bytes
 
 from actors.store.database import Database
-from gw.api.logs.cursor import Cursor, CursorSeal, PagePosition
-from gw.api.logs.list_query import LogListQuery, read_list_query
+from gw.api.logs.list_query import (
+    Cursor,
+    CursorSeal,
+    LogListQuery,
+    PagePosition,
+    Scope,
+    Visibility,
+    read_list_query,
+)
 from gw.api.logs.pages import read_page
 from gw.api.logs.summary import read_summary_query, read_sums
-from gw.api.logs.visibility import Scope, Visibility
 
 ROUNDS = 3
 SEAL = CursorSeal(b"of no use to anybody else")

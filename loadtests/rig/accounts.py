@@ -7,9 +7,9 @@ import os
 from pathlib import Path
 
 from actors.store.database import Database
-from actors.store.embedded import EmbeddedPostgres
-from actors.wallet.money import NANO_PER_USD
-from gw.accounts import store
+from actors.store.embedded.cluster import EmbeddedPostgres
+from actors.wallet.pricing import NANO_PER_USD
+from gw import accounts
 from gw.config.load import load
 from gw.keys.issue import KeyWish, issue_key
 from gw.keys.secret import KeyHasher, KeySealer, load_secret
@@ -34,7 +34,7 @@ async def make_keys(config_path: Path, count: int) -> list[str]:
             async def make(number: int) -> str:
                 async with turns:
                     name = f"bench {number}"
-                    account = await store.create(database, name, credit_nano_usd=CREDIT_NANO_USD)
+                    account = await accounts.create(database, name, credit_nano_usd=CREDIT_NANO_USD)
                     wish = KeyWish(account_id=account.id, name="bench")
                     return (await issue_key(database, wish, hasher=hasher, sealer=sealer)).text
 

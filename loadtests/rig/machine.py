@@ -17,7 +17,7 @@ from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
-from actors.store.embedded.binaries import find
+from actors.store.embedded.cluster import find
 
 _TICK = os.sysconf("SC_CLK_TCK")
 _CPUCLOCK_SCHED = 2  # the clock of a process in its number, as clock_getcpuclockid(3) makes it

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from channels.base_resp import status_in
-from channels.credentials import NO_AUTH
+from channels.dialects.error_body import status_in
 from channels.kinds import KINDS
+from channels.registry import NO_AUTH
 from loadtests.simulator.providers.model import Face, Failure, Provider
 from loadtests.simulator.providers.table import PROVIDERS
 from tests.acceptance.dialogues.asked import Asked, body_of, path_of

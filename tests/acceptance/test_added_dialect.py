@@ -40,7 +40,7 @@ ADDED = {
         ("        # Chat\n", ROUTE),
         ("from typing import Any\n", IMPORT),
     ],
-    "channels/translation/paths.py": [("_ROWS = (\n", WAYS)],
+    "channels/translation/session.py": [("_ROWS = (\n", WAYS)],
 }
 SENT = [
     b'data: {"text":"Hel"}\n\n',

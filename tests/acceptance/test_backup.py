@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from actors.store.embedded.binaries import find
+from actors.store.embedded.cluster import find
 from tests.support.house import House, channel, house, model
 from tests.support.postgres import PostgresForTests
 from tests.support.waiting import until

@@ -20,14 +20,17 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from cryptography import x509
 
 from tests.support.certificates import pem_files
 from tests.support.client import CHAT, chat_body
 from tests.support.house import House, channel, house, model
 from tests.support.postgres import PostgresForTests
+from tests.support.scrape import Admin
 from tests.support.waiting import PATIENCE_SECONDS, until
 
 NAME = "gateway.example"
+EXPIRY = "gw_certificate_expiry_timestamp_seconds"
 ANSWER: dict[str, Any] = {
     "id": "chatcmpl-1",
     "object": "chat.completion",
@@ -51,10 +54,10 @@ class Files:
         self.upstream, self.own = folder / "upstream.pem", folder / "own.pem"
         self.renew()
 
-    def renew(self) -> None:
-        """Another certificate for each."""
-        chain, key = pem_files(NAME)
-        self.chain.write_bytes(chain)
+    def renew(self, *issuers: bytes, days: int = 1) -> None:
+        """Another certificate for each; that of the gateway is valid for so many days."""
+        chain, key = pem_files(NAME, days=days)
+        self.chain.write_bytes(b"".join((chain, *issuers)))
         self.key.write_bytes(key)
         self.upstream.write_bytes(b"".join(pem_files("localhost")))
         self.own.write_bytes(b"".join(pem_files("client.example")))
@@ -139,6 +142,10 @@ def chat(connection: http.client.HTTPConnection, h: House) -> int:
     return response.status
 
 
+def expires_at(certificate: bytes) -> float:
+    return x509.load_pem_x509_certificate(certificate).not_valid_after_utc.timestamp()
+
+
 def reload(h: House, action: str) -> None:
     so_far = len(h.events(action))
     h.gateway.popen.send_signal(signal.SIGHUP)
@@ -164,7 +171,10 @@ def test_reload_takes_new_certificates_and_drops_no_connection(
         with house(url, tmp_path, **settings) as h, connected(h, files.trust()) as early:
             assert chat(early, h) == 200
             old = files.trust()
-            files.renew()
+            admin = Admin(h.gateway.admin_url)
+            assert admin.page().total(EXPIRY) == expires_at(files.chain.read_bytes())
+            issuer, _ = pem_files("issuer.example", days=3)
+            files.renew(issuer, days=9)
             upstream.context = files.upstream_context()
             # Until it is told to, the gateway goes on with what it has read.
             assert chat(early, h) == 502
@@ -172,6 +182,7 @@ def test_reload_takes_new_certificates_and_drops_no_connection(
                 pass
             reload(h, "configuration_reloaded")
             assert chat(early, h) == 200
+            assert admin.page().total(EXPIRY) == expires_at(issuer)  # the first of the chain
             with connected(h, files.trust()) as newly:
                 assert chat(newly, h) == 200
             with pytest.raises(ssl.SSLCertVerificationError):

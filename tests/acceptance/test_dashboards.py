@@ -42,6 +42,9 @@ RIGHTLY_EMPTY = {
     'gw_media_copies_total{outcome="retried"}': "every copy succeeds at once",
     'gw_task_polls_total{outcome=~"error|timeout|unreachable"}': "every poll is answered",
     'gw_calls_total{code="internal_error"}': "nothing breaks in the gateway",
+    "gw_certificate_expiry_timestamp_seconds": "no certificate is served",
+    "gw_files_freed_total": "no connection has to give way",
+    "gw_task_lengths_doubted_total": "every length is one of a film",
 }
 
 

@@ -23,6 +23,8 @@ SETTINGS: dict[str, Any] = {
         channel("nowhere", priority=5, base_url="http://no-such-host.invalid"),
         channel("late", priority=9),
         channel("other", protocols=["responses"]),
+        channel("sole", priority=9),
+        channel("refused", priority=1),
     ],
     "models": [
         model("sim-model", "one", "two", "three", "four"),
@@ -31,6 +33,8 @@ SETTINGS: dict[str, Any] = {
         model("unnamed", "nowhere"),
         model("dead-last", "one", "dead-a"),
         model("responses-only", "other"),
+        model("sole", "sole"),
+        model("keyed", "refused", "late"),
     ],
 }
 BOTH = pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
@@ -141,14 +145,28 @@ def test_refusal_is_passed_on_and_not_tried_elsewhere(
         retry_after=17,
         headers={"x-ratelimit-limit-requests": "5"},
     )
-    reply = tenant.client.chat(stream=stream)
+    is_of_key = status in (401, 402, 403)
+    reply = tenant.client.chat(model="sole" if is_of_key else "sim-model", stream=stream)
     assert reply.refusal == (status, *REFUSALS[status])
     assert reply.error["message"] == "The temperature is odd."
     assert reply.headers["content-type"] == "application/json"
     assert reply.headers.get("retry-after") == ("17" if status == 429 else None)
     assert not [name for name in reply.headers if name.startswith("x-ratelimit")]
-    assert h.upstream.requested(*LADDER) == [1, 0, 0, 0]
+    assert h.upstream.requested(*LADDER, "sole") == [not is_of_key, 0, 0, 0, is_of_key]
     assert_free(h, tenant, reply, "error", REFUSALS[status][1])
+    assert not h.row(reply.trace)["attempts"]
+
+
+def test_refused_key_is_tried_elsewhere_and_the_channel_comes_last(
+    h: House, tenant: Tenant
+) -> None:
+    failed(h, "refused", status=403, message="No rights.")
+    first, second = (tenant.client.chat(model="keyed") for _ in range(2))
+    assert (first.status, second.status) == (200, 200)
+    (attempt,) = h.row(first.trace)["attempts"]
+    assert (attempt["error_code"], attempt["error_message"]) == ("upstream_403", "No rights.")
+    assert not h.row(second.trace)["attempts"]
+    assert h.upstream.requested("refused", "late") == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -238,7 +256,7 @@ def test_message_of_an_upstream_tells_neither_place_nor_key_nor_channel(
         "Incorrect API key provided: key-of-three, sk-proj-abcdef0123456789. Try a smaller prompt."
     )
     h.upstream.fault(status=status, message=message)
-    reply = tenant.client.chat()
+    reply = tenant.client.chat(model="sole" if status == 401 else "sim-model")
     assert reply.status == status
     assert reply.error["message"].endswith("Try a smaller prompt.")
     row = h.row(reply.trace)

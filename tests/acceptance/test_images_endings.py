@@ -27,6 +27,8 @@ def test_refusal_passes_with_its_status_and_body(h: House, tenant: Tenant, statu
     assert (row["status"], row["cost_nano_usd"], row["unit_count"]) == ("error", 0, 0)
     assert row["error_message"] == "Size must be at least 1920x1920"
     assert tenant.client.remaining_nano_usd() == NANO_PER_USD
+    # An answered call has the key in use again that 401 and 403 set aside.
+    assert generate(h.tenant().client, model="renamed").status == 200
 
 
 @pytest.mark.parametrize("fault", [{"status": 500}, {"refuse": True}])

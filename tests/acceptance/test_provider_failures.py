@@ -19,7 +19,6 @@ from tests.acceptance.presets import (
     ask,
     at,
     check_error,
-    meant,
     presets_house,
     sent_by,
     told_by,
@@ -61,6 +60,11 @@ def payer(shared: House) -> Tenant:
     return shared.tenant(nano_usd=1000 * NANO_PER_USD)
 
 
+def put_back(payer: Tenant, way: Way) -> None:
+    """Have a key in use that an earlier test has had set aside: an answered call does that."""
+    assert ask(payer, way).status == 200
+
+
 @pytest.mark.parametrize(("way", "situation"), FAILURES)
 def test_failure_is_told_in_the_clients_shape_and_costs_nothing(
     h: House, payer: Tenant, way: Way, situation: str
@@ -82,14 +86,15 @@ def test_failure_is_told_in_the_clients_shape_and_costs_nothing(
 
 
 @pytest.mark.parametrize(("way", "situation"), RETRIED)
-def test_server_errors_go_to_the_next_channel_and_refusals_do_not(
+def test_server_errors_and_refused_keys_go_to_the_next_channel_and_other_refusals_do_not(
     h: House, payer: Tenant, way: Way, situation: str
 ) -> None:
-    """Contract §4: a 4xx is the client's, rate limits as well."""
+    """Contract §4, §7: a 4xx is the client's, rate limits as well, unless it is for our key."""
+    put_back(payer, way)
     failure = way.face.failures[situation]
     h.upstream.fault(at(way.provider.name), situation=situation)
     reply = ask(payer, way, model_id=f"{way.provider.name}-or-spare")
-    if meant(failure) < 500:
+    if situation == "rate_limited":
         check_error(reply, way, failure)
     else:
         assert reply.status == 200, reply
@@ -120,6 +125,7 @@ def test_stream_that_fails_in_its_middle_is_told_so_and_settled(
 
 @pytest.mark.parametrize("way", STREAMS, ids=str)
 def test_stream_that_fails_at_once_has_sent_nothing(h: House, payer: Tenant, way: Way) -> None:
+    put_back(payer, way)
     h.upstream.fault(at(way.provider.name), error_event=0)
     reply = ask(payer, way, model_id=f"{way.provider.name}-or-spare")
     assert reply.status == 200, reply

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from channels.credentials import NO_AUTH
 from channels.kinds import KINDS
+from channels.registry import NO_AUTH
 from loadtests.simulator.answers import Tokens
 from loadtests.simulator.providers.chat_wire import ProviderChat
 from loadtests.simulator.providers.table import PROVIDERS

@@ -72,6 +72,13 @@ def test_what_was_read_is_remembered_and_outlives_its_upstreams(h: House, tenant
     assert tenant.client.get(path).json["templates"] == before
 
 
+def test_id_that_leads_elsewhere_goes_to_no_upstream(h: House, tenant: Tenant) -> None:
+    before = h.upstream.requested("one", "two", "three")
+    for name in ("..", ".", "%2E%2E", "%2e."):
+        assert tenant.client.get(f"{TEMPLATES}/{name}").refusal == (404, BAD, "not_found")
+    assert h.upstream.requested("one", "two", "three") == before
+
+
 def test_failure_without_a_memory_is_told(h: House, tenant: Tenant) -> None:
     for name in ("one", "two", "three"):
         h.upstream.fault(name, catalog={"status": 503})
@@ -79,4 +86,5 @@ def test_failure_without_a_memory_is_told(h: House, tenant: Tenant) -> None:
     assert reply.refusal == (503, "api_error", "upstream_error")
     for name in ("one", "two", "three"):
         h.upstream.fault(name, catalog={"refuse": True})
-    assert tenant.client.get(f"{TEMPLATES}/newsmixcutting-bold").status == 502
+    reply = tenant.client.get(f"{TEMPLATES}/newsmixcutting-bold")
+    assert reply.refusal == (502, "api_error", "upstream_unreachable")

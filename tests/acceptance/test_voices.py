@@ -10,6 +10,7 @@ from tests.acceptance import sounds
 from tests.acceptance.sounds import RECORDING, VOICE, VOICES, clone, spent_nano_usd
 from tests.support.house import House
 from tests.support.tenants import Tenant
+from tests.support.transactions import transaction
 from tests.support.waiting import until
 
 SETTINGS = sounds.HASTY
@@ -143,3 +144,16 @@ def test_presets_that_cannot_be_read_are_remembered(h: House, tenant: Tenant) ->
         h.upstream.fault(name, catalog={"status": 500})
     until(is_asked_again, what="the upstream asked again")
     assert tenant.client.get(VOICES).json == before
+
+
+def test_voice_that_the_database_will_not_take_yet_is_kept_and_paid_for_once_it_does(
+    h: House, tenant: Tenant
+) -> None:
+    with transaction(h.settings["database_url"]) as cursor:
+        cursor.execute("LOCK TABLE voices IN ACCESS EXCLUSIVE MODE")
+        body = {"model": "clone", "name": "Late", "audio_url": RECORDING}
+        call = tenant.client.begin("POST", VOICES, body)
+        h.event("voice_not_stored", channel="one")
+    assert call.reply().status == 200
+    assert h.upstream.requested("one", "two") == [1, 0]
+    assert (own(tenant), spent_nano_usd(h, tenant)) == (["Late"], VOICE)

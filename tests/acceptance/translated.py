@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from channels.translation.paths import TRANSLATIONS
+from channels.translation.session import TRANSLATIONS
 from tests.support.client import Reply
 from tests.support.house import House, channel, model
 

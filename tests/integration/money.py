@@ -8,6 +8,15 @@ from actors.wallet import ledger
 ACCOUNT, KEY, PROCESS = "acct_a", "key_a", "proc_test"
 
 
+def entry_guards(what: str) -> str:
+    """SQL that does this (DISABLE, ENABLE) to what keeps entries append-only, in every month."""
+    return (
+        "DO $$ DECLARE one regclass; BEGIN FOR one IN SELECT 'entries'::regclass UNION ALL SELECT"
+        " inhrelid::regclass FROM pg_inherits WHERE inhparent = 'entries'::regclass LOOP"
+        f" EXECUTE format('ALTER TABLE %s {what} TRIGGER USER', one); END LOOP; END $$"
+    )
+
+
 async def open_account(
     database: Database, balance_nano_usd: int, account_id: str = ACCOUNT, key_id: str = KEY
 ) -> None:

@@ -13,27 +13,28 @@ from uuid import UUID
 
 from msgspec import Raw
 
-from actors.jobs.jobs import new_job_id
+from actors.jobs.store import new_job_id
 from actors.limits.accounts import LimitExceeded
-from actors.store.database import StoreUnavailable
+from actors.store.connection import StoreUnavailable
 from actors.wallet.messages import CallFacts
-from actors.wallet.unit_pricing import MediaPrice
+from actors.wallet.pricing import MediaPrice
 from actors.wallet.wallets import KeyTaken
 from channels.media.requests import ContentItem, GeneralVideo
 from channels.registry import ModelSpec
-from gw.calls.job import JobCall
-from gw.errors.table import GatewayError
+from gw.calls.jobs import JobCall
+from gw.errors import GatewayError
 from gw.keys.cache import GRACE_SECONDS
 from gw.keys.principal import KeyRefused, Principal
 from metrics.spans import UNSAMPLED
 from tests.simulation.process import GatewayProcess
-from tests.simulation.upstreams import CALL, FILM_SECONDS, IMAGES_MAX
+from tests.simulation.upstreams import CALL, FILM_SECONDS, IMAGES_MAX, Answer
 from tests.support.calls import Asking, chat_call, image_call, submission
 from tests.unit.calls.sse import DONE
 from tests.unit.calls.writer import RecordingWriter
 
 Kind = Literal["chat", "stream", "image", "film"]
 ATTEMPTS_MAX = 3
+MESSAGES = [{"role": "user", "content": "Say hello. " * 20}]
 # A process that has heard nothing believes what it has read: its time to live, and of grace.
 BELIEVED_SECONDS = 5.0 + GRACE_SECONDS + 1.0
 
@@ -98,9 +99,8 @@ class Call:
     key: str | None = None  # of its submission
     job_id: str | None = None
     asked: list[str] = field(default_factory=list)
-    promises: list[int] = field(default_factory=list)
+    answer: Answer | None = None  # of the upstream that has said last that it makes it
     asked_at: float = 0.0
-    is_taken: bool = False  # an upstream has said that it makes it
     error: str | None = None
     was_left: bool = False
     is_over: bool = False
@@ -124,22 +124,31 @@ class Call:
     def asks(self, channel_id: str) -> None:
         """An attempt begins: at most three, and none once the client was sent anything."""
         self.asked.append(channel_id)
-        if len(self.asked) > ATTEMPTS_MAX:
+        if len(self.asked) > ATTEMPTS_MAX or len(set(self.asked)) < len(self.asked):
             self.fault(f"call {self.number} tries {self.asked}")
         if self.client.blocks:
             self.fault(f"call {self.number} fails over after its first byte")
-        if self.is_taken and self.kind == "image":
+        if self.answer is not None and self.kind == "image":
             self.fault(f"call {self.number} has its images made twice")
         if self.credential.must_be_refused(self.process.name, self.asked_at):
             self.fault(f"call {self.number} reaches an upstream with a key that is refused")
 
-    def answered(self) -> None:
+    def answered(self, answer: Answer) -> None:
         """The last attempt is answered."""
-        self.is_taken = True
+        self.answer = answer
 
-    def promised(self, cost_nano_usd: int) -> None:
-        """The answer of the last attempt says what it costs."""
-        self.promises.append(cost_nano_usd)
+    @property
+    def has_begun(self) -> bool:
+        """Whether the client was sent a part of an answer, not of an error."""
+        return bool(self.client.blocks) and self.client.http_status < 300
+
+    @property
+    def characters_sent(self) -> int:
+        """How many characters of the response its client was sent, of a stream."""
+        lines = self.client.sent.split(b"\n")
+        events = [json.loads(one[6:]) for one in lines if one.startswith(b"data: {")]
+        choices = [choice for event in events for choice in event.get("choices", ())]
+        return sum(len(choice["delta"].get("content") or "") for choice in choices)
 
     # As a handler runs it
 
@@ -233,8 +242,7 @@ class Call:
         )
 
     def _chat(self) -> bytes:
-        messages = [{"role": "user", "content": "Say hello. " * 20}]
-        asked = {"model": "m", "messages": messages, "max_tokens": 100}
+        asked = {"model": "m", "messages": MESSAGES, "max_tokens": 100}
         options = {"stream": True, "stream_options": {"include_usage": True}}
         return json.dumps({**asked, **(options if self.kind == "stream" else {})}).encode()
 

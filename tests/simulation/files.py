@@ -12,10 +12,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from actors.media_store.copies import Copy, Kept
-from actors.media_store.fetch import FetchFault, FileLocation, Opened
+from actors.media_store.copier import FetchFault, FileLocation, Opened
 from actors.media_store.storage import Busy, LocalFile, Lost, StorageFault
-from actors.media_store.store import Progress
+from actors.media_store.store import Copy, Kept, Progress
 from channels.errors import UpstreamCut
 from tests.simulation.upstreams import Upstreams
 from tests.unit.calls.fake_wire import FOR_EVER, FakeResponse, Head, Step

@@ -14,8 +14,8 @@ from typing import Any, Protocol
 
 from actors.changes import CHANGES_CHANNEL, HEARD_CHANNEL
 from actors.changes import SQL as CHANGES_SQL
-from actors.store.database import StoreUnavailable
-from gw.accounts.store import SQL as ACCOUNT_SQL
+from actors.store.connection import StoreUnavailable
+from gw.accounts import SQL as ACCOUNT_SQL
 from gw.keys.store import SQL as KEY_SQL
 from gw.keys.store import KeyRecord
 from tests.unit.keys.fakes import FakeKeyTable, Row

@@ -8,10 +8,14 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Protocol
 
-from actors.limits.backend import BackendUnavailable
-from actors.limits.commands import EnterCommand, LimitCommand, ReleaseCommand, RenewCommand
-from actors.limits.shared_window import SharedWindows
-from actors.limits.status import WINDOW_SECONDS, LimitStatus
+from actors.limits.shared import (
+    BackendUnavailable,
+    EnterCommand,
+    LimitCommand,
+    ReleaseCommand,
+    RenewCommand,
+)
+from actors.limits.window import WINDOW_SECONDS, LimitStatus, SharedWindows
 from gw.keys.principal import Principal
 
 REPLY_SECONDS = 0.25

@@ -12,8 +12,9 @@ from random import Random
 from typing import Any, cast
 
 from actors.changes import HEARD_CHANNEL, heard_by_all
-from actors.store.database import Database, StoreUnavailable
-from gw.accounts.store import LimitChanges, set_limits
+from actors.store.connection import StoreUnavailable
+from actors.store.database import Database
+from gw.accounts import LimitChanges, set_limits
 from gw.keys import store
 from gw.keys.store import KeyIsRevoked, NewKey, UnknownKey
 from tests.simulation.clients import Credential

@@ -8,46 +8,37 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, cast
 
+from actors.actor import Supervisor
 from actors.changes import ChangeFeed
-from actors.directory import ChannelDirectory
-from actors.heartbeat import Heartbeat
-from actors.identity import ProcessIdentity
-from actors.jobs.ending import Endings
-from actors.jobs.exchange import JobUpstreams
-from actors.jobs.jobs import Jobs
+from actors.jobs.ending import Endings, JobUpstreams
+from actors.jobs.job import Schedule
 from actors.jobs.poller import Poller
-from actors.jobs.schedule import Schedule
-from actors.limits.accounts import AccountLimits
-from actors.limits.limiter import Limiter
+from actors.jobs.store import Jobs
+from actors.limits.accounts import AccountLimits, Limiter
 from actors.limits.shared import SharedLimits
 from actors.live import LiveCalls
-from actors.media_store.copier import Copier
-from actors.media_store.copies import Copy
-from actors.media_store.fetch import FileLocation
+from actors.media_store.copier import Copier, FileLocation, Throttle
 from actors.media_store.links import LinkSigner
-from actors.media_store.store import CopyStore
-from actors.media_store.task_scanner import TaskScanner
-from actors.media_store.throttle import Throttle
-from actors.media_store.worker import MediaStore
+from actors.media_store.store import Copy, CopyStore
+from actors.media_store.worker import MediaStore, TaskScanner
+from actors.process import Heartbeat, ProcessIdentity
 from actors.recovery import Recovery
+from actors.routing import ChannelDirectory
 from actors.store.database import Database
-from actors.supervisor import Supervisor
-from actors.wallet.jobs import JobEnd
-from actors.wallet.messages import CallFacts, Outcome
+from actors.wallet.messages import CallFacts, JobEnd, Outcome
 from actors.wallet.wallets import Wallets
 from actors.wallet.writer import LedgerWriter
+from channels.media.model import MIB
 from channels.offload.pool import OffloadPool
-from channels.redact import Redactor
+from channels.redaction import Redactor
 from channels.registry import ChannelSpec
-from gw.calls.exchange_upstream import ExchangeUpstream
-from gw.calls.job_submit import JobSubmit
-from gw.calls.unattended import Unattended
-from gw.http.drain import RequestsInFlight
+from gw.calls.jobs import JobSubmit, Unattended
+from gw.calls.media import ExchangeUpstream
+from gw.http.application import RequestsInFlight
 from gw.http.server import Server
-from gw.keys.cache import KeyCache
-from gw.keys.last_use import LastUse
-from gw.pushes import Pushes
-from gw.shutdown import Shutdown
+from gw.keys.cache import KeyCache, LastUse
+from gw.live import Pushes
+from gw.runtime import Shutdown
 from metrics.prometheus import Metrics
 from tests.simulation.files import Folder, SimulatedFiles
 from tests.simulation.limits import Admissions, Judge, JudgeBackend
@@ -193,7 +184,11 @@ class GatewayProcess:
         self.conversation, self.sync_media = running.conversation, running.sync_media
         specs = {channel.id: channel for channel in self.around.channels}
         upstreams = JobUpstreams(
-            wire=self.wire, channels=lambda: specs, seconds=SUBMIT_SECONDS, clock=clock
+            wire=self.wire,
+            channels=lambda: specs,
+            seconds=SUBMIT_SECONDS,
+            body_bytes_max=MIB,
+            clock=clock,
         )
         self.jobs = Jobs(
             database=database,
@@ -206,7 +201,7 @@ class GatewayProcess:
         self.submits = JobSubmit(
             billing=running.billing,
             channels=self.channels,
-            upstream=ExchangeUpstream(wire=self.wire, clock=clock),
+            upstream=ExchangeUpstream(wire=self.wire, body_bytes_max=MIB, clock=clock),
             upstreams=upstreams,
             jobs=self.jobs,
             unattended=Unattended(self.in_flight),

@@ -6,17 +6,36 @@ over. A breach is text, and the first one ends the run.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
+from math import floor
+from typing import Any
 from uuid import UUID
 
-from tests.simulation.clients import Call, Credential
+import ujson
+
+from tests.simulation.clients import MESSAGES, Call, Credential
 from tests.simulation.copies import CopyRow
 from tests.simulation.files import Folder, content_of
 from tests.simulation.process import GatewayProcess
 from tests.simulation.store import OPEN, SimulatedStore
-from tests.simulation.upstreams import FILM_SECOND, Upstreams
+from tests.simulation.upstreams import Upstreams
 
+# USD for a million tokens, an image, a second: with them most costs must be rounded, some of them
+# in the very middle between two nano-USD.
+PRICES = {
+    "input": "1.0005",
+    "cached_input": "0.10025",
+    "output": "10.00025",
+    "per_image": "0.0400000005",
+    "per_second": "0.1000000005",
+}
+MULTIPLIER = "1.5"
+MILLION = 1_000_000
+CHARACTERS_PER_TOKEN = 4
+MESSAGES_TOKENS = -(-len(json.dumps(MESSAGES)) // CHARACTERS_PER_TOKEN)
 Entry = tuple[str, str | None, UUID | None, str, int, int]
 
 
@@ -116,24 +135,78 @@ def copied(store: SimulatedStore, folder: Folder) -> list[str]:
     return found + [f"file {name}" for name in folder.files.keys() - store.copies.rows.keys()]
 
 
-def _of_row(call: Call, row: dict[str, object], upstreams: Upstreams) -> list[str]:
+def cost_of(counts: dict[str, int], *, per: int) -> int:
+    """Nano-USD for so many of what has a price: exact, rounded half up once (contract §3).
+
+    Shares nothing with the gateway's arithmetic, which it judges.
+    """
+    usd = sum((Fraction(PRICES[name]) * count / per for name, count in counts.items()), Fraction())
+    return floor(usd * Fraction(MULTIPLIER) * 10**9 + Fraction(1, 2))
+
+
+def _cost_of_tokens(input_tokens: int, cached: int, output: int) -> int:
+    counts = {"input": input_tokens - cached, "cached_input": cached, "output": output}
+    return cost_of(counts, per=MILLION)
+
+
+def _cost_of_characters(characters: int) -> int:
+    """What an answer costs of which the upstream has not stated the use (contract §3)."""
+    return _cost_of_tokens(MESSAGES_TOKENS, 0, -(-characters // CHARACTERS_PER_TOKEN))
+
+
+def _costs(call: Call, *, is_success: bool) -> set[int]:
+    """What the row of a call for text or images may cost: one sum, where its process lives.
+
+    A process that dies leaves what its heartbeat reported: any part of what was sent.
+    """
+    answer = call.answer
+    if answer is None or not (is_success or call.client.blocks):
+        return {0}
+    reported = answer.reported
+    if call.kind == "image":
+        return {cost_of({"per_image": reported[0]}, per=1) if is_success and reported else 0}
+    sent = answer.characters if is_success else call.characters_sent
+    whole = _cost_of_tokens(*reported) if reported else _cost_of_characters(sent) if sent else 0
+    if is_success or not call.process.is_dead:
+        return {whole}
+    return {0, whole, *(_cost_of_characters(part) for part in range(1, sent + 1))}
+
+
+def _attempts(call: Call, row: dict[str, Any]) -> list[str]:
+    """The row has the attempts that failed; the one that is answered is none of them.
+
+    Those of a film are the job's, of which the store keeps none here.
+    """
+    if call.kind == "film":
+        return []
+    attempts = row.get("attempts") or []
+    if isinstance(attempts, str):
+        attempts = ujson.loads(attempts)
+    count, has_answer = len(attempts), row["status"] == "success" or call.has_begun
+    tried = len(call.asked)
+    usual = (tried - 1,) if has_answer and tried else (tried - 1, tried)
+    if count in usual or (call.process.is_dead and count == 0):
+        return []
+    return [f"has {count} failed attempts after {call.asked}"]
+
+
+def _of_row(call: Call, row: dict[str, Any], upstreams: Upstreams) -> list[str]:
     status, cost = row["status"], int(str(row.get("cost") or 0))
+    if wrong := _attempts(call, row):
+        return wrong
     if call.kind == "film":
         film = upstreams.films.get(call.job_id or "")
         if status == "success":
             if film is None or film.end != "succeeded":
                 return ["was paid for a film that nobody made"]
-            return [] if cost == film.seconds * FILM_SECOND else [f"paid {cost} for {film}"]
+            whole = cost_of({"per_second": film.seconds}, per=1)
+            return [] if cost == whole else [f"paid {cost}, not {whole}, for {film}"]
         return [f"is {status} and cost {cost}"] if cost else []
-    if status == "success":
-        usual = call.promises
-        return [] if cost in usual else [f"cost {cost}, not one of {usual}"]
-    if call.kind == "image" and cost:
-        return [f"is {status} and cost {cost}"]
-    if call.is_whole and not call.process.is_dead:
+    usual = _costs(call, is_success=status == "success")
+    if cost not in usual:
+        return [f"is {status} and cost {cost}, not {sorted(usual)[:9]}"]
+    if status != "success" and call.is_whole and not call.process.is_dead:
         return [f"was answered in full and is {status}"]
-    if cost and not call.client.blocks:
-        return [f"cost {cost} and its client got nothing"]
     return []
 
 

@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from random import Random
+from typing import Any
 
-from actors.store.database import StoreUnavailable
+from actors.store.connection import StoreUnavailable
 from channels.registry import HealthSpec, PriceSpec
 from tests.simulation.clients import Call, Kind, SlowClient
 from tests.simulation.copies import CopyRow
@@ -25,6 +26,8 @@ from tests.simulation.operator import Operator
 from tests.simulation.process import GatewayProcess, Surroundings
 from tests.simulation.reach import Network
 from tests.simulation.rules import (
+    MULTIPLIER,
+    PRICES,
     Breach,
     copied,
     is_whole,
@@ -117,15 +120,22 @@ class World:
             *CHANNELS,
             id="film",
             endpoint_type="videos_generations",
-            price=PriceSpec(per_second=Decimal("0.1")),
+            price=_priced("per_second"),
+            multiplier=Decimal(MULTIPLIER),
         )
         picture = make_model(
             *CHANNELS,
             id="picture",
             endpoint_type="images_generations",
-            price=PriceSpec(per_image=Decimal("0.04")),
+            price=_priced("per_image"),
+            multiplier=Decimal(MULTIPLIER),
         )
-        self.models = {"m": make_model(*CHANNELS), "film": film, "picture": picture}
+        text = make_model(
+            *CHANNELS,
+            price=_priced("input", "cached_input", "output"),
+            multiplier=Decimal(MULTIPLIER),
+        )
+        self.models = {"m": text, "film": film, "picture": picture}
         self.around = Surroundings(
             self.network,
             self.upstreams,
@@ -352,6 +362,11 @@ def simulate(seed: int) -> Report:
         digest=hash_of("\n".join(lines)),
         trace=lines,
     )
+
+
+def _priced(*names: str) -> PriceSpec:
+    prices: dict[str, Any] = {name: Decimal(PRICES[name]) for name in names}
+    return PriceSpec(**prices)
 
 
 def hash_of(text: str) -> str:

@@ -14,8 +14,8 @@ import ujson
 
 from actors.changes import CHANGES_CHANNEL
 from actors.changes import SQL as CHANGES_SQL
-from actors.identity import SQL as PROCESS_SQL
 from actors.jobs.store import SQL as JOBS_SQL
+from actors.process import SQL as PROCESS_SQL
 from gw.keys.store import SQL as KEY_SQL
 from tests.simulation.copies import CopyTable
 from tests.simulation.keys import KeyTables, Tenant
@@ -209,7 +209,9 @@ class SimulatedStore(FakeStore):
         billing = asked["billing"]
         price, request = ujson.dumps(billing["price"]), ujson.dumps(asked["request"])
         call = (asked["kind"], row.state, asked["account_id"], asked["key_id"], row.call_id.hex)
-        what = (asked["protocol"], asked["model"], request, price, billing["quantity"])
+        quantity = billing["quantity"]
+        held = quantity if billing["held"] is None else billing["held"]
+        what = (asked["protocol"], asked["model"], request, price, quantity, held)
         times = (asked["submitted_at"], asked["submitted_at"] + asked["deadline"])
         assert row.upstream is not None
         where = (row.upstream[0], "videos", asked["model"], row.upstream[1])

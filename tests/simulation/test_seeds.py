@@ -5,18 +5,21 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from actors import routing
 from actors.channel import Lease
-from actors.limits.sliding_window import SlidingWindows
-from actors.limits.status import LimitStatus
+from actors.limits.window import LimitStatus, SlidingWindows
 from actors.media_store.copier import Copier
+from actors.wallet import pricing
+from actors.wallet.pricing import TokenPrice
 from actors.wallet.writer import LedgerWriter
+from channels.dialects.meter import Usage
+from gw.calls.attempts import retry_of_chat
+from gw.calls.bills import TokenBill
 from gw.calls.media import MediaUpstream
-from gw.calls.retries import retry_of_chat
 from gw.keys.cache import KeyCache
 from tests.simulation.reach import Reach
 from tests.simulation.run import simulate
@@ -29,6 +32,8 @@ SEEDS_TO_FAIL = BLOCKS * BLOCK
 
 _release = Lease.release
 _judge = SlidingWindows.judge
+_charged = TokenBill.charged
+_cost = TokenPrice.cost_nano_usd
 
 
 @pytest.mark.parametrize("block", range(BLOCKS))
@@ -74,6 +79,15 @@ def _judges_no_concurrency(*told: Any, concurrency: int | None, **limits: Any) -
     return _judge(*told, concurrency=None if concurrency is None else 10**6, **limits)
 
 
+def _charges_no_leaver(bill: TokenBill, *, first_byte_seconds: float | None) -> Any:
+    return _charged(bill, first_byte_seconds=first_byte_seconds if bill.is_complete else None)
+
+
+def _prices_all_as_fresh(price: TokenPrice, usage: Usage) -> int:
+    tokens = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
+    return _cost(price, Usage(**tokens))
+
+
 @pytest.mark.parametrize(
     ("owner", "name", "fault"),
     [
@@ -86,6 +100,10 @@ def _judges_no_concurrency(*told: Any, concurrency: int | None, **limits: Any) -
         (SlidingWindows, "judge", _judges_no_concurrency),
         (MediaUpstream, "retry", lambda _, error: retry_of_chat(error)),
         (Copier, "_anew", _goes_on),
+        (pricing, "div_round_half_up", lambda top, bottom: top // bottom),
+        (TokenPrice, "cost_nano_usd", _prices_all_as_fresh),
+        (TokenBill, "charged", _charges_no_leaver),
+        (routing, "TRIES_MAX", 4),
     ],
     ids=[
         "hold of a client that left",
@@ -97,10 +115,14 @@ def _judges_no_concurrency(*told: Any, concurrency: int | None, **limits: Any) -
         "requests at once",
         "images made twice",
         "copy of two halves",
+        "cost rounded down",
+        "cached tokens priced as fresh",
+        "leaver charged nothing",
+        "fourth attempt",
     ],
 )
 def test_what_is_broken_shows(
-    owner: type, name: str, fault: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    owner: Any, name: str, fault: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(owner, name, fault)
     assert any(simulate(seed).breach for seed in range(SEEDS_TO_FAIL))

@@ -41,6 +41,7 @@ class Trouble:
         end = loop.time() + seconds
         kinds = (
             self._change_mood,
+            self._fail_all,
             self._kill,
             self._replace,
             self._lose_database,
@@ -60,6 +61,12 @@ class Trouble:
         channel = self._chance.choice(self._around.channels).id
         mood = self._around.upstreams.moods[channel] = self._chance.choice(MOODS)
         self._fleet.note(f"{channel} is {mood}")
+
+    async def _fail_all(self) -> None:
+        """No channel answers: a call goes from one to the next until it may not go on."""
+        upstreams = self._around.upstreams
+        upstreams.moods.update(dict.fromkeys(upstreams.moods, "failing"))
+        self._fleet.note("every channel is failing")
 
     def _living(self) -> list[GatewayProcess]:
         return [one for one in self._fleet.processes if not one.is_dead and not one.is_stopping]

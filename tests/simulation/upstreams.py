@@ -22,9 +22,7 @@ from tests.unit.calls.sse import DONE, delta, error_body, usage_event, usage_of,
 MOODS = ("healthy", "failing", "hanging", "cutting", "flapping")
 FILM_SECONDS = 5
 IMAGES_MAX = 3
-INPUT, OUTPUT = 1_000, 10_000  # nano-USD a token, of the model `m`
-FILM_SECOND = 100_000_000  # nano-USD
-IMAGE = 40_000_000
+WORD = "word "
 PACES = (50, 20, 4)  # events a second
 
 
@@ -34,14 +32,34 @@ class Attempted(Protocol):
     def asks(self, channel_id: str) -> None:
         """It sends a request to a channel."""
 
-    def answered(self) -> None:
+    def answered(self, answer: Answer) -> None:
         """A channel takes it: the head of a response is here that says so."""
-
-    def promised(self, cost_nano_usd: int) -> None:
-        """What the response costs, if it comes to its end."""
 
 
 CALL: contextvars.ContextVar[Attempted | None] = contextvars.ContextVar("call", default=None)
+
+
+@dataclass
+class Answer:
+    """What one request is answered: steps, and what the upstream has really made.
+
+    `use` are tokens of input, cached tokens among them and tokens of output, or a number of images.
+    It is reported in the piece `stated_in`; None where it is not reported at all.
+    """
+
+    steps: list[Step]
+    use: tuple[int, ...] = ()
+    stated_in: bytes | None = None
+    characters: int = 0
+    response: FakeResponse | None = None
+
+    @property
+    def reported(self) -> tuple[int, ...] | None:
+        """The use, once the gateway has read the piece that states it."""
+        if self.response is None or self.stated_in is None:
+            return None
+        is_read = self.stated_in in self.steps and self.stated_in not in self.response.left
+        return self.use if is_read else None
 
 
 @dataclass
@@ -78,7 +96,7 @@ class Upstreams:
             return self.chance.choice(("failing", "hanging", "cutting"))
         return mood
 
-    def script(self, channel: str, request: UpstreamRequest) -> list[Step]:
+    def script(self, channel: str, request: UpstreamRequest) -> Answer:
         """What one request is answered."""
         url = urlsplit(request.url)
         mood = self.mood(channel)
@@ -88,55 +106,63 @@ class Upstreams:
             return self._chat(mood, is_stream=json.loads(request.body).get("stream", False))
         if request.method == "POST":
             headers = {name.lower(): value for name, value in request.headers}
-            return self._submitted(mood, headers["idempotency-key"])
+            return Answer(self._submitted(mood, headers["idempotency-key"]))
         if request.method == "DELETE":
-            return [Head(404), error_body("it cannot be stopped")]
-        return self._polled(mood, url.path.rpartition("/")[2])
+            return Answer([Head(404), error_body("it cannot be stopped")])
+        return Answer(self._polled(mood, url.path.rpartition("/")[2]))
 
     # Chat
 
-    def _chat(self, mood: str, *, is_stream: bool) -> list[Step]:
+    def _chat(self, mood: str, *, is_stream: bool) -> Answer:
         chance = self.chance
         if mood == "failing":
-            return self._failure()
+            return Answer(self._failure())
         if mood == "hanging" and chance.random() < 0.5:
-            return [FOR_EVER, Head()]
+            return Answer([FOR_EVER, Head()])
         prompt, completion = chance.randint(1, 50), chance.randint(1, 60)
+        cached = chance.choice((0, prompt // 2))
+        usage = usage_of(prompt, completion, cached) if chance.random() < 0.9 else None
+        stated_in: bytes | None = None
         steps: list[Step] = [chance.expovariate(5), Head()]
         if is_stream:
             pace = chance.choice(PACES)
             for _ in range(completion):
-                steps += [chance.expovariate(pace), delta("word ")]
-            steps += [delta(finish="stop"), usage_event(prompt, completion), DONE]
+                steps += [chance.expovariate(pace), delta(WORD)]
+            steps.append(delta(finish="stop"))
+            if usage is not None:
+                stated_in = usage_event(prompt, completion, cached)
+                steps.append(stated_in)
+            steps.append(DONE)
         else:
-            body = whole("word " * completion, usage=usage_of(prompt, completion))
+            body = whole(WORD * completion, usage=usage)
             middle = chance.randrange(len(body))
             steps += [body[:middle], chance.expovariate(5), body[middle:]]
-        return self._ended(mood, steps, prompt * INPUT + completion * OUTPUT)
+            stated_in = None if usage is None else body[middle:]
+        self._ended(mood, steps)
+        use = (prompt, cached, completion)
+        return Answer(steps, use, stated_in, len(WORD) * completion)
 
-    def _ended(self, mood: str, steps: list[Step], cost_nano_usd: int) -> list[Step]:
-        """The steps up to where the mood lets them come."""
+    def _ended(self, mood: str, steps: list[Step]) -> None:
+        """Leave the steps up to where the mood lets them come."""
         if mood in ("hanging", "cutting"):
             end = self.chance.randrange(2, len(steps))
             steps[end:] = [FOR_EVER if mood == "hanging" else UpstreamCut("cut")]
-        elif (call := CALL.get()) is not None:
-            call.promised(cost_nano_usd)
-        return steps
 
     # Images
 
-    def _images(self, mood: str, wanted: int) -> list[Step]:
+    def _images(self, mood: str, wanted: int) -> Answer:
         chance = self.chance
         if mood == "failing":
-            return self._failure()
+            return Answer(self._failure())
         if mood == "hanging" and chance.random() < 0.5:
-            return [FOR_EVER, Head()]
+            return Answer([FOR_EVER, Head()])
         made = chance.randint(1, wanted)
         body = image_response(made)
         middle = chance.randrange(len(body))
         steps: list[Step] = [chance.expovariate(1), Head()]
         steps += [body[:middle], chance.expovariate(5), body[middle:]]
-        return self._ended(mood, steps, made * IMAGE)
+        self._ended(mood, steps)
+        return Answer(steps, (made,), body[middle:])
 
     def _failure(self) -> list[Step]:
         chance = self.chance
@@ -209,14 +235,15 @@ class SimulatedWire(Wire):
         call = CALL.get()
         if call is not None:
             call.asks(channel)
-        steps = self._upstreams.script(channel, request)
+        answer = self._upstreams.script(channel, request)
+        steps = answer.steps
         while not isinstance(steps[0], Head):
             await _wait(steps.pop(0))
         head = steps.pop(0)
         assert isinstance(head, Head)
+        answer.response = response = FakeResponse(head, steps)
         if call is not None and head.status == 200:
-            call.answered()
-        response = FakeResponse(head, steps)
+            call.answered(answer)
         self._responses.append(response)
         return response
 

@@ -16,7 +16,8 @@ import sys
 from pathlib import Path
 
 from actors.store.database import Database
-from actors.store.embedded import EmbeddedFault, EmbeddedPostgres
+from actors.store.embedded.access import EmbeddedFault
+from actors.store.embedded.cluster import EmbeddedPostgres
 
 
 async def use(data_dir: Path) -> int:

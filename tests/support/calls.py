@@ -8,28 +8,23 @@ from dataclasses import dataclass
 from typing import Any
 
 from actors.clock import Clock
-from actors.directory import ChannelDirectory
 from actors.live import LiveCalls
-from actors.wallet.claims import Claim
-from actors.wallet.messages import CallFacts
-from actors.wallet.pricing import TokenPrice
-from actors.wallet.unit_pricing import ImagePrice
+from actors.routing import ChannelDirectory
+from actors.wallet.messages import CallFacts, Claim
+from actors.wallet.pricing import ImagePrice, TokenPrice
 from actors.wallet.wallets import Wallets
 from channels.dialects import chat, images
 from channels.http.interfaces import Wire
 from channels.offload.pool import OffloadPool
-from channels.redact import Redactor
+from channels.redaction import Redactor
 from channels.registry import ModelSpec
-from gw.api.images.bill import ImageBill
-from gw.calls.billing import Billing
-from gw.calls.call import ChatCall
-from gw.calls.conversation import Conversation
-from gw.calls.framing import Framing, SseFraming
-from gw.calls.media import MediaCall, MediaUpstream, SyncMediaRequest
-from gw.calls.plan import ConversationRequest
-from gw.calls.sync_media import SyncMedia
+from gw.api.images import ImageBill
+from gw.calls.call import ChatCall, ConversationRequest, Framing, SseFraming
+from gw.calls.chat import Conversation
+from gw.calls.media import MediaCall, MediaUpstream, SyncMedia, SyncMediaRequest
+from gw.calls.settlement import Billing
 from gw.config.config import Precharge
-from gw.idempotency.submission import Submission
+from gw.idempotency import Submission
 from metrics.prometheus import Metrics
 from metrics.spans import UNSAMPLED
 
@@ -140,7 +135,7 @@ def chat_call(
             model=asking.model,
             body=body,
             weight=0,
-            offload=asking.offload,
+            helpers=asking.offload.of(asking.facts.account_id),
             redact=redact,
         ),
         framing=framing or SseFraming(),
@@ -161,7 +156,11 @@ def image_call(asking: Asking, *, submission: Submission | None = None, **body: 
         cheaper="or ask for fewer images.",
         span=UNSAMPLED,
         request=SyncMediaRequest(
-            request, protocol="images", body=written, weight=0, offload=asking.offload
+            request,
+            protocol="images",
+            body=written,
+            weight=0,
+            helpers=asking.offload.of(asking.facts.account_id),
         ),
         started=asking.started,
         submission=submission,

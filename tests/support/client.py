@@ -144,7 +144,8 @@ class Call:
             except http.client.IncompleteRead as error:
                 body, is_broken = error.partial, True
             headers = {name.lower(): value for name, value in answer.getheaders()}
-            assert answer.status != 503 or headers["retry-after"], "every 503 says when to return"
+            if answer.status == 503:  # either when to return, or that it is of no use
+                assert ("retry-after" in headers) != (headers.get("x-should-retry") == "false")
             return Reply(answer.status, headers, body, is_broken)
 
     def leave(self) -> None:

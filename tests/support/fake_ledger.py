@@ -15,9 +15,9 @@ from uuid import UUID
 
 import ujson
 
-from actors.identity import SQL as PROCESS_SQL
 from actors.jobs.store import SQL as JOBS_SQL
-from actors.store.database import StatementRefused, StoreUnavailable
+from actors.process import SQL as PROCESS_SQL
+from actors.store.connection import StatementRefused, StoreUnavailable
 from actors.wallet import ledger, verify
 from tests.support.composite import read_rows
 from tests.support.fake_claims import FakeClaims

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from actors.jobs.job import Acceptance
-from actors.wallet.jobs import NewJob
+from actors.wallet.messages import NewJob
 from channels.media.replies import Polled, TaskError, VideoResult
 
 CHANNEL = "film-a"

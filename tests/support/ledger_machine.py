@@ -13,9 +13,8 @@ from uuid import UUID
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule
 
-from actors.wallet.jobs import JobEnd
 from actors.wallet.ledger import Applied, Batch
-from actors.wallet.messages import CallFacts, Hold, Record, Settle, Void
+from actors.wallet.messages import CallFacts, Hold, JobEnd, Record, Settle, Void
 from tests.support.jobs import new_job
 from tests.support.ledger_values import facts as facts_of
 from tests.support.ledger_values import outcome
@@ -323,7 +322,7 @@ class LedgerMachine(RuleBasedStateMachine):
             return Settle(facts=facts, outcome=outcome(cost))
         return Settle(
             facts=facts,
-            outcome=outcome(cost, task_id=facts.job_id),
+            outcome=outcome(cost),
             job_end=JobEnd(state="succeeded", by="machine", result={}),
         )
 

@@ -24,7 +24,8 @@ from urllib.parse import urlencode, urlsplit
 import yaml
 
 from tests.support.monitoring import PROMETHEUS
-from tests.support.prometheus_programs import programs
+from tests.support.packaged import PROMETHEUS as PROGRAMS
+from tests.support.packaged import programs
 from tests.support.waiting import PATIENCE_SECONDS, until
 
 SCRAPE = "1s"
@@ -122,7 +123,7 @@ def _started(config: Path, folder: Path) -> tuple[subprocess.Popen[bytes], Prome
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [
-        programs()["prometheus"],
+        programs(PROGRAMS)["prometheus"],
         f"--config.file={config}",
         f"--storage.tsdb.path={folder / 'data'}",
         f"--web.listen-address=127.0.0.1:{port}",

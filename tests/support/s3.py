@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from actors.media_store.spec import BucketSpec
+from actors.media_store.links import BucketSpec
 
 BUCKET = "films"
 REGION = "us-east-1"

@@ -9,9 +9,9 @@ from typing import Any
 from uuid import uuid4
 
 from actors.clock import SystemClock
-from actors.identity import ProcessIdentity, sign_on
 from actors.jobs import store
-from actors.jobs.jobs import new_job_id
+from actors.jobs.store import new_job_id
+from actors.process import ProcessIdentity, sign_on
 from actors.store.database import Database
 from actors.wallet import ledger
 from actors.wallet.ledger import Batch

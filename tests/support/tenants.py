@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from actors.store.database import Database
-from gw.accounts import store
-from gw.agents import store as agents
-from gw.agents.store import NewAgent
+from gw import accounts
+from gw import agents as agents
+from gw.agents import NewAgent
 from gw.keys.issue import IssuedKey, KeyWish, issue_key
 from gw.keys.secret import KeyHasher, KeySealer, load_secret
 from tests.support.client import NANO_PER_USD, Client
@@ -66,7 +66,7 @@ class Registrar:
 
         async def make() -> Tenant:
             async with Database(self.database_url, size=1) as database:
-                account = await store.create(
+                account = await accounts.create(
                     database,
                     "tests",
                     rpm_limit=rpm,

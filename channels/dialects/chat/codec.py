@@ -8,9 +8,14 @@ from __future__ import annotations
 
 from channels.dialects.chat.decode import decode_request
 from channels.dialects.chat.encode import encode_request, tool_names
-from channels.dialects.chat.response import decode_response, encode_response
-from channels.dialects.chat.stream_decoder import StreamDecoder
-from channels.dialects.chat.stream_encoder import KEEP_ALIVE, StreamEncoder, closing_failure
+from channels.dialects.chat.stream import (
+    KEEP_ALIVE,
+    StreamDecoder,
+    StreamEncoder,
+    closing_failure,
+    decode_response,
+    encode_response,
+)
 
 __all__ = [
     "KEEP_ALIVE",

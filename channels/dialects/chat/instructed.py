@@ -15,25 +15,23 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
 from channels.dialects.chat.request import (
+    ALLOWED,
+    AnyModelBody,
+    ChatBody,
     ChatRequest,
+    LenientAnyModelBody,
+    LenientBody,
+    Part,
     asking_for_usage,
     max_tokens_of,
     read_request,
     refuse_lookalikes,
     without_body,
 )
-from channels.dialects.chat.schema import (
-    ALLOWED,
-    AnyModelBody,
-    ChatBody,
-    LenientAnyModelBody,
-    LenientBody,
-    Part,
-)
 from channels.dialects.validate import Tables
 from channels.errors import InvalidRequest
-from channels.json.members import JsonObject
-from channels.offload.values import check_values
+from channels.json import JsonObject
+from channels.offload.jobs import check_values
 
 # Members that choose a model, tools or a conversation, by the name of one that ignores case: the
 # documented ones, and those by which some upstreams take the same.

@@ -2,25 +2,174 @@
 
 The bytes themselves are the caller's; nothing here changes or delays them. An event that cannot be
 read is passed on and counted in `malformed_events`: it must not end a stream. What the counts cost
-is `gw/calls/charge.py`.
+is `gw/calls/bills.py`.
 """
 
 from __future__ import annotations
 
-from channels.dialects.chat.chunk import (
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from channels.dialects.chat.events import (
     TERMINATOR,
     Chunk,
+    GroqMember,
     decode_chunk,
     error_in,
     is_terminator,
     read_chunk,
     read_whole,
 )
-from channels.dialects.chat.usage import UsageReader
-from channels.dialects.meter import ResponseMeter, fit_name
+from channels.dialects.meter import (
+    PartialUsage,
+    ResponseMeter,
+    Tokens,
+    Usage,
+    fit_name,
+    whole_output,
+)
 from channels.errors import UpstreamMalformed
-from channels.json.lenient import NOTHING
-from channels.usage import PartialUsage, Usage
+from channels.json import NULL
+
+# Token counts as the chat-completions protocol states them: read once, for money and display.
+#
+# `prompt_tokens` is the whole input, cached parts included; `completion_tokens` includes reasoning.
+
+
+class _Cached(Struct, gc=False):
+    cached_tokens: Tokens | None = None
+    cache_write_tokens: Tokens | None = None
+
+
+class _Reasoning(Struct, gc=False):
+    reasoning_tokens: Tokens | None = None
+
+
+class _Usage(Struct, gc=False):
+    prompt_tokens: Tokens | None = None
+    completion_tokens: Tokens | None = None
+    total_tokens: Tokens | None = None
+    prompt_tokens_details: _Cached | None = None
+    completion_tokens_details: _Reasoning | None = None
+    cached_tokens: Tokens | None = None  # of Moonshot and others, where there are no details
+    prompt_cache_hit_tokens: Tokens | None = None  # of DeepSeek
+
+
+_USAGE = msgspec.json.Decoder(_Usage)
+
+
+class UsageReader:
+    """The usage of one response so far: some upstreams state a running count in every chunk."""
+
+    __slots__ = ("_is_own", "total_tokens", "usage")
+
+    def __init__(self) -> None:
+        self.usage: Usage | None = None
+        self.total_tokens: int | None = None  # stated alone
+        self._is_own = False  # stated in the member that the protocol has for it
+
+    def __repr__(self) -> str:
+        return f"<UsageReader {self.usage}>"
+
+    def take(self, stated: msgspec.Raw) -> bool:
+        """Take a `usage` member. False where its counts cannot be read."""
+        usage = read_usage(stated)
+        if usage is not None:
+            self.usage, self._is_own = usage, True
+            return True
+        total = total_alone(stated)
+        if total is not None:
+            self.total_tokens = total
+        return total is not None
+
+    def take_spare(self, groq: GroqMember | None, *of_choices: msgspec.Raw) -> bool:
+        """Take usage stated elsewhere. False where it says nothing, or the protocol's own does."""
+        usage = None if self._is_own else spare_usage(groq, of_choices)
+        if usage is None:
+            return False
+        self.usage = usage
+        return True
+
+
+def read_usage(usage: msgspec.Raw) -> Usage | None:
+    """Numbers of a `usage` member; None when they are not whole, not there, or below zero.
+
+    One count may be missing when the total tells it. The parts that were read from a cache and
+    written to one never exceed the input.
+    """
+    try:
+        stated = _USAGE.decode(usage)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    prompt, completion, total = stated.prompt_tokens, stated.completion_tokens, stated.total_tokens
+    if prompt is None and completion is not None and total is not None:
+        prompt = total - completion
+    elif completion is None and prompt is not None and total is not None:
+        completion = total - prompt
+    if prompt is None or completion is None or prompt < 0 or completion < 0:
+        return None
+    input_details = stated.prompt_tokens_details
+    cached = input_details.cached_tokens if input_details else None
+    written = (input_details.cache_write_tokens if input_details else None) or 0
+    if cached is None:
+        cached = stated.cached_tokens
+    if cached is None:
+        cached = stated.prompt_cache_hit_tokens or 0
+    details = stated.completion_tokens_details
+    reasoning = (details.reasoning_tokens if details else None) or 0
+    if cached < 0 or written < 0 or reasoning < 0:
+        return None
+    completion, reasoning = whole_output(
+        input_tokens=prompt,
+        output_tokens=completion,
+        reasoning_tokens=reasoning,
+        total_tokens=total,
+    )
+    return Usage(
+        input_tokens=prompt,
+        output_tokens=completion,
+        cached_tokens=min(cached, prompt),
+        cache_write_tokens=min(written, prompt - min(cached, prompt)),
+        reasoning_tokens=reasoning,
+    )
+
+
+def total_alone(usage: msgspec.Raw) -> int | None:
+    """The total of a `usage` member that says no more, as MiniMax's may; None for any other."""
+    try:
+        stated = _USAGE.decode(usage)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    if stated.prompt_tokens is not None or stated.completion_tokens is not None:
+        return None
+    return max(stated.total_tokens or 0, 0) or None
+
+
+def spare_usage(groq: GroqMember | None, of_choices: Iterable[msgspec.Raw]) -> Usage | None:
+    """The usage that some upstreams state elsewhere than in `usage`: in a choice, or as Groq does.
+
+    It is actual usage, and counts where the member that the protocol has for it says nothing.
+    """
+    stated = () if groq is None else (groq.usage,)
+    usages = (read_usage(usage) for usage in (*stated, *of_choices) if usage is not NULL)
+    return next((usage for usage in usages if usage is not None), None)
+
+
+def write_usage(usage: Usage) -> dict[str, Any]:
+    """The `usage` member."""
+    details = {"cached_tokens": usage.cached_tokens}
+    if usage.cache_write_tokens:
+        details["cache_write_tokens"] = usage.cache_write_tokens
+    return {
+        "prompt_tokens": usage.input_tokens,
+        "completion_tokens": usage.output_tokens,
+        "total_tokens": usage.input_tokens + usage.output_tokens,
+        "prompt_tokens_details": details,
+        "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+    }
 
 
 class ChatMeter(ResponseMeter[Chunk, Chunk]):
@@ -81,20 +230,20 @@ class ChatMeter(ResponseMeter[Chunk, Chunk]):
                     self.characters += choice.message.characters()
                 if choice.finish_reason is not None:
                     self.finish_reason = fit_name(choice.finish_reason)
-                if choice.usage is not NOTHING:
+                if choice.usage is not NULL:
                     self._stated.take_spare(None, choice.usage)
         if chunk.x_groq is not None:
             self._stated.take_spare(chunk.x_groq)
         if self.response_id is None or self.response_model is None:
             self._note_names(chunk.id, chunk.model)
         usage = chunk.usage
-        if choices and usage is NOTHING and chunk.error is NOTHING:
+        if choices and usage is NULL and chunk.error is NULL:
             return True  # as nearly every one
-        has_usage = usage is not NOTHING and bytes(usage) != b"null"
+        has_usage = usage is not NULL and bytes(usage) != b"null"
         if has_usage and not self._stated.take(usage):
             self.malformed_events += 1
         has_error = False
-        if chunk.error is not NOTHING or not choices:
+        if chunk.error is not NULL or not choices:
             has_error = self._note_error(error_in(chunk))
         return bool(choices) or has_error or not has_usage
 

@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from channels.dialects.gemini.decode import decode_request
 from channels.dialects.gemini.encode import encode_request, tool_names
-from channels.dialects.gemini.response import decode_response, encode_response
+from channels.dialects.gemini.response import (
+    KEEP_ALIVE,
+    StreamEncoder,
+    decode_response,
+    encode_response,
+)
 from channels.dialects.gemini.stream_decoder import StreamDecoder
-from channels.dialects.gemini.stream_encoder import KEEP_ALIVE, StreamEncoder
 
 __all__ = [
     "KEEP_ALIVE",

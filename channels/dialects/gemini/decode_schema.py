@@ -1,4 +1,4 @@
-"""The gemini protocol's schemas as JSON schemas. The way back is `encode_schema.py`.
+"""The gemini protocol's schemas as JSON schemas. The way back is `schemas.py`.
 
 The protocol's own schema is a part of OpenAPI's: types in capitals, `nullable`, counts as strings,
 formats that say how a number is stored. JSON schemas, which it takes under other member names, are
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from channels.dialects.gemini.names import camel_keys
+from channels.dialects.gemini.parts import camel_keys
 from channels.errors import InvalidRequest
 
 # No data model needs a deeper schema than this.

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from channels.credentials import KEY_HEADERS
-from channels.dialects.address import MODEL, Address
-from channels.dialects.dialect import ChatDialect
+from channels.dialects.dialect import MODEL, Address, ChatDialect
 from channels.dialects.gemini import GeminiMeter, codec, ends
+from channels.dialects.gemini.parts import without_foreign
 from channels.dialects.gemini.request import read_request, upstream_body, without_body
-from channels.dialects.gemini.strip_signatures import without_foreign
 from channels.families import GEMINI
+from channels.registry import KEY_HEADERS
 
 DIALECT = ChatDialect(
     family=GEMINI,
@@ -30,4 +29,5 @@ DIALECT = ChatDialect(
     ends=ends,
     upstream=codec,
     codec=codec,
+    takes_is_here=True,
 )

@@ -1,25 +1,387 @@
 """Encode a canonical request as a gemini body, and tell what it cannot say.
 
-Contents are `encode_turns.py`'s part, the generation config is `encode_config.py`'s. A request that
-came as gemini goes out saying the same, its own members with it.
+A request that came as gemini goes out saying the same, its own members with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import re
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from channels.dialects.gemini.encode_config import write_config
-from channels.dialects.gemini.encode_schema import write_schema
-from channels.dialects.gemini.encode_turns import ContentWriter
-from channels.dialects.gemini.names import LIMITS
-from channels.dialects.gemini.origin import ORIGIN
-from channels.dialects.gemini.schema_pieces import CopyRoom
-from channels.translation.field_names import spelled
-from channels.translation.losses import LossReport
-from channels.translation.model import Request, Tool, ToolChoice
-from channels.translation.turns import refuse_empty
-from channels.translation.unsupported import report_extras, report_members
+from channels.dialects.gemini.parts import (
+    LIMITS,
+    ORIGIN,
+    GeminiWriter,
+    prove_calls,
+    restored,
+    write_media,
+    write_response,
+)
+from channels.dialects.gemini.schemas import CopyRoom, write_schema
+from channels.families import GEMINI
+from channels.json import object_in, raw_arguments
+from channels.translation.losses import LossReport, report_extras, report_members, spelled
+from channels.translation.model import (
+    ClientProtocol,
+    Effort,
+    Format,
+    Media,
+    Part,
+    Reasoning,
+    Refusal,
+    Request,
+    Text,
+    Thinking,
+    Tool,
+    ToolCall,
+    ToolChoice,
+    ToolResult,
+    Turn,
+    refuse_empty,
+    unsayable,
+)
+
+# Write `generationConfig`: the maximum, sampling, the response's form, and how much to think.
+#
+# Words for how much to think go out as levels, numbers as budgets; the two exclude each other here.
+# Models of the generations before 3 take budgets only: for them a word becomes the number that the
+# provider itself puts for it, which is reported.
+
+_STOPS_MAX = 5
+_SEED_MAX = 2**31 - 1
+_TAKES_BUDGETS_ONLY = re.compile(r"gemini-[12](?:\D|$)")
+_LEVELS: Mapping[Effort, str] = {
+    "minimal": "MINIMAL",
+    "low": "LOW",
+    "medium": "MEDIUM",
+    "high": "HIGH",
+    "xhigh": "XHIGH",
+    "max": "XHIGH",
+}
+_BUDGETS: Mapping[Effort, int] = {
+    "minimal": 1024,
+    "low": 1024,
+    "medium": 8192,
+    "high": 24576,
+    "xhigh": 24576,
+    "max": 24576,
+}
+_DYNAMIC = -1
+_RESOLUTIONS = {"low": "MEDIA_RESOLUTION_LOW", "high": "MEDIA_RESOLUTION_HIGH"}
+
+
+def write_config(
+    request: Request, *, model: str, max_tokens: int | None, report: LossReport, room: CopyRoom
+) -> dict[str, Any]:
+    """The `generationConfig` member; `model` is the upstream's own name for it."""
+    origin = request.origin
+    numbers = {
+        "maxOutputTokens": max_tokens,
+        "temperature": request.temperature,
+        "topP": request.top_p,
+        "topK": request.top_k,
+        "presencePenalty": request.presence_penalty,
+        "frequencyPenalty": request.frequency_penalty,
+    }
+    config: dict[str, Any] = {name: held for name, held in numbers.items() if held is not None}
+    if request.seed is not None:
+        if -_SEED_MAX - 1 <= request.seed <= _SEED_MAX or origin is ORIGIN:
+            config["seed"] = request.seed
+        else:
+            report.drop(spelled(origin, "seed"))
+    if request.count is not None:
+        if origin is ORIGIN:
+            config["candidateCount"] = request.count
+        elif request.count > 1:
+            report.drop(spelled(origin, "count"))  # one response is all we translate
+    _write_stop(request, config, report)
+    if request.format is not None:
+        _write_format(request.format, request, config, report, room)
+    if request.reasoning is not None:
+        thinking = _thinking(request.reasoning, request, model, report)
+        if thinking:
+            config["thinkingConfig"] = thinking
+    if origin is not ORIGIN:
+        _write_resolution(request, config, report)
+    return config
+
+
+def _write_stop(request: Request, config: dict[str, Any], report: LossReport) -> None:
+    stop = request.stop
+    if request.origin is not ORIGIN:
+        stop = tuple(text for text in stop if text)[:_STOPS_MAX]
+        if len(stop) < len(request.stop):
+            report.drop(spelled(request.origin, "stop"))
+    if stop:
+        config["stopSequences"] = list(stop)
+
+
+def _write_format(
+    form: Format, request: Request, config: dict[str, Any], report: LossReport, room: CopyRoom
+) -> None:
+    """A schema is always enforced here."""
+    config["responseMimeType"] = "text/plain" if form.kind == "text" else "application/json"
+    if form.kind != "schema" or form.schema is None:
+        return
+    origin = request.origin
+    if origin is ORIGIN:
+        config["responseJsonSchema"] = form.schema
+        return
+    schema = write_schema(form.schema, spelled(origin, "format.schema"), report, room)
+    for name, field, value in (
+        ("title", "format.name", form.name),
+        ("description", "format.description", form.description),
+    ):
+        if value is not None and schema.setdefault(name, value) != value:
+            report.drop(spelled(origin, field))
+    if form.is_strict is False:
+        report.drop(spelled(origin, "format.is_strict"))
+    config["responseSchema"] = schema
+
+
+def _thinking(
+    reasoning: Reasoning, request: Request, model: str, report: LossReport
+) -> dict[str, Any]:
+    origin, effort, budget = request.origin, reasoning.effort, reasoning.budget_tokens
+    config: dict[str, Any] = {}
+    is_off = reasoning.is_enabled is False or effort == "none" or budget == 0
+    if is_off:
+        config["thinkingBudget"] = 0
+    elif effort is not None:
+        if budget is not None:
+            report.drop(spelled(origin, "reasoning.budget_tokens"))
+        if _TAKES_BUDGETS_ONLY.search(model):
+            report.drop(spelled(origin, "reasoning.effort"))
+            config["thinkingBudget"] = _BUDGETS[effort]
+        else:
+            if effort == "max":
+                report.drop(spelled(origin, "reasoning.effort"))
+            config["thinkingLevel"] = _LEVELS[effort]
+    elif budget is not None:
+        config["thinkingBudget"] = budget
+    elif reasoning.is_enabled:
+        config["thinkingBudget"] = _DYNAMIC
+    shows = reasoning.shows_thoughts
+    if shows is None and origin.shows_thoughts and reasoning.is_enabled:
+        shows = True  # what that protocol does unless told otherwise
+    if shows is not None and not (is_off and origin.shows_thoughts):
+        config["includeThoughts"] = shows
+    return config
+
+
+def _write_resolution(request: Request, config: dict[str, Any], report: LossReport) -> None:
+    """How closely to look at images: of all of them at once, as older models know it.
+
+    Where images differ in it, the closest look that one of them asks for is taken.
+    """
+    parts = [part for turn in request.turns for part in turn.parts]
+    parts += [one for part in parts if isinstance(part, ToolResult) for one in part.parts]
+    details = {part.detail or "auto" for part in parts if isinstance(part, Media)}
+    if details <= {"auto"}:
+        return
+    if len(details) > 1 or not details <= _RESOLUTIONS.keys():
+        report.drop(spelled(request.origin, "media.detail"))
+    if "high" in details:
+        config["mediaResolution"] = _RESOLUTIONS["high"]
+    elif details == {"low"}:
+        config["mediaResolution"] = _RESOLUTIONS["low"]
+
+
+# Write system texts and turns as the gemini protocol wants them.
+#
+# Every function call of a turn is answered in the next one, in the order of the calls and by the
+# function's name; newer models want a signature on the first call of a turn. Thinking comes back
+# only with the proof that this provider gave it.
+
+# What stands in for the user where a conversation begins with a call.
+_OPENING = "."
+
+_Written = dict[str, Any]
+
+
+class ContentWriter:
+    """Writes the turns of one request, which came in the protocol `origin`."""
+
+    __slots__ = ("_call_order", "_calls", "_origin", "_report")
+
+    def __init__(self, origin: ClientProtocol, report: LossReport) -> None:
+        self._origin = origin
+        self._report = report
+        self._calls: dict[str, ToolCall] = {}  # by id, in the order they were made
+        self._call_order: dict[str, int] = {}  # of the calls, in that order
+
+    def __repr__(self) -> str:
+        return f"<ContentWriter from {self._origin.protocol}, {len(self._calls)} calls>"
+
+    def write(
+        self, system: Sequence[Text], turns: Iterable[Turn]
+    ) -> tuple[_Written | None, list[_Written]]:
+        """The `systemInstruction` member, None where there is none, and the contents.
+
+        Raises InvalidRequest for a turn of which nothing can be said, and where there is none.
+        """
+        contents: list[_Written] = []
+        for turn in turns:
+            role = "user" if turn.role == "user" else "model"
+            parts = self._write_turn(turn)
+            if not parts and self._origin is not ORIGIN and not all(map(_is_system, turn.parts)):
+                raise unsayable(self._origin)
+            if contents and contents[-1]["role"] == role:
+                contents[-1]["parts"].extend(parts)
+            elif parts:
+                contents.append({"role": role, "parts": parts})
+        field = self._origin.system or "messages."
+        system_texts = [self._text(text, field=field) for text in system]
+        instruction = [part for part in system_texts if part is not None]
+        if self._origin is not ORIGIN:
+            if not contents:
+                if not instruction:
+                    raise unsayable(self._origin)
+                # Instructions alone are no conversation here: they are what is asked.
+                self._report.drop(spelled(self._origin, "turn.role"))
+                return None, [{"role": "user", "parts": instruction}]
+            if _begins_with_call(contents[0]):
+                self._report.drop(spelled(self._origin, "turn.role"))
+                contents.insert(0, {"role": "user", "parts": [{"text": _OPENING}]})
+        return ({"parts": instruction} if instruction else None), contents
+
+    def _write_turn(self, turn: Turn) -> list[_Written]:
+        if self._origin is ORIGIN:
+            for part in turn.parts:
+                if isinstance(part, ToolCall):
+                    self._calls[part.id] = part
+            return GeminiWriter(self._calls).write(turn.parts)
+        if turn.name is not None:
+            self._report.drop(spelled(self._origin, "turn.name"))
+        if turn.role == "user":
+            return self._write_user(turn.parts)
+        return self._write_model(turn.parts)
+
+    # --- What the user says ---
+
+    def _write_user(self, parts: Sequence[Part]) -> list[_Written]:
+        results = [part for part in parts if isinstance(part, ToolResult)]
+        order = self._call_order
+        results.sort(key=lambda result: order.get(result.call_id, len(order)))
+        written = [self._result(result) for result in results]
+        for result in results:  # beside a result only newer models take media
+            media = [part for part in result.parts if isinstance(part, Media)]
+            written.extend(self._media(part) for part in media)
+        for part in parts:
+            if isinstance(part, Text):
+                if part.is_system:
+                    self._report.drop(spelled(self._origin, "turn.role"))
+                written.append(self._text(part))
+            elif isinstance(part, Refusal):
+                written.append(self._text(Text(part.text)))
+            elif isinstance(part, Media):
+                written.append(self._media(part))
+            elif isinstance(part, Thinking):
+                self._report.drop(spelled(self._origin, "thinking"))
+        return [part for part in written if part is not None]
+
+    def _result(self, result: ToolResult) -> _Written | None:
+        self._report_extras(result.extras)
+        texts = []
+        for part in result.parts:
+            if isinstance(part, Text):
+                self._report_extras(part.extras)
+                texts.append(part.text)
+        call = self._calls.get(result.call_id)
+        if call is None:
+            # A result of no call is refused; what it says is not lost.
+            self._report.drop(spelled(self._origin, "turn.role"))
+            return self._text(Text("\n".join(texts)))
+        response = write_response(texts, is_error=result.is_error, is_exact=False)
+        function: _Written = {"name": LIMITS.name(call.name), "response": response}
+        return {"functionResponse": _identified(function, result.call_id)}
+
+    # --- What the model said ---
+
+    def _write_model(self, parts: Sequence[Part]) -> list[_Written]:
+        written: list[_Written] = []
+        loose: deque[str] = deque()  # signatures that wait for the part they belong to
+        for part in parts:
+            one: _Written | None = None
+            if isinstance(part, Thinking):
+                one = self._thinking(part, loose)
+            elif isinstance(part, ToolCall):
+                one = self._call(part)
+            elif isinstance(part, Text | Refusal):
+                one = self._text(part if isinstance(part, Text) else Text(part.text))
+            elif isinstance(part, Media):
+                one = self._media(part)
+            if one is None:
+                continue
+            if loose and "thought" not in one and "thoughtSignature" not in one:
+                one["thoughtSignature"] = loose.popleft()
+            written.append(one)
+        for signature in loose:
+            if written and written[-1].keys() == {"text"}:
+                written[-1]["thoughtSignature"] = signature
+            else:
+                written.append({"text": "", "thoughtSignature": signature})
+        prove_calls(written)
+        return written
+
+    def _thinking(self, part: Thinking, loose: deque[str]) -> _Written | None:
+        if part.signer != GEMINI.protocol or not part.signature:
+            self._report.drop(spelled(self._origin, "thinking"))
+            return None
+        if not part.text:
+            loose.append(part.signature)
+            return None
+        return {"text": part.text, "thought": True, "thoughtSignature": part.signature}
+
+    def _call(self, call: ToolCall) -> _Written:
+        self._report_extras(call.extras)
+        self._calls[call.id] = call
+        self._call_order.setdefault(call.id, len(self._call_order))
+        arguments = object_in(call.arguments)
+        if arguments is None:
+            self._report.drop(spelled(self._origin, "call.arguments"))
+            arguments = raw_arguments(call.arguments)
+        function = {"name": LIMITS.name(call.name), "args": arguments}
+        written: _Written = {"functionCall": _identified(function, call.id)}
+        if call.signature is not None and call.signer == GEMINI.protocol:
+            written["thoughtSignature"] = call.signature
+        elif call.signature is not None:
+            self._report.drop(spelled(self._origin, "call.signature"))
+        return written
+
+    # --- Parts of either ---
+
+    def _text(self, text: Text, *, field: str = "messages.") -> _Written | None:
+        """A text; empty ones are refused."""
+        if self._origin is ORIGIN:
+            return restored({"text": text.text}, text.extras)
+        self._report_extras(text.extras, field=field)
+        return {"text": text.text} if text.text else None
+
+    def _media(self, media: Media) -> _Written:
+        self._report_extras(media.extras)
+        if media.name is not None:
+            self._report.drop(spelled(self._origin, "media.name"))
+        return write_media(media, guesses_type=True)
+
+    def _report_extras(self, extras: Mapping[str, Any], *, field: str = "messages.") -> None:
+        if extras:
+            report_extras(self._origin, field, extras, self._report)
+
+
+def _is_system(part: Part) -> bool:
+    return isinstance(part, Text) and part.is_system
+
+
+def _identified(function: _Written, call_id: str) -> _Written:
+    return {"id": call_id, **function} if call_id else function
+
+
+def _begins_with_call(content: _Written) -> bool:
+    return content["role"] == "model" and any("functionCall" in part for part in content["parts"])
+
 
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY", "named": "ANY"}
 # Members that stand within others or have been written by their parts.
@@ -32,11 +394,18 @@ def tool_names(request: Request) -> Mapping[str, str]:
 
 
 def encode_request(
-    request: Request, *, model: str, stream: bool, max_tokens: int | None, report: LossReport
+    request: Request,
+    *,
+    model: str,
+    stream: bool,
+    max_tokens: int | None,
+    report: LossReport,
+    is_here: bool = False,
 ) -> dict[str, Any]:
     """The body for the upstream. Model and streaming are in the path. Raises InvalidRequest.
 
-    The model's name still tells how much thinking can be asked for.
+    The model's name still tells how much thinking can be asked for. `is_here`: raises TakesLong
+    for what would hold up the event loop.
     """
     if request.origin is not ORIGIN:
         refuse_empty(request)
@@ -45,8 +414,9 @@ def encode_request(
     body: dict[str, Any] = {"contents": contents}
     if instruction is not None:
         body["systemInstruction"] = instruction
-    _write_tools(request, body, report)
-    config = write_config(request, model=model, max_tokens=max_tokens, report=report)
+    room = CopyRoom(is_here=is_here)
+    _write_tools(request, body, report, room)
+    config = write_config(request, model=model, max_tokens=max_tokens, report=report, room=room)
     if config:
         body["generationConfig"] = config
     carried = _restore(request, body) if request.origin is ORIGIN else ()
@@ -57,7 +427,9 @@ def encode_request(
     return body
 
 
-def _write_tools(request: Request, body: dict[str, Any], report: LossReport) -> None:
+def _write_tools(
+    request: Request, body: dict[str, Any], report: LossReport, room: CopyRoom
+) -> None:
     choice, tools = request.tool_choice, request.tools
     is_own = request.origin is ORIGIN
     if request.parallel_tools is False and tools:
@@ -68,7 +440,6 @@ def _write_tools(request: Request, body: dict[str, Any], report: LossReport) -> 
         tools = tuple(tool for tool in tools if tool.name in narrowed)
         choice = ToolChoice("auto")
     if tools:
-        room = CopyRoom()
         body["tools"] = [
             {"functionDeclarations": [_tool(tool, request, report, room) for tool in tools]}
         ]

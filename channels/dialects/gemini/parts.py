@@ -1,218 +1,524 @@
-"""Read the parts of a gemini request into canonical ones.
+"""Write parts of a request or a response as they stand on the gemini wire.
 
-Calls may come without ids: they get some, always the same, and results are put to the oldest call
-of their name that nothing answered yet. What only this provider knows (code it ran, files it
-stores) is kept in the extras of a text that tells the same to another model.
+For what came in this protocol, or goes to a client of it: nothing is lost, foreign signatures go in
+their envelope. What an upstream makes of another protocol's parts is `encode.py`'s part.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import base64
+import binascii
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
+from urllib.parse import urlsplit
 
-from msgspec.structs import replace
+from channels.families import GEMINI, MESSAGES
+from channels.json import arguments_object, dumps, object_in
+from channels.translation import signatures as envelope
+from channels.translation.model import (
+    ClientProtocol,
+    Media,
+    Part,
+    Protocol,
+    Refusal,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    read_data_uri,
+    stated_type,
+)
+from channels.translation.signatures import Turn, edited
+from channels.translation.tool_calls import IdentifierLimits
 
-from channels.dialects.gemini.media import read_file, read_inline
-from channels.dialects.gemini.names import camel_keys
-from channels.dialects.gemini.signatures import Signature, read_signature
-from channels.dialects.gemini.tool_results import read_response
-from channels.families import GEMINI
-from channels.json.text import dumps
-from channels.translation.identifiers import made_id
-from channels.translation.model import Media, Part, Text, Thinking, ToolCall, ToolResult
-from channels.translation.open_calls import OpenCalls
+# Names on the gemini wire: members in two spellings, and what a function may be called.
+#
+# Upstreams of this protocol read `generationConfig` and `generation_config` alike, so a client may
+# send either; what is the client's own (arguments, results, schemas' properties) is left alone.
 
-# What a part is, by the member that holds it; looked for in this order.
-_KINDS = ("functionCall", "functionResponse", "inlineData", "fileData", "text")
-_DETAILS = {"MEDIA_RESOLUTION_LOW": "low", "MEDIA_RESOLUTION_HIGH": "high"}
+_UNDERSCORE = re.compile(r"(?<=[A-Za-z0-9])_([a-z0-9])")
+
+
+def camel_keys(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """One object with its members in the usual spelling; where both are there, that one counts."""
+    if not any("_" in name for name in value):
+        return value
+    renamed = {_camel(name): held for name, held in value.items()}
+    return {**renamed, **{name: held for name, held in value.items() if name in renamed}}
+
+
+def _camel(name: str) -> str:
+    return _UNDERSCORE.sub(lambda match: match[1].upper(), name)
+
+
+@dataclass(frozen=True)
+class _GeminiLimits(IdentifierLimits):
+    """A function's name begins with a letter or an underscore here; ids are free."""
+
+    def name(self, name: str) -> str:
+        fitted = super().name(name)
+        if fitted[0].isalpha() or fitted[0] == "_":
+            return fitted
+        # The dot makes it a name that has to be changed, which sets it apart from any real one.
+        return super().name(f"_{name}.")
+
+    def call_id(self, call_id: str) -> str:
+        return call_id
+
+
+LIMITS = _GeminiLimits(name_characters_max=64, id_characters_max=0)
+
+
+# Media on the gemini wire, both ways: inline data, and files by their address.
+#
+# Files that are stored at the provider mean nothing to another one. Nothing is fetched here.
+
+_Kind = Literal["image", "document", "audio", "video"]
+_KINDS: dict[str, _Kind] = {"image": "image", "audio": "audio", "video": "video"}
+
+# The provider's stores, by the beginning of their addresses.
+_STORED = ("https://generativelanguage.googleapis.com/", "https://aiplatform.googleapis.com/")
+_VIDEO_HOSTS = frozenset(("youtube.com", "www.youtube.com", "m.youtube.com", "youtu.be"))
+
+# The wire wants a type beside an address; other protocols have none.
+_TYPES = {
+    "png": "image/png",
+    "jpg": "image/jpeg",
+    "jpeg": "image/jpeg",
+    "gif": "image/gif",
+    "webp": "image/webp",
+    "heic": "image/heic",
+    "heif": "image/heif",
+    "bmp": "image/bmp",
+    "pdf": "application/pdf",
+    "txt": "text/plain",
+    "md": "text/markdown",
+    "csv": "text/csv",
+    "html": "text/html",
+    "mp3": "audio/mpeg",
+    "wav": "audio/wav",
+    "flac": "audio/flac",
+    "ogg": "audio/ogg",
+    "mp4": "video/mp4",
+    "mov": "video/quicktime",
+    "webm": "video/webm",
+    "mpeg": "video/mpeg",
+}
+# What a file most likely is where nothing tells.
+_LIKELY: dict[_Kind, str] = {"image": "image/jpeg", "document": "application/pdf"}
+_STANDARD = str.maketrans("-_", "+/")
+
+
+def kind_of(mime_type: str | None) -> _Kind:
+    """What kind of medium a type is; a document where it is nothing else."""
+    return _KINDS.get((mime_type or "").partition("/")[0].lower(), "document")
+
+
+def standard_base64(data: str) -> str:
+    """Base64 in its usual alphabet, padded: official clients of this protocol send the other."""
+    if "-" in data or "_" in data:
+        data = data.translate(_STANDARD)
+    return data + "=" * (-len(data) % 4)
+
+
+def read_inline(value: Any, extras: Mapping[str, Any] | None = None) -> Media | None:
+    """The medium of an `inlineData` member; None when there are no data in it."""
+    held = camel_keys(value) if isinstance(value, Mapping) else {}
+    data = held.get("data")
+    if not isinstance(data, str) or not data:
+        return None
+    data = standard_base64(data)
+    mime_type = stated_type(_string(held, "mimeType"), data)
+    name = _string(held, "displayName")
+    return Media(kind_of(mime_type), mime_type, data=data, name=name, extras=extras or {})
+
+
+def read_file(value: Any, extras: Mapping[str, Any] | None = None) -> Media | None:
+    """The medium of a `fileData` member; None for a file that only the provider has."""
+    held = camel_keys(value) if isinstance(value, Mapping) else {}
+    address, mime_type = _string(held, "fileUri") or "", _string(held, "mimeType")
+    name = _string(held, "displayName")
+    inline = read_data_uri(address)
+    if inline is not None:
+        found = inline[0] or mime_type
+        return Media(kind_of(found), found, data=inline[1], name=name, extras=extras or {})
+    if not address.startswith(("http://", "https://")) or address.startswith(_STORED):
+        return None
+    if mime_type is None and _host_of(address) in _VIDEO_HOSTS:
+        kind: _Kind = "video"
+    else:
+        kind = kind_of(mime_type or _type_by_name(address))
+    return Media(kind, mime_type, url=address, name=name, extras=extras or {})
+
+
+def write_media(media: Media, *, guesses_type: bool) -> dict[str, Any]:
+    """The part that holds a medium; `guesses_type` where the client stated none."""
+    mime_type = media.mime_type
+    if media.data is not None:
+        if mime_type is None:
+            mime_type = "image/png" if media.kind == "image" else _LIKELY.get(media.kind)
+        inline = {"mimeType": mime_type or "application/octet-stream", "data": media.data}
+        return {"inlineData": inline}
+    if mime_type is None and guesses_type:
+        mime_type = _type_by_name(media.url or "") or _LIKELY.get(media.kind)
+    file: dict[str, Any] = {} if mime_type is None else {"mimeType": mime_type}
+    file["fileUri"] = media.url
+    return {"fileData": file}
+
+
+def _host_of(address: str) -> str | None:
+    try:
+        return urlsplit(address).hostname
+    except ValueError:  # the upstream that fetches it will say what is wrong with it
+        return None
+
+
+def _type_by_name(address: str) -> str | None:
+    try:
+        path = urlsplit(address).path
+    except ValueError:
+        return None
+    return _TYPES.get(path.rpartition(".")[2].lower())
+
+
+def _string(held: Mapping[str, Any], name: str) -> str | None:
+    value = held.get(name)
+    return value if isinstance(value, str) and value else None
+
+
+# Thought signatures on the gemini wire: its own, those of others, and the one that skips.
+#
+# The field holds base64, and official clients refuse anything else in it; a foreign signature goes
+# in as base64 of its tagged envelope (`channels/translation/signatures.py`). Clients send it back
+# in either alphabet of base64.
+#
+# Newer upstreams want a signature on the first of a turn's function calls. A client whose protocol
+# has no place for signatures cannot send it back: for those the provider documents a value that
+# skips the check.
+
+ESCAPE = "skip_thought_signature_validator"
+
+_ESCAPES = frozenset(
+    (
+        ESCAPE,
+        base64.b64encode(ESCAPE.encode()).decode(),
+        base64.urlsafe_b64encode(ESCAPE.encode()).decode(),
+        "context_engineering_is_the_way_to_go",
+    )
+)
+# What every sealed signature begins with; the last characters depend on what follows the tag.
+SEALED = base64.b64encode(envelope.TAG.encode()).decode()[:14]
+_REDACTED = "redacted:"
 
 
 @dataclass(frozen=True, slots=True)
-class ThoughtPiece:
-    """A thought, or a piece of one: the last may be signed."""
+class Signature:
+    """What a `thoughtSignature` holds: a signature, or data instead of a thought."""
 
-    text: str
-    signature: Signature | None
+    value: str
+    signer: Protocol
+    is_redacted: bool = False
 
 
-class PartReader:
-    """Reads the parts of one request, turn by turn; `left_over` are those we do not hold."""
+def read_signature(text: object) -> Signature | None:
+    """The signature in the field; None where there is none, or only the value that skips."""
+    if not isinstance(text, str) or not text or text in _ESCAPES:
+        return None
+    if not text.startswith(SEALED):
+        return Signature(text, GEMINI.protocol)
+    value, signer = envelope.opened(_unwrapped(text), own=GEMINI.protocol)
+    if signer == GEMINI.protocol:
+        return Signature(text, GEMINI.protocol)
+    if value.startswith(_REDACTED):
+        return Signature(value.removeprefix(_REDACTED), signer, is_redacted=True)
+    return Signature(value, signer)
 
-    __slots__ = ("_count", "_names", "_open", "left_over")
 
-    def __init__(self, left_over: dict[str, Any]) -> None:
-        self.left_over = left_over
-        self._names: dict[str, str] = {}  # of calls, by id
-        self._open = OpenCalls()
-        self._count = 0
+def write_signature(value: str, signer: Protocol | None) -> str:
+    """The field's content for a signature: this protocol's own as it is."""
+    if signer is None or signer == GEMINI.protocol:
+        return value
+    return _wrapped(envelope.sealed(value, signer, own=GEMINI.protocol))
+
+
+def write_redacted(data: str, signer: Protocol | None) -> str:
+    """The field's content for opaque data; this protocol has none of its own."""
+    whose = signer or MESSAGES.protocol
+    return _wrapped(envelope.sealed(_REDACTED + data, whose, own=GEMINI.protocol))
+
+
+def _wrapped(text: str) -> str:
+    return base64.b64encode(text.encode("utf-8", "replace")).decode("ascii")
+
+
+def _unwrapped(text: str) -> str:
+    """The text within; empty where the field holds something else after all."""
+    padded = text + "=" * (-len(text) % 4)
+    try:
+        return base64.b64decode(padded.translate(_STANDARD), validate=True).decode("utf-8")
+    except (ValueError, binascii.Error):
+        return ""
+
+
+# What a function gave back, as the object that the gemini protocol wants, both ways.
+#
+# Elsewhere a result is text. Under `output` and `error` the protocol itself looks for text; any
+# other object is the result as a whole, which is its JSON elsewhere.
+
+_OUTPUT = "output"
+_ERROR = "error"
+
+
+def read_response(response: Any) -> tuple[tuple[Text, ...], bool]:
+    """The text of a `response` member, and whether it is an error; no text where it is empty."""
+    if not isinstance(response, Mapping):
+        return (), False
+    is_error = False
+    value: Any = response
+    if len(response) == 1:
+        name, held = next(iter(response.items()))
+        is_error = name == _ERROR and held is not None
+        if is_error or name == _OUTPUT:
+            value = held
+    text = value if isinstance(value, str) else dumps(value).decode()
+    return ((Text(text),) if text else ()), is_error
+
+
+def write_response(texts: Sequence[str], *, is_error: bool, is_exact: bool) -> dict[str, Any]:
+    """The `response` member. `is_exact`: JSON is taken apart only where it was put together here.
+
+    Text that is a JSON object is that object, unless it would be read as something else.
+    """
+    text = "\n".join(texts)
+    if is_error:
+        return {_ERROR: text}
+    value = object_in(text) if text.strip() else None
+    if value is None or (len(value) == 1 and next(iter(value)) in (_OUTPUT, _ERROR)):
+        return {_OUTPUT: text}
+    if is_exact and dumps(value).decode() != text:
+        return {_OUTPUT: text}
+    return value
+
+
+_Written = dict[str, Any]
+# Parts instead of which the provider has something that no other knows.
+_OWN = frozenset(("executableCode", "codeExecutionResult", "inlineData", "fileData"))
+_RESOLUTIONS = {"low": "MEDIA_RESOLUTION_LOW", "high": "MEDIA_RESOLUTION_HIGH"}
+
+
+class GeminiWriter:
+    """Writes the parts of a turn; `calls` are those so far, for the names of their results."""
+
+    __slots__ = ("_calls",)
+
+    def __init__(self, calls: Mapping[str, ToolCall]) -> None:
+        self._calls = calls
 
     def __repr__(self) -> str:
-        return f"<PartReader {self._count} calls, {self._open}>"
+        return f"<GeminiWriter {len(self._calls)} calls>"
 
-    def read(self, parts: Sequence[Any], *, is_model: bool) -> list[Part | ThoughtPiece]:
-        """The parts of a turn, thoughts in the pieces they came in."""
-        read: list[Part | ThoughtPiece] = []
-        for stated in parts:
-            if not isinstance(stated, Mapping):
-                continue
-            part = camel_keys(stated)
-            text = part.get("text")
-            if part.get("thought") is not True or not isinstance(text, str):
-                read.extend(self._read_part(part))
-                continue
-            signature = read_signature(part.get("thoughtSignature"))
-            if not is_model:
-                self.left_over["contents.parts.thought"] = True
-            elif text or signature is not None:
-                read.append(ThoughtPiece(text, signature))
-        return read
+    def write(self, parts: Sequence[Part]) -> list[_Written]:
+        """The parts of a request's turn."""
+        written: list[_Written] = []
+        for part in parts:
+            if isinstance(part, ToolResult):
+                written.append(self._result(part))
+            elif isinstance(part, Thinking) and not (part.text or part.redacted):
+                _sign_last(written, part)
+            else:
+                written.append(write_part(part))
+        prove_calls(written)
+        return written
 
-    def _read_part(self, part: Mapping[str, Any]) -> list[Part]:
-        kind = next((name for name in _KINDS if part.get(name) is not None), "")
-        extras = {
-            name: value
-            for name, value in part.items()
-            if value is not None and name not in (kind, "thoughtSignature", "text")
+    def _result(self, result: ToolResult) -> _Written:
+        texts = [part.text for part in result.parts if isinstance(part, Text)]
+        media = [write_part(part) for part in result.parts if isinstance(part, Media)]
+        call = self._calls.get(result.call_id)
+        name = result.name or (call.name if call is not None else "")
+        function: _Written = {
+            "id": result.call_id,
+            "name": name,
+            "response": write_response(texts, is_error=result.is_error, is_exact=True),
         }
-        if extras.get("thought") is False:
-            del extras["thought"]
-        signature = read_signature(part.get("thoughtSignature"))
-        if kind == "functionCall":
-            return [self._read_call(part[kind], extras, signature)]
-        read: list[Part] = []
-        if kind == "functionResponse":
-            read.append(self._read_result(part[kind], extras))
-        elif kind in ("inlineData", "fileData"):
-            read.append(_media(kind, part[kind], extras))
+        if media:
+            function["parts"] = media
+        return restored({"functionResponse": function}, result.extras)
+
+
+def write_part(part: Part) -> _Written:
+    """A part of a response, or one of a request that needs to know no other."""
+    if isinstance(part, Text):
+        return restored({"text": part.text}, part.extras)
+    if isinstance(part, ToolCall):
+        function = {"id": part.id, "name": part.name, "args": arguments_object(part.arguments)}
+        written: _Written = {"functionCall": function}
+        if part.signature is not None:
+            written["thoughtSignature"] = write_signature(part.signature, part.signer)
+        return restored(written, part.extras)
+    if isinstance(part, Thinking):
+        return write_thinking(part, is_thought=True)
+    if isinstance(part, Media):
+        return _media(part)
+    assert isinstance(part, Refusal), part
+    return {"text": part.text}
+
+
+def write_thinking(part: Thinking, *, is_thought: bool) -> _Written:
+    """A thought. `is_thought` is for one that is a signature alone: whether a thought is open."""
+    written: _Written = {"text": part.text}
+    if part.text or part.redacted or is_thought or part.signer not in (None, GEMINI.protocol):
+        written["thought"] = True
+    if part.redacted:
+        written["thoughtSignature"] = write_redacted(part.redacted, part.signer)
+    elif part.signature:
+        written["thoughtSignature"] = write_signature(part.signature, part.signer)
+    return written
+
+
+def restored(written: _Written, extras: Mapping[str, Any]) -> _Written:
+    """A part with its own members back; `a.b` is the member b of the part's member a."""
+    if not extras:
+        return written
+    for name, value in extras.items():
+        parent, dot, last = name.partition(".")
+        if dot and isinstance(written.get(parent), dict):
+            written[parent][last] = value
         else:
-            text = part.get("text")
-            words = text if isinstance(text, str) else text_of_code(part)
-            if words or extras:
-                read.append(Text(words, extras))
-        if signature is not None:
-            read.append(_signed("", signature))
-        return read
-
-    def _read_call(
-        self, stated: Any, extras: dict[str, Any], signature: Signature | None
-    ) -> ToolCall:
-        call = camel_keys(stated) if isinstance(stated, Mapping) else {}
-        self._count += 1
-        name = _string(call, "name")
-        call_id = _string(call, "id") or made_id(GEMINI.protocol, str(self._count), name)
-        self._names[call_id] = name
-        self._open.add(name, call_id)
-        args = call.get("args")
-        extras.update(_rest("functionCall", call, ("id", "name", "args")))
-        return ToolCall(
-            call_id,
-            name,
-            dumps({} if args is None else args).decode(),
-            signature=None if signature is None else signature.value,
-            signer=None if signature is None else signature.signer,
-            extras=extras,
-        )
-
-    def _read_result(self, stated: Any, extras: dict[str, Any]) -> ToolResult:
-        result = camel_keys(stated) if isinstance(stated, Mapping) else {}
-        name = _string(result, "name")
-        call_id = _string(result, "id") or self._oldest_open(name)
-        self._open.resolve_named(name, call_id)
-        texts, is_error = read_response(result.get("response"))
-        parts: list[Text | Media] = list(texts)
-        media = result.get("parts")
-        for one in media if isinstance(media, list) else ():
-            for found in self._read_part(camel_keys(one)) if isinstance(one, Mapping) else ():
-                if isinstance(found, Text | Media):
-                    parts.append(found)
-        extras.update(_rest("functionResponse", result, ("id", "name", "response", "parts")))
-        return ToolResult(
-            call_id,
-            name or self._names.get(call_id),
-            tuple(parts),
-            is_error=is_error,
-            extras=extras,
-        )
-
-    def _oldest_open(self, name: str) -> str:
-        if (call_id := self._open.oldest(name)) is not None:
-            return call_id
-        self._count += 1
-        return made_id(GEMINI.protocol, "result", str(self._count), name)
+            written[name] = value
+    if not _OWN.isdisjoint(extras):
+        written.pop("text", None)  # which was only to tell others of it
+    return written
 
 
-def joined(parts: Iterable[Part | ThoughtPiece]) -> tuple[Part, ...]:
-    """The parts with neighbouring pieces as one thought; a signature ends it."""
-    whole: list[Part] = []
-    thought: list[str] = []  # the pieces of the one that goes on
-    for part in parts:
-        is_piece = isinstance(part, ThoughtPiece)
-        signature = part.signature if isinstance(part, ThoughtPiece) else None
-        if thought and (not is_piece or (signature is not None and signature.is_redacted)):
-            whole.append(Thinking("".join(thought)))
-            thought = []
-        if not isinstance(part, ThoughtPiece):
-            whole.append(part)
-            continue
-        thought.append(part.text)
-        if signature is not None:
-            whole.append(_signed("".join(thought), signature))
-            thought = []
-    if thought:
-        whole.append(Thinking("".join(thought)))
-    return tuple(whole)
+def prove_calls(parts: Sequence[_Written]) -> None:
+    """Put the value that skips the check on the first call of a turn, where none is signed."""
+    calls = [part for part in parts if "functionCall" in part]
+    if calls and not any("thoughtSignature" in call for call in calls):
+        calls[0]["thoughtSignature"] = ESCAPE
 
 
-def text_of_code(part: Mapping[str, Any]) -> str:
-    """Code that the provider ran, or what came of it, in words; empty for anything else."""
-    code, outcome = part.get("executableCode"), part.get("codeExecutionResult")
-    if isinstance(code, Mapping):
-        language = _string(code, "language").lower()
-        if language == "language_unspecified":
-            language = ""
-        return f"\n```{language}\n{_string(code, 'code').rstrip()}\n```\n"
-    if isinstance(outcome, Mapping):
-        return f"\n```\n{_string(outcome, 'output').rstrip()}\n```\n"
-    return ""
-
-
-def _media(kind: str, value: Any, extras: dict[str, Any]) -> Text | Media:
-    if kind == "inlineData":
-        media = read_inline(value, extras)
+def _sign_last(written: list[_Written], part: Thinking) -> None:
+    """Write a signature that came on a text or a medium, or on a part that said nothing."""
+    if not part.signature:
+        return
+    last = written[-1] if written else {}
+    if (
+        part.signer in (None, GEMINI.protocol)
+        and "thought" not in last
+        and "thoughtSignature" not in last
+        and ("text" in last or "inlineData" in last or "fileData" in last)
+    ):
+        last["thoughtSignature"] = part.signature
     else:
-        media = read_file(value, extras)
-    if media is None:
-        return Text(_address(value), {**extras, kind: value})
-    resolution = extras.get("mediaResolution")
-    level = resolution.get("level") if isinstance(resolution, Mapping) else None
-    if isinstance(level, str) and level in _DETAILS:
-        rest = {name: held for name, held in extras.items() if name != "mediaResolution"}
-        media = replace(media, detail=_DETAILS[level], extras=rest)
-    return media
+        written.append(write_thinking(part, is_thought=False))
 
 
-def _address(value: Any) -> str:
-    """What can be said of a file that only the provider has: how it is called."""
-    held = camel_keys(value) if isinstance(value, Mapping) else {}
-    name = _string(held, "displayName") or _string(held, "fileUri")
-    return f"[{name}]" if name else ""
+def _media(media: Media) -> _Written:
+    written = write_media(media, guesses_type=False)
+    if media.name is not None:
+        next(iter(written.values()))["displayName"] = media.name
+    if media.detail in _RESOLUTIONS:
+        written["mediaResolution"] = {"level": _RESOLUTIONS[media.detail]}
+    return restored(written, media.extras)
 
 
-def _signed(text: str, signature: Signature) -> Thinking:
-    if signature.is_redacted:
-        return Thinking(text, redacted=signature.value, signer=signature.signer)
-    return Thinking(text, signature=signature.value, signer=signature.signer)
+# What a client of gemini calls the members of a request: for telling what was dropped.
+#
+# Left the field of `channels/translation/model.py`, right this protocol's word, dotted and without
+# indices. A field that it has no word for cannot have come from it.
+
+_NAMES = {
+    "tool_choice": "toolConfig.functionCallingConfig",
+    "tool_choice.allowed": "toolConfig.functionCallingConfig.allowedFunctionNames",
+    "temperature": "generationConfig.temperature",
+    "top_p": "generationConfig.topP",
+    "top_k": "generationConfig.topK",
+    "stop": "generationConfig.stopSequences",
+    "seed": "generationConfig.seed",
+    "frequency_penalty": "generationConfig.frequencyPenalty",
+    "presence_penalty": "generationConfig.presencePenalty",
+    "count": "generationConfig.candidateCount",
+    "format": "generationConfig.responseMimeType",
+    "format.name": "generationConfig.responseSchema",
+    "format.description": "generationConfig.responseSchema",
+    "format.is_strict": "generationConfig.responseSchema",
+    "reasoning.effort": "generationConfig.thinkingConfig.thinkingLevel",
+    "reasoning.budget_tokens": "generationConfig.thinkingConfig.thinkingBudget",
+    "reasoning.is_enabled": "generationConfig.thinkingConfig",
+    "reasoning.shows_thoughts": "generationConfig.thinkingConfig.includeThoughts",
+    "tools.name": "tools.functionDeclarations.name",
+    "tools.description": "tools.functionDeclarations.description",
+    "tools.parameters": "tools.functionDeclarations.parameters",
+    "turn.role": "contents.role",
+    "system": "systemInstruction",
+    "thinking": "contents.parts.thought",
+    "call.arguments": "contents.parts.functionCall.args",
+    "call.signature": "contents.parts.thoughtSignature",
+    "image": "contents.parts.inlineData",
+    "document": "contents.parts.inlineData",
+    "audio": "contents.parts.inlineData",
+    "video": "contents.parts.inlineData",
+    "media.url": "contents.parts.fileData",
+    "media.detail": "contents.parts.mediaResolution",
+    "media.name": "contents.parts.inlineData.displayName",
+    "is_error": "contents.parts.functionResponse.response.error",
+}
+
+# Values that say no more than leaving the member out does.
+_NEUTRAL = {
+    "safetySettings": [],
+    "labels": {},
+    "generationConfig.responseModalities": ["TEXT"],
+    "generationConfig.responseLogprobs": False,
+    "generationConfig.enableEnhancedCivicAnswers": False,
+    "generationConfig.audioTimestamp": False,
+    "generationConfig.mediaResolution": "MEDIA_RESOLUTION_UNSPECIFIED",
+    "toolConfig.functionCallingConfig.streamFunctionCallArguments": False,
+    "toolConfig.includeServerSideToolInvocations": False,
+    "tools.functionDeclarations.behavior": "BLOCKING",
+    "contents.parts.functionResponse.willContinue": False,
+}
+
+ORIGIN = ClientProtocol(
+    protocol=GEMINI.protocol,
+    names=_NAMES,
+    neutral=_NEUTRAL,
+    turns="contents",
+    parts="contents.parts.",
+    tools="tools.functionDeclarations.",
+)
 
 
-def _rest(path: str, value: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
-    return {
-        f"{path}.{name}": held
-        for name, held in value.items()
-        if name not in known and held is not None
-    }
+# Signatures of other providers, taken out of a request that needs no translation.
+#
+# Why they are there is said in `channels/translation/signatures.py`.
 
 
-def _string(value: Mapping[str, Any], name: str) -> str:
-    held = value.get(name)
-    return held if isinstance(held, str) else ""
+def without_foreign(body: bytes, outline: bytes) -> bytes:
+    """The body without them; the same bytes when there are none."""
+    if SEALED.encode() not in outline:
+        return body
+    return edited(body, "contents", _without_in_content)
+
+
+def _without_in_content(content: Turn) -> Turn | None:
+    parts = content.get("parts")
+    if not isinstance(parts, list):
+        return content
+    read = [camel_keys(part) if isinstance(part, Mapping) else part for part in parts]
+    kept = [left for part in read if (left := _without_in_part(part)) is not None]
+    if kept == read:
+        return content
+    prove_calls([part for part in kept if isinstance(part, dict)])
+    return {**content, "parts": kept} if kept else None
+
+
+def _without_in_part(part: Any) -> Any:
+    """The part without a foreign signature; None for a thought, or where nothing else is left."""
+    signature = read_signature(part.get("thoughtSignature")) if isinstance(part, Mapping) else None
+    if signature is None or signature.signer == GEMINI.protocol:
+        return part
+    rest = {name: value for name, value in part.items() if name != "thoughtSignature"}
+    return None if rest.get("thought") is True or rest in ({}, {"text": ""}) else rest

@@ -1,43 +1,348 @@
 """Read a gemini request, and make of it the body an upstream is sent.
 
 Model and streaming come with the path. The client's bytes are kept: only the token maximum is
-edited in, within `generationConfig` (contract §7). The members' types are in `schema.py`.
+edited in, within `generationConfig` (contract §7).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 from msgspec.structs import replace
 
-from channels.dialects.gemini.parameters import parameters
-from channels.dialects.gemini.schema import (
-    ALLOWED,
-    GeminiBody,
-    GenerationConfig,
-    LenientBody,
-    LenientConfig,
-)
-from channels.dialects.type_errors import described
 from channels.dialects.validate import (
     MODEL_CHARACTERS_MAX,
     Tables,
     check_model,
+    counts,
+    described,
     lookalikes_of,
+    names_of,
     read_inner,
     read_members,
+    setting,
+    settings,
 )
 from channels.errors import InvalidRequest
-from channels.json.members import NOTHING, JsonObject
+from channels.json import NOTHING, JsonObject
+
+# The members of a gemini request, as types and as words (spec: Native-content protocol).
+#
+# `GeminiBody` has the documented types, `LenientBody` those that the gateway itself must read;
+# `ALLOWED` says the same to the client. Members that are not here are forwarded unread.
+#
+# Upstreams of this protocol take a member's name in two spellings, `generationConfig` and
+# `generation_config`. What we act on is read in both, so that neither goes unseen.
+
+# The largest integer that every JSON reader agrees on.
+INTEGER_MAX = 2**53 - 1
+
+_Count = Annotated[int, Meta(ge=1, le=INTEGER_MAX)]
+
+
+class Object(Struct, gc=False):
+    """Any object; what is in it is the upstream's business."""
+
+
+class Call(Struct, gc=False):
+    """A function the model called in an earlier turn."""
+
+    name: str | UnsetType = UNSET
+    args: Object | UnsetType | None = UNSET
+
+
+class Result(Struct, gc=False):
+    """What a function gave back."""
+
+    name: str | UnsetType = UNSET
+    response: Object | UnsetType | None = UNSET
+
+
+class Blob(Struct, rename="camel", gc=False):
+    """Inline media."""
+
+    mime_type: str | UnsetType = UNSET
+    data: str | UnsetType = UNSET
+
+
+class Part(Struct, rename="camel", gc=False):
+    """One part of a turn: text, media, a function's call or result."""
+
+    text: str | UnsetType | None = UNSET
+    thought: bool | UnsetType | None = UNSET
+    inline_data: Blob | UnsetType | None = UNSET
+    file_data: Object | UnsetType | None = UNSET
+    function_call: Call | UnsetType | None = UNSET
+    function_response: Result | UnsetType | None = UNSET
+
+
+class Content(Struct, gc=False):
+    """One turn; without a role it is the user's. Results have been given under several."""
+
+    parts: list[Part]
+    role: Literal["user", "model", "function", "tool"] | None = None
+
+
+class Instruction(Struct, gc=False):
+    """Instructions; whatever role they name is not looked at."""
+
+    parts: list[Part]
+
+
+class GenerationConfig(Struct, rename="camel", gc=False):
+    """How the response is made. The maximum is read in both spellings."""
+
+    max_output_tokens: _Count | None = None
+    max_output_tokens_spelled: _Count | None = field(name="max_output_tokens", default=None)
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: float | None = None
+    candidate_count: _Count | None = None
+    stop_sequences: list[str] | None = None
+    response_mime_type: str | None = None
+
+
+class FunctionDeclaration(Struct, gc=False):
+    """A function the model may call."""
+
+    name: Annotated[str, Meta(min_length=1)]
+    description: str | UnsetType | None = UNSET
+    parameters: Object | UnsetType | None = UNSET
+
+
+class Tool(Struct, gc=False):
+    """Functions; or under another member a tool that the provider runs."""
+
+    functions: list[FunctionDeclaration] | None = field(name="functionDeclarations", default=None)
+    functions_spelled: list[FunctionDeclaration] | None = field(
+        name="function_declarations", default=None
+    )
+
+
+class FunctionCalling(Struct, rename="camel", gc=False):
+    """Whether functions must be called, and which."""
+
+    mode: str | UnsetType | None = UNSET
+    allowed_function_names: list[str] | UnsetType | None = UNSET
+
+
+class ToolConfig(Struct, rename="camel", gc=False):
+    """How tools are used."""
+
+    function_calling_config: FunctionCalling | UnsetType | None = UNSET
+
+
+class GeminiBody(Struct, rename="camel", gc=False):
+    """Every member the gateway reads; `model` belongs into the path."""
+
+    contents: Annotated[list[Content], Meta(min_length=1)]
+    model: Any = None
+    system_instruction: Instruction | None = None
+    system_instruction_spelled: Instruction | None = field(name="system_instruction", default=None)
+    generation_config: GenerationConfig | None = None
+    generation_config_spelled: GenerationConfig | None = field(
+        name="generation_config", default=None
+    )
+    tools: list[Tool] | None = None
+    tool_config: ToolConfig | None = None
+
+
+class LenientContent(Struct, gc=False):
+    """One turn, whatever it is made of; upstreams take one part for an array of it."""
+
+    parts: list[Raw] | Object
+    role: Literal["user", "model", "function", "tool"] | None = None
+
+
+class LenientConfig(Struct, rename="camel", gc=False):
+    """How the response is made, as far as it is counted or bounded."""
+
+    max_output_tokens: _Count | None = None
+    max_output_tokens_spelled: _Count | None = field(name="max_output_tokens", default=None)
+    temperature: float | None = None
+    candidate_count: _Count | None = None
+
+
+class LenientBody(Struct, rename="camel", gc=False):
+    """The members that the gateway must read, whatever the upstream says to the rest.
+
+    Upstreams of this protocol take one object where an array of it is documented.
+    """
+
+    contents: Annotated[list[LenientContent], Meta(min_length=1)] | LenientContent
+    model: Any = None
+    system_instruction: Object | None = None
+    system_instruction_spelled: Object | None = field(name="system_instruction", default=None)
+    generation_config: LenientConfig | None = None
+    generation_config_spelled: LenientConfig | None = field(name="generation_config", default=None)
+    tools: list[Object] | Object | None = None
+
+
+_PARTS = {
+    "": "an array of parts",
+    "[]": "an object such as one with text",
+    "[].text": "a string",
+    "[].thought": "a boolean",
+    "[].inlineData": "an object with mimeType and data",
+    "[].inlineData.mimeType": "a string",
+    "[].inlineData.data": "a string of base64",
+    "[].fileData": "an object",
+    "[].functionCall": "an object with name and args",
+    "[].functionCall.name": "a string",
+    "[].functionCall.args": "an object",
+    "[].functionResponse": "an object with name and response",
+    "[].functionResponse.name": "a string",
+    "[].functionResponse.response": "an object",
+}
+_COUNT = f"an integer from 1 to {INTEGER_MAX}"
+_CONFIG = {
+    "": "an object",
+    ".maxOutputTokens": _COUNT,
+    ".max_output_tokens": _COUNT,
+    ".temperature": "a number",
+    ".topP": "a number",
+    ".topK": "a number",
+    ".candidateCount": _COUNT,
+    ".stopSequences": "an array of strings",
+    ".stopSequences[]": "a string",
+    ".responseMimeType": "a string",
+}
+_FUNCTIONS = {
+    "": "an array of functions",
+    "[]": "an object with name",
+    "[].name": "a non-empty string",
+    "[].description": "a string",
+    "[].parameters": "an object that holds a schema",
+}
+
+
+def _below(name: str, members: dict[str, str]) -> dict[str, str]:
+    return {f"{name}{member}": words for member, words in members.items()}
+
+
+# What each member may be, in words; `[]` stands for any index.
+ALLOWED = {
+    "contents": "a non-empty array of turns",
+    "contents[]": "an object with role and parts",
+    "contents[].role": "one of user, model, function, tool",
+    "contents.role": "one of user, model, function, tool",
+    "contents.parts": "an array of parts",
+    **_below("contents[].parts", _PARTS),
+    "systemInstruction": "an object with parts",
+    "system_instruction": "an object with parts",
+    **_below("systemInstruction.parts", _PARTS),
+    **_below("system_instruction.parts", _PARTS),
+    **_below("generationConfig", _CONFIG),
+    **_below("generation_config", _CONFIG),
+    "tools": "an array of tools",
+    "tools[]": "an object with functionDeclarations, or with a tool of the provider",
+    **_below("tools[].functionDeclarations", _FUNCTIONS),
+    **_below("tools[].function_declarations", _FUNCTIONS),
+    "toolConfig": "an object",
+    "toolConfig.functionCallingConfig": "an object with mode",
+    "toolConfig.functionCallingConfig.mode": "a string such as AUTO",
+    "toolConfig.functionCallingConfig.allowedFunctionNames": "an array of strings",
+    "toolConfig.functionCallingConfig.allowedFunctionNames[]": "a string",
+}
+
+
+# The parameters of a gemini request, for the call log.
+
+# Under both spellings, as everywhere in this protocol.
+_SETTINGS = frozenset(
+    (
+        "maxOutputTokens",
+        "max_output_tokens",
+        "temperature",
+        "topP",
+        "top_p",
+        "topK",
+        "top_k",
+        "candidateCount",
+        "candidate_count",
+        "stopSequences",
+        "stop_sequences",
+        "responseMimeType",
+        "response_mime_type",
+        "seed",
+        "frequencyPenalty",
+        "presencePenalty",
+        "responseModalities",
+        "mediaResolution",
+    )
+)
+_THINKING = ("thinkingConfig", "thinking_config")
+_OF_THINKING = frozenset(
+    (
+        "thinkingBudget",
+        "thinking_budget",
+        "thinkingLevel",
+        "thinking_level",
+        "includeThoughts",
+        "include_thoughts",
+    )
+)
+
+
+def parameters(
+    read: GeminiBody | LenientBody,
+    *,
+    stream: bool,
+    config_name: str,
+    config: JsonObject | None,
+    builtin_tools: Sequence[str],
+) -> dict[str, str]:
+    """What was asked, by the names of the protocol; `contents` and `images` are numbers of them.
+
+    Functions and images are told of a body as documented.
+    """
+    shown = {"stream": "true"} if stream else {}
+    if config is not None:
+        shown |= settings(config.raw, _SETTINGS, within=f"{config_name}.")
+        for name in _THINKING:
+            if name in config.raw:
+                shown |= _thinking(config.raw[name], f"{config_name}.{name}.")
+    if isinstance(read, LenientBody):
+        contents = len(read.contents) if isinstance(read.contents, list) else 1
+        return shown | counts(contents=contents)
+    if read.tools:
+        found = [tool.functions or tool.functions_spelled or () for tool in read.tools]
+        names = [one.name for functions in found for one in functions]
+        shown["tools"] = names_of([*names, *builtin_tools])
+    shown |= _mode(read)
+    parts = [part for content in read.contents for part in content.parts]
+    return shown | counts(contents=len(read.contents), images=sum(map(_is_image, parts)))
+
+
+def _thinking(raw: msgspec.Raw, within: str) -> dict[str, str]:
+    try:
+        config = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
+    except msgspec.ValidationError:
+        return {}  # no object: the upstream will say so
+    return settings(config, _OF_THINKING, within=within)
+
+
+def _mode(read: GeminiBody) -> dict[str, str]:
+    calling = None if read.tool_config is None else read.tool_config.function_calling_config
+    if not calling or not isinstance(calling.mode, str):
+        return {}
+    return {"toolConfig.functionCallingConfig.mode": setting(calling.mode)}
+
+
+def _is_image(part: Part) -> bool:
+    blob = part.inline_data
+    return isinstance(blob, Blob) and str(blob.mime_type).startswith("image/")
+
 
 _TABLES = Tables(GeminiBody, LenientBody, ALLOWED)
 _NAMES = lookalikes_of(GeminiBody.__struct_encode_fields__)
 _TOOLS = msgspec.json.Decoder(list[dict[str, msgspec.Raw]] | dict[str, msgspec.Raw])
 
-_CONFIG = ("generationConfig", "generation_config")
+_CONFIG_NAMES = ("generationConfig", "generation_config")
 _MAXIMUM = ("maxOutputTokens", "max_output_tokens")
 _INSTRUCTION = ("systemInstruction", "system_instruction")
 
@@ -66,7 +371,7 @@ class GeminiRequest(Struct, frozen=True):
     content_bytes: int
     max_tokens: int | None
     builtin_tools: tuple[str, ...] = ()
-    config_name: str = _CONFIG[0]
+    config_name: str = _CONFIG_NAMES[0]
     config: JsonObject | None = None
     parameters: Mapping[str, str] = msgspec.field(default_factory=dict)
     fault: InvalidRequest | None = None
@@ -83,7 +388,7 @@ def read_request(body: bytes, *, model: str, stream: bool) -> GeminiRequest:
     read, fault = _TABLES.read(members)
     _check_same_model(read.model, model)
     _spelling(members, _INSTRUCTION, within="")
-    config_name = _spelling(members, _CONFIG, within="")
+    config_name = _spelling(members, _CONFIG_NAMES, within="")
     config = read_inner(members, config_name)
     if config is not None:
         _spelling(config, _MAXIMUM, within=f"{config_name}.")

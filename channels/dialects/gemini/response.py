@@ -6,25 +6,28 @@ same. Of several candidates the first is read: more are never asked for in a tra
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec.structs import replace
 
-from channels.dialects.gemini.chunk import read_chunks
-from channels.dialects.gemini.finish import write_finish
-from channels.dialects.gemini.stream_decoder import StreamDecoder
-from channels.dialects.gemini.usage import write_usage
-from channels.dialects.gemini.write_parts import write_part
+from channels.dialects.gemini.events import read_chunks, write_usage
+from channels.dialects.gemini.parts import write_part, write_thinking
+from channels.dialects.gemini.stream_decoder import StreamDecoder, write_finish
+from channels.dialects.meter import Usage
 from channels.errors import UpstreamMalformed
-from channels.json.text import dumps
+from channels.json import dumps
+from channels.translation.codec import EventEncoder
+from channels.translation.losses import failure_named
 from channels.translation.model import (
     Began,
     CallBegan,
     CallDelta,
     Event,
     Finished,
+    Media,
     MediaDelta,
     Part,
     Refusal,
@@ -38,7 +41,7 @@ from channels.translation.model import (
     ToolCall,
     UsageStated,
 )
-from channels.usage import Usage
+from channels.translation.tool_calls import Arguments
 
 
 def decode_response(body: bytes) -> Response:
@@ -145,3 +148,155 @@ def encode_response(response: Response, *, id: str, created: int, model: str) ->
     whole["modelVersion"] = model
     whole["responseId"] = id
     return dumps(whole)
+
+
+# Write canonical events as a gemini stream.
+#
+# A function call is one part on this wire: it goes out once its arguments are whole. How it ended
+# and the usage are in the last chunk, held back until the upstream has really ended: a cut stream
+# has no finishReason (spec: Stream failure behaviour). As server-sent events here; the elements of
+# the array form are the same objects (`channels/dialects/gemini/array_stream.py`).
+
+# What is sent while there is nothing to say: this protocol has no word for that.
+KEEP_ALIVE = b""
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A call whose arguments are coming."""
+
+    began: CallBegan
+    arguments: Arguments = field(default_factory=Arguments)
+
+    def part(self) -> dict[str, Any]:
+        """The part that holds the whole call."""
+        began = self.began
+        return write_part(
+            ToolCall(
+                began.id,
+                began.name,
+                self.arguments.text(),
+                signature=began.signature,
+                signer=began.signer,
+            )
+        )
+
+
+class StreamEncoder(EventEncoder):
+    """Writes one response's stream. Made for one attempt, used from one task.
+
+    The protocol always states usage and never when a response was made: `include_usage` and
+    `created` change nothing.
+    """
+
+    __slots__ = (
+        "_calls",
+        "_has_open_thought",
+        "_has_written",
+        "_names",
+        "_tail",
+    )
+
+    def __init__(self, *, id: str, created: int, model: str, include_usage: bool) -> None:
+        super().__init__()
+        self._names: dict[str, Any] = {"modelVersion": model, "responseId": id}
+        self._tail = b'],"role":"model"},"index":0}],' + dumps(self._names)[1:] + b"\r\n\r\n"
+        # Taken from its beginning, which a plain dict would step over ever longer.
+        self._calls: OrderedDict[int, _Waiting] = OrderedDict()
+        self._has_open_thought = False
+        self._has_written = False
+
+    def __repr__(self) -> str:
+        state = "over" if self._is_over else "open" if self._has_written else "new"
+        return f"<gemini.StreamEncoder {state}, {len(self._calls)} calls waiting>"
+
+    def _call_began(self, event: CallBegan) -> bytes:
+        self._has_open_thought = False
+        whole = self._whole_calls()
+        self._calls.setdefault(event.index, _Waiting(event))
+        return whole
+
+    def _call_delta(self, event: CallDelta) -> bytes:
+        waiting = self._calls.get(event.index)
+        if waiting is not None:
+            waiting.arguments.add(event.arguments)
+        return b""
+
+    def _refusal(self, text: str) -> bytes:
+        return self._text(text)
+
+    def _media(self, media: Media) -> bytes:
+        self._has_open_thought = False
+        return self._whole_calls() + self._chunk(dumps(write_part(media)))
+
+    def _failed(self, event: StreamFailed) -> bytes:
+        return _framed(_error(event))
+
+    def _chunk(self, part: bytes) -> bytes:
+        self._has_written = True
+        return b'data: {"candidates":[{"content":{"parts":[' + part + self._tail
+
+    def _text(self, text: str) -> bytes:
+        self._has_open_thought = False
+        if not text:
+            return b""
+        chunk = self._chunk(b'{"text":' + dumps(text) + b"}")
+        return self._whole_calls() + chunk if self._calls else chunk
+
+    def _thinking(self, event: ThinkingDelta) -> bytes:
+        thought = Thinking(
+            "" if event.redacted else event.text,
+            signature=event.signature,
+            signer=event.signer,
+            redacted=event.redacted,
+        )
+        if not (thought.text or thought.signature or thought.redacted):
+            return b""
+        part = write_thinking(thought, is_thought=self._has_open_thought)
+        self._has_open_thought = "thoughtSignature" not in part
+        return self._whole_calls() + self._chunk(dumps(part))
+
+    def _whole_calls(self) -> bytes:
+        """The calls that are whole, up to the first that is not."""
+        written = []
+        while self._calls:
+            index, waiting = next(iter(self._calls.items()))
+            if not waiting.arguments.is_whole():
+                break
+            written.append(self._chunk(dumps(waiting.part())))
+            del self._calls[index]
+        return b"".join(written)
+
+    def _end(self) -> bytes:
+        written = [self._chunk(dumps(waiting.part())) for waiting in self._calls.values()]
+        finished = self._finished
+        reason, message = write_finish(
+            None if finished is None else finished.reason,
+            None if finished is None else finished.explanation,
+            has_refusal=self._has_refusal,
+        )
+        candidate: dict[str, Any] = {}
+        if self._has_written or reason == "STOP":
+            candidate["content"] = {"parts": [{"text": ""}], "role": "model"}
+        candidate["finishReason"] = reason
+        candidate["index"] = 0
+        if message is not None:
+            candidate["finishMessage"] = message
+        last: dict[str, Any] = {"candidates": [candidate]}
+        if self._usage is not None:
+            last["usageMetadata"] = write_usage(self._usage)
+        return b"".join([*written, _framed(dumps({**last, **self._names}))])
+
+
+def _framed(chunk: bytes) -> bytes:
+    return b"data: " + chunk + b"\r\n\r\n"
+
+
+def _error(event: StreamFailed) -> bytes:
+    failure = failure_named(event.code)
+    error = {
+        "code": failure.http_status,
+        "message": event.message,
+        "status": failure.gemini_status,
+    }
+    return dumps({"error": error})

@@ -2,10 +2,143 @@
 
 from __future__ import annotations
 
-from channels.dialects.address import Address
-from channels.dialects.dialect import Dialect
-from channels.dialects.images.request import read_request, upstream_body, without_body
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+
+from channels.dialects.dialect import Address, Dialect
+from channels.dialects.error_body import message_in
+from channels.dialects.validate import (
+    MODEL_CHARACTERS_MAX,
+    check_model,
+    counts,
+    lookalikes_of,
+    read_body,
+    settings,
+)
+from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.families import IMAGES
+from channels.json import NOTHING, JsonObject, outline, raw_of, read_loosely
+
+# The members of an images request, as types and as words (spec: Images; Limits).
+#
+# The types are what the reader checks; `ALLOWED` says the same to the client. Members that are not
+# here are forwarded unread.
+
+# Spec, Limits: image count `n`, and image reference images.
+IMAGES_MAX = 10
+REFERENCES_MAX = 10
+# `WxH`, or another word of the upstream's own for how large.
+SIZE_CHARACTERS_MAX = 64
+
+# Something to fetch, or an image that is its own address. Whether it can be fetched the upstream
+# finds out.
+_Reference = Annotated[
+    str, Meta(pattern=r"^([hH][tT][tT][pP][sS]?://[^\s/?#]+\S*|data:image/[\w.+-]+;base64,\S+)$")
+]
+
+
+class ImagesBody(Struct, gc=False):
+    """Every member the gateway reads."""
+
+    model: Annotated[str, Meta(min_length=1, max_length=MODEL_CHARACTERS_MAX)]
+    prompt: Annotated[str, Meta(min_length=1)]
+    size: Annotated[str, Meta(min_length=1, max_length=SIZE_CHARACTERS_MAX)] | None = None
+    n: Annotated[int, Meta(ge=1, le=IMAGES_MAX)] | None = None
+    image: Annotated[list[_Reference], Meta(min_length=1, max_length=REFERENCES_MAX)] | None = None
+    response_format: Literal["url", "b64_json"] | None = None
+    stream: bool | None = None
+
+
+ALLOWED = {
+    "model": f"a string of 1 to {MODEL_CHARACTERS_MAX} characters",
+    "prompt": "a string that describes the image",
+    "size": "a string such as 1024x1024",
+    "n": f"an integer from 1 to {IMAGES_MAX}",
+    "image": f"an array of 1 to {REFERENCES_MAX} reference-image URLs",
+    "image[]": "an http or https URL of an image",
+    "response_format": "url or b64_json",
+    "stream": "a boolean",
+}
+
+
+# Read an images request, and make of it the body an upstream is sent.
+#
+# The client's bytes are kept: only the model's name is edited in. `size` goes on as it is, in
+# whichever words (spec: Images).
+
+_DECODER = msgspec.json.Decoder(ImagesBody)
+_NAMES = lookalikes_of(ImagesBody.__struct_fields__)
+
+# Of the parameters for the call log; the rest are other makers' own.
+_SETTINGS = frozenset(
+    (
+        "n",
+        "size",
+        "response_format",
+        "quality",
+        "style",
+        "background",
+        "output_format",
+        "seed",
+        "guidance_scale",
+        "watermark",
+    )
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImagesRequest:
+    """A checked request, and what the gateway needs to know of it.
+
+    `parameters` is what the call log shows.
+    """
+
+    object: JsonObject
+    model: str
+    size: str | None
+    count: int  # `n`
+    references: int  # reference images
+    parameters: Mapping[str, str]
+
+
+def read_request(body: bytes) -> ImagesRequest:
+    """Check a request body. Raises InvalidRequest naming the member at fault."""
+    members, read = read_body(body, _DECODER, names=_NAMES, allowed=ALLOWED)
+    if not read.prompt.strip():
+        raise InvalidRequest("prompt: expected a string that describes the image.", "prompt")
+    if read.stream:
+        # What comes as a stream of parts cannot be counted, and here images come whole.
+        raise InvalidRequest(
+            "stream: images are not streamed here; leave it out or send false.", "stream"
+        )
+    prompt = msgspec.json.decode(members.raw["prompt"], type=str)  # all of it, to be counted
+    return ImagesRequest(
+        object=members,
+        model=check_model(read.model),
+        size=read.size,
+        count=1 if read.n is None else read.n,
+        references=len(read.image or ()),
+        parameters=settings(members.raw, _SETTINGS)
+        | counts(prompt_characters=len(prompt), reference_images=len(read.image or ())),
+    )
+
+
+def upstream_body(request: ImagesRequest, *, upstream_model: str) -> bytes:
+    """The client's body as one channel wants it; the same bytes when nothing has to change."""
+    if request.model == upstream_model:
+        return request.object.body
+    return request.object.edited(replace={"model": msgspec.json.encode(upstream_model)}, add={})
+
+
+def without_body(request: ImagesRequest) -> ImagesRequest:
+    """The request with nothing in it that grows with its body."""
+    return replace(request, object=NOTHING)
+
 
 DIALECT = Dialect(
     family=IMAGES,
@@ -15,3 +148,119 @@ DIALECT = Dialect(
     without_body=without_body,
     options=lambda upstream_model, channel, model: {"upstream_model": upstream_model},
 )
+
+
+# The size of an image as the protocol writes it: `WxH` in pixels.
+
+_SIZE = re.compile(r"(\d{1,6})[xX](\d{1,6})", re.ASCII)
+
+
+def pixels_of(size: str) -> int | None:
+    """The area of a `WxH` size in pixels; None for any other way of saying how large."""
+    found = _SIZE.fullmatch(size)
+    return int(found[1]) * int(found[2]) or None if found else None
+
+
+# Read what an images upstream made: how many images, where they are, how large.
+#
+# The body goes to the client as it came; this only counts. An image is an entry of `data` with a
+# link or a picture in it: upstreams put other entries beside them, such as the error of one that
+# could not be made. `usage.generated_images` is not asked: what counts is what the client receives.
+
+_NULL = Raw(b"null")
+
+
+class _Entry(Struct, gc=False):
+    url: Raw = _NULL
+    b64_json: Raw = _NULL
+    size: Raw = _NULL
+
+
+# The pictures stay where they are in the body: a large one is stepped over, not copied.
+_Odd = str | float | bool | None
+
+
+class _Body(Struct, gc=False):
+    data: list[_Entry | list[Raw] | _Odd] | dict[str, Raw] | _Odd | UnsetType = UNSET
+    model: Raw = _NULL
+    error: Raw = _NULL
+
+
+_RESPONSE_DECODER = msgspec.json.Decoder(_Body)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    """One image: its link if it has one, and its area in pixels if the upstream states it."""
+
+    url: str | None
+    pixels: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImagesResponse:
+    """What a response holds; `error` is the upstream's message where it says that it failed."""
+
+    images: Sequence[Image]
+    model: str | None
+    error: str | None
+
+
+def parse_response(body: bytes) -> ImagesResponse:
+    """Count a response. Raises UpstreamMalformed for what is not of the images shape.
+
+    The pictures in it are stepped over (`channels/json.py`), and not looked at.
+    """
+    response = _read(outline(body))
+    failed = _value(response.error)
+    if not isinstance(response.data, list):
+        if failed is None:
+            raise UpstreamMalformed("an images answer without data")
+        response.data = []
+    found = [_image(entry) for entry in response.data if isinstance(entry, _Entry)]
+    images = [image for image in found if image is not None]
+    error = None
+    if failed is not None and not images:
+        error = message_in(failed) or "The upstream reported an error within its answer."
+    return ImagesResponse(images=images, model=_text(response.model), error=error)
+
+
+def _read(body: bytes) -> _Body:
+    """Read strictly, which is fast; what that cannot read, a broken emoji say, by milder rules."""
+    try:
+        return _RESPONSE_DECODER.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        value = read_loosely(body, mends=False)
+    try:
+        return _RESPONSE_DECODER.decode(raw_of(value))
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise UpstreamMalformed(f"an images answer that cannot be read: {error}") from error
+
+
+def _image(entry: _Entry) -> Image | None:
+    url = _text(entry.url)
+    if url is None and not _is_text(entry.b64_json):
+        return None
+    size = _text(entry.size)
+    return Image(url=url, pixels=None if size is None else pixels_of(size))
+
+
+def _is_text(raw: Raw) -> bool:
+    """Is this a string with something in it? Told without reading it."""
+    view = memoryview(raw)
+    return len(view) > 2 and view[0] == ord('"')
+
+
+def _text(raw: Raw) -> str | None:
+    if not _is_text(raw):
+        return None
+    value = _value(raw)
+    return value if isinstance(value, str) else None
+
+
+def _value(raw: Raw) -> Any:
+    """A JSON value; None for what cannot be read."""
+    try:
+        return msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None

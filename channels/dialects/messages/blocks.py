@@ -6,14 +6,85 @@ by name; the conversation around them is kept.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
-from channels.dialects.messages.sources import read_source
 from channels.families import MESSAGES
-from channels.json.text import dumps
-from channels.translation.model import Media, Part, Text, Thinking, ToolCall, ToolResult
-from channels.translation.sealed_signature import opened
+from channels.json import dumps
+from channels.translation.model import (
+    ClientProtocol,
+    FinishReason,
+    Media,
+    Part,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    stated_type,
+    text_of,
+)
+from channels.translation.signatures import opened
+
+# Images and documents as blocks of the messages protocol, both ways.
+#
+# A block's source is inline base64, a URL, plain text, or blocks of its own; a source that is a
+# file stored at the provider means nothing to any other.
+
+_Kind = Literal["image", "document"]
+
+
+def read_source(kind: _Kind, block: Mapping[str, Any], extras: dict[str, Any]) -> Media | None:
+    """The medium of an image or document block; None for a source that only the provider has."""
+    source = block.get("source")
+    if not isinstance(source, Mapping):
+        return None
+    title = block.get("title") if kind == "document" else None
+    name = title if isinstance(title, str) else None
+    form, data, url = source.get("type"), source.get("data"), source.get("url")
+    mime_type = source.get("media_type")
+    if form == "url" and isinstance(url, str):
+        return Media(kind, None, url=url, name=name, extras=extras)
+    if not isinstance(data, str):
+        return None
+    if form == "text":
+        encoded = base64.b64encode(data.encode("utf-8", "replace")).decode("ascii")
+        return Media(kind, "text/plain", data=encoded, name=name, extras=extras)
+    stated = stated_type(mime_type if isinstance(mime_type, str) else None, data)
+    return Media(kind, stated, data=data, name=name, extras=extras)
+
+
+def write_block(media: Media) -> dict[str, Any] | None:
+    """The block of a medium; None for what the protocol has no block for."""
+    if media.kind == "image":
+        return {"type": "image", "source": _source(media)}
+    if media.kind != "document":
+        return None
+    mime_type = media.mime_type or ""
+    if media.data is not None and mime_type.startswith("text/"):
+        text = text_of(media.data)
+        if text is None:
+            return None
+        source: dict[str, Any] = {"type": "text", "media_type": "text/plain", "data": text}
+    elif media.data is not None and mime_type.startswith("image/"):
+        return {"type": "image", "source": _source(media)}
+    elif media.data is not None and mime_type not in ("", "application/pdf"):
+        return None
+    else:
+        source = _source(media)
+    block = {"type": "document", "source": source}
+    if media.name is not None:
+        block["title"] = media.name
+    return block
+
+
+def _source(media: Media) -> dict[str, Any]:
+    if media.data is None:
+        return {"type": "url", "url": media.url}
+    fallback = "application/pdf" if media.kind == "document" else "image/png"
+    mime_type = media.mime_type or fallback
+    return {"type": "base64", "media_type": mime_type, "data": media.data}
+
 
 # Members of each block that become fields; the others are its extras.
 _KNOWN = {
@@ -144,3 +215,118 @@ def _read_thinking(block: Mapping[str, Any]) -> list[Part]:
 def _string(block: Mapping[str, Any], name: str) -> str | None:
     value = block.get(name)
     return value if isinstance(value, str) else None
+
+
+# What a client of messages calls the members of a request: for telling what was dropped.
+#
+# Left the field of `channels/translation/model.py`, right this protocol's word, dotted and without
+# indices. A field that it has no word for cannot have come from it.
+
+_NAMES = {
+    "parallel_tools": "tool_choice.disable_parallel_tool_use",
+    "stop": "stop_sequences",
+    "format": "output_config.format",
+    "format.is_strict": "output_config.format",
+    "format.schema": "output_config.format.schema",
+    "reasoning.effort": "output_config.effort",
+    "reasoning.budget_tokens": "thinking.budget_tokens",
+    "reasoning.is_enabled": "thinking",
+    "reasoning.shows_thoughts": "thinking.display",
+    "user": "metadata.user_id",
+    "tools.name": "tools.name",
+    "tools.description": "tools.description",
+    "tools.parameters": "tools.input_schema",
+    "tools.is_strict": "tools.strict",
+    "turn.role": "messages.role",
+    "system": "system",
+    "thinking": "messages.thinking",
+    "call.arguments": "messages.tool_use.input",
+    "image": "messages.image",
+    "document": "messages.document",
+    "media.name": "messages.document.title",
+    "is_error": "messages.tool_result.is_error",
+}
+
+# Values that say no more than leaving the member out does.
+_NEUTRAL = {
+    "service_tier": "auto",
+    "speed": "standard",
+    "mcp_servers": [],
+    "tools.type": "custom",
+    "tools.defer_loading": False,
+    "tools.allowed_callers": ["direct"],
+    "tools.eager_input_streaming": False,
+    "tools.input_examples": [],
+    "messages.citations": [],
+    "messages.caller": {"type": "direct"},
+}
+
+ORIGIN = ClientProtocol(
+    protocol=MESSAGES.protocol,
+    names=_NAMES,
+    neutral=_NEUTRAL,
+    system="system.",
+    shows_thoughts=True,
+)
+
+
+# Why a model stopped, as the messages protocol says it, and in the canonical words.
+
+_READ: dict[str, FinishReason] = {
+    "end_turn": "stop",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "stop_sequence": "stop_sequence",
+    "tool_use": "tool_calls",
+    "pause_turn": "pause",
+    "refusal": "refusal",
+}
+_WRITTEN: dict[FinishReason, str] = {
+    "stop": "end_turn",
+    "length": "max_tokens",
+    "stop_sequence": "stop_sequence",
+    "tool_calls": "tool_use",
+    "pause": "pause_turn",
+    "refusal": "refusal",
+}
+
+
+def read_finish(reason: str) -> FinishReason:
+    """The canonical reason; one we do not know is an end like any other."""
+    return _READ.get(reason, "stop")
+
+
+def read_explanation(details: Any) -> str | None:
+    """The provider's words for a refusal, from `stop_details`."""
+    explanation = details.get("explanation") if isinstance(details, Mapping) else None
+    return explanation if isinstance(explanation, str) and explanation else None
+
+
+def write_finish(
+    reason: FinishReason | None,
+    *,
+    stop_sequence: str | None,
+    explanation: str | None,
+    has_calls: bool,
+    has_refusal: bool,
+) -> dict[str, Any]:
+    """The members that say how a message ended.
+
+    A refusal in the model's own words ends a message like one by the provider does.
+    """
+    word = _WRITTEN[reason or "stop"]
+    if word == "end_turn" and has_calls:
+        word = "tool_use"
+    elif word == "end_turn" and has_refusal:
+        word = "refusal"
+    members: dict[str, Any] = {
+        "stop_reason": word,
+        "stop_sequence": stop_sequence if word == "stop_sequence" else None,
+    }
+    if word == "refusal" and explanation:
+        members["stop_details"] = {
+            "type": "refusal",
+            "category": None,
+            "explanation": explanation,
+        }
+    return members

@@ -5,11 +5,9 @@ Facts of the dialect itself, such as what a valid request is, are `channels/dial
 
 from __future__ import annotations
 
-from channels.dialects.messages.decode import decode_request
+from channels.dialects.messages.decode import decode_request, decode_response, encode_response
 from channels.dialects.messages.encode import encode_request, tool_names
-from channels.dialects.messages.response import decode_response, encode_response
-from channels.dialects.messages.stream_decoder import StreamDecoder
-from channels.dialects.messages.stream_encoder import KEEP_ALIVE, StreamEncoder
+from channels.dialects.messages.stream import KEEP_ALIVE, StreamDecoder, StreamEncoder
 
 __all__ = [
     "KEEP_ALIVE",

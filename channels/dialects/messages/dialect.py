@@ -2,14 +2,169 @@
 
 from __future__ import annotations
 
-from channels.credentials import KEY_HEADERS
-from channels.dialects.address import Address
-from channels.dialects.dialect import ChatDialect
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from channels.dialects.dialect import MODEL, Address, ChatDialect, Hosting
 from channels.dialects.messages import VERSION, MessagesMeter, codec, ends
-from channels.dialects.messages.hostings import HOSTINGS
+from channels.dialects.messages.converse import (
+    ConverseStream,
+    converse_body,
+    error_event,
+    messages_body,
+)
 from channels.dialects.messages.request import read_request, upstream_body, without_body
-from channels.dialects.messages.strip_signatures import without_foreign
+from channels.errors import UpstreamMalformed
 from channels.families import MESSAGES
+from channels.http.event_stream import EventMessage, server_sent
+from channels.json import UNREADABLE, JsonObject
+from channels.registry import KEY_HEADERS
+from channels.translation.signatures import TAG, Turn, edited, opened
+
+# The messages dialect as Vertex AI and Bedrock host it: the model in the path.
+#
+# Vertex AI: rawPredict and streamRawPredict, the provider's own stream. Bedrock: invoke and
+# invoke-with-response-stream, whose events come in Amazon's framing; for models that are not
+# claude, and so do not speak the dialect, Converse, which says the same in its own words.
+
+BETA_HEADER = "anthropic-beta"
+
+
+class _Chunk(Struct):
+    """The payload of an event: the dialect's own event, in base64."""
+
+    event: bytes = msgspec.field(name="bytes")
+
+
+class _Typed(Struct):
+    type: str
+
+
+_CHUNK = msgspec.json.Decoder(_Chunk)
+_TYPED = msgspec.json.Decoder(_Typed)
+
+
+class InvokeStream:
+    """A stream of Bedrock's invoke: each message holds one event of the dialect's own."""
+
+    def take(self, message: EventMessage) -> bytes:
+        """The dialect's event in a message. Raises UpstreamMalformed."""
+        if message.kind != "event":
+            return error_event(message)
+        if message.headers.get(":event-type") != "chunk":
+            return b""  # of a kind that is not known yet
+        try:
+            data = _CHUNK.decode(message.payload).event
+            return server_sent(_TYPED.decode(data).type, data)
+        except UNREADABLE as error:
+            raise UpstreamMalformed("an event that cannot be read") from error
+
+    def end(self) -> bytes:
+        """Nothing is held back."""
+        return b""
+
+
+HOSTINGS: Mapping[str, Hosting] = MappingProxyType(
+    {
+        "vertex": Hosting(
+            address=Address(
+                path=f"/publishers/anthropic/models/{MODEL}",
+                action=":rawPredict",
+                stream_action=":streamRawPredict",
+                model_keeps="@",
+            ),
+            without=frozenset({"model"}),
+            adds={"anthropic_version": b'"vertex-2023-10-16"'},
+            moves={},
+        ),
+        "bedrock": Hosting(
+            address=Address(
+                path=f"/model/{MODEL}",
+                action="/invoke",
+                stream_action="/invoke-with-response-stream",
+                accept="application/json",
+            ),
+            without=frozenset({"model", "stream"}),
+            adds={"anthropic_version": b'"bedrock-2023-05-31"'},
+            moves={BETA_HEADER: "anthropic_beta"},
+            only="claude",
+            otherwise="converse",
+            new_render=lambda name, model: InvokeStream(),
+        ),
+        "converse": Hosting(
+            address=Address(
+                path=f"/model/{MODEL}",
+                action="/converse",
+                stream_action="/converse-stream",
+                accept="application/json",
+            ),
+            without=frozenset(),
+            adds={},
+            moves={BETA_HEADER: "anthropic_beta"},
+            rewrite=converse_body,
+            new_render=ConverseStream,
+            whole=messages_body,
+        ),
+    }
+)
+
+
+# Signatures of other providers, taken out of a request that needs no translation.
+#
+# Why they are there is said in `channels/translation/signatures.py`.
+
+_SIGNED = {"thinking": "signature", "redacted_thinking": "data"}
+
+
+def without_foreign(body: bytes, outline: bytes) -> bytes:
+    """The body without them; the same bytes when there are none."""
+    if TAG.encode() not in outline:
+        return body
+    return edited(body, "messages", _without_in_message, _switched_off)
+
+
+def _switched_off(members: JsonObject, kept: list[Turn]) -> dict[str, bytes]:
+    """A turn that goes on after its tools' results must begin with the thoughts it began with."""
+    if _must_think(members) and _is_amid_calls(kept):
+        return {"thinking": b'{"type":"disabled"}'}
+    return {}
+
+
+def _without_in_message(message: Turn) -> Turn | None:
+    content = message.get("content")
+    if not isinstance(content, list):
+        return message
+    kept = [block for block in content if not _is_foreign(block)]
+    if len(kept) == len(content):
+        return message
+    return {**message, "content": kept} if kept else None
+
+
+def _is_foreign(block: Any) -> bool:
+    kind = block.get("type") if isinstance(block, Mapping) else None
+    proof = block.get(_SIGNED[kind]) if isinstance(kind, str) and kind in _SIGNED else None
+    return isinstance(proof, str) and opened(proof, own=MESSAGES.protocol)[1] != MESSAGES.protocol
+
+
+def _must_think(members: JsonObject) -> bool:
+    thinking = members.raw.get("thinking")
+    stated = None if thinking is None else msgspec.json.decode(thinking)
+    return isinstance(stated, Mapping) and stated.get("type") == "enabled"
+
+
+def _is_amid_calls(messages: list[Turn]) -> bool:
+    """Whether the model's last turn called tools and has no thoughts of its own (any more)."""
+    last = next((one for one in reversed(messages) if one.get("role") == "assistant"), None)
+    content = None if last is None else last.get("content")
+    if not isinstance(content, list):
+        return False
+    kinds = {block.get("type") for block in content if isinstance(block, Mapping)}
+    return "tool_use" in kinds and kinds.isdisjoint(_SIGNED)
+
 
 VERSION_HEADER = "anthropic-version"
 

@@ -1,24 +1,367 @@
 """Encode a canonical request as a messages body, and tell what it cannot say.
 
-The turns are `encode_turns.py`'s part, thinking and sampling, which exclude each other, are
-`encode_thinking.py`'s. A request that came as messages goes out as it came.
+A request that came as messages goes out as it came.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
-from channels.dialects.messages.encode_thinking import write_thinking
-from channels.dialects.messages.encode_turns import TurnWriter
-from channels.dialects.messages.origin import ORIGIN
-from channels.families import CHAT
-from channels.translation.field_names import spelled
-from channels.translation.identifiers import IdentifierLimits
-from channels.translation.losses import LossReport
-from channels.translation.model import Format, Request, Tool
-from channels.translation.turns import refuse_empty
-from channels.translation.unsupported import report_extras, report_members
+from channels.dialects.messages.blocks import ORIGIN, write_block
+from channels.families import CHAT, MESSAGES
+from channels.json import object_in, raw_arguments
+from channels.translation.losses import (
+    LossReport,
+    report_extras,
+    report_members,
+    spelled,
+    spelled_media,
+)
+from channels.translation.model import (
+    ClientProtocol,
+    Format,
+    Media,
+    Part,
+    Reasoning,
+    Refusal,
+    Request,
+    Text,
+    Thinking,
+    Tool,
+    ToolCall,
+    ToolResult,
+    Turn,
+    refuse_empty,
+    unsayable,
+)
+from channels.translation.signatures import sealed
+from channels.translation.tool_calls import IdentifierLimits
+
+# Thinking, effort and sampling in a messages body: they depend on one another.
+#
+# Words for how much to think go out as words (`output_config.effort`, with thinking left to the
+# model), numbers as numbers. While it thinks the protocol takes no temperature but 1, no `top_k`,
+# hardly a `top_p`, and no tool that must be called. Temperature ends at 1 here, at 2 elsewhere: it
+# is cut, not scaled, as 1 is the default everywhere and means the same.
+
+_BUDGET_TOKENS_MIN = 1024
+_TEMPERATURE_MAX = 1.0
+_THINKING_TOP_P_MIN = 0.95
+
+
+def write_thinking(
+    request: Request, body: dict[str, Any], report: LossReport, *, max_tokens: int, is_forced: bool
+) -> None:
+    """Write all of it. `is_forced`: a tool must be called."""
+    reasoning = request.reasoning or Reasoning()
+    if request.origin is ORIGIN:
+        _write_as_it_came(reasoning, body)
+        _write_sampling(request, body, report, thinks=False)
+        return
+    effort = reasoning.effort
+    if effort == "minimal":
+        report.drop(spelled(request.origin, "reasoning.effort"))
+        effort = "low"
+    if effort is not None and effort != "none":
+        body.setdefault("output_config", {})["effort"] = effort
+    thinking = _thinking(reasoning, request, report, max_tokens=max_tokens, is_forced=is_forced)
+    if thinking is not None:
+        body["thinking"] = thinking
+    thinks = thinking is not None and thinking["type"] != "disabled"
+    _write_sampling(request, body, report, thinks=thinks)
+
+
+def _write_as_it_came(reasoning: Reasoning, body: dict[str, Any]) -> None:
+    if reasoning.effort is not None:
+        body.setdefault("output_config", {})["effort"] = reasoning.effort
+    thinking: dict[str, Any] = {}
+    if reasoning.is_enabled is False:
+        thinking = {"type": "disabled"}
+    elif reasoning.budget_tokens is not None:
+        thinking = {"type": "enabled", "budget_tokens": reasoning.budget_tokens}
+    elif reasoning.is_enabled:
+        thinking = {"type": "adaptive"}
+    if thinking:
+        body["thinking"] = thinking | _display(reasoning)
+
+
+def _display(reasoning: Reasoning) -> dict[str, str]:
+    if reasoning.shows_thoughts is None or reasoning.is_enabled is False:
+        return {}
+    return {"display": "summarized" if reasoning.shows_thoughts else "omitted"}
+
+
+def _thinking(
+    reasoning: Reasoning, request: Request, report: LossReport, *, max_tokens: int, is_forced: bool
+) -> dict[str, Any] | None:
+    origin = request.origin
+    budget = reasoning.budget_tokens
+    if reasoning.is_enabled is False or reasoning.effort == "none" or budget == 0:
+        return {"type": "disabled"}
+    has_budget = budget is not None and budget > 0
+    if not (has_budget or reasoning.effort or reasoning.is_enabled or budget is not None):
+        if reasoning.shows_thoughts is not None:
+            report.drop(spelled(origin, "reasoning.shows_thoughts"))
+        return None
+    asked = "reasoning.budget_tokens" if has_budget else "reasoning.is_enabled"
+    if is_forced:
+        # The effort, if there was one, has been said.
+        if has_budget or reasoning.effort is None:
+            report.drop(spelled(origin, asked))
+        return None
+    if not has_budget:
+        return {"type": "adaptive"} | _display(reasoning)
+    assert budget is not None
+    fits = max_tokens > _BUDGET_TOKENS_MIN
+    if not fits or _continues_unproven(request):
+        report.drop(spelled(origin, asked))
+        return None
+    fitted = max(_BUDGET_TOKENS_MIN, min(budget, max_tokens - 1))
+    if fitted != budget:
+        report.drop(spelled(origin, asked))
+    return {"type": "enabled", "budget_tokens": fitted} | _display(reasoning)
+
+
+def _continues_unproven(request: Request) -> bool:
+    """Whether the model is amid calling tools, and what it thought before is not in its turn.
+
+    With a budget of thinking the protocol refuses such a turn.
+    """
+    last = next((turn for turn in reversed(request.turns) if turn.role == "assistant"), None)
+    if last is None or not any(isinstance(part, ToolCall) for part in last.parts):
+        return False
+    thoughts = [part for part in last.parts if isinstance(part, Thinking)]
+    return not any(part.signer == MESSAGES.protocol for part in thoughts)
+
+
+def _write_sampling(
+    request: Request, body: dict[str, Any], report: LossReport, *, thinks: bool
+) -> None:
+    origin = request.origin
+    temperature, top_p = request.temperature, request.top_p
+    if temperature is not None:
+        if temperature > _TEMPERATURE_MAX and origin is not ORIGIN:
+            report.drop(spelled(origin, "temperature"))
+            temperature = _TEMPERATURE_MAX
+        if not thinks:
+            body["temperature"] = temperature
+        elif temperature != _TEMPERATURE_MAX:
+            report.drop(spelled(origin, "temperature"))
+    if top_p is not None:
+        # Models since Opus 4.1 refuse the two together, also where top_p takes nothing away.
+        is_second = "temperature" in body and origin is not ORIGIN
+        if is_second or (thinks and top_p < _THINKING_TOP_P_MIN):
+            report.drop(spelled(origin, "top_p"))
+        else:
+            body["top_p"] = top_p
+    if request.top_k is not None:
+        if thinks:
+            report.drop(spelled(origin, "top_k"))
+        else:
+            body["top_k"] = request.top_k
+
+
+# Write system texts and turns as the messages protocol wants them.
+#
+# Roles alternate and the user speaks first, tool results stand first in their turn, no text is
+# blank, thinking comes back only with the proof that this provider gave it.
+
+# What stands in for the user where a conversation begins with the model's words.
+_OPENING = "."
+
+_Message = dict[str, Any]
+
+
+class TurnWriter:
+    """Writes the turns of one request, which came in the protocol `origin`."""
+
+    __slots__ = ("_has_system_turns", "_limits", "_origin", "_report")
+
+    def __init__(
+        self,
+        origin: ClientProtocol,
+        report: LossReport,
+        limits: IdentifierLimits,
+        *,
+        has_system_turns: bool,
+    ) -> None:
+        self._origin = origin
+        self._report = report
+        self._limits = limits
+        self._has_system_turns = has_system_turns
+
+    def __repr__(self) -> str:
+        return f"<TurnWriter from {self._origin.protocol}>"
+
+    def write(
+        self, system: Sequence[Text], turns: Iterable[Turn]
+    ) -> tuple[str | list[dict[str, Any]] | None, list[_Message]]:
+        """The `system` member, None where there is none, and the messages.
+
+        Raises InvalidRequest for a turn of which nothing can be said, and where there is none.
+        """
+        messages: list[_Message] = []
+        for turn in turns:
+            written = self._write_turn(turn)
+            if not any(blocks for _, blocks in written) and self._must_say(turn):
+                raise unsayable(self._origin)
+            for role, blocks in written:
+                if messages and messages[-1]["role"] == role:
+                    messages[-1]["content"].extend(blocks)
+                elif blocks:
+                    messages.append({"role": role, "content": blocks})
+        blocks = [block for text in system if (block := self._text(text)) is not None]
+        if not messages and self._origin is not ORIGIN:
+            if not blocks:
+                raise unsayable(self._origin)
+            # Instructions alone are no conversation here: they are what is asked.
+            self._report.drop(spelled(self._origin, "turn.role"))
+            return None, [{"role": "user", "content": _shortest(blocks)}]
+        self._open(messages)
+        for message in messages:
+            message["content"] = _shortest(message["content"])
+        return _shortest(blocks) if blocks else None, messages
+
+    def _open(self, messages: list[_Message]) -> None:
+        """Mend the beginning and the end that the protocol refuses."""
+        if self._origin is ORIGIN or not messages:
+            return
+        if messages[0]["role"] == "assistant":
+            self._report.drop(spelled(self._origin, "turn.role"))
+            opening = [{"type": "text", "text": _OPENING}]
+            messages.insert(0, {"role": "user", "content": opening})
+        last = messages[-1]
+        if last["role"] == "assistant" and last["content"][-1]["type"] == "text":
+            block = last["content"][-1]
+            last["content"][-1] = {**block, "text": block["text"].rstrip()}
+
+    def _must_say(self, turn: Turn) -> bool:
+        """Whether the conversation is another one without this turn; instructions may be blank."""
+        return self._origin is not ORIGIN and not all(map(_is_system, turn.parts))
+
+    def _write_turn(self, turn: Turn) -> list[tuple[str, list[dict[str, Any]]]]:
+        """The messages of a turn: one, but for instructions in between."""
+        if turn.name is not None:
+            self._report.drop(spelled(self._origin, "turn.name"))
+        if turn.role == "assistant":
+            return [("assistant", self._blocks(turn.parts, role="assistant"))]
+        results = [part for part in turn.parts if isinstance(part, ToolResult)]
+        rest = [part for part in turn.parts if not isinstance(part, ToolResult)]
+        written = [("user", self._blocks(results, role="user"))]
+        for is_system, group in groupby(rest, _is_system):
+            role = "user"
+            if is_system and self._has_system_turns:
+                role = "system"
+            elif is_system:
+                self._report.drop(spelled(self._origin, "turn.role"))
+            written.append((role, self._blocks(list(group), role="user")))
+        return written
+
+    def _blocks(self, parts: Sequence[Part], *, role: str) -> list[dict[str, Any]]:
+        blocks = (self._block(part, role=role) for part in parts)
+        return [block for block in blocks if block is not None]
+
+    def _block(self, part: Part, *, role: str) -> dict[str, Any] | None:
+        if isinstance(part, Text):
+            return self._text(part)
+        if isinstance(part, ToolCall):
+            return self._call(part)
+        if isinstance(part, ToolResult):
+            return self._result(part)
+        if isinstance(part, Thinking):
+            return self._thinking(part)
+        if isinstance(part, Refusal):
+            return self._text(Text(part.text))
+        block = write_block(part) if role == "user" or self._origin is ORIGIN else None
+        if block is None:
+            self._report.drop(spelled_media(self._origin, part))
+            return None
+        self._report_media(part, block)
+        return {**block, **self._extras(part.extras)}
+
+    def _report_media(self, media: Media, block: Mapping[str, Any]) -> None:
+        if media.detail not in (None, "auto"):
+            self._report.drop(spelled(self._origin, "media.detail"))
+        if media.name is not None and "title" not in block:
+            self._report.drop(spelled(self._origin, "media.name"))
+
+    def _text(self, text: Text) -> dict[str, Any] | None:
+        extras = self._extras(text.extras)
+        if not text.text.strip() and self._origin is not ORIGIN:
+            if "cache_control" in extras:
+                self._report.drop(self._origin.parts + "cache_control")
+            return None
+        return {"type": "text", "text": text.text, **extras}
+
+    def _call(self, call: ToolCall) -> dict[str, Any]:
+        arguments = object_in(call.arguments)
+        if arguments is None:
+            self._report.drop(spelled(self._origin, "call.arguments"))
+            arguments = raw_arguments(call.arguments)
+        if call.signature is not None:
+            self._report.drop(spelled(self._origin, "call.signature"))
+        return {
+            "type": "tool_use",
+            "id": self._limits.call_id(call.id),
+            "name": self._limits.name(call.name),
+            "input": arguments,
+            **self._extras(call.extras),
+        }
+
+    def _result(self, result: ToolResult) -> dict[str, Any]:
+        block: dict[str, Any] = {
+            "type": "tool_result",
+            "tool_use_id": self._limits.call_id(result.call_id),
+        }
+        blocks = self._blocks(result.parts, role="user")
+        if blocks:
+            block["content"] = _shortest(blocks)
+        if result.is_error:
+            block["is_error"] = True
+        return {**block, **self._extras(result.extras)}
+
+    def _thinking(self, part: Thinking) -> dict[str, Any] | None:
+        """Thinking that this provider can check; as it came, when it came from this protocol."""
+        signer = part.signer
+        if signer is None or (signer != MESSAGES.protocol and self._origin is not ORIGIN):
+            self._report.drop(spelled(self._origin, "thinking"))
+            return None
+        if part.redacted:
+            data = sealed(part.redacted, signer, own=MESSAGES.protocol)
+            return {"type": "redacted_thinking", "data": data}
+        if not part.signature:
+            self._report.drop(spelled(self._origin, "thinking"))
+            return None
+        signature = sealed(part.signature, signer, own=MESSAGES.protocol)
+        return {"type": "thinking", "thinking": part.text, "signature": signature}
+
+    def _extras(self, extras: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Members of a block: all of this protocol's own, and others' marks for the cache."""
+        if self._origin is ORIGIN or not extras:
+            return extras
+        report_extras(
+            self._origin,
+            self._origin.parts,
+            {name: value for name, value in extras.items() if name != "cache_control"},
+            self._report,
+        )
+        mark = extras.get("cache_control")
+        return {} if mark is None else {"cache_control": mark}
+
+
+def _is_system(part: Part) -> bool:
+    return isinstance(part, Text) and part.is_system
+
+
+def _shortest(blocks: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
+    """Blocks as a string where one plain text is all there is."""
+    if len(blocks) == 1 and blocks[0].keys() == {"type", "text"}:
+        text: str = blocks[0]["text"]
+        return text
+    return blocks
+
 
 LIMITS = IdentifierLimits(name_characters_max=128, id_characters_max=64)
 _SERVICE_TIERS = {"auto": "auto", "default": "standard_only"}

@@ -8,6 +8,6 @@ protocol is translated from responses, so there is no way back. Facts of the dia
 from __future__ import annotations
 
 from channels.dialects.responses.encode import encode_request, tool_names
-from channels.dialects.responses.stream_decoder import StreamDecoder
+from channels.dialects.responses.stream import StreamDecoder
 
 __all__ = ["StreamDecoder", "encode_request", "tool_names"]

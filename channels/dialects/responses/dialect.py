@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from channels.dialects.address import Address
-from channels.dialects.dialect import ChatDialect
+from channels.dialects.dialect import Address, ChatDialect
 from channels.dialects.responses import ResponsesMeter, codec, ends
 from channels.dialects.responses.request import read_request, upstream_body, without_body
 from channels.families import RESPONSES

@@ -1,31 +1,249 @@
 """Read a responses request, and make of it the body an upstream is sent.
 
 The client's bytes are kept: only the model's name and the token maximum are edited in, and an
-input that is a string becomes one user message (spec: Responses protocol; contract §7). The
-members' types are in `schema.py`.
+input that is a string becomes one user message (spec: Responses protocol; contract §7).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
-from channels.dialects.responses.parameters import parameters
-from channels.dialects.responses.schema import (
-    ALLOWED,
-    Item,
-    LenientBody,
-    LenientItem,
-    LenientTool,
-    ResponsesBody,
-    Tool,
+from channels.dialects.validate import (
+    MODEL_CHARACTERS_MAX,
+    Tables,
+    check_model,
+    counts,
+    lookalikes_of,
+    names_of,
+    read_members,
+    setting,
+    settings,
+    unversioned,
 )
-from channels.dialects.validate import Tables, check_model, lookalikes_of, read_members, unversioned
 from channels.errors import InvalidRequest
-from channels.json.members import NOTHING, JsonObject
+from channels.json import NOTHING, JsonObject
+
+# The members of a responses request, as types and as words (spec: Chat, responses protocol).
+#
+# `ResponsesBody` has the documented types, `LenientBody` those that the gateway itself must read;
+# `ALLOWED` says the same to the client. Members that are not here are forwarded unread.
+
+# The type of a tool is repeated in responses, too.
+TOOL_TYPE_CHARACTERS_MAX = 64
+# The largest integer that every JSON reader agrees on.
+INTEGER_MAX = 2**53 - 1
+
+_Count = Annotated[int, Meta(ge=1, le=INTEGER_MAX)]
+
+
+class Object(Struct, gc=False):
+    """Any object; what is in it is the upstream's business."""
+
+
+class Part(Struct, gc=False):
+    """One part of a content array: text, image, file."""
+
+    type: str | UnsetType = UNSET
+    text: str | UnsetType = UNSET
+    image_url: str | UnsetType | None = UNSET
+    detail: str | UnsetType | None = UNSET
+
+
+class Item(Struct, gc=False):
+    """A message, or with another type anything that an earlier answer put out, or a tool."""
+
+    type: str | UnsetType = UNSET
+    role: Literal["user", "assistant", "system", "developer"] | UnsetType = UNSET
+    content: str | list[Part] | UnsetType | None = UNSET
+    call_id: str | UnsetType | None = UNSET
+    name: str | UnsetType | None = UNSET
+
+
+class Tool(Struct, gc=False):
+    """A function, or a built-in tool such as web_search."""
+
+    type: Annotated[str, Meta(min_length=1, max_length=TOOL_TYPE_CHARACTERS_MAX)]
+    name: Annotated[str, Meta(min_length=1)] | UnsetType = UNSET
+    description: str | UnsetType | None = UNSET
+    parameters: Object | UnsetType | None = UNSET
+
+
+class ToolChoice(Struct, gc=False):
+    """A selector of one tool."""
+
+    type: str | UnsetType = UNSET
+    name: str | UnsetType | None = UNSET
+
+
+class Reasoning(Struct, gc=False):
+    """How much thinking is asked for, and whether it is told."""
+
+    effort: str | UnsetType | None = UNSET
+    summary: str | UnsetType | None = UNSET
+
+
+class ResponsesBody(Struct, gc=False):
+    """Every member the gateway reads. `Any` stands where only presence matters."""
+
+    model: Annotated[str, Meta(min_length=1, max_length=MODEL_CHARACTERS_MAX)]
+    input: str | Annotated[list[Item], Meta(min_length=1)]
+    instructions: str | None = None
+    stream: bool | None = None
+    max_output_tokens: _Count | None = None
+    reasoning: Reasoning | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    tools: list[Tool] | None = None
+    tool_choice: str | ToolChoice | None = None
+    parallel_tool_calls: bool | None = None
+    previous_response_id: Any = None
+    conversation: Any = None
+    background: bool | None = None
+
+
+class LenientItem(Struct, gc=False):
+    """An item: its type, and whether a message has its role and content."""
+
+    type: str | UnsetType | None = UNSET
+    role: str | UnsetType | None = UNSET
+    content: str | list[Raw] | UnsetType | None = UNSET
+
+
+class LenientTool(Struct, gc=False):
+    """A tool, of which only the type matters."""
+
+    type: Annotated[str, Meta(min_length=1, max_length=TOOL_TYPE_CHARACTERS_MAX)] | None = None
+
+
+class LenientBody(Struct, gc=False):
+    """The members that the gateway must read, whatever the upstream says to the rest."""
+
+    model: Annotated[str, Meta(min_length=1, max_length=MODEL_CHARACTERS_MAX)]
+    input: str | Annotated[list[LenientItem], Meta(min_length=1)]
+    instructions: str | None = None
+    stream: bool | None = None
+    max_output_tokens: _Count | None = None
+    reasoning: Object | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    tools: list[LenientTool] | None = None
+    tool_choice: str | Object | None = None
+    parallel_tool_calls: bool | None = None
+    previous_response_id: Any = None
+    conversation: Any = None
+    background: bool | None = None
+
+
+# What each member may be, in words; `[]` stands for any index.
+ALLOWED = {
+    "model": f"a string of 1 to {MODEL_CHARACTERS_MAX} characters",
+    "input": "a string or a non-empty array of items",
+    "input[]": "an object with role and content, or with type",
+    "input[].type": "a string such as message",
+    "input[].role": "one of user, assistant, system, developer",
+    "input[].content": "a string or an array of parts",
+    "input[].content[]": "an object with type",
+    "input[].content[].type": "a string such as input_text",
+    "input[].content[].text": "a string",
+    "input[].content[].image_url": "a string",
+    "input[].content[].detail": "a string",
+    "input[].call_id": "a string",
+    "input[].name": "a string",
+    "instructions": "a string",
+    "stream": "a boolean",
+    "max_output_tokens": f"an integer from 1 to {INTEGER_MAX}",
+    "reasoning": "an object",
+    "reasoning.effort": "a string such as low, medium or high",
+    "reasoning.summary": "a string",
+    "temperature": "a number",
+    "top_p": "a number",
+    "frequency_penalty": "a number",
+    "presence_penalty": "a number",
+    "tools": "an array of tools",
+    "tools[]": "an object with type",
+    "tools[].type": f"a string of 1 to {TOOL_TYPE_CHARACTERS_MAX} characters such as web_search",
+    "tools[].name": "a non-empty string",
+    "tools[].description": "a string",
+    "tools[].parameters": "an object that holds a JSON schema",
+    "tool_choice": "a string or an object",
+    "tool_choice.type": "a string",
+    "tool_choice.name": "a string",
+    "parallel_tool_calls": "a boolean",
+    "background": "a boolean",
+}
+
+
+# The parameters of a responses request, for the call log.
+
+_SETTINGS = frozenset(
+    (
+        "stream",
+        "max_output_tokens",
+        "temperature",
+        "top_p",
+        "frequency_penalty",
+        "presence_penalty",
+        "top_logprobs",
+        "tool_choice",
+        "parallel_tool_calls",
+        "max_tool_calls",
+        "truncation",
+        "service_tier",
+        "store",
+    )
+)
+
+
+def parameters(raw: Mapping[str, msgspec.Raw], read: ResponsesBody | LenientBody) -> dict[str, str]:
+    """What was asked, by the names of the protocol; `input` and `images` are numbers of items.
+
+    Tools and images are told of a body as documented.
+    """
+    shown = settings(raw, _SETTINGS)
+    if isinstance(read, LenientBody):
+        return shown | counts(input=len(read.input))
+    if read.reasoning is not None:
+        for name in ("effort", "summary"):
+            value = getattr(read.reasoning, name)
+            if isinstance(value, str):
+                shown[f"reasoning.{name}"] = setting(value)
+    if "text" in raw:
+        shown |= _text(raw["text"])
+    if read.tools:
+        shown["tools"] = names_of([_name(tool) for tool in read.tools])
+    if isinstance(read.input, str):
+        return shown | {"input": "a string"}
+    return shown | counts(input=len(read.input), images=_images(read))
+
+
+def _text(raw: msgspec.Raw) -> dict[str, str]:
+    try:
+        config = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
+    except msgspec.ValidationError:
+        return {}  # no object: the upstream will say so
+    return settings(config, ("format", "verbosity"), within="text.")
+
+
+def _name(tool: Tool) -> str:
+    return tool.type if tool.name is msgspec.UNSET else tool.name
+
+
+def _images(read: ResponsesBody) -> int:
+    found = 0
+    for item in read.input:
+        if not isinstance(item, str) and isinstance(item.content, list):
+            found += [part.type for part in item.content].count("input_image")
+    return found
+
 
 _TABLES = Tables(ResponsesBody, LenientBody, ALLOWED)
 _NAMES = lookalikes_of(ResponsesBody.__struct_fields__)

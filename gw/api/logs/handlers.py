@@ -6,19 +6,144 @@ is waited for first.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from decimal import Decimal
+from types import MappingProxyType
+from typing import Any, Protocol, cast
 
 from actors.clock import Clock
-from gw.api.logs.cursor import Cursor, PagePosition
-from gw.api.logs.handler import LogsHandler
-from gw.api.logs.list_query import LogListQuery, read_list_query
-from gw.api.logs.pages import read_in_flight, read_page
-from gw.api.logs.rows import CURRENCY, LogRow, Rendering
-from gw.api.logs.summary import SummaryQuery, read_summary_query, read_sums, show_summary
-from gw.api.logs.timestamps import show
+from actors.limits.window import LimitStatus
+from actors.store.database import Database
+from gw.api.base import ApiHandler
+from gw.api.checks import FIT_TEXT, GOOD_KEY, KIND_OF_KEY, Check, Checked
+from gw.api.logs.list_query import (
+    Cursor,
+    CursorSeal,
+    LogListQuery,
+    PagePosition,
+    Scope,
+    Visibility,
+    of_scope,
+    read_list_query,
+    show,
+    widest,
+)
+from gw.api.logs.pages import CURRENCY, LogRow, Rendering, read_in_flight, read_page
+from gw.api.logs.record import find, gateway_pairs, kind_of, read_ref, request_pairs, upstream_pairs
+from gw.api.logs.summary import (
+    SummaryCache,
+    SummaryQuery,
+    read_summary_query,
+    read_sums,
+    show_summary,
+)
 from gw.api.services import until_settled
-from gw.errors.render import dumps
+from gw.errors import LOG_NOT_FOUND, LOGS_RATE_LIMITED, PERMISSION_DENIED, GatewayError, dumps
+from gw.keys.principal import AGENT
+
+# What the endpoints of the call log use beside what every handler has.
+
+
+class Rates(Protocol):
+    """Counts requests by name, over every process that shares the count."""
+
+    async def take(self, name: str, limit: int) -> LimitStatus:
+        """Count one request, unless there were `limit` in the last 60 seconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogServices:
+    """Made once by the composition root."""
+
+    database: Database
+    rates: Rates  # one count of a key for the three endpoints
+    redact: Callable[[str], str]  # once more on the way out: rows may be older than the channels
+    credits_per_usd: Decimal
+    cursors: CursorSeal
+    summaries: SummaryCache
+
+
+# What the three endpoints of the call log share: their rate, told on every response, and no agents.
+#
+# Free at any balance and outside the account's limits (contract §5); a use of the key like any
+# other. A request counts as soon as its key is good, whatever becomes of it.
+
+REQUESTS_PER_MINUTE = 60
+
+
+class LogRate(Check):
+    """429 when the key has asked the call log too often (spec: Limits, Log API rate).
+
+    The count may be other processes' too: its keeper is always asked.
+    """
+
+    def try_now(self, checked: Checked) -> bool:
+        return False
+
+    async def ask(self, checked: Checked) -> None:
+        assert isinstance(checked, LogsHandler)
+        status = await checked.logs.rates.take(
+            f"logs:{checked.principal.key_id}", REQUESTS_PER_MINUTE
+        )
+        checked.report_rate(status)
+        if status.refused is not None and checked.principal.kind != AGENT:
+            wait_seconds = status.retry_after_seconds
+            raise GatewayError(
+                LOGS_RATE_LIMITED,
+                f"This key has made {REQUESTS_PER_MINUTE} requests to the call logs within a"
+                f" minute. Try again in {wait_seconds} s.",
+                headers={"Retry-After": str(wait_seconds)},
+            )
+
+
+class LogsHandler(ApiHandler):
+    """One request to the call log: 401, then 403 for an agent key, then 429.
+
+    The rate is asked before the 403, whose response tells it, too; it refuses no agent key.
+    """
+
+    every_check = (GOOD_KEY, LogRate(), KIND_OF_KEY, FIT_TEXT)
+
+    _rate_headers: Mapping[str, str] = MappingProxyType({})
+
+    @property
+    def logs(self) -> LogServices:
+        return cast(LogServices, self.settings["logs"])
+
+    def visibility(self, scope: Scope) -> Visibility:
+        """What the key sees in this scope; 403 when it is closed to it."""
+        visibility = of_scope(self.principal, scope)
+        if visibility is None:
+            raise GatewayError(
+                PERMISSION_DENIED,
+                "This key may read its own calls only (`scope=key`). A console key reads the whole"
+                " account's when its account-wide log access is switched on.",
+            )
+        return visibility
+
+    def report_rate(self, status: LimitStatus) -> None:
+        """Tell the key's rate on the response, whatever becomes of it."""
+        self._rate_headers = rate_headers(status)
+        self._set_rate_headers()
+
+    def set_default_headers(self) -> None:
+        super().set_default_headers()  # an error clears the headers and comes through here
+        self._set_rate_headers()
+
+    def _set_rate_headers(self) -> None:
+        for name, value in self._rate_headers.items():
+            self.set_header(name, value)
+
+
+def rate_headers(status: LimitStatus) -> dict[str, str]:
+    """The headers of spec: Limits, Log API rate."""
+    return {
+        "x-ratelimit-limit": str(REQUESTS_PER_MINUTE),
+        "x-ratelimit-remaining": str(max(0, REQUESTS_PER_MINUTE - status.requests)),
+        "x-ratelimit-reset": str(status.reset_whole_seconds),
+    }
 
 
 class LogListHandler(LogsHandler):
@@ -85,3 +210,37 @@ class SummaryHandler(LogsHandler):
 
 def _now(clock: Clock) -> datetime:
     return datetime.fromtimestamp(clock.now(), UTC)
+
+
+# `GET /v1/logs/{id}`: one call as it went (spec: Call log detail).
+
+
+class LogDetailHandler(LogsHandler):
+    """A row that the key does not see is as good as none."""
+
+    route = "log_detail"
+
+    def unknown_path(self) -> GatewayError:
+        return GatewayError(LOG_NOT_FOUND, "There is no call of this id that this key may see.")
+
+    async def on_get(self, name: str) -> None:
+        logs = self.logs
+        ref = read_ref(name)
+        record = None
+        if isinstance(ref, int):
+            record = await find(logs.database, ref, widest(self.principal))
+        if record is None:
+            raise self.unknown_path()
+        request, note = request_pairs(record)
+        self.write(
+            dumps(
+                {
+                    "id": record.id,
+                    "kind": kind_of(record),
+                    "request": request,
+                    "upstream": upstream_pairs(record, logs.redact),
+                    "gateway": gateway_pairs(record, logs.redact, logs.credits_per_usd),
+                    "request_note": note,
+                }
+            )
+        )

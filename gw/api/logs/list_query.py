@@ -2,16 +2,431 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from typing import cast
+import base64
+import binascii
+import hmac
+import re
+import struct
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta, timezone
+from typing import Literal, cast
+from uuid import UUID
 
-from gw.api.logs.cursor import BadCursor, CursorSeal, Order, PagePosition
-from gw.api.logs.filters import Filters, read_filters
-from gw.api.logs.parameters import Parameters, refuse
-from gw.api.logs.visibility import Scope, Visibility
-from gw.api.logs.window import DEFAULT_PERIOD, Window, read_window
+from channels.families import UNITS
+from gw.errors import INVALID_REQUEST, GatewayError
+from gw.keys.principal import Principal
+from metrics.logs import redact
+
+# Reads the parameters of a query: each present once, empty counts as absent (spec: Call logs, 1).
+#
+# What a parameter means is its reader's business; here a text becomes one of several words, a list
+# of words or a number, or a 400 that names the parameter and what it takes.
+
+TEXT_CHARACTERS_MAX = 4000
+WORDS_MAX = 100
+SHOWN_CHARACTERS_MAX = 60
+
+
+def refuse(name: str, why: str) -> GatewayError:
+    """The 400 for a parameter."""
+    return GatewayError(INVALID_REQUEST, f"`{name}` {why}", param=name)
+
+
+def quoted(text: str) -> str:
+    """What the client sent, as an error message repeats it."""
+    shown = redact(text)
+    return repr(shown[:SHOWN_CHARACTERS_MAX] + ("…" if len(shown) > SHOWN_CHARACTERS_MAX else ""))
+
+
+class Parameters:
+    """The query of one request. Unknown parameters are ignored. All methods raise 400."""
+
+    def __init__(self, query: Mapping[str, Sequence[bytes]]) -> None:
+        self._query = query
+
+    def text(self, name: str) -> str | None:
+        """The one value of a parameter, without white space around it; None when there is none."""
+        values = list(dict.fromkeys(self._values(name)))
+        if len(values) > 1:
+            raise refuse(name, "is given more than once.")
+        return values[0] if values else None
+
+    def words(self, name: str) -> tuple[str, ...]:
+        """The values of a comma-separated list, each once; a repeated parameter adds to it."""
+        found = dict.fromkeys(
+            word.strip() for value in self._values(name) for word in value.split(",")
+        )
+        found.pop("", None)
+        if len(found) > WORDS_MAX:
+            raise refuse(name, f"takes at most {WORDS_MAX} values.")
+        return tuple(found)
+
+    def choice(self, name: str, allowed: Collection[str]) -> str | None:
+        """One of the allowed words; None when there is none."""
+        value = self.text(name)
+        if value is not None and value not in allowed:
+            raise _unknown(name, value, allowed)
+        return value
+
+    def choices(self, name: str, allowed: Collection[str]) -> tuple[str, ...]:
+        """A list of allowed words."""
+        values = self.words(name)
+        for value in values:
+            if value not in allowed:
+                raise _unknown(name, value, allowed)
+        return values
+
+    def whole(self, name: str, *, least: int, most: int) -> int | None:
+        """A whole number within bounds; None when there is none."""
+        value = self.text(name)
+        if value is None:
+            return None
+        # More digits than the bound has cannot be within it, and are not worth reading.
+        is_number = value.isascii() and value.isdigit() and len(value) <= 10
+        if not is_number or not least <= int(value) <= most:
+            raise refuse(name, f"is a whole number from {least} to {most}, not {quoted(value)}.")
+        return int(value)
+
+    def _values(self, name: str) -> list[str]:
+        found = []
+        for raw in self._query.get(name, ()):
+            try:
+                value = raw.decode().strip()
+            except UnicodeDecodeError:
+                raise refuse(name, "is not UTF-8.") from None
+            if len(value) > TEXT_CHARACTERS_MAX:
+                raise refuse(name, f"has more than {TEXT_CHARACTERS_MAX} characters.")
+            if not value.isprintable():
+                raise refuse(name, "has characters that cannot be printed.")
+            if value:
+                found.append(value)
+        return found
+
+
+def _unknown(name: str, value: str, allowed: Collection[str]) -> GatewayError:
+    return refuse(name, f"takes {', '.join(allowed)}; {quoted(value)} is none of them.")
+
+
+# What a list is narrowed to, row by row (spec: Call logs, query parameters).
+
+STATUSES = ("success", "error", "interrupted", "rejected")
+# Of rows billed by the piece; `chat` stands for those billed by tokens, which have none.
+UNIT_TYPES = tuple(unit.name for unit in UNITS)
+TOKEN_BILLED = "chat"
+ROW_FILTERS = ("model", "status", "unit_type", "error_code", "ref")
+
+_TRACE = re.compile(
+    r"[0-9a-f]{32}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filters:
+    """Each is passed by a row that has one of its values; an empty one by every row."""
+
+    models: tuple[str, ...] = ()
+    statuses: tuple[str, ...] = ()
+    unit_types: tuple[str, ...] = ()
+    error_codes: tuple[str, ...] = ()
+    ref: str | None = None  # of one row: its task id or its request id
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether any of the lists is there."""
+        return bool(self.models or self.statuses or self.unit_types or self.error_codes)
+
+    @property
+    def trace(self) -> UUID | None:
+        """`ref` as a request id: 32 hex digits, or the same as a UUID is usually written."""
+        if self.ref is None or _TRACE.fullmatch(self.ref) is None:
+            return None
+        return UUID(self.ref)
+
+
+def read_filters(parameters: Parameters) -> Filters:
+    """The filters of a list. Raises 400."""
+    return Filters(
+        models=parameters.words("model"),
+        statuses=parameters.choices("status", STATUSES),
+        unit_types=parameters.choices("unit_type", (*UNIT_TYPES, TOKEN_BILLED)),
+        error_codes=parameters.words("error_code"),
+        ref=parameters.text("ref"),
+    )
+
+
+def refuse_filters(parameters: Parameters) -> None:
+    """400 for any of them, on the summary."""
+    for name in ROW_FILTERS:
+        if parameters.words(name):
+            raise refuse(name, "narrows a list of rows; the summary takes no such filter.")
+
+
+# Instants as clients write them and as they are shown: RFC 3339, a date alone, UTC throughout.
+#
+# The standard library reads more than RFC 3339 allows (week dates, no offset) and less (leap
+# seconds, more than six decimals), so the form is checked here.
+
+_DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)", re.ASCII)
+# A plus that was not escaped in a query arrives as a space.
+_INSTANT = re.compile(
+    r"(?P<date>\d{4}-\d\d-\d\d)[Tt ](?P<time>\d\d:\d\d:\d\d)(?:\.(?P<fraction>\d{1,30}))?"
+    r"(?:[Zz]|(?P<sign>[+\- ])(?P<hours>\d\d):(?P<minutes>\d\d))",
+    re.ASCII,
+)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+class NotAnInstant(ValueError):
+    """The text is neither a date nor an RFC 3339 timestamp."""
+
+
+def read_date(text: str) -> date | None:
+    """A date written `YYYY-MM-DD`; None for any other form. Raises NotAnInstant for 31 June."""
+    if _DATE.fullmatch(text) is None:
+        return None
+    try:
+        return date.fromisoformat(text)
+    except ValueError as error:
+        raise NotAnInstant(text) from error
+
+
+def midnight(day: date) -> datetime:
+    """The first instant of a day of UTC."""
+    return datetime(day.year, day.month, day.day, tzinfo=UTC)
+
+
+def read_instant(text: str) -> datetime:
+    """An RFC 3339 timestamp in UTC, cut to microseconds. Raises NotAnInstant."""
+    found = _INSTANT.fullmatch(text)
+    if found is None:
+        raise NotAnInstant(text)
+    clock = found["time"]
+    is_leap = clock.endswith(":60")
+    try:
+        local = datetime.fromisoformat(
+            f"{found['date']}T{clock[:-2]}{'59' if is_leap else clock[-2:]}"
+        )
+        fraction = 0 if is_leap else int((found["fraction"] or "0")[:6].ljust(6, "0"))
+        local += timedelta(seconds=is_leap, microseconds=fraction)
+        return local.replace(tzinfo=_zone(found)).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise NotAnInstant(text) from error
+
+
+def show(instant: datetime) -> str:
+    """An instant as RFC 3339 in UTC, with microseconds where it has any."""
+    return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def to_microseconds(instant: datetime) -> int:
+    """Whole microseconds since 1970, exactly."""
+    return (instant - EPOCH) // _MICROSECOND
+
+
+def of_microseconds(microseconds: int) -> datetime:
+    """The instant so many microseconds after 1970. Raises OverflowError outside years 1–9999."""
+    return EPOCH + timedelta(microseconds=microseconds)
+
+
+def _zone(found: re.Match[str]) -> timezone:
+    if found["sign"] is None:
+        return UTC
+    if int(found["minutes"]) > 59 or int(found["hours"]) > 23:
+        raise NotAnInstant(found[0])
+    offset = timedelta(hours=int(found["hours"]), minutes=int(found["minutes"]))
+    return timezone(-offset if found["sign"] == "-" else offset)
+
+
+# The window of time that a request asks for: a period that ends now, or `from` and `to`.
+#
+# Half-open: a row is in it when `start <= created_at < end`. Days, months and dates are UTC.
+
+PERIODS = ("today", "7d", "30d", "this_month", "all")
+DEFAULT_PERIOD = "30d"
+# No row lies outside these, and there is room on both sides to reckon with.
+EARLIEST, LATEST = EPOCH, datetime(9000, 1, 1, tzinfo=UTC)
+_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """From `start` up to but not including `end`, both in UTC."""
+
+    start: datetime
+    end: datetime
+
+
+def read_window(
+    parameters: Parameters, now: datetime, *, default_period: str = DEFAULT_PERIOD
+) -> Window:
+    """The window a request asks for (spec: Call logs; rule 2). Raises 400.
+
+    `from` and `to` win over `period`, which is then not even looked at.
+    """
+    since, until = parameters.text("from"), parameters.text("to")
+    if (since is None) != (until is None):
+        missing, given = ("to", "from") if until is None else ("from", "to")
+        raise refuse(given, f"needs `{missing}`: the two are given together.")
+    if since is None or until is None:
+        return _of_period(parameters.choice("period", PERIODS) or default_period, now)
+    (start, _), (last, end) = _read("from", since), _read("to", until)
+    if start > end or start == end != last:
+        raise refuse("from", "lies after `to`.")
+    return Window(start, end)
+
+
+def _of_period(period: str, now: datetime) -> Window:
+    today = midnight(now.date())
+    starts = {
+        "today": today,
+        "7d": now - 7 * _DAY,
+        "30d": now - 30 * _DAY,
+        "this_month": today.replace(day=1),
+        "all": EPOCH,
+    }
+    return Window(starts[period], now)
+
+
+def _read(name: str, text: str) -> tuple[datetime, datetime]:
+    """The first instant that a text names and the end of what it names: of an instant, itself."""
+    try:
+        day = read_date(text)
+        instant = read_instant(text) if day is None else midnight(day)
+    except NotAnInstant:
+        raise refuse(
+            name,
+            "is a date (2026-11-21) or an RFC 3339 timestamp with its offset"
+            f" (2026-11-21T08:30:00Z), not {quoted(text)}.",
+        ) from None
+    instant = min(max(instant, EARLIEST), LATEST)
+    return instant, instant if day is None else instant + _DAY
+
+
+# Which rows of the call log a key may read (spec: Key visibility matrix).
+
+Scope = Literal["key", "account"]
+
+
+@dataclass(frozen=True, slots=True)
+class Visibility:
+    """The rows of one account, or of one key of it; never another account's."""
+
+    scope: Scope
+    account_id: str
+    key_id: str | None  # None: every key of the account
+
+    def narrowed(self, key_id: str) -> Visibility:
+        """The scope narrowed to one key."""
+        return replace(self, key_id=key_id)
+
+
+def of_scope(principal: Principal, scope: Scope) -> Visibility | None:
+    """What the key sees in this scope; None when the scope is closed to it.
+
+    The whole account is open to console-created keys with the toggle on.
+    """
+    if scope == "key":
+        return Visibility("key", principal.account_id, principal.key_id)
+    if principal.kind == "console" and principal.account_logs:
+        return Visibility("account", principal.account_id, None)
+    return None
+
+
+def widest(principal: Principal) -> Visibility:
+    """Everything that the key may see, for what is asked for by its id."""
+    whole = of_scope(principal, "account")
+    return whole or Visibility("key", principal.account_id, principal.key_id)
+
+
+# The cursor: where the next page begins, sealed so that only we can write one.
+#
+# It carries the window of the first page, the order and the last row shown. Its seal covers the
+# visibility it was made under, so another key's cursor, or one of another scope, opens nothing;
+# what is visible is decided afresh for each page all the same.
+
+Order = Literal["desc", "asc"]
+
+_VERSION = 1
+_LAYOUT = struct.Struct(">BBqqqq")  # version, order, window, the last row's instant and id
+_SEAL_BYTES = 16
+_TEXT_CHARACTERS = -(-4 * (_LAYOUT.size + _SEAL_BYTES) // 3)
+_ORDERS: tuple[Order, Order] = ("desc", "asc")
+
+
+class BadCursor(ValueError):
+    """A text that is no cursor of ours, or not of this visibility."""
+
+
+@dataclass(frozen=True, slots=True)
+class PagePosition:
+    """A row's position among all: by its instant, then by its id."""
+
+    created_at: datetime
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """Go on after `position`, in this order, within this window."""
+
+    window: Window
+    order: Order
+    position: PagePosition
+
+
+class CursorSeal:
+    """Writes cursors under the first of some keys of 32 bytes and reads those under any."""
+
+    def __init__(self, *keys: bytes) -> None:
+        self._keys = keys
+
+    def __repr__(self) -> str:
+        return "<CursorSeal>"
+
+    def write(self, cursor: Cursor, visibility: Visibility) -> str:
+        """The opaque text of a cursor."""
+        body = _LAYOUT.pack(
+            _VERSION,
+            _ORDERS.index(cursor.order),
+            to_microseconds(cursor.window.start),
+            to_microseconds(cursor.window.end),
+            to_microseconds(cursor.position.created_at),
+            cursor.position.id,
+        )
+        sealed = body + _seal(self._keys[0], body, visibility)
+        return _text(sealed)
+
+    def read(self, text: str, visibility: Visibility) -> Cursor:
+        """The cursor of a text. Raises BadCursor."""
+        if len(text) != _TEXT_CHARACTERS or not text.isascii():
+            raise BadCursor
+        try:
+            sealed = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+        except binascii.Error:
+            raise BadCursor from None
+        if _text(sealed) != text:
+            raise BadCursor  # its last character has bits to spare, which the seal does not cover
+        body, seal = sealed[: _LAYOUT.size], sealed[_LAYOUT.size :]
+        good = [_seal(key, body, visibility) for key in self._keys]
+        if not any(hmac.compare_digest(seal, one) for one in good):
+            raise BadCursor
+        version, order, start, end, at, row_id = _LAYOUT.unpack(body)
+        if version != _VERSION:
+            raise BadCursor
+        window = Window(of_microseconds(start), of_microseconds(end))
+        return Cursor(window, _ORDERS[order], PagePosition(of_microseconds(at), row_id))
+
+
+def _seal(key: bytes, body: bytes, visibility: Visibility) -> bytes:
+    whose = f"{visibility.scope}\0{visibility.account_id}\0{visibility.key_id or ''}\0"
+    return hmac.digest(key, whose.encode() + body, "sha256")[:_SEAL_BYTES]
+
+
+def _text(sealed: bytes) -> str:
+    return base64.urlsafe_b64encode(sealed).decode().rstrip("=")
+
 
 SCOPES = ("key", "account")
 ORDERS = ("desc", "asc")

@@ -83,7 +83,7 @@ def _failures(protocol: str) -> dict[str, Failure]:
 
 GATEWAY = Provider(
     name="gateway",
-    sources={"protocols": "ops/protocols.md", "errors": "gw/errors/table.py"},
+    sources={"protocols": "ops/protocols.md", "errors": "gw/errors.py"},
     headers=TRACE,
     models=("gpt-5", "claude-opus-5"),
     faces=(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from channels.dialects.meter import Usage
 from channels.errors import UpstreamMalformed
-from channels.json.text import dumps
-from channels.translation.field_names import spelled
-from channels.translation.losses import LossReport
+from channels.json import dumps
+from channels.translation.losses import LossReport, report_members, spelled
 from channels.translation.model import (
     Began,
     ClientProtocol,
@@ -23,8 +23,6 @@ from channels.translation.model import (
     Turn,
     UsageStated,
 )
-from channels.translation.unsupported import report_members
-from channels.usage import Usage
 from tests.acceptance.telegraph.family import TELEGRAPH
 from tests.acceptance.telegraph.meter import Event as WireEvent
 from tests.acceptance.telegraph.meter import TelegraphMeter

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from channels.dialects.address import Address
-from channels.dialects.dialect import ChatDialect
+from channels.dialects.dialect import Address, ChatDialect
 from tests.acceptance.telegraph import codec
 from tests.acceptance.telegraph.family import TELEGRAPH
 from tests.acceptance.telegraph.meter import TelegraphMeter, ends

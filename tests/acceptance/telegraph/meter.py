@@ -7,11 +7,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from channels.dialects.meter import ResponseMeter
+from channels.dialects.meter import TOKENS_MAX, ResponseMeter, Usage
 from channels.errors import UpstreamMalformed
-from channels.json.lenient import NOTHING
-from channels.json.text import UNREADABLE
-from channels.usage import TOKENS_MAX, Usage
+from channels.json import NULL, UNREADABLE
 
 _Count = Annotated[int, Meta(ge=0, le=TOKENS_MAX)]
 
@@ -24,7 +22,7 @@ class Event(Struct, gc=False):
     counts: tuple[_Count, _Count] | None = None
     id: str | None = None
     model: str | None = None
-    error: msgspec.Raw = NOTHING
+    error: msgspec.Raw = NULL
 
     @property
     def usage(self) -> Usage | None:

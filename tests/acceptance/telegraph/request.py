@@ -8,10 +8,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from channels.dialects.parameters import counts
-from channels.dialects.validate import check_model, lookalikes_of, read_body
+from channels.dialects.validate import check_model, counts, lookalikes_of, read_body
 from channels.errors import InvalidRequest
-from channels.json.members import NOTHING, JsonObject
+from channels.json import NOTHING, JsonObject
 
 
 class _Body(Struct):

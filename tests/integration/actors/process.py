@@ -13,14 +13,11 @@ from dataclasses import dataclass
 from uuid import UUID, uuid4
 
 from actors.clock import SystemClock
-from actors.heartbeat import Heartbeat
-from actors.identity import ProcessIdentity
 from actors.live import Delivered, LiveCalls
+from actors.process import Heartbeat, ProcessIdentity
 from actors.recovery import Recovery
 from actors.store.database import Database
-from actors.wallet.claims import Claim
-from actors.wallet.jobs import NewJob
-from actors.wallet.messages import CallFacts, Hold, Outcome
+from actors.wallet.messages import CallFacts, Claim, Hold, NewJob, Outcome
 from actors.wallet.verify import verify
 from actors.wallet.wallets import Wallets
 from actors.wallet.writer import LedgerWriter

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from actors.changes import CHANGES_CHANNEL, HEARD_CHANNEL, ChangeFeed, heard_by_all
-from actors.identity import ProcessIdentity, sign_on
+from actors.process import ProcessIdentity, sign_on
 from actors.store.database import Database
-from gw.accounts import store
+from gw import accounts
 from tests.support.aio import eventually
 from tests.support.clock import FakeClock
 
@@ -64,9 +64,9 @@ async def test_answer_comes_after_the_change_has_been_heard(database_url: str) -
         gateway(database_url, "proc_a") as a,
         gateway(database_url, "proc_b") as b,
     ):
-        account = await store.create(database, "tests")
+        account = await accounts.create(database, "tests")
         for number in range(20):
-            await store.set_enabled(database, account.id, enabled=number % 2 == 0)
+            await accounts.set_enabled(database, account.id, enabled=number % 2 == 0)
             assert await heard_by_all(database, token=f"t{number}", timeout_seconds=30)
             expected = [f"account:{account.id}"] * (number + 2)  # its making was the first
             assert a == b == expected
@@ -81,7 +81,7 @@ async def test_echo_comes_back_to_its_process_alone_after_the_changes_before(
         gateway(database_url, "proc_a", feeds=feeds) as a,
         gateway(database_url, "proc_b", feeds=feeds) as b,
     ):
-        account = await store.create(database, "tests")
+        account = await accounts.create(database, "tests")
         said_at = FakeClock().monotonic()
         for feed in feeds:
             await feed.say()

@@ -12,14 +12,20 @@ import pytest
 
 from actors.clock import SystemClock
 from actors.jobs import store
-from actors.jobs.job import Job
-from actors.jobs.states import ROW_STATUS
+from actors.jobs.job import ROW_STATUS, Job
 from actors.store.database import Database
 from actors.wallet import ledger
-from actors.wallet.claims import Claim, ClaimEnd, KeptResponse
-from actors.wallet.jobs import EndState, JobEnd
 from actors.wallet.ledger import Batch, Executor, read_balance
-from actors.wallet.messages import CallFacts, Outcome, Settle
+from actors.wallet.messages import (
+    CallFacts,
+    Claim,
+    ClaimEnd,
+    EndState,
+    JobEnd,
+    KeptResponse,
+    Outcome,
+    Settle,
+)
 from actors.wallet.verify import verify
 from actors.wallet.wallets import HoldRefused, KeyTaken
 from tests.integration.actors.process import (
@@ -62,7 +68,6 @@ async def end(process: Process, facts: CallFacts, state: EndState, cost: int = 0
         created_at=SystemClock().now(),
         latency_ms=1,
         error_code=None if state == "succeeded" else f"task_{state}",
-        task_id=facts.job_id,
         detail={},
     )
     result = msgspec.to_builtins(FILM) if state == "succeeded" else None
@@ -130,6 +135,8 @@ async def test_process_that_is_killed_leaves_its_jobs_and_not_what_it_was_submit
             assert await rows_of(database, failed.call_id) == [
                 ("interrupted", "gateway_restarted", 0)
             ]
+            named = "SELECT task_id FROM call_logs WHERE request_id = %s"
+            assert await database.fetch_all(named, (str(failed.call_id),)) == [(failed.id,)]
             found = await store.read_open(database, "job_begun")
             assert found is not None
             assert (await verify(database)).faults == []

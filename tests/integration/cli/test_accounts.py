@@ -104,6 +104,8 @@ def test_ledger_that_adds_up_is_counted(gw: Gw) -> None:
     gw.answers("account", "create", "Ann", "--trial", "--credit-usd", "1")
     assert gw.answers("ledger", "verify") == {
         "ok": True,
+        "since": None,
+        "sealed": [],
         "counts": {
             "accounts": 1,
             "entries": 2,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from actors.store.embedded import EmbeddedPostgres
-from gw.keys.key_text import is_key_text
+from actors.store.embedded.cluster import EmbeddedPostgres
+from gw.keys.issue import is_key_text
 from tests.integration.cli.command import CONFIGURATION, Gw
 from tests.support.servers import is_running
 
@@ -134,3 +135,57 @@ def test_check_config_opens_nothing(gw: Gw, tmp_path: Path) -> None:
     ]
     assert told == {"ok": True, "file": str(gw.config), "channels": 1, "models": 4}
     assert sorted(tmp_path.iterdir()) == [gw.config]
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_address_in_use_is_named_with_its_key_before_a_database_is_made(
+    embedded: Path, processes: str, host: str
+) -> None:
+    text = embedded.read_text()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        place = f"{host}:{taken.getsockname()[1]}"
+        for key, other in (("listen", "admin_listen"), ("admin_listen", "listen")):
+            embedded.write_text(f'{text}{key}: "{place}"\n{other}: "127.0.0.1:0"\n')
+            out, _ = start(embedded, "serve", "--processes", processes).communicate(timeout=60)
+            assert json.loads(out)["error"] == {
+                "message": f"the gateway cannot run: {key}: {place}: Address already in use",
+                "code": "cannot_serve",
+            }
+            assert not (embedded.parent / "var").exists()
+
+
+# Runs a command with a folder as `ProtectSystem=strict` leaves it: nothing can be written there.
+READ_ONLY = 'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" || exit 1; shift; exec "$@"'
+
+
+def protected(folder: Path) -> list[str]:
+    """What to run a command by, so that it cannot write `folder`/var."""
+    prefix = ["unshare", "--mount", "sh", "-c", READ_ONLY, "sh", str(folder)]
+    if subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode == 0:
+        return prefix
+    (folder / "var").write_text("")  # no namespaces here: something else stands in the way
+    return []
+
+
+def test_first_file_of_a_service_keeps_its_state_where_the_unit_says(data_dir: Path) -> None:
+    etc, state = data_dir / "etc", data_dir / "lib"
+    etc.mkdir()
+    state.mkdir()
+    named = ["--config", str(etc / "gw.yaml"), "--json"]
+    gw = [sys.executable, "-m", "gw"]
+    initial = subprocess.run([*gw, "init", "--provider", "openai", *named], capture_output=True)
+    assert initial.returncode == 0, initial.stderr
+    gw = [*protected(etc), *gw]
+    for environ, warned in (({}, ["data_dir"]), ({"GW_DATA_DIR": str(state)}, [])):
+        done = subprocess.run(
+            [*gw, "check-config", *named],
+            env={**os.environ, "OPENAI_API_KEY": "sk-of-openai", **environ},
+            capture_output=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert [one["path"] for one in json.loads(done.stdout)["warnings"]] == warned
+    units = Path("ops/systemd").glob("*.service")
+    for unit in units:
+        assert "\nEnvironment=GW_DATA_DIR=/var/lib/model-gateway\n" in unit.read_text()

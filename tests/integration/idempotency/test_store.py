@@ -7,10 +7,17 @@ from contextlib import asynccontextmanager
 
 from actors.store.database import Database
 from actors.wallet import ledger
-from actors.wallet.claims import Claim, ClaimEnd, KeptResponse, ResponseTooLarge
 from actors.wallet.ledger import Batch
-from actors.wallet.messages import CallFacts, Hold, Settle
-from gw.idempotency.store import (
+from actors.wallet.messages import (
+    CallFacts,
+    Claim,
+    ClaimEnd,
+    Hold,
+    KeptResponse,
+    ResponseTooLarge,
+    Settle,
+)
+from gw.idempotency import (
     FORGET_KEYS_MAX,
     FORGET_SECONDS,
     ExpiredKeys,

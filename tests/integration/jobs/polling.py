@@ -11,12 +11,10 @@ from typing import Any
 from actors.clock import SystemClock
 from actors.jobs import store
 from actors.jobs.ending import Endings
-from actors.jobs.job import Job
+from actors.jobs.job import Job, Schedule
 from actors.jobs.poller import Poller
-from actors.jobs.schedule import Schedule
 from actors.store.database import Database
-from actors.wallet.jobs import JobEnd
-from actors.wallet.messages import CallFacts, Outcome
+from actors.wallet.messages import CallFacts, JobEnd, Outcome
 from metrics.prometheus import Metrics
 from tests.integration.actors.process import Process
 from tests.integration.actors.process import process as gateway_process

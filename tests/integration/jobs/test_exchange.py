@@ -12,15 +12,16 @@ from typing import Any
 import pytest
 
 from actors.clock import SystemClock
-from actors.jobs.exchange import JobUpstreams
-from actors.jobs.states import Gone, TimedOut, Unreachable
+from actors.jobs.ending import JobUpstreams
+from actors.jobs.job import Gone, TimedOut, Unreachable
 from channels.http.client import HttpWire
-from channels.media.replies import NotFound, Polled, Trouble
+from channels.media.replies import NotFound, Polled, Trouble, Unusable
 from channels.registry import ChannelSpec
 from tests.support.specs import make_channel
 from tests.unit.simulator.client import KEY
 from tests.unit.simulator.hands import Hands, hands
 
+BODY_BYTES_MAX = 300_000
 FILM = {"model": "film", "content": [{"type": "text", "text": "a boat"}], "duration": 4}
 
 
@@ -47,7 +48,11 @@ async def upstreams(
             channels: dict[str, ChannelSpec] = {"film": spec}
             yield (
                 JobUpstreams(
-                    wire=wire, channels=lambda: channels, seconds=seconds, clock=SystemClock()
+                    wire=wire,
+                    channels=lambda: channels,
+                    seconds=seconds,
+                    body_bytes_max=BODY_BYTES_MAX,
+                    clock=SystemClock(),
                 ),
                 h,
             )
@@ -103,3 +108,22 @@ async def test_upstream_that_cannot_be_reached_or_fails_says_nothing() -> None:
             await h.submit("/v1/videos/generations", FILM, task_seconds=9, poll={"status": 503})
         )["id"]
         assert isinstance(await jobs.poll(At(task)), Trouble)
+
+
+async def test_answer_is_read_up_to_the_limit_of_bodies_and_cannot_be_used_beyond() -> None:
+    sizes = iter((BODY_BYTES_MAX, BODY_BYTES_MAX + 1))
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        size = next(sizes)
+        body = b'{"status": "running", "log": "%b"}'
+        body = body.replace(b"%b", b"x" * (size - len(body) + 2))
+        head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n" % size
+        writer.write(head + body)
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with upstreams(base_url=url) as (jobs, _):
+            assert isinstance(await jobs.poll(At("vid_1")), Polled)
+            assert await jobs.poll(At("vid_1")) == Unusable(reason="too large")

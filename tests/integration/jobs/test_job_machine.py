@@ -11,16 +11,15 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from actors.jobs import store
-from actors.jobs.job import State
-from actors.jobs.settlement import settlement
-from actors.jobs.states import End
+from actors.jobs.ending import settlement
+from actors.jobs.job import End, State
 from actors.jobs.store import Booked, Claimed
 from actors.store.database import Database
 from actors.wallet import ledger
 from actors.wallet.ledger import Batch
 from actors.wallet.messages import CallFacts, Hold, Settle
 from actors.wallet.verify import verify
-from tests.integration.money import ACCOUNT, PROCESS, open_account
+from tests.integration.money import ACCOUNT, PROCESS, entry_guards, open_account
 from tests.support.job_machine import BALANCE, DEADLINE_SECONDS, HOLD, LEASE_SECONDS, JobMachine
 from tests.support.jobs import CHANNEL, acceptance, new_job
 from tests.support.ledger_values import facts as facts_of
@@ -28,11 +27,11 @@ from tests.support.ledger_values import outcome
 
 JOB = "vid_1"
 # Triggers off: the entries' own would refuse to let an example start afresh.
-AFRESH = """
-ALTER TABLE entries DISABLE TRIGGER USER; ALTER TABLE key_views DISABLE TRIGGER USER;
+AFRESH = f"""
+{entry_guards("DISABLE")}; ALTER TABLE key_views DISABLE TRIGGER USER;
 TRUNCATE entries, holds, jobs, job_polls, call_logs, call_log_rollups, recovered_calls;
 TRUNCATE key_spend, keys, accounts CASCADE;
-ALTER TABLE entries ENABLE TRIGGER USER; ALTER TABLE key_views ENABLE TRIGGER USER;
+{entry_guards("ENABLE")}; ALTER TABLE key_views ENABLE TRIGGER USER;
 """
 
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from actors.identity import SQL as PROCESSES
 from actors.jobs.store import SQL
+from actors.process import SQL as PROCESSES
 from actors.store.database import Database
 from actors.wallet.ledger import SQL as LEDGER
 from tests.support.jobs import CHANNEL

@@ -11,11 +11,12 @@ import msgspec
 import pytest
 
 from actors.jobs import store
-from actors.jobs.states import Cancel, End, Observation, TimedOut, Unreachable, Watch, observe
+from actors.jobs.job import Cancel, End, Observation, TimedOut, Unreachable, Watch, observe
 from actors.store.database import Database
 from actors.wallet.ledger import read_balance
 from actors.wallet.verify import verify
-from channels.media.replies import NotFound, RateLimited, Trouble
+from channels.media.outcomes import MILLISECONDS_MAX
+from channels.media.replies import NotFound, RateLimited, Trouble, Unusable
 from tests.integration.actors.process import ledger_of, rows_of
 from tests.integration.jobs.polling import NEVER, Watched, is_due, watched
 from tests.integration.money import ACCOUNT
@@ -77,6 +78,24 @@ async def test_film_is_paid_by_the_second_that_was_made_and_its_row_says_so(
         assert upstreams.cancelled == []
 
 
+async def test_film_of_a_length_that_no_film_has_costs_its_hold_and_an_operator_learns_it(
+    database_url: str, expect_log: ExpectLog
+) -> None:
+    expect_log("task_length_doubted")
+    held = 30_000_000_000  # 300 x 0.1
+    upstreams = ScriptedUpstreams()
+    async with ledger(database_url) as database, watched(database_url, upstreams) as mine:
+        job = await mine.submit(amount=held, quantity=10_000, held=300_000)
+        upstreams.say(job.upstream_id or "", polled("succeeded", seconds_ms=MILLISECONDS_MAX))
+        async with mine.polling():
+            done = await mine.ended(job)
+        assert done.result == msgspec.structs.replace(FILM, milliseconds=300_000)
+        assert await rows_of(database, job.call_id) == [("success", None, held)]
+        assert await read_balance(database, ACCOUNT) == (MONEY - held, 0)
+        page = mine.metrics.render("")[0].decode()
+        assert f'gw_task_lengths_doubted_total{{channel="{CHANNEL}"}} 1.0' in page
+
+
 @pytest.mark.parametrize(
     ("observations", "state", "code", "row"),
     [
@@ -84,6 +103,7 @@ async def test_film_is_paid_by_the_second_that_was_made_and_its_row_says_so(
         ([polled("cancelled")], "cancelled", "blocked", "interrupted"),
         ([polled("expired")], "expired", "blocked", "interrupted"),
         ([NotFound()] * 3, "failed", "upstream_task_lost", "error"),
+        ([Unusable(reason="too large")], "failed", "upstream_error", "error"),
         ([NotFound(), NotFound(), TimedOut(), polled("failed")], "failed", "blocked", "error"),
     ],
 )

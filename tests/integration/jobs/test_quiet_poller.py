@@ -11,8 +11,7 @@ import pytest
 
 from actors.changes import CHANGES_CHANNEL
 from actors.jobs import store
-from actors.jobs.schedule import Schedule
-from actors.jobs.states import Watch
+from actors.jobs.job import Schedule, Watch
 from actors.jobs.store import Booked
 from tests.integration.jobs.polling import NEVER, Watched, is_due, watched
 from tests.integration.money import open_account

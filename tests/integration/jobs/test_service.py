@@ -6,10 +6,11 @@ from typing import Any
 
 from actors.clock import SystemClock
 from actors.jobs import store
-from actors.jobs.jobs import Jobs, new_job_id
-from actors.jobs.states import Cancel, End, Watch, observe
-from actors.store.database import Database, StoreUnavailable
-from actors.wallet.unit_pricing import MediaPrice
+from actors.jobs.job import Cancel, End, Watch, observe
+from actors.jobs.store import Jobs, new_job_id
+from actors.store.connection import StoreUnavailable
+from actors.store.database import Database
+from actors.wallet.pricing import MediaPrice
 from metrics.prometheus import Metrics
 from tests.integration.actors.process import ledger_of
 from tests.integration.jobs.polling import NEVER, watched

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.jobs.states import Cancel, Watch, observe
+from actors.jobs.job import Cancel, Watch, observe
 from actors.wallet.verify import verify
 from tests.integration.actors.process import process
 from tests.integration.jobs.polling import NEVER, Watched, watched

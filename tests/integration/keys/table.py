@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from actors.store.database import Database
-from gw.accounts import store as accounts
+from gw import accounts as accounts
 from gw.keys import store
-from gw.keys.issue import IssuedKey, KeyWish, issue_key
-from gw.keys.key_text import legacy_hash
+from gw.keys.issue import IssuedKey, KeyWish, issue_key, legacy_hash
 from gw.keys.secret import KeyHasher, KeySealer, Secret
 
 SECRET = Secret("integration")

@@ -10,14 +10,13 @@ import pytest
 
 from actors.clock import SystemClock
 from actors.store.database import Database
-from gw.accounts import store as accounts
-from gw.agents import store as agents
-from gw.agents.store import NewAgent
+from gw import accounts as accounts
+from gw import agents as agents
+from gw.agents import NewAgent
 from gw.keys import store
-from gw.keys.cache import KeyCache, KeyRefused
-from gw.keys.issue import KeyWish, import_hash, issue_key
-from gw.keys.key_text import legacy_hash, new_key_text
-from gw.keys.last_use import LastUse
+from gw.keys.cache import KeyCache, LastUse
+from gw.keys.issue import KeyWish, import_hash, issue_key, legacy_hash, new_key_text
+from gw.keys.principal import KeyRefused
 from gw.keys.secret import KeyHasher, KeySealer, Secret
 from tests.support.aio import eventually
 from tests.unit.keys.fakes import CacheCounter

@@ -11,20 +11,21 @@ import pytest
 
 from actors.store.database import Database
 from actors.wallet.ledger import UnknownAccount
-from gw.accounts import store as accounts
+from gw import accounts as accounts
 from gw.keys import store
 from gw.keys.issue import (
     KeyWish,
     NotRevealable,
+    Viewer,
     check_secret,
     import_hash,
     issue_key,
+    legacy_hash,
+    new_key_text,
     reveal_key,
 )
-from gw.keys.key_text import legacy_hash, new_key_text
 from gw.keys.secret import KeyHasher, KeySealer, Secret, WrongSecret
 from gw.keys.store import HashIsTaken, KeyChanges, KeyIsRevoked, UnknownKey
-from gw.keys.views import Viewer
 from tests.integration.keys.table import HASHER, SEALER, account_in, found_by, issue
 
 ME = Viewer("ann", "here")

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 
-from actors.media_store.s3_client import BucketFault, S3Client
-from gw.knowledge.bucket_sources import BucketSources
-from gw.knowledge.sources import r2_key
+from actors.media_store.bucket import BucketFault, S3Client
+from gw.knowledge.removing import CLEANED_EVERY_SECONDS, clean_up, keep_clean
+from gw.knowledge.sources import BucketSources, Sources, r2_key
+from metrics.prometheus import Metrics
 from tests.integration.cli.command import Gw
+from tests.integration.knowledge.importing import bases_in
+from tests.support.aio import eventually
 from tests.support.client import Client
+from tests.support.clock import FakeClock
 from tests.support.s3 import StorageServer, running_storage
 
 SHA = "ab" * 32
@@ -101,3 +106,52 @@ def test_an_import_into_a_bucket_is_all_or_nothing(
     gw.answers("kb", "remove", "--account", account, "--page", "Otters")
     bucket = S3Client(replace(spec, prefix="kept/"), connections=1)
     assert list(bucket.keys(f"kb/{account}/")) == []
+
+
+class Unlisted(Sources):
+    """Whose clean-up is refused, as where a bucket may not be listed."""
+
+    refuses = True
+
+    def keep_only(self, account_id: str, names: Collection[str]) -> None:
+        if self.refuses:
+            raise BucketFault("list_objects_v2", "AccessDenied")
+        super().keep_only(account_id, names)
+
+
+async def test_clean_up_that_fails_is_a_warning_and_made_again_later(
+    database_url: str, tmp_path: Path, expect_log: Callable[..., None]
+) -> None:
+    expect_log("kb_sources_left")
+    clock, metrics, sources = FakeClock(), Metrics(), Unlisted(tmp_path / "sources")
+    async with bases_in(database_url, tmp_path) as bases:
+        account = bases.account_id
+        old = sources.path(r2_key(account, SHA, "old.pdf"))
+        sources.put(r2_key(account, SHA, "old.pdf"), written(tmp_path), SHA)
+        assert (await bases.become({"Otters": "They hold hands."})).added == 1
+        (warning,) = await clean_up(bases.database, sources, account)
+        assert "AccessDenied" in warning
+        keeping = asyncio.ensure_future(keep_clean(bases.database, sources, clock, metrics))
+        try:
+            for left in (1, 0):
+                await eventually(lambda: clock.sleepers == 1, what="the pause")
+                sources.refuses = bool(left)
+                clock.advance(CLEANED_EVERY_SECONDS)
+                await eventually(lambda: clock.sleepers == 1, what="the next pause")
+                assert f"gw_kb_unclean_accounts {left}.0" in metrics.render("")[0].decode()
+                assert old.exists() == bool(left)
+        finally:
+            keeping.cancel()
+        assert await bases.database.fetch_all("SELECT FROM kb_unclean") == []
+
+
+def test_sources_in_a_folder_are_their_owners_alone(tmp_path: Path) -> None:
+    sources = Sources(tmp_path / "sources")
+    for _ in range(2):
+        sources.put(NAME, written(tmp_path), SHA)
+        path = sources.path(NAME)
+        assert path.stat().st_mode & 0o777 == 0o600
+        for folder in path.relative_to(tmp_path).parents[:-1]:
+            assert (tmp_path / folder).stat().st_mode & 0o777 == 0o700
+            (tmp_path / folder).chmod(0o755)
+        path.chmod(0o644)

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from gw.knowledge.bases import SQL
-from gw.knowledge.query import parse_query
+from gw.knowledge.query import folded_name, parse_query
 from gw.knowledge.search import asked
-from gw.knowledge.tokens import folded_name
 from tests.integration.knowledge.importing import Bases, bases_in
 
 ENTRIES = """

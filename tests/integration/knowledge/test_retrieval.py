@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from actors.store.database import Database
-from gw.agents.policy import AgentRefused
-from gw.agents.retrieval import retrieve
+from gw.agents import AgentRefused, retrieve
 from gw.config.config import AgentSettings
 from gw.keys.principal import Agent
 from gw.knowledge.bases import grant, list_all

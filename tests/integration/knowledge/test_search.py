@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from actors.store.database import Database, Session
+from gw.knowledge import importing
 from gw.knowledge import search as searching
 from gw.knowledge.importing import ImportTarget
-from gw.knowledge.removing import remove_base
-from gw.knowledge.sources import Sources
+from gw.knowledge.removing import remove_base, remove_page
 from tests.integration.knowledge.importing import KB, bases_in
 
 POSTINGS = """
@@ -221,7 +226,71 @@ async def test_a_base_is_removed_with_all_that_finds_it(database_url: str, tmp_p
     async with bases_in(database_url, tmp_path) as bases:
         await bases.become(OTTER)
         target = ImportTarget(account_id=bases.account_id, kb_id=KB)
-        await remove_base(bases.database, target, Sources(tmp_path / "sources"))
+        await remove_base(bases.database, target)
         for table in ("kb_postings", "kb_terms", "kb_names", "kb_pages"):
             rows = await bases.database.fetch_all(f"SELECT count(*) FROM {table}")
             assert rows == [(0,)], table
+
+
+async def test_portions_of_an_import_come_to_what_the_whole_does(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages = {
+        f"p{n}": f"---\ntitle: Page {n}\n---\n[[p{n + 1}]] [[p{n + 2}]] common w{n % 7} w{n}"
+        for n in range(40)
+    }
+    changed = {f"p{n}": f"another common w{n % 5} [[p{n - 1}]]" for n in range(0, 40, 2)}
+    last = {name: text for name, text in (pages | changed).items() if name not in ("p3", "p8")}
+    links = "SELECT p.id, l.n, t.id FROM kb_links l JOIN kb_pages p ON p.no = l.page_no"
+    links += " LEFT JOIN kb_pages t ON t.no = l.to_no WHERE l.base_no = %s ORDER BY 1, 2"
+    async with bases_in(database_url, tmp_path) as bases:
+        await bases.become(last, "whole")
+        small = {"ROWS_MAX": 3, "NOTED_BYTES": 20, "NOTED_PAGES": 2, "ENTRIES_MAX": 50}
+        for name, value in {**small, "BATCH_CHARACTERS": 50}.items():
+            monkeypatch.setattr(importing, name, value)
+        for step in (pages, pages | changed, last):
+            await bases.become(step, "portions")
+        ((sound, _),) = await bases.database.fetch_all(IS_SOUND)
+        assert sound
+        for found in (POSTINGS, links):
+            whole, portions = [
+                await bases.database.fetch_all(found, ((await bases.base(kb_id)).no,))
+                for kb_id in ("whole", "portions")
+            ]
+            assert whole == portions
+        account = bases.account_id
+        await remove_page(bases.database, ImportTarget(account_id=account, kb_id="whole"), "p5")
+        for kb_id in ("whole", "portions"):
+            await remove_base(bases.database, ImportTarget(account_id=account, kb_id=kb_id))
+        for table in ("kb_postings", "kb_changes", "kb_terms", "kb_links", "kb_pages"):
+            assert await bases.database.fetch_all(f"SELECT FROM {table}") == []
+
+
+async def test_an_import_reads_lists_by_their_lexemes_whatever_statistics_say(
+    database_url: str, tmp_path: Path
+) -> None:
+    words = 2000
+    async with bases_in(database_url, tmp_path) as bases:
+        await bases.database.execute("ANALYZE")  # of empty tables
+        read = """SELECT coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0)
+            FROM pg_stat_xact_user_tables WHERE relname = ANY (%s) ORDER BY 1 DESC LIMIT 1"""
+        counted: list[int] = []
+        for text in ("w", "v"):
+            async with bases.database.transaction() as session:
+                within = replace(bases, database=cast(Database, _Within(session)))
+                await within.become({"long": " ".join(f"[[{text}{n}]]" for n in range(words))})
+                tables = ["kb_postings", "kb_links", "kb_changes", "kb_names", "kb_pages"]
+                ((rows,),) = await session.fetch_all(read, (tables,))
+                counted.append(rows)
+        assert max(counted) < 20 * words
+
+
+class _Within:
+    """A transaction under way, in place of a database."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Session]:
+        yield self._session

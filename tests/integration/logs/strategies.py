@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from gw.api.logs.filters import STATUSES
+from gw.api.logs.list_query import STATUSES
 from tests.integration.logs.table import ACCOUNTS, HOURS_APART, START
 from tests.support.call_log import Row
 

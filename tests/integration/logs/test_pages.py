@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from actors.store.database import Database
 from gw.api.logs import pages
-from gw.api.logs.cursor import Cursor, CursorSeal, PagePosition
-from gw.api.logs.list_query import LogListQuery, read_list_query
+from gw.api.logs.list_query import Cursor, CursorSeal, LogListQuery, PagePosition, read_list_query
 from gw.api.logs.pages import read_page
 from tests.integration.logs.model import expected, see
 from tests.integration.logs.strategies import list_queries, row_lists

@@ -12,13 +12,10 @@ import aiohttp
 from yarl import URL
 
 from actors.clock import SystemClock
-from actors.media_store.copier import Copier, Locate
-from actors.media_store.copies import Copy, Kept, SucceededTask
-from actors.media_store.fetch import FileLocation
+from actors.media_store.copier import Copier, FileLocation, Locate, Throttle
 from actors.media_store.links import LinkSigner
 from actors.media_store.storage import CopyStorage
-from actors.media_store.store import CopyStore
-from actors.media_store.throttle import Throttle
+from actors.media_store.store import Copy, CopyStore, Kept, SucceededTask
 from actors.media_store.worker import MediaStore
 from actors.store.database import Database
 from channels.media.replies import VideoResult

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 from actors.jobs import store as jobs
-from actors.jobs.settlement import settlement
-from actors.jobs.states import End
+from actors.jobs.ending import settlement
+from actors.jobs.job import End
 from channels.media.replies import TaskError, VideoResult
 from tests.integration.actors.process import Process
 from tests.integration.money import ACCOUNT

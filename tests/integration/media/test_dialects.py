@@ -13,8 +13,7 @@ import pytest
 from channels.http.client import HttpWire
 from channels.http.interfaces import UpstreamRequest
 from channels.media.dialects import DIALECTS
-from channels.media.model import Exchange, MediaDialect, MediaRequest, MediaResponse, TaskKind
-from channels.media.perform import perform
+from channels.media.model import MIB, Exchange, MediaDialect, MediaRequest, MediaResponse, TaskKind
 from channels.media.replies import (
     Accepted,
     AvatarResult,
@@ -44,6 +43,7 @@ from channels.media.requests import (
     TranscriptRequest,
     VoiceRequest,
 )
+from channels.media.send import perform
 from tests.unit.media.wire import general, item
 from tests.unit.simulator.hands import Hands, hands
 
@@ -90,7 +90,7 @@ class Channel:
 
     async def perform(self, exchange: Exchange[T] | None) -> T:
         assert exchange is not None
-        return await perform(exchange, self.send, self._sleep)
+        return await perform(exchange, self.send, self._sleep, body_bytes_max=MIB)
 
     async def submit(self, submission: Submission) -> SubmitReply:
         key = f"vid_{next(self._keys)}"

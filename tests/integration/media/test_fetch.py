@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from actors.media_store.fetch import FetchFault, FileLocation, opened
-from channels.http.origin import address_of
+from actors.media_store.copier import FetchFault, FileLocation, opened
+from channels.http.client import address_of
 from channels.http.transport import Proxy, Transport
 from loadtests.simulator.server import Simulator
 from tests.integration.media.copying import film_bytes, film_link

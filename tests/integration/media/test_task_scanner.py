@@ -9,14 +9,13 @@ from pathlib import Path
 import pytest
 
 from actors.clock import SystemClock
-from actors.jobs.jobs import Jobs, Links
+from actors.jobs.store import Jobs, Links
 from actors.media_store.folder import FolderStorage
-from actors.media_store.task_scanner import TaskScanner
-from actors.media_store.worker import MediaStore
+from actors.media_store.worker import MediaStore, TaskScanner
 from actors.store.database import Database
 from channels.media.replies import VideoResult
 from gw.config.config import Tasks
-from gw.jobs import make_jobs
+from gw.media_services import make_jobs
 from gw.media_store import links_of
 from loadtests.simulator.server import Simulator
 from metrics.prometheus import Metrics

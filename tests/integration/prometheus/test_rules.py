@@ -5,6 +5,7 @@ The cases stand in `ops/prometheus/tests`, in promtool's own form, for whoever c
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -13,17 +14,22 @@ import pytest
 import yaml
 
 from tests.support.monitoring import ALERTS, PROMETHEUS, RECORDED, RULE_FILES, Query
-from tests.support.prometheus_programs import programs
+from tests.support.packaged import ALERTMANAGER as AMTOOL
+from tests.support.packaged import PROMETHEUS as PROGRAMS
+from tests.support.packaged import programs
 
 CASE_FILES = sorted((PROMETHEUS / "tests").glob("*.yml"))
-CONFIGURATIONS = sorted(set(PROMETHEUS.glob("*.yml")) - set(RULE_FILES))
+ALERTMANAGER = PROMETHEUS / "alertmanager.yml"
+CONFIGURATIONS = sorted(set(PROMETHEUS.glob("*.yml")) - {*RULE_FILES, ALERTMANAGER})
 
 
 def promtool(*arguments: str | Path) -> str:
-    """What it says; fails when it finds a fault."""
-    done = subprocess.run(
-        [programs()["promtool"], *arguments], capture_output=True, text=True, check=False
-    )
+    """What it prints; fails when it finds a fault."""
+    return printed_by(programs(PROGRAMS)["promtool"], *arguments)
+
+
+def printed_by(*command: str | Path) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
 
@@ -40,6 +46,70 @@ def test_configuration_loads_with_every_rule(path: Path) -> None:
 @pytest.mark.parametrize("path", CASE_FILES, ids=lambda path: path.stem)
 def test_alerts_fire_and_stay_silent(path: Path) -> None:
     assert "SUCCESS" in promtool("test", "rules", path)
+
+
+def test_alertmanager_takes_its_example_and_pages_for_what_is_critical() -> None:
+    amtool = programs(AMTOOL)["amtool"]
+    assert "SUCCESS" in printed_by(amtool, "check-config", ALERTMANAGER)
+    for severity, receiver in (("critical", "pager"), ("warning", "tickets")):
+        test = ("config", "routes", "test", f"--config.file={ALERTMANAGER}")
+        assert printed_by(amtool, *test, f"severity={severity}").splitlines()[0] == receiver
+
+
+SEVERITIES = {rule["alert"]: rule["labels"]["severity"] for rule in ALERTS}
+
+
+def inhibited_by(name: str) -> set[str]:
+    """The alerts that the example's Alertmanager keeps back while this one fires."""
+    rules = yaml.safe_load(ALERTMANAGER.read_text(encoding="utf-8"))["inhibit_rules"]
+    return {
+        other
+        for rule in rules
+        if matches(rule["source_matchers"], name)
+        for other in SEVERITIES
+        # One that matches both sides is not inhibited by its like.
+        if matches(rule["target_matchers"], other) and not matches(rule["source_matchers"], other)
+    }
+
+
+def matches(matchers: list[str], name: str) -> bool:
+    labels = {"alertname": name, "severity": SEVERITIES[name]}
+    found = [re.fullmatch(r'(\w+)(=~?)"([^"]*)"', matcher) for matcher in matchers]
+    assert all(found), matchers
+    return all(
+        re.fullmatch(one[3] if one[2] == "=~" else re.escape(one[3]), labels[one[1]]) is not None
+        for one in found
+        if one is not None
+    )
+
+
+@pytest.mark.parametrize(
+    ("cause", "others"),
+    [
+        ("DatabaseDown", "AvailabilityBurningFast LatencyBurningFast LedgerRetrying TasksOverdue"),
+        ("DatabaseDown", "CallsShed AvailabilityBurningFast DatabasePoolFull HoldSlow"),
+        ("GatewayDown", "AvailabilityBurningFast LatencyBurningFast CallsShed ProcessMissing"),
+        ("AllChannelsOpen", "NoChannelAvailable AvailabilityBurningFast ChannelOpen CallsFailing"),
+        ("NoChannelAvailable", "AvailabilityBurningFast LatencyBurningFast"),
+        ("CallsShed", "AvailabilityBurningFast LatencyBurningFast LoopLagging MailboxBacklog"),
+        ("AvailabilityBurningFast", "LatencyBurningFast AttemptsFailing CallsFailing"),
+    ],
+)
+def test_one_outage_is_one_page(cause: str, others: str) -> None:
+    firing = {cause, *others.split()}
+    assert firing - set().union(*map(inhibited_by, firing)) == {cause}
+
+
+def test_no_alert_is_kept_back_in_a_circle_and_money_never() -> None:
+    money = {"LedgerOff", "HoldOverdue"}
+    for name in SEVERITIES:
+        kept_back = inhibited_by(name)
+        assert not kept_back & money
+        assert not any(name in inhibited_by(other) for other in kept_back)
+    # Every name that a rule has is one of an alert.
+    text = ALERTMANAGER.read_text(encoding="utf-8")
+    named = re.findall(r'alertname=~?"([^"]*)"', text)
+    assert {name for names in named for name in names.split("|")} <= set(SEVERITIES)
 
 
 def raw_names(expression: str) -> set[str]:

@@ -13,13 +13,13 @@ from decimal import Decimal
 
 import pytest
 
-from actors.store.database import (
+from actors.store.connection import (
     ConstraintViolated,
-    Database,
     StatementRefused,
     StatementTimedOut,
     StoreUnavailable,
 )
+from actors.store.database import Database
 from tests.support.aio import eventually
 from tests.support.transactions import transaction
 

@@ -14,8 +14,7 @@ import psycopg2
 import pytest
 from psycopg2 import extensions
 
-from actors.store.database import Database
-from actors.store.session import Session
+from actors.store.database import Database, Session
 from tests.support.aio import both_loops, eventually
 
 

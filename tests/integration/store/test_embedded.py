@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from actors.store.database import ConstraintViolated, Database
-from actors.store.embedded import EmbeddedFault, EmbeddedPostgres
+from actors.store.connection import ConstraintViolated
+from actors.store.database import Database
+from actors.store.embedded.access import EmbeddedFault
+from actors.store.embedded.cluster import EmbeddedPostgres
 from tests.support.aio import eventually, run
 from tests.support.servers import is_running, kill_server, server_of
 

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 from actors.store.database import Database
-from actors.store.embedded import EmbeddedFault, EmbeddedPostgres, binaries
-from actors.store.embedded.access import PASSWORD_FILE, ROLE, SUPERUSER
-from actors.store.embedded.identity import Identity
-from actors.store.migrations import migrate
+from actors.store.embedded import cluster
+from actors.store.embedded.access import PASSWORD_FILE, ROLE, SUPERUSER, EmbeddedFault, Identity
+from actors.store.embedded.cluster import EmbeddedPostgres
+from actors.store.queries import migrate
 from tests.support.servers import is_running, server_of
 
 IS_ROOT = os.geteuid() == 0
@@ -77,7 +77,7 @@ def open_cluster(data_dir: Path) -> Path:
     """Make a cluster as versions before this one did, and leave it stopped; return its folder."""
     folder = data_dir / "postgres"
     folder.mkdir()
-    found = binaries.find({})
+    found = cluster.find({})
     owner = Identity(uid=STRANGER, gid=STRANGER if IS_ROOT else os.getgid(), is_switched=IS_ROOT)
     for name in ("data", "run", "log"):
         owner.make_folder(folder / name)
@@ -93,7 +93,7 @@ def start_as_before(folder: Path) -> str:
     """Start the open cluster; return the URL that earlier versions used."""
     owner = Identity(uid=STRANGER, gid=STRANGER if IS_ROOT else os.getgid(), is_switched=IS_ROOT)
     options = f"-c listen_addresses='' -c unix_socket_directories={folder / 'run'}"
-    command = [binaries.find({}).path("pg_ctl"), "start", "-D", "data", "-w", "-s"]
+    command = [cluster.find({}).path("pg_ctl"), "start", "-D", "data", "-w", "-s"]
     code, output = owner.run(
         [*command, "-l", "log/postgres.log", "-o", options], cwd=folder, timeout_seconds=60
     )

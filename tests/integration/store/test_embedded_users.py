@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.store.embedded.identity import PRIVATE_UIDS
+from actors.store.embedded.access import PRIVATE_UIDS
 
 NOBODY = 65534
 NAMELESS = 54321

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from actors.store.database import Database, StoreUnavailable
+from actors.store.connection import StoreUnavailable
+from actors.store.database import Database
 from tests.support.aio import eventually
 
 CUT_OTHERS = (

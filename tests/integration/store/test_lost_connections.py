@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from psycopg2.extensions import make_dsn, parse_dsn
 
-from actors.store.database import Database, StoreUnavailable
+from actors.store.connection import StoreUnavailable
+from actors.store.database import Database
 from tests.support.aio import both_loops, eventually
 
 FIELDS = b"SFATAL\0C57P01\0Mterminating connection due to unexpected postmaster exit\0\0"

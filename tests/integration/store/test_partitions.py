@@ -11,13 +11,15 @@ from uuid import UUID
 import pytest
 
 from actors.partitions import SQL, Partitions, first_kept
-from actors.store.database import Database, StoreUnavailable
+from actors.store.connection import StoreUnavailable
+from actors.store.database import Database
 from actors.wallet import ledger
 from actors.wallet.ledger import Batch
 from actors.wallet.messages import Hold, Settle
 from actors.wallet.verify import verify
 from metrics.prometheus import Metrics
-from tests.integration.money import ACCOUNT, PROCESS, open_account
+from tests.integration.money import ACCOUNT, PROCESS, entry_guards, open_account
+from tests.support.aio import eventually
 from tests.support.clock import FakeClock
 from tests.support.ledger_values import facts, outcome, refused
 
@@ -29,13 +31,15 @@ def at(year: int, month: int, day: int = 15, hour: int = 0) -> float:
     return datetime(year, month, day, hour, tzinfo=UTC).timestamp()
 
 
-async def settle(database: Database, number: int, ended_at: float) -> None:
+async def settle(database: Database, number: int, ended_at: float, *, is_aged: bool = True) -> None:
     """A call that cost something, settled when it ended."""
     who = facts(number, submitted_at=ended_at - 1)
     await ledger.apply(database, PROCESS, Batch(holds=[Hold(facts=who, amount_nano_usd=COST)]))
     settled = Settle(facts=who, outcome=outcome(COST, created_at=ended_at, input_tokens=7))
     applied = await ledger.apply(database, PROCESS, Batch(settlements=[settled]))
     assert applied.settled == {who.call_id}
+    if not is_aged:
+        return
     # The entry is as old as its call; only a test may say so.
     async with database.transaction() as session:
         await session.execute("ALTER TABLE entries DISABLE TRIGGER entries_append_only")
@@ -67,11 +71,17 @@ async def partitions_of(database: Database) -> list[str]:
     return [name for (name,) in found]
 
 
-def keeper(database: Database, now: float, months: int | None = None) -> Partitions:
+def keeper(
+    database: Database, now: float, months: int | None = None, ledger_months: int | None = None
+) -> Partitions:
     clock = FakeClock()
     clock.advance(now - clock.now())
     return Partitions(
-        database=database, retention_months=lambda: months, clock=clock, metrics=Metrics()
+        database=database,
+        retention_months=lambda: months,
+        ledger_retention_months=lambda: ledger_months,
+        clock=clock,
+        metrics=Metrics(),
     )
 
 
@@ -139,7 +149,6 @@ async def test_months_before_the_kept_ones_go_and_the_ledger_is_still_proved(
         )
         assert dropped == [("2024-03-01", 3, 2 * COST), ("2024-04-01", 2, 2 * COST)]
         assert await ledger.read_balance(database, ACCOUNT) == (94 * COST, 0)
-        await assert_proved(database)
         # A row of such a month that comes late goes the same way, and is not forgotten.
         await settle(database, 8, at(2024, 3, 31, 23))
         await keeper(database, at(2024, 6, 30), months=1).round()
@@ -226,6 +235,121 @@ async def test_reader_of_the_whole_log_delays_the_upkeep_and_no_settlement(
         await assert_proved(database)
 
 
+async def spans_a_border(database: Database) -> None:
+    """An account with a month that has ended: calls settled, recovered, and one still open."""
+    await open_account(database, 100 * COST)
+    for number in range(1, 4):
+        await settle(database, number, at(2024, 3))
+    held = Hold(facts=facts(4, submitted_at=at(2024, 3)), amount_nano_usd=5)
+    late = Hold(facts=facts(5, submitted_at=at(2024, 3)), amount_nano_usd=5)
+    await ledger.apply(database, PROCESS, Batch(holds=[held, late]))
+    recovered = Settle(
+        facts=late.facts, outcome=outcome(1, created_at=at(2024, 5)), is_recovery=True
+    )
+    await ledger.apply(database, PROCESS, Batch(settlements=[recovered]))
+    async with database.transaction() as session:
+        await session.execute(entry_guards("DISABLE"))
+        await session.execute("UPDATE entries SET created_at = '2024-03-15 12:00+00'")
+        await session.execute(entry_guards("ENABLE"))
+    # A gateway is seen to live whatever was put back.
+    await keeper(database, at(2024, 5, 31)).round()
+
+
+async def test_clean_proof_seals_what_has_ended_and_begins_there(database_url: str) -> None:
+    async with Database(database_url) as database:
+        await spans_a_border(database)
+        first = await verify(database)
+        assert (first.faults, first.since) == ([], None)
+        assert first.counts["entries"] == 10
+        assert first.sealed[0].startswith("2024-04-01")
+        # The open call is settled, the truth of the recovered one comes, across the border.
+        await settle_late(database, 4, 2)
+        await settle_late(database, 5, 3)
+        second = await verify(database)
+        assert (second.faults, second.since) == ([], first.sealed[-1])
+        assert second.counts["entries"] == 2
+        everything = await verify(database, is_everything=True)
+        assert (everything.faults, everything.since) == ([], None)
+        assert everything.counts["entries"] == 12
+
+
+async def settle_late(database: Database, number: int, cost: int) -> None:
+    truth = Settle(
+        facts=facts(number, submitted_at=at(2024, 3)), outcome=outcome(cost, created_at=at(2024, 5))
+    )
+    await ledger.apply(database, PROCESS, Batch(settlements=[truth]))
+
+
+async def test_entries_go_once_they_have_a_checkpoint_and_no_row_of_theirs_is_left(
+    database_url: str,
+) -> None:
+    async with Database(database_url) as database:
+        await spans_a_border(database)
+        gone = "SELECT to_regclass('entries_2024_03') IS NULL"
+
+        async def round_keeping(log: int | None) -> bool:
+            one = keeper(database, at(2024, 12), log, 2)
+            await one.round()
+            (answer,) = await database.fetch_one(gone) or (None,)
+            return bool(answer)
+
+        assert not await round_keeping(1)  # no checkpoint
+        await database.execute("UPDATE holds SET created_at = '2024-03-15'")
+        await assert_proved(database)
+        await settle(database, 6, at(2024, 4, 2), is_aged=False)
+        await keeper(database, at(2024, 4)).round()
+        assert not await round_keeping(None)  # a row is left that may be of its calls
+        sums = "SELECT sum(amount_nano_usd)::int, sum(held_nano_usd)::int FROM movements('{}')"
+        last = "SELECT max(ends_at)::text FROM entry_months WHERE sealed_at IS NOT NULL"
+        (border,) = await database.fetch_one(last) or ("",)
+        before = await database.fetch_one(sums.format(border))
+        await database.execute("DELETE FROM call_logs WHERE false")
+        assert await round_keeping(1)
+        assert await database.fetch_one(sums.format(border)) == before
+        # What was open when it was dropped is settled; a second settlement does nothing.
+        await settle_late(database, 4, 2)
+        await settle_late(database, 4, 2)
+        assert await ledger.read_balance(database, ACCOUNT) == (100 * COST - 4 * COST - 3, 0)
+
+
+LIES = {
+    "a sum": "ALTER TABLE checkpoint_sums DISABLE TRIGGER USER;"
+    " UPDATE checkpoint_sums SET amount_nano_usd = amount_nano_usd + 1 WHERE key_id = ''",
+    "a hold that was open is forgotten": "DELETE FROM checkpoint_entries WHERE kind = 'hold'",
+    "an entry of a sealed month": f"{entry_guards('DISABLE')}; UPDATE entries SET"
+    " amount_nano_usd = amount_nano_usd - 1 WHERE kind = 'settle' AND amount_nano_usd = -1000",
+    "an entry more": "INSERT INTO entries (account_id, key_id, call_id, kind, amount_nano_usd,"
+    " held_nano_usd, created_at) SELECT account_id, key_id, call_id, 'correction', 0, 0,"
+    " created_at FROM entries WHERE kind = 'settle'",
+}
+
+
+@pytest.mark.parametrize("lie", LIES.values(), ids=LIES)
+async def test_checkpoint_that_is_not_what_was_is_found_and_nothing_is_dropped(
+    database_url: str, lie: str, expect_log: ExpectLog
+) -> None:
+    async with Database(database_url) as database:
+        await spans_a_border(database)
+        await assert_proved(database)
+        await database.execute(lie)
+        report = await verify(database, is_everything=True)
+        assert "checkpoint_is_what_was_kept" in {fault["invariant"] for fault in report.faults}
+        if "hold" not in lie.partition("WHERE")[2]:
+            expect_log("months_not_dropped")
+            await keeper(database, at(2024, 12), 1, 2).round()
+            kept = "SELECT to_regclass('entries_2024_03') IS NOT NULL"
+            assert await database.fetch_one(kept) == (True,)
+
+
+async def test_faulty_month_is_not_sealed(database_url: str) -> None:
+    async with Database(database_url) as database:
+        await spans_a_border(database)
+        await database.execute("UPDATE accounts SET balance_nano_usd = balance_nano_usd + 1")
+        report = await verify(database)
+        assert report.faults
+        assert not report.sealed
+
+
 KEPT: dict[str, tuple[Any, ...]] = {
     "one month": ((2026, 11, 21), 1, (2026, 10, 1)),
     "over the year": ((2026, 1, 31), 1, (2025, 12, 1)),
@@ -239,3 +363,31 @@ def test_whole_months_are_kept(
     today: tuple[int, int, int], months: int, first: tuple[int, int, int]
 ) -> None:
     assert first_kept(datetime(*today).date(), months) == datetime(*first).date()
+
+
+async def test_row_that_waits_while_its_month_is_made_is_written_by_the_next_attempt(
+    database_url: str,
+) -> None:
+    row = "INSERT INTO entries (account_id, kind, amount_nano_usd, held_nano_usd, created_at)"
+    row += f" VALUES ('{ACCOUNT}', 'topup', 1, 0, '2031-05-05')"
+    blocked = (
+        "SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid)"
+        " WHERE NOT l.granted AND a.query LIKE 'INSERT INTO entries%'"
+        " AND a.datname = current_database()"
+    )
+    async with Database(database_url) as database:
+        await open_account(database, COST)
+
+        async def is_waiting() -> bool:
+            return await database.fetch_one(blocked) == (1,)
+
+        async with database.transaction() as maker:
+            await maker.execute("LOCK TABLE entries_default IN ACCESS EXCLUSIVE MODE")
+            late = asyncio.create_task(database.execute(row))
+            await eventually(is_waiting)
+            assert await maker.fetch_one("SELECT entries_make_months('2031-05-01', 1)") == (1,)
+        with pytest.raises(StoreUnavailable, match="partition"):
+            await late
+        await database.execute(row)
+        where = "SELECT tableoid::regclass::text FROM entries WHERE created_at >= '2031-05-05'"
+        assert await database.fetch_all(where) == [("entries_2031_05",)]

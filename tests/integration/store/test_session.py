@@ -8,14 +8,8 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from actors.store.database import (
-    ConstraintViolated,
-    Database,
-    Session,
-    StatementRefused,
-    StoreUnavailable,
-)
-from actors.store.session import carried_through
+from actors.store.connection import ConstraintViolated, StatementRefused, StoreUnavailable
+from actors.store.database import Database, Session, carried_through
 from tests.support.aio import eventually
 
 BREAK = "SELECT pg_terminate_backend(pg_backend_pid(), 0)"

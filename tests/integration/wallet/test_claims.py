@@ -11,12 +11,21 @@ from typing import Any
 
 import pytest
 
-from actors.identity import ProcessIdentity, sign_on
+from actors.process import ProcessIdentity, sign_on
 from actors.store.database import Database
 from actors.wallet import ledger
-from actors.wallet.claims import Claim, ClaimEnd, Free, KeptResponse, ResponseTooLarge
 from actors.wallet.ledger import Applied, Batch
-from actors.wallet.messages import Hold, Outcome, Settle, Void
+from actors.wallet.messages import (
+    Claim,
+    ClaimEnd,
+    Free,
+    Hold,
+    KeptResponse,
+    Outcome,
+    ResponseTooLarge,
+    Settle,
+    Void,
+)
 from actors.wallet.verify import verify
 from tests.integration.money import ACCOUNT, KEY, PROCESS, open_account
 from tests.support.ledger_values import facts

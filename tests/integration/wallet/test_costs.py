@@ -13,11 +13,10 @@ from actors.store.database import Database
 from actors.wallet import ledger
 from actors.wallet.ledger import Batch
 from actors.wallet.messages import Hold, Settle
-from actors.wallet.pricing import TokenPrice
-from actors.wallet.unit_pricing import ImagePrice
+from actors.wallet.pricing import ImagePrice, TokenPrice
 from actors.wallet.verify import verify
+from channels.dialects.meter import Usage
 from channels.registry import PriceSpec
-from channels.usage import Usage
 from tests.integration.money import PROCESS, open_account
 from tests.support.ledger_values import facts, outcome
 

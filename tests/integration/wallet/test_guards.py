@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from actors.store.database import ConstraintViolated, Database
+from actors.store.connection import ConstraintViolated
+from actors.store.database import Database
 from actors.wallet import ledger
 from actors.wallet.ledger import Batch
 from actors.wallet.verify import verify

@@ -11,14 +11,15 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from actors.identity import SQL, ProcessIdentity, sign_on, sign_on_again
 from actors.jobs import store
+from actors.process import SQL, ProcessIdentity, sign_on, sign_on_again
 from actors.store.database import Database
 from actors.wallet import ledger
 from actors.wallet.ledger import Applied, Batch
 from actors.wallet.messages import CallFacts
 from actors.wallet.verify import verify
 from metrics.prometheus import Metrics
+from tests.integration.money import entry_guards
 from tests.support.claim_machine import ClaimMachine, ClaimRows
 from tests.support.jobs import acceptance
 from tests.support.ledger_machine import KEYS
@@ -58,16 +59,17 @@ def test_postgres_keeps_the_rules(driver: Driver, expect_log: Callable[..., None
         async def _empty(self) -> None:
             database = driver.database
             # Triggers off: the entries' own trigger would refuse to let an example start afresh.
-            guarded = ("entries", "call_log_corrections", "key_views")
+            guarded = ("call_log_corrections", "key_views")
             off, on = (
                 ";".join(f"ALTER TABLE {name} {what} TRIGGER USER" for name in guarded)
                 for what in ("DISABLE", "ENABLE")
             )
             await database.execute(
-                f"{off};"
+                f"{entry_guards('DISABLE')}; {off};"
                 "TRUNCATE idempotency, entries, holds, jobs, job_polls, call_logs,"
                 " call_log_rollups, processes, recovered_calls, call_log_corrections;"
-                f"TRUNCATE key_spend, keys, accounts CASCADE; {on}"
+                f"TRUNCATE key_spend, keys, accounts CASCADE; {on};"
+                f"{entry_guards('ENABLE')}"
             )
             for account, keys in KEYS.items():
                 await database.execute(

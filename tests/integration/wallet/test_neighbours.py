@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from actors.identity import ProcessIdentity, sign_on
+from actors.process import ProcessIdentity, sign_on
 from actors.store.database import Database
-from actors.wallet.neighbours import TIMEOUT_SECONDS, Neighbours
+from actors.wallet.wallets import TIMEOUT_SECONDS, Neighbours
 from tests.support.aio import eventually, jump
 
 

@@ -12,9 +12,9 @@ from actors.store.database import Database
 from actors.wallet import ledger
 from actors.wallet.ledger import Batch
 from actors.wallet.messages import Settle
-from actors.wallet.verify import verify
+from actors.wallet.verify import repair, verify
 from tests.integration.cli.command import Gw
-from tests.integration.money import ACCOUNT, PROCESS, open_account
+from tests.integration.money import ACCOUNT, PROCESS, entry_guards, open_account
 from tests.support.aio import run
 from tests.support.ledger_values import hold, refused, settle
 
@@ -146,3 +146,27 @@ def test_what_was_kept_of_a_row_is_never_changed(gw: Gw, database_url: str) -> N
                     await database.execute(statement.format("call_log_corrections"))
 
     run(change())
+
+
+async def test_call_of_a_month_with_a_checkpoint_is_repaired_and_still_proved_from_there(
+    database_url: str,
+) -> None:
+    async with Database(database_url) as database:
+        await database.execute("SELECT call_logs_make_partitions('2026-09-01', 1)")
+        await open_account(database, 10_000)
+        await ledger.apply(database, PROCESS, Batch(holds=[hold(PAID)]))
+        await ledger.apply(database, PROCESS, Batch(settlements=[recovered(PAID, 30)]))
+        await database.execute(
+            f"{entry_guards('DISABLE')}; UPDATE entries SET created_at = '2024-03-15 12:00+00';"
+            f" {entry_guards('ENABLE')}; SELECT entries_make_months('2024-03-01', 1)"
+        )
+        sealed = (await verify(database)).sealed
+        assert len(sealed) == 1
+        await ledger.apply(database, PROCESS, Batch(records=[refused(PAID, seconds=17.0)]))
+        assert not (await verify(database)).ok
+        (done,) = await repair(database, by="Ann", is_applied=True)
+        assert (done.paid_nano_usd, done.booked_nano_usd) == (30, 30)
+        assert await ledger.read_balance(database, ACCOUNT) == (10_000, 0)
+        report = await verify(database)
+        assert (report.faults, report.since) == ([], sealed[0])
+        assert (await verify(database, is_everything=True)).faults == []

@@ -11,11 +11,11 @@ from uuid import UUID
 
 import ujson
 
-from actors.heartbeat import Heartbeat
-from actors.identity import SQL, ProcessIdentity
 from actors.live import LiveCalls
+from actors.process import SQL, Heartbeat, ProcessIdentity
 from actors.recovery import Recovery
-from actors.store.database import Database, StoreUnavailable
+from actors.store.connection import StoreUnavailable
+from actors.store.database import Database
 from actors.wallet import ledger
 from actors.wallet.messages import CallFacts, Hold, Outcome
 from actors.wallet.wallets import Wallets
@@ -142,9 +142,9 @@ class Process:
     heartbeat: Heartbeat
     recovery: Recovery
 
-    async def hold(self, number: int, amount: int = 100) -> CallFacts:
-        """Begin a call."""
-        made = facts(number, submitted_at=self.store.clock.now())
+    async def hold(self, number: int, amount: int = 100, **more: Any) -> CallFacts:
+        """Begin a call; `more` are facts of it."""
+        made = facts(number, submitted_at=self.store.clock.now(), **more)
         await self.wallets.hold(Hold(facts=made, amount_nano_usd=amount))
         return made
 

@@ -8,8 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from actors.actor import Actor
-from actors.mailbox import ActorStopped, Mailbox, MailboxFull
+from actors.actor import Actor, ActorStopped, Mailbox, MailboxFull
 from metrics.prometheus import Metrics
 from tests.support.clock import FakeClock
 

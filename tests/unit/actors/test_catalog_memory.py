@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from actors.catalogs.memory import REPLIES_MAX, RETRY_SECONDS, Question, ReplyMemory
+from actors.catalogs import REPLIES_MAX, RETRY_SECONDS, Question, ReplyMemory
 from channels.media.replies import CatalogReply, CatalogValue, Failed, Refused
 from tests.support.clock import FakeClock
 from tests.support.specs import make_channel

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from actors.actor import ActorStopped
 from actors.channel import ChannelActor, Configure, Denied, Lease
-from actors.mailbox import ActorStopped
 from channels.registry import HealthSpec
 from tests.support.clock import FakeClock
 from tests.support.specs import make_channel

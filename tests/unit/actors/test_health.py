@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.health import Health, Verdict, finished, leased
+from actors.channel import Health, Verdict, finished, leased
 from channels.registry import HealthSpec
 
 SPEC = HealthSpec(failures=3, cooldown_seconds=10.0)

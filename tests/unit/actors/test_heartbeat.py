@@ -11,9 +11,8 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
-from actors.heartbeat import BREAK_SECONDS, Heartbeat
-from actors.identity import ProcessIdentity, is_process_alive
 from actors.live import Delivered
+from actors.process import BREAK_SECONDS, Heartbeat, ProcessIdentity, is_process_alive
 from tests.support.aio import eventually
 from tests.unit.actors.fake_store import make_store, process
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from actors.lanes import Lanes
-from actors.mailbox import ActorStopped, MailboxFull
+from actors.actor import ActorStopped, MailboxFull
+from actors.wallet.writer import Lanes
 from tests.support.clock import FakeClock
 
 COMPANY_SECONDS = 0.01

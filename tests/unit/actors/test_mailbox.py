@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from actors.mailbox import ActorStopped, Envelope, Mailbox, MailboxFull
+from actors.actor import ActorStopped, Envelope, Mailbox, MailboxFull
 from tests.support.clock import FakeClock
 
 

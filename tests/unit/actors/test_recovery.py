@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from actors.live import Delivered
-from actors.store.database import StatementRefused
+from actors.store.connection import StatementRefused
 from tests.support.aio import eventually
 from tests.unit.actors.fake_store import ACCOUNT, FakeStore, make_store, process
 
@@ -19,7 +19,7 @@ async def die_with_a_call(store: FakeStore, number: int = 1, **who: Any) -> None
     """A process holds a call, reports once what it has delivered, and is no more."""
     async with process(store, "proc_dead", **who) as dead:
         await dead.heartbeat.beat()
-        call = await dead.hold(number)
+        call = await dead.hold(number, made_id=f"voc_{number}")
         dead.live.enter(call.call_id, lambda: Delivered(30, 20, 10, 5))
         await dead.heartbeat.beat()
 
@@ -35,7 +35,7 @@ async def test_neighbour_whose_pid_is_gone_is_dead_at_once(expect_log: ExpectLog
         assert await judge.recovery.sweep() == 1
         row = store.rows[UUID(int=1)]
         assert (row["status"], row["error_code"]) == ("interrupted", "gateway_restarted")
-        assert (row["cost"], row["latency_ms"]) == (30, 2500)
+        assert (row["cost"], row["latency_ms"], row["task_id"]) == (30, 2500, "voc_1")
         assert (row["input_tokens"], row["output_tokens"], row["cached_tokens"]) == (20, 10, 5)
         assert store.balances[ACCOUNT] == 10_000 - 30
         assert "proc_dead" not in store.processes

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.router import Candidate, candidates
+from actors.routing import Candidate, candidates
 from channels.registry import Binding, ChannelSpec
 from tests.support.specs import make_channel, make_model
 

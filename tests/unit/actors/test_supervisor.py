@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-from actors.supervisor import Supervisor
+from actors.actor import OUT_OF_FILES_SECONDS, Supervisor
+from actors.store.embedded.access import EmbeddedFault
 from metrics.prometheus import Metrics
 from tests.support.aio import eventually
 from tests.support.clock import FakeClock
@@ -86,6 +88,24 @@ async def test_supervisor_gives_up_on_too_many_deaths_in_a_period(expect_log: Ex
         child.push.put_nowait(ValueError())
         await supervisor.failed
         assert child.begun == 5
+
+
+async def test_want_of_a_file_is_no_death_to_give_up_on(expect_log: ExpectLog) -> None:
+    expect_log("child_died")
+
+    async with supervising(intensity=0) as (supervisor, clock):
+        child = Child()
+        supervisor.start("child", child.body)
+        for begun, code in enumerate((errno.EMFILE, errno.ENFILE, errno.EMFILE), 1):
+            await eventually(lambda begun=begun: child.begun == begun)  # type: ignore[misc]
+            fault = EmbeddedFault("postgres.lock cannot be opened")
+            fault.__cause__ = OSError(code, "no file left")
+            child.push.put_nowait(fault)
+            await eventually(lambda: clock.sleepers == 1)
+            assert child.begun == begun  # not at once
+            clock.advance(OUT_OF_FILES_SECONDS)
+        await eventually(lambda: child.begun == 4)
+        assert not supervisor.failed.done()
 
 
 async def test_children_stop_in_the_reverse_of_their_order() -> None:

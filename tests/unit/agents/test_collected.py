@@ -8,10 +8,10 @@ from typing import Any, cast
 import pytest
 
 from channels.errors import UpstreamMalformed
-from gw.api.chat.collected import CollectingWriter
-from gw.api.writer import HandlerWriter
-from gw.calls.conversation import TIMED_OUT
-from gw.errors.table import GatewayError
+from gw.api.base import HandlerWriter
+from gw.api.completions import CollectingWriter
+from gw.calls.chat import TIMED_OUT
+from gw.errors import GatewayError
 
 
 class Sent:

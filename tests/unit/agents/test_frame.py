@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gw.agents.frame import NOTICE, Excerpt, cut, framed
+from gw.agents import NOTICE, Excerpt, cut, framed
 
 TAGS = ("<reference_data", "</reference_data", "<page", "</page")
 PIECES = (

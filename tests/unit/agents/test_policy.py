@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from channels.registry import Registry
-from gw.agents.policy import AgentRefused, model_of
+from gw.agents import AgentRefused, model_of
 from gw.keys.principal import Agent
 from tests.support.specs import make_channel, make_model
 

@@ -11,26 +11,23 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, cast
 
-from actors.limits.accounts import AccountLimits
-from actors.limits.limiter import Limiter
-from actors.store.errors import StoreUnavailable
-from actors.wallet.claims import Claim
+from actors.limits.accounts import AccountLimits, Limiter
+from actors.store.connection import StoreUnavailable
 from actors.wallet.ledger import Spending
+from actors.wallet.messages import Claim
 from channels.registry import Registry
-from gw.api.application import GatewayApplication
-from gw.api.logs.cursor import CursorSeal
-from gw.api.logs.services import LogServices
-from gw.api.logs.summary_cache import SummaryCache
+from gw.api.base import GatewayApplication
+from gw.api.logs.handlers import LogServices
+from gw.api.logs.list_query import CursorSeal
+from gw.api.logs.summary import SummaryCache
 from gw.api.overload import Overload
 from gw.api.services import RefusedCall, Services
 from gw.app import make_application
 from gw.config.config import Timeouts
-from gw.http.drain import RequestsInFlight
-from gw.idempotency.guard import IdempotencyGuard
-from gw.idempotency.store import StoredResponse
+from gw.http.application import RequestsInFlight
+from gw.idempotency import IdempotencyGuard, StoredResponse
 from gw.keys.principal import KeyRefused, Principal
-from metrics.sampling import Sampling
-from metrics.tracing import Tracing
+from metrics.tracing import Sampling, Tracing
 from tests.support.clock import FakeClock
 
 KEY = "sk-platform-" + "a" * 64

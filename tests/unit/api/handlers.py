@@ -6,10 +6,8 @@ import asyncio
 from collections.abc import Callable
 
 from channels.families import ErrorShape
-from gw.api.application import GatewayApplication
-from gw.api.base import ApiHandler
-from gw.errors.render import dumps
-from gw.errors.table import NOT_FOUND, GatewayError
+from gw.api.base import ApiHandler, GatewayApplication
+from gw.errors import NOT_FOUND, GatewayError, dumps
 from tests.unit.api.fakes import World
 
 HUGE_BYTES = 30_000_000

@@ -56,6 +56,25 @@ def test_what_is_not_in_the_table_is_404(path: str) -> None:
     assert answer.json()["error"]["type"] == "invalid_request_error"
 
 
+def test_what_is_not_served_is_refused_in_the_shape_of_its_protocol() -> None:
+    messages, native, first = "type", "status", "code"
+    for method, path, status, member in (
+        ("POST", "/v1/messages/batches", 404, messages),
+        ("GET", "/v1/messages", 405, messages),
+        ("GET", "/v1beta", 404, native),
+        ("GET", "/v1beta/files/x", 404, native),
+        ("GET", "/v1beta/models/m:generateContent", 405, native),
+        ("GET", "/v1/models/m:generateContent", 405, first),
+        ("GET", "/v1/messagesx", 404, first),
+        ("GET", "/v1beta1/models", 404, first),
+    ):
+        answer = ask(method, path)
+        whole = answer.json()
+        assert (answer.status, member in whole["error"]) == (status, True), (path, whole)
+        assert (member == messages) == (whole.get("type") == "error"), whole
+        assert (member == native) == (whole["error"].get("code") == status), whole
+
+
 def test_each_finished_answer_is_counted_by_its_route() -> None:
     async def scene() -> World:
         world = World()

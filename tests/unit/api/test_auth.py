@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tornado.httputil import HTTPHeaders
 
-from gw.api.auth import AuthMode, find_key, has_query_key
+from gw.api.checks import AuthMode, find_key, has_query_key
 
 QUERY = {"key": [b"from-query"]}
 

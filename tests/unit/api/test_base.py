@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
+from gw.api.base import INTERNAL_MESSAGE, STORE_MESSAGE
 from gw.api.checks import MISSING_KEY, OUT_OF_FUNDS, QUERY_KEY
 from gw.api.services import Services
-from gw.errors.unexpected import INTERNAL_MESSAGE, STORE_MESSAGE
 from gw.keys.principal import MESSAGES, KeyRefused, RefusalReason
 from tests.support.aio import run
 from tests.unit.api.fakes import KEY, MAX_BODY_BYTES, World, make_principal

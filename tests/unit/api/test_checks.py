@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from gw.api.base import ApiHandler
-from gw.api.checks import CHECKS, Check, FundsCheck, KeyCheck, KeyKindCheck, LimitsCheck
-from gw.api.logs.handler import REQUESTS_PER_MINUTE, LogRate, LogsHandler
+from gw.api.checks import CHECKS, Check, FundsCheck, KeyCheck, KeyKindCheck, LimitsCheck, TextCheck
+from gw.api.logs.handlers import REQUESTS_PER_MINUTE, LogRate, LogsHandler
 from gw.app import routes
-from gw.errors.table import GatewayError
+from gw.errors import GatewayError
 from gw.http.tornado_adapter import RequestHeaders, TornadoRequest
 from gw.keys.principal import KeyRefused
 from tests.unit.api.fakes import KEY, World, make_principal
@@ -70,6 +70,7 @@ REFUSALS: list[tuple[type[Check], type[ApiHandler], str, str, Arrange]] = [
     (LimitsCheck, Endpoint, "/", KEY, lambda world: used_up(world, rpm=1)),
     (LimitsCheck, Endpoint, "/", KEY, lambda world: used_up(world, concurrency=1)),
     (FundsCheck, Endpoint, "/", KEY, poor),
+    (TextCheck, Endpoint, "/?status=%00", KEY, lambda world: None),
     (LogRate, Log, "/", KEY, ask_too_often),
 ]
 
@@ -110,7 +111,7 @@ async def test_both_forms_refuse_alike(
     assert check in {type(one) for one in endpoint._checks}
     told = await outcome(endpoint, target, key, arrange, now=True)
     assert told == await outcome(endpoint, target, key, arrange, now=False)
-    assert told[0] in (401, 402, 403, 429)
+    assert told[0] in (400, 401, 402, 403, 429)
 
 
 def every_check() -> Iterator[type[Check]]:

@@ -7,9 +7,8 @@ import json
 import pytest
 
 from channels.families import ErrorShape
-from gw.errors import table as errors
-from gw.errors.render import render
-from gw.errors.table import ERROR_TABLE, ErrorKind, GatewayError, from_upstream
+from gw import errors as errors
+from gw.errors import ERROR_TABLE, ErrorKind, GatewayError, from_upstream, render
 
 # HTTP | chat type | chat code | messages type | native status, in the specification's words.
 SPEC_TABLE = """

@@ -6,15 +6,15 @@ from contextlib import ExitStack
 
 import pytest
 
-from gw.api import media_services
-from gw.api.media_services import FilmCount
-from gw.errors.table import GatewayError
+from gw.api import services
+from gw.api.services import FilmCount
+from gw.errors import GatewayError
 
 
 def test_one_film_too_many_is_refused_until_another_has_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(media_services, "FILMS_MAX", 2)
+    monkeypatch.setattr(services, "FILMS_MAX", 2)
     count = FilmCount()
     with count.reading():
         with ExitStack() as others:

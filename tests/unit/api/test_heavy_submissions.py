@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from channels.offload.weight import READ_VALUES_MAX
+from channels.json import READ_VALUES_MAX
 from gw.api import submit
 from gw.media import reading
 from tests.unit.api.fakes import World

@@ -7,13 +7,12 @@ from typing import ClassVar
 
 import pytest
 
-from gw.api.application import GatewayApplication
-from gw.api.base import ApiHandler
+from gw.api.base import ApiHandler, GatewayApplication
 from gw.api.model_call import ModelCall
 from gw.api.submit import UnattendedWriter, unattended
-from gw.calls.unattended import Unattended
-from gw.errors.table import NO_CHANNEL_AVAILABLE, GatewayError
-from gw.http.drain import RequestsInFlight
+from gw.calls.jobs import Unattended
+from gw.errors import NO_CHANNEL_AVAILABLE, GatewayError
+from gw.http.application import RequestsInFlight
 from tests.support.aio import eventually
 from tests.unit.api.fakes import KEY, World, make_principal
 from tests.unit.http.wire import request, served

@@ -10,10 +10,10 @@ from typing import Any, cast
 import pytest
 from prometheus_client import CollectorRegistry
 
-from actors.store.errors import StoreUnavailable
-from gw.api.mcp.handlers import McpHandler
-from gw.api.wiki.services import WikiServices
-from gw.errors.unexpected import INTERNAL_MESSAGE, STORE_MESSAGE
+from actors.store.connection import StoreUnavailable
+from gw.api.base import INTERNAL_MESSAGE, STORE_MESSAGE
+from gw.api.mcp import McpHandler
+from gw.api.wiki import WikiServices
 from gw.mcp.exchange import Exchange
 from metrics.prometheus import Metrics
 from tests.unit.api.fakes import World

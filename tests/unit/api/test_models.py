@@ -6,7 +6,7 @@ import pytest
 
 from channels.registry import Registry
 from gw.api.model_call import resolve_model
-from gw.errors.table import GatewayError
+from gw.errors import GatewayError
 from gw.keys.principal import Principal
 from tests.support.specs import make_channel, make_model
 

@@ -7,8 +7,7 @@ import json
 import pytest
 
 from channels.families import ErrorShape
-from gw.errors.render import dumps, render
-from gw.errors.table import INVALID_REQUEST, GatewayError
+from gw.errors import INVALID_REQUEST, GatewayError, dumps, render
 
 
 def message_of(body: bytes) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gw.api.application import GatewayApplication
+from gw.api.base import GatewayApplication
 from gw.app import routes
 from tests.support.aio import eventually
 from tests.unit.api.fakes import World

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.json.members import JsonObject
-from gw.api.chat.stated import METADATA_BYTES_MAX, conversation_of, number_of
+from channels.json import JsonObject
+from gw.api.chat import METADATA_BYTES_MAX, conversation_of, number_of
 
 NAMED: dict[str, tuple[Any, str | None]] = {
     "session": ({"session_id": "s-1", "conversation_id": "c-1"}, "s-1"),

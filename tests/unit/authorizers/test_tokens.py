@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from channels.authorizers.azure import AzureAuthorizer
-from channels.authorizers.google import GoogleAuthorizer
+from channels.authorizers.authorizers import AzureAuthorizer, GoogleAuthorizer
 from channels.authorizers.specs import AuthorizerSpec, AzureSpec, GoogleSpec
 from channels.errors import CredentialsUnavailable
 from channels.http.interfaces import Authorizer, UpstreamRequest

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.wallet.ledger import Spending
-from gw.api.balance.funds import Funds, key_balance, subscription, usage
+from gw.api.balance import Funds, key_balance, subscription, usage
 
 USD = 10**9
 

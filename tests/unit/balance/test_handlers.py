@@ -10,7 +10,7 @@ import pytest
 
 from actors.wallet.ledger import Spending
 from gw.api import services
-from gw.errors.unexpected import STORE_MESSAGE
+from gw.api.base import STORE_MESSAGE
 from tests.support.aio import eventually
 from tests.unit.api.fakes import KEY, World, make_principal
 from tests.unit.http.wire import request, served

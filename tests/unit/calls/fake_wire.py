@@ -75,6 +75,11 @@ class FakeResponse(UpstreamResponse):
     def is_closed(self) -> bool:
         return self._closing.is_set()
 
+    @property
+    def left(self) -> Script:
+        """The steps that have not been taken."""
+        return self._steps
+
     def header(self, name: str) -> str | None:
         return self._head.headers.get(name.lower())
 

@@ -1,6 +1,6 @@
 """A stream's way through an attempt, from the upstream's bytes to the client's, without a call.
 
-`gw/calls/pipeline.py` as an attempt uses it; what is left out is everything that
+`gw/calls/stream.py` as an attempt uses it; what is left out is everything that
 waits: no lease, no clock, no client.
 """
 
@@ -13,11 +13,10 @@ from typing import Any
 from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import ErrorReported
 from channels.http.interfaces import UpstreamRequest
-from channels.translation.paths import TRANSLATIONS, translation_between
-from channels.translation.session import TranslatedCall
-from gw.api.chat.gemini import ArrayStream
-from gw.calls.framing import Framing, SseFraming, TranslatedFraming
-from gw.calls.pipeline import StreamPipeline
+from channels.translation.session import TRANSLATIONS, TranslatedCall, translation_between
+from gw.api.chat import ArrayStream
+from gw.calls.call import Framing, SseFraming, TranslatedFraming
+from gw.calls.stream import StreamPipeline
 
 BROKEN = "It broke off."
 REQUEST = UpstreamRequest("POST", "http://upstream.example/", (), b"")

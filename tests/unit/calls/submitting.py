@@ -16,21 +16,21 @@ from typing import Any, cast
 from msgspec import Raw
 from msgspec.structs import replace
 
-from actors.jobs.exchange import UpstreamJob
-from actors.jobs.jobs import Jobs, new_job_id
-from actors.jobs.schedule import Schedule
-from actors.store.database import Database, StoreUnavailable
+from actors.jobs.ending import UpstreamJob
+from actors.jobs.job import Schedule
+from actors.jobs.store import Jobs, new_job_id
+from actors.store.connection import StoreUnavailable
+from actors.store.database import Database
 from actors.wallet.messages import Outcome
-from actors.wallet.unit_pricing import MediaPrice
+from actors.wallet.pricing import MediaPrice
+from channels.media.model import MIB
 from channels.media.requests import ContentItem, GeneralVideo
 from channels.registry import HealthSpec, PriceSpec
-from gw.calls.billing import Billing
-from gw.calls.exchange_upstream import ExchangeUpstream
-from gw.calls.job import JobCall, Pin
-from gw.calls.job_submit import JobSubmit
+from gw.calls.jobs import JobCall, JobSubmit, Pin, Unattended
+from gw.calls.media import ExchangeUpstream
 from gw.calls.request import LargeSubmission
-from gw.calls.unattended import Unattended
-from gw.http.drain import RequestsInFlight
+from gw.calls.settlement import Billing
+from gw.http.application import RequestsInFlight
 from metrics.spans import UNSAMPLED
 from tests.support.fake_ledger import FakeLedger
 from tests.support.specs import make_channel, make_model
@@ -110,7 +110,9 @@ class Stage:
         """One submission from its beginning to its answer."""
         call, writer = self.prepare(**said), SubmittingWriter()
         self.begin(call, writer)
-        return await self.world.end(call, writer)
+        told = await self.world.end(call, writer)
+        assert told.row is None or told.row["task_id"] == call.facts.job_id
+        return told
 
     def take_for_dead(self, call: JobCall) -> None:
         """Another process settles the call, as recovery does."""
@@ -215,7 +217,7 @@ async def stage(
                 metrics=w.metrics,
             ),
             channels=w.channels,
-            upstream=ExchangeUpstream(wire=w.wire, clock=w.clock),
+            upstream=ExchangeUpstream(wire=w.wire, body_bytes_max=MIB, clock=w.clock),
             upstreams=_Cancels(cancelled),
             jobs=jobs,
             unattended=Unattended(in_flight),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from actors.wallet.money import MAX_NANO_USD
+from actors.wallet.pricing import MAX_NANO_USD
 from channels.registry import PriceSpec
 from gw.calls.call import ChatCall
 from tests.support.aio import eventually

@@ -12,14 +12,11 @@ from typing import Any
 import pytest
 
 from actors.channel import Lease
-from actors.failover import FailedAttempt, Failover, FailoverExhausted
-from actors.router import Candidate
+from actors.routing import Candidate, FailedAttempt, Failover, FailoverExhausted
 from channels.deadlines import TimeLimits
 from channels.errors import UpstreamError, UpstreamTimedOut, UpstreamUnreachable
 from channels.registry import ChannelSpec, HealthSpec
-from gw.calls.attempts import Attempts
-from gw.calls.receipt import Receipt
-from gw.calls.retries import Retry, retry_of_chat
+from gw.calls.attempts import Attempts, Receipt, Retry, retry_of_chat
 from metrics.prometheus import Metrics
 from metrics.spans import UNSAMPLED
 from tests.support.specs import make_channel
@@ -167,7 +164,7 @@ async def test_no_answer_says_how_long_all_channels_stay_open(expect_log: Any) -
 
 async def test_no_candidates_is_no_answer() -> None:
     async with scene() as s:
-        assert await s.exhausted() == ([], {})
+        assert await s.exhausted() == ((), {})
 
 
 async def test_time_out_ends_the_call_and_counts_against_the_channel() -> None:

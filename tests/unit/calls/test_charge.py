@@ -10,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.live import Delivered
-from actors.wallet.money import MAX_NANO_USD
-from actors.wallet.pricing import TokenPrice
+from actors.wallet.pricing import MAX_NANO_USD, TokenPrice
+from channels.dialects.meter import PartialUsage, Usage
 from channels.registry import PriceSpec
-from channels.usage import PartialUsage, Usage
-from gw.calls.charge import NOTHING, PLAUSIBLE_TOKENS_MAX, Charge, charge, delivered
+from gw.calls.bills import NOTHING, PLAUSIBLE_TOKENS_MAX, Charge, charge, delivered
 
 PRICE = TokenPrice.of(
     PriceSpec(input=Decimal(1), output=Decimal(10), cached_input=Decimal("0.1")), Decimal(1)

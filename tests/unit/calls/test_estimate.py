@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from actors.wallet.pricing import TokenPrice
 from channels.registry import PriceSpec
-from gw.calls.charge import Estimate, estimate, tokens_of_bytes
+from gw.calls.bills import Estimate, estimate, tokens_of_bytes
 
 PRICE = TokenPrice.of(PriceSpec(input=Decimal(1), output=Decimal(10)), Decimal(1))
 

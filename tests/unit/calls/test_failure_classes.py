@@ -16,10 +16,9 @@ import pytest
 from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import ErrorReported, UpstreamCut, UpstreamMalformed, UpstreamUnreachable
 from channels.http.interfaces import UpstreamRequest
-from channels.translation.paths import translation_between
-from channels.translation.session import TranslatedCall
-from gw.calls import chat_upstream
-from gw.calls.plan import UpstreamPlan
+from channels.translation.session import TranslatedCall, translation_between
+from gw.calls import chat
+from gw.calls.call import UpstreamPlan
 from tests.unit.calls import sse
 from tests.unit.calls.fake_wire import Script, answer
 from tests.unit.calls.test_measured import counts
@@ -211,6 +210,6 @@ def test_error_in_place_of_a_response_is_read_once(
 
     monkeypatch.setattr(json, "loads", counted)
     request = UpstreamRequest("POST", "http://a.example/", (), b"{}")
-    error = chat_upstream._unusable(body, WAYS[way](request))
+    error = chat._unusable(body, WAYS[way](request))
     assert isinstance(error, ErrorReported)
     assert (error.members.message, error.status, len(read)) == (WORDS, 502, 1)

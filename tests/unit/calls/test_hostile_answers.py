@@ -18,13 +18,17 @@ import pytest
 from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import UpstreamError
 from channels.http.interfaces import UpstreamRequest
-from gw.calls import chat_upstream, pipeline
-from gw.calls.framing import Framing, SseFraming, TranslatedFraming
-from gw.calls.pipeline import StreamPipeline
-from gw.calls.plan import UpstreamPlan
+from channels.json import READ_VALUES_MAX
+from channels.offload.pool import Helpers
+from channels.offload.process import JobTooLong
+from gw.calls import chat, stream
+from gw.calls.call import Framing, SseFraming, TranslatedFraming, UpstreamPlan
+from gw.calls.stream import StreamPipeline
+from tests.support.steps import steps_of
 from tests.unit.calls.fake_wire import answer
 from tests.unit.calls.test_failure_classes import WAYS
-from tests.unit.calls.world import world
+from tests.unit.calls.world import ACCOUNT, world
+from tests.unit.calls.writer import RecordingWriter
 from tests.unit.translators.test_odd_values import places, replaced
 
 TRANSCRIPTS = Path(__file__).parents[1] / "channels" / "transcripts"
@@ -56,8 +60,8 @@ def fail(error: Exception) -> UpstreamError:
 
 @pytest.fixture(autouse=True)
 def _no_guard(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chat_upstream, "unreadable", fail)
-    monkeypatch.setattr(pipeline, "unreadable", fail)
+    monkeypatch.setattr(chat, "unreadable", fail)
+    monkeypatch.setattr(stream, "unreadable", fail)
 
 
 def hostile(value: Any, text: str, rng: Random, share: float) -> Iterator[bytes]:
@@ -107,7 +111,7 @@ def test_hostile_whole_answer_is_read_or_refused(way: str, text: str) -> None:
             count += 1
             try:
                 meter.body(body)
-                chat_upstream._refuse_unusable(body, meter, plan)
+                chat._refuse_unusable(body, meter, plan)
                 if plan.translated is not None:
                     plan.translated.translate_response(body, **names)
             except UpstreamError:
@@ -168,7 +172,7 @@ async def test_fault_in_reading_is_told_in_the_log_and_tried_elsewhere(
     def broken(*_: object) -> None:
         raise KeyError("a slip of ours")
 
-    monkeypatch.setattr(chat_upstream, "_refuse_unusable", broken)
+    monkeypatch.setattr(chat, "_refuse_unusable", broken)
 
     async with world(a=[answer(b"{}")], b=[answer(b'{"error":{}}', status=400)]) as w:
         told = await w.call(stream=False)
@@ -182,15 +186,63 @@ def in_reads(taken: StreamPipeline, event: bytes) -> bytes:
     return b"".join([taken.take(event[start : start + 100_000]) for start in starts])
 
 
-def test_event_of_too_many_values_is_not_translated_and_an_image_is() -> None:
+def test_event_of_too_many_values_is_not_read_and_an_image_is() -> None:
     lists = b'data: {"choices":[{"index":0,"delta":{"content":"x"}}],"x":[%b[]]}\n\n'
     heavy = lists % (b"[]," * 200_000)
-    taken = new_blocks(plan_of("messages over chat"))
-    with pytest.raises(UpstreamError, match=r"not what its protocol promises"):
-        in_reads(taken, heavy)
+    for way in ("messages over chat", "chat"):
+        with pytest.raises(UpstreamError, match=r"not what its protocol promises"):
+            in_reads(new_blocks(plan_of(way)), heavy)
     picture = b"abcd" * 500_000
     gemini = b'data: {"candidates":[{"content":{"parts":[{"inlineData":{"mimeType":"image/png",'
     event = gemini + b'"data":"' + picture + b'"}}]}}]}\n\n'
     taken = new_blocks(plan_of("chat over native"))
     assert picture in in_reads(taken, event)
-    assert new_blocks(plan_of("chat")).take(heavy) == heavy  # natively nothing of it is built
+
+
+HEAVY_OUTPUT = b'{"type":"response.completed","response":{%b"output":[' + (
+    b"{}," * 400_000 + b'{}],"usage":{"input_tokens":7,"output_tokens":5}}}'
+)
+
+
+@pytest.mark.parametrize(("odd", "is_read"), [(b"", True), (b'"id":1,', False)])
+def test_last_event_that_repeats_a_response_of_many_values_is_charged_by_what_it_states(
+    odd: bytes, is_read: bool
+) -> None:
+    meter = CHAT_DIALECTS["responses"].new_meter()
+    built = steps_of(lambda: meter.event(HEAVY_OUTPUT % odd))
+    assert built < 200, "nothing is done for each item"
+    assert meter.finished
+    assert (meter.usage is not None) is is_read
+    assert meter.malformed_events == (not is_read)
+
+
+@pytest.mark.parametrize("is_answer", [False, True])
+async def test_what_takes_a_helper_too_long_is_nobody_elses_hold(
+    is_answer: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request is the client's error at once; an answer is none, and the next channel's turn."""
+
+    async def too_long(helpers: Helpers, *_: Any) -> Any:
+        runs.append(repr(helpers))
+        raise JobTooLong
+
+    runs: list[str] = []
+    monkeypatch.setattr(Helpers, "run", too_long)
+    long = json.dumps({"choices": [[]] * (READ_VALUES_MAX + 1)}).encode()
+    async with world(a=[answer(long)] * 2, b=[answer(long)] * 2) as w:
+        call, writer = w.prepare(), RecordingWriter()
+        if not is_answer:
+            monkeypatch.setattr(call.request, "_weight", READ_VALUES_MAX + 1)
+        w.begin(call, writer)
+        told = await w.end(call, writer)
+        assert told.error is not None
+        assert told.cost == 0
+        assert w.ledger.held.get(ACCOUNT, 0) == 0
+        if is_answer:
+            assert (told.error.http_status, told.error.kind.code) == (502, "upstream_error")
+            assert w.wire.tried == ["a", "b"]
+        else:
+            assert (told.error.http_status, told.error.kind.code) == (400, "invalid_request")
+            assert w.wire.tried == []
+    assert len(runs) == (2 if is_answer else 1)
+    assert all(f"<Helpers for {ACCOUNT} " in run for run in runs)

@@ -14,13 +14,13 @@ import pytest
 from actors.clock import SystemClock
 from channels.errors import UpstreamCut, UpstreamLost, UpstreamUnreachable
 from channels.media.requests import GeneralVideo
-from channels.offload.pool import OffloadFull, OffloadPool
-from channels.offload.process import Job
-from channels.offload.submissions import read_submission
+from channels.offload.jobs import read_submission
+from channels.offload.pool import Helpers, OffloadFull, OffloadPool
+from channels.offload.process import Job, JobTooLong
 from channels.registry import VideoSpec
-from gw.calls.job import Pin
+from gw.calls.jobs import Pin
 from gw.calls.request import LargeSubmission
-from gw.media import read_video
+from gw.media.videos import read_video
 from tests.support.aio import eventually
 from tests.support.logs import LogWatch
 from tests.unit.calls.fake_wire import FOR_EVER, Head, Script, answer
@@ -293,20 +293,20 @@ async def test_a_database_that_is_away_keeps_the_answer_waiting_and_the_job(
         assert s.state(told) == ("queued", ("a", "up_1"))
 
 
-class HelperPool(OffloadPool):
-    """Does jobs here and at once, or has no room."""
+class FakeHelpers(Helpers):
+    """Does jobs here and at once, or raises why they cannot be done."""
 
-    def __init__(self, *, is_full: bool) -> None:
-        super().__init__()
-        self._is_full = is_full
+    def __init__(self, fault: Exception | None = None) -> None:
+        super().__init__(OffloadPool(), ACCOUNT)
+        self._fault = fault
 
     async def run(self, job: Job, body: bytes, *arguments: Any) -> tuple[Any, bytes | None]:
-        if self._is_full:
-            raise OffloadFull
+        if self._fault is not None:
+            raise self._fault
         return job(body, *arguments)
 
 
-def large(*, is_full: bool) -> tuple[GeneralVideo, LargeSubmission]:
+def large(fault: Exception | None = None) -> tuple[GeneralVideo, LargeSubmission]:
     link = "data:image/png;base64," + "A" * 100_000
     image = {"type": "image_url", "image_url": {"url": link}}
     text = {"type": "text", "text": "a boat"}
@@ -314,11 +314,11 @@ def large(*, is_full: bool) -> tuple[GeneralVideo, LargeSubmission]:
     arguments = ("film", VideoSpec())
     request, _ = read_submission(body, read_video, *arguments)
     assert isinstance(request, GeneralVideo)
-    return request, LargeSubmission(body, HelperPool(is_full=is_full), read_video, arguments)
+    return request, LargeSubmission(body, FakeHelpers(fault), read_video, arguments)
 
 
 async def test_a_large_body_is_written_for_the_channel_that_is_asked() -> None:
-    request, body = large(is_full=False)
+    request, body = large()
     async with stage(a=[DOWN], b=[TAKEN]) as s:
         told = await s.submit(request=request, large=body)
         assert told.error is None
@@ -329,12 +329,18 @@ async def test_a_large_body_is_written_for_the_channel_that_is_asked() -> None:
         assert ("Idempotency-Key", told.call.facts.job_id) in asked.headers
 
 
-async def test_a_large_body_that_nobody_has_room_for_costs_nothing_and_is_asked_of_nobody() -> None:
-    request, body = large(is_full=True)
+@pytest.mark.parametrize(
+    ("fault", "code"),
+    [(OffloadFull(), "no_channel_available"), (JobTooLong(), "invalid_request")],
+)
+async def test_a_large_body_that_is_not_written_costs_nothing_and_is_asked_of_nobody(
+    fault: Exception, code: str
+) -> None:
+    request, body = large(fault)
     async with stage(a=[TAKEN]) as s:
         told = await s.submit(request=request, large=body)
         assert told.error is not None
-        assert told.error.kind.code == "no_channel_available"
+        assert told.error.kind.code == code
         assert s.world.wire.requests == []
         assert s.world.ledger.held[ACCOUNT] == 0
         assert s.unknown("a") == 0

@@ -10,10 +10,9 @@ import pytest
 from channels.dialects.table import CHAT_DIALECTS
 from channels.http.sse import SseSplitter
 from channels.translation.model import Protocol
-from channels.translation.paths import TRANSLATIONS
-from channels.translation.session import TranslatedCall
-from gw.api.chat.gemini import ArrayStream
-from gw.calls.framing import SILENCE_SECONDS, Framing, SseFraming, TranslatedFraming
+from channels.translation.session import TRANSLATIONS, TranslatedCall
+from gw.api.chat import ArrayStream
+from gw.calls.call import SILENCE_SECONDS, Framing, SseFraming, TranslatedFraming
 from tests.support.clock import FakeClock
 from tests.unit.calls import sse
 from tests.unit.translators.test_odd_values import BODIES

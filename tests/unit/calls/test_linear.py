@@ -13,7 +13,7 @@ import pytest
 
 from channels.errors import InvalidRequest, UpstreamError
 from channels.offload import jobs
-from gw.calls.pipeline import StreamPipeline
+from gw.calls.stream import StreamPipeline
 from loadtests.attacks.body_shapes import ANSWERS, HOSTILE_ANSWERS, SHAPES, WAYS, body_of
 from tests.support.steps import steps_of
 from tests.unit.calls.stream_shapes import STREAMS

@@ -11,11 +11,9 @@ import pytest
 from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import UpstreamCut
 from channels.http.interfaces import UpstreamRequest
-from channels.translation.paths import TRANSLATIONS, translation_between
-from channels.translation.session import TranslatedCall
-from gw.api.chat.gemini import ArrayStream
-from gw.calls.framing import Framing, SseFraming
-from gw.calls.plan import UpstreamPlan
+from channels.translation.session import TRANSLATIONS, TranslatedCall, translation_between
+from gw.api.chat import ArrayStream
+from gw.calls.call import Framing, SseFraming, UpstreamPlan
 from tests.unit.calls import sse
 from tests.unit.calls.fake_wire import Script, answer
 from tests.unit.calls.relaying import ASKED

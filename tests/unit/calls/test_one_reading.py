@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.dialects.chat import chunk as chat
-from channels.dialects.gemini import chunk as gemini
-from channels.dialects.messages import event as messages
-from channels.dialects.responses import event as responses
+from channels.dialects.chat import events as chat
+from channels.dialects.gemini import events as gemini
+from channels.dialects.messages import events as messages
+from channels.dialects.meter import Usage
+from channels.dialects.responses import events as responses
 from channels.dialects.table import CHAT_DIALECTS
 from channels.http.sse import SseSplitter
-from channels.usage import Usage
 from tests.unit.calls.golden import transcripts
 from tests.unit.calls.relaying import TRANSLATED, Way, relayed
 

@@ -12,7 +12,7 @@ from channels.dialects.dialect import ChatDialect
 from channels.dialects.gemini.dialect import DIALECT as GEMINI
 from channels.dialects.messages.dialect import DIALECT as MESSAGES
 from channels.http.interfaces import UpstreamRequest
-from gw.calls.plan import UpstreamPlan
+from gw.calls.call import UpstreamPlan
 from gw.calls.stream_relay import ENDING_SECONDS
 from tests.support.aio import eventually, jump
 from tests.unit.calls import sse

@@ -1,4 +1,7 @@
-"""An upstream's 4xx is the client's: its status and message, our names for it, and no retry."""
+"""An upstream's 4xx is the client's: its status and message, our names for it, and no retry.
+
+One of the channel's own credentials is not: another channel is tried (contract §7).
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,10 @@ from collections.abc import Callable
 
 import pytest
 
+from actors.channel import Lease
 from channels.families import ErrorShape
-from gw.errors.render import render
+from gw.errors import render
+from tests.support.specs import make_channel
 from tests.unit.calls import sse
 from tests.unit.calls.fake_wire import Script, answer
 from tests.unit.calls.world import world
@@ -21,6 +26,7 @@ def key_refusals(expect_log: Callable[..., None]) -> None:
 
 
 GOOD = answer(sse.whole())
+GOOD_STREAM = answer(sse.delta("Hello"), sse.delta(finish="stop"), sse.usage_event(5, 5), sse.DONE)
 KEY_OF_A = "api-key-of-a"
 SHAPES: tuple[ErrorShape, ...] = (ErrorShape.CHAT, ErrorShape.MESSAGES, ErrorShape.GEMINI)
 
@@ -42,7 +48,8 @@ TABLE = [
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 async def test_refusal_is_passed_on(status: int, code: str, kind: str, stream: bool) -> None:
     script = answer(sse.error_body("because of this"), status=status)
-    async with world(a=[script], b=[GOOD]) as w:
+    is_of_key = status in (401, 402, 403)
+    async with world({"a": [script]} if is_of_key else {"a": [script], "b": [GOOD]}) as w:
         told = await w.call(stream=stream)
         assert told.error is not None
         assert told.error.http_status == status
@@ -55,6 +62,70 @@ async def test_refusal_is_passed_on(status: int, code: str, kind: str, stream: b
         assert w.wire.tried == ["a"]
         assert w.verdict("a") == "success"  # the channel works; the request did not
         assert told.writer.blocks == []
+
+
+REFUSED = {
+    401: answer(sse.error_body("bad key"), status=401),
+    402: answer(status=402),
+    403: answer(sse.error_body("no rights"), status=403),
+    429: answer(b'{"error": {"code": "billing_not_active", "message": "unpaid"}}', status=429),
+}
+
+
+@pytest.mark.parametrize("status", REFUSED)
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+async def test_refused_key_is_the_channels_failure(status: int, stream: bool) -> None:
+    async with world(a=[REFUSED[status]], b=[GOOD_STREAM if stream else GOOD]) as w:
+        for tried, attempts in ((["a", "b"], [f"upstream_{status}"]), (["a", "b", "b"], [])):
+            told = await w.call(stream=stream)
+            assert (told.error, told.status) == (None, ("success", None))
+            assert (told.attempts, w.wire.tried) == (attempts, tried)  # `a` is aside
+        assert (w.channels["a"].spec.ring.is_aside, w.channels["a"].health.state) == (
+            True,
+            "closed",
+        )
+
+
+async def test_refused_keys_are_tried_three_times_and_the_last_answer_passes() -> None:
+    names = ("bad key", "another", "a third", "never")
+    scripts = {name: [answer(sse.error_body(name), status=401)] for name in names}
+    given = dict(zip("abcd", scripts.values(), strict=True))
+    async with world(given) as w:
+        told = await w.call()
+        assert told.error is not None
+        assert (told.error.http_status, told.error.message) == (401, "a third")
+        assert (told.attempts, w.wire.tried) == (["upstream_401"] * 2, ["a", "b", "c"])
+        assert (told.cost, told.status) == (0, ("error", "invalid_api_key"))
+
+
+async def test_refused_key_passes_where_the_others_are_full_or_the_next_fails() -> None:
+    refused = answer(sse.error_body("bad key"), status=401)
+    async with world(a=[refused], b=[answer(status=500)]) as w:
+        lease = [w.channels["b"].try_acquire() for _ in range(10)]
+        told = await w.call()
+        assert told.error is not None
+        assert (told.error.message, told.attempts) == ("bad key", [])
+        for one in lease:
+            assert isinstance(one, Lease)
+            one.release("abandoned")
+        w.channels["a"].spec.ring.keys[0].accepted()
+        told = await w.call()
+        assert told.error is not None
+        assert told.error.http_status == 500  # the last one tried decides
+        assert told.attempts == ["upstream_401", "upstream_500"]
+
+
+async def test_channel_with_another_key_is_tried_again_after_the_others() -> None:
+    refused, failed = REFUSED[401], answer(status=500)
+    channels = [
+        make_channel("a", priority=1, api_key="key-1", more_keys=("key-2", "key-3", "key-4")),
+        make_channel("b", priority=2),
+    ]
+    async with world(a=[refused, GOOD], b=[failed], channels=channels) as w:
+        told = await w.call()
+        assert (told.status, w.wire.tried) == (("success", None), ["a", "b", "a"])
+        assert told.attempts == ["upstream_401", "upstream_500"]
+        assert w.channels["a"].spec.ring.aside == 1
 
 
 async def test_retry_after_is_passed_on_with_429_and_with_nothing_else() -> None:

@@ -231,18 +231,24 @@ async def test_no_channel_to_be_had_is_503_at_no_cost(why: str, expect_log: Any)
 
 
 @pytest.mark.parametrize(
-    "model",
+    ("model", "spoken", "named"),
     [
-        make_model("a", endpoint_type="images_generations"),
-        make_model("m"),
+        (make_model("a", endpoint_type="images_generations"), "chat", ""),
+        (make_model("m"), "chat", ""),
+        (make_model("a"), "messages", " It is served on: messages."),
     ],
-    ids=["media model", "bound to a channel that is gone"],
+    ids=["media model", "bound to a channel that is gone", "served on another protocol"],
 )
-async def test_model_without_a_channel_on_this_protocol_is_503(model: Any) -> None:
-    async with world(a=[GOOD], model=model) as w:
+async def test_model_without_a_channel_on_this_protocol_is_503_not_to_be_repeated(
+    model: Any, spoken: str, named: str
+) -> None:
+    specs = [make_channel("a", protocols=frozenset({spoken}))]
+    async with world(a=[GOOD], channels=specs, model=model) as w:
         told = await w.call()
         assert told.error is not None
         assert (told.error.http_status, told.error.kind.code) == (503, "no_channel_available")
+        assert told.error.message == f"No channel serves this model on this protocol.{named}"
+        assert told.error.headers == {"x-should-retry": "false"}
         assert told.status == ("rejected", "no_channel_available")
         assert w.wire.tried == []
 

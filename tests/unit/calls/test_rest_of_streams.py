@@ -10,10 +10,9 @@ import pytest
 from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import UpstreamCut
 from channels.http.interfaces import UpstreamRequest
-from channels.translation.paths import translation_between
-from channels.translation.session import TranslatedCall
+from channels.translation.session import TranslatedCall, translation_between
 from gw.calls.attempts import CLOSE_SECONDS
-from gw.calls.plan import UpstreamPlan
+from gw.calls.call import UpstreamPlan
 from gw.calls.stream_relay import REST_SECONDS
 from tests.support.aio import eventually, jump
 from tests.unit.calls import sse

@@ -16,7 +16,7 @@ from channels.errors import (
     UpstreamTimedOut,
     UpstreamUnreachable,
 )
-from gw.calls.retries import retry_of_chat, retry_of_pieces, retry_of_submits
+from gw.calls.attempts import retry_of_chat, retry_of_pieces, retry_of_submits
 
 ROWS = {
     "no connection": (UpstreamUnreachable(), "next_channel", "next_channel", "next_channel"),

@@ -16,11 +16,9 @@ from channels.dialects.meter import ResponseMeter
 from channels.dialects.table import CHAT_DIALECTS
 from channels.http.interfaces import UpstreamRequest
 from channels.http.sse import SseEvent, SseSplitter
-from channels.translation.paths import TRANSLATIONS, Translation
-from channels.translation.session import TranslatedCall
-from gw.api.chat.gemini import ArrayStream
-from gw.calls.framing import Framing, SseFraming
-from gw.calls.plan import UpstreamPlan
+from channels.translation.session import TRANSLATIONS, TranslatedCall, Translation
+from gw.api.chat import ArrayStream
+from gw.calls.call import Framing, SseFraming, UpstreamPlan
 from tests.support.aio import run
 from tests.unit.calls.fake_wire import answer
 from tests.unit.calls.world import Told, world

@@ -9,20 +9,20 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 import pytest
+from msgspec.structs import replace
 
-from actors.store.errors import StoreUnavailable
-from actors.wallet.unit_pricing import MediaPrice
+from actors.store.connection import StoreUnavailable
+from actors.wallet.pricing import MediaPrice
 from channels.errors import UpstreamCut, UpstreamLost, UpstreamUnreachable
+from channels.media.model import MIB
 from channels.media.replies import Done, SpeechAudio
 from channels.media.requests import SpeechRequest
 from channels.registry import HealthSpec, PriceSpec
-from gw.calls.billing import Billing
-from gw.calls.exchange_upstream import ExchangeUpstream, Made
-from gw.calls.speech_upstream import SpeechUpstream
-from gw.calls.unattended import Unattended
-from gw.calls.unit_bill import UnitBill
-from gw.calls.whole_submit import Delivery, WholeCall, WholeSubmit
-from gw.http.drain import RequestsInFlight
+from gw.calls.bills import UnitBill
+from gw.calls.jobs import Delivery, Unattended, WholeCall, WholeSubmit
+from gw.calls.media import ExchangeUpstream, Made, SpeechUpstream
+from gw.calls.settlement import Billing
+from gw.http.application import RequestsInFlight
 from metrics.spans import UNSAMPLED
 from tests.support.aio import eventually
 from tests.support.logs import LogWatch
@@ -61,13 +61,12 @@ class Stage:
     def prepare(self, *, key: str | None = None, deliver: Deliver = delivered) -> WholeCall:
         w = self.world
         call = WholeCall(
-            facts=w.facts("speech"),
+            facts=replace(w.facts("speech"), made_id="trs_1"),
             model=w.model,
             cap_nano_usd=None,
-            bill=UnitBill(MediaPrice.of(w.model), len(TEXT), task_id="trs_1"),
+            bill=UnitBill(MediaPrice.of(w.model), len(TEXT)),
             cheaper="or less.",
             request=SpeechRequest(model="m", input=TEXT, voice="v"),
-            upstream_key="trs_1",
             deliver=deliver,
             span=UNSAMPLED,
             started=w.clock.monotonic(),
@@ -111,7 +110,7 @@ async def stage(
                 metrics=w.metrics,
             ),
             channels=w.channels,
-            upstream=upstream(wire=w.wire, clock=w.clock),
+            upstream=upstream(wire=w.wire, body_bytes_max=MIB, clock=w.clock),
             unknown=lambda call, channel_id: unknown.append(f"{call.upstream_key} {channel_id}"),
             redactor=lambda: w.redactor,
             total_seconds=5.0,
@@ -131,13 +130,18 @@ async def test_what_was_made_is_settled_before_it_goes_out() -> None:
         assert ("Idempotency-Key", "trs_1") in asked.headers
 
 
-async def test_what_cannot_be_kept_is_not_paid_for() -> None:
-    async with stage(a=[SOUND]) as s:
+@pytest.mark.parametrize(
+    ("upstream", "unknown"), [(SpeechUpstream, []), (ExchangeUpstream, ["trs_1 a"])]
+)
+async def test_what_cannot_be_kept_is_not_paid_for_and_reported(
+    upstream: type[ExchangeUpstream], unknown: list[str]
+) -> None:
+    async with stage(upstream, a=[SOUND]) as s:
         call, writer = s.prepare(key="k", deliver=not_stored), SubmittingWriter()
         with pytest.raises(StoreUnavailable):
             await s.run(call, writer)
         await s.world.settled()
-        assert s.spent == 0
+        assert (s.spent, s.unknown) == (0, unknown)
         assert s.world.ledger.rows[call.facts.call_id]["status"] == "error"
         assert not s.world.ledger.claims.rows
 
@@ -168,6 +172,8 @@ async def test_what_is_submitted_is_not_asked_for_again_where_it_may_have_been_m
         told = await s.run(s.prepare(key="k"), SubmittingWriter())
         assert told.error is not None
         assert told.status[0] == "interrupted"
+        assert told.row is not None
+        assert told.row["task_id"] == "trs_1"
         assert (s.world.wire.tried, s.unknown, s.spent) == (["a"], ["trs_1 a"], 0)
         assert not s.world.ledger.claims.rows
 

@@ -17,28 +17,24 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 from uuid import UUID
 
+from actors.actor import Supervisor
 from actors.channel import Lease
-from actors.directory import ChannelDirectory
-from actors.identity import ProcessIdentity
 from actors.live import LiveCalls
-from actors.router import Candidate
+from actors.process import ProcessIdentity
+from actors.routing import Candidate, ChannelDirectory
 from actors.store.database import Database
-from actors.supervisor import Supervisor
 from actors.wallet.messages import CallFacts
 from actors.wallet.wallets import Wallets
 from actors.wallet.writer import LedgerWriter
 from channels.http.interfaces import UpstreamRequest
 from channels.offload.pool import OffloadPool
-from channels.redact import Redactor
+from channels.redaction import Redactor
 from channels.registry import ChannelSpec, HealthSpec, ModelSpec
-from gw.calls.call import ChatCall, PaidCall
-from gw.calls.conversation import Conversation
-from gw.calls.framing import Framing
-from gw.calls.media import MediaCall
-from gw.calls.plan import ConversationRequest, UpstreamPlan
-from gw.calls.sync_media import SyncMedia
+from gw.calls.call import ChatCall, ConversationRequest, Framing, PaidCall, UpstreamPlan
+from gw.calls.chat import Conversation
+from gw.calls.media import MediaCall, SyncMedia
 from gw.config.config import Precharge
-from gw.errors.table import GatewayError
+from gw.errors import GatewayError
 from metrics.prometheus import Metrics
 from tests.support.aio import eventually
 from tests.support.calls import Asking, Limits, chat_call, use_cases

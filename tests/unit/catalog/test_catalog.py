@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from channels.registry import Binding, ChannelSpec, HealthSpec, ModelSpec, PriceSpec, Registry
-from gw.api.catalog.catalog import (
+from gw.api.catalog import (
     PublicCatalog,
     is_allowed,
     model_list,

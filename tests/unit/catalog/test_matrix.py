@@ -9,8 +9,8 @@ import pytest
 
 from channels.families import CHAT_PROTOCOLS, PUBLIC_NAMES
 from channels.registry import Registry
-from gw.api.catalog.catalog import supported_protocols
-from gw.api.catalog.matrix import MatrixCell, compatibility
+from gw.api.catalog import supported_protocols
+from gw.api.matrix import MatrixCell, compatibility
 from gw.config.config import Config
 from gw.config.load import load, load_text
 from tests.support.specs import make_channel, make_model

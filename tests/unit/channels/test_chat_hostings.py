@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from channels.dialects.chat.hostings import (
+from channels.dialects.chat.dialect import (
     HOSTINGS,
     call_id_for_mistral,
     for_fireworks,

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from channels.dialects.chat import ChatMeter, ErrorEvent
+from channels.dialects.meter import Usage
 from channels.errors import UpstreamMalformed
-from channels.usage import Usage
 from tests.unit.channels.chat_bodies import metered
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from channels.dialects.chat import InvalidRequest, read_request
-from channels.dialects.chat.schema import ChatBody
+from channels.dialects.chat.request import ChatBody
 from tests.unit.channels.chat_bodies import MESSAGES, body, forwarded
 
 KNOWN = frozenset(ChatBody.__struct_fields__)

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from channels.dialects.chat import ChatMeter
-from channels.usage import PartialUsage, Usage
+from channels.dialects.meter import PartialUsage, Usage
 from tests.unit.channels.chat_bodies import metered
 
 

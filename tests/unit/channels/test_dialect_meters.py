@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.dialects.meter import ResponseMeter
+from channels.dialects.meter import ResponseMeter, Usage
 from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import UpstreamMalformed
-from channels.usage import Usage
 from tests.unit.channels.replay import metered, new_meter
 
 NAMES = sorted(CHAT_DIALECTS)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from channels.usage import PartialUsage, Usage
+from channels.dialects.meter import PartialUsage, Usage
 from tests.unit.channels.replay import metered
 
 

@@ -11,7 +11,7 @@ from botocore.eventstream import EventStreamBuffer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.dialects.messages.hostings import InvokeStream
+from channels.dialects.messages.dialect import InvokeStream
 from channels.errors import ErrorReported, UpstreamCut, UpstreamMalformed
 from channels.http.event_stream import (
     HEADERS_BYTES_MAX,

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from channels import exact_redaction
-from channels.exact_redaction import WINDOW_BYTES, ExactRedaction, StreamRedaction, secrets_of
+from channels import redaction
+from channels.redaction import WINDOW_BYTES, ExactRedaction, StreamRedaction, secrets_of
 from tests.support.aio import run
 from tests.support.specs import make_channel
 from tests.support.steps import steps_of
@@ -130,7 +130,7 @@ def test_what_json_means_never_has_the_key(start: str, end: str) -> None:
 
 
 def test_long_body_lets_others_have_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exact_redaction, "TURN_SECONDS", -1.0)
+    monkeypatch.setattr(redaction, "TURN_SECONDS", -1.0)
     turns = 0
 
     async def others() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from channels.dialects.gemini import GeminiRequest, read_request, upstream_body
-from channels.dialects.gemini.schema import ALLOWED, GeminiBody
+from channels.dialects.gemini.request import ALLOWED, GeminiBody
 from tests.unit.channels.dialect_bodies import GEMINI, encoded, read_gemini, refused
 
 CONTENTS = b'"contents":[{"role":"user","parts":[{"text":"Hi"}]}]'

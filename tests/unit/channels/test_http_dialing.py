@@ -9,11 +9,19 @@ from typing import Any
 import pytest
 
 from channels.errors import UpstreamUnreachable
-from channels.http.client import HttpWire
-from channels.http.dialer import DNS_CACHE_SECONDS, SocketAddress, first_connected, in_turn
+from channels.http.client import (
+    DNS_CACHE_SECONDS,
+    IDLE_SECONDS,
+    HttpWire,
+    Origin,
+    ParsedUrl,
+    SocketAddress,
+    address_of,
+    first_connected,
+    head_of,
+    in_turn,
+)
 from channels.http.interfaces import UpstreamRequest
-from channels.http.origin import Origin, ParsedUrl, address_of, head_of
-from channels.http.pool import IDLE_SECONDS
 from tests.support.aio import both_loops, eventually, jump, run
 from tests.unit.channels.raw_server import OK, Peer, RawServer, answering, new_wire, silent
 

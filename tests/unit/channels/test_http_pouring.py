@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -10,7 +11,7 @@ from functools import partial
 import pytest
 
 from channels.errors import UpstreamCut
-from channels.http.connection import WAITING_BYTES_MAX
+from channels.http.connection import TURN_BYTES, TURN_LINES, WAITING_BYTES_MAX
 from channels.http.interfaces import Sink, UpstreamResponse
 from tests.support.aio import both_loops, eventually
 from tests.unit.channels.raw_server import STREAM, Peer, RawServer, chunk, new_wire
@@ -159,3 +160,58 @@ async def test_nothing_is_handed_over_once_it_is_cancelled() -> None:
         await peer.send(chunk(b"late") + END)
         assert await response.read(100) == b"late"
         assert bucket.taken == b""
+
+
+def lines_in(piece: bytes) -> int:
+    return piece.count(b"\n") + piece.count(b"\r")
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        pytest.param(b"\n", id="blank lines"),
+        pytest.param(b"\r", id="bare CR"),
+        pytest.param(b"event:\n", id="lines without end"),
+        pytest.param(b"data: {}\n\n", id="tiny events"),
+        pytest.param(b": \r\n\r\n", id="comments"),
+        pytest.param(b"data: " + b"x" * 300 + b"\n\n", id="the usual events"),
+        pytest.param(b"x" * 100_000, id="an image"),
+    ],
+)
+async def test_fast_upstream_has_its_share_of_each_turn(unit: bytes) -> None:
+    body = unit * (3_000_000 // len(unit))
+    turn = 0
+    bytes_of: Counter[int] = Counter()
+    lines_of: Counter[int] = Counter()
+    events_cut = 0
+
+    async def count_turns() -> None:
+        nonlocal turn
+        while True:
+            turn += 1
+            await asyncio.sleep(0)
+
+    def note(piece: bytes) -> None:
+        nonlocal events_cut
+        bytes_of[turn] += len(piece)
+        lines_of[turn] += lines_in(piece)
+        events_cut += not piece.endswith(b"\n\n")
+
+    async def script(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body))
+        await peer.send(body)
+
+    async with RawServer(script) as server, new_wire() as wire:
+        response = await wire.open(server.request())
+        bucket = Bucket(note)
+        counting = asyncio.ensure_future(count_turns())
+        await response.pour(bucket)
+        counting.cancel()
+        response.close()
+    assert bucket.taken == body
+    # A read may bring its first share in the turn that has had one.
+    assert max(bytes_of.values()) <= 2 * TURN_BYTES
+    assert max(lines_of.values()) <= 2 * TURN_LINES
+    if unit.endswith(b"\n\n"):
+        assert events_cut < len(bytes_of) / 3, "events are not cut where they need not be"

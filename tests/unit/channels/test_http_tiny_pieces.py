@@ -8,8 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from channels.http.connection import WAITING_BYTES_MAX, UpstreamConnection
-from channels.http.response import PIECES_MAX
+from channels.http.connection import PIECES_MAX, WAITING_BYTES_MAX, UpstreamConnection
 from tests.support.aio import run
 from tests.unit.channels.raw_server import STREAM
 from tests.unit.channels.test_http_every_cut import Line, NoOwner

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from channels.json.members import MEMBERS_MAX, InvalidJson, JsonObject
+from channels.json import MEMBERS_MAX, InvalidJson, JsonObject
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 VALUES = st.recursive(

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from channels.json.members import JsonObject
-from channels.json.outline import KEPT_BYTES, RUN_BYTES, outline
+from channels.json import KEPT_BYTES, RUN_BYTES, JsonObject, outline
 
 IMAGE = base64.b64encode(bytes(range(256)) * (RUN_BYTES // 128)).decode()
 

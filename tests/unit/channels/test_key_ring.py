@@ -10,12 +10,12 @@ import pytest
 
 from channels.dialects.error_body import error_members
 from channels.dialects.table import DIALECTS
-from channels.exact_redaction import StreamRedaction, key_spellings
+from channels.errors import ErrorMembers
 from channels.http.interfaces import UpstreamRequest
-from channels.key_ring import ASIDE_SECONDS, KeyRing
 from channels.media.model import MediaRequest
 from channels.media.send import addressed, send
-from channels.registry import ChannelSpec
+from channels.redaction import StreamRedaction, key_spellings
+from channels.registry import ASIDE_SECONDS, ASIDE_UNKNOWN_SECONDS, ChannelSpec, KeyRing
 from loadtests.simulator.providers.model import Failure
 from loadtests.simulator.providers.table import PROVIDERS
 from tests.support.specs import make_channel
@@ -54,13 +54,13 @@ def test_keys_are_used_in_turn() -> None:
     assert [sent_key(request_of(spec)) for _ in range(6)] == [*KEYS, *KEYS]
 
 
-REFUSING = ("bad_key", "no_credit", "suspended")
+REFUSING = ("no_key", "bad_key", "no_credit", "billing", "suspended", "forbidden")
 FAILURES = [
     pytest.param(name, situation, failure, id=f"{name}-{face.dialect.name}-{situation}")
     for name, provider in PROVIDERS.items()
     for face in provider.faces
     for situation, failure in face.failures.items()
-    if situation in REFUSING or failure.status in (400, 403, 404, 422, 429)
+    if situation in REFUSING or 400 <= failure.status < 500
 ]
 
 
@@ -69,12 +69,45 @@ def test_refusal_of_a_key_is_known_by_each_providers_words(
     name: str, situation: str, failure: Failure
 ) -> None:
     spec = replace(channel(), kind=name)
-    message = error_members(json.dumps(failure.body).encode()).message or ""
+    body = failure.body if isinstance(failure.body, str) else json.dumps(failure.body)
+    members = error_members(body.encode())
     request = request_of(spec)
     request.took_status(failure.status)
-    is_of_key = request.took_refusal(failure.status, message)
-    assert is_of_key == (situation in REFUSING or "leaked" in message)
+    is_of_key = request.took_refusal(failure.status, members)
+    assert is_of_key == (situation in REFUSING)
     assert spec.ring.aside == is_of_key
+
+
+WORDED = [
+    (429, {"error": {"code": "billing_not_active"}}, ASIDE_SECONDS),
+    (429, {"error": {"code": "insufficient_quota"}}, 0),  # of some a limit of tokens per minute
+    (400, {"error": {"details": [{"reason": "API_KEY_INVALID"}]}}, ASIDE_SECONDS),
+    (403, {"error": {"type": "permission_error"}}, ASIDE_UNKNOWN_SECONDS),
+    (403, {"error": {"type": "invalid_request_error"}}, 0),
+    (403, {"error": {"code": "content_policy_violation", "message": "Flagged."}}, 0),
+    (403, {}, ASIDE_UNKNOWN_SECONDS),
+    (400, {"error": {"code": ["invalid_api_key"], "type": "x" * 65}}, 0),
+    (503, {"error": {"code": "invalid_api_key"}}, 0),
+]
+
+
+@pytest.mark.parametrize(("status", "body", "seconds"), WORDED)
+def test_refusal_of_a_key_is_known_by_its_dialects_words(
+    status: int, body: object, seconds: float
+) -> None:
+    (key,) = KeyRing(1).keys
+    assert key.seconds_aside(status, error_members(json.dumps(body).encode())) == seconds
+
+
+def test_channel_is_aside_with_its_last_key_until_one_is_answered() -> None:
+    spec = channel(keys=KEYS[:2])
+    first, second = request_of(spec), request_of(spec)
+    first.took_status(401)
+    assert not spec.ring.is_aside
+    second.took_refusal(403, ErrorMembers())
+    assert spec.ring.is_aside
+    first.took_response()
+    assert (spec.ring.is_aside, spec.ring.aside) == (False, 1)
 
 
 @pytest.mark.parametrize("status", [401, 402])

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.json.lenient import characters_of, length_of, raw_of, read_loosely
+from channels.json import characters_of, length_of, raw_of, read_loosely
 
 OBJECTS = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),

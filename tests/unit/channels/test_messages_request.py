@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from channels.dialects.messages import read_request, upstream_body
-from channels.dialects.messages.schema import ALLOWED, MessagesBody
+from channels.dialects.messages.request import ALLOWED, MessagesBody
 from tests.unit.channels.dialect_bodies import MESSAGES, encoded, read_messages, refused
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from channels.redact import READ_CHARACTERS_MAX, Redactor
+from channels.redaction import READ_CHARACTERS_MAX, Redactor
 from channels.registry import ChannelSpec, HealthSpec
 
 KEY = "sk-upstream-3f9d8a7b6c5e"

@@ -5,14 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from channels.registry import (
-    Binding,
-    ChannelSpec,
-    HealthSpec,
-    ModelSpec,
-    PriceSpec,
-    Registry,
-)
+from channels.registry import Binding, ChannelSpec, HealthSpec, ModelSpec, PriceSpec, Registry
 
 
 def channel(channel_id: str) -> ChannelSpec:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from channels.dialects.responses import read_request, upstream_body
-from channels.dialects.responses.schema import ALLOWED, ResponsesBody
+from channels.dialects.responses.request import ALLOWED, ResponsesBody
 from tests.unit.channels.dialect_bodies import RESPONSES, encoded, read_responses, refused
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from channels.errors import UpstreamMalformed
-from channels.http.sse import SseEvent, SseSplitter
+from channels.http.sse import EVENT_LINES_MAX, SseEvent, SseSplitter
 
 LINES = st.lists(
     st.sampled_from(
@@ -200,6 +200,26 @@ def test_incomplete_event_is_pending() -> None:
     assert repr(splitter) == "<SseSplitter 8 bytes pending>"
     assert splitter.feed(b"\n") == [SseEvent(b"data: b\n\n", b"b")]
     assert splitter.pending() == b""
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"], ids=["lf", "cr", "crlf"])
+def test_blank_lines_make_no_events_of_their_own(end: bytes) -> None:
+    usual = b"data: x" + 2 * end
+    events, pending = feed([200 * end + usual + 300 * end + usual + 400 * end])
+    assert [event.data for event in events] == [None, b"x", None, b"x", None]
+    assert b"".join(event.raw for event in events) + pending == (
+        200 * end + usual + 300 * end + usual + 400 * end
+    )
+
+
+@pytest.mark.parametrize("line", [b"event:\n", b"data\n", b"event:\r\n", b":\r"])
+def test_event_of_too_many_lines_is_malformed(line: bytes) -> None:
+    splitter = SseSplitter()
+    some = line * 1000
+    for _ in range(EVENT_LINES_MAX // (len(line) - len(line.strip())) // 1000):
+        assert splitter.feed(some) == []
+    with pytest.raises(UpstreamMalformed):
+        splitter.feed(some)
 
 
 def test_byte_order_mark_is_skipped_at_the_beginning_only() -> None:

@@ -17,11 +17,11 @@ from gw.cli.arguments import (
     instant,
     label,
     or_none,
+    rfc3339,
     sha256_hex,
     usd,
     usd_or_more,
 )
-from gw.cli.output import rfc3339
 
 Reader = Callable[[str], Any]
 

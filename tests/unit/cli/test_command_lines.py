@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from gw.cli.failures import UsageFault
-from gw.cli.key_options import check_create, check_set
+from gw.cli.arguments import UsageFault
+from gw.cli.key import check_create, check_set
 from gw.cli.main import main, make_parser
+from metrics.version import commit
 
 CREATE = ["key", "create", "--account", "acct_1", "--name", "n"]
 AGENT_KEY = [*CREATE, "--kind", "agent", "--agent", "g"]
@@ -73,8 +74,8 @@ def test_common_options_stand_anywhere(arguments: tuple[str, ...]) -> None:
         (["key", "enable", "k"], {"id": "k"}),
         (["key", "disable", "k"], {"id": "k"}),
         (["key", "revoke", "k"], {"id": "k"}),
-        (["ledger", "verify"], {"costs": False}),
-        (["ledger", "verify", "--costs"], {"costs": True}),
+        (["ledger", "verify", "--all"], {"costs": False, "is_everything": True}),
+        (["ledger", "verify", "--costs"], {"costs": True, "is_everything": False}),
         (["ledger", "repair"], {"apply": False, "by": None}),
         (["ledger", "repair", "--apply", "--by", " Ann "], {"apply": True, "by": "Ann"}),
         (["check-config"], {"probe": False}),
@@ -258,9 +259,11 @@ def test_version_is_told_wherever_it_is_asked_for(
     line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if line == "--version":
+        number, built = version("model-gateway"), commit()
         assert main(words(line)) == 0
-        assert capsys.readouterr().out == f"gw {version('model-gateway')}\n"
+        shown = f"gw {number} (commit {built})" if built else f"gw {number}"
+        assert capsys.readouterr().out == f"{shown}\n"
         assert main(["--json", "--version"]) == 0
-        assert json.loads(capsys.readouterr().out) == {"version": version("model-gateway")}
+        assert json.loads(capsys.readouterr().out) == {"version": number, "commit": built}
     else:  # only `gw` itself has one
         assert main(words(line)) == 2

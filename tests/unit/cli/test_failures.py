@@ -10,20 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from actors.store.database import (
+from actors.store.connection import (
     ConstraintViolated,
     StatementRefused,
     StatementTimedOut,
     StoreUnavailable,
 )
-from actors.store.embedded import EmbeddedFault
-from actors.store.migrations import MigrationFault
+from actors.store.embedded.access import EmbeddedFault
+from actors.store.queries import MigrationFault
 from actors.wallet.ledger import UnknownAccount
-from gw.cli.failures import CommandFailure, CommandRefused, UsageFault, explain, print_failure
+from gw.cli.arguments import CommandFailure, CommandRefused, UsageFault, explain, print_failure
 from gw.cli.main import main
 from gw.keys.issue import NotRevealable
-from gw.keys.secret import WrongSecret
-from gw.keys.secret_file import SecretFault
+from gw.keys.secret import SecretFault, WrongSecret
 from gw.keys.store import HashIsTaken, KeyIsRevoked, UnknownKey
 
 

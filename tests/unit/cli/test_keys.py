@@ -9,11 +9,17 @@ from typing import Any
 
 import pytest
 
-from gw.cli.failures import CommandRefused, UsageFault
-from gw.cli.key_options import read_changes, read_wish
-from gw.cli.key_records import key_list_result, key_result, new_key_result, revealed_result, status
+from gw.cli.arguments import CommandRefused, UsageFault, canonical_models
+from gw.cli.key import (
+    key_list_result,
+    key_result,
+    new_key_result,
+    read_changes,
+    read_wish,
+    revealed_result,
+    status,
+)
 from gw.cli.main import make_parser
-from gw.cli.model_options import canonical_models
 from gw.keys.store import KeyRecord
 from tests.unit.config.reading import channel, read
 

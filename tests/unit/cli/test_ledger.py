@@ -6,15 +6,27 @@ from decimal import Decimal
 from typing import Any
 
 from actors.wallet.verify import VerifyReport
+from gw.cli.arguments import to_json
 from gw.cli.ledger import verify_result
-from gw.cli.output import to_json
 
 
 def test_clean_ledger_is_counted() -> None:
     answer = verify_result(VerifyReport(counts={"accounts": 2, "entries": 30}, faults=[]))
     assert answer.exit_code == 0
-    assert answer.record == {"ok": True, "counts": {"accounts": 2, "entries": 30}, "faults": []}
+    counts = {"accounts": 2, "entries": 30}
+    rest: dict[str, Any] = {"ok": True, "since": None, "sealed": [], "faults": []}
+    assert answer.record == {**rest, "counts": counts}
     assert answer.text == "accounts  2\nentries   30\n\nthe ledger adds up"
+
+
+def test_checkpoint_a_proof_stands_on_and_those_it_writes_are_shown() -> None:
+    report = VerifyReport(
+        counts={"entries": 3}, faults=[], since="2026-10-01", sealed=["2026-11-01"]
+    )
+    answer = verify_result(report)
+    assert answer.text == (
+        "entries  3\nsince    2026-10-01\n\nthe ledger adds up\nsealed until 2026-11-01"
+    )
 
 
 def test_rows_that_break_an_invariant_are_shown_and_fail() -> None:

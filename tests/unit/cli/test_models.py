@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from gw.cli import written_file
-from gw.cli.failures import CommandRefused
+from gw.cli import models
+from gw.cli.arguments import CommandRefused
 from gw.cli.main import main
 from tests.unit.price_list.lists import GROQ, HEAD, UNPRICED
 
@@ -142,7 +142,7 @@ def test_days_are_a_number_of_days(days: str, capsys: pytest.CaptureFixture[str]
 
 def test_file_that_was_changed_meanwhile_is_not_overwritten(config: Path) -> None:
     with pytest.raises(CommandRefused, match="changed meanwhile"):
-        written_file.replace_file(config, "new", before="what it was")
+        models.replace_file(config, "new", before="what it was")
     assert config.read_text() == CONFIG
 
 
@@ -154,13 +154,13 @@ def test_write_that_fails_leaves_nothing_behind(
 
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(CommandRefused, match="No space left"):
-        written_file.replace_file(config, "new", before=CONFIG)
+        models.replace_file(config, "new", before=CONFIG)
     assert os.listdir(config.parent) == ["gw.yaml"]
     assert config.read_text() == CONFIG
 
 
 def test_secrets_are_for_their_owner_alone(config: Path) -> None:
     path = config.with_name("gw.env")
-    written_file.write_secrets(path, "A='b'\n")
+    models.write_secrets(path, "A='b'\n")
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.read_text() == "A='b'\n"

@@ -10,7 +10,7 @@ from decimal import Decimal
 
 import pytest
 
-from gw.cli.output import Result, print_result, rfc3339, sheet, shown, table, to_json
+from gw.cli.arguments import Result, print_result, rfc3339, sheet, shown, table, to_json
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,7 @@ BAD_VALUES = [
         "in one line",
         "line break",
     ),
+    ("secret: set this to 32 bytes in hex", 1, "secret", "placeholder", "16 characters", ""),
     ("secret: short", 1, "secret", "5 characters (not shown)", "16 characters or more", ""),
     ("secret: abcdefghijklmno", 1, "secret", "15 characters", "or empty for one that is made", ""),
     ("log_level: loud", 1, "log_level", '"loud"', "debug, info, warning, error, critical", ""),
@@ -88,6 +89,7 @@ BAD_VALUES = [
     (channel(channel_id="''"), 2, "channels[0].id", "an empty text", "a channel id", ""),
     (model("display_name: 4.1"), 10, "models[0].display_name", "4.1", "text", "quotes"),
     ("messages_versions: [2023 06]", 1, "messages_versions[0]", '"2023 06"', "ASCII", ""),
+    ("admin_hosts: ['gw:9090']", 1, "admin_hosts[0]", '"gw:9090"', "without a port", ""),
     ("messages_versions: []", 1, "messages_versions", "an empty list", "at least 1", ""),
     # truth values
     (model("callable: 1"), 10, "models[0].callable", "1", "true or false", ""),

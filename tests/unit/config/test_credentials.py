@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from channels.authorizers.specs import AwsSpec, AzureSpec, GoogleSpec
-from channels.redact import Redactor
+from channels.redaction import Redactor
 from channels.registry import ChannelSpec
 from gw.config import credentials
 from gw.config.config import Config
 from gw.config.credentials import check_credentials
-from gw.config.faults import ConfigFaults
 from gw.config.load import load_text
+from gw.config.readers import ConfigFaults
 from tests.unit.config.reading import faults_of, read
 from tests.unit.config.test_kinds import url_of
 

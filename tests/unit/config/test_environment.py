@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gw.config.environment import SubstitutionFault, shielded, substitute, unshielded
+from gw.config.yaml_source import SubstitutionFault, shielded, substitute, unshielded
 from tests.unit.config.reading import channel, fault_of, read
 
 ENVIRON = {"NAME": "value", "_a1": "x", "EMPTY": "", "TRICKY": "${NAME} $${ \\1 }"}

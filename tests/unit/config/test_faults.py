@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from gw.config.faults import ConfigFaults, Fault, FaultReport, Mark, fault_records, render
+from gw.config.readers import ConfigFaults, Fault, FaultReport, Mark, fault_records, render
 from tests.unit.config.reading import faults_of
 
 FAULTS = [

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gw.config.faults import ConfigFaults, Fault
-from gw.config.find import find
+from gw.config.load import find
+from gw.config.readers import ConfigFaults, Fault
 
 
 def fault_of_find(path_argument: str | None, environ: dict[str, str], cwd: Path) -> Fault:

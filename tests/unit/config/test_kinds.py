@@ -143,5 +143,7 @@ def test_wire_of_a_kind_that_refuses_parts_gives_way_and_needs_no_model_in_its_p
 
 
 def test_keys_are_refused_in_the_words_of_the_kind() -> None:
-    assert (400, "API key not valid") in spec_of(kind="gemini").ring.refusals
-    assert spec_of(kind="groq").ring.refusals == ()
+    known = spec_of(kind="gemini").ring.known
+    assert (400, "API key not valid") in known.of_key
+    assert (403, "access the File") in known.of_request
+    assert spec_of(kind="groq").ring.known == ((), ())

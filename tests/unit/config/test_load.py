@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from actors.media_store.spec import BucketSpec
+from actors.media_store.links import BucketSpec
 from channels.registry import Binding, HealthSpec, PriceSpec, VideoSpec
 from gw.config.config import AgentSettings, KbStore, ListenAddress, Tasks, Timeouts
-from gw.config.faults import ConfigFaults, Fault
 from gw.config.load import MAX_FILE_BYTES, load
+from gw.config.readers import ConfigFaults, Fault
 from gw.config.schema import PRICE_KEYS
 from tests.unit.config.reading import SOURCE, channel, faults_of, model, read
 

@@ -8,7 +8,7 @@ import pytest
 
 from channels.dialects.table import CHAT_DIALECTS
 from channels.families import FAMILIES
-from channels.media import DIALECTS
+from channels.media.dialects import DIALECTS
 from channels.registry import VideoSpec
 from tests.unit.config.reading import fault_of, faults_of, places_of, read
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from channels.registry import Binding
 from gw.config.config import Config, ListenAddress
-from gw.config.faults import ConfigFaults, fault_records, render
 from gw.config.load import load, load_text
+from gw.config.readers import ConfigFaults, fault_records, render
 from tests.unit.config.reading import SOURCE
 from tests.unit.config.strategies import ALL_KEYS, configurations, trees, written, yaml_pieces
 

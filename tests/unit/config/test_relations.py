@@ -21,6 +21,16 @@ def test_certificate_and_key_go_together() -> None:
     assert (fault.line, fault.path) == (1, "tls.certificate")
 
 
+@pytest.mark.parametrize("log", [None, 3, 4])
+def test_entries_are_kept_longer_than_the_log(log: int | None) -> None:
+    text = f"retention_months: {'null' if log is None else log}\nledger_retention_months: "
+    config = read("retention_months: 3\nledger_retention_months: 4\n")
+    assert config.ledger_retention_months == 4
+    assert read(text + "null\n").ledger_retention_months is None
+    fault = fault_of(text + "3\n")
+    assert (fault.line, fault.path) == (2, "ledger_retention_months")
+
+
 def test_two_channels_with_one_id_are_a_fault() -> None:
     other = channel().removeprefix("channels:\n")
     faults = faults_of(channel() + other + other)

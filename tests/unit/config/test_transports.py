@@ -9,8 +9,8 @@ import pytest
 
 from channels.http.transport import Proxy, Transport
 from gw.config.config import Config
-from gw.config.faults import ConfigFaults
-from gw.config.transports import check_certificates
+from gw.config.credentials import check_certificates
+from gw.config.readers import ConfigFaults
 from tests.support.certificates import pem_files
 from tests.unit.config.reading import SOURCE, channel, check_fault, fault_of, read
 

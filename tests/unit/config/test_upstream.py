@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from channels.exact_redaction import key_spellings
 from channels.http.interfaces import UpstreamRequest
+from channels.redaction import key_spellings
 from channels.registry import ChannelSpec
 from tests.unit.config.reading import channel, check_fault, fault_of, places_of, read
 

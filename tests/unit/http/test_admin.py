@@ -13,6 +13,7 @@ from tornado.web import Application
 
 from gw.http.admin import make_admin_application
 from tests.unit.api.fakes import FakeMetrics
+from tests.unit.config.reading import read
 
 
 class Probe:
@@ -34,7 +35,8 @@ def app(probe: Probe) -> Application:
     async def readiness() -> str | None:
         return probe.why_not
 
-    return make_admin_application(render=render, readiness=readiness, new_id=uuid.uuid4)
+    config = read("admin_listen: gw1.example.com:0\nadmin_hosts: [Metrics.Example.com]")
+    return make_admin_application(config, render=render, readiness=readiness, new_id=uuid.uuid4)
 
 
 async def get(client: AsyncHTTPClient, url: str, **options: Any) -> HTTPResponse:
@@ -72,6 +74,31 @@ async def test_probes_may_ask_with_head(http_client: AsyncHTTPClient, base_url: 
     for path in ("/healthz", "/readyz"):
         response = await get(http_client, f"{base_url}{path}", method="HEAD")
         assert (response.code, response.body) == (200, b"")
+
+
+@pytest.mark.gen_test
+async def test_metrics_are_not_for_a_page_under_a_public_name(
+    http_client: AsyncHTTPClient, base_url: str
+) -> None:
+    for host, status in (
+        ("10.0.0.7:9090", 200),
+        ("[fd00::7]:9090", 200),
+        ("localhost", 200),
+        ("gateway:9090", 200),
+        ("gateway-admin.model-gateway.svc.cluster.local:9090", 200),
+        ("gateway-admin.model-gateway.svc", 200),
+        ("GW1.example.com.:9090", 200),
+        ("metrics.example.com", 200),
+        ("example.com", 421),
+        ("rebound.example.com:9090", 421),
+        ("local.example.com", 421),
+        ("10.0.0.7.example.com", 421),
+    ):
+        headers = {"Host": host}
+        response = await get(http_client, f"{base_url}/metrics", headers=headers)
+        assert (response.code, b"accept" in response.body) == (status, status == 200), host
+        for probe in ("/healthz", "/readyz"):
+            assert (await get(http_client, f"{base_url}{probe}", headers=headers)).code == 200
 
 
 @pytest.mark.gen_test

@@ -12,6 +12,7 @@ import pytest
 from gw.config.config import ListenAddress
 from gw.http import admin
 from gw.http.admin import HEADER_BYTES_MAX, AdminServer, make_admin_application
+from tests.unit.config.reading import read
 from tests.unit.http.wire import Client
 
 PATIENCE_SECONDS = 0.2
@@ -26,7 +27,7 @@ async def connected() -> AsyncIterator[Client]:
     async def readiness() -> str | None:
         return None
 
-    application = make_admin_application(render=render, readiness=readiness, new_id=uuid4)
+    application = make_admin_application(read(""), render=render, readiness=readiness, new_id=uuid4)
     listening = AdminServer(application, ListenAddress("127.0.0.1", 0))
     await listening.start()
     port = int(listening.url.rpartition(":")[2])

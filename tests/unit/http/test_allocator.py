@@ -7,10 +7,10 @@ import ctypes
 import gc
 import weakref
 
-from gw import allocator
-from gw.allocator import QUIET_SECONDS, QUIET_TIMES, IdleTrimmer
+from gw import runtime
 from gw.http import admin, state
-from gw.http.drain import RequestsInFlight
+from gw.http.application import RequestsInFlight
+from gw.runtime import QUIET_SECONDS, QUIET_TIMES, IdleTrimmer
 
 
 class Request:
@@ -70,8 +70,8 @@ def test_process_that_was_asked_nothing_keeps_what_it_has() -> None:
 
 
 def test_allocator_is_told_where_it_can_be() -> None:
-    assert allocator.keep_buffers() is hasattr(ctypes.CDLL(None), "mallopt")
-    allocator.give_back()
+    assert runtime.keep_buffers() is hasattr(ctypes.CDLL(None), "mallopt")
+    runtime.give_back()
 
 
 def test_what_only_refers_to_itself_is_given_back_too() -> None:
@@ -83,7 +83,7 @@ def test_what_only_refers_to_itself_is_given_back_too() -> None:
     try:
         gone = weakref.ref(Knot())
         assert gone() is not None
-        allocator.give_back()
+        runtime.give_back()
         assert gone() is None
     finally:
         gc.enable()

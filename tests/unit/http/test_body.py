@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from gw.errors.table import GatewayError
+from gw.errors import GatewayError
 from gw.http.body import (
     KEEP_ALIVE_BYTES,
     LINGER_FACTOR,

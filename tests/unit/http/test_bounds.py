@@ -16,19 +16,18 @@ from contextlib import asynccontextmanager
 import pytest
 
 from gw.config.config import ListenAddress
-from gw.http import flow_control as pace
 from gw.http import state
+from gw.http import state as pace
 from gw.http.body import InboundBody
 from gw.http.connection import CONNECTION_BYTES_MAX
-from gw.http.head import HEAD_BYTES_MAX
 from gw.http.server import Server
-from gw.http.state import READ_BYTES_MAX
+from gw.http.state import HEAD_BYTES_MAX, READ_BYTES_MAX
 from gw.keys.principal import Principal
 from tests.support.aio import eventually, jump, run
 from tests.unit.api.fakes import FakeConfig, FakeKeys, World
 from tests.unit.api.handlers import Script, make_app
 from tests.unit.http.test_server import FREE, connected, echo
-from tests.unit.http.wire import request
+from tests.unit.http.wire import open_files, request
 
 CLIENTS = 20
 SENT_BYTES = 4 * 1024 * 1024  # by each client, unless the gateway reads no more
@@ -120,7 +119,9 @@ async def held_bytes(sent: bytes, *, half_closed: bool) -> float:
     """What one connection holds of such a client, those of others taken off."""
     keys = PendingKeys()
     world = World(keys=keys)
-    listener = Server(make_app(world), ListenAddress("127.0.0.1", 0), connections_max=100)
+    listener = Server(
+        make_app(world), ListenAddress("127.0.0.1", 0), files=open_files(), connections_max=100
+    )
     await listener.start()
     tracemalloc.start()
     try:
@@ -207,7 +208,7 @@ async def test_client_that_takes_some_of_its_answers_is_waited_for(
 
 async def test_client_that_takes_nothing_of_a_stream_is_cut_and_leaves_nothing() -> None:
     world, script = World(), Script()
-    listener = Server(make_app(world, script), ListenAddress("127.0.0.1", 0))
+    listener = Server(make_app(world, script), ListenAddress("127.0.0.1", 0), files=open_files())
     await listener.start()
     try:
         port = int(listener.url.rpartition(":")[2])

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gw.api.application import GatewayApplication
+from gw.api.base import GatewayApplication
 from gw.config.config import ListenAddress
 from gw.http.connection import Connection
 from gw.http.server import Server
@@ -22,6 +22,7 @@ from tests.support.aio import run
 from tests.unit.api.fakes import World
 from tests.unit.http.test_fuzz import Recorder, wires
 from tests.unit.http.test_server import Socket
+from tests.unit.http.wire import open_files
 
 # Turns of the loop after which nothing moves any more: a request takes one, its task another.
 QUIET_TURNS = 6
@@ -98,7 +99,7 @@ class Stand:
         application = GatewayApplication(
             [(r"(?:http://a)?/(?:a.*)?", Recorder)], services=World().services, found=self.found
         )
-        self.listener = Server(application, ListenAddress("127.0.0.1", 0))
+        self.listener = Server(application, ListenAddress("127.0.0.1", 0), files=open_files())
 
     async def outcome(self, reads: Sequence[bytes]) -> Outcome:
         """What its endpoints were asked, what was answered, whether that was all."""

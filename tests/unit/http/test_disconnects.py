@@ -12,11 +12,10 @@ from typing import Any, cast
 import pytest
 from tornado.iostream import StreamClosedError
 
-from actors.limits.accounts import AccountLimits, LimitLease
-from actors.limits.limiter import Limiter
-from actors.store.errors import StoreUnavailable
-from gw.errors.table import ENDING, NO_CHANNEL_AVAILABLE, GatewayError
-from gw.errors.unexpected import INTERNAL_MESSAGE, STORE_MESSAGE
+from actors.limits.accounts import AccountLimits, Limiter, LimitLease
+from actors.store.connection import StoreUnavailable
+from gw.api.base import INTERNAL_MESSAGE, STORE_MESSAGE
+from gw.errors import ENDING, NO_CHANNEL_AVAILABLE, GatewayError
 from gw.http.request import Request
 from tests.support.aio import eventually
 from tests.unit.api.fakes import KEY, World, make_principal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from gw.http.drain import CUT_SECONDS, RequestsInFlight
+from gw.http.application import CUT_SECONDS, RequestsInFlight
 from tests.support.aio import eventually, run
 from tests.support.clock import FakeClock
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tornado.httputil import HTTPHeaders
 
-from gw.http.framing import framing_fault
+from gw.http.request import framing_fault
 from tests.support.aio import run
 from tests.unit.api.fakes import World
 from tests.unit.http.wire import Answer, served

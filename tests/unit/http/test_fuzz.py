@@ -10,8 +10,7 @@ from tornado.httpserver import HTTPServer
 from tornado.httputil import HTTPHeaders, HTTPServerRequest, ResponseStartLine
 from tornado.netutil import bind_sockets
 
-from gw.api.application import GatewayApplication
-from gw.api.base import ApiHandler
+from gw.api.base import ApiHandler, GatewayApplication
 from tests.support.aio import run
 from tests.unit.api.fakes import KEY, World
 from tests.unit.http.wire import Address, served

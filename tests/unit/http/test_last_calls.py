@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from gw.http import sockets as accept_queue
+from gw.http import server as accept_queue
 from gw.http.connection import HEAD_SECONDS
 from gw.http.server import Server
 from gw.http.state import LAST_CALL_SECONDS

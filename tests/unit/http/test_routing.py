@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gw.api.application import GatewayApplication
-from gw.api.base import NotFoundHandler
+from gw.api.base import GatewayApplication, NotFoundHandler
 from gw.app import routes
-from gw.http.routing import Routes, Target
+from gw.http.application import Routes, Target
 from gw.http.tornado_adapter import RequestHeaders, TornadoRequest
 from tests.unit.api.fakes import World
 

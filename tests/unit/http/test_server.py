@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import resource
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
+from channels.open_files import OpenFiles
 from gw.config.config import ListenAddress
 from gw.http import connection, state
 from gw.http.connection import Connection
-from gw.http.head import HEAD_BYTES_MAX
 from gw.http.server import Server
-from gw.http.state import READ_BYTES_MAX
+from gw.http.state import HEAD_BYTES_MAX, LOOKS_MAX, READ_BYTES_MAX
 from tests.support.aio import eventually, jump, run
 from tests.unit.api.fakes import World
 from tests.unit.api.handlers import Script, make_app
-from tests.unit.http.wire import Client, request
+from tests.unit.http.wire import Client, open_files, request
 
 FREE = request("GET", "/v1/free").replace("\n", "\r\n").encode()
 PATIENCE_SECONDS = 1.0
@@ -31,10 +32,17 @@ def echo(body: bytes, *headers: str) -> bytes:
 
 @asynccontextmanager
 async def front(
-    world: World, script: Script | None = None, *, connections_max: int = 100
+    world: World,
+    script: Script | None = None,
+    *,
+    connections_max: int = 100,
+    files: OpenFiles | None = None,
 ) -> AsyncIterator[tuple[Server, int]]:
     listener = Server(
-        make_app(world, script), ListenAddress("127.0.0.1", 0), connections_max=connections_max
+        make_app(world, script),
+        ListenAddress("127.0.0.1", 0),
+        files=files or open_files(),
+        connections_max=connections_max,
     )
     await listener.start()
     try:
@@ -195,18 +203,106 @@ async def test_no_more_is_kept_of_what_has_no_end_than_a_head_may_have(start: by
     assert len(world.in_flight) == 0
 
 
+WORK = request("POST", "/v1/work", "Content-Length: 0").replace("\n", "\r\n").encode()
+
+
 async def test_one_connection_too_many_is_told_and_closed() -> None:
-    world = World()
-    async with front(world, connections_max=1) as (_, port), client(port) as one:
-        await one.send(FREE)
-        assert (await one.answer()).status == 200
+    world, script = World(), Script()
+    files = open_files()
+    async with (
+        front(world, script, connections_max=1, files=files) as (listener, port),
+        client(port) as one,
+    ):
+        await one.send(WORK)
+        await script.begun.wait()
+        assert listener.is_full
         async with client(port) as other:
             answer = await other.answer()
             assert (answer.status, answer.code) == (503, "no_channel_available")
             assert answer.headers["retry-after"] == "1"
             assert await other.ended()
-        await one.send(FREE)
+        assert files.metrics._refused[("connections",)].value == 1
+        script.go_on.set()
         assert (await one.answer()).status == 200
+        assert not listener.is_full
+
+
+async def test_connection_that_waits_for_longest_is_closed_for_a_new_one() -> None:
+    script = Script()
+    async with (
+        front(World(), script, connections_max=4) as (listener, port),
+        client(port) as busy,
+        client(port) as beginning,
+        client(port) as idle,
+        client(port) as kept,
+        AsyncExitStack() as stack,
+    ):
+        await busy.send(WORK)
+        await beginning.send(FREE[:-2])
+        for one in (kept, idle, kept):  # `idle` is silent for longer
+            await one.send(FREE)
+            assert (await one.answer()).status == 200
+        others = []
+        for closed in (idle, kept, beginning):
+            others.append(await stack.enter_async_context(client(port)))
+            await others[-1].send(WORK)
+            assert await closed.ended()
+        await eventually(lambda: listener.is_full)
+        async with client(port) as one_more:
+            assert (await one_more.answer()).status == 503
+        script.go_on.set()
+        for one in (busy, *others):
+            assert (await one.answer()).status == 200
+
+
+async def test_those_that_leave_are_bounded_and_the_first_of_them_is_cut() -> None:
+    script = Script()
+    async with (
+        front(World(), script, connections_max=1) as (listener, port),
+        client(port) as busy,
+        AsyncExitStack() as stack,
+    ):
+        await busy.send(WORK)
+        await script.begun.wait()
+        for _ in range(2 * LOOKS_MAX):  # each is refused, and stays
+            one = await stack.enter_async_context(client(port))
+            assert (await one.answer()).status == 503
+        await eventually(lambda: len(listener._state.connections) == 1 + LOOKS_MAX)
+        script.go_on.set()
+        assert (await busy.answer()).status == 200
+
+
+async def test_shortage_of_files_closes_what_is_idle_before_anybody_is_refused(
+    monkeypatch: pytest.MonkeyPatch, expect_log: Callable[..., None]
+) -> None:
+    expect_log("files_running_out")
+    files = open_files()
+    script = Script()
+    async with (
+        front(World(), script, files=files) as (listener, port),
+        client(port) as busy,
+        client(port) as idle,
+    ):
+        await idle.send(FREE)
+        assert (await idle.answer()).status == 200
+        await busy.send(WORK)
+        await script.begun.wait()
+        monkeypatch.setattr(resource, "getrlimit", lambda _: (8, 8))  # far fewer than are open
+        async with client(port) as other:
+            assert await idle.ended()
+            await other.send(WORK)
+            for _ in range(3):
+                async with client(port) as one_more:
+                    answer = await one_more.answer()
+                    assert (answer.status, answer.code) == (503, "no_channel_available")
+                    assert await one_more.ended()
+                assert len(listener._state.connections) <= 3  # it keeps no file
+            monkeypatch.undo()
+            script.go_on.set()
+            for one in (busy, other):
+                assert (await one.answer()).status == 200
+    assert files.metrics._freed[("clients",)].value == 1
+    assert files.metrics._refused[("files",)].value == 3
 
 
 @pytest.mark.parametrize(

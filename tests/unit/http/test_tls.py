@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gw.config.certificate import renew, server_context
 from gw.config.config import Certificate, Config
-from gw.config.faults import ConfigFaults
+from gw.config.credentials import renew, server_context
+from gw.config.readers import ConfigFaults
 from tests.support.aio import both_loops, eventually
 from tests.support.certificates import pem_files, trusting
 from tests.unit.api.fakes import MAX_BODY_BYTES, World

@@ -19,7 +19,7 @@ from tornado.routing import PathMatches
 from tornado.web import Application, RequestHandler
 
 from gw.api.base import ApiHandler
-from gw.http.head import FieldNames, headers_of
+from gw.http.state import FieldNames, headers_of
 from gw.http.tornado_adapter import HttpDate, RequestHeaders, TornadoRequest
 from tests.unit.api.fakes import World
 from tests.unit.api.handlers import make_app

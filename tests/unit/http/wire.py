@@ -10,9 +10,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from gw.api.application import GatewayApplication
+from channels.open_files import OpenFiles
+from gw.api.base import GatewayApplication
 from gw.config import config
 from gw.http.server import Server
+from metrics.prometheus import Metrics
 from tests.unit.api.fakes import KEY
 
 
@@ -123,13 +125,20 @@ async def serving(
     trust: ssl.SSLContext | None = None,
 ) -> AsyncIterator[tuple[Server, Address]]:
     """The same, with the listener."""
-    listener = Server(application, config.ListenAddress("127.0.0.1", 0), tls=tls)
+    listener = Server(
+        application, config.ListenAddress("127.0.0.1", 0), files=open_files(), tls=tls
+    )
     assert listener.url.startswith("http:" if tls is None else "https:")
     await listener.start()
     try:
         yield listener, Address(int(listener.url.rpartition(":")[2]), trust)
     finally:
         await listener.close()
+
+
+def open_files() -> OpenFiles:
+    """The account of this process, with metrics of its own."""
+    return OpenFiles(Metrics().files)
 
 
 def request(method: str, path: str, *headers: str, key: str | None = KEY) -> str:

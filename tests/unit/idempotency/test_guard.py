@@ -8,13 +8,11 @@ from uuid import UUID
 
 import pytest
 
-from actors.wallet.claims import ClaimState, KeptResponse
+from actors.wallet.messages import ClaimState, KeptResponse
 from actors.wallet.wallets import KeyTaken
 from gw.calls.call import ResponseWriter
-from gw.errors.table import GatewayError
-from gw.idempotency.guard import IdempotencyGuard
-from gw.idempotency.store import StoredResponse
-from gw.idempotency.submission import Submission
+from gw.errors import GatewayError
+from gw.idempotency import IdempotencyGuard, StoredResponse, Submission
 from tests.support.aio import run
 from tests.unit.api.fakes import FakeMetrics, FakeStoredResponses
 

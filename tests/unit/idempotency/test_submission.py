@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.wallet.claims import Claim, ClaimEnd, Free, KeptResponse, ResponseTooLarge
+from actors.wallet.messages import Claim, ClaimEnd, Free, KeptResponse, ResponseTooLarge
 from gw.calls.outcome import CLIENT_GONE, STOPPING, Ending
-from gw.errors.table import GatewayError
-from gw.idempotency.submission import Submission, fingerprint, read_key
+from gw.errors import GatewayError
+from gw.idempotency import Submission, fingerprint, read_key
 
 PRINTABLE = "".join(chr(code) for code in range(0x21, 0x7F))
 

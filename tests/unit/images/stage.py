@@ -13,7 +13,7 @@ from typing import Any
 
 from channels.registry import HealthSpec, PriceSpec
 from gw.calls.media import MediaCall
-from gw.idempotency.submission import Submission
+from gw.idempotency import Submission
 from tests.support import calls
 from tests.support.calls import image_call, image_response
 from tests.support.specs import make_channel, make_model

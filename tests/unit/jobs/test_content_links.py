@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from urllib.parse import parse_qs, urlsplit
 
-from gw.content_links import BASE_URL, ContentLinks
+from gw.api.services import BASE_URL, ContentLinks
 from tests.unit.jobs.test_settlement import NOW, opened
 
 LINKS = ContentLinks(b"k" * 32, public_url="")

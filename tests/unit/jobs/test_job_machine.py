@@ -7,9 +7,8 @@ from typing import Any
 
 import hypothesis
 
-from actors.jobs.job import State
-from actors.jobs.settlement import settlement
-from actors.jobs.states import End, Watch
+from actors.jobs.ending import settlement
+from actors.jobs.job import End, State, Watch
 from actors.jobs.store import Booked, Claimed
 from tests.support.job_machine import BALANCE, DEADLINE_SECONDS, HOLD, LEASE_SECONDS, JobMachine
 from tests.support.jobs import CHANNEL

@@ -11,10 +11,10 @@ import msgspec
 import pytest
 import ujson
 
-from actors.jobs import renewal
+from actors.jobs import results
+from actors.jobs.ending import LINK_SECONDS
 from actors.jobs.job import Job
-from actors.jobs.renewal import LinkRenewal
-from actors.jobs.settlement import LINK_SECONDS
+from actors.jobs.results import LinkRenewal
 from actors.jobs.store import SQL
 from channels.media.replies import AvatarResult, TaskResult, VideoResult
 from tests.support.aio import eventually
@@ -66,6 +66,7 @@ class Scene:
             "request": {},
             "price": {"per_second": "0.1"},
             "quantity": 4000,
+            "held": 4000,
             "submitted_at": 0.0,
             "deadline_at": 1.0,
             "channel_id": "film-a",
@@ -137,7 +138,7 @@ async def test_link_of_ours_is_good_for_another_while_and_nobody_is_asked() -> N
 async def test_nobody_waits_long_and_the_next_one_gets_what_came(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(renewal, "WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(results, "WAIT_SECONDS", 0.01)
     s = Scene()
     s.upstreams.gate = asyncio.Event()
     s.upstreams.say("up_1", polled("succeeded", result=s.film("https://cdn.example/new", 60)))
@@ -148,8 +149,8 @@ async def test_nobody_waits_long_and_the_next_one_gets_what_came(
 
 
 async def test_questions_of_one_process_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(renewal, "WAIT_SECONDS", 0.01)
-    monkeypatch.setattr(renewal, "POLLS_MAX", 3)
+    monkeypatch.setattr(results, "WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(results, "POLLS_MAX", 3)
     s = Scene()
     s.upstreams.gate = asyncio.Event()
     jobs = [s.job(number) for number in range(10)]

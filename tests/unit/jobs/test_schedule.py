@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.jobs.pace import (
+from actors.jobs.job import Schedule
+from actors.jobs.poller import (
     BUSY_POLLS_MAX,
     BUSY_POLLS_PER_SECOND,
     LATE_SECONDS,
     WORKING_SHARE,
     Pace,
 )
-from actors.jobs.schedule import Schedule
 
 SCHEDULE = Schedule(first_seconds=2.0, factor=1.5, max_seconds=15.0)
 seconds = st.floats(0.001, 86_400.0)

@@ -11,13 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.jobs.job import Job
-from actors.jobs.settlement import LINK_SECONDS, settlement
-from actors.jobs.states import End, ended_as
+from actors.jobs.ending import LINK_SECONDS, settlement
+from actors.jobs.job import End, Job, ended_as
 from actors.jobs.store import OpenJob
 from actors.wallet.messages import CallFacts
+from actors.wallet.pricing import MediaPrice
 from actors.wallet.receipt import formula, lines_of, multiplier_of, total_nano_usd
-from actors.wallet.unit_pricing import MediaPrice
 from channels.media.replies import AvatarResult, MusicResult, SpeechResult, Track, VideoResult
 from channels.registry import ModelSpec, PriceSpec
 from tests.support.jobs import FILM
@@ -29,7 +28,9 @@ PROTOCOLS = {"video": "videos", "music": "music", "speech": "speech", "avatar": 
 TOKENS = {"input_tokens": 0, "output_tokens": 0, "cached_tokens": 0}
 
 
-def opened(kind: Any = "video", price: Any = None, quantity: int = 5000) -> OpenJob:
+def opened(
+    kind: Any = "video", price: Any = None, quantity: int = 5000, held: int | None = None
+) -> OpenJob:
     """A job of this kind, submitted 100 seconds ago."""
     job = Job(
         id="vid_1",
@@ -43,6 +44,7 @@ def opened(kind: Any = "video", price: Any = None, quantity: int = 5000) -> Open
         request={},
         price=price or {"per_second": "0.1"},
         quantity=quantity,
+        held=quantity if held is None else held,
         submitted_at=SUBMITTED,
         deadline_at=NOW + 1,
         channel_id="c",
@@ -92,6 +94,9 @@ SONGS = MusicResult(tracks=(Track(audio_url="https://a/1"), Track(clip_id="2")))
         (opened(), made(FILM, 499), 49_900_000, 1, [FILM.url]),  # at least one second
         (opened(), made(FILM, 2_500), 250_000_000, 3, [FILM.url]),  # half up
         (opened(), made(FILM), 500_000_000, 5, [FILM.url]),  # nothing was said: as asked for
+        (opened(), made(FILM, 90_000_000), 9_000_000_000_000, 90_000, [FILM.url]),
+        # no film has this length: what was held
+        (opened(held=300_000), made(FILM, 10**9 + 1), 30_000_000_000, 300, [FILM.url]),
         (opened(price={"per_call": "2"}), made(FILM, 7_000), 2_000_000_000, 7, [FILM.url]),
         (
             opened("music", {"per_generation": "0.12"}, 1),
@@ -121,7 +126,7 @@ def test_what_succeeded_is_paid_for(
 ) -> None:
     outcome, job_end = settled(open_job, end)
     assert (outcome.status, outcome.cost_nano_usd, outcome.units) == ("success", cost, units)
-    assert (list(outcome.result_urls), outcome.task_id) == (urls, "vid_1")
+    assert list(outcome.result_urls) == urls
     assert outcome.latency_ms == 100_000
     assert (job_end.state, job_end.by) == ("succeeded", "me")
     job = replace(open_job.job, stored_result=job_end.result)

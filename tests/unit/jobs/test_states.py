@@ -6,14 +6,14 @@ from typing import Any, get_args
 
 import pytest
 
-from actors.jobs.job import OpenState
-from actors.jobs.states import (
+from actors.jobs.job import (
     ENDS,
     LOGGED_EVERY,
     ROW_STATUS,
     Cancel,
     Gone,
     Observation,
+    OpenState,
     TimedOut,
     Unreachable,
     Watch,
@@ -21,7 +21,7 @@ from actors.jobs.states import (
     outcome_of,
 )
 from channels.media.model import TASK_KINDS, TaskKind
-from channels.media.replies import NotFound, RateLimited, TaskError, Trouble
+from channels.media.replies import NotFound, RateLimited, TaskError, Trouble, Unusable
 from tests.support.jobs import FILM, polled
 
 OURS = TaskError(code="no_result", message="x")
@@ -45,6 +45,7 @@ ENDED: list[tuple[Observation, Follows]] = [
     (polled("cancelled"), ("cancelled", "blocked", False)),
     (polled("expired"), ("expired", "blocked", False)),
     (Cancel(), ("cancelled", "task_cancelled", True)),
+    (Unusable(reason="too large"), ("failed", "upstream_error", True)),
 ]
 CASES: list[tuple[Observation, str, Follows]] = [
     (polled("queued"), "queued", ("queued", None, False)),

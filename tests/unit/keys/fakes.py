@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from actors.store.errors import StoreUnavailable
-from gw.keys.key_text import legacy_hash, shown_prefix
+from actors.store.connection import StoreUnavailable
+from gw.keys.issue import legacy_hash, shown_prefix
 from gw.keys.secret import KeyHasher, Secret
 from gw.keys.store import SQL
 

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from gw.keys.cache import KeyRefused
-from gw.keys.key_text import new_key_text
-from gw.keys.principal import MESSAGES
+from gw.keys.issue import new_key_text
+from gw.keys.principal import MESSAGES, KeyRefused
 from tests.support.aio import eventually
 from tests.unit.keys.fakes import Row
 from tests.unit.keys.world import KEY, OTHER, World, in_world

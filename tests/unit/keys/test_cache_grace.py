@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from actors.store.errors import StoreUnavailable
+from actors.store.connection import StoreUnavailable
 from gw.keys.cache import GRACE_SECONDS, RETRY_SECONDS
 from tests.unit.keys.world import World, in_world
 

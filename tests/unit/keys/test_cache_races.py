@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.store.errors import StoreUnavailable
-from gw.keys.cache import KeyRefused
-from gw.keys.key_text import new_key_text
+from actors.store.connection import StoreUnavailable
+from gw.keys.issue import new_key_text
+from gw.keys.principal import KeyRefused
 from tests.support.aio import eventually, run
 from tests.unit.keys.fakes import Row
 from tests.unit.keys.world import KEY, OTHER, World, in_world

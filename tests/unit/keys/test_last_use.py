@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from actors.store.errors import StoreUnavailable
-from gw.keys.last_use import LastUse
+from actors.store.connection import StoreUnavailable
+from gw.keys.cache import LastUse
 from gw.keys.store import SQL
 from tests.support.aio import run
 

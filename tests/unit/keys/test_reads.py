@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gw.keys.reads import READ_MAX, ChangeLog, Results, SharedReads
+from gw.keys.cache import READ_MAX, ChangeLog, Results, SharedReads
 from tests.support.aio import eventually, run
 
 

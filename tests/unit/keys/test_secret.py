@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gw.keys.key_text import new_key_text
+from gw.keys.issue import new_key_text
 from gw.keys.secret import KeyHasher, KeySealer, Secret, WrongSecret, load_secret
 
 SECRET = Secret("correct horse")

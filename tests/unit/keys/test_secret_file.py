@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from gw.keys.secret_file import SecretFault, read_or_make
+from gw.keys.secret import SecretFault, read_or_make
 
 READ = "import sys, pathlib; sys.stdin.read(); " + (
-    "from gw.keys.secret_file import read_or_make; print(read_or_make(pathlib.Path(sys.argv[1])))"
+    "from gw.keys.secret import read_or_make; print(read_or_make(pathlib.Path(sys.argv[1])))"
 )
 
 

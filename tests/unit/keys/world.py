@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from gw.keys.cache import KeyCache, KeyRefused
+from gw.keys.cache import KeyCache
+from gw.keys.principal import KeyRefused
 from tests.support.aio import run
 from tests.support.clock import FakeClock
 from tests.unit.keys.fakes import HASHER, CacheCounter, FakeKeyTable, Row

@@ -10,8 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gw.knowledge.pages import Page, parse_page
-from gw.knowledge.query import parse_query
-from gw.knowledge.snippet import (
+from gw.knowledge.query import (
+    BODY,
+    OVERLAP_POSITIONS,
+    PART_POSITIONS,
+    field_parts,
+    groups,
+    normalise,
+    parse_query,
+)
+from gw.knowledge.search import (
     SNIPPET_CHARACTERS,
     STRETCH_CHARACTERS_MAX,
     WINDOW_CHARACTERS,
@@ -20,8 +28,6 @@ from gw.knowledge.snippet import (
     plain_snippet,
     snippet,
 )
-from gw.knowledge.tokens import groups, normalise
-from gw.knowledge.vectors import BODY, OVERLAP_POSITIONS, PART_POSITIONS, field_parts
 
 MIXED = st.text(st.sampled_from("aB1_.-'\"“” \n知识が한👍🇩🇪é́́ßﬁ\0\\&|!<>():*"), max_size=60)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from loadtests.locust.thresholds import Measured, Thresholds
+from loadtests.locust.thresholds import Measured, Thresholds, busiest_rate, conclusion
 
 THRESHOLDS = Thresholds(p95_first_event_ms=500, failure_ratio=0.001)
 
@@ -42,3 +42,39 @@ def test_verdict_says_what_was_measured_and_what_is_allowed() -> None:
         "p95 time to first event: 123 ms, at most 500 ms",
         "failures: 10 of 4000 calls (0.250%), at most 0.100%",
     ]
+
+
+def test_rate_is_that_of_the_ten_busiest_seconds_in_a_row() -> None:
+    ramp = {second: 10 * second for second in range(1, 21)}
+    assert busiest_rate(ramp) == 10 * 15.5
+    assert busiest_rate({100: 8, 103: 8}) == 4
+    assert busiest_rate({}) == 0
+
+
+@pytest.mark.parametrize(
+    ("is_kept", "gateway", "busy", "sentence"),
+    [
+        (True, 0.4, 1.0, "holds 312 calls/s at p95 41 ms; one more process is not needed"),
+        (True, 0.97, 2.0, "one more process would hold up to 312 more: the gateway took 0.97"),
+        (True, 0.97, 3.9, "one more process needs a core first"),
+        (
+            False,
+            0.4,
+            1.0,
+            "does not hold 312 calls/s at p95 41 ms; one more process would not help",
+        ),
+        (True, None, 1.0, "whether one more process would hold more is seen without --host"),
+    ],
+)
+def test_run_ends_in_a_sentence(
+    is_kept: bool, gateway: float | None, busy: float, sentence: str
+) -> None:
+    ended = conclusion(
+        rate=312.2,
+        p95_ms=41.0,
+        is_kept=is_kept,
+        gateway_cores=gateway,
+        busy_cores=busy,
+        cores=4,
+    )
+    assert sentence in ended

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gw.api.application import GatewayApplication
-from gw.api.logs.handler import LogsHandler
-from gw.errors.render import dumps
-from gw.errors.table import INVALID_REQUEST, GatewayError
+from gw.api.base import GatewayApplication
+from gw.api.logs.handlers import LogsHandler
+from gw.errors import INVALID_REQUEST, GatewayError, dumps
 from tests.support.aio import run
 from tests.unit.api.fakes import KEY, World, make_principal
 from tests.unit.http.wire import Answer, request, served

@@ -10,12 +10,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tornado.escape import parse_qs_bytes
 
-from gw.api.logs.cursor import Cursor, CursorSeal, PagePosition
-from gw.api.logs.filters import Filters
-from gw.api.logs.list_query import LogListQuery, read_list_query
-from gw.api.logs.visibility import Scope, Visibility
-from gw.api.logs.window import EARLIEST, LATEST, Window
-from gw.errors.table import GatewayError
+from gw.api.logs.list_query import (
+    EARLIEST,
+    LATEST,
+    Cursor,
+    CursorSeal,
+    Filters,
+    LogListQuery,
+    PagePosition,
+    Scope,
+    Visibility,
+    Window,
+    read_list_query,
+)
+from gw.errors import GatewayError
 
 NOW = datetime(2026, 11, 21, 8, 30, 15, 250_000, tzinfo=UTC)
 SEAL = CursorSeal(b"k" * 32)

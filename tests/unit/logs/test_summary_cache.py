@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gw.api.logs import summary_cache
-from gw.api.logs.summary_cache import SummaryCache
+from gw.api.logs import summary
+from gw.api.logs.summary import SummaryCache
 from tests.support.aio import run
 from tests.support.clock import FakeClock
 
@@ -82,7 +82,7 @@ def test_a_failure_is_told_and_forgotten() -> None:
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(summary_cache, "ENTRIES_MAX", 2)
+    monkeypatch.setattr(summary, "ENTRIES_MAX", 2)
 
     async def body(cache: SummaryCache, maker: Maker, clock: FakeClock) -> None:
         for question in "abc":

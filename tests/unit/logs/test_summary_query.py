@@ -7,10 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from tornado.escape import parse_qs_bytes
 
+from gw.api.logs.list_query import Scope, Visibility, Window
 from gw.api.logs.summary import SummaryQuery, read_summary_query
-from gw.api.logs.visibility import Scope, Visibility
-from gw.api.logs.window import Window
-from gw.errors.table import GatewayError
+from gw.errors import GatewayError
 
 NOW = datetime(2026, 11, 21, 8, 30, tzinfo=UTC)
 

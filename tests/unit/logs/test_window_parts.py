@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gw.api.logs.window import Window
-from gw.api.logs.window_parts import WindowPart, cover
+from gw.api.logs.list_query import Window
+from gw.api.logs.summary import WindowPart, cover
 
 DAY = datetime(2026, 11, 10, tzinfo=UTC)
 NOW = DAY + timedelta(days=3, hours=9, minutes=50)

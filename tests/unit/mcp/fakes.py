@@ -7,10 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from gw.mcp.envelope import Head
 from gw.mcp.exchange import Exchange, Served
-from gw.mcp.revisions import META_CAPABILITIES, META_VERSION, STATELESS
-from gw.mcp.tools import Tool, ToolError
+from gw.mcp.messages import META_CAPABILITIES, META_VERSION, STATELESS, Head, Tool, ToolError
 
 JSON = Head(content_type="application/json", accept="application/json, text/event-stream")
 META = {META_VERSION: STATELESS, META_CAPABILITIES: {}}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gw.mcp.exchange import BATCH_BYTES_MAX, BATCH_MAX, Exchange, Served
-from gw.mcp.revisions import (
+from gw.mcp.messages import (
     CAPABILITIES,
     HANDSHAKE,
     META_CAPABILITIES,

@@ -11,11 +11,8 @@ import pytest
 from channels.errors import InvalidRequest
 from channels.registry import VideoSpec
 from gw.media.clips import SCENES, read_clip
-from gw.media.humans import read_avatar_video, read_lipsync_video, read_motion_video
-from gw.media.registrations import read_avatar, read_transcript, read_voice
-from gw.media.songs import read_music
-from gw.media.speech import read_speech
-from gw.media.videos import read_general
+from gw.media.sounds import read_avatar, read_music, read_speech, read_transcript, read_voice
+from gw.media.videos import read_avatar_video, read_general, read_lipsync_video, read_motion_video
 
 T = TypeVar("T")
 

@@ -28,6 +28,7 @@ from channels.media.replies import (
     SpeechAudio,
     Trouble,
     Unknown,
+    Unusable,
 )
 from channels.media.requests import (
     AvatarRequest,
@@ -168,7 +169,7 @@ def test_answers_to_a_submit(asked: tuple[str, Submission], answers: list[MediaR
 )
 def test_answers_to_a_poll(name: str, kind: Any, answers: list[MediaResponse]) -> None:
     reply = after(DIALECTS[name].poll(kind, "t"), answers)
-    assert isinstance(reply, Polled | RateLimited | NotFound | Trouble)
+    assert isinstance(reply, Polled | RateLimited | NotFound | Trouble | Unusable)
     if isinstance(reply, Polled):
         assert (reply.state == "succeeded") == (reply.result is not None)
         assert reply.seconds_ms is None or reply.seconds_ms > 0

@@ -10,12 +10,12 @@ import pytest
 from msgspec.structs import replace
 
 from channels.errors import InvalidRequest
-from channels.media import DIALECTS
-from channels.offload.submissions import read_submission, submission_body
-from channels.offload.weight import COUNTED_BYTES_MAX
+from channels.json import COUNTED_BYTES_MAX
+from channels.media.dialects import DIALECTS
+from channels.offload.jobs import read_submission, submission_body
 from channels.registry import VideoSpec
-from gw.media import parameters_of, read_video
-from gw.media.videos import read_general
+from gw.media.reading import parameters_of
+from gw.media.videos import read_general, read_video
 from loadtests.attacks.body_shapes import FILMS, film_of
 from tests.support.steps import steps_of
 from tests.unit.media.asking import READERS, TEXT, read, written

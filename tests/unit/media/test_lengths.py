@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.registry import VideoSpec
-from gw.media import (
+from gw.media.videos import (
     held_milliseconds,
     priced_resolution,
     unit_count,

@@ -10,8 +10,9 @@ import msgspec
 import pytest
 
 from channels.errors import InvalidRequest
-from channels.media import DIALECTS, Exchange
-from gw.media.user_urls import fault_of
+from channels.media.dialects import DIALECTS
+from channels.media.model import Exchange
+from gw.media.reading import fault_of
 from tests.support.steps import steps_of
 from tests.unit.media.asking import MATERIAL, PORTRAIT, READERS, TEXT, written
 from tests.unit.media.wire import response

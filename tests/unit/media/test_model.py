@@ -8,9 +8,9 @@ from msgspec import Raw
 
 from channels.errors import UpstreamCut, UpstreamError
 from channels.media.model import Exchange, MediaRequest, MediaResponse
-from channels.media.perform import perform
 from channels.media.replies import Polled, SpeechAudio, VideoResult
 from channels.media.requests import ContentItem, GeneralVideo
+from channels.media.send import perform
 
 
 def asked(path: str) -> MediaRequest:
@@ -54,19 +54,20 @@ async def test_exchange_goes_on_where_its_response_says_so() -> None:
     first: Exchange[bytes] = Exchange(
         request=asked("/a"),
         read=lambda _: ends_with_its_body("/b", after=1.5),
-        response_bytes_max=5,
     )
-    assert await perform(first, upstream.send, upstream.sleep) == b"second"
-    assert upstream.log == ["/a 5", 1.5, "/b 7"]
+    assert await perform(first, upstream.send, upstream.sleep, body_bytes_max=9) == b"second"
+    assert upstream.log == ["/a 9", 1.5, "/b 7"]
 
 
 async def test_lost_connection_ends_an_exchange_unless_it_repeats() -> None:
     lost = UpstreamCut("gone")
     with pytest.raises(UpstreamCut):
-        await perform(ends_with_its_body("/a"), Upstream(lost).send, Upstream().sleep)
+        await perform(
+            ends_with_its_body("/a"), Upstream(lost).send, Upstream().sleep, body_bytes_max=9
+        )
     upstream = Upstream(lost, b"done")
     polling = ends_with_its_body("/a", after=1.0, repeats=True)
-    assert await perform(polling, upstream.send, upstream.sleep) == b"done"
+    assert await perform(polling, upstream.send, upstream.sleep, body_bytes_max=9) == b"done"
     assert upstream.log == [1.0, "/a 7", 1.0, "/a 7"]
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from channels.media.plain.dialect import Plain
+from channels.media.outcomes import MILLISECONDS_MAX, VALUES_MAX
+from channels.media.plain import Plain
 from channels.media.replies import (
     AvatarResult,
     CatalogValue,
@@ -24,6 +25,7 @@ from channels.media.replies import (
     Template,
     Track,
     Trouble,
+    Unusable,
     VideoResult,
 )
 from tests.unit.media.wire import (
@@ -116,7 +118,31 @@ def test_poll_of_a_video(value: Any, reply: PollReply) -> None:
     assert polled(PLAIN, value) == reply
 
 
-@pytest.mark.parametrize("duration", [0, -1, True, None, "7s", "", "1e3", "0.0004", 86_401, [7]])
+@pytest.mark.parametrize(
+    ("duration", "milliseconds"),
+    [
+        ("86401", 86_401_000),
+        ("1e1", 10_000),
+        ('"1e1"', 10_000),
+        ('" +.25E+2 "', 25_000),
+        ("8.00049999999999999999999999999999999", 8000),
+        ("8.0005", 8001),
+        ("8" + 50 * "0", MILLISECONDS_MAX),
+        ("1e400", MILLISECONDS_MAX),
+        ('"1e99999999999999999999"', MILLISECONDS_MAX),
+        ("9" * 5000, MILLISECONDS_MAX),
+    ],
+)
+def test_length_is_any_number_or_numeric_string_above_0(duration: str, milliseconds: int) -> None:
+    body = f'{{"status": "success", "video_url": "{FILM}", "duration": {duration}}}'
+    told = end(PLAIN.poll("video", "t"), response(body=body.encode()))
+    assert isinstance(told, Polled)
+    assert (told.state, told.seconds_ms) == ("succeeded", milliseconds)
+
+
+@pytest.mark.parametrize(
+    "duration", [0, -1, True, None, "7s", "", "nan", "inf", "1_0", "0x1", "0.0004", [7]]
+)
 def test_length_that_is_none_is_left_out(duration: Any) -> None:
     told = polled(PLAIN, {"status": "success", "video_url": FILM, "duration": duration})
     assert isinstance(told, Polled)
@@ -146,7 +172,11 @@ def test_poll_that_cannot_be_read() -> None:
     unreadable = Trouble(reason="no JSON object", status=200)
     assert end(PLAIN.poll("video", "t"), response(body=b"{")) == unreadable
     cut = response({"status": "failed"}, is_cut_off=True)
-    assert end(PLAIN.poll("video", "t"), cut) == unreadable
+    heavy = response({"status": "failed", "logs": [1] * VALUES_MAX})
+    for too_large in (cut, heavy):
+        assert end(PLAIN.poll("video", "t"), too_large) == Unusable(reason="too large")
+    long = response({"status": "queued", "logs": ["x" * 2**20, " word," * 2**12]})
+    assert end(PLAIN.poll("video", "t"), long) == video("queued", "queued")
 
 
 def test_paths_of_polls_and_cancels() -> None:

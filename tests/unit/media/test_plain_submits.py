@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from channels.media.plain.dialect import Plain
+from channels.media.plain import Plain
 from channels.media.replies import (
     Accepted,
     Done,

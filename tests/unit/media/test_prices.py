@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.wallet.money import MAX_NANO_USD
-from actors.wallet.unit_pricing import MediaPrice
+from actors.wallet.pricing import MAX_NANO_USD, MediaPrice
 from channels.registry import ModelSpec, PriceSpec
-from gw.media import held_milliseconds, priced_resolution, unreported_milliseconds
+from gw.media.videos import held_milliseconds, priced_resolution, unreported_milliseconds
 from tests.support.specs import make_model
 from tests.unit.media.asking import ABSENT, read
 

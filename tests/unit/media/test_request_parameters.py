@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gw.media import parameters_of
+from gw.media.reading import parameters_of
 from tests.unit.media.asking import ABSENT, MATERIAL, PORTRAIT, READERS, TEXT, read
 
 

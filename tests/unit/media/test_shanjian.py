@@ -39,8 +39,7 @@ from channels.media.requests import (
     Submission,
     VoiceRequest,
 )
-from channels.media.shanjian.catalog import PAGES_MAX
-from channels.media.shanjian.dialect import Shanjian
+from channels.media.shanjian import PAGES_MAX, Shanjian
 from tests.unit.media.wire import KEY, NOW, end, next_of, polled, response, sent, submit
 
 SHANJIAN = Shanjian()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gw.media.user_urls import URL_CHARACTERS_MAX, fault_of, is_embedded_image
+from gw.media.reading import URL_CHARACTERS_MAX, fault_of, is_embedded_image
 
 REFUSED_HOSTS = [
     # names
@@ -21,6 +21,11 @@ REFUSED_HOSTS = [
     "metadata.google.internal",
     "local",
     "internal",
+    "localhost.localdomain",
+    "localhost6.localdomain6",
+    "ip6-localhost",
+    "IP6-Loopback.",
+    "printer.home.arpa",
     "ｌｏｃａｌｈｏｓｔ",
     "ⓛⓞⓒⓐⓛⓗⓞⓢⓣ",
     "ſ.local",

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from channels.media.plain import bodies
+from channels.media import plain_submit
 from channels.media.requests import (
     AvatarRequest,
     BackgroundMusic,
@@ -21,8 +21,7 @@ from channels.media.requests import (
     Video,
 )
 from channels.registry import VideoSpec
-from gw.media.content import ITEMS_MAX
-from gw.media.video_kinds import read_video
+from gw.media.videos import ITEMS_MAX, read_video
 from tests.unit.media.asking import (
     ABSENT,
     AUDIO,
@@ -49,7 +48,9 @@ REAL = VideoSpec(real_person=True)
 
 def sent(request: Video) -> dict[str, Any]:
     """The fields a plain upstream gets."""
-    body: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(bodies.video(request)))
+    body: dict[str, Any] = msgspec.json.decode(
+        msgspec.json.encode(plain_submit.video_body(request))
+    )
     return body
 
 

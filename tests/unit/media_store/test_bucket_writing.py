@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from actors.media_store.bucket import BucketWriting
-from actors.media_store.copies import Copy
 from actors.media_store.storage import Lost
-from actors.media_store.store import Progress
+from actors.media_store.store import Copy, Progress
 
 
 def copy_of(parts: tuple[str, ...] = (), upload_id: str | None = None) -> Copy:

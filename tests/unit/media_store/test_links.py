@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.media_store.copies import Kept, SucceededTask, sources_of
 from actors.media_store.links import LINK_SECONDS, LinkSigner, period_end
-from actors.media_store.results import with_own_links
+from actors.media_store.store import Kept, SucceededTask, sources_of
+from actors.media_store.worker import with_own_links
 from channels.media.replies import AvatarResult, MusicResult, SpeechResult, Track, VideoResult
 
 SIGNER = LinkSigner(b"a key")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from actors.media_store.throttle import Throttle
+from actors.media_store.copier import Throttle
 from tests.support.clock import FakeClock
 
 

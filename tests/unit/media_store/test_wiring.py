@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from actors.media_store.copies import Copy
-from actors.media_store.fetch import FileLocation
+from actors.media_store.copier import FileLocation
+from actors.media_store.store import Copy
 from channels.http.transport import Proxy, Transport
 from gw.config import relations
-from gw.live_config import LiveConfig
+from gw.live import LiveConfig
 from gw.media_store import Locator
 from tests.unit.config.reading import fault_of, read
 

@@ -12,8 +12,17 @@ from pathlib import Path
 import pytest
 import ujson
 
-from metrics.line_writer import ATOMIC_BYTES, QUEUE_BYTES_MAX, LineWriter, descriptor_sink
-from metrics.logs import EventLog, configure, flush, lines_lost, write_line
+from metrics.logs import (
+    ATOMIC_BYTES,
+    QUEUE_BYTES_MAX,
+    EventLog,
+    LineWriter,
+    configure,
+    descriptor_sink,
+    flush,
+    lines_lost,
+    write_line,
+)
 from tests.support.waiting import PATIENCE_SECONDS, until
 
 ExpectLog = Callable[..., None]

@@ -16,7 +16,7 @@ import pytest
 from prometheus_client import CollectorRegistry, ProcessCollector
 
 from channels.families import CHAT_PROTOCOLS
-from gw.errors.table import ERROR_TABLE
+from gw.errors import ERROR_TABLE
 from metrics.fleet import FleetMetrics
 from metrics.prometheus import CHANNEL_STATES
 from metrics.series import FIRST_BYTE_SECONDS, SERIES

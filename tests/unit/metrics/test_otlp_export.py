@@ -6,8 +6,11 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from metrics import genai
+from metrics.prometheus import Metrics
+from metrics.spans import OnExport
 from metrics.tracing import Tracing
 from tests.support.collector import Sink, read_spans, running_sink
 
@@ -23,9 +26,9 @@ def sink(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sink]:
         yield sink
 
 
-def trace_one(environ: dict[str, str]) -> str | None:
+def trace_one(environ: dict[str, str], on_export: OnExport | None = None) -> str | None:
     """Record one call with one attempt, export it, and return what the upstream was told."""
-    tracing = Tracing.from_environment(environ, lambda: 0.99)
+    tracing = Tracing.from_environment(environ, lambda: 0.99, on_export or Metrics().spans_exported)
     call = tracing.start_call(
         name="chat gpt-5",
         header={"traceparent": f"00-{TRACE}-{CALLER}-01"}.get,
@@ -82,9 +85,16 @@ def test_endpoint_of_the_signal_is_taken_as_it_is(sink: Sink) -> None:
     assert {span.service for span in read_spans(body)} == {"gw"}
 
 
-def test_collector_that_refuses_is_logged_and_nothing_else(
-    sink: Sink, expect_log: Callable[..., None]
+@pytest.mark.parametrize(("status", "outcome"), [(200, "exported"), (400, "failed")])
+def test_spans_are_counted_by_what_the_collector_did_and_a_refusal_is_logged(
+    sink: Sink, expect_log: Callable[..., None], status: int, outcome: str
 ) -> None:
-    expect_log("opentelemetry.exporter.otlp.proto.http.trace_exporter")
-    sink.status = 400
-    assert trace_one({"OTEL_EXPORTER_OTLP_ENDPOINT": sink.url}) is not None
+    if outcome == "failed":
+        expect_log("opentelemetry.exporter.otlp.proto.http.trace_exporter")
+    sink.status = status
+    registry = CollectorRegistry()
+    counted = Metrics(registry).spans_exported
+    assert trace_one({"OTEL_EXPORTER_OTLP_ENDPOINT": sink.url}, counted) is not None
+    for name in ("exported", "failed"):
+        spans = registry.get_sample_value("gw_trace_spans_total", {"outcome": name})
+        assert spans == (2 if name == outcome else 0)

@@ -16,7 +16,7 @@ import ujson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics.plain import DEPTH_MAX, ITEMS_MAX, TEXT_CHARACTERS_MAX, plain
+from metrics.logs import DEPTH_MAX, ITEMS_MAX, TEXT_CHARACTERS_MAX, plain
 
 
 class Colour(Enum):

@@ -17,8 +17,14 @@ from opentelemetry.trace import SpanContext, SpanKind, StatusCode
 
 from metrics import genai, recording
 from metrics.recording import RecordedCall, RecordedChild, Recorder
-from metrics.spans import FIRST_CHUNK, NO_ATTRIBUTES, REQUEST_READ, RESPONSE_HEAD
-from metrics.traceparent import TraceParent, parse
+from metrics.spans import (
+    FIRST_CHUNK,
+    NO_ATTRIBUTES,
+    REQUEST_READ,
+    RESPONSE_HEAD,
+    TraceParent,
+    parse,
+)
 from metrics.version import release
 
 CALLER: Final = TraceParent(trace_id=0xABC, span_id=0xDEF, is_sampled=True)

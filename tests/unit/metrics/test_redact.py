@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from metrics.redact import names_a_secret, redact
+from metrics.logs import names_a_secret, redact
 
 KEY = "sk-platform-" + "0123456789abcdef" * 4
 

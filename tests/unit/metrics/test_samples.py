@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Histogram
 
-from metrics.samples import Distribution, Number, SeriesFamily
+from metrics.families import Distribution, Number, SeriesFamily
 
 BOUNDS = (0.001, 0.5, 1, 2.5)
 

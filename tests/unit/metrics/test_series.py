@@ -27,6 +27,7 @@ BARE = {
     "gw_channel_slots_in_use",
     "gw_channel_slots_limit",
     "gw_holds_open",
+    "gw_kb_unclean_accounts",
     "gw_tasks_in_flight",
     "gw_database_up",
     "gw_overloaded",
@@ -35,6 +36,8 @@ BARE = {
     "gw_limits_degraded",
     "gw_ledger_proof_faults",
     "gw_database_connections",
+    "gw_files",
+    "gw_http_connections",
     "gw_build_info",
 }
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics.tracestate import CHARACTERS_MAX, MEMBERS_MAX, read
+from metrics.spans import CHARACTERS_MAX, MEMBERS_MAX, read
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,15 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from metrics.sampling import DEFAULT_RATIO, Sampling, sampling_of
-from metrics.spans import UNSAMPLED, UNSAMPLED_CHILD, Attributes, CallSpan, ContinuedCall
-from metrics.traceparent import TraceParent
-from metrics.tracing import Tracing
+from metrics.spans import (
+    UNSAMPLED,
+    UNSAMPLED_CHILD,
+    Attributes,
+    CallSpan,
+    ContinuedCall,
+    TraceParent,
+)
+from metrics.tracing import DEFAULT_RATIO, Sampling, Tracing, sampling_of
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 SPAN = "00f067aa0ba902b7"

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from actors.wallet.money import MAX_NANO_USD
+from actors.wallet.pricing import MAX_NANO_USD
 from channels.registry import Binding, PriceSpec
-from gw.config.faults import ConfigFaults
+from gw.config.readers import ConfigFaults
 from gw.moving_in.new_api import plan_of
 from gw.moving_in.new_api_tables import read_tables, shown
 from gw.moving_in.plan import Plan, Secret

@@ -31,8 +31,19 @@ def fails(body: bytes) -> tuple[None, None]:
     raise ValueError(f"{len(body)} bytes are not to be had")
 
 
-def waits(body: bytes, marker: str) -> tuple[None, None]:
-    """Work until a file is there."""
+def computes(body: bytes, tries: str) -> tuple[None, None]:
+    """Take the processor for ever, in one call of C code; note that it begins."""
+    with Path(tries).open("a") as file:
+        file.write(".")
+    sum(iter(int, 1))
+    return None, None
+
+
+def waits(body: bytes, marker: str, began: str = "") -> tuple[None, None]:
+    """Wait until a file is there; note that it begins."""
+    if began:
+        with Path(began).open("a") as file:
+            file.write(".")
     while not Path(marker).exists():
         time.sleep(0.01)
     return None, None

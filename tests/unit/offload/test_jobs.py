@@ -12,12 +12,13 @@ import pytest
 from channels.dialects import chat, gemini, images, messages, responses
 from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import InvalidRequest, UpstreamMalformed
-from channels.json.text import dumps
+from channels.json import READ_VALUES_MAX, TRANSLATED_VALUES_MAX, dumps, weight_of
 from channels.offload import jobs
-from channels.offload.values import VALUES_MAX
-from channels.offload.weight import READ_VALUES_MAX, weight_of
-from channels.translation.paths import TRANSLATIONS, Translation
-from channels.translation.session import TranslatedCall, request_of
+from channels.offload.jobs import VALUES_MAX
+from channels.offload.pool import Helpers, OffloadPool
+from channels.offload.process import Job
+from channels.translation.session import TRANSLATIONS, TranslatedCall, Translation, request_of
+from gw.calls.request import ClientRequest
 from tests.unit.translators.test_odd_values import BODIES
 
 TRANSCRIPTS = Path(__file__).parents[1] / "channels" / "transcripts"
@@ -114,6 +115,62 @@ def test_too_many_values_are_refused_and_texts_are_no_values() -> None:
     jobs.read_request(lists % (b"[]," * 1000), "chat", {})
 
 
+def asked_with(arguments: list[str]) -> bytes:
+    """A conversation whose calls have these arguments."""
+    calls = [
+        {"id": f"c{number}", "function": {"name": "f", "arguments": text}}
+        for number, text in enumerate(arguments)
+    ]
+    results = [{"role": "tool", "tool_call_id": call["id"], "content": "x"} for call in calls]
+    return dumps({"model": "m", "messages": [{"role": "assistant", "tool_calls": calls}, *results]})
+
+
+@pytest.mark.parametrize("upstream", ["native", "messages"])
+def test_values_in_arguments_count_as_those_of_the_body(upstream: str) -> None:
+    options = {"model": "u", "stream": False, "max_tokens": 9}
+    body = asked_with([",".join(["[]"] * (VALUES_MAX // 2))] * 3)
+    with pytest.raises(InvalidRequest, match="more than 500000 values"):
+        jobs.translated_body(body, "chat", upstream, options, [])
+    text = dumps({"a": "[], " * VALUES_MAX})
+    _, written = jobs.translated_body(asked_with([text.decode()]), "chat", upstream, options, [])
+    assert text in written
+
+
+class _Helpers(Helpers):
+    """Does jobs at once, and notes them."""
+
+    done: list[Any]
+
+    async def run(self, job: Job, body: bytes, *arguments: Any) -> tuple[Any, bytes | None]:
+        self.done.append(job)
+        return job(body, *arguments)
+
+
+@pytest.mark.parametrize(("steps", "helped"), [(6, 0), (10, 1)])
+async def test_light_body_of_heavy_references_is_a_helpers_work(steps: int, helped: int) -> None:
+    """Each definition is written out twice within the next."""
+    schema: dict[str, Any] = {"type": "object", "$defs": {"a0": {"type": "string"}}}
+    for step in range(1, steps):
+        both = {name: {"$ref": f"#/$defs/a{step - 1}"} for name in "ab"}
+        schema["$defs"][f"a{step}"] = {"type": "object", "properties": both}
+    schema["properties"] = {"x": {"$ref": f"#/$defs/a{steps - 1}"}}
+    tools = [{"type": "function", "function": {"name": "f", "parameters": schema}}]
+    body = dumps({"model": "m", "messages": SAID, "tools": tools})
+    assert weight_of(body) == 0
+    helpers = _Helpers(OffloadPool(), "a")
+    helpers.done = []
+    request = ClientRequest(
+        chat.read_request(body), protocol="chat", body=body, weight=0, helpers=helpers
+    )
+    options = {"model": "u", "stream": False, "max_tokens": 9}
+    _, written = await request.done(
+        jobs.translated_body, "chat", "native", options, [], values_max=TRANSLATED_VALUES_MAX
+    )
+    assert written is not None
+    assert written.count(b'"type":"string"') == 2 ** (steps - 1)
+    assert len(helpers.done) == helped
+
+
 def test_number_of_too_many_digits_is_the_clients_error() -> None:
     assert request_of(b'{"seed":%b}' % (b"9" * 300)) == {"seed": int("9" * 300)}
     with pytest.raises(InvalidRequest, match="digits"):
@@ -126,3 +183,6 @@ def test_weight_counts_what_may_be_values() -> None:
     assert weight_of(b'{"x":"' + b"Hello there. " * 80_000 + b'"}') < 10
     assert weight_of(b"[" + b"[]," * 100_000 + b"[]]") > READ_VALUES_MAX
     assert weight_of(b" " * (3 * 1024 * 1024)) > READ_VALUES_MAX
+    # What costs more than its bytes, though it is no value of the body itself.
+    for hidden in (b"[]," * 40_000, b"%41" * 40_000, rb"\u005b" * 40_000, b'{"$ref":1}' * 4_000):
+        assert weight_of(b'{"x":"d%b"}' % hidden) > TRANSLATED_VALUES_MAX

@@ -9,9 +9,8 @@ import pytest
 from channels.families import FAMILIES
 from channels.kinds import KINDS
 from gw.config.load import load_text
-from gw.price_list.offers import provided_by
-from gw.price_list.reading import bundled
-from gw.price_list.starter import kinds_found, missing, starter
+from gw.price_list.reading import bundled, provided_by
+from gw.price_list.writing import kinds_found, missing, starter
 
 LIST = bundled()
 PROVIDERS = sorted({row.provider for row in LIST.rows})

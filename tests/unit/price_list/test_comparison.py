@@ -5,10 +5,10 @@ from __future__ import annotations
 from decimal import Decimal
 from pathlib import Path
 
+from channels.dialects.meter import Usage
 from channels.registry import Registry
-from channels.usage import Usage
 from gw.config.load import load_text
-from gw.price_list.comparison import Change, compare
+from gw.price_list.filling import Change, compare
 from tests.unit.price_list.lists import FIREWORKS, GROQ, OPENAI, UNPRICED, list_of
 
 TEXT = """\

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.registry import ModelSpec, PriceSpec
-from gw.config.faults import ConfigFaults
 from gw.config.load import load_text
+from gw.config.readers import ConfigFaults
 from gw.price_list.filling import Filled, fill
 from tests.unit.price_list.lists import FIREWORKS, GROQ, OPENAI, UNPRICED, list_of
 

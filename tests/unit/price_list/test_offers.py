@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from channels.registry import Binding, PriceSpec
-from gw.price_list.offers import Offer, Provided, dearest, offers, price_of
+from gw.price_list.reading import Offer, Provided, dearest, offers, price_of
 from tests.unit.price_list.lists import FIREWORKS, GROQ, OPENAI, UNPRICED, list_of
 
 CHAT = frozenset({"chat"})

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from gw.processes.watch import WorkerWatchdog, beat_seconds
+from gw.processes.fleet import WorkerWatchdog, beat_seconds
 from metrics.fleet import FleetMetrics
 from tests.support.clock import FakeClock
 

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from channels.base_resp import status_in
-from channels.dialects.error_body import error_message
-from channels.key_ring import KEY_REFUSALS, KeyRing
+from channels.dialects.error_body import error_members, status_in
 from channels.kinds import KINDS
+from channels.registry import ASIDE_SECONDS, KEY_REFUSALS, KeyRing, KnownRefusals
 from loadtests.simulator.providers.model import ANYBODY, Failure, Provider
 from loadtests.simulator.providers.table import PROVIDERS
 from loadtests.simulator.server import Simulator
@@ -110,7 +109,9 @@ NO_CREDIT = [
 @pytest.mark.parametrize(("provider", "failure"), NO_CREDIT)
 def test_account_without_credit_has_its_key_set_aside(provider: Provider, failure: Failure) -> None:
     """Whatever status its provider has for that."""
-    (key,) = KeyRing(1, refusals=KINDS[provider.name].key_refusals).keys
+    kind = KINDS[provider.name]
+    known = KnownRefusals(kind.key_refusals, kind.request_refusals)
+    (key,) = KeyRing(1, known=known).keys
     status = status_in(failure.body) if failure.status == 200 else failure.status
-    message = error_message(json.dumps(failure.body).encode()) or ""
-    assert status in KEY_REFUSALS or key.is_meant_by(status, message)
+    members = error_members(json.dumps(failure.body).encode())
+    assert status in KEY_REFUSALS or key.seconds_aside(status, members) == ASIDE_SECONDS

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.store.dsn import connection_parameters
-from actors.store.errors import StoreUnavailable
+from actors.store.connection import StoreUnavailable, connection_parameters
 from tests.support.aio import run
 
 

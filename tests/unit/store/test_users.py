@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from actors.store.embedded import EmbeddedFault
-from actors.store.embedded.users import Users
+from actors.store.embedded.access import EmbeddedFault, Users
 
 HOLD_A_PLACE = """
 import sys
 from pathlib import Path
-from actors.store.embedded.users import Users
+from actors.store.embedded.access import Users
 users = Users(Path(sys.argv[1]))
 with users.alone():
     users.join()

@@ -6,6 +6,7 @@ import json
 
 from hypothesis import strategies as st
 
+from channels.dialects.meter import Usage
 from channels.translation.model import (
     Began,
     CallBegan,
@@ -27,7 +28,6 @@ from channels.translation.model import (
     ToolCall,
     UsageStated,
 )
-from channels.usage import Usage
 from tests.unit.translators.json_strategies import ids, names, objects, words
 
 usages = st.builds(

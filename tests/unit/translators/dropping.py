@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from channels.translation.paths import TRANSLATIONS, Translation
+from channels.translation.session import TRANSLATIONS, Translation
 from tests.unit.translators.test_odd_values import BODIES
 from tests.unit.translators.wire import translated
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.json.text import object_in
-from channels.translation.tool_arguments import Arguments, WaitingArguments
+from channels.json import object_in
+from channels.translation.tool_calls import Arguments, WaitingArguments
 
 TEXTS = [
     "{}",

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from channels.dialects.meter import Usage
 from channels.http.sse import SseEvent
 from channels.translation.model import (
     Began,
@@ -23,7 +24,6 @@ from channels.translation.model import (
     ToolCall,
     UsageStated,
 )
-from channels.usage import Usage
 from tests.unit.translators.wire import events_from, folded, sse
 
 DONE = b"[DONE]"

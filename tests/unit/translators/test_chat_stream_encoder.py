@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from channels.dialects.chat.codec import StreamEncoder
+from channels.dialects.meter import Usage
 from channels.translation.model import (
     Began,
     CallBegan,
@@ -22,7 +23,6 @@ from channels.translation.model import (
     ThinkingDelta,
     UsageStated,
 )
-from channels.usage import Usage
 from tests.unit.translators.wire import data_of, written
 
 USAGE = UsageStated(Usage(3, 4))

@@ -126,10 +126,15 @@ MEMBERS: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
     ),
     "temperature 0 is a value": ({"temperature": 0}, {"temperature": 0}, []),
     "temperature ends at 1": ({"temperature": 1.5}, {"temperature": 1.0}, ["temperature"]),
-    "a top_p of 1 takes nothing away": (
+    "a top_p beside a temperature is refused there": (
+        {"temperature": 0.5, "top_p": 0.95},
+        {"temperature": 0.5, "top_p": None},
+        ["top_p"],
+    ),
+    "also one of 1, which takes nothing away": (
         {"temperature": 0.5, "top_p": 1},
         {"temperature": 0.5, "top_p": None},
-        [],
+        ["top_p"],
     ),
     "JSON by a schema": (
         {"response_format": schema_format(description="d", strict=True)},

@@ -12,15 +12,14 @@ from botocore.loaders import Loader
 from botocore.model import ServiceModel
 from botocore.validate import ParamValidator
 
-from channels.dialects.hosting import hosting_for
+from channels.dialects.dialect import hosting_for
 from channels.dialects.messages import MessagesMeter
-from channels.dialects.messages.converse_request import converse_body
-from channels.dialects.messages.converse_response import ConverseStream, messages_body
-from channels.dialects.messages.hostings import HOSTINGS
+from channels.dialects.messages.converse import ConverseStream, converse_body, messages_body
+from channels.dialects.messages.dialect import HOSTINGS
+from channels.dialects.meter import Usage
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.http.event_stream import EventStreamDecoder
-from channels.json.text import read_json
-from channels.usage import Usage
+from channels.json import read_json
 from loadtests.simulator.cloud import event_stream
 
 PNG = {"type": "base64", "media_type": "image/png", "data": "aGk="}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from channels.dialects.messages.converse_response import messages_body
-from channels.dialects.messages.meter import MessagesMeter
+from channels.dialects.messages.converse import messages_body
+from channels.dialects.messages.events import MessagesMeter
 from tests.unit.translators.test_converse import EVENTS, WHOLE, streamed
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from channels.errors import InvalidRequest
 from channels.translation.model import Protocol
-from channels.translation.paths import BUILTIN_TOOLS, TRANSLATIONS
+from channels.translation.session import BUILTIN_TOOLS, TRANSLATIONS
 from tests.unit.translators.wire import translated
 
 PATHS: list[tuple[Protocol, Protocol]] = [

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from channels.dialects.gemini.signatures import ESCAPE
+from channels.dialects.gemini.parts import ESCAPE
 from channels.dialects.table import CHAT_DIALECTS, codec
-from channels.json.outline import outline
+from channels.json import outline
 from channels.translation.model import Part, Protocol, Response, Text, Thinking, ToolCall
 
 USER: dict[str, Any] = {"role": "user", "content": "Hello"}

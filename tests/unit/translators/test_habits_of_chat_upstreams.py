@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from channels.dialects.chat import codec as chat
+from channels.dialects.meter import Usage
 from channels.errors import UpstreamMalformed
 from channels.translation.model import (
     FinishReason,
@@ -21,7 +22,6 @@ from channels.translation.model import (
     Thinking,
     ToolCall,
 )
-from channels.usage import Usage
 from tests.unit.translators.wire import (
     answered,
     data_of,

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from channels.dialects.meter import Usage
 from channels.dialects.table import codec
 from channels.http.sse import SseEvent
 from channels.translation.model import (
@@ -22,7 +23,6 @@ from channels.translation.model import (
     ToolCall,
     UsageStated,
 )
-from channels.usage import Usage
 from tests.unit.translators.wire import events_from, folded, sse
 
 STOP = {"type": "message_stop"}

@@ -17,8 +17,7 @@ from channels.dialects.table import codec
 from channels.errors import UpstreamMalformed
 from channels.http.sse import SseEvent, SseSplitter
 from channels.translation.model import Protocol
-from channels.translation.paths import TRANSLATIONS, translation_between
-from channels.translation.session import TranslatedCall
+from channels.translation.session import TRANSLATIONS, TranslatedCall, translation_between
 from tests.unit.translators.test_odd_values import BODIES, ODD, places, replaced
 from tests.unit.translators.wire import read
 

@@ -17,10 +17,9 @@ import ujson
 from channels.dialects import chat, gemini, messages
 from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import InvalidRequest
-from channels.json.outline import outline
+from channels.json import outline
 from channels.translation.model import Protocol
-from channels.translation.paths import BUILTIN_TOOLS, TRANSLATIONS
-from channels.translation.session import TranslatedCall
+from channels.translation.session import BUILTIN_TOOLS, TRANSLATIONS, TranslatedCall
 from tests.unit.translators import fields_of_chat, fields_of_messages
 from tests.unit.translators.gemini import fields_of_gemini
 

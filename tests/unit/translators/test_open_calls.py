@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from channels.translation.open_calls import OpenCalls
+from channels.translation.tool_calls import OpenCalls
 
 
 def test_oldest_open_call_of_a_name_or_of_any_is_found() -> None:

@@ -3,26 +3,41 @@
 from __future__ import annotations
 
 import base64
+import tracemalloc
 from typing import Any
 
 import pytest
 
-from channels.dialects.chat.origin import ORIGIN as CHAT
-from channels.dialects.chat.strict_schema import fits_strict
-from channels.dialects.gemini.origin import ORIGIN as GEMINI
-from channels.dialects.messages.origin import ORIGIN as MESSAGES
+from channels.dialects.chat.encode import fits_strict
+from channels.dialects.chat.parts import ORIGIN as CHAT
+from channels.dialects.gemini.parts import ORIGIN as GEMINI
+from channels.dialects.messages.blocks import ORIGIN as MESSAGES
 from channels.errors import InvalidRequest
-from channels.json.text import arguments_object, dumps, object_in, read_json
-from channels.translation.failures import OTHER, RATE_LIMITED, failure_named
-from channels.translation.field_names import spelled
-from channels.translation.identifiers import IdentifierLimits, made_id
-from channels.translation.losses import LossReport
-from channels.translation.media import data_uri, markdown, read_data_uri, stated_type, text_of
-from channels.translation.model import Media, Request, Text, ToolResult, Turn
-from channels.translation.object_reader import Members
-from channels.translation.sealed_signature import opened, sealed
-from channels.translation.turns import merged
-from channels.translation.unsupported import report_members
+from channels.json import arguments_object, dumps, object_in, read_json
+from channels.translation.codec import Members
+from channels.translation.losses import (
+    OTHER,
+    RATE_LIMITED,
+    LossReport,
+    failure_named,
+    report_members,
+    spelled,
+)
+from channels.translation.model import (
+    Media,
+    Request,
+    Text,
+    ToolResult,
+    Turn,
+    data_uri,
+    markdown,
+    merged,
+    read_data_uri,
+    stated_type,
+    text_of,
+)
+from channels.translation.signatures import opened, sealed
+from channels.translation.tool_calls import IdentifierLimits, made_id
 
 # --- The report ---
 
@@ -119,6 +134,15 @@ WEBP = base64.b64encode(b"RIFF1234WEBPVP8 ").decode()
 )
 def test_data_uri_is_read(uri: str, expected: tuple[str | None, str] | None) -> None:
     assert read_data_uri(uri) == expected
+
+
+def test_parameters_of_a_data_uri_are_stepped_over() -> None:
+    uri = f"data:image/png{';a' * 500_000};base64,AAAA"
+    tracemalloc.start()
+    assert read_data_uri(uri) == ("image/png", "AAAA")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 5 * len(uri)
 
 
 def test_type_is_what_the_bytes_say_where_they_do() -> None:

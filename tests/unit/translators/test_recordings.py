@@ -13,7 +13,7 @@ import pytest
 from channels.dialects.table import codec
 from channels.errors import UpstreamMalformed
 from channels.http.sse import SseEvent, SseSplitter
-from channels.json.text import arguments_object
+from channels.json import arguments_object
 from channels.translation.model import (
     Ended,
     Event,

@@ -9,8 +9,12 @@ import pytest
 
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.translation.model import Protocol
-from channels.translation.paths import TRANSLATIONS, upstream_protocols
-from channels.translation.session import TranslatedCall
+from channels.translation.session import (
+    TRANSLATIONS,
+    TranslatedCall,
+    translation_between,
+    upstream_protocols,
+)
 from tests.unit.translators.wire import data_of, read, sse
 
 LONG = "mcp__" + "x" * 70
@@ -22,7 +26,7 @@ def shown(message: str) -> str:
 
 def attempt(client: Protocol, upstream: Protocol, **body: Any) -> TranslatedCall:
     stated = {"model": "m", "messages": [{"role": "user", "content": "hi"}], **body}
-    return TranslatedCall(TRANSLATIONS[client, upstream], stated, redact=shown)
+    return TranslatedCall(translation_between(client, upstream), stated, redact=shown)
 
 
 # Path, client, upstream, value of the header, name in the configuration.
@@ -144,3 +148,33 @@ def test_protocols_a_client_is_translated_to_are_those_switched_on_the_preferred
     assert upstream_protocols("messages", everything) == ("chat",)
     assert upstream_protocols("responses", everything) == ()
     assert upstream_protocols("chat", frozenset({"chat_to_messages"})) == ("messages",)
+
+
+@pytest.mark.parametrize(
+    ("client", "upstream", "member", "place"),
+    [
+        ("messages", "chat", "metadata.user_id", "user"),
+        ("chat", "messages", "user", "metadata.user_id"),
+        ("chat", "messages", "safety_identifier", "metadata.user_id"),
+        ("chat", "responses", "user", "user"),
+        ("chat", "responses", "safety_identifier", "safety_identifier"),
+    ],
+)
+def test_long_id_of_an_end_user_goes_over_as_a_digest_that_stays_the_same(
+    client: Protocol, upstream: Protocol, member: str, place: str
+) -> None:
+    def sent(user: str) -> tuple[str, str | None]:
+        outer, _, inner = member.partition(".")
+        members: dict[str, Any] = {outer: {inner: user} if inner else user}
+        call = attempt(client, upstream, **members)
+        value: Any = call.upstream_body(model="m", stream=False, max_tokens=9)
+        for name in place.split("."):
+            value = value[name]
+        return value, call.report.warning()
+
+    assert sent("u" * 64) == ("u" * 64, None)
+    for long in ("u" * 65, "u" * 149 + "é", "u" * 64 + "\ud800"):
+        digest, warning = sent(long)
+        assert (len(digest), warning) == (64, member)
+        assert sent(long) == (digest, member)
+    assert sent("u" * 65) != sent("u" * 66)

@@ -8,6 +8,7 @@ import pytest
 
 from channels.dialects.chat import codec as chat
 from channels.dialects.messages import codec as messages
+from channels.dialects.meter import Usage
 from channels.errors import UpstreamMalformed
 from channels.translation.model import (
     FinishReason,
@@ -18,7 +19,6 @@ from channels.translation.model import (
     Thinking,
     ToolCall,
 )
-from channels.usage import Usage
 from tests.unit.translators.wire import answered, whole
 
 

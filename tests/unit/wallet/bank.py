@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import cast
 
-from actors.identity import ProcessIdentity
+from actors.process import ProcessIdentity
 from actors.store.database import Database
 from actors.wallet.wallets import Wallets
 from actors.wallet.writer import LedgerWriter

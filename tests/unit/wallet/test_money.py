@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.wallet.money import (
+from actors.wallet.pricing import (
     MAX_NANO_USD,
     MoneyError,
     div_round_half_up,

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.wallet.pricing import TokenPrice
+from channels.dialects.meter import Usage
 from channels.registry import PriceSpec
-from channels.usage import Usage
 
 prices = st.decimals(min_value=0, max_value=500, places=6)
 tokens = st.integers(min_value=0, max_value=2_000_000)

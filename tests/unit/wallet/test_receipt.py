@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.wallet.money import MAX_NANO_USD
-from actors.wallet.pricing import TokenPrice
+from actors.wallet.pricing import MAX_NANO_USD, ImagePrice, TokenPrice
 from actors.wallet.receipt import (
     NoPrice,
     formula,
@@ -21,12 +20,10 @@ from actors.wallet.receipt import (
     token_lines,
     total_nano_usd,
 )
-from actors.wallet.unit_pricing import ImagePrice
 from channels.dialects.dialect import MeterReading
+from channels.dialects.meter import PartialUsage, Usage
 from channels.registry import PriceSpec
-from channels.usage import PartialUsage, Usage
-from gw.calls.charge import Estimate
-from gw.calls.tokens import TokenBill
+from gw.calls.bills import Estimate, TokenBill
 
 usd = st.decimals(min_value=0, max_value=100_000, places=9)
 multipliers = st.decimals(min_value=0, max_value=10, places=4)
@@ -69,6 +66,7 @@ class Answer:
     response_id: str | None = None
     response_model: str | None = None
     malformed_events: int = 0
+    reads_any_size: bool = False
 
     def event(self, data: bytes) -> bool:
         raise AssertionError("nothing more is read")

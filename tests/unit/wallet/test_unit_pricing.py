@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.wallet.money import MAX_NANO_USD
-from actors.wallet.unit_pricing import ImagePrice
+from actors.wallet.pricing import MAX_NANO_USD, ImagePrice
 from channels.registry import PriceSpec
 
 AREA = PriceSpec(

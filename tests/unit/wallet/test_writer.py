@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from actors.store.database import StatementRefused
+from actors.store.connection import StatementRefused
 from actors.wallet import writer
 from actors.wallet.messages import LedgerUnavailable
 from actors.wallet.wallets import HOLD_SECONDS, HoldRefused

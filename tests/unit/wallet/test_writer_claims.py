@@ -10,8 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from actors.wallet import writer
-from actors.wallet.claims import Claim, KeptResponse
-from actors.wallet.messages import Hold, LedgerUnavailable
+from actors.wallet.messages import Claim, Hold, KeptResponse, LedgerUnavailable
 from actors.wallet.wallets import KeyTaken
 from actors.wallet.writer import GATHER_MAX_SECONDS
 from tests.support.aio import eventually

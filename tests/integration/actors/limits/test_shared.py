@@ -11,11 +11,18 @@ from typing import Any
 from redis.asyncio import Redis
 
 from actors.clock import SystemClock
-from actors.limits.backend import RedisBackend
-from actors.limits.commands import LEASE_SECONDS, MICROSECONDS, RedisCommands, scripts
-from actors.limits.limiter import Limiter
-from actors.limits.shared import BEAT_SECONDS, PAUSE_MAX_SECONDS, SharedLimits
-from actors.limits.status import LimitStatus
+from actors.limits.accounts import Limiter
+from actors.limits.shared import (
+    BEAT_SECONDS,
+    LEASE_SECONDS,
+    MICROSECONDS,
+    PAUSE_MAX_SECONDS,
+    RedisBackend,
+    RedisCommands,
+    SharedLimits,
+    scripts,
+)
+from actors.limits.window import LimitStatus
 from actors.store.redis import RedisLink
 from metrics.prometheus import Metrics
 from tests.support.aio import eventually

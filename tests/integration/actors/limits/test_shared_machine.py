@@ -5,10 +5,8 @@ from __future__ import annotations
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from actors.limits.backend import RedisBackend
-from actors.limits.commands import MICROSECONDS, RedisCommands, scripts
-from actors.limits.limiter import Limiter
-from actors.limits.shared import SharedLimits
+from actors.limits.accounts import Limiter
+from actors.limits.shared import MICROSECONDS, RedisBackend, RedisCommands, SharedLimits, scripts
 from actors.store.redis import RedisLink
 from metrics.prometheus import Metrics
 from tests.support.limits_machine import SharedLimitsMachine

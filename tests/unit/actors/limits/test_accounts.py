@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.limits.accounts import AccountLimits, LimitExceeded, LimitLease
-from actors.limits.limiter import Limiter
+from actors.limits.accounts import AccountLimits, Limiter, LimitExceeded, LimitLease
 from metrics.prometheus import Metrics
 from tests.support.aio import run
 from tests.support.clock import FakeClock

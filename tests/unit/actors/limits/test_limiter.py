@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.limits.limiter import Limiter
+from actors.limits.accounts import Limiter
 from tests.support.clock import FakeClock
 
 

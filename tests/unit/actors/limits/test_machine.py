@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from hypothesis import settings
 
-from actors.limits.limiter import Limiter
+from actors.limits.accounts import Limiter
 from tests.support.clock import FakeClock
 from tests.support.limits_machine import LimitsMachine
 

@@ -10,12 +10,10 @@ from contextlib import asynccontextmanager
 import pytest
 
 from actors.clock import SystemClock
-from actors.limits.limiter import Limiter
-from actors.limits.parent import ParentBackend
+from actors.limits.accounts import Limiter
 from actors.limits.shared import SharedLimits
-from actors.limits.shared_window import SharedWindows
-from actors.parent.link import ParentLink
-from actors.parent.messages import LINE_BYTES_MAX
+from actors.limits.window import SharedWindows
+from actors.parent.link import LINE_BYTES_MAX, ParentBackend, ParentLink
 from actors.parent.server import ParentServer
 from metrics.prometheus import Metrics
 from tests.support.aio import eventually, run

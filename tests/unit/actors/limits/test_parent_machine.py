@@ -8,9 +8,8 @@ import socket
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from actors.limits.parent import ParentBackend
 from actors.limits.shared import SharedLimits
-from actors.parent.link import ParentLink
+from actors.parent.link import ParentBackend, ParentLink
 from actors.parent.server import ParentServer
 from metrics.prometheus import Metrics
 from tests.support.limits_machine import SharedLimitsMachine

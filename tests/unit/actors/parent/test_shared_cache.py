@@ -9,12 +9,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from actors.parent import shared_cache
-from actors.parent.link import ParentLink, ParentUnavailable
-from actors.parent.messages import RESPONSE_BYTES_MAX
-from actors.parent.server import ParentServer
-from actors.parent.shared_cache import SharedCache
-from gw.api.logs.summary_cache import SummaryCache
+from actors.parent import server
+from actors.parent.link import RESPONSE_BYTES_MAX, ParentLink, ParentUnavailable
+from actors.parent.server import ParentServer, SharedCache
+from gw.api.logs.summary import SummaryCache
 from tests.support.aio import eventually
 from tests.support.clock import FakeClock
 
@@ -52,8 +50,8 @@ def test_minute_ends_with_the_first_answer_of_the_next() -> None:
 
 
 def test_answers_are_bounded_in_number_and_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_cache, "ENTRIES_MAX", 3)
-    monkeypatch.setattr(shared_cache, "BYTES_MAX", 10)
+    monkeypatch.setattr(server, "ENTRIES_MAX", 3)
+    monkeypatch.setattr(server, "BYTES_MAX", 10)
     kept = SharedCache()
     for number in range(4):
         kept.store(f"q{number}", 1, "x")

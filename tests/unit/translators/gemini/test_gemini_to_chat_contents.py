@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from channels.dialects.gemini import codec as gemini
-from channels.translation.identifiers import made_id
-from channels.translation.model import Media, Text, Thinking, ToolCall, ToolResult
-from channels.translation.turns import EMPTY
+from channels.translation.model import EMPTY, Media, Text, Thinking, ToolCall, ToolResult
+from channels.translation.tool_calls import made_id
 from tests.unit.translators.gemini.pieces import (
     ESCAPE,
     HI,

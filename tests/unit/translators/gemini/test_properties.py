@@ -10,8 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from msgspec.structs import replace
 
 from channels.dialects.gemini import codec as gemini
-from channels.translation.model import Protocol, Refusal, Request, Response, Text
-from channels.translation.turns import EMPTY
+from channels.translation.model import EMPTY, Protocol, Refusal, Request, Response, Text
 from tests.unit.translators.answer_strategies import answers
 from tests.unit.translators.gemini.pieces import encoded
 from tests.unit.translators.gemini.request_strategies import gemini_requests

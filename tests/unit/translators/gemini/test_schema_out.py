@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.dialects.gemini.encode_schema import write_schema
+from channels.dialects.gemini.schemas import (
+    COPIED_BYTES_MIN,
+    COPIED_MEMBERS_MAX,
+    CopyRoom,
+    write_schema,
+)
+from channels.errors import InvalidRequest, TakesLong
 from channels.translation.losses import LossReport
+from tests.support.steps import steps_of
 
 S = {"type": "string"}
 N = {"type": "number"}
@@ -24,7 +32,8 @@ def objects(**properties: Any) -> dict[str, Any]:
 
 def written(schema: Any) -> tuple[dict[str, Any], list[str]]:
     report = LossReport()
-    return write_schema(schema, "p", report), [name.removeprefix("p.") for name in report.dropped]
+    found = write_schema(schema, "p", report, CopyRoom())
+    return found, [name.removeprefix("p.") for name in report.dropped]
 
 
 # name: a JSON schema, what goes on the wire, and the keywords that are reported.
@@ -189,13 +198,74 @@ def test_schema_too_deep_is_cut_and_told() -> None:
     assert found == ANY
 
 
-def test_references_that_multiply_are_cut_and_told() -> None:
+def doubling(steps: int) -> dict[str, Any]:
     definitions: dict[str, Any] = {"A0": S}
-    for step in range(1, 40):
+    for step in range(1, steps):
         reference = {"$ref": f"#/$defs/A{step - 1}"}
         definitions[f"A{step}"] = objects(a=reference, b=reference)
-    _, dropped = written({"$ref": "#/$defs/A39", "$defs": definitions})
-    assert dropped == ["p"]
+    return {"$ref": f"#/$defs/A{steps - 1}", "$defs": definitions}
+
+
+def all_of(target: Any, count: int) -> dict[str, Any]:
+    return {**objects(**{f"p{n}": {"$ref": "#/$defs/A"} for n in range(count)}), "$defs": target}
+
+
+LONG = "x" * 20_000
+AMPLIFIED = {
+    "references that double": doubling(40),
+    "a long description": all_of({"A": {**S, "description": LONG}}, 400),
+    "a long pattern": all_of({"A": {**S, "pattern": LONG}}, 400),
+    "a long list of values": all_of({"A": {**S, "enum": [str(n) for n in range(4_000)]}}, 400),
+    "a long default": all_of({"A": {"type": "object", "default": {"a": [LONG]}}}, 400),
+    "a long name": all_of({"A": objects(**{LONG: S})}, 400),
+    "many types": {"type": [f"t{n}" for n in range(400)], "pattern": LONG},
+    "an unknown keyword of a long name": all_of({"A": {**S, LONG: 1}}, 400),
+    "parts": {
+        "allOf": [{"properties": {f"p{n}": {"$ref": "#/$defs/A"}}} for n in range(400)],
+        "$defs": {"A": {**S, "description": LONG}},
+    },
+}
+
+
+@pytest.mark.parametrize("schema", AMPLIFIED.values(), ids=AMPLIFIED)
+def test_what_is_written_out_is_bounded_by_what_came(schema: dict[str, Any]) -> None:
+    def refused() -> None:
+        with pytest.raises(InvalidRequest, match=r"^p: .*references.* too large"):
+            write_schema(schema, "p", LossReport(), CopyRoom())
+
+    size = len(json.dumps(schema))
+    assert steps_of(refused) < 100 * COPIED_MEMBERS_MAX
+    properties = schema.get("properties", {})
+    few = {**schema, "properties": dict(list(properties.items())[:2])}
+    if properties:
+        assert len(json.dumps(written(few)[0])) < COPIED_BYTES_MIN + 5 * size
+
+
+def test_schemas_of_a_request_share_the_room_and_the_loop_has_less_of_it() -> None:
+    schema, room = doubling(10), CopyRoom()
+    for _ in range(2):
+        write_schema(schema, "p", LossReport(), room)
+    with pytest.raises(InvalidRequest):
+        write_schema(schema, "p", LossReport(), room)
+    with pytest.raises(TakesLong):
+        write_schema(schema, "p", LossReport(), CopyRoom(is_here=True))
+    write_schema(doubling(7), "p", LossReport(), CopyRoom(is_here=True))
+
+
+def test_reference_is_looked_up_once() -> None:
+    looked_up: list[object] = []
+
+    class Definitions(dict[str, Any]):
+        def __contains__(self, name: object) -> bool:
+            looked_up.append(name)
+            return super().__contains__(name)
+
+    properties = {f"p{number}": {"$ref": "#/$defs/a"} for number in range(200)}
+    root = {**objects(**properties), "$defs": Definitions(a={"$ref": "#/$defs" + "/" * 1_000})}
+    found, dropped = written(root)
+    assert looked_up == ["a", ""]
+    assert dropped == ["$ref"]
+    assert found["properties"]["p199"] == {"type": "object"}
 
 
 KEYWORDS = [

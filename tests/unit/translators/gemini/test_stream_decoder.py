@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from channels.dialects.gemini import codec as gemini
-from channels.translation.identifiers import made_id
+from channels.dialects.meter import Usage
 from channels.translation.model import (
     Began,
     CallBegan,
@@ -23,7 +23,7 @@ from channels.translation.model import (
     ThinkingDelta,
     UsageStated,
 )
-from channels.usage import Usage
+from channels.translation.tool_calls import made_id
 from tests.unit.translators.gemini.pieces import PNG, call, chunk, inline, thought, usage
 from tests.unit.translators.wire import events_from, read, sse
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from channels.dialects.gemini import ArrayFraming
+from channels.dialects.meter import Usage
 from channels.http.sse import SseSplitter
 from channels.translation.model import (
     Began,
@@ -25,7 +26,6 @@ from channels.translation.model import (
     ThinkingDelta,
     UsageStated,
 )
-from channels.usage import Usage
 from tests.unit.translators.gemini.pieces import PNG
 from tests.unit.translators.wire import data_of, written
 

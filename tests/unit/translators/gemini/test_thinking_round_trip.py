@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from channels.dialects.gemini import codec as gemini
-from channels.dialects.gemini.signatures import (
+from channels.dialects.gemini.parts import (
     ESCAPE,
     Signature,
     read_signature,

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from channels.dialects.gemini import codec as gemini
+from channels.dialects.meter import Usage
 from channels.errors import UpstreamMalformed
-from channels.translation.identifiers import made_id
 from channels.translation.model import Media, Refusal, Response, Text, Thinking, ToolCall
-from channels.usage import Usage
+from channels.translation.tool_calls import made_id
 from tests.unit.translators.gemini.pieces import PNG, call, chunk, inline, thought, usage
 from tests.unit.translators.wire import answered, events_from, folded, sse, whole
 

@@ -9,12 +9,10 @@ from typing import Any
 import pytest
 
 from channels.dialects.responses.dialect import DIALECT as RESPONSES
-from channels.dialects.responses.event import read_event
-from channels.dialects.responses.usage import read_usage
+from channels.dialects.responses.events import read_event, read_usage
 from channels.http.sse import SseEvent, SseSplitter
-from channels.json.lenient import raw_of, read_loosely
-from channels.translation.paths import BUILTIN_TOOLS
-from channels.translation.session import TranslatedCall, TranslatedStream
+from channels.json import raw_of, read_loosely
+from channels.translation.session import BUILTIN_TOOLS, TranslatedCall, TranslatedStream
 from tests.unit.translators.responses.pieces import (
     CREATED,
     call,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from channels.dialects.chat.codec import StreamEncoder
 from channels.dialects.responses.codec import StreamDecoder
-from channels.dialects.responses.event import read_event
+from channels.dialects.responses.events import read_event
 from channels.translation.model import Text, ToolCall
 from tests.unit.translators.request_strategies import chat_requests
 from tests.unit.translators.responses.pieces import CREATED, call, completed, done, event, message

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from channels.dialects.meter import Usage
 from channels.dialects.responses.codec import StreamDecoder
-from channels.dialects.responses.event import read_event
+from channels.dialects.responses.events import read_event
 from channels.translation.model import (
     Began,
     CallBegan,
@@ -24,7 +25,6 @@ from channels.translation.model import (
     ThinkingDelta,
     UsageStated,
 )
-from channels.usage import Usage
 from tests.unit.translators.responses.pieces import (
     CREATED,
     call,

@@ -1,0 +1,307 @@
+"""Which channels may serve a call, in which order. Pure: it reads specifications and loads.
+
+Candidates are the model's channels that speak the client's protocol, by priority; equal
+ones share by least load, or, for a pinned conversation, by a hash that every process computes alike
+(contract §4). Whether a candidate has a slot and is healthy is its actor's word, not the router's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from actors.actor import Supervisor
+from actors.channel import ChannelActor, Configure, Denied, Lease, Retire
+from actors.clock import Clock
+from channels.errors import CredentialsRefused, UpstreamError
+from channels.families import FAMILIES, PROTOCOLS, PUBLIC_NAMES
+from channels.registry import Binding, ChannelSpec, ModelSpec
+from metrics.logs import EventLog
+from metrics.prometheus import Metrics
+
+
+class ChannelView(Protocol):
+    """What the router sees of a channel actor."""
+
+    @property
+    def spec(self) -> ChannelSpec: ...
+
+    @property
+    def load(self) -> int: ...
+
+    @property
+    def leases_granted(self) -> int: ...
+
+
+class Candidate(Struct, frozen=True):
+    """One channel that may serve the call, and how it is spoken to."""
+
+    channel_id: str
+    upstream_model: str
+    protocol: str
+
+
+def candidates(
+    model: ModelSpec,
+    protocol: str,
+    channels: Mapping[str, ChannelView],
+    *,
+    pin: str | None = None,
+    translations: Sequence[str] = (),
+) -> list[Candidate]:
+    """The channels to try, in order. Empty: no channel serves this model on this protocol.
+
+    After these come those reachable by translation, among themselves in the same order,
+    each spoken to in the first of `translations` that it speaks: the protocols that the client's
+    can be translated to, the preferred first. Last come those whose keys are all set aside.
+    """
+    family = FAMILIES[protocol]
+    if not family.serves(model.endpoint_type):
+        return []
+    if family.by_model:
+        protocol = family.channel_protocol(model.id)
+    passthrough: list[tuple[Binding, ChannelView, str]] = []
+    translated: list[tuple[Binding, ChannelView, str]] = []
+    for binding in model.bindings:
+        channel = channels.get(binding.channel_id)
+        if channel is None:
+            continue
+        spec = channel.spec
+        spoken = spec.protocols
+        if spec.by_model:
+            spoken = spec.spoken(binding.upstream_model or model.id)
+        if protocol in spoken:
+            passthrough.append((binding, channel, protocol))
+            continue
+        for other in translations:
+            if other in spoken:
+                translated.append((binding, channel, other))
+                break
+    ordered = _ordered(passthrough, pin) + _ordered(translated, pin)
+    if len(ordered) > 1:
+        ordered.sort(key=lambda one: one[1].spec.ring.is_aside)
+    return [
+        Candidate(binding.channel_id, binding.upstream_model or model.id, spoken)
+        for binding, _, spoken in ordered
+    ]
+
+
+def serving_protocols(model: ModelSpec, channels: Mapping[str, ChannelView]) -> list[str]:
+    """The public names of the protocols that reach a model without any translation."""
+    return [
+        PUBLIC_NAMES[protocol] for protocol in PROTOCOLS if candidates(model, protocol, channels)
+    ]
+
+
+def _ordered(
+    found: list[tuple[Binding, ChannelView, str]], pin: str | None
+) -> list[tuple[Binding, ChannelView, str]]:
+    if len(found) < 2:
+        return found
+    second: Callable[[ChannelView], tuple[float, int]]
+    if pin is None:
+        second = _load
+    else:
+        second = lambda channel: (_distance(pin, channel.spec.id), 0)  # noqa: E731
+    return sorted(found, key=lambda one: (one[1].spec.priority, *second(one[1])))
+
+
+def _load(channel: ChannelView) -> tuple[float, int]:
+    # Equal loads take turns: the one that has been granted fewest leases comes first.
+    return channel.load / channel.spec.max_concurrency, channel.leases_granted
+
+
+def _distance(pin: str, channel_id: str) -> float:
+    """Rendezvous hashing: losing one channel moves only the conversations that were on it."""
+    digest = hashlib.blake2b(f"{pin}\0{channel_id}".encode(), digest_size=8).digest()
+    return float(int.from_bytes(digest))
+
+
+# The channel actors of this process by id, brought in line with the configuration.
+#
+# A reload adds, changes and removes actors without touching an attempt under way: a lease keeps its
+# actor alive until it is given back.
+
+
+class ChannelDirectory(Mapping[str, ChannelActor]):
+    """Channel id to its actor."""
+
+    def __init__(self, *, supervisor: Supervisor, clock: Clock, metrics: Metrics) -> None:
+        self._supervisor = supervisor
+        self._clock = clock
+        self._metrics = metrics
+        self._actors: dict[str, ChannelActor] = {}
+        self._retired: dict[str, ChannelActor] = {}
+        self._log = EventLog("actors.directory")
+
+    def __getitem__(self, channel_id: str) -> ChannelActor:
+        return self._actors[channel_id]
+
+    # `Mapping` has one that raises and catches; a call asks twice.
+    def get(self, channel_id: str, default: Any = None) -> Any:
+        """The actor of a channel, or `default`."""
+        return self._actors.get(channel_id, default)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._actors)
+
+    def __len__(self) -> int:
+        return len(self._actors)
+
+    def configure(self, specs: Mapping[str, ChannelSpec]) -> None:
+        """Start actors of new channels, tell the changed ones, retire those that are gone."""
+        for channel_id, spec in specs.items():
+            actor = self._actors.get(channel_id)
+            if actor is None:
+                self._start(spec)
+            elif actor.spec != spec:
+                actor.tell(Configure(spec))
+                self._log.info("channel_changed", channel=channel_id)
+        for channel_id in [known for known in self._actors if known not in specs]:
+            # Its actor goes on for the leases that are out; it grants no new one.
+            retired = self._retired[channel_id] = self._actors.pop(channel_id)
+            retired.tell(Retire())
+            self._log.info("channel_removed", channel=channel_id)
+
+    def _start(self, spec: ChannelSpec) -> None:
+        retired = self._retired.pop(spec.id, None)
+        if retired is not None:  # it comes back, with the slots that are still out
+            retired.tell(Configure(spec))
+            self._actors[spec.id] = retired
+            return
+        actor = ChannelActor(spec, clock=self._clock, metrics=self._metrics)
+        self._actors[spec.id] = actor
+        self._supervisor.start(f"channel:{spec.id}", actor.run)
+
+
+# Which channels one call leases: its candidates in order, at most three tries (contract §4).
+#
+# A channel that is full or open is passed over and is not a try. One whose key was refused and that
+# has another is tried once more when no other channel is left. What is done with a lease, and
+# whether another channel may be tried after a failure, is the call's (`gw/calls/attempts.py`).
+
+# Spec, Limits: channels tried per request.
+TRIES_MAX = 3
+
+
+class FailedAttempt(Struct, frozen=True, kw_only=True):
+    """A try that gave no response."""
+
+    seq: int
+    channel_id: str
+    started_at: float  # Unix seconds
+    seconds: float
+    error: UpstreamError
+
+
+class FailoverExhausted(Exception):
+    """No channel gave a response. `failed` is empty when none could be tried.
+
+    `cooldown_seconds` is how long every one of them stays open; 0 where one of them may be
+    had at any moment.
+    """
+
+    def __init__(
+        self,
+        failed: Sequence[FailedAttempt],
+        passed_over: Mapping[str, str],
+        *,
+        cooldown_seconds: float = 0.0,
+    ) -> None:
+        super().__init__(f"{len(failed)} tried, {len(passed_over)} passed over")
+        self.failed = failed
+        self.passed_over = passed_over
+        self.cooldown_seconds = cooldown_seconds
+
+
+class Failover:
+    """Leases the candidates of one call, one after another.
+
+    `failed` are the attempts that gave no response, `passed_over` the channels that were not tried,
+    with the reason.
+    """
+
+    __slots__ = ("_candidates", "_channels", "_cooldowns", "_visited", "failed", "passed_over")
+
+    def __init__(
+        self, candidates: Sequence[Candidate], channels: Mapping[str, ChannelActor]
+    ) -> None:
+        self.failed: list[FailedAttempt] = []
+        self.passed_over: dict[str, str] = {}
+        self._candidates = deque(candidates)
+        self._channels = channels
+        self._cooldowns: list[float] = []
+        self._visited: set[str] = set()
+
+    def __repr__(self) -> str:
+        return f"<Failover {len(self.failed)} failed, {len(self.passed_over)} passed over>"
+
+    async def lease(self) -> tuple[Candidate, Lease]:
+        """The next candidate that takes the call, leased; the caller releases the lease.
+
+        Raises FailoverExhausted when there is none, or three have been tried.
+        """
+        if len(self.failed) < TRIES_MAX:
+            while self._candidates:
+                candidate = self._candidates.popleft()
+                channel_id = candidate.channel_id
+                if channel_id in self._visited:  # bound twice, under two upstream names
+                    continue
+                self._visited.add(channel_id)
+                channel = self._channels.get(channel_id)
+                if channel is None:  # removed by a reload since the candidates were chosen
+                    self.passed_over[channel_id] = "removed"
+                    continue
+                lease = channel.try_acquire()
+                if lease is None:
+                    lease = await channel.acquire()
+                if not isinstance(lease, Denied):
+                    return candidate, lease
+                self.passed_over[channel_id] = lease.reason
+                self._cooldowns.append(channel.cooldown_seconds)
+        raise self.exhausted()
+
+    @property
+    def has_next(self) -> bool:
+        """Whether another channel is left to try should the present attempt fail."""
+        left = {one.channel_id for one in self._candidates} - self._visited
+        return len(self.failed) + 1 < TRIES_MAX and any(one in self._channels for one in left)
+
+    def add_failed(
+        self, candidate: Candidate, error: UpstreamError, *, started_at: float, seconds: float
+    ) -> None:
+        """The attempt on this candidate has failed.
+
+        One that was refused for its key is tried again after all others, where there is another.
+        """
+        self.failed.append(
+            FailedAttempt(
+                seq=len(self.failed) + 1,
+                channel_id=candidate.channel_id,
+                started_at=started_at,
+                seconds=seconds,
+                error=error,
+            )
+        )
+        channel = self._channels.get(candidate.channel_id)
+        if channel is None or not isinstance(error, CredentialsRefused):
+            return
+        if not channel.spec.ring.is_aside:
+            self._candidates.append(candidate)
+            self._visited.discard(candidate.channel_id)
+
+    def exhausted(self) -> FailoverExhausted:
+        """What is raised when no other channel is to be tried.
+
+        A last one that was refused for its key is what the client gets, and no failed attempt.
+        """
+        failed = tuple(self.failed)
+        if failed and isinstance(failed[-1].error, CredentialsRefused):
+            self.failed.pop()
+        return FailoverExhausted(
+            failed, self.passed_over, cooldown_seconds=min(self._cooldowns, default=0.0)
+        )

@@ -1,7 +1,0 @@
-"""The one error of the embedded PostgreSQL."""
-
-from __future__ import annotations
-
-
-class EmbeddedFault(Exception):
-    """The embedded PostgreSQL cannot run here; the message says why and what would help."""

@@ -1,0 +1,64 @@
+"""How far an address reaches, and which ones a result may be fetched from.
+
+One table for the links that clients name for upstreams (`gw/media/reading.py`) and for those that
+upstreams name for us. The latter may lead to the whole internet, and to nothing within one's own
+network, whatever name leads there. The exception is a channel that is itself in there, by its
+configured address: its results may come from its own address, and from others of the same kind, as
+a storage beside it has. Link-local addresses, where clouds keep their credentials, are never of
+that kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from typing import Literal
+
+Scope = Literal["global", "private", "loopback", "other"]
+
+# Addresses that carry one of version 4 in their last 32 bits, for which they stand: mapped,
+# compatible (RFC 4291), NAT64 (RFC 6052), SIIT (RFC 2765).
+_CARRIERS = tuple(
+    IPv6Network(net) for net in ("::ffff:0:0/96", "::/96", "64:ff9b::/96", "::ffff:0:0:0/96")
+)
+# NAT64 of one's own network, which may translate to anything (RFC 8215).
+_LOCAL_NAT64 = IPv6Network("64:ff9b:1::/48")
+
+
+def scope_of(text: str) -> Scope:
+    """How far an address reaches; of one that stands for another, how far that one does."""
+    try:
+        address = _meant(ip_address(text))
+    except ValueError:
+        return "other"
+    if "%" in text:
+        return "other"  # a zone is of one machine
+    if address.is_loopback:
+        return "loopback"
+    if isinstance(address, IPv6Address) and (address in _LOCAL_NAT64 or address.is_site_local):
+        return "private"
+    if address.is_link_local or address.is_multicast or address.is_unspecified:
+        return "other"
+    if address.is_reserved:
+        return "other"
+    return "global" if address.is_global else "private"
+
+
+def allowing(channel_addresses: Iterable[str]) -> Callable[[str], bool]:
+    """What may be connected to for a channel that has these addresses."""
+    own = frozenset(channel_addresses)
+    scopes = {scope_of(address) for address in own} - {"other"} | {"global"}
+
+    def allows(address: str) -> bool:
+        return address in own or scope_of(address) in scopes
+
+    return allows
+
+
+def _meant(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+    """The address of version 4 that one of version 6 stands for."""
+    if isinstance(address, IPv4Address) or address.is_loopback or address.is_unspecified:
+        return address
+    if any(address in network for network in _CARRIERS):
+        return IPv4Address(int(address) & 0xFFFFFFFF)
+    return address if address.sixtofour is None else address.sixtofour

@@ -1,0 +1,489 @@
+"""Which authorizer a channel has: made once of what its configuration says."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from functools import cache, partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote, urlencode
+
+import msgspec
+from msgspec import Struct
+
+from channels.authorizers.specs import AuthorizerSpec, AwsSpec, AzureSpec, GoogleSpec, google_info
+from channels.errors import CredentialsUnavailable, UpstreamError
+from channels.http.interfaces import Authorizer, UpstreamRequest, UpstreamResponse, Wire
+from channels.http.transport import Transport
+from channels.registry import ChannelSpec
+from metrics.logs import EventLog
+
+# A value that expires, kept fresh: fetched once for all who wait, and anew before its end.
+#
+# While a value is good nobody waits. Its successor is fetched ahead, in a task of its own, and one
+# at a time; only where there is no good value do requests wait for it, and fail with it.
+
+T = TypeVar("T")
+
+# How long a request waits for what it cannot be sent without.
+WAIT_SECONDS = 15.0
+# How long before its end a value is replaced, at most; of a short life it is half.
+AHEAD_SECONDS = 300.0
+# A value is not used to its last moment: it travels, and clocks differ.
+MARGIN_SECONDS = 30.0
+# After a fetch ahead of time has failed, until the next one.
+RETRY_SECONDS = 15.0
+# A value younger than this is not thrown away, whoever refuses it.
+YOUNG_SECONDS = 60.0
+
+# Fetches a value, and says how many seconds it is good for. Raises CredentialsUnavailable.
+Load = Callable[[], Awaitable[tuple[T, float]]]
+
+
+class Refreshing(Generic[T]):
+    """One value. Belongs to one event loop. `on_failure` is told of each fetch that failed."""
+
+    def __init__(
+        self,
+        on_failure: Callable[[CredentialsUnavailable], None],
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._on_failure = on_failure
+        self._monotonic = monotonic
+        self._value: tuple[T] | None = None
+        self._fetched_at = 0.0  # monotonic seconds, as the next two
+        self._refresh_at = 0.0
+        self._ends_at = 0.0
+        self._fetch: asyncio.Task[CredentialsUnavailable | None] | None = None
+
+    def __repr__(self) -> str:
+        state = "none" if self._value is None else "held"
+        return f"<Refreshing {state}{', fetching' if self._fetch else ''}>"
+
+    async def get(self, load: Load[T]) -> T:
+        """The value. Raises CredentialsUnavailable where there is none to be had."""
+        now, value = self._monotonic(), self._value
+        if value is not None and now < self._ends_at:
+            if now >= self._refresh_at:
+                self._begin(load)
+            return value[0]
+        fetch = self._begin(load)
+        try:
+            async with asyncio.timeout(WAIT_SECONDS):
+                failure = await asyncio.shield(fetch)
+        except TimeoutError:
+            raise CredentialsUnavailable(f"none within {WAIT_SECONDS:g} seconds") from None
+        if failure is not None:
+            raise CredentialsUnavailable(failure.detail) from failure
+        assert self._value is not None
+        return self._value[0]
+
+    def drop(self) -> bool:
+        """Throw away a value that was refused; False where it is new, and would come again.
+
+        True, too, where another request that was refused has done so already.
+        """
+        if self._value is not None and self._monotonic() - self._fetched_at < YOUNG_SECONDS:
+            return False
+        self._value = None
+        return True
+
+    def _begin(self, load: Load[T]) -> asyncio.Task[CredentialsUnavailable | None]:
+        """The fetch under way, of which there is never a second one."""
+        if self._fetch is None:
+            self._fetch = asyncio.get_running_loop().create_task(self._run(load))
+        return self._fetch
+
+    async def _run(self, load: Load[T]) -> CredentialsUnavailable | None:
+        try:
+            value, seconds = await load()
+        except CredentialsUnavailable as failure:
+            self._refresh_at = self._monotonic() + RETRY_SECONDS
+            self._on_failure(failure)
+            return failure
+        finally:
+            self._fetch = None
+        now = self._monotonic()
+        self._value, self._fetched_at = (value,), now
+        self._ends_at = now + seconds - min(MARGIN_SECONDS, seconds / 10)
+        self._refresh_at = now + seconds - min(AHEAD_SECONDS, seconds / 2)
+        return None
+
+
+# Sign requests for AWS (Signature Version 4), with botocore: the extra `aws`.
+#
+# Credentials are those of the configuration, or else botocore's usual chain: environment, profile,
+# web identity, container, instance. That chain blocks, so it runs in a thread; what it gives is
+# asked for again every few minutes, and it renews what expires long before.
+
+AWS_EXTRA = "pip install 'model-gateway[aws]'"
+# A body up to this size is hashed at once; a thread costs more than it.
+HASHED_AT_ONCE_BYTES_MAX = 64 * 1024
+# AWS takes signatures that are up to five minutes off.
+SKEW_SECONDS_MAX = 240.0
+# botocore renews its credentials ten minutes before their end: these are good for longer.
+CHAIN_GOOD_SECONDS = 360.0
+
+_TIMESTAMP = "%Y%m%dT%H%M%SZ"
+_REFUSALS = (400, 401, 403)
+_EXPIRED = ("ExpiredToken", "UnrecognizedClient", "InvalidClientTokenId")
+
+
+class AwsKeys(Struct, frozen=True):
+    """One set of credentials, under the names that botocore's signer reads."""
+
+    access_key: str
+    secret_key: str
+    token: str | None
+
+    def __repr__(self) -> str:
+        return "<AwsKeys>"
+
+
+class AwsAuthorizer:
+    """Signs the requests of one channel."""
+
+    def __init__(
+        self,
+        spec: AwsSpec,
+        on_failure: Callable[[CredentialsUnavailable], None],
+        *,
+        now: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._spec = spec
+        self._now = now
+        self._skew_seconds = 0.0  # how far the upstream's clock is ahead
+        self._signed_at = 0.0  # Unix seconds by the upstream's clock, of the last signature
+        self._keys: Refreshing[AwsKeys] = Refreshing(on_failure, monotonic=monotonic)
+        self._chain: Any = None  # botocore's credentials, which renew themselves
+
+    def __repr__(self) -> str:
+        return f"<AwsAuthorizer {self._spec.region}>"
+
+    async def proof(self, request: UpstreamRequest, wire: Wire) -> bytes:
+        """See Authorizer."""
+        keys = await self._keys.get(self._load)
+        body = request.body
+        if len(body) <= HASHED_AT_ONCE_BYTES_MAX:
+            digest = sha256(body).hexdigest()
+        else:
+            digest = (await asyncio.to_thread(sha256, body)).hexdigest()
+        self._signed_at = self._now() + self._skew_seconds
+        signed_at = datetime.fromtimestamp(self._signed_at, UTC).strftime(_TIMESTAMP)
+        return _signed(self._spec, keys, request, digest=digest, signed_at=signed_at)
+
+    def may_mend(self, response: UpstreamResponse) -> bool:
+        """See Authorizer: a clock that is off is learned, spent keys are asked for anew."""
+        if response.status not in _REFUSALS:
+            return False
+        if (response.header("x-amzn-errortype") or "").startswith(_EXPIRED):
+            if self._spec.access_key_id or not self._keys.drop():
+                return False
+            self._chain = None
+            return True
+        if response.status == 400:  # its Date is as good as any, but it was not refused for its own
+            return False
+        try:
+            there = parsedate_to_datetime(response.header("date") or "").timestamp()
+        except ValueError:
+            return False
+        if abs(there - self._signed_at) <= SKEW_SECONDS_MAX:
+            return False
+        self._skew_seconds = there - self._now()
+        return True
+
+    async def _load(self) -> tuple[AwsKeys, float]:
+        spec = self._spec
+        if not spec.access_key_id:
+            return await asyncio.to_thread(self._from_chain), CHAIN_GOOD_SECONDS
+        await asyncio.to_thread(_signer)  # its import takes a while
+        token = spec.session_token or None
+        return AwsKeys(spec.access_key_id, spec.secret_access_key, token), float("inf")
+
+    def _from_chain(self) -> AwsKeys:
+        """What botocore finds. Blocks; of one thread at a time."""
+        _signer()
+        from botocore.session import Session
+
+        try:
+            if self._chain is None:
+                self._chain = Session(profile=self._spec.profile or None).get_credentials()
+            if self._chain is None:
+                raise CredentialsUnavailable(
+                    "aws-sigv4: none in configuration, environment, profile, container or instance"
+                )
+            frozen = self._chain.get_frozen_credentials()
+        except CredentialsUnavailable:
+            raise
+        except Exception as error:  # whatever the library meets on its way
+            raise CredentialsUnavailable(f"aws-sigv4: {error}") from error
+        return AwsKeys(frozen.access_key, frozen.secret_key, frozen.token)
+
+
+def _signed(
+    spec: AwsSpec, keys: AwsKeys, request: UpstreamRequest, *, digest: str, signed_at: str
+) -> bytes:
+    """The lines of the head that sign a request."""
+    signer, make_request = _signer()
+    # What is written with all other headers, and has to be signed as well.
+    written = {name: value for name, value in request.headers if _has_to_be_signed(name)}
+    own = {"X-Amz-Content-SHA256": digest, "X-Amz-Date": signed_at}
+    made = make_request(method=request.method, url=request.url, headers={**written, **own})
+    signer(keys, spec.service, spec.region).sign(made, signed_at)
+    lines = [f"{name}: {one}\r\n" for name, one in made.headers.items() if name not in written]
+    return "".join(lines).encode("ascii")
+
+
+def _has_to_be_signed(name: str) -> bool:
+    return name.lower() == "content-type" or name.lower().startswith("x-amz-")
+
+
+@cache
+def _signer() -> tuple[Any, Any]:
+    """The signer's class and the request's. Raises CredentialsUnavailable without the library."""
+    try:
+        from botocore.auth import SigV4Auth
+        from botocore.awsrequest import AWSRequest
+    except ImportError as error:
+        raise CredentialsUnavailable(f"aws-sigv4 needs botocore: {AWS_EXTRA}") from error
+
+    class Signer(SigV4Auth):  # type: ignore[misc]
+        """botocore's, by a time of ours: it has been told how far the upstream's clock is off."""
+
+        def sign(self, request: Any, signed_at: str) -> None:
+            """Add the signature, and the token of credentials that are lent."""
+            request.context["timestamp"] = signed_at
+            if self.credentials.token:
+                request.headers["X-Amz-Security-Token"] = self.credentials.token
+            canonical = self.canonical_request(request)
+            signature = self.signature(self.string_to_sign(request, canonical), request)
+            self._inject_signature_to_request(request, signature)
+
+    return Signer, AWSRequest
+
+
+# A bearer token that expires, put to each request of a channel.
+
+Spec = TypeVar("Spec", GoogleSpec, AzureSpec)
+
+
+class TokenAuthorizer(ABC, Generic[Spec]):
+    """The token of one channel, wherever its `spec` says that it comes from."""
+
+    def __init__(
+        self,
+        spec: Spec,
+        on_failure: Callable[[CredentialsUnavailable], None],
+        *,
+        now: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._spec: Spec = spec
+        self._now = now
+        self._line: Refreshing[bytes] = Refreshing(on_failure, monotonic=monotonic)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._line}>"
+
+    async def proof(self, request: UpstreamRequest, wire: Wire) -> bytes:
+        """See Authorizer."""
+        return await self._line.get(partial(self._load, request, wire))
+
+    def may_mend(self, response: UpstreamResponse) -> bool:
+        """See Authorizer: a token that was withdrawn is fetched anew."""
+        return response.status == 401 and self._line.drop()
+
+    async def _load(self, request: UpstreamRequest, wire: Wire) -> tuple[bytes, float]:
+        token, seconds = await self.fetch(request, wire)
+        if not token.isascii() or not token.isprintable() or " " in token:
+            raise CredentialsUnavailable("a token that no header can have")
+        return f"Authorization: Bearer {token}\r\n".encode(), seconds
+
+    @abstractmethod
+    async def fetch(self, request: UpstreamRequest, wire: Wire) -> tuple[str, float]:
+        """A token, and how many seconds it is good for. Raises CredentialsUnavailable.
+
+        `request` is one that waits for it: the token is fetched by the same proxy.
+        """
+
+
+# Tokens of Microsoft Entra ID (Azure AD) for an application, by its client credentials.
+#
+# One documented form over HTTP, so that it takes the gateway's own client: the secret of the
+# application, or the token that a workload's platform keeps in a file (workload identity).
+
+TOKEN_BYTES_MAX = 256 * 1024
+_FORM = (
+    ("Content-Type", "application/x-www-form-urlencoded"),
+    ("Accept", "application/json"),
+)
+_ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+
+
+class _TokenBody(Struct):
+    """What the token endpoint answers, well or not. `expires_in` is seconds."""
+
+    access_token: str = ""
+    expires_in: float = 0
+    error: str = ""
+    error_description: str = ""
+
+
+class AzureAuthorizer(TokenAuthorizer[AzureSpec]):
+    """The token of one channel."""
+
+    async def fetch(self, request: UpstreamRequest, wire: Wire) -> tuple[str, float]:
+        """See TokenAuthorizer."""
+        form = await self._form()
+        url = f"{self._spec.authority}/{quote(self._spec.tenant_id)}/oauth2/v2.0/token"
+        asked = UpstreamRequest(
+            "POST", url, _FORM, urlencode(form).encode("ascii"), request.transport
+        )
+        try:
+            response = await wire.open(asked)
+            try:
+                body = await response.read(TOKEN_BYTES_MAX)
+            finally:
+                response.close()
+        except UpstreamError as error:
+            raise CredentialsUnavailable(f"azure-ad: {error} {error.detail}") from error
+        return _token(response.status, body)
+
+    async def _form(self) -> dict[str, str]:
+        spec = self._spec
+        form = {
+            "grant_type": "client_credentials",
+            "client_id": spec.client_id,
+            "scope": spec.scope,
+        }
+        if not spec.token_file:
+            return {**form, "client_secret": spec.client_secret}
+        try:  # which the platform writes anew before it expires
+            assertion = await asyncio.to_thread(Path(spec.token_file).read_text, "ascii")
+        except (OSError, UnicodeDecodeError) as error:
+            raise CredentialsUnavailable(f"azure-ad: {error}") from error
+        return {
+            **form,
+            "client_assertion_type": _ASSERTION,
+            "client_assertion": assertion.strip(),
+        }
+
+
+def _token(status: int, body: bytes) -> tuple[str, float]:
+    """The token in a response. Raises CredentialsUnavailable, with what the response says."""
+    try:
+        reply = msgspec.json.decode(body, type=_TokenBody)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise CredentialsUnavailable(f"azure-ad: status {status}, no JSON") from error
+    if status != 200 or not reply.access_token or not 0 < reply.expires_in < float("inf"):
+        reason = f"{reply.error} {reply.error_description}".strip()
+        raise CredentialsUnavailable(f"azure-ad: status {status} {reason}")
+    return reply.access_token, reply.expires_in
+
+
+# Tokens of Google's service accounts, with google-auth: the extra `google`.
+#
+# The library blocks, so it runs in a thread. It knows key files of service accounts, workload
+# identity federation, and the application's defaults: $GOOGLE_APPLICATION_CREDENTIALS, the machine.
+
+GOOGLE_EXTRA = "pip install 'model-gateway[google]'"
+# Of one request to Google's token servers; the library makes several at most.
+REQUEST_SECONDS = 10.0
+# What a token is good for whose end the library does not know.
+UNKNOWN_SECONDS = 600.0
+
+
+class GoogleAuthorizer(TokenAuthorizer[GoogleSpec]):
+    """The token of one channel."""
+
+    _credentials: Any = None  # the library's, which are made once
+
+    async def fetch(self, request: UpstreamRequest, wire: Wire) -> tuple[str, float]:
+        """See TokenAuthorizer."""
+        return await asyncio.to_thread(self._fetched, request.transport)
+
+    def _fetched(self, transport: Transport | None) -> tuple[str, float]:
+        """Blocks; of one thread at a time."""
+        try:
+            from google.auth.transport.requests import Request
+            from requests import Session
+        except ImportError as error:
+            raise CredentialsUnavailable(
+                f"google-service-account needs google-auth: {GOOGLE_EXTRA}"
+            ) from error
+        try:
+            if self._credentials is None:
+                self._credentials = _credentials(self._spec)
+            with Session() as session:
+                ways = {"timeout": REQUEST_SECONDS, "proxies": _proxies(transport)}
+                self._credentials.refresh(partial(Request(session), **ways))
+        except Exception as error:  # whatever the library meets on its way
+            raise CredentialsUnavailable(f"google-service-account: {error}") from error
+        ends = self._credentials.expiry  # UTC, and does not say so
+        seconds = UNKNOWN_SECONDS
+        if ends is not None:
+            seconds = ends.replace(tzinfo=UTC).timestamp() - self._now()
+        return self._credentials.token, seconds
+
+
+def _credentials(spec: GoogleSpec) -> Any:
+    """The library's credentials. Raises what it raises, OSError and ValueError."""
+    import google.auth
+    from google.auth import identity_pool
+    from google.oauth2 import credentials, service_account
+
+    scopes = [spec.scope]
+    if not spec.info and not spec.file:
+        return google.auth.default(scopes=scopes)[0]
+    text: str | bytes = spec.info
+    if not text:
+        with open(spec.file, "rb") as file:
+            text = file.read()
+    info = google_info(text)
+    # Each by its own name: any type at all could name a program to be run.
+    by_type: dict[str, Any] = {
+        "service_account": service_account.Credentials.from_service_account_info,
+        "external_account": identity_pool.Credentials.from_info,
+        "authorized_user": credentials.Credentials.from_authorized_user_info,
+    }
+    return by_type[info["type"]](info, scopes=scopes)
+
+
+def _proxies(transport: Transport | None) -> dict[str, str] | None:
+    """The channel's proxy, for each request: the environment's goes before a session's."""
+    if transport is None or transport.proxy is None:
+        return None
+    return dict.fromkeys(("http", "https"), transport.proxy.url)
+
+
+_LOG = EventLog("channels.authorizers")
+
+
+def authorizer_of(channel: ChannelSpec) -> Authorizer | None:
+    """The channel's, if it needs one: its state is the channel's for as long as that lives."""
+    spec = channel.authorizer
+    if spec is None:
+        return None
+    found: Authorizer | None = channel.made.get(authorizer_of)
+    if found is None:
+        found = channel.made[authorizer_of] = _made(spec, channel.id)
+    return found
+
+
+def _made(spec: AuthorizerSpec, channel_id: str) -> Authorizer:
+    def tell(failure: CredentialsUnavailable) -> None:
+        _LOG.warning("credentials_unavailable", channel=channel_id, reason=failure.detail)
+
+    if isinstance(spec, AwsSpec):
+        return AwsAuthorizer(spec, tell)
+    if isinstance(spec, GoogleSpec):
+        return GoogleAuthorizer(spec, tell)
+    return AzureAuthorizer(spec, tell)

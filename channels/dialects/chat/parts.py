@@ -1,0 +1,386 @@
+"""The content of chat-completions messages, both ways: text, images, audio, files.
+
+A string and an array of parts say the same. Parts that the canonical model does not hold are
+left over by name, for the report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from channels.families import CHAT, GEMINI, MESSAGES, RESPONSES
+from channels.translation.losses import LossReport, report_extras, spelled, spelled_media
+from channels.translation.model import (
+    ClientProtocol,
+    Media,
+    Protocol,
+    Refusal,
+    Text,
+    Thinking,
+    data_uri,
+    read_data_uri,
+    stated_type,
+    text_of,
+)
+
+# What a client of chat-completions calls the members of a request: for telling what was dropped.
+#
+# Left the field of `channels/translation/model.py`, right this protocol's word, dotted and without
+# indices. A field that it has no word for cannot have come from it.
+
+_NAMES = {
+    "parallel_tools": "parallel_tool_calls",
+    "stop": "stop",
+    "count": "n",
+    "format": "response_format",
+    "format.name": "response_format.json_schema.name",
+    "format.description": "response_format.json_schema.description",
+    "format.schema": "response_format.json_schema.schema",
+    "format.is_strict": "response_format.json_schema.strict",
+    "reasoning.effort": "reasoning_effort",
+    "reasoning.budget_tokens": "reasoning_effort",
+    "reasoning.is_enabled": "reasoning_effort",
+    "reasoning.shows_thoughts": "reasoning_effort",
+    "tools.name": "tools.function.name",
+    "tools.description": "tools.function.description",
+    "tools.parameters": "tools.function.parameters",
+    "tools.is_strict": "tools.function.strict",
+    "tool_choice.allowed": "tool_choice.allowed_tools",
+    "turn.role": "messages.role",
+    "turn.name": "messages.name",
+    "system": "messages",
+    "thinking": "messages.reasoning_content",
+    "call.arguments": "messages.tool_calls.function.arguments",
+    "call.signature": "messages.tool_calls.extra_content",
+    "image": "messages.image_url",
+    "document": "messages.file",
+    "audio": "messages.input_audio",
+    "video": "messages.video_url",
+    "media.detail": "messages.image_url.detail",
+    "media.name": "messages.file.filename",
+}
+
+# Values that say no more than leaving the member out does.
+_NEUTRAL = {
+    "store": False,
+    "logprobs": False,
+    "top_logprobs": 0,
+    "logit_bias": {},
+    "metadata": {},
+    "modalities": ["text"],
+    "verbosity": "medium",
+    "service_tier": "auto",
+    "stream_options.include_obfuscation": False,
+}
+
+ORIGIN = ClientProtocol(
+    protocol=CHAT.protocol,
+    names=_NAMES,
+    neutral=_NEUTRAL,
+    modalities="modalities",
+)
+
+
+_AUDIO_FORMATS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
+_AUDIO_TYPES = {"wav": "audio/wav", "mp3": "audio/mpeg"}
+# The protocol wants a name for every inline file.
+_FILE_NAMES = {"application/pdf": "document.pdf"}
+
+
+def read_content(content: Any, left_over: dict[str, Any]) -> list[Text | Media | Refusal]:
+    """The parts of a `content` member; those we do not know go to `left_over` by name."""
+    if isinstance(content, str):
+        return [Text(content)] if content else []
+    parts: list[Text | Media | Refusal] = []
+    for part in content if isinstance(content, list) else ():
+        if isinstance(part, str):
+            parts.append(Text(part))
+        elif isinstance(part, Mapping) and (read := _read_part(part, left_over)) is not None:
+            parts.append(read)
+    return parts
+
+
+def _read_part(part: Mapping[str, Any], left_over: dict[str, Any]) -> Text | Media | Refusal | None:
+    kind = part.get("type")
+    extras = {
+        name: value
+        for name, value in part.items()
+        if name not in ("type", kind) and value is not None
+    }
+    held = part.get(kind) if isinstance(kind, str) else None
+    if kind == "text" and isinstance(held, str):
+        return Text(held, extras) if held else None
+    if kind == "refusal" and isinstance(held, str):
+        return Refusal(held)
+    media = None
+    if kind in ("image_url", "video_url"):
+        media = _read_url("image" if kind == "image_url" else "video", held, extras)
+    elif kind == "input_audio" and isinstance(held, Mapping):
+        media = _read_audio(held, extras)
+    elif kind == "file" and isinstance(held, Mapping):
+        media = _read_file(held, extras)
+        if held.get("file_id") is not None:
+            left_over["messages.file.file_id"] = held["file_id"]
+            return media
+    if media is None:
+        left_over[f"messages.{kind}"] = held
+    return media
+
+
+def _read_url(kind: Any, held: Any, extras: dict[str, Any]) -> Media | None:
+    detail = None
+    if isinstance(held, Mapping):
+        detail = held.get("detail")
+        held = held.get("url")
+    if not isinstance(held, str):
+        return None
+    detail = detail if isinstance(detail, str) else None
+    inline = read_data_uri(held)
+    if inline is None:
+        return Media(kind, None, url=held, detail=detail, extras=extras)
+    return Media(kind, inline[0], data=inline[1], detail=detail, extras=extras)
+
+
+def _read_audio(held: Mapping[str, Any], extras: dict[str, Any]) -> Media | None:
+    data, form = held.get("data"), held.get("format")
+    if not isinstance(data, str):
+        return None
+    mime_type = _AUDIO_TYPES.get(form, f"audio/{form}") if isinstance(form, str) else None
+    return Media("audio", mime_type, data=data, extras=extras)
+
+
+def _read_file(held: Mapping[str, Any], extras: dict[str, Any]) -> Media | None:
+    data, name = held.get("file_data"), held.get("filename")
+    if not isinstance(data, str):
+        return None
+    name = name if isinstance(name, str) else None
+    inline = read_data_uri(data)
+    if inline is not None:
+        return Media("document", inline[0], data=inline[1], name=name, extras=extras)
+    if data.startswith(("http://", "https://")):
+        return Media("document", None, url=data, name=name, extras=extras)
+    mime_type = stated_type(None, data)
+    return Media("document", mime_type, data=data, name=name, extras=extras)
+
+
+# --- The other way ---
+
+
+def write_content(
+    parts: Sequence[Text | Media], *, origin: ClientProtocol, report: LossReport
+) -> str | list[dict[str, Any]] | None:
+    """A `content` member; None when nothing of the parts can be said."""
+    written = [
+        part
+        for part in (_write_part(part, origin=origin, report=report) for part in parts)
+        if part is not None
+    ]
+    if not written:
+        return None
+    if len(written) == 1 and written[0].keys() == {"type", "text"}:
+        text: str = written[0]["text"]
+        return text
+    return written
+
+
+def _write_part(
+    part: Text | Media, *, origin: ClientProtocol, report: LossReport
+) -> dict[str, Any] | None:
+    extras: Mapping[str, Any] = part.extras
+    if origin is not ORIGIN:
+        report_extras(origin, origin.parts, extras, report)
+        extras = {}
+    if isinstance(part, Text):
+        return {"type": "text", "text": part.text, **extras}
+    member = _write_media(part, origin=origin)
+    if member is None:
+        report.drop(spelled_media(origin, part))
+        return None
+    if part.name is not None and member["type"] != "file" and origin is not ORIGIN:
+        report.drop(spelled(origin, "media.name"))
+    return {**member, **extras}
+
+
+def _write_media(media: Media, *, origin: ClientProtocol) -> dict[str, Any] | None:
+    target = media.url if media.data is None else None
+    if media.kind == "image":
+        image: dict[str, Any] = {"url": data_uri(media) if target is None else target}
+        if media.detail is not None:
+            image["detail"] = media.detail
+        return {"type": "image_url", "image_url": image}
+    if media.kind == "video" and origin is ORIGIN:
+        video: dict[str, Any] = {"url": data_uri(media) if target is None else target}
+        if media.detail is not None:
+            video["detail"] = media.detail
+        return {"type": "video_url", "video_url": video}
+    if media.kind == "audio" and media.data is not None:
+        form = _AUDIO_FORMATS.get(media.mime_type or "")
+        if form is None and origin is ORIGIN and media.mime_type is not None:
+            form = media.mime_type.removeprefix("audio/")
+        if form is not None:
+            return {"type": "input_audio", "input_audio": {"data": media.data, "format": form}}
+    if media.kind == "document":
+        return _write_document(media, origin=origin)
+    return None
+
+
+def _write_document(media: Media, *, origin: ClientProtocol) -> dict[str, Any] | None:
+    if media.data is None:
+        # Documents by URL are not documented here; a chat client that sent one knows its upstream.
+        if origin is not ORIGIN or media.url is None:
+            return None
+        file: dict[str, Any] = {"file_data": media.url}
+    elif origin is not ORIGIN and (media.mime_type or "").startswith("text/"):
+        text = text_of(media.data)
+        return None if text is None else {"type": "text", "text": text}
+    else:
+        file = {"file_data": data_uri(media) if media.mime_type else media.data}
+    if media.name is not None:
+        file["filename"] = media.name
+    elif origin is not ORIGIN:
+        file["filename"] = _FILE_NAMES.get(media.mime_type or "", "document")
+    return {"type": "file", "file": file}
+
+
+# Thinking on the chat-completions wire: text beside the content, and an envelope that proves it.
+#
+# The protocol documents neither. `reasoning_content` is the text that many upstreams send and many
+# clients show; `reasoning_details` is the array in which clients of other gateways already keep
+# signatures between turns. Each entry there is whole, so that it survives a client that only keeps
+# and returns it:
+#
+#     {"type": "reasoning.text", "index": 0, "format": …, "text": …, "signature": …}
+#     {"type": "reasoning.encrypted", "index": 1, "format": …, "data": …}
+#
+# `format` tags whose signature it is. A tool call's own signature is in its `extra_content`.
+
+_FORMATS: Mapping[Protocol, str] = {
+    MESSAGES.protocol: "anthropic-claude-v1",
+    GEMINI.protocol: "google-gemini-v1",
+    RESPONSES.protocol: "openai-responses-v1",
+    CHAT.protocol: "chat-completions-v1",
+}
+_SIGNERS: Mapping[str, Protocol] = {name: signer for signer, name in _FORMATS.items()}
+# Where a tool call's signature stands, by its signer.
+_CALL_SIGNERS: Mapping[Protocol, str] = {
+    GEMINI.protocol: "google",
+    MESSAGES.protocol: "anthropic",
+    RESPONSES.protocol: "openai",
+    CHAT.protocol: "chat",
+}
+
+
+def read_thinking(message: Mapping[str, Any]) -> list[Thinking]:
+    """The thinking of a message: what its envelope proves, else its bare text."""
+    details = message.get("reasoning_details")
+    entries = [
+        thinking
+        for entry in (details if isinstance(details, list) else ())
+        if isinstance(entry, Mapping) and (thinking := read_entry(entry)) is not None
+    ]
+    if text := bare_text(message):
+        entries = [Thinking(text), *(thinking for thinking in entries if is_proven(thinking))]
+    return settled(entries)
+
+
+def settled(thoughts: Sequence[Thinking]) -> list[Thinking]:
+    """The proven thoughts, and before them the text of the others where none of them has text.
+
+    The bare text repeats what the proven ones say.
+    """
+    found = [thinking for thinking in thoughts if is_proven(thinking)]
+    if not any(thinking.text for thinking in found):
+        text = "".join(thinking.text for thinking in thoughts)
+        if text:
+            found.insert(0, Thinking(text))
+    return found
+
+
+def bare_text(message: Mapping[str, Any]) -> str:
+    """The thinking's text outside the envelope: under either name, or among the content."""
+    for name in ("reasoning_content", "reasoning"):
+        text = message.get(name)
+        if isinstance(text, str) and text:
+            return text
+    content = message.get("content")
+    return text_in_content(content) if isinstance(content, list) else ""
+
+
+def text_in_content(content: Iterable[Any]) -> str:
+    """The thinking that some upstreams put among the parts of a content."""
+    texts: list[str] = []
+    for part in content:
+        if isinstance(part, Mapping) and part.get("type") == "thinking":
+            thought = part.get("thinking")
+            pieces = thought if isinstance(thought, list) else [thought]
+            for piece in pieces:
+                text = piece.get("text") if isinstance(piece, Mapping) else piece
+                if isinstance(text, str):
+                    texts.append(text)
+    return "".join(texts)
+
+
+def read_entry(entry: Mapping[str, Any]) -> Thinking | None:
+    """One entry of the envelope; None when there is nothing in it that we know."""
+    signer = _SIGNERS.get(_string(entry, "format") or "")
+    data, signature = _string(entry, "data"), _string(entry, "signature")
+    if data:
+        return None if signer is None else Thinking("", redacted=data, signer=signer)
+    text = _string(entry, "text") or _string(entry, "summary") or ""
+    if signature and signer is not None:
+        return Thinking(text, signature=signature, signer=signer)
+    return Thinking(text) if text else None
+
+
+def members_of(parts: Iterable[Thinking]) -> dict[str, Any]:
+    """The members that say these thoughts: their text, and the envelope of the proven ones."""
+    members: dict[str, Any] = {}
+    texts = []
+    details: list[dict[str, Any]] = []
+    for part in parts:
+        texts.append(part.text)
+        if is_proven(part):
+            details.append(entry_of(part, index=len(details)))
+    if text := "".join(texts):
+        members["reasoning_content"] = text
+    if details:
+        members["reasoning_details"] = details
+    return members
+
+
+def is_proven(part: Thinking) -> bool:
+    """Whether there is something to prove this thought with."""
+    return part.signer is not None and bool(part.signature or part.redacted)
+
+
+def entry_of(part: Thinking, *, index: int) -> dict[str, Any]:
+    """The entry of the envelope for one proven thought."""
+    assert part.signer is not None, part
+    tag = {"index": index, "format": _FORMATS[part.signer]}
+    if part.redacted is not None:
+        return {"type": "reasoning.encrypted", **tag, "data": part.redacted}
+    return {"type": "reasoning.text", **tag, "text": part.text, "signature": part.signature}
+
+
+def read_call_signature(call: Mapping[str, Any]) -> tuple[str | None, Protocol | None]:
+    """The signature that belongs to a tool call, and its signer."""
+    extra = call.get("extra_content")
+    if isinstance(extra, Mapping):
+        for signer, name in _CALL_SIGNERS.items():
+            held = extra.get(name)
+            if isinstance(held, Mapping) and (signature := _string(held, "thought_signature")):
+                return signature, signer
+    return None, None
+
+
+def call_signature(signature: str | None, signer: Protocol | None) -> dict[str, Any]:
+    """The member of a tool call that carries its signature; empty when it has none."""
+    if signature is None or signer is None:
+        return {}
+    return {"extra_content": {_CALL_SIGNERS[signer]: {"thought_signature": signature}}}
+
+
+def _string(entry: Mapping[str, Any], name: str) -> str | None:
+    value = entry.get(name)
+    return value if isinstance(value, str) else None

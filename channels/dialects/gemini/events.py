@@ -1,0 +1,411 @@
+"""The members of a gemini response that are read, as types.
+
+One shape serves a stream's chunk and a whole response, and one reading both the meter and a
+translation. The ordinary chunk is read through the types, which is fast; one that is not as
+documented is read loosely, part by part. `stream_decoder.py` and `response.py` make canonical
+events of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
+
+from channels.dialects.meter import TOKENS_MAX, PartialUsage, ResponseMeter, Usage, fit_name
+from channels.errors import UpstreamMalformed
+from channels.json import NULL, UNREADABLE, length_of, raw_of, read_json, read_loosely, text_of
+
+_Count = Annotated[int, Meta(ge=0, le=TOKENS_MAX)]
+# Some upstreams close this protocol as they would chat-completions.
+_FOREIGN_TERMINATOR = b"[DONE]"
+
+
+class PartialArgument(Struct, rename="camel", gc=False):
+    """A piece of an argument: where it stands, and its value or the next piece of its text."""
+
+    json_path: str | None = None
+    string_value: str | None = None
+    number_value: msgspec.Raw = NULL
+    bool_value: msgspec.Raw = NULL
+    will_continue: bool | None = None
+
+
+class Call(Struct, rename="camel", gc=False):
+    """A function call, or a piece of one."""
+
+    id: str | None = None
+    name: str | None = None
+    args: msgspec.Raw = NULL
+    partial_args: list[PartialArgument] | None = None
+    will_continue: bool | None = None
+
+
+class Part(Struct, rename="camel", gc=False):
+    """One part of what is said: text or a thought, a call, media, code and what came of it."""
+
+    text: str | None = None
+    thought: bool | None = None
+    thought_signature: str | None = None
+    function_call: Call | None = None
+    inline_data: msgspec.Raw = NULL
+    file_data: msgspec.Raw = NULL
+    executable_code: msgspec.Raw = NULL
+    code_execution_result: msgspec.Raw = NULL
+
+    def characters(self) -> int:
+        """Characters of text, thinking, calls and code (contract §7: Cost of a cut call)."""
+        count = 0 if self.text is None else len(self.text)
+        call = self.function_call
+        if call is not None:
+            count += len(call.name or "") + length_of(call.args)
+            for piece in call.partial_args or ():
+                count += len(piece.string_value or "")
+                count += length_of(piece.number_value) + length_of(piece.bool_value)
+        if self.executable_code is not NULL:
+            code = object_of(self.executable_code)
+            count += len((None if code is None else text_of(code.get("code"))) or "")
+        return count
+
+
+class Content(Struct, gc=False):
+    """What a candidate says, or adds to it."""
+
+    parts: list[Part] | None = None
+
+
+class Candidate(Struct, rename="camel", gc=False):
+    """One of the responses asked for."""
+
+    content: Content | None = None
+    finish_reason: str | None = None
+    finish_message: str | None = None
+    index: int | None = None
+
+
+class Feedback(Struct, rename="camel", gc=False):
+    """What is said of the prompt."""
+
+    block_reason: str | None = None
+    block_reason_message: str | None = None
+
+
+class UsageMetadata(Struct, rename="camel", gc=False):
+    """Token counts so far; zeros may be left out on the wire."""
+
+    prompt_token_count: _Count | None = None
+    candidates_token_count: _Count | None = None
+    total_token_count: _Count | None = None
+    thoughts_token_count: _Count | None = None
+    tool_use_prompt_token_count: _Count | None = None
+    cached_content_token_count: _Count | None = None
+
+    def states_output(self) -> bool:
+        """Whether it says what was put out, in its own count or within the total."""
+        if self.candidates_token_count is not None:
+            return True
+        return bool(self.thoughts_token_count) or (self.total_token_count or 0) > self.taken()
+
+    def taken(self) -> int:
+        """Tokens of the input: the prompt, and what tools of the provider's fed back."""
+        return (self.prompt_token_count or 0) + (self.tool_use_prompt_token_count or 0)
+
+    def usage(self) -> Usage:
+        """The counts as every dialect has them (contract §3)."""
+        taken, total = self.taken(), self.total_token_count
+        candidates, thoughts = self.candidates_token_count, self.thoughts_token_count or 0
+        if candidates is None:
+            given = max(thoughts, (total or 0) - taken)
+        elif total in (taken + candidates, (self.prompt_token_count or 0) + candidates):
+            given = candidates  # the thoughts are counted in already
+        else:
+            given = candidates + thoughts
+        return Usage(
+            input_tokens=taken,
+            output_tokens=given,
+            cached_tokens=min(self.cached_content_token_count or 0, taken),
+            reasoning_tokens=min(thoughts, given),
+        )
+
+
+class Chunk(Struct, rename="camel", gc=False):
+    """A stream's event, or a whole response."""
+
+    candidates: list[Candidate] | None = None
+    usage_metadata: UsageMetadata | None = None
+    prompt_feedback: Feedback | None = None
+    error: msgspec.Raw = NULL
+    response_id: str | None = None
+    model_version: str | None = None
+
+
+class LooseChunk(Chunk, gc=False):
+    """A chunk whose members are not of the documented types, as far as they are."""
+
+    is_usage_unreadable: bool = False
+
+
+_T = TypeVar("_T")
+
+# Reads a chunk that is as documented; raises what is UNREADABLE.
+decode_chunk = msgspec.json.Decoder(Chunk).decode
+_CANDIDATE = msgspec.json.Decoder(Candidate)
+_FEEDBACK = msgspec.json.Decoder(Feedback)
+_PART = msgspec.json.Decoder(Part)
+_USAGE = msgspec.json.Decoder(UsageMetadata)
+
+
+def read_chunks(data: bytes, *, mends: bool = True) -> Sequence[Chunk] | None:
+    """The chunk that some JSON text is, or those of an array, as far as they can be read.
+
+    None when it is neither, nor a terminator, which holds none. Never raises.
+    """
+    try:
+        return (decode_chunk(data),)
+    except UNREADABLE:
+        value = read_loosely(data, mends=mends)
+    values = value if isinstance(value, list) else [value]
+    chunks = [_loose_chunk(one) for one in values if isinstance(one, dict)]
+    return chunks if chunks or data.strip() == _FOREIGN_TERMINATOR else None
+
+
+def object_of(raw: msgspec.Raw) -> dict[str, Any] | None:
+    """The object in a member; None when there is none."""
+    value = None if raw is NULL else read_json(bytes(raw))
+    return value if isinstance(value, dict) else None
+
+
+def _loose_chunk(value: dict[str, Any]) -> Chunk:
+    try:
+        return decode_chunk(raw_of(value))
+    except UNREADABLE:
+        pass
+    candidates, stated = value.get("candidates"), value.get("usageMetadata")
+    usage = _read(_USAGE, stated)
+    return LooseChunk(
+        candidates=[_loose_candidate(one) for one in candidates if isinstance(one, dict)]
+        if isinstance(candidates, list)
+        else None,
+        prompt_feedback=_loose_feedback(value.get("promptFeedback")),
+        usage_metadata=usage,
+        error=raw_of(value.get("error")),
+        response_id=text_of(value.get("responseId")),
+        model_version=text_of(value.get("modelVersion")),
+        is_usage_unreadable=usage is None and stated is not None,
+    )
+
+
+def _loose_feedback(value: Any) -> Feedback | None:
+    read = _read(_FEEDBACK, value)
+    if read is not None or not isinstance(value, dict):
+        return read
+    return Feedback(text_of(value.get("blockReason")), text_of(value.get("blockReasonMessage")))
+
+
+def _loose_candidate(value: dict[str, Any]) -> Candidate:
+    read = _read(_CANDIDATE, value)
+    if read is not None:
+        return read
+    content, index = value.get("content"), value.get("index")
+    parts = content.get("parts") if isinstance(content, dict) else None
+    return Candidate(
+        content=Content([_loose_part(one) for one in parts if isinstance(one, dict)])
+        if isinstance(parts, list)
+        else None,
+        finish_reason=text_of(value.get("finishReason")),
+        finish_message=text_of(value.get("finishMessage")),
+        index=index if type(index) is int else None,
+    )
+
+
+def _loose_part(value: dict[str, Any]) -> Part:
+    read = _read(_PART, value)
+    if read is not None:
+        return read
+    call = value.get("functionCall")
+    return Part(
+        text=text_of(value.get("text")),
+        thought=value.get("thought") is True,
+        thought_signature=text_of(value.get("thoughtSignature")),
+        function_call=Call(
+            id=text_of(call.get("id")),
+            name=text_of(call.get("name")),
+            args=raw_of(call.get("args")),
+        )
+        if isinstance(call, dict)
+        else None,
+        inline_data=raw_of(value.get("inlineData")),
+        executable_code=raw_of(value.get("executableCode")),
+    )
+
+
+def _read(decoder: msgspec.json.Decoder[_T], value: Any) -> _T | None:
+    if value is None:
+        return None
+    try:
+        return decoder.decode(raw_of(value))
+    except UNREADABLE:
+        return None
+
+
+# Token counts of the gemini protocol: read once, for money and display.
+#
+# The prompt's count includes what came from a cache. Thoughts are counted beside the candidates,
+# and a count of zero is written: clients take a missing one for unknown.
+
+
+class UsageReader:
+    """The usage of one response so far: running counts, of which each replaces the one before.
+
+    Counts become a usage only when they are asked for, as every chunk of a stream has some.
+    """
+
+    __slots__ = ("_running", "_stated")
+
+    def __init__(self) -> None:
+        self._stated: UsageMetadata | None = None  # the counts stated last
+        self._running: UsageMetadata | None = None  # likewise, where they tell the input only
+
+    def __repr__(self) -> str:
+        return f"<UsageReader {self._stated or self._running}>"
+
+    def take(self, stated: UsageMetadata) -> bool:
+        """Take a chunk's counts. False where they do not tell the output."""
+        if stated.prompt_token_count is None:
+            return False
+        if not stated.states_output():
+            self._running = stated
+            return False
+        self._stated = stated
+        return True
+
+    def usage(self, *, is_empty: bool) -> Usage | None:
+        """The usage stated last; None while none was stated whole.
+
+        Counts that tell the input only are whole where the response is complete and empty, as zeros
+        may be left out on the wire; where text has passed they are not.
+        """
+        if self._stated is not None:
+            return self._stated.usage()
+        return self._running.usage() if self._running is not None and is_empty else None
+
+    def partial(self) -> PartialUsage | None:
+        """The input, where nothing more was stated."""
+        if self._running is None or self._stated is not None:
+            return None
+        return PartialUsage(input=self._running.usage(), output_tokens=None)
+
+
+def write_usage(usage: Usage) -> dict[str, int]:
+    """The `usageMetadata` member."""
+    return {
+        "promptTokenCount": usage.input_tokens,
+        "candidatesTokenCount": usage.output_tokens - usage.reasoning_tokens,
+        "totalTokenCount": usage.input_tokens + usage.output_tokens,
+        "thoughtsTokenCount": usage.reasoning_tokens,
+        "cachedContentTokenCount": usage.cached_tokens,
+    }
+
+
+# Read a gemini response as it passes: usage, characters, how it ended.
+#
+# The bytes themselves are the caller's; nothing here changes or delays them. A chunk that cannot be
+# read is passed on and counted in `malformed_events`: it must not end a stream.
+#
+# A stream has no terminator. It is read until the upstream ends it, and was complete if by then
+# every candidate had said why it stopped, or the prompt was refused: that is `finished`. More may
+# follow the reason, such as the usage; so `finished` is no cause to stop reading.
+
+
+class GeminiMeter(ResponseMeter[Chunk, Sequence[Chunk]]):
+    """Follows one response. `finished`: it would be complete if it ended here, or it came whole."""
+
+    __slots__ = ("_has_ended", "_stated", "_unended")
+
+    _error_names: ClassVar[tuple[str, ...]] = ("status", "code")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._has_ended: dict[int, bool] = {}  # of each candidate seen
+        self._unended = 0  # candidates that have not ended
+        self._stated = UsageReader()
+
+    @property
+    def usage(self) -> Usage | None:
+        return self._stated.usage(is_empty=self.finished and not self.characters)
+
+    @property
+    def partial_usage(self) -> PartialUsage | None:
+        return self._stated.partial() if self.usage is None else None
+
+    _decode = staticmethod(decode_chunk)
+    read = staticmethod(read_chunks)
+
+    def take(self, read: Sequence[Chunk] | None) -> bool:
+        """Meter what was read of an event. True, as every event is forwarded."""
+        if read is None:
+            self.malformed_events += 1
+            return True
+        for chunk in read:
+            self._take(chunk)
+        return True
+
+    def body(self, body: bytes) -> None:
+        """Read a whole response. Raises UpstreamMalformed when it is not a JSON object."""
+        chunks = read_chunks(body)
+        if not chunks:
+            raise UpstreamMalformed("not a JSON object")
+        self.take(chunks)
+        self.finished = True
+
+    def _take(self, chunk: Chunk) -> bool:
+        if chunk.candidates:
+            for candidate in chunk.candidates:
+                self._take_candidate(candidate)
+        feedback = chunk.prompt_feedback
+        if feedback is not None and feedback.block_reason is not None:
+            self.finish_reason = fit_name(feedback.block_reason)
+            self.finished = True
+        if chunk.usage_metadata is not None:
+            self._stated.take(chunk.usage_metadata)
+        elif isinstance(chunk, LooseChunk) and chunk.is_usage_unreadable:
+            self.malformed_events += 1
+        if self.response_id is None or self.response_model is None:
+            self._note_names(chunk.response_id, chunk.model_version)
+        if chunk.error is not NULL:
+            self._note_error(chunk.error)
+        return True
+
+    def _take_candidate(self, candidate: Candidate) -> None:
+        content = candidate.content
+        if content is not None and content.parts:
+            for part in content.parts:
+                self.characters += part.characters()
+        ended = self._has_ended
+        index = candidate.index or 0
+        if candidate.finish_reason is not None:
+            self.finish_reason = fit_name(candidate.finish_reason)
+            if ended.get(index) is False:
+                self._unended -= 1
+            ended[index] = True
+            self.finished = not self._unended
+        elif index not in ended:
+            ended[index] = False
+            self._unended += 1
+            self.finished = False
+
+
+def ends(data: bytes) -> bool:
+    """Whether an event that lacks its blank line counts all the same, at the end of the stream.
+
+    There is no terminator that could stand alone; a chunk that is whole and says why the response
+    stopped, or states its usage only, is taken for the last.
+    """
+    return any(
+        any(candidate.finish_reason for candidate in chunk.candidates or ())
+        or (chunk.prompt_feedback is not None and chunk.prompt_feedback.block_reason is not None)
+        or (not chunk.candidates and chunk.usage_metadata is not None)
+        for chunk in read_chunks(data, mends=False) or ()
+    )

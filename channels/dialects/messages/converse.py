@@ -1,0 +1,485 @@
+"""A messages body as Bedrock's Converse has it: the same conversation under other names.
+
+What Converse has no name for goes into `additionalModelRequestFields`, which the model judges; what
+it cannot carry at all is refused with its place. Nothing is left out silently.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import blake2b
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from channels.errors import InvalidRequest, UpstreamMalformed
+from channels.http.event_stream import EventMessage, server_sent
+from channels.json import UNREADABLE, dumps
+
+_Json = dict[str, Any]
+
+_INFERENCE: Mapping[str, str] = MappingProxyType(
+    {
+        "max_tokens": "maxTokens",
+        "temperature": "temperature",
+        "top_p": "topP",
+        "stop_sequences": "stopSequences",
+    }
+)
+_CHOICES: Mapping[str, _Json] = MappingProxyType({"auto": {"auto": {}}, "any": {"any": {}}})
+_TIERS: Mapping[str, _Json | None] = MappingProxyType(
+    {"auto": None, "standard_only": {"type": "default"}}
+)
+_IMAGES = {f"image/{one}": one for one in ("png", "jpeg", "gif", "webp")}
+_DOCUMENTS = {"application/pdf": "pdf", "text/plain": "txt"}
+# What a document's name may have, and a value of `requestMetadata`.
+_NOT_IN_NAME = re.compile(r"[^A-Za-z0-9()\[\]-]+")
+_METADATA = re.compile(r"[A-Za-z0-9\s:_@$#=/+,.-]{0,256}", re.ASCII)
+_TITLE_CHARACTERS_MAX = 150  # of the 200 that a name may have
+_NUMBER = re.compile(r"\d+")
+# Said by the path, by the operation, or by nothing at all.
+_LEFT = frozenset({"model", "stream", "anthropic_version"})
+
+
+def converse_body(body: _Json) -> _Json:
+    """The body for Converse. Raises InvalidRequest for what it cannot carry."""
+    written: _Json = {
+        "messages": [
+            {
+                "role": message["role"],
+                "content": _blocks(message["content"], f"messages[{index}].content"),
+            }
+            for index, message in enumerate(body["messages"])
+        ]
+    }
+    if system := body.get("system"):
+        written["system"] = _blocks(system, "system")
+    inference = {
+        name: body[member] for member, name in _INFERENCE.items() if body.get(member) is not None
+    }
+    if inference:
+        written["inferenceConfig"] = inference
+    if (tools := _tools(body, written["messages"])) is not None:
+        written["toolConfig"] = tools
+    done = {*_LEFT, *_INFERENCE, "messages", "system", "tools", "tool_choice"}
+    for member, write in _MEMBERS.items():
+        done.add(member)
+        if (value := body.get(member)) is not None:
+            written.update(write(value))
+    more = {name: value for name, value in body.items() if name not in done and value is not None}
+    if more:
+        written["additionalModelRequestFields"] = more
+    return written
+
+
+# --- Conversation ---
+
+
+def _blocks(content: Any, at: str) -> list[_Json]:
+    """The blocks of a content: a text, or blocks; marks for the cache are blocks of their own."""
+    if isinstance(content, str):
+        return [{"text": content}]
+    written: list[_Json] = []
+    for index, block in enumerate(content):
+        written.append(_block(block, f"{at}[{index}]"))
+        written += _cache_point(block)
+    return written
+
+
+def _cache_point(marked: Mapping[str, Any]) -> list[_Json]:
+    mark = marked.get("cache_control")
+    if not isinstance(mark, Mapping):
+        return []
+    ttl = {"ttl": mark["ttl"]} if "ttl" in mark else {}
+    return [{"cachePoint": {"type": "default", **ttl}}]
+
+
+def _block(block: Mapping[str, Any], at: str) -> _Json:
+    kind = block.get("type")
+    write = _BLOCKS.get(kind) if isinstance(kind, str) else None
+    if write is None:
+        raise _unsayable(f"{at}.type", f"a block of type {kind!r}")
+    return write(block, at)
+
+
+def _text(block: Mapping[str, Any], at: str) -> _Json:
+    return {"text": block["text"]}
+
+
+def _image(block: Mapping[str, Any], at: str) -> _Json:
+    source = _inline(block, at, "image")
+    kind = _IMAGES.get(source.get("media_type", ""))
+    if kind is None:
+        raise _unsayable(f"{at}.source.media_type", "an image of this type")
+    return {"image": {"format": kind, "source": {"bytes": source["data"]}}}
+
+
+def _document(block: Mapping[str, Any], at: str) -> _Json:
+    source = _inline(block, at, "document")
+    kind = _DOCUMENTS.get(source.get("media_type", ""))
+    if kind is None:
+        raise _unsayable(f"{at}.source.media_type", "a document of this type")
+    data = source["data"]
+    if source["type"] == "text":
+        data = b64encode(data.encode()).decode()
+    title = _NOT_IN_NAME.sub(" ", block.get("title") or "").strip()[:_TITLE_CHARACTERS_MAX].rstrip()
+    # No two may have the same name: where it stands is in it.
+    name = f"{title or 'document'} {'-'.join(_NUMBER.findall(at))}"
+    return {"document": {"format": kind, "name": name, "source": {"bytes": data}}}
+
+
+def _inline(block: Mapping[str, Any], at: str, what: str) -> Mapping[str, Any]:
+    """The source of a medium, which has to be in the body."""
+    source = block.get("source")
+    is_inline = isinstance(source, Mapping) and source.get("type") in ("base64", "text")
+    if not is_inline or not isinstance(source, Mapping) or not isinstance(source.get("data"), str):
+        raise _unsayable(f"{at}.source", f"{what}s that are not in the request itself (base64)")
+    return source
+
+
+def _call(block: Mapping[str, Any], at: str) -> _Json:
+    call = {"toolUseId": block["id"], "name": block["name"], "input": block.get("input") or {}}
+    return {"toolUse": call}
+
+
+def _result(block: Mapping[str, Any], at: str) -> _Json:
+    content = block.get("content")
+    result: _Json = {
+        "toolUseId": block["tool_use_id"],
+        "content": _blocks(content, f"{at}.content") if content else [],
+    }
+    if block.get("is_error"):
+        result["status"] = "error"
+    return {"toolResult": result}
+
+
+def _thinking(block: Mapping[str, Any], at: str) -> _Json:
+    thought = {"text": block["thinking"]}
+    if block.get("signature"):
+        thought["signature"] = block["signature"]
+    return {"reasoningContent": {"reasoningText": thought}}
+
+
+def _redacted(block: Mapping[str, Any], at: str) -> _Json:
+    return {"reasoningContent": {"redactedContent": block["data"]}}
+
+
+_BLOCKS: Mapping[str, Callable[[Mapping[str, Any], str], _Json]] = MappingProxyType(
+    {
+        "text": _text,
+        "image": _image,
+        "document": _document,
+        "tool_use": _call,
+        "tool_result": _result,
+        "thinking": _thinking,
+        "redacted_thinking": _redacted,
+    }
+)
+
+
+# --- Tools ---
+
+
+def _tools(body: Mapping[str, Any], messages: Sequence[_Json]) -> _Json | None:
+    tools = body.get("tools")
+    if not tools:
+        return None
+    choice = body.get("tool_choice") or {}
+    if choice.get("disable_parallel_tool_use"):
+        raise _unsayable("tool_choice.disable_parallel_tool_use", "one call at a time")
+    kind = choice.get("type")
+    if kind == "none":
+        # A conversation with calls in it needs their tools, and then they may be called.
+        blocks = (block for one in messages for block in one["content"])
+        if any("toolUse" in block or "toolResult" in block for block in blocks):
+            raise _unsayable("tool_choice", "tools that must not be called")
+        return None
+    written: list[_Json] = []
+    for index, tool in enumerate(tools):
+        if tool.get("type") not in (None, "custom"):
+            raise _unsayable(f"tools[{index}].type", "tools that the provider runs")
+        written += [{"toolSpec": _tool(tool)}, *_cache_point(tool)]
+    config: _Json = {"tools": written}
+    if kind == "tool":
+        config["toolChoice"] = {"tool": {"name": choice["name"]}}
+    elif kind is not None:
+        config["toolChoice"] = _CHOICES[kind]
+    return config
+
+
+def _tool(tool: Mapping[str, Any]) -> _Json:
+    written: _Json = {"name": tool["name"], "inputSchema": {"json": tool["input_schema"]}}
+    if tool.get("description"):
+        written["description"] = tool["description"]
+    if tool.get("strict") is not None:
+        written["strict"] = tool["strict"]
+    return written
+
+
+# --- Members that have another name and form ---
+
+
+def _output(config: Mapping[str, Any]) -> _Json:
+    written: _Json = {}
+    if (effort := config.get("effort")) is not None:
+        written["effort"] = effort
+    if isinstance(form := config.get("format"), Mapping):
+        schema = {"schema": dumps(form.get("schema") or {}).decode()}
+        written["textFormat"] = {"type": "json_schema", "structure": {"jsonSchema": schema}}
+    return {"outputConfig": written} if written else {}
+
+
+def _metadata(metadata: Mapping[str, Any]) -> _Json:
+    user = metadata.get("user_id")
+    if not isinstance(user, str):
+        return {}
+    if not _METADATA.fullmatch(user):
+        raise _unsayable("metadata.user_id", "a name with such characters")
+    return {"requestMetadata": {"user_id": user}}
+
+
+def _tier(tier: Any) -> _Json:
+    if tier not in _TIERS:
+        raise _unsayable("service_tier", "this tier")
+    found = _TIERS[tier]
+    return {} if found is None else {"serviceTier": found}
+
+
+_MEMBERS: Mapping[str, Callable[[Any], _Json]] = MappingProxyType(
+    {"output_config": _output, "metadata": _metadata, "service_tier": _tier}
+)
+
+
+def _unsayable(param: str, what: str) -> InvalidRequest:
+    return InvalidRequest(f"{param}: the upstream of this model does not take {what}.", param)
+
+
+# What fails within a stream of Bedrock, as the messages protocol says it.
+
+# What an exception of Bedrock is called in the dialect's own error events.
+_ERROR_TYPES = {
+    "throttlingException": "rate_limit_error",
+    "serviceUnavailableException": "overloaded_error",
+    "modelTimeoutException": "timeout_error",
+    "validationException": "invalid_request_error",
+}
+
+
+def error_event(message: EventMessage) -> bytes:
+    """The dialect's error event for a message that is no event."""
+    kind, words = message.failure
+    error = {"type": _ERROR_TYPES.get(kind, "api_error"), "message": words}
+    return server_sent("error", msgspec.json.encode({"type": "error", "error": error}))
+
+
+# Bedrock's Converse answers as messages: whole ones, and the events of its stream.
+#
+# Its stream begins no block of text and says the usage after the end; the messages protocol begins
+# every block, and ends behind the usage. Nothing in it names the response or the model.
+
+_STOP_REASONS: Mapping[str, str] = MappingProxyType(
+    {"content_filtered": "refusal", "guardrail_intervened": "refusal"}
+)
+_USAGE: Mapping[str, str] = MappingProxyType(
+    {
+        "inputTokens": "input_tokens",
+        "outputTokens": "output_tokens",
+        "cacheReadInputTokens": "cache_read_input_tokens",
+        "cacheWriteInputTokens": "cache_creation_input_tokens",
+    }
+)
+
+
+def messages_body(body: bytes, model: str) -> bytes:
+    """A whole response. Raises UpstreamMalformed for one that is none."""
+    value = _object(body)
+    try:
+        content = value["output"]["message"]["content"]
+        blocks = [block for one in content if (block := _response_block(one)) is not None]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UpstreamMalformed("no message in the response") from error
+    message: _Json = {
+        **_named(blake2b(body, digest_size=12).hexdigest(), model),
+        "content": blocks,
+        **_stopped(value.get("stopReason")),
+    }
+    message["usage"] = _shown(_usage(value.get("usage")))
+    return dumps(message)
+
+
+class ConverseStream:
+    """One stream. `name` is what the response is called, which Converse does not say."""
+
+    def __init__(self, name: str, model: str) -> None:
+        self._name = name
+        self._model = model
+        self._open: int | None = None  # the block that was begun
+        self._stop_reason: str | None = None
+        self._has_ended = False
+
+    def __repr__(self) -> str:
+        return f"<ConverseStream block {self._open}{' ended' if self._has_ended else ''}>"
+
+    def take(self, message: EventMessage) -> bytes:
+        """The server-sent events of one message. Raises UpstreamMalformed."""
+        if message.kind != "event":
+            return error_event(message)
+        write = _EVENTS.get(message.headers.get(":event-type", ""))
+        if write is None or self._has_ended:
+            return b""
+        value = _object(message.payload)
+        try:
+            return write(self, value)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise UpstreamMalformed("an event that cannot be read") from error
+
+    def end(self) -> bytes:
+        """The upstream has ended: what stopped without stating its usage is whole all the same."""
+        if self._has_ended or self._stop_reason is None:
+            return b""
+        return self._ended(None)
+
+    def _message_start(self, value: _Json) -> bytes:
+        # No count of tokens is known before the end.
+        message = {
+            **_named(self._name, self._model),
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": _shown(None),
+        }
+        return _event("message_start", {"message": message})
+
+    def _block_start(self, value: _Json) -> bytes:
+        use = value["start"].get("toolUse")
+        if use is None:
+            return b""  # of what the messages protocol has no block for
+        block = {"type": "tool_use", "id": use["toolUseId"], "name": use["name"], "input": {}}
+        return self._begin(value["contentBlockIndex"], block)
+
+    def _block_delta(self, value: _Json) -> bytes:
+        index, delta = value["contentBlockIndex"], value["delta"]
+        if (text := delta.get("text")) is not None:
+            return self._delta(index, "text", {"type": "text_delta", "text": text})
+        if (use := delta.get("toolUse")) is not None:
+            return _delta(index, {"type": "input_json_delta", "partial_json": use["input"]})
+        if (thought := delta.get("reasoningContent")) is None:
+            return b""
+        if (text := thought.get("text")) is not None:
+            return self._delta(index, "thinking", {"type": "thinking_delta", "thinking": text})
+        if (signature := thought.get("signature")) is not None:
+            written = {"type": "signature_delta", "signature": signature}
+            return self._delta(index, "thinking", written)
+        if (data := thought.get("redactedContent")) is not None:
+            return self._begin(index, {"type": "redacted_thinking", "data": data})
+        return b""
+
+    def _block_stop(self, value: _Json) -> bytes:
+        return self._close()
+
+    def _message_stop(self, value: _Json) -> bytes:
+        self._stop_reason = value["stopReason"]
+        return self._close()
+
+    def _metadata(self, value: _Json) -> bytes:
+        return self._ended(_usage(value.get("usage")))
+
+    def _delta(self, index: int, kind: str, delta: _Json) -> bytes:
+        """A delta of a block, which is begun by its first one."""
+        begun = b""
+        if self._open != index:
+            empty = {"signature": ""} if kind == "thinking" else {}
+            begun = self._begin(index, {"type": kind, kind: "", **empty})
+        return begun + _delta(index, delta)
+
+    def _begin(self, index: int, block: _Json) -> bytes:
+        closed = self._close()
+        self._open = index
+        return closed + _event("content_block_start", {"index": index, "content_block": block})
+
+    def _close(self) -> bytes:
+        index, self._open = self._open, None
+        return b"" if index is None else _event("content_block_stop", {"index": index})
+
+    def _ended(self, usage: _Json | None) -> bytes:
+        self._has_ended = True
+        last = {"delta": _stopped(self._stop_reason), "usage": _shown(usage)}
+        return self._close() + _event("message_delta", last) + _event("message_stop", {})
+
+
+_EVENTS = MappingProxyType(
+    {
+        "messageStart": ConverseStream._message_start,
+        "contentBlockStart": ConverseStream._block_start,
+        "contentBlockDelta": ConverseStream._block_delta,
+        "contentBlockStop": ConverseStream._block_stop,
+        "messageStop": ConverseStream._message_stop,
+        "metadata": ConverseStream._metadata,
+    }
+)
+
+
+def _object(data: bytes) -> _Json:
+    try:
+        value = msgspec.json.decode(data)
+    except UNREADABLE as error:
+        raise UpstreamMalformed("no JSON") from error
+    if not isinstance(value, dict):
+        raise UpstreamMalformed("no JSON object")
+    return value
+
+
+def _named(name: str, model: str) -> _Json:
+    return {"id": f"msg_bdrk_{name}", "type": "message", "role": "assistant", "model": model}
+
+
+def _response_block(block: Mapping[str, Any]) -> _Json | None:
+    """A block of a whole response; None for one that the messages protocol does not have."""
+    if (text := block.get("text")) is not None:
+        return {"type": "text", "text": text}
+    if (use := block.get("toolUse")) is not None:
+        return {
+            "type": "tool_use",
+            "id": use["toolUseId"],
+            "name": use["name"],
+            "input": use["input"],
+        }
+    if (thought := block.get("reasoningContent")) is None:
+        return None
+    if (data := thought.get("redactedContent")) is not None:
+        return {"type": "redacted_thinking", "data": data}
+    reasoning = thought["reasoningText"]
+    return {
+        "type": "thinking",
+        "thinking": reasoning["text"],
+        "signature": reasoning.get("signature") or "",
+    }
+
+
+def _stopped(reason: str | None) -> _Json:
+    """Most reasons have the same name in both."""
+    word = None if reason is None else _STOP_REASONS.get(reason, reason)
+    return {"stop_reason": word, "stop_sequence": None}
+
+
+def _usage(usage: Any) -> _Json | None:
+    """The counts that are stated; in both, input is what has nothing to do with a cache."""
+    if not isinstance(usage, Mapping):
+        return None
+    return {name: usage[one] for one, name in _USAGE.items() if usage.get(one) is not None}
+
+
+def _shown(usage: _Json | None) -> _Json:
+    """The member that clients count on. Without an input it states nothing (`events.py`)."""
+    return usage or {"output_tokens": 0}
+
+
+def _event(kind: str, members: _Json) -> bytes:
+    return server_sent(kind, dumps({"type": kind, **members}))
+
+
+def _delta(index: int, delta: _Json) -> bytes:
+    return _event("content_block_delta", {"index": index, "delta": delta})

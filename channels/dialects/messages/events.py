@@ -1,0 +1,356 @@
+"""The members of a messages answer that are read, as types.
+
+`Event` is one event of a stream, `Message` a whole response, which `message_start` begins. One
+shape and one reading serve both the meter and a translation. The ordinary event is read through the
+types, which is fast; one that is not as documented is read loosely. `stream.py` makes
+canonical events of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import msgspec
+from msgspec import Struct
+
+from channels.dialects.meter import PartialUsage, ResponseMeter, Tokens, Usage, fit_name
+from channels.errors import UpstreamMalformed
+from channels.json import NULL, UNREADABLE, is_stated, length_of, raw_of, read_loosely, text_of
+
+
+class Delta(Struct, gc=False):
+    """What is added to a block, or said of the message as a whole."""
+
+    text: str | None = None
+    partial_json: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    stop_reason: str | None = None
+    stop_sequence: str | None = None
+    stop_details: msgspec.Raw = NULL
+
+
+class Event(Struct, gc=False):
+    """One event of a stream."""
+
+    type: str = ""
+    index: int | None = None
+    delta: Delta | None = None
+    usage: msgspec.Raw = NULL
+    message: msgspec.Raw = NULL
+    content_block: msgspec.Raw = NULL
+    error: msgspec.Raw = NULL
+
+
+class Message(Struct, gc=False):
+    """A whole response, or what is known of it at its start."""
+
+    id: str | None = None
+    model: str | None = None
+    stop_reason: str | None = None
+    content: msgspec.Raw = NULL
+    usage: msgspec.Raw = NULL
+    error: msgspec.Raw = NULL
+
+
+class _Block(Struct, gc=False):
+    """Members of a block that count as output; an encrypted or looked-up one has none of them."""
+
+    text: msgspec.Raw = NULL
+    thinking: msgspec.Raw = NULL
+    name: msgspec.Raw = NULL
+    input: msgspec.Raw = NULL
+
+
+# Reads an event that is as documented; raises what is UNREADABLE.
+decode_event = msgspec.json.Decoder(Event).decode
+_MESSAGE = msgspec.json.Decoder(Message)
+_BLOCK = msgspec.json.Decoder(_Block)
+_BLOCKS = msgspec.json.Decoder(list[msgspec.Raw])
+_TEXTS = ("text", "partial_json", "thinking", "signature", "stop_reason", "stop_sequence")
+
+
+def read_event(data: bytes) -> Event | None:
+    """An event, as far as it can be read; None when it is no JSON object. Never raises."""
+    try:
+        return decode_event(data)
+    except UNREADABLE:
+        value = read_loosely(data)
+        return _loose_event(value) if isinstance(value, dict) else None
+
+
+def read_message(data: bytes | msgspec.Raw) -> Message | None:
+    """A whole response, or what a `message_start` holds of it; as `read_event`."""
+    try:
+        return _MESSAGE.decode(data)
+    except UNREADABLE:
+        value = read_loosely(bytes(data))
+    if not isinstance(value, dict):
+        return None
+    return Message(
+        id=text_of(value.get("id")),
+        model=text_of(value.get("model")),
+        stop_reason=text_of(value.get("stop_reason")),
+        content=raw_of(value.get("content")),
+        usage=raw_of(value.get("usage")),
+        error=raw_of(value.get("error")),
+    )
+
+
+def block_characters(block: msgspec.Raw) -> int:
+    """Characters of a content block: text, thinking, a call's name and arguments."""
+    try:
+        fields = _BLOCK.decode(block)
+    except (msgspec.DecodeError, RecursionError):
+        return 0
+    return (
+        length_of(fields.text)
+        + length_of(fields.thinking)
+        + length_of(fields.name)
+        + length_of(fields.input)
+    )
+
+
+def content_characters(content: msgspec.Raw) -> int:
+    """Characters of all blocks of a whole response."""
+    try:
+        blocks = _BLOCKS.decode(content)
+    except (msgspec.DecodeError, RecursionError):
+        return 0
+    return sum(map(block_characters, blocks))
+
+
+def _loose_event(value: dict[str, Any]) -> Event:
+    """An event that is not as documented, as far as it can be read."""
+    index, delta = value.get("index"), value.get("delta")
+    return Event(
+        type=text_of(value.get("type")) or "",
+        index=index if isinstance(index, int) else None,
+        delta=_loose_delta(delta) if isinstance(delta, dict) else None,
+        usage=raw_of(value.get("usage")),
+        message=raw_of(value.get("message")),
+        content_block=raw_of(value.get("content_block")),
+        error=raw_of(value.get("error")),
+    )
+
+
+def _loose_delta(delta: dict[str, Any]) -> Delta:
+    texts = {name: text_of(delta.get(name)) for name in _TEXTS}
+    return Delta(**texts, stop_details=raw_of(delta.get("stop_details")))
+
+
+# Token counts of the messages protocol: read once, for money and display.
+#
+# They are running totals, with the cache beside the input: `input_tokens` there is what was neither
+# read from a cache nor written to one. A count that an event leaves out is as it was stated before
+# (contract §3).
+
+
+class _Written(Struct, gc=False):
+    ephemeral_5m_input_tokens: Tokens | None = None
+    ephemeral_1h_input_tokens: Tokens | None = None
+
+
+class _Thought(Struct, gc=False):
+    thinking_tokens: Tokens | None = None
+
+
+class _Usage(Struct, gc=False):
+    input_tokens: Tokens | None = None
+    cache_read_input_tokens: Tokens | None = None
+    cache_creation_input_tokens: Tokens | None = None
+    cache_creation: _Written | None = None
+    output_tokens: Tokens | None = None
+    output_tokens_details: _Thought | None = None
+
+
+_USAGE = msgspec.json.Decoder(_Usage)
+
+
+class UsageReader:
+    """The usage of one response so far. Each count replaces the one before.
+
+    `_fresh` is the input beside what was read from a cache and written to one; None is what was
+    not stated yet.
+    """
+
+    __slots__ = ("_fresh", "_output", "_read", "_thought", "_written")
+
+    def __init__(self) -> None:
+        self._fresh: int | None = None
+        self._read = 0
+        self._written = 0
+        self._output: int | None = None
+        self._thought = 0
+
+    def __repr__(self) -> str:
+        return f"<UsageReader {self._fresh} in, {self._output} out>"
+
+    @property
+    def usage(self) -> Usage | None:
+        """The whole usage, once input and output are known."""
+        return None if self._fresh is None else self.displayed
+
+    @property
+    def displayed(self) -> Usage | None:
+        """What a client is shown: also the output of a response that never states its input."""
+        return None if self._output is None else self._made(self._output)
+
+    @property
+    def partial(self) -> PartialUsage | None:
+        """What was stated while the usage is not whole; None when nothing was."""
+        if self.usage is not None or (self._fresh is None and not self._output):
+            return None  # an output of zero alone states nothing
+        stated = None if self._fresh is None else self._made(output=0)
+        return PartialUsage(input=stated, output_tokens=self._output)
+
+    def take(self, stated: msgspec.Raw, *, is_start: bool) -> bool:
+        """Take one usage member. False where a count is no whole number, or below zero.
+
+        The output that a stream's start states is that of its first moment, and no use.
+        """
+        try:
+            counts = _USAGE.decode(stated)
+        except (msgspec.DecodeError, RecursionError):
+            return False
+        written = counts.cache_creation_input_tokens
+        if written is None and (parts := counts.cache_creation) is not None:
+            written = (parts.ephemeral_5m_input_tokens or 0) + (
+                parts.ephemeral_1h_input_tokens or 0
+            )
+        fresh, read, output = (
+            counts.input_tokens,
+            counts.cache_read_input_tokens,
+            counts.output_tokens,
+        )
+        details = counts.output_tokens_details
+        thought = None if details is None else details.thinking_tokens
+        numbers = (fresh, read, written, output, thought)
+        if any(number is not None and number < 0 for number in numbers):
+            return False
+        if fresh is not None:
+            self._fresh = fresh
+        if read is not None:
+            self._read = read
+        if written is not None:
+            self._written = written
+        if not is_start:
+            if output is not None:
+                self._output = output
+            if thought is not None:
+                self._thought = thought
+        return True
+
+    def _made(self, output: int) -> Usage:
+        return Usage(
+            input_tokens=(self._fresh or 0) + self._read + self._written,
+            output_tokens=output,
+            cached_tokens=self._read,
+            cache_write_tokens=self._written,
+            reasoning_tokens=min(self._thought, output),
+        )
+
+
+def write_usage(usage: Usage | None) -> dict[str, Any]:
+    """The `usage` member, which the protocol always has; zeros where nothing is known yet."""
+    if usage is None:
+        return {"input_tokens": 0, "output_tokens": 0}
+    members: dict[str, Any] = {
+        "input_tokens": usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens,
+        "cache_creation_input_tokens": usage.cache_write_tokens,
+        "cache_read_input_tokens": usage.cached_tokens,
+        "output_tokens": usage.output_tokens,
+    }
+    if usage.reasoning_tokens:
+        members["output_tokens_details"] = {"thinking_tokens": usage.reasoning_tokens}
+    return members
+
+
+# Read a messages answer as it passes: usage, characters, how it ended.
+#
+# The bytes themselves are the caller's; nothing here changes or delays them. An event that cannot
+# be read is passed on and counted in `malformed_events`: it must not end a stream.
+#
+# Usage comes in two parts: `message_start` tells the input, `message_delta` what has been put out
+# so far, and anew whatever has changed. Its numbers are running totals, so each replaces the one
+# before (contract §3). The output that `message_start` states is that of its first moment, and no
+# use.
+
+_END = "message_stop"
+
+
+class MessagesMeter(ResponseMeter[Event, Event]):
+    """Follows one response. `finished`: `message_stop` was seen, or the response came whole."""
+
+    __slots__ = ("_stated",)
+
+    _error_names: ClassVar[tuple[str, ...]] = ("type", "code")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._stated = UsageReader()
+
+    @property
+    def usage(self) -> Usage | None:
+        return self._stated.usage
+
+    @property
+    def partial_usage(self) -> PartialUsage | None:
+        return self._stated.partial
+
+    _decode = staticmethod(decode_event)
+    read = staticmethod(read_event)
+
+    def body(self, body: bytes) -> None:
+        """Read a whole response. Raises UpstreamMalformed when it is not a JSON object."""
+        message = read_message(body)
+        if message is None:
+            raise UpstreamMalformed("not a JSON object")
+        self._take_message(message, is_whole=True)
+        self._note_error(message.error)
+        self.finished = True
+
+    def _take(self, event: Event) -> bool:
+        delta = event.delta
+        if delta is not None:
+            if delta.text is not None:
+                self.characters += len(delta.text)
+            if delta.partial_json is not None:
+                self.characters += len(delta.partial_json)
+            if delta.thinking is not None:
+                self.characters += len(delta.thinking)
+            if delta.stop_reason is not None:
+                self.finish_reason = fit_name(delta.stop_reason)
+        # The default is shared, so an absent member costs no comparison of bytes.
+        if event.usage is not NULL:
+            self._take_usage(event.usage, is_start=False)
+        if event.content_block is not NULL:
+            self.characters += block_characters(event.content_block)
+        if event.message is not NULL:
+            message = read_message(event.message)
+            if message is None:
+                self.malformed_events += 1
+            else:
+                self._take_message(message, is_whole=False)
+        if event.error is not NULL:
+            self._note_error(event.error)
+        if event.type == _END:
+            self.finished = True
+        return True
+
+    def _take_message(self, message: Message, *, is_whole: bool) -> None:
+        self._note_names(message.id, message.model)
+        if message.stop_reason is not None:
+            self.finish_reason = fit_name(message.stop_reason)
+        self.characters += content_characters(message.content)
+        self._take_usage(message.usage, is_start=not is_whole)
+
+    def _take_usage(self, stated: msgspec.Raw, *, is_start: bool) -> None:
+        if is_stated(stated) and not self._stated.take(stated, is_start=is_start):
+            self.malformed_events += 1
+
+
+def ends(data: bytes) -> bool:
+    """Whether an event that lacks its blank line ends the stream all the same."""
+    value = read_loosely(data, mends=False)
+    return isinstance(value, dict) and value.get("type") == _END

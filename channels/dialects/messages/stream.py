@@ -1,0 +1,446 @@
+"""Read a messages stream into canonical events.
+
+Blocks have indices of their own; of the tools only the client's are calls, and they are counted.
+Unknown events, blocks and deltas are passed over. Nothing an upstream sends raises. How an event is
+read is `events.py`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from channels.dialects.messages.blocks import (
+    arguments_of,
+    read_explanation,
+    read_finish,
+    write_finish,
+)
+from channels.dialects.messages.decode import thinking_block
+from channels.dialects.messages.events import Event as WireEvent
+from channels.dialects.messages.events import Message, UsageReader, read_message, write_usage
+from channels.families import MESSAGES
+from channels.json import NULL, dumps, read_json, read_loosely, text_of
+from channels.translation.codec import EventEncoder
+from channels.translation.losses import UNNAMED, failure_in, failure_named
+from channels.translation.model import (
+    Began,
+    CallBegan,
+    CallDelta,
+    Ended,
+    Event,
+    Finished,
+    Media,
+    StreamFailed,
+    TextDelta,
+    Thinking,
+    ThinkingDelta,
+    UsageStated,
+    markdown,
+)
+from channels.translation.signatures import opened
+from channels.translation.tool_calls import Arguments, made_id
+
+
+@dataclass(slots=True)
+class _Call:
+    """A block that is a call; `given` are arguments that its start already held."""
+
+    index: int
+    given: str
+    has_arguments: bool = False
+
+
+class StreamDecoder:
+    """Reads one stream. Made for one attempt, used from one task."""
+
+    __slots__ = ("_began", "_calls", "_count", "_ended", "_id", "_stated")
+
+    def __init__(self) -> None:
+        self._calls: dict[int, _Call] = {}  # the open ones, by their block's index
+        self._count = 0
+        self._stated = UsageReader()
+        self._id = ""
+        self._began = False
+        self._ended = False
+
+    def __repr__(self) -> str:
+        state = "ended" if self._ended else "began" if self._began else "new"
+        return f"<messages.StreamDecoder {state}, {self._count} calls>"
+
+    def take(self, read: WireEvent | None) -> list[Event]:
+        """The events that one event of the wire holds; none for pings. Never raises."""
+        if read is None or self._ended:
+            return []
+        is_delta = read.type == "content_block_delta"
+        events = self._take_delta(read) if is_delta else self._take(read)
+        if read.usage is not NULL:
+            self._take_usage(read.usage, events)
+        return events
+
+    def end(self) -> list[Event]:
+        """The upstream has closed. Without its terminator the stream was cut: nothing to say."""
+        self._ended = True
+        return []
+
+    def _take_delta(self, read: WireEvent) -> list[Event]:
+        delta = read.delta
+        if delta is None:
+            return []
+        if delta.text:
+            return [TextDelta(delta.text)]
+        if delta.partial_json:
+            call = self._calls.get(read.index or 0)
+            if call is None:
+                return []  # of a tool that the provider runs
+            call.has_arguments = True
+            return [CallDelta(call.index, delta.partial_json)]
+        if delta.thinking:
+            return [ThinkingDelta(delta.thinking)]
+        if delta.signature:
+            return [_signed("", delta.signature)]
+        return []
+
+    def _take_usage(self, stated: msgspec.Raw, events: list[Event]) -> None:
+        """Tell the usage that an event states, before the response's end."""
+        if self._stated.take(stated, is_start=False) and (usage := self._stated.displayed):
+            events.insert(len(events) - self._ended, UsageStated(usage))
+
+    def _take(self, read: WireEvent) -> list[Event]:
+        kind = read.type
+        if kind == "content_block_start":
+            return self._start_block(read)
+        if kind == "content_block_stop":
+            call = self._calls.pop(read.index or 0, None)
+            return [] if call is None else _closing(call)
+        if kind == "message_start":
+            return self._start(read.message)
+        if kind == "message_delta":
+            return self._take_message_delta(read)
+        if kind == "message_stop":
+            self._ended = True
+            return [*self._close(), Ended()]
+        if kind == "error" or read.error is not NULL:
+            self._ended = True
+            return [failure_in(read_loosely(bytes(read.error)), ("type", "code")) or UNNAMED]
+        return []
+
+    def _start(self, raw: msgspec.Raw) -> list[Event]:
+        message = read_message(raw) or Message()
+        self._stated.take(message.usage, is_start=True)
+        # A second start belongs to a response begun anew: its blocks are others.
+        events = self._close()
+        if not self._began:
+            self._began = True
+            self._id = message.id or ""
+            events.append(Began(message.id, message.model))
+        return events
+
+    def _start_block(self, read: WireEvent) -> list[Event]:
+        block = read_json(bytes(read.content_block))
+        if not isinstance(block, dict):
+            return []
+        kind = block.get("type")
+        if kind == "text" and (text := text_of(block.get("text"))):
+            return [TextDelta(text)]
+        if kind == "thinking":
+            return _thinking_of(block)
+        if kind == "redacted_thinking" and (data := text_of(block.get("data"))):
+            data, signer = opened(data, own=MESSAGES.protocol)
+            return [ThinkingDelta(redacted=data, signer=signer)]
+        if kind == "tool_use":
+            given = block.get("input")
+            call = _Call(self._count, arguments_of(given))
+            self._count += 1
+            self._calls[read.index or 0] = call
+            call_id = text_of(block.get("id")) or made_id(self._id, str(call.index))
+            name = text_of(block.get("name")) or ""
+            return [CallBegan(call.index, call_id, name)]
+        return []
+
+    def _take_message_delta(self, read: WireEvent) -> list[Event]:
+        events: list[Event] = []
+        delta = read.delta
+        if delta is not None and delta.stop_reason:
+            details = None if delta.stop_details is NULL else delta.stop_details
+            explanation = None if details is None else read_json(bytes(details))
+            events.extend(self._close())
+            events.append(
+                Finished(
+                    read_finish(delta.stop_reason),
+                    stop_sequence=delta.stop_sequence,
+                    explanation=read_explanation(explanation),
+                )
+            )
+        return events
+
+    def _close(self) -> list[Event]:
+        """End the calls whose blocks were never stopped."""
+        events = [event for call in self._calls.values() for event in _closing(call)]
+        self._calls.clear()
+        return events
+
+
+def _closing(call: _Call) -> list[Event]:
+    """No more arguments follow: those of its start, or none, which is an empty object."""
+    return [] if call.has_arguments else [CallDelta(call.index, call.given)]
+
+
+def _signed(text: str, signature: str) -> ThinkingDelta:
+    signature, signer = opened(signature, own=MESSAGES.protocol)
+    return ThinkingDelta(text, signature=signature, signer=signer)
+
+
+def _thinking_of(block: dict[str, Any]) -> list[Event]:
+    text, signature = text_of(block.get("thinking")) or "", text_of(block.get("signature"))
+    if signature:
+        return [_signed(text, signature)]
+    return [ThinkingDelta(text)] if text else []
+
+
+# Content blocks of a messages stream, one open at a time.
+#
+# The protocol writes one block after the other; elsewhere tool calls may be interleaved. The first
+# block is open on the wire, those behind it wait until it is whole: a text is as soon as something
+# else follows, a call when its arguments are a JSON object.
+
+_DELTA = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":'
+
+
+@dataclass(slots=True, eq=False)
+class PendingBlock:
+    """One block: its `content_block` at the start, and the deltas that wait to be written.
+
+    `arguments` are a call's; None where it is no call.
+    """
+
+    kind: str
+    start: dict[str, Any]
+    waiting: list[bytes] = field(default_factory=list)
+    arguments: Arguments | None = None
+    is_finished: bool = False
+
+    def is_whole(self) -> bool:
+        """Whether nothing more needs to be said in it."""
+        return self.arguments is None or self.arguments.is_whole()
+
+
+class BlockQueue:
+    """Writes the blocks of one response, numbered from 0."""
+
+    __slots__ = ("_head", "_index", "_queue")
+
+    def __init__(self) -> None:
+        self._queue: deque[PendingBlock] = deque()
+        self._index = -1
+        self._head = b""  # what a delta of the open block begins with
+
+    def __repr__(self) -> str:
+        return f"<BlockQueue {self._index + 1} begun, {len(self._queue)} unfinished>"
+
+    def last(self) -> PendingBlock | None:
+        """The block that was begun last and is not finished."""
+        return self._queue[-1] if self._queue else None
+
+    def add(self, block: PendingBlock) -> bytes:
+        """Put a block at the end; written at once where it can be."""
+        self._queue.append(block)
+        if len(self._queue) == 1:
+            return self._begin()
+        return self._advance()
+
+    def write(self, block: PendingBlock, delta: bytes) -> bytes:
+        """Write a delta, which is JSON, into a block; it may have to wait."""
+        if self._queue and block is self._queue[0]:
+            written = self._head + delta + b"}\n\n"
+            if len(self._queue) > 1:
+                return written + self._advance()
+            return written
+        if not block.is_finished:
+            block.waiting.append(delta)
+            return self._advance()
+        return b""  # it is finished: the arguments were whole
+
+    def close(self) -> bytes:
+        """Finish every block; a call without arguments has an empty object of them."""
+        pieces = []
+        while self._queue:
+            block = self._queue[0]
+            if block.arguments is not None and not block.arguments.text().strip():
+                pieces.append(self._head + arguments_delta("{}") + b"}\n\n")
+            pieces.append(self._finish())
+        return b"".join(pieces)
+
+    def _advance(self) -> bytes:
+        """Finish the open block while it is whole and another one waits."""
+        pieces = []
+        while len(self._queue) > 1 and self._queue[0].is_whole():
+            pieces.append(self._finish())
+        return b"".join(pieces)
+
+    def _finish(self) -> bytes:
+        stop = b'event: content_block_stop\ndata: {"type":"content_block_stop","index":%d}\n\n'
+        written = stop % self._index
+        self._queue.popleft().is_finished = True
+        return written + self._begin() if self._queue else written
+
+    def _begin(self) -> bytes:
+        """Write the start of the first block, and what has waited for it."""
+        block = self._queue[0]
+        self._index += 1
+        self._head = _DELTA % self._index
+        start = {"type": "content_block_start", "index": self._index, "content_block": block.start}
+        pieces = [b"event: content_block_start\ndata: " + dumps(start) + b"\n\n"]
+        pieces += [self._head + delta + b"}\n\n" for delta in block.waiting]
+        block.waiting.clear()
+        return b"".join(pieces)
+
+
+def arguments_delta(arguments: str) -> bytes:
+    """The delta that says a piece of a call's arguments."""
+    return b'{"type":"input_json_delta","partial_json":' + dumps(arguments) + b"}"
+
+
+# Write canonical events as a messages stream.
+#
+# message_start, blocks, message_delta, message_stop, in this order. The start is held back until
+# there is something to say, so that another channel may still be tried; the end until the upstream
+# has really ended: a cut stream has no stop reason and no `message_stop` (spec: Stream failure
+# behaviour).
+
+_TERMINATOR = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
+
+# What is sent while there is nothing to say: the protocol has an event for it.
+KEEP_ALIVE = b'event: ping\ndata: {"type":"ping"}\n\n'
+
+
+class StreamEncoder(EventEncoder):
+    """Writes one response's stream. Made for one attempt, used from one task.
+
+    The protocol always states usage, so `include_usage` changes nothing, nor does `created`.
+    """
+
+    __slots__ = (
+        "_calls",
+        "_has_started",
+        "_message",
+        "_queue",
+        "_thought",
+    )
+
+    def __init__(self, *, id: str, created: int, model: str, include_usage: bool) -> None:
+        super().__init__()
+        self._message: dict[str, Any] = {
+            "id": id,
+            "type": "message",
+            "role": "assistant",
+            "model": model,
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+        }
+        self._queue = BlockQueue()
+        self._calls: dict[int, PendingBlock] = {}
+        self._thought: list[str] = []  # text of the present thought, until it is signed
+        self._has_started = False
+
+    def __repr__(self) -> str:
+        state = "over" if self._is_over else "open" if self._has_started else "new"
+        return f"<messages.StreamEncoder {state}, {self._queue}>"
+
+    def _text(self, text: str) -> bytes:
+        return self._words("text", text)
+
+    def _refusal(self, text: str) -> bytes:
+        return self._words("refusal", text)
+
+    def _media(self, media: Media) -> bytes:
+        return self._words("text", markdown(media))
+
+    def _failed(self, event: StreamFailed) -> bytes:
+        return _error(event)
+
+    def _words(self, kind: str, text: str) -> bytes:
+        self._thought.clear()
+        if not text:
+            return b""
+        delta = b'{"type":"text_delta","text":' + dumps(text) + b"}"
+        block = self._queue.last()
+        if block is not None and block.kind == kind:
+            return self._queue.write(block, delta)
+        block = PendingBlock(kind, {"type": "text", "text": ""})
+        return self._add(block) + self._queue.write(block, delta)
+
+    def _thinking(self, event: ThinkingDelta) -> bytes:
+        """A thought goes out once it is signed: without that it must not come back."""
+        if event.text:
+            self._thought.append(event.text)
+        if not (event.signature or event.redacted):
+            return b""
+        text = "" if event.redacted else "".join(self._thought)
+        if event.signature:
+            self._thought.clear()
+        stated = thinking_block(
+            Thinking(text, signature=event.signature, signer=event.signer, redacted=event.redacted)
+        )
+        assert stated is not None, event
+        if event.redacted:
+            return self._add(PendingBlock("thinking", stated))
+        start = {"type": "thinking", "thinking": "", "signature": ""}
+        block = PendingBlock("thinking", start)
+        pieces = [self._add(block)]
+        if text:
+            delta = b'{"type":"thinking_delta","thinking":' + dumps(text) + b"}"
+            pieces.append(self._queue.write(block, delta))
+        signature = dumps(stated["signature"])
+        delta = b'{"type":"signature_delta","signature":' + signature + b"}"
+        pieces.append(self._queue.write(block, delta))
+        return b"".join(pieces)
+
+    def _call_began(self, event: CallBegan) -> bytes:
+        self._thought.clear()
+        if event.index in self._calls:
+            return b""
+        start = {"type": "tool_use", "id": event.id, "name": event.name, "input": {}}
+        block = PendingBlock("call", start, arguments=Arguments())
+        self._calls[event.index] = block
+        return self._add(block)
+
+    def _call_delta(self, event: CallDelta) -> bytes:
+        block = self._calls.get(event.index)
+        if block is None or block.arguments is None or not event.arguments:
+            return b""
+        block.arguments.add(event.arguments)
+        return self._queue.write(block, arguments_delta(event.arguments))
+
+    def _add(self, block: PendingBlock) -> bytes:
+        return self._start() + self._queue.add(block)
+
+    def _start(self) -> bytes:
+        if self._has_started:
+            return b""
+        self._has_started = True
+        message = {**self._message, "usage": write_usage(self._usage)}
+        start = dumps({"type": "message_start", "message": message})
+        return b"event: message_start\ndata: " + start + b"\n\n"
+
+    def _end(self) -> bytes:
+        finished = self._finished
+        delta = write_finish(
+            None if finished is None else finished.reason,
+            stop_sequence=None if finished is None else finished.stop_sequence,
+            explanation=None if finished is None else finished.explanation,
+            has_calls=bool(self._calls),
+            has_refusal=self._has_refusal,
+        )
+        last = {"type": "message_delta", "delta": delta, "usage": write_usage(self._usage)}
+        ending = b"event: message_delta\ndata: " + dumps(last) + b"\n\n" + _TERMINATOR
+        return self._start() + self._queue.close() + ending
+
+
+def _error(event: StreamFailed) -> bytes:
+    error = {"type": failure_named(event.code).messages_type, "message": event.message}
+    return b"event: error\ndata: " + dumps({"type": "error", "error": error}) + b"\n\n"

@@ -1,0 +1,397 @@
+"""Read a responses stream into canonical events.
+
+What an item says comes several times: in deltas, when a part of it is done, when the item is done,
+and in the whole response at the end. It is told when it first comes, once. Items have their index
+in the output; their ids are not to be relied on, as some upstreams change them from event to event.
+Nothing an upstream sends raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from channels.dialects.error_body import message_in
+from channels.dialects.responses.events import ENDS, Response, UsageReader, object_of, read_response
+from channels.dialects.responses.events import Event as WireEvent
+from channels.families import RESPONSES
+from channels.json import read_json
+from channels.translation.losses import UNNAMED, failure_in
+from channels.translation.model import (
+    Began,
+    CallBegan,
+    CallDelta,
+    Citation,
+    Ended,
+    Event,
+    Finished,
+    Media,
+    MediaDelta,
+    RefusalDelta,
+    StreamFailed,
+    TextDelta,
+    ThinkingDelta,
+    UsageStated,
+    stated_type,
+)
+from channels.translation.tool_calls import WaitingArguments, made_id
+
+# The items of a responses answer as canonical events, each thing told once.
+#
+# A message has parts with text, refusals and citations; function calls are counted; an image that
+# the provider made comes whole. Web searches and what else the provider runs are its own: they say
+# nothing to the client but by what the model makes of them.
+
+# An index in the output, or an id where an upstream gives none.
+ItemKey = int | str | None
+# A paragraph of an item's thinking: whether of its summary, and its index.
+_Step = tuple[bool, int | None]
+
+# Parts of a reasoning item, which are never part of the visible text.
+_THOUGHTS = ("reasoning_text", "summary_text")
+_FORMATS = {"png": "image/png", "jpeg": "image/jpeg", "jpg": "image/jpeg", "webp": "image/webp"}
+
+
+@dataclass(slots=True)
+class _Part:
+    """A part of a message: where its text begins among all text, and what of it was told."""
+
+    start: int
+    is_emitted: bool = False
+    citations: int = 0
+
+
+@dataclass(slots=True)
+class _Call:
+    """A function call.
+
+    `waiting` are arguments that came before it was named, or that may say that there are none.
+    """
+
+    index: int
+    has_begun: bool = False
+    has_arguments: bool = False
+    waiting: WaitingArguments = field(default_factory=WaitingArguments)
+
+
+class ItemReader:
+    """What the items of one response have told so far. `seed` makes the ids that are missing."""
+
+    __slots__ = ("_calls", "_characters", "_parts", "_thoughts", "_whole", "seed")
+
+    def __init__(self) -> None:
+        self.seed = ""
+        self._characters = 0
+        self._parts: dict[tuple[ItemKey, int], _Part] = {}
+        self._calls: dict[ItemKey, _Call] = {}
+        self._thoughts: dict[ItemKey, _Step] = {}  # which was told last
+        self._whole: set[ItemKey] = set()  # items told whole
+
+    def __repr__(self) -> str:
+        return f"<ItemReader {self._characters} characters, {self.count} calls>"
+
+    @property
+    def count(self) -> int:
+        """How many function calls there are."""
+        return len(self._calls)
+
+    @property
+    def has_emitted(self) -> bool:
+        """Whether any item has said anything."""
+        return bool(self._parts or self._calls or self._thoughts or self._whole)
+
+    def note_emitted(self, item_key: ItemKey, content: int, characters: int) -> None:
+        """Text, or a refusal, of a part has been told."""
+        self._part(item_key, content).is_emitted = True
+        self._characters += characters
+
+    def cite(self, item_key: ItemKey, content: int, annotation: Mapping[str, Any]) -> list[Event]:
+        """A source of what a part says; other annotations point at files of the provider."""
+        url = annotation.get("url")
+        part = self._part(item_key, content)
+        part.citations += 1
+        if annotation.get("type") != "url_citation" or not isinstance(url, str):
+            return []
+        start, end = annotation.get("start_index"), annotation.get("end_index")
+        title = annotation.get("title")
+        return [
+            Citation(
+                url,
+                title if isinstance(title, str) else "",
+                part.start + start if type(start) is int else None,
+                part.start + end if type(end) is int else None,
+            )
+        ]
+
+    def take_part(self, item_key: ItemKey, content: int, part: Mapping[str, Any]) -> list[Event]:
+        """A part that is done: what of it has not been told."""
+        if part.get("type") in _THOUGHTS:
+            return self._take_thought(item_key, content, part)
+        events: list[Event] = []
+        known = self._part(item_key, content)
+        text, refusal = part.get("text"), part.get("refusal")
+        if not known.is_emitted:
+            if isinstance(text, str) and text:
+                self.note_emitted(item_key, content, len(text))
+                events.append(TextDelta(text))
+            elif isinstance(refusal, str) and refusal:
+                self.note_emitted(item_key, content, 0)
+                events.append(RefusalDelta(refusal))
+        annotations = part.get("annotations")
+        if isinstance(annotations, list):
+            for annotation in annotations[known.citations :]:
+                if isinstance(annotation, dict):
+                    events += self.cite(item_key, content, annotation)
+        return events
+
+    def begin_item(self, item_key: ItemKey, item: Mapping[str, Any]) -> list[Event]:
+        """An item begins: of interest is the name of a function call."""
+        return self._begin_call(item_key, item) if item.get("type") == "function_call" else []
+
+    def take_item(self, item_key: ItemKey, item: Mapping[str, Any]) -> list[Event]:
+        """An item that is done: what of it has not been told."""
+        kind = item.get("type")
+        if kind == "message":
+            parts = item.get("content")
+            events: list[Event] = []
+            for content, part in enumerate(parts if isinstance(parts, list) else ()):
+                if isinstance(part, dict):
+                    events += self.take_part(item_key, content, part)
+            return events
+        if kind == "function_call":
+            arguments = item.get("arguments")
+            stated = arguments if isinstance(arguments, str) else None
+            return [*self._begin_call(item_key, item), *self.finish_arguments(item_key, stated)]
+        if item_key in self._whole:
+            return []
+        if kind == "image_generation_call":
+            return self._take_image(item_key, item)
+        return self._take_reasoning(item_key, item) if kind == "reasoning" else []
+
+    def take_arguments(self, item_key: ItemKey, arguments: str) -> list[Event]:
+        """More of a call's arguments; they wait for its name."""
+        call = self._call(item_key)
+        if call.has_arguments:
+            return [CallDelta(call.index, arguments)]
+        call.waiting.add(arguments)
+        return _emit_arguments(call)
+
+    def finish_arguments(self, item_key: ItemKey, arguments: str | None) -> list[Event]:
+        """All of a call's arguments, for where they did not come in pieces."""
+        call = self._call(item_key)
+        if call.has_arguments or call.waiting or not arguments:
+            return []
+        return self.take_arguments(item_key, arguments)
+
+    def think(self, item_key: ItemKey, summary: int | None, text: str) -> list[Event]:
+        """More of the summary of an item's thinking; its parts are paragraphs."""
+        return self._think(item_key, (True, summary), text)
+
+    def think_aloud(self, item_key: ItemKey, content: int, text: str) -> list[Event]:
+        """More of an item's thinking itself, which some upstreams show."""
+        self._part(item_key, content).is_emitted = True
+        return self._think(item_key, (False, content), text)
+
+    def _think(self, item_key: ItemKey, step: _Step, text: str) -> list[Event]:
+        is_next = item_key in self._thoughts and self._thoughts[item_key] != step
+        self._thoughts[item_key] = step
+        return [ThinkingDelta(f"\n\n{text}" if is_next else text)]
+
+    def _take_thought(
+        self, item_key: ItemKey, content: int, part: Mapping[str, Any]
+    ) -> list[Event]:
+        """A part of a thought that is done; a thought whose summary was told is not told again."""
+        text, last_step = part.get("text"), self._thoughts.get(item_key)
+        if self._part(item_key, content).is_emitted or (last_step is not None and last_step[0]):
+            return []
+        return self.think_aloud(item_key, content, text) if isinstance(text, str) and text else []
+
+    def _part(self, item_key: ItemKey, content: int) -> _Part:
+        key = (item_key, content)
+        part = self._parts.get(key)
+        if part is None:
+            part = self._parts[key] = _Part(self._characters)
+        return part
+
+    def _call(self, item_key: ItemKey) -> _Call:
+        call = self._calls.get(item_key)
+        if call is None:
+            call = self._calls[item_key] = _Call(len(self._calls))
+        return call
+
+    def _begin_call(self, item_key: ItemKey, item: Mapping[str, Any]) -> list[Event]:
+        call = self._call(item_key)
+        if call.has_begun:
+            return []
+        call.has_begun = True
+        call_id, name = item.get("call_id") or item.get("id"), item.get("name")
+        return [
+            CallBegan(
+                call.index,
+                call_id if isinstance(call_id, str) else made_id(self.seed, str(call.index)),
+                name if isinstance(name, str) else "",
+            ),
+            *_emit_arguments(call),
+        ]
+
+    def _take_image(self, item_key: ItemKey, item: Mapping[str, Any]) -> list[Event]:
+        data = item.get("result")
+        if not isinstance(data, str) or not data:
+            return []  # it was not to be made; the model says why
+        self._whole.add(item_key)
+        stated = _FORMATS.get(str(item.get("output_format")), "image/png")
+        return [MediaDelta(Media("image", stated_type(stated, data), data=data))]
+
+    def _take_reasoning(self, item_key: ItemKey, item: Mapping[str, Any]) -> list[Event]:
+        """The thinking that no delta told, and the proof of it.
+
+        Where an upstream shows what was thought, its summary says nothing more.
+        """
+        events: list[Event] = []
+        thoughts, summaries = item.get("content"), item.get("summary")
+        for content, part in enumerate(thoughts if isinstance(thoughts, list) else ()):
+            if isinstance(part, dict):
+                events += self._take_thought(item_key, content, part)
+        if item_key not in self._thoughts:
+            for index, summary in enumerate(summaries if isinstance(summaries, list) else ()):
+                text = summary.get("text") if isinstance(summary, dict) else None
+                if isinstance(text, str) and text:
+                    events += self.think(item_key, index, text)
+        proof = item.get("encrypted_content")
+        if isinstance(proof, str) and proof:
+            self._whole.add(item_key)
+            events.append(ThinkingDelta(signature=proof, signer=RESPONSES.protocol))
+        return events
+
+
+def _emit_arguments(call: _Call) -> list[Event]:
+    """The arguments that wait, unless they still may say that there are none."""
+    arguments = call.waiting.take() if call.has_begun else None
+    if arguments is None:
+        return []
+    call.has_arguments = True
+    return [CallDelta(call.index, arguments)]
+
+
+class StreamDecoder:
+    """Reads one stream. Made for one attempt, used from one task.
+
+    An `error` event is kept until the response is said to have failed, or until the upstream ends
+    the stream: what belongs to the failure, such as its usage, comes in between.
+    """
+
+    __slots__ = ("_began", "_ended", "_failed", "_items", "_stated")
+
+    def __init__(self) -> None:
+        self._items = ItemReader()
+        self._stated = UsageReader()
+        self._failed: StreamFailed | None = None
+        self._began = False
+        self._ended = False
+
+    def __repr__(self) -> str:
+        state = "ended" if self._ended else "began" if self._began else "new"
+        return f"<responses.StreamDecoder {state}, {self._items}>"
+
+    def take(self, read: WireEvent | None) -> list[Event]:
+        """The events that one event of the wire holds; often none. Never raises."""
+        return [] if read is None or self._ended else self._take(read)
+
+    def end(self) -> list[Event]:
+        """The upstream has closed. A failure that it told before is all there is to say."""
+        failed = None if self._ended else self._failed
+        self._ended = True
+        return [] if failed is None else [failed]
+
+    def _take(self, read: WireEvent) -> list[Event]:
+        kind, items = read.type, self._items
+        if read.delta is not None:
+            return self._take_delta(read, read.delta)
+        if kind == "response.output_text.annotation.added":
+            return items.cite(_item_key(read), read.content_index or 0, object_of(read.annotation))
+        if kind in ("response.output_text.done", "response.refusal.done"):
+            part = {"text": read.text, "refusal": read.refusal}
+            return items.take_part(_item_key(read), read.content_index or 0, part)
+        if kind == "response.content_part.done":
+            return items.take_part(_item_key(read), read.content_index or 0, object_of(read.part))
+        if kind == "response.function_call_arguments.done":
+            return items.finish_arguments(_item_key(read), read.arguments)
+        if kind == "response.output_item.added":
+            return items.begin_item(_item_key(read), object_of(read.item))
+        if kind == "response.output_item.done":
+            return items.take_item(_item_key(read), object_of(read.item))
+        if kind == "response.created":
+            return self._begin(read)
+        if kind == "error":
+            self._failed = _failure(read)
+            return []
+        return self._end(read) if kind in ENDS else []
+
+    def _take_delta(self, read: WireEvent, delta: str) -> list[Event]:
+        kind, items = read.type, self._items
+        if not delta:
+            return []
+        if kind == "response.output_text.delta":
+            items.note_emitted(_item_key(read), read.content_index or 0, len(delta))
+            return [TextDelta(delta)]
+        if kind == "response.function_call_arguments.delta":
+            return items.take_arguments(_item_key(read), delta)
+        if kind == "response.refusal.delta":
+            items.note_emitted(_item_key(read), read.content_index or 0, 0)
+            return [RefusalDelta(delta)]
+        if kind == "response.reasoning_summary_text.delta":
+            return items.think(_item_key(read), read.summary_index, delta)
+        if kind == "response.reasoning_text.delta":
+            return items.think_aloud(_item_key(read), read.content_index or 0, delta)
+        return []  # of a tool that the provider runs
+
+    def _begin(self, read: WireEvent) -> list[Event]:
+        if self._began:
+            return []
+        self._began = True
+        response = read_response(read.response) or Response()
+        self._stated.take(response)
+        self._items.seed = response.id or ""
+        return [Began(response.id or None, response.model or None)]
+
+    def _end(self, read: WireEvent) -> list[Event]:
+        """The whole response repeats all items, images too; they are read only if none was told."""
+        self._ended = True
+        response = read_response(read.response) or Response()
+        events: list[Event] = []
+        if not self._items.has_emitted:
+            output = read_json(bytes(response.output))
+            for index, item in enumerate(output if isinstance(output, list) else ()):
+                if isinstance(item, dict):
+                    events += self._items.take_item(index, item)
+        self._stated.take(response)
+        if self._stated.usage is not None:
+            events.append(UsageStated(self._stated.usage))
+        if read.type == "response.failed":
+            stated = failure_in(read_json(bytes(response.error)))
+            events.append(self._failed or stated or UNNAMED)
+        else:
+            details = response.incomplete_details
+            reason = None if details is None else details.reason
+            events += [self._finish(read.type, reason), Ended()]
+        return events
+
+    def _finish(self, kind: str, reason: str | None) -> Finished:
+        if kind == "response.incomplete":
+            return Finished("refusal" if reason == "content_filter" else "length")
+        return Finished("tool_calls" if self._items.count else "stop")
+
+
+def _item_key(read: WireEvent) -> ItemKey:
+    """The key of an item: its index, or what there is instead of one."""
+    if read.output_index is not None:
+        return read.output_index
+    stated = read.item_id or object_of(read.item).get("id")
+    return stated if isinstance(stated, str) else None
+
+
+def _failure(read: WireEvent) -> StreamFailed:
+    """The failure of an `error` event, whose members are in it or in its `error`."""
+    inner = failure_in(read_json(bytes(read.error)))
+    return inner or StreamFailed(read.code, message_in(read.message) or UNNAMED.message)

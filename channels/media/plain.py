@@ -1,0 +1,340 @@
+"""The plain wire: an upstream that has this gateway's own client API, so that one may stand
+behind another.
+
+`plain_submit.py` holds the bodies and the submits; this file the polls, the lists, and the dialect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, TypeVar
+
+from channels.media import plain_submit
+from channels.media.model import (
+    CATALOG_BYTES_MAX,
+    BaseDialect,
+    Exchange,
+    MediaRequest,
+    MediaResponse,
+    TaskKind,
+    segment,
+)
+from channels.media.outcomes import (
+    LYRICS_CHARACTERS_MAX,
+    STATES,
+    catalog_refusal,
+    entries,
+    identifier,
+    instant,
+    is_ok,
+    json_of,
+    link,
+    link_end,
+    member,
+    milliseconds,
+    number,
+    poll_trouble,
+    polled,
+    text,
+)
+from channels.media.plain_submit import TASKS
+from channels.media.replies import (
+    AvatarResult,
+    Canvas,
+    CatalogReply,
+    CatalogValue,
+    Failed,
+    Layer,
+    MusicResult,
+    PollReply,
+    PresetAvatar,
+    PresetVoice,
+    SpeechResult,
+    SubmitReply,
+    TaskResult,
+    Template,
+    TemplateDetail,
+    Track,
+    Trouble,
+    VideoResult,
+)
+from channels.media.requests import (
+    AvatarRequest,
+    MusicRequest,
+    SpeechRequest,
+    Submission,
+    TranscriptRequest,
+    VoiceRequest,
+)
+
+# Lists on the plain wire: templates, avatars and voices that everybody may use.
+
+T = TypeVar("T")
+Entry = Mapping[str, Any]
+
+UNREADABLE = Failed(status=502, message="The upstream's list cannot be read.")
+
+
+def ask(
+    path: str,
+    read: Callable[[Any], T | None],
+    *,
+    query: tuple[tuple[str, str], ...] = (),
+) -> Exchange[CatalogReply[T]]:
+    """Ask for a list; `read` makes it of the JSON value, None where it cannot."""
+
+    def read_response(response: MediaResponse) -> CatalogReply[T]:
+        if not is_ok(response):
+            return catalog_refusal(response)
+        value = read(json_of(response))
+        return UNREADABLE if value is None else CatalogValue(value)
+
+    request = MediaRequest(method="GET", path=path, query=query)
+    return Exchange(request=request, read=read_response, response_bytes_max=CATALOG_BYTES_MAX)
+
+
+def templates(scene: str) -> Exchange[CatalogReply[tuple[Template, ...]]]:
+    """The templates of a scene."""
+    return ask(
+        plain_submit.TEMPLATES,
+        lambda value: _all(member(value, "templates"), _template),
+        query=(("scene", scene),),
+    )
+
+
+def template(template_id: str) -> Exchange[CatalogReply[TemplateDetail]]:
+    """One template."""
+    return ask(f"{plain_submit.TEMPLATES}/{segment(template_id)}", _detail)
+
+
+def preset_avatars() -> Exchange[CatalogReply[tuple[PresetAvatar, ...]]]:
+    """The avatars that everybody may use."""
+    return ask(plain_submit.PRESET_AVATARS, lambda value: _all(member(value, "avatars"), _avatar))
+
+
+def preset_voices() -> Exchange[CatalogReply[tuple[PresetVoice, ...]]]:
+    """The preset voices; those that were cloned for an account are left out."""
+    return ask(plain_submit.VOICES, lambda value: _all(member(value, "voices"), _voice))
+
+
+def _all(value: Any, read: Callable[[Entry, str], T | None]) -> tuple[T, ...] | None:
+    """The entries that have an id and are wanted; None for what is no list."""
+    if not isinstance(value, list):
+        return None
+    with_ids = ((one, identifier(one.get("id"))) for one in entries(value))
+    found = (read(one, one_id) for one, one_id in with_ids if one_id is not None)
+    return tuple(one for one in found if one is not None)
+
+
+def _template(value: Entry, template_id: str) -> Template:
+    return Template(
+        id=template_id,
+        title=text(value.get("title")),
+        cover=link(value.get("cover")),
+        has_title=value.get("has_title") is not False,
+        has_persona=value.get("has_persona") is not False,
+    )
+
+
+def _detail(value: Any) -> TemplateDetail | None:
+    template_id = identifier(member(value, "id"))
+    if template_id is None:
+        return None
+    template = _template(value, template_id)
+    canvas = value.get("canvas")
+    return TemplateDetail(
+        id=template.id,
+        title=template.title,
+        cover=template.cover,
+        has_title=template.has_title,
+        has_persona=template.has_persona,
+        scene=text(value.get("scene")),
+        canvas=canvas_of(canvas) if isinstance(canvas, dict) else None,
+        layers=tuple(
+            Layer(
+                id=identifier(one.get("id")),
+                type=text(one.get("type")),
+                name=text(one.get("name")),
+                editable=one.get("editable") is True,
+            )
+            for one in entries(value.get("layers"))
+        ),
+    )
+
+
+def canvas_of(value: Entry) -> Canvas:
+    """Width, height and ratio, as far as they are there."""
+    width, height = number(value.get("width")), number(value.get("height"))
+    return Canvas(
+        width=None if width is None else int(width),
+        height=None if height is None else int(height),
+        ratio=text(value.get("ratio")),
+    )
+
+
+def _avatar(value: Entry, avatar_id: str) -> PresetAvatar:
+    return PresetAvatar(id=avatar_id, name=text(value.get("name")) or avatar_id)
+
+
+def _voice(value: Entry, voice_id: str) -> PresetVoice | None:
+    if value.get("kind") == "cloned":
+        return None
+    return PresetVoice(
+        id=voice_id,
+        name=text(value.get("name")) or voice_id,
+        language=text(value.get("language")),
+        preview_url=link(value.get("preview_url")),
+    )
+
+
+# Polls on the plain wire, and how a task is given up.
+
+# A song has two tracks, a film a file per language; more than this is not stored.
+TRACKS_MAX = 20
+OUTPUT_FILES_MAX = 100
+
+# An avatar that can be used is "ready".
+_AVATAR_STATES = {**STATES, "ready": "succeeded"}
+
+
+def poll(kind: TaskKind, upstream_id: str) -> Exchange[PollReply]:
+    """Ask how a task is."""
+    request = MediaRequest(method="GET", path=f"{TASKS[kind]}/{segment(upstream_id)}")
+    return Exchange(request=request, read=partial(_read, kind, upstream_id))
+
+
+def cancel(kind: TaskKind, upstream_id: str) -> Exchange[bool]:
+    """Give a task up, or delete an avatar.
+
+    Another of these gateways refuses this but for avatars, and its task goes on and is paid for:
+    clients of a gateway have no way to cancel, as its own upstream may bill what it has begun.
+    """
+    return cancel_at(TASKS[kind], upstream_id)
+
+
+def cancel_at(path: str, upstream_id: str) -> Exchange[bool]:
+    """Give up a task that has its own address below those of all tasks."""
+    request = MediaRequest(method="DELETE", path=f"{path}/{segment(upstream_id)}")
+    return Exchange(request=request, read=was_done)
+
+
+def was_done(response: MediaResponse) -> bool:
+    """Whether the upstream accepted the cancellation."""
+    return 200 <= response.status < 300
+
+
+def _read(kind: TaskKind, upstream_id: str, response: MediaResponse) -> PollReply:
+    if (trouble := poll_trouble(response)) is not None:
+        return trouble
+    value = json_of(response)
+    if not isinstance(value, dict):
+        return Trouble(reason="no JSON object", status=response.status)
+    return polled(
+        value.get("status"),
+        result=_result(kind, upstream_id, value, now=response.received_at),
+        seconds_ms=milliseconds(value.get("duration")),
+        progress=value.get("progress"),
+        error=value.get("error"),
+        words=_AVATAR_STATES if kind == "avatar" else STATES,
+    )
+
+
+def _result(kind: TaskKind, upstream_id: str, value: Any, *, now: float) -> TaskResult | None:
+    if kind == "avatar":
+        return AvatarResult(upstream_id=upstream_id)
+    if kind == "music":
+        return music_result(tracks_of(value.get("tracks")), now=now)
+    url = link(value.get("video_url" if kind == "video" else "audio_url"))
+    if url is None:
+        return None
+    expires_at = instant(value.get("expires_at")) or link_end(url, now=now)
+    if kind == "speech":
+        return SpeechResult(url=url, expires_at=expires_at)
+    return VideoResult(
+        url=url, expires_at=expires_at, output_files=output_files(value.get("output_files"))
+    )
+
+
+def music_result(tracks: tuple[Track, ...], *, now: float) -> MusicResult | None:
+    """Songs, if one of them can be heard; they last as long as the first link to end."""
+    links = [track.audio_url for track in tracks if track.audio_url is not None]
+    if not links:
+        return None
+    ends = [end for end in (link_end(url, now=now) for url in links) if end is not None]
+    return MusicResult(tracks=tracks, expires_at=min(ends, default=None))
+
+
+def tracks_of(value: Any) -> tuple[Track, ...]:
+    """The songs as they come, members that are missing or of another type None."""
+    return tuple(
+        Track(
+            clip_id=identifier(one.get("clip_id")),
+            title=text(one.get("title")),
+            duration_sec=number(one.get("duration_sec")),
+            audio_url=link(one.get("audio_url")),
+            image_url=link(one.get("image_url")),
+            lyrics=text(one.get("lyrics"), LYRICS_CHARACTERS_MAX),
+        )
+        for one in entries(value)[:TRACKS_MAX]
+    )
+
+
+def output_files(value: Any) -> list[Any] | None:
+    """Links, or objects of texts, numbers and links; None where there is none."""
+    if not isinstance(value, list):
+        return None
+    kept: list[Any] = []
+    for one in value[:OUTPUT_FILES_MAX]:
+        if isinstance(one, dict):
+            members = {
+                name: text(inner, 8192) if isinstance(inner, str) else number(inner)
+                for name, inner in one.items()
+                if name.isprintable() and len(name) <= 64
+            }
+            kept.append({name: inner for name, inner in members.items() if inner is not None})
+        elif (url := link(one)) is not None:
+            kept.append(url)
+    return kept or None
+
+
+# The plain wire under the names that every dialect has.
+
+
+class Plain(BaseDialect):
+    """Serves every protocol."""
+
+    name = "plain"
+
+    def submit(self, submission: Submission, *, idempotency_key: str) -> Exchange[SubmitReply]:
+        match submission:
+            case MusicRequest():
+                return plain_submit.music(submission, idempotency_key=idempotency_key)
+            case SpeechRequest():
+                return plain_submit.speech(submission, idempotency_key=idempotency_key)
+            case VoiceRequest():
+                return plain_submit.voice(submission, idempotency_key=idempotency_key)
+            case AvatarRequest():
+                return plain_submit.avatar(submission, idempotency_key=idempotency_key)
+            case TranscriptRequest():
+                return plain_submit.transcript(submission, idempotency_key=idempotency_key)
+            case _:
+                return plain_submit.video(submission, idempotency_key=idempotency_key)
+
+    def poll(self, kind: TaskKind, upstream_id: str) -> Exchange[PollReply]:
+        return poll(kind, upstream_id)
+
+    def cancel(self, kind: TaskKind, upstream_id: str) -> Exchange[bool] | None:
+        return cancel(kind, upstream_id)
+
+    def templates(self, scene: str) -> Exchange[CatalogReply[tuple[Template, ...]]] | None:
+        return templates(scene)
+
+    def template(self, template_id: str) -> Exchange[CatalogReply[TemplateDetail]] | None:
+        return template(template_id)
+
+    def preset_avatars(self) -> Exchange[CatalogReply[tuple[PresetAvatar, ...]]] | None:
+        return preset_avatars()
+
+    def preset_voices(self) -> Exchange[CatalogReply[tuple[PresetVoice, ...]]] | None:
+        return preset_voices()

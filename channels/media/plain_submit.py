@@ -1,0 +1,346 @@
+"""Submits on the plain wire: their requests, and what the first response means."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from channels.dialects.error_body import fit
+from channels.media.model import (
+    AUDIO_BYTES_MAX,
+    TRANSCRIPT_BYTES_MAX,
+    Exchange,
+    MediaRequest,
+    MediaResponse,
+    TaskKind,
+    segment,
+)
+from channels.media.outcomes import (
+    entries,
+    identifier,
+    is_ok,
+    json_of,
+    member,
+    number,
+    refusal,
+    state_of,
+    task_error,
+    text,
+    unusable,
+    word,
+)
+from channels.media.replies import (
+    Accepted,
+    Done,
+    Failed,
+    Refused,
+    Segment,
+    SpeechAudio,
+    SubmitReply,
+    TranscriptResult,
+    VoiceResult,
+)
+from channels.media.requests import (
+    AudioFormat,
+    AvatarRequest,
+    AvatarVideo,
+    ClipVideo,
+    ContentItem,
+    GeneralVideo,
+    LipSyncVideo,
+    MotionVideo,
+    MusicRequest,
+    SpeechRequest,
+    TranscriptRequest,
+    Video,
+    VoiceRequest,
+)
+
+# A recording that is the response's body, and the content types of the formats.
+
+CONTENT_TYPES: Mapping[AudioFormat, str] = MappingProxyType(
+    {
+        "mp3": "audio/mpeg",
+        "wav": "audio/wav",
+        "opus": "audio/ogg",
+        "aac": "audio/aac",
+        "flac": "audio/flac",
+        "pcm": "audio/pcm",
+    }
+)
+_AUDIO = re.compile(r"audio/[\w.+-]{1,60}(?:;[\w.+=; -]{0,60})?", re.ASCII | re.IGNORECASE)
+
+
+def audio_of(response_format: AudioFormat, response: MediaResponse) -> SubmitReply:
+    """The sound of a response: in the declared type, or that of the format where none is declared.
+
+    A page or a JSON object is no sound, whatever its status.
+    """
+    if not is_ok(response):
+        return refusal(response)
+    declared = response.headers.get("content-type", "").strip()
+    kind = declared.lower()
+    if response.is_cut_off or not response.body:
+        return unusable("no sound, or too much of it")
+    if kind.startswith(("text/", "image/", "multipart/")) or "json" in kind or "xml" in kind:
+        return unusable(f"no sound but {declared}")
+    content_type = declared if _AUDIO.fullmatch(declared) else CONTENT_TYPES[response_format]
+    return Done(SpeechAudio(content_type=content_type, data=response.body))
+
+
+# The bodies that the plain wire sends: a client's own fields, by the client's names.
+
+S = TypeVar("S", bound=Struct)
+
+
+def without_nothing(value: Struct, *, leaves_out: Iterable[str] = ()) -> dict[str, Any]:
+    """The fields of a request that are not None, by name."""
+    fields = {name: getattr(value, name) for name in value.__struct_fields__}
+    dropped = set(leaves_out)
+    return {name: one for name, one in fields.items() if one is not None and name not in dropped}
+
+
+def encoded(fields: Mapping[str, Any]) -> bytes:
+    """A JSON body."""
+    return msgspec.json.encode(fields)
+
+
+# Of a video, what is the gateway's own.
+_OURS = ("asked_duration", "portrait_auth")
+
+
+def video_body(request: Video) -> dict[str, Any]:
+    """The body of any kind of video."""
+    if isinstance(request, GeneralVideo):
+        return _general(request)
+    if isinstance(request, ClipVideo):
+        return _clip(request)
+    if isinstance(request, MotionVideo):
+        fields = without_nothing(request, leaves_out=_OURS)
+        return fields | {"content": _items(request.content)}
+    assert isinstance(request, AvatarVideo | LipSyncVideo)
+    return without_nothing(request, leaves_out=_OURS)
+
+
+def _general(request: GeneralVideo) -> dict[str, Any]:
+    fields = without_nothing(request, leaves_out=(*_OURS, "others", "content", "registers_images"))
+    return fields | dict(request.others) | {"content": _items(request.content)}
+
+
+def _clip(request: ClipVideo) -> dict[str, Any]:
+    fields = without_nothing(request, leaves_out=(*_OURS, "scene", "materials", "bgm"))
+    if request.materials:
+        fields["materials"] = [without_nothing(one) for one in request.materials]
+    if request.bgm is not None:
+        fields["bgm"] = without_nothing(request.bgm)
+    return fields
+
+
+def _items(content: Iterable[ContentItem]) -> list[Raw]:
+    return [item.object for item in content]
+
+
+# The paths of the plain wire.
+
+VIDEOS = "/v1/videos/generations"
+AVATARS = "/v1/videos/avatars"
+PRESET_AVATARS = "/v1/videos/avatars/presets"
+TEMPLATES = "/v1/videos/clip-templates"
+MUSIC = "/v1/music/generations"
+SPEECH = "/v1/audio/speech"
+VOICES = "/v1/audio/voices"
+TRANSCRIPTS = "/v1/transcripts/extract"
+ASSETS = "/v1/assets"
+
+TASKS: Mapping[TaskKind, str] = MappingProxyType(
+    {"video": VIDEOS, "music": MUSIC, "speech": SPEECH, "avatar": AVATARS}
+)
+
+
+Outcome = SubmitReply | Exchange[SubmitReply]
+
+# Between two looks at a script that is being made.
+TRANSCRIPT_PAUSE_SECONDS = 1.0
+
+
+def post(
+    path: str,
+    body: bytes,
+    read: Callable[[MediaResponse], Outcome],
+    *,
+    idempotency_key: str,
+    response_bytes_max: int | None = None,
+) -> Exchange[SubmitReply]:
+    """A submit; the upstream gets the task's id as its idempotency key."""
+    request = MediaRequest(
+        method="POST", path=path, headers=(("Idempotency-Key", idempotency_key),), body=body
+    )
+    return Exchange(request=request, read=read, response_bytes_max=response_bytes_max)
+
+
+def accepted(response: MediaResponse) -> SubmitReply:
+    """The response `{id, …}` of a task that has begun."""
+    if not is_ok(response):
+        return refusal(response)
+    upstream_id = identifier(member(json_of(response), "id"))
+    return unusable("no id") if upstream_id is None else Accepted(upstream_id)
+
+
+def video(request: Video, *, idempotency_key: str) -> Exchange[SubmitReply]:
+    """Ask for a film, its images registered first where the model wants that."""
+    if isinstance(request, GeneralVideo) and request.registers_images:
+        return _next_image(request, idempotency_key, 0)
+    body = encoded(video_body(request))
+    return post(VIDEOS, body, accepted, idempotency_key=idempotency_key)
+
+
+def _next_image(request: GeneralVideo, key: str, position: int) -> Exchange[SubmitReply]:
+    """Register the first image from a position on; ask for the film where there is none."""
+    content = request.content
+    while position < len(content) and content[position].type != "image_url":
+        position += 1
+    if position == len(content):
+        body = encoded(video_body(request))
+        return post(VIDEOS, body, accepted, idempotency_key=key)
+    asset = {
+        "model": request.model,
+        "type": "image",
+        "url": content[position].value,
+        "portrait_auth": bool(request.portrait_auth),
+    }
+    return post(
+        ASSETS,
+        encoded(asset),
+        partial(_registered, request, key, position),
+        idempotency_key=f"{key}-{position}",
+    )
+
+
+def _registered(request: GeneralVideo, key: str, position: int, response: MediaResponse) -> Outcome:
+    reply = accepted(response)
+    if isinstance(reply, Refused):  # the image is to blame, and the client chose it
+        return Refused(status=400, message=reply.message, is_rejected=True)
+    if not isinstance(reply, Accepted):
+        return reply
+    item = request.content[position].with_url(f"asset://{reply.upstream_id}")
+    content: tuple[ContentItem, ...] = (
+        *request.content[:position],
+        item,
+        *request.content[position + 1 :],
+    )
+    return _next_image(replace(request, content=content), key, position + 1)
+
+
+def music(request: MusicRequest, *, idempotency_key: str) -> Exchange[SubmitReply]:
+    """Ask for songs."""
+    body = encoded(without_nothing(request))
+    return post(MUSIC, body, accepted, idempotency_key=idempotency_key)
+
+
+def avatar(request: AvatarRequest, *, idempotency_key: str) -> Exchange[SubmitReply]:
+    """Ask for an avatar."""
+    body = encoded(without_nothing(request))
+    return post(AVATARS, body, accepted, idempotency_key=idempotency_key)
+
+
+def speech(request: SpeechRequest, *, idempotency_key: str) -> Exchange[SubmitReply]:
+    """Ask for a recording: the sound itself, or a task."""
+    fields = without_nothing(request, leaves_out=("is_async",))
+    if request.is_async:
+        body = encoded(fields | {"async": True})
+        return post(SPEECH, body, accepted, idempotency_key=idempotency_key)
+    return post(
+        SPEECH,
+        encoded(fields),
+        partial(audio_of, request.response_format),
+        idempotency_key=idempotency_key,
+        response_bytes_max=AUDIO_BYTES_MAX,
+    )
+
+
+def voice(request: VoiceRequest, *, idempotency_key: str) -> Exchange[SubmitReply]:
+    """Ask for a voice, which is there at once."""
+
+    def read(response: MediaResponse) -> SubmitReply:
+        reply = accepted(response)
+        if not isinstance(reply, Accepted):
+            return reply
+        return Done(VoiceResult(upstream_id=reply.upstream_id))
+
+    body = encoded(without_nothing(request))
+    return post(VOICES, body, read, idempotency_key=idempotency_key)
+
+
+def transcript(request: TranscriptRequest, *, idempotency_key: str) -> Exchange[SubmitReply]:
+    """Ask for a script; where it is not there at once, look every second until it is."""
+
+    def read(response: MediaResponse) -> Outcome:
+        if not is_ok(response):
+            return refusal(response)
+        value = json_of(response)
+        if (ended := _ended(value)) is not None:
+            return ended
+        upstream_id = identifier(member(value, "id"))
+        return unusable("no id") if upstream_id is None else _looking(upstream_id)
+
+    return post(
+        TRANSCRIPTS,
+        encoded(without_nothing(request)),
+        read,
+        idempotency_key=idempotency_key,
+        response_bytes_max=TRANSCRIPT_BYTES_MAX,
+    )
+
+
+def _looking(upstream_id: str) -> Exchange[SubmitReply]:
+    """Poll a script; poll again after any response that is not its end."""
+
+    def read(response: MediaResponse) -> Outcome:
+        ended = _ended(json_of(response)) if is_ok(response) else None
+        return looking if ended is None else ended
+
+    looking: Exchange[SubmitReply] = Exchange(
+        request=MediaRequest(method="GET", path=f"{TRANSCRIPTS}/{segment(upstream_id)}"),
+        read=read,
+        response_bytes_max=TRANSCRIPT_BYTES_MAX,
+        after_seconds=TRANSCRIPT_PAUSE_SECONDS,
+        repeats=True,
+    )
+    return looking
+
+
+def _ended(value: Any) -> SubmitReply | None:
+    """A script, or why there will be none; None while it is being made."""
+    state = state_of(word(member(value, "status")))
+    if state in ("failed", "cancelled", "expired"):
+        error = task_error(member(value, "error"), state=state)
+        return Failed(status=502, message=error.message, is_final=True)
+    script = member(value, "text")
+    if not isinstance(script, str):
+        return Failed(status=502, message=_NO_TEXT, is_final=True) if state == "succeeded" else None
+    return Done(
+        TranscriptResult(
+            text=fit(script, TRANSCRIPT_BYTES_MAX),
+            title=text(member(value, "title")),
+            language=text(member(value, "language")),
+            duration_sec=number(member(value, "duration_sec")),
+            segments=tuple(
+                Segment(
+                    start=number(one.get("start")),
+                    end=number(one.get("end")),
+                    text=text(one.get("text"), TRANSCRIPT_BYTES_MAX) or "",
+                )
+                for one in entries(member(value, "segments"))
+            ),
+        )
+    )
+
+
+_NO_TEXT = "The upstream reported success without a script."

@@ -1,0 +1,450 @@
+"""Hide what an upstream's message gives away: where it lives, whose key it was, which channel.
+
+Every upstream message passes here before a client sees it or a row of the call log keeps it. What
+remains stays readable: a reason, a parameter, a model. Finding the message in an error body is
+`channels/dialects/error_body.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import re
+import string
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+from urllib.parse import quote, quote_plus, urlsplit
+
+from msgspec import Struct
+
+from channels.dialects.error_body import fit
+from channels.registry import ChannelSpec
+
+# Find the configured keys and hosts in an upstream's bytes, exactly, and redact them.
+#
+# All other bytes stay. What is looked for is found in the spellings of JSON too, as in `https:\/\/`
+# and `\u002d`; a host counts as a whole word. `redacted` hides more, in messages.
+
+# Below this a configured key is a placeholder, and would be found inside ordinary words.
+KEY_CHARACTERS_MIN = 6
+REDACTED_KEY = "[redacted]"
+_REDACTED_KEY = REDACTED_KEY.encode()
+REDACTED_HOST = "[host]"
+# So much is looked at in one go, and for so long until others have a turn.
+WINDOW_BYTES = 64 * 1024
+TURN_SECONDS = 0.005
+# Texts that begin with so many equal characters are looked for once, by these.
+STEM_CHARACTERS = 6
+STEM_TEXTS_MIN = 3
+
+# JSON's longest spelling of a character, and those spellings that a text may be found behind.
+_ESCAPED_SIZE = len(r"\u0000")
+_ESCAPE = re.compile(rb"\\(?:/|u00([2-7][0-9a-fA-F]))")
+# What may stand before a whole word: no letter, unless it belongs to an escape.
+_BEFORE_WORD = re.compile(rb"(?:\\[bfnrt]|\\u[0-9a-fA-F]{4}|[^\w-]|\A)\Z")
+_AFTER_WORD = re.compile(rb"[^\w-]|\Z")
+# The pictures of an images answer: links to them are what was paid for.
+_LINKS = re.compile(rb'"url"\s*:\s*"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+
+
+class RedactedText(Struct, frozen=True):
+    """A text to be found, and its replacement."""
+
+    text: str
+    replacement: str
+    is_host: bool = False
+
+
+class _Edit(Struct, frozen=True):
+    """The span of a secret in some bytes."""
+
+    start: int
+    end: int
+    secret: RedactedText
+
+
+class ExactRedaction:
+    """Knows some secrets. Immutable."""
+
+    __slots__ = ("_needles", "_reach", "_secrets")
+
+    def __init__(self, secrets: Iterable[RedactedText]) -> None:
+        self._secrets = sorted(set(secrets), key=lambda one: one.text)
+        self._needles = _needles([one.text for one in self._secrets])
+        self._reach = max((len(one.text) for one in self._secrets), default=0) * _ESCAPED_SIZE
+
+    def __repr__(self) -> str:
+        return f"<ExactRedaction {len(self._secrets)} texts>"
+
+    def is_clear(self, body: bytes) -> bool:
+        """Whether none of them is there; False, too, where one look cannot tell."""
+        return len(body) <= WINDOW_BYTES and not self._is_near(body, 0, len(body))
+
+    def redacted(self, body: bytes) -> bytes:
+        """The body without them. Nearly always the same bytes come back."""
+        if self.is_clear(body):
+            return body
+        starts = range(0, len(body), WINDOW_BYTES)
+        return _applied(body, [edit for start in starts for edit in self._edits(body, start)])
+
+    async def redact_whole(self, body: bytes, *, keeps_links: bool = False) -> bytes:
+        """Redact a body of any size; `keeps_links` leaves the hosts in links to pictures."""
+        if self.is_clear(body):
+            return body
+        edits: list[_Edit] = []
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        for start in range(0, len(body), WINDOW_BYTES):
+            if loop.time() - began > TURN_SECONDS:
+                await asyncio.sleep(0)
+                began = loop.time()
+            edits += self._edits(body, start)
+        if keeps_links and edits:
+            edits = _outside_links(body, edits)
+        return _applied(body, edits)
+
+    def _edits(self, body: bytes, start: int) -> list[_Edit]:
+        """The edits that begin in the window that begins here, in order."""
+        stop = start + WINDOW_BYTES
+        end = min(stop + self._reach, len(body))
+        if not self._is_near(body, start, end):
+            return []
+        # A little more on either side says whether it is a whole word.
+        window = _Unescaped(body, max(0, start - _ESCAPED_SIZE), end + 1)
+        edits = [edit for secret in self._secrets for edit in window.found(secret)]
+        edits = [edit for edit in edits if start <= edit.start < stop]
+        # The longer one first: none hides the beginning of another.
+        return sorted(edits, key=lambda edit: (edit.start, -edit.end))
+
+    def _is_near(self, body: bytes, start: int, end: int) -> bool:
+        """Whether one of them may be there; told by searches that cost next to nothing."""
+        needles = self._needles
+        for needle in needles:
+            if body.find(needle, start, end) >= 0:
+                return True
+        if body.find(b"\\", start, end) < 0:
+            return False
+        if body.find(b"\\u00", start, end) < 0 and body.find(b"\\/", start, end) < 0:
+            return False
+        plain = _ESCAPE.sub(_character, body[start:end])
+        return any(needle in plain for needle in needles)
+
+
+class _Unescaped:
+    """A part of some bytes without JSON's escapes, and where each byte of it stood."""
+
+    __slots__ = ("_begins", "_shifts", "_text")
+
+    def __init__(self, body: bytes, start: int, end: int) -> None:
+        # Behind each of these offsets the bytes stood so much further on.
+        self._begins, self._shifts = [0], [start]
+        pieces: list[bytes] = []
+        position, size = start, 0
+        for found in _ESCAPE.finditer(body, start, end):
+            pieces += (body[position : found.start()], _character(found))
+            size += found.start() - position + 1
+            position = found.end()
+            self._begins.append(size)
+            self._shifts.append(position - size)
+        pieces.append(body[position:end])
+        self._text = b"".join(pieces)
+
+    def found(self, secret: RedactedText) -> Iterator[_Edit]:
+        """Every place of it, one after the other."""
+        needle, text = secret.text.encode(), self._text
+        hit = text.find(needle)
+        while hit >= 0:
+            end = hit + len(needle)
+            if not secret.is_host or self._is_word(hit, end):
+                yield _Edit(self._offset(hit), self._offset(end), secret)
+            hit = text.find(needle, end)
+
+    def _offset(self, index: int) -> int:
+        """Where a byte stood; of the one behind an escape, where the escape had ended."""
+        return index + self._shifts[bisect_right(self._begins, index) - 1]
+
+    def _is_word(self, start: int, end: int) -> bool:
+        before = self._text[max(0, start - _ESCAPED_SIZE) : start]
+        return (
+            _BEFORE_WORD.search(before) is not None
+            and _AFTER_WORD.match(self._text, end) is not None
+        )
+
+
+class StreamRedaction(Struct, frozen=True):
+    """What is redacted in a stream: the channel's own secrets in any block, all else where an error
+    is.
+
+    `key` is the first of its secrets, which most channels have no others beside. One that comes in
+    two pieces of a response's text is not found.
+    """
+
+    key: bytes | None
+    more: tuple[bytes, ...]
+    errors: ExactRedaction
+
+    @classmethod
+    def of(cls, channel: ChannelSpec, errors: ExactRedaction) -> StreamRedaction:
+        """Of a stream that comes from this channel."""
+        secrets: tuple[bytes, ...] | None = channel.made.get(cls)
+        if secrets is None:
+            long = [one for one in channel.secrets if len(one) >= KEY_CHARACTERS_MIN]
+            # The longest first: none hides the beginning of another.
+            secrets = tuple(one.encode() for one in sorted(long, key=len, reverse=True))
+            channel.made[cls] = secrets
+        return cls(secrets[0] if secrets else None, secrets[1:], errors)
+
+    def without_key(self, block: bytes) -> bytes:
+        """A block without any of the secrets."""
+        assert self.key is not None
+        for secret in (self.key, *self.more):
+            block = block.replace(secret, _REDACTED_KEY)
+        return block
+
+
+def secrets_of(channels: Iterable[ChannelSpec], *, is_response: bool) -> Iterator[RedactedText]:
+    """What is configured of these channels: their keys and secrets, and the hosts they are on.
+
+    In a response, `localhost` and names of one word are ordinary words, such as of a program that
+    the model writes; there they count with their port only.
+    """
+    for channel in channels:
+        for key in key_spellings(channel):
+            yield RedactedText(key, REDACTED_KEY)
+        address = urlsplit(channel.base_url)
+        host = (address.hostname or "").rstrip(".")
+        if not host:
+            continue
+        if not (is_response and _is_ordinary(host)):
+            yield RedactedText(host, REDACTED_HOST, is_host=True)
+        elif address.port is not None:
+            yield RedactedText(
+                f"{host}:{address.port}", f"{REDACTED_HOST}:{address.port}", is_host=True
+            )
+
+
+def key_spellings(channel: ChannelSpec) -> set[str]:
+    """Its secrets as they are and as they stand in an address; none that is a placeholder."""
+    long = [one for one in channel.secrets if len(one) >= KEY_CHARACTERS_MIN]
+    return {*long, *(quote(one, safe="") for one in long), *map(quote_plus, long)}
+
+
+def _is_ordinary(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return "." not in host
+
+
+def _needles(texts: Sequence[str]) -> Sequence[bytes]:
+    """Bytes of which one is wherever one of the texts is."""
+    stems: dict[str, list[str]] = {}
+    for text in texts:
+        stems.setdefault(text[:STEM_CHARACTERS], []).append(text)
+    needles: list[str] = []
+    for stem, those in stems.items():
+        needles += those if len(those) < STEM_TEXTS_MIN else [stem]
+    return [needle.encode() for needle in needles]
+
+
+def _character(found: re.Match[bytes]) -> bytes:
+    code: bytes | None = found[1]
+    return b"/" if code is None else bytes([int(code, 16)])
+
+
+def _outside_links(body: bytes, edits: list[_Edit]) -> list[_Edit]:
+    """The edits but for those of hosts in links; both are in order, and each is passed once."""
+    links = _LINKS.finditer(body)
+    link = next(links, None)
+    kept: list[_Edit] = []
+    for edit in edits:
+        while link is not None and link.end() <= edit.start:
+            link = next(links, None)
+        if not (edit.secret.is_host and link is not None and link.start() <= edit.start):
+            kept.append(edit)
+    return kept
+
+
+def _applied(body: bytes, edits: Sequence[_Edit]) -> bytes:
+    if not edits:
+        return body
+    pieces: list[bytes] = []
+    position = 0
+    for edit in edits:
+        if edit.start >= position:
+            pieces += (body[position : edit.start], edit.secret.replacement.encode())
+            position = edit.end
+    pieces.append(body[position:])
+    return b"".join(pieces)
+
+
+MESSAGE_CHARACTERS_MAX = 1000
+# What is read of a message. Words cut at this length are dropped whole, never shown by half.
+READ_CHARACTERS_MAX = 16_000
+# A channel named with one or two letters identifies nothing, and would redact every "a".
+CHANNEL_ID_CHARACTERS_MIN = 3
+
+_URL = "[url]"
+_HOST = REDACTED_HOST
+_KEY = REDACTED_KEY
+_CHANNEL = "[channel]"
+
+# Words are ASCII throughout: a Chinese sentence runs up to an address without a space.
+# A scheme and what follows it, up to what cannot be part of an address. Escaped forms too, as in
+# https:\/\/… and https%3A%2F%2F….
+_ANY_URL = re.compile(
+    r"\b(?:https?|wss?|unix|tcp|grpcs?|redis|postgres(?:ql)?)"
+    r"(?::\\?/\\?/|%3a%2f%2f)[^\s\"'<>`()\[\]{},|\u3000-\u303f\uff00-\uffef]*",
+    re.IGNORECASE | re.ASCII,
+)
+_HEX = r"[0-9a-f]{1,4}"
+_ADDRESS = re.compile(
+    r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.]*\w)(?::\d{1,5})?"
+    rf"|(?<![\w:])\[?(?=[0-9a-f:]*\d)(?:(?:{_HEX}:){{7}}{_HEX}"
+    rf"|(?:{_HEX}(?::{_HEX}){{0,6}})?::(?:{_HEX}(?::{_HEX}){{0,6}})?)(?:%\w+)?(?![\w:])(?:\](?::\d{{1,5}})?)?"
+    r"|\blocalhost:\d{1,5}\b",
+    re.IGNORECASE | re.ASCII,
+)
+_LABEL_CHARACTERS = frozenset(string.ascii_letters + string.digits + "-._")
+# Keys by their shape, whosever they are: ours, the configured ones', another customer's. What
+# lies ahead is looked at only so far, or a message could be made to take seconds.
+_SECRETS = re.compile(
+    r"\b(?P<scheme>(?:Bearer|Basic)(?:\s|%20|\+)+)"
+    r"(?=[^\s\"',;]{0,200}\d|[^\s\"',;]{20})[^\s\"',;]{8,}"
+    r"|(?P<name>\b(?:x-)?(?:alt-|goog-)?(?:api[-_ ]?)?(?:key|token|secret|password)[\"']?\s*[=:]\s*"
+    r"[\"']?)(?=[^\s\"',;&]{0,200}[\d*])[^\s\"',;&)]{6,}"
+    r"|(?P<query>[?&](?:api[-_]?)?(?:key|token|sig|signature)=)[^\s\"'&]+"
+    r"|\bsk-[\w*.…-]{4,}"
+    r"|\b(?:sk|pk|rk|gsk|xai|hf|ghp|gho|glpat|fw|r8)[-_](?=[\w*.…-]{0,200}[\d*…]|[\w-]{20})[\w*.…-]{6,}"
+    r"|(?-i:\bAIza[\w*…-]{8,}|\bya29\.[\w*.…-]{8,}|\bA(?:KIA|SIA)[A-Z0-9*]{8,}|\beyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?)",
+    re.IGNORECASE | re.ASCII,
+)
+
+
+class Redactor:
+    """Knows what to hide for one set of channels. Immutable; a reload makes a new one.
+
+    `errors` masks the bodies of errors that are passed on, and error events; `responses` masks
+    whole responses.
+    """
+
+    def __init__(self, channels: Iterable[ChannelSpec]) -> None:
+        channels = tuple(channels)
+        self.errors = ExactRedaction(secrets_of(channels, is_response=False))
+        self.responses = ExactRedaction(secrets_of(channels, is_response=True))
+        hosts: set[str] = set()
+        words: set[str] = set()
+        keys: set[str] = set()
+        ids: set[str] = set()
+        for channel in channels:
+            host = (urlsplit(channel.base_url).hostname or "").rstrip(".")
+            (hosts if "." in host or ":" in host else words).add(host)
+            keys |= key_spellings(channel)
+            ids.add(channel.id)
+        self._keys = _any_of(keys)
+        self._hosts = _hosts(hosts - {""}, words - {""})
+        self._ids = _any_of(
+            (name for name in ids if len(name) >= CHANNEL_ID_CHARACTERS_MIN), whole_words=True
+        )
+
+    def __repr__(self) -> str:
+        return "<Redactor>"
+
+    def text(self, message: str) -> str:
+        """The message without addresses, keys and channel names, at most 1000 characters."""
+        message = fit(_beginning(message), READ_CHARACTERS_MAX)
+        # Keys first, exactly as configured: no later pattern may take half of one.
+        if self._keys is not None:
+            message = self._keys.sub(_KEY, message)
+        message = _ANY_URL.sub(_URL, message)
+        message = _SECRETS.sub(_redacted_secret, message)
+        if self._hosts is not None:
+            message = _without_hosts(message, self._hosts)
+        message = _ADDRESS.sub(_HOST, message)
+        if self._ids is not None:
+            message = self._ids.sub(_CHANNEL, message)
+        return fit(message.strip(), MESSAGE_CHARACTERS_MAX)
+
+    def value(self, value: Any) -> Any:
+        """A JSON value fit to be sent, whose strings hide keys, configured hosts, channel names.
+
+        Names of members and other addresses stay: they are what client libraries act on. The caller
+        bounds its depth.
+        """
+        if isinstance(value, str):
+            return self._exactly(value)
+        if isinstance(value, Mapping):
+            return {self._exactly(name): self.value(inner) for name, inner in value.items()}
+        if isinstance(value, list):
+            return [self.value(inner) for inner in value]
+        return value
+
+    def _exactly(self, text: str) -> str:
+        text = self.errors.redacted(text.encode()).decode()
+        if self._ids is not None:
+            text = self._ids.sub(_CHANNEL, text)
+        return _SECRETS.sub(_redacted_secret, text)
+
+
+def _beginning(message: str) -> str:
+    """As many whole words as are read of a message."""
+    if len(message) <= READ_CHARACTERS_MAX:
+        return message
+    head = message[:READ_CHARACTERS_MAX]
+    return head[: max(head.rfind(" "), head.rfind("\n"), 0)]
+
+
+def _redacted_secret(found: re.Match[str]) -> str:
+    """Keep the word that says what it was: Bearer, key=."""
+    return (found["scheme"] or found["name"] or found["query"] or "") + _KEY
+
+
+def _hosts(hosts: set[str], words: set[str]) -> re.Pattern[str] | None:
+    """A pattern for hosts wherever they stand, and their ports.
+
+    Of a host with three labels and more the parent domain is hidden too: the upstream's other
+    names tell who it is just as well. A host of one word is hidden only as a word.
+    """
+    names = set(hosts)
+    for host in hosts:
+        labels = host.split(".")
+        if len(labels) > 2 and not _is_address(host):
+            names.add(".".join(labels[1:]))
+    patterns = [
+        rf"{re.escape(name)}\.?(?::\d{{1,5}}\b)?"
+        for name in sorted(names, key=lambda name: (-len(name), name))
+    ]
+    patterns += [rf"(?<![\w-]){re.escape(word)}(?![\w-])(?::\d{{1,5}})?" for word in sorted(words)]
+    return re.compile("|".join(patterns), re.IGNORECASE | re.ASCII) if patterns else None
+
+
+def _without_hosts(message: str, hosts: re.Pattern[str]) -> str:
+    """Redact each host with the labels before it; stepping back by hand keeps this linear."""
+    pieces: list[str] = []
+    position = 0
+    for found in hosts.finditer(message):
+        start = found.start()
+        while start > position and message[start - 1] in _LABEL_CHARACTERS:
+            start -= 1
+        pieces += (message[position:start], _HOST)
+        position = found.end()
+    pieces.append(message[position:])
+    return "".join(pieces)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _any_of(texts: Iterable[str], *, whole_words: bool = False) -> re.Pattern[str] | None:
+    """A pattern for any of `texts`, the longest first: none hides the beginning of another."""
+    ordered = sorted(set(texts), key=lambda text: (-len(text), text))
+    if not ordered:
+        return None
+    pattern = "|".join(re.escape(text) for text in ordered)
+    return re.compile(rf"(?<![\w-])(?:{pattern})(?![\w-])" if whole_words else pattern, re.ASCII)

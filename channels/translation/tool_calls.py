@@ -1,0 +1,263 @@
+"""The arguments of a call as they come in pieces, and whether they are an object already.
+
+What is looked at once is not looked at again, however small the pieces are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from channels.json import NO_ARGUMENTS_CHARACTERS_MAX, may_say_no_arguments, object_in
+from channels.translation.losses import LossReport, spelled
+from channels.translation.model import CallBegan, Event, Request, Response, ToolCall
+
+# What can open or close an object or a text; the rest is stepped over.
+_MARK = re.compile(r'["{}\[\]]|\\.?', re.S)
+_TEXT_MARK = re.compile(r'"|\\.?', re.S)
+
+
+class Arguments:
+    """The pieces of one call's arguments."""
+
+    __slots__ = ("_depth", "_is_done", "_is_in_text", "_pieces", "_seen", "_tail")
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._seen = 0  # pieces that have been looked at
+        self._depth = 0  # brackets that are open
+        self._is_in_text = False
+        self._tail = ""  # a backslash at the end of a piece
+        self._is_done: bool | None = None  # whether what has been closed is an object
+
+    def __repr__(self) -> str:
+        return f"<Arguments in {len(self._pieces)} pieces>"
+
+    def add(self, piece: str) -> None:
+        """More of them."""
+        self._pieces.append(piece)
+
+    def text(self) -> str:
+        """All of them."""
+        return "".join(self._pieces)
+
+    def is_whole(self) -> bool:
+        """Whether they are one object: nothing can follow then."""
+        while self._seen < len(self._pieces):
+            piece = self._pieces[self._seen]
+            self._seen += 1
+            if self._is_done is not None:
+                self._is_done = self._is_done and not piece.strip()
+            elif self._look_at(self._tail + piece):
+                self._is_done = object_in(self.text()) is not None
+                self._seen = len(self._pieces)
+        return self._is_done is True
+
+    def _look_at(self, text: str) -> bool:
+        """Follow the brackets; whether the last of them has been closed."""
+        self._tail = ""
+        position = 0
+        while True:
+            found = (_TEXT_MARK if self._is_in_text else _MARK).search(text, position)
+            if found is None:
+                return False
+            position = found.end()
+            mark = found[0]
+            if mark == '"':
+                self._is_in_text = not self._is_in_text
+            elif mark == "\\":
+                self._tail = mark  # what it stands before is in the next piece
+            elif mark in "{[":
+                self._depth += 1
+            elif mark in "}]":
+                self._depth -= 1
+                if self._depth <= 0:
+                    return True
+
+
+class WaitingArguments:
+    """Pieces of a call's arguments that came before the call's name, or may say there are none."""
+
+    __slots__ = ("_pieces", "_size")
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._size = 0
+
+    def __repr__(self) -> str:
+        return f"<WaitingArguments {self._size} characters>"
+
+    def __bool__(self) -> bool:
+        return self._size > 0
+
+    def add(self, piece: str) -> None:
+        """More of them."""
+        self._pieces.append(piece)
+        self._size += len(piece)
+
+    def text(self) -> str:
+        """All that wait."""
+        return "".join(self._pieces)
+
+    def take(self) -> str | None:
+        """All that wait, once; None while they still may say that there are none."""
+        if self._size <= NO_ARGUMENTS_CHARACTERS_MAX and may_say_no_arguments(self.text()):
+            return None
+        text = self.text()
+        self._pieces.clear()
+        self._size = 0
+        return text
+
+
+# The calls of a request that nothing has answered yet, for results that do not name theirs by id.
+#
+# Every operation takes the same time however many calls are open.
+
+
+@dataclass(slots=True)
+class _Call:
+    id: str
+    is_open: bool = True
+
+
+class OpenCalls:
+    """Calls in the order they were made. Ids and names may be there more than once."""
+
+    __slots__ = ("_by_id", "_by_name", "_by_name_and_id", "_in_order")
+
+    def __init__(self) -> None:
+        self._in_order: deque[_Call] = deque()
+        self._by_name: dict[str, deque[_Call]] = {}
+        self._by_id: dict[str, list[_Call]] = {}
+        self._by_name_and_id: dict[tuple[str, str], deque[_Call]] = {}
+
+    def __repr__(self) -> str:
+        return f"<OpenCalls {sum(call.is_open for call in self._in_order)}>"
+
+    def add(self, name: str, call_id: str) -> None:
+        """A call was made."""
+        call = _Call(call_id)
+        self._in_order.append(call)
+        self._by_name.setdefault(name, deque()).append(call)
+        self._by_id.setdefault(call_id, []).append(call)
+        self._by_name_and_id.setdefault((name, call_id), deque()).append(call)
+
+    def oldest(self, name: str | None = None) -> str | None:
+        """The id of the first call, of this name if there is one, that nothing answered yet."""
+        call = _first_open(self._in_order if name is None else self._by_name.get(name))
+        return None if call is None else call.id
+
+    def resolve(self, call_id: str) -> None:
+        """All calls of this id are answered."""
+        for call in self._by_id.pop(call_id, ()):
+            call.is_open = False
+
+    def resolve_named(self, name: str, call_id: str) -> None:
+        """The first open call of this name and id is answered, if there is one."""
+        call = _first_open(self._by_name_and_id.get((name, call_id)))
+        if call is not None:
+            call.is_open = False
+
+
+def _first_open(calls: deque[_Call] | None) -> _Call | None:
+    """The first that is open; those before it are looked at this once."""
+    while calls:
+        if calls[0].is_open:
+            return calls[0]
+        calls.popleft()
+    return None
+
+
+# Tool names and call ids that a target accepts, made from those it would refuse.
+#
+# Clients of one protocol use names another one forbids (too long, with dots or colons). What is
+# made instead is always the same for the same name, so a call and its result still match; names are
+# mapped back in the response. Pure: no counters, no randomness.
+
+# Of an end user's id. Some providers refuse more than 128 characters, others more than these.
+USER_CHARACTERS_MAX = 64
+
+_USER_EXTRA = "safety_identifier"
+_FORBIDDEN = re.compile(r"[^A-Za-z0-9_-]")
+
+
+@dataclass(frozen=True, slots=True)
+class IdentifierLimits:
+    """How long names and ids may be; letters, digits, `_` and `-` are what all accept."""
+
+    name_characters_max: int
+    id_characters_max: int
+
+    def name(self, name: str) -> str:
+        """A tool's name as the target accepts it."""
+        return _fitted(name, self.name_characters_max)
+
+    def call_id(self, call_id: str) -> str:
+        """A call's id as the target accepts it."""
+        return _fitted(call_id, self.id_characters_max)
+
+    def names_back(self, request: Request) -> Mapping[str, str]:
+        """The changed tool names of a request: as the target knows them, to the client's own."""
+        names = [tool.name for tool in request.tools]
+        names += [
+            part.name for turn in request.turns for part in turn.parts if isinstance(part, ToolCall)
+        ]
+        return {self.name(name): name for name in names if self.name(name) != name}
+
+
+def user_fitted(request: Request, report: LossReport) -> Request:
+    """The request with an end user's id that every target accepts (contract section 7: `user`).
+
+    An id of more than 64 characters becomes its SHA-256 in hexadecimal, which has 64: it stays the
+    same for one user, and `report` names the member. `safety_identifier` is such an id as well.
+    """
+    if request.user is not None and len(request.user) > USER_CHARACTERS_MAX:
+        report.drop(spelled(request.origin, "user"))
+        request = replace(request, user=_digest(request.user, USER_CHARACTERS_MAX))
+    identifier = request.extras.get(_USER_EXTRA)
+    if isinstance(identifier, str) and len(identifier) > USER_CHARACTERS_MAX:
+        report.drop(_USER_EXTRA)
+        fitted = _digest(identifier, USER_CHARACTERS_MAX)
+        request = replace(request, extras={**request.extras, _USER_EXTRA: fitted})
+    return request
+
+
+def event_renamed(event: Event, names: Mapping[str, str]) -> Event:
+    """An event under the client's own tool names, as `names_back` gave them."""
+    if isinstance(event, CallBegan) and event.name in names:
+        return replace(event, name=names[event.name])
+    return event
+
+
+def response_renamed(response: Response, names: Mapping[str, str]) -> Response:
+    """A whole response under the client's own tool names."""
+    parts = tuple(
+        replace(part, name=names[part.name])
+        if isinstance(part, ToolCall) and part.name in names
+        else part
+        for part in response.parts
+    )
+    return replace(response, parts=parts)
+
+
+def made_id(*seeds: str) -> str:
+    """An id for a call that came without one; the same for the same seeds."""
+    return "call_" + _digest("\0".join(seeds), 24)
+
+
+def _fitted(text: str, limit: int) -> str:
+    if text and len(text) <= limit and _FORBIDDEN.search(text) is None:
+        return text
+    # The hash keeps apart what the cutting and the replacing would make alike.
+    digest = _digest(text, 8)
+    return f"{_FORBIDDEN.sub('_', text)[: limit - len(digest) - 1]}_{digest}"
+
+
+def _digest(text: str, size: int) -> str:
+    data = text.encode("utf-8", "surrogatepass")
+    return hashlib.sha256(data).hexdigest()[:size]

@@ -1,0 +1,176 @@
+"""`POST /v1/audio/speech`: a text is spoken (contract §6; contract for media §5, Speech)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from actors.catalogs import CatalogUnavailable
+from actors.jobs.job import Job, State
+from actors.jobs.store import new_job_id
+from channels.families import SPEECH, VOICES
+from channels.media.replies import Done, SpeechAudio, SpeechResult, VoiceResult
+from gw.api.base import ApiHandler
+from gw.api.services import unavailable
+from gw.api.submit import MediaSubmit, Reference, media_of, own_voice
+from gw.api.task_lists import error_of, listed, polled
+from gw.calls.bills import UnitBill
+from gw.calls.jobs import Delivery
+from gw.calls.media import Made
+from gw.errors import dumps
+from gw.media.lists import SPEECH as SPEECH_LIST
+from gw.media.sounds import read_speech, read_voice
+from gw.voices import Voice, new_voice_id
+
+# `GET /v1/audio/speech`: tasks of speech, one and all (contract §6).
+
+SHOWN: Mapping[State, str] = MappingProxyType({"queued": "pending", "running": "pending"})
+
+
+def shown(job: Job) -> dict[str, Any]:
+    """A task as clients see it."""
+    members: dict[str, Any] = {
+        "id": job.id,
+        "status": SHOWN.get(job.state, job.state),
+        "model": job.model,
+        "created_at": int(job.submitted_at),
+        "characters": job.quantity,
+    }
+    result = job.result
+    if isinstance(result, SpeechResult):
+        members["audio_url"] = result.url
+        if result.expires_at is not None:
+            members["expires_at"] = int(result.expires_at)
+    return members | error_of(job)
+
+
+class SpeechHandler(ApiHandler):
+    """Recordings, sold by the character, at once or as tasks; the list of tasks is free."""
+
+    route = "audio_speech"
+    protocol = SPEECH.protocol
+    limited = billed = idempotent = True
+
+    async def on_get(self) -> None:
+        self.write(await listed(self, "speech", SPEECH_LIST, shown, word_of=SHOWN))
+
+    async def on_post(self) -> None:
+        media, submit = media_of(self), await MediaSubmit.begin(self, "speech")
+        request = await submit.read(read_speech, model=lambda read: read.model)
+        voice = await own_voice(request.voice, media.voices, account_id=self.principal.account_id)
+        voice = voice or Reference(request.voice)
+        request = replace(request, voice=voice.upstream_id)
+        price, characters = submit.price(), len(request.input)
+        if request.is_async:
+            job_call = submit.job_call(
+                request,
+                job_id=new_job_id("speech"),
+                job=media.jobs.new_job("speech", price=price, quantity=characters),
+                hold_nano_usd=price.cost_nano_usd(characters),
+                cheaper=_CHEAPER,
+                status="pending",
+                pins=voice.pins,
+            )
+            await submit.run_job(job_call, media.speech_submit)
+            return
+        call = submit.whole_call(
+            request,
+            bill=UnitBill(price, characters),
+            cheaper=_CHEAPER,
+            deliver=_delivered,
+            pins=voice.pins,
+        )
+        await submit.run_whole(call, media.speech)
+
+
+class SpeechTaskHandler(ApiHandler):
+    """One task."""
+
+    route = "speech_task"
+    limited = True
+
+    async def on_get(self, task_id: str) -> None:
+        self.write(await polled(self, "speech", task_id, shown))
+
+
+_CHEAPER = "or send a shorter text."
+
+
+async def _delivered(made: Made) -> Delivery:
+    """The recording; digits become bytes a piece at a time, so that nothing else waits for it."""
+    assert isinstance(made.reply, Done), made
+    audio = made.reply.result
+    assert isinstance(audio, SpeechAudio), audio
+    if not audio.is_hex:
+        return Delivery(audio.content_type, audio.data)
+    pieces: list[bytes] = []
+    for piece in audio.pieces():
+        pieces.append(piece)
+        await asyncio.sleep(0)
+    return Delivery(audio.content_type, b"".join(pieces))
+
+
+# `/v1/audio/voices`: a voice is cloned from a recording; those that there are (contract §6).
+
+JSON = "application/json"
+
+
+class VoicesHandler(ApiHandler):
+    """Voices: one is made for its price, the list is free."""
+
+    route = "audio_voices"
+    protocol = VOICES.protocol
+    limited = billed = idempotent = True
+
+    async def on_get(self) -> None:
+        """Presets, then the account's own, newest first."""
+        media = media_of(self)
+        try:
+            offers = await media.catalogs.preset_voices()
+        except CatalogUnavailable as failure:
+            raise unavailable(failure, self.services.redact) from failure
+        own = await media.voices.of_account(self.principal.account_id)
+        presets = [{**msgspec.to_builtins(offer.item), "kind": "preset"} for offer in offers]
+        cloned = [
+            {"id": voice.id, "name": voice.name, "language": None, "preview_url": None}
+            | {"kind": "cloned"}
+            for voice in own
+        ]
+        shown = [{name: one[name] for name in _SHOWN} for one in (*presets, *cloned)]
+        self.write(dumps({"voices": shown}))
+
+    async def on_post(self) -> None:
+        """A submit goes on when its client leaves, who finds the voice in the list."""
+        submit, voice_id = await MediaSubmit.begin(self, "voice"), new_voice_id()
+        request = await submit.read(read_voice, model=lambda read: read.model)
+        call = submit.whole_call(
+            request,
+            bill=UnitBill(submit.price(), 1),
+            cheaper="or use a preset voice.",
+            made_id=voice_id,
+            deliver=lambda made: self._delivered(made, voice_id, request.name),
+        )
+        await submit.run_whole_unattended(call, media_of(self).voice)
+
+    async def _delivered(self, made: Made, voice_id: str, name: str) -> Delivery:
+        """The voice, kept for its account before it is paid for."""
+        assert isinstance(made.reply, Done), made
+        result = made.reply.result
+        assert isinstance(result, VoiceResult), result
+        now = self.services.clock.now()
+        await media_of(self).voices.add(
+            Voice(voice_id, name, made.candidate.channel_id, result.upstream_id),
+            account_id=self.principal.account_id,
+            call_id=self.call_id,
+            created_at=now,
+        )
+        shown = {"id": voice_id, "name": name, "kind": "cloned", "status": "ready"}
+        return Delivery(JSON, dumps({**shown, "created_at": int(now)}))
+
+
+_SHOWN = ("id", "name", "kind", "language", "preview_url")

@@ -1,0 +1,136 @@
+"""`/v1/videos/avatars`: avatars are registered, shown and deleted; presets (spec: Avatars)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from actors.catalogs import CatalogUnavailable
+from actors.jobs.job import Job, State
+from actors.jobs.store import new_job_id
+from channels.families import AVATARS
+from channels.media.requests import AvatarRequest
+from gw.api.base import ApiHandler
+from gw.api.model_call import first_of
+from gw.api.services import unavailable
+from gw.api.submit import MediaSubmit, media_of
+from gw.errors import INVALID_REQUEST, NOT_FOUND, GatewayError, as_http_status, dumps
+from gw.media.sounds import read_avatar
+
+LIST_MAX = 200
+(ENDPOINT_TYPE,) = (one.name for one in AVATARS.endpoint_types)
+SHOWN: Mapping[State, str] = MappingProxyType(
+    {"queued": "pending", "running": "pending", "succeeded": "ready"}
+)
+
+
+class AvatarsHandler(ApiHandler):
+    """Avatars: one is registered for its price, the list is free."""
+
+    route = "avatars"
+    protocol = AVATARS.protocol
+    limited = billed = idempotent = True
+
+    async def on_get(self) -> None:
+        """The account's, newest first."""
+        jobs = await media_of(self).jobs.list(self.principal.account_id, "avatar", limit=LIST_MAX)
+        self.write(dumps({"avatars": [shown(job) for job in jobs]}))
+
+    async def on_post(self) -> None:
+        media, submit = media_of(self), await MediaSubmit.begin(self, "avatar")
+        model = first_of(self.services.registry(), ENDPOINT_TYPE)
+        try:
+            request = await submit.read(read_avatar, model=lambda _: model)
+        except GatewayError as error:
+            raise as_http_status(error) from None
+        price, job_id = submit.price(), new_job_id("avatar")
+        fields = {"name": request.name, "source_kind": request.source_kind}
+        call = submit.job_call(
+            request,
+            job_id=job_id,
+            job=media.jobs.new_job("avatar", price=price, quantity=1, request=fields),
+            hold_nano_usd=price.cost_nano_usd(1),
+            cheaper="or use a preset avatar.",
+            status="pending",
+            response_body=dumps(self._begun(job_id, request)),
+        )
+        await submit.run_job(call, media.video_submit)
+
+    def _begun(self, job_id: str, request: AvatarRequest) -> dict[str, Any]:
+        return _record(
+            job_id,
+            {"name": request.name, "source_kind": request.source_kind},
+            "pending",
+            None,
+            self.request.submitted_at,
+        )
+
+
+class AvatarHandler(ApiHandler):
+    """One avatar of the account's."""
+
+    route = "avatar"
+    limited = True
+
+    async def on_get(self, avatar_id: str) -> None:
+        self.write(dumps(shown(await self._find(avatar_id))))
+
+    async def on_delete(self, avatar_id: str) -> None:
+        """Hide the avatar; then ask its upstream to delete it, too."""
+        media, account_id = media_of(self), self.principal.account_id
+        job = await self._find(avatar_id)
+        if not job.has_ended:
+            raise GatewayError(INVALID_REQUEST, "This avatar is still being made.")
+        if not await media.jobs.delete(account_id, "avatar", avatar_id):
+            raise _unknown()  # deleted by another request in this very moment
+        if job.state == "succeeded":
+            await media.upstreams.cancel(job)
+        self.write(dumps({"id": avatar_id, "deleted": True}))
+
+    async def _find(self, avatar_id: str) -> Job:
+        jobs = media_of(self).jobs
+        job = await jobs.read(self.principal.account_id, "avatar", avatar_id)
+        if job is None:
+            raise _unknown()
+        return job
+
+
+class PresetAvatarsHandler(ApiHandler):
+    """`GET /v1/videos/avatars/presets`: those that everybody may use."""
+
+    route = "preset_avatars"
+    limited = True
+
+    async def on_get(self) -> None:
+        try:
+            offers = await media_of(self).catalogs.preset_avatars()
+        except CatalogUnavailable as failure:
+            raise unavailable(failure, self.services.redact) from failure
+        self.write(dumps({"avatars": [msgspec.to_builtins(offer.item) for offer in offers]}))
+
+
+def shown(job: Job) -> dict[str, Any]:
+    """An avatar as clients see it."""
+    status = SHOWN.get(job.state, job.state)
+    return _record(job.id, job.request, status, job.error_message, job.submitted_at)
+
+
+def _record(
+    avatar_id: str, fields: Mapping[str, Any], status: str, error: str | None, at: float
+) -> dict[str, Any]:
+    return {
+        "id": avatar_id,
+        "name": fields["name"],
+        "source_kind": fields["source_kind"],
+        "status": status,
+        "error": error,
+        "created_at": datetime.fromtimestamp(int(at), UTC).isoformat(),
+    }
+
+
+def _unknown() -> GatewayError:
+    return GatewayError(NOT_FOUND, "There is no avatar of this id.")

@@ -1,0 +1,122 @@
+"""`GET /v1/key/balance` and the two billing endpoints (spec: Balance).
+
+Free, exempt from the account's limits, answered at any balance, and no use of the key. They always
+tell the latest: what any process has still to write is waited for first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from actors.wallet.ledger import Spending
+from actors.wallet.pricing import format_usd
+from gw.api.base import ApiHandler
+from gw.api.services import until_settled
+from gw.errors import dumps
+
+# What one key can still spend and has spent, as the balance endpoints show it.
+#
+# Pure arithmetic on what the ledger says (spec: Balance; contract §3).
+# All figures come from the same whole numbers, so that they add up to the last digit.
+
+CENTS_PER_USD = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Funds:
+    """One key's money, in nano-USD."""
+
+    remaining_nano_usd: int
+    used_nano_usd: int
+
+    @classmethod
+    def of(cls, spending: Spending, cap_nano_usd: int | None) -> Funds:
+        """The smaller of what the account has available and what the key's cap leaves.
+
+        Open holds count against both: what is reserved for a call under way cannot be spent.
+        """
+        remaining = spending.balance_nano_usd - spending.held_nano_usd
+        if cap_nano_usd is not None:
+            cap_remainder = cap_nano_usd - spending.key_spent_nano_usd - spending.key_held_nano_usd
+            remaining = min(remaining, cap_remainder)
+        return cls(max(0, remaining), spending.key_spent_nano_usd)
+
+    @property
+    def total_nano_usd(self) -> int:
+        return self.remaining_nano_usd + self.used_nano_usd
+
+
+def key_balance(funds: Funds, expires_at: float | None) -> dict[str, Any]:
+    """The body of `GET /v1/key/balance`. `expires_at` is in Unix seconds."""
+    return {
+        "object": "key.balance",
+        "remaining_usd": format_usd(funds.remaining_nano_usd),
+        "used_usd": format_usd(funds.used_nano_usd),
+        "total_usd": format_usd(funds.total_nano_usd),
+        "expires_at": None if expires_at is None else _rfc3339(expires_at),
+    }
+
+
+def subscription(funds: Funds, expires_at: float | None) -> bytes:
+    """The body of the billing subscription.
+
+    Amounts are JSON numbers here. They are written digit by digit, because a float in between
+    would round away what makes `hard_limit_usd - total_usage / 100` equal `remaining_usd`.
+    """
+    total = format_usd(funds.total_nano_usd)
+    access_until = 0 if expires_at is None else int(expires_at)
+    return (
+        '{"object":"billing_subscription","has_payment_method":true,'
+        f'"soft_limit_usd":{total},"hard_limit_usd":{total},"system_hard_limit_usd":{total},'
+        f'"access_until":{access_until}}}'
+    ).encode()
+
+
+def usage(funds: Funds) -> bytes:
+    """The body of the billing usage: cumulative, in cents."""
+    cents = format_usd(funds.used_nano_usd * CENTS_PER_USD)
+    return f'{{"object":"list","total_usage":{cents},"daily_costs":[]}}'.encode()
+
+
+def _rfc3339(unix_seconds: float) -> str:
+    return datetime.fromtimestamp(unix_seconds, UTC).isoformat().replace("+00:00", "Z")
+
+
+class _FundsHandler(ApiHandler):
+    touches_key = False
+
+    async def funds(self) -> Funds:
+        """Read the key's money. Raises StoreUnavailable."""
+        principal = self.principal
+        await until_settled(self.services, principal.account_id)
+        spending = await self.services.wallets.spending(principal.key_id, principal.account_id)
+        return Funds.of(spending, principal.spend_cap_nano_usd)
+
+
+class BalanceHandler(_FundsHandler):
+    """What this key can still spend."""
+
+    route = "key_balance"
+
+    async def on_get(self) -> None:
+        self.write(dumps(key_balance(await self.funds(), self.principal.expires_at)))
+
+
+class SubscriptionHandler(_FundsHandler):
+    """The balance as the limits of a subscription."""
+
+    route = "billing_subscription"
+
+    async def on_get(self) -> None:
+        self.write(subscription(await self.funds(), self.principal.expires_at))
+
+
+class UsageHandler(_FundsHandler):
+    """What this key has spent; the dates in the query are accepted and ignored."""
+
+    route = "billing_usage"
+
+    async def on_get(self) -> None:
+        self.write(usage(await self.funds()))

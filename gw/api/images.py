@@ -1,0 +1,175 @@
+"""POST /v1/images/generations (spec: Images)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from actors.live import Delivered
+from actors.wallet.pricing import ImagePrice
+from channels.dialects.images import ImagesRequest, ImagesResponse, parse_response, pixels_of
+from channels.dialects.images.dialect import DIALECT
+from channels.registry import ModelSpec
+from channels.signed_links import is_link, lasts_until
+from gw.api.base import ApiHandler, begin_span
+from gw.api.model_call import ModelCall, require_served
+from gw.api.services import MediaServices
+from gw.api.submit import guarded, submission_of
+from gw.calls.bills import Charged
+from gw.calls.media import MediaCall, SyncMediaRequest
+from gw.errors import INVALID_REQUEST, GatewayError
+from gw.idempotency import Submission
+from metrics import genai
+from metrics.spans import Attributes
+
+# The bill of an images call: held for `n` images, settled for those that came (spec: Images).
+#
+# Where the price depends on the area, what was asked for decides, and an image that the upstream
+# itself says to be larger costs the higher price too.
+
+# What a model with two prices makes when no size is asked for (spec: Images).
+SIZE_DEFAULT = "2048x2048"
+# Spec, Limits: image result URL.
+LINK_SECONDS = 24 * 3600.0
+
+
+class UnknownArea(Exception):
+    """The price depends on the area, and the size that is asked for does not say one."""
+
+
+class ImageBill:
+    """Prices one images call."""
+
+    def __init__(self, request: ImagesRequest, price: ImagePrice) -> None:
+        """Raises UnknownArea."""
+        self._request = request
+        self._price = price
+        self._asks_large = _asks_large(request, price)
+        self._response: ImagesResponse | None = None
+        self._links: list[str] = []
+        self._links_end: float | None = None
+
+    def __repr__(self) -> str:
+        return f"<ImageBill {self._request.count} asked {self._response!r}>"
+
+    @property
+    def hold_nano_usd(self) -> int:
+        count = self._request.count
+        return self._cost(large=count if self._asks_large else 0, of=count)
+
+    @property
+    def terms(self) -> Mapping[str, Any]:
+        return {"price": self._price.stated}
+
+    @property
+    def is_complete(self) -> bool:
+        return self._response is not None
+
+    def read(self, body: bytes, *, now: float) -> str | None:
+        response = parse_response(body)
+        self._links = [i.url for i in response.images if i.url is not None and is_link(i.url)]
+        self._links_end = lasts_until(self._links, now=now, usual_seconds=LINK_SECONDS)
+        self._response = response
+        return response.error
+
+    def delivered(self) -> Delivered | None:
+        """None: the images go out together, in the moment in which they are settled."""
+        return None
+
+    def charged(self, *, first_byte_seconds: float | None) -> Charged:
+        if self._response is None or first_byte_seconds is None:
+            return Charged(cost_nano_usd=0)
+        images = self._response.images
+        large = sum(self._is_large(image.pixels) for image in images)
+        # All that came, also beyond `n`: asked in their own words, some upstreams make a series.
+        count = len(images)
+        priced = {
+            "standard": count - large,
+            "large": large,
+            "references": self._request.references if count else 0,
+        }
+        return Charged(
+            cost_nano_usd=self._cost(large=large, of=count),
+            units=count,
+            result_urls=self._links,
+            result_expires_at=self._links_end,
+            detail={"units": {name: number for name, number in priced.items() if number}},
+            upstream={"model": self._response.model, "error": self._response.error},
+        )
+
+    def attributes(self, charged: Charged, *, first_byte_seconds: float | None) -> Attributes:
+        pairs: dict[str, str | int] = {"gw.units": charged.units}
+        if self._response is not None and self._response.model is not None:
+            pairs[genai.RESPONSE_MODEL] = self._response.model
+        return pairs
+
+    def _is_large(self, pixels: int | None) -> bool:
+        return self._asks_large or (pixels is not None and self._price.is_large(pixels))
+
+    def _cost(self, *, large: int, of: int) -> int:
+        return self._price.cost_nano_usd(
+            standard=of - large, large=large, references=self._request.references
+        )
+
+
+def _asks_large(request: ImagesRequest, price: ImagePrice) -> bool:
+    if price.threshold_pixels is None:
+        return False
+    pixels = pixels_of(request.size or SIZE_DEFAULT)
+    if pixels is None:
+        raise UnknownArea
+    return price.is_large(pixels)
+
+
+class ImagesHandler(ApiHandler):
+    """One call for images."""
+
+    shape = DIALECT.family.error_shape
+    route = "images"
+    protocol = DIALECT.protocol
+    limited = billed = idempotent = True
+
+    async def on_post(self) -> None:
+        call = ModelCall(self)
+        submission = await submission_of(call)
+        request = await call.read(DIALECT)
+        require_served(call.model, self.protocol)
+        sync_media = cast(MediaServices, self.settings["media"]).images
+        media_call = self._call(request, call, submission)
+        await guarded(call, submission, lambda writer: sync_media.run(media_call, writer))
+
+    def _call(
+        self, request: ImagesRequest, call: ModelCall, submission: Submission | None
+    ) -> MediaCall:
+        model = call.model
+        upstream_request = SyncMediaRequest(
+            request,
+            protocol=self.protocol,
+            body=self.request.body,
+            weight=call.weight,
+            helpers=call.helpers,
+        )
+        return MediaCall(
+            facts=call.facts(),
+            model=model,
+            cap_nano_usd=self.principal.spend_cap_nano_usd,
+            bill=_bill(request, model),
+            cheaper="or ask for fewer or smaller images.",
+            span=begin_span(self, model, lambda: {genai.OUTPUT_TYPE: "image"}),
+            request=upstream_request,
+            started=self.services.clock.monotonic(),
+            submission=submission,
+            detail=call.detail,
+        )
+
+
+def _bill(request: ImagesRequest, model: ModelSpec) -> ImageBill:
+    try:
+        return ImageBill(request, ImagePrice.of(model.price, model.multiplier))
+    except UnknownArea:
+        raise GatewayError(
+            INVALID_REQUEST,
+            f"size: the price of `{model.id}` depends on the area; expected a size in pixels such "
+            "as 1024x1024, or none.",
+            param="size",
+        ) from None

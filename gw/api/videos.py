@@ -1,0 +1,284 @@
+"""`/v1/videos/generations`: films are submitted, polled and listed (spec: Video generation; Digital
+human and smart edit)."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NoReturn
+
+from msgspec.structs import replace
+
+from actors.catalogs import CatalogUnavailable
+from actors.jobs.job import Job
+from actors.jobs.results import ContentUnavailable
+from actors.jobs.store import new_job_id
+from actors.wallet.pricing import MediaPrice
+from channels.errors import UpstreamError
+from channels.families import VIDEOS
+from channels.http.interfaces import UpstreamResponse
+from channels.media.replies import VideoResult
+from channels.media.requests import AvatarVideo, Video
+from gw.api.base import ApiHandler
+from gw.api.services import unavailable
+from gw.api.submit import MediaSubmit, avatar_of, media_of, voice_of
+from gw.api.task_lists import Shown, error_of, listed, polled
+from gw.calls.jobs import Pin
+from gw.errors import (
+    INVALID_REQUEST,
+    NO_CHANNEL_AVAILABLE,
+    NOT_FOUND,
+    PERMISSION_DENIED,
+    UPSTREAM_TIMEOUT,
+    UPSTREAM_UNREACHABLE,
+    GatewayError,
+    as_http_status,
+    from_upstream,
+)
+from gw.media import lists
+from gw.media.reading import model_of
+from gw.media.videos import (
+    held_milliseconds,
+    priced_resolution,
+    read_video,
+    unreported_milliseconds,
+)
+from metrics.logs import EventLog
+
+# A video task as clients see it (spec: Video task).
+
+# The link to a job's film that the gateway serves itself, good until that instant (Unix seconds).
+ContentLink = Callable[[Job, float], str]
+
+
+def shown(job: Job, content_link: ContentLink) -> dict[str, Any]:
+    """The members of a task; `content_link` links to films that have no link of their own."""
+    members: dict[str, Any] = {
+        "id": job.id,
+        "status": job.state,
+        "model": job.model,
+        "created_at": int(job.submitted_at),
+    }
+    if job.progress is not None and not job.has_ended:
+        members["progress"] = job.progress
+    result = job.result
+    if isinstance(result, VideoResult):
+        assert result.expires_at is not None
+        members["video_url"] = result.url or content_link(job, result.expires_at)
+        members["expires_at"] = int(result.expires_at)
+        if result.milliseconds is not None:
+            members["duration"] = _seconds(result.milliseconds)
+        if result.output_files:
+            members["output_files"] = result.output_files
+    return members | error_of(job)
+
+
+def _seconds(milliseconds: int) -> int | float:
+    whole, rest = divmod(milliseconds, 1000)
+    return milliseconds / 1000 if rest else whole
+
+
+# Ids of models whose errors say 404 and 403 (spec: Errors 6).
+HUMANS_AND_CLIPS = ("dh-", "clip-")
+
+
+class VideosHandler(ApiHandler):
+    """Films: a task is begun for its price, the list is free."""
+
+    route = "videos"
+    protocol = VIDEOS.protocol
+    limited = billed = idempotent = True
+
+    async def on_get(self) -> None:
+        self.write(await listed(self, "video", lists.VIDEOS, _shown_by(self)))
+
+    async def on_post(self) -> None:
+        media, submit = media_of(self), await MediaSubmit.begin(self, "video")
+        request = await self._read(submit)
+        request, pins = await self._referenced(request)
+        price = MediaPrice.of(submit.model, resolution=priced_resolution(request))
+        held = held_milliseconds(request)
+        quantity = unreported_milliseconds(request)
+        call = submit.job_call(
+            request,
+            job_id=new_job_id("video"),
+            job=media.jobs.new_job("video", price=price, quantity=quantity, held=held),
+            hold_nano_usd=price.cost_nano_usd(held),
+            cheaper="or ask for fewer seconds.",
+            status="queued",
+            pins=pins,
+        )
+        await submit.run_job(call, media.video_submit)
+
+    async def _read(self, submit: MediaSubmit) -> Video:
+        """The request: what a body may have depends on the model it names. Raises GatewayError."""
+        try:
+            submit.find_model(await submit.parsed(model_of))
+            model = submit.model
+            request = await submit.parsed(read_video, model.id, model.video)
+        except GatewayError as error:
+            self._refuse(error)
+        if request is None:
+            raise GatewayError(
+                NO_CHANNEL_AVAILABLE, f"Nobody makes films of the kind of `{submit.model.id}`."
+            )
+        submit.show(request)
+        if request.portrait_auth is not None:
+            submit.detail["portrait_auth"] = request.portrait_auth
+        return request
+
+    def _refuse(self, error: GatewayError) -> NoReturn:
+        """Raise the error of a model, with the status that its kind of films has for it."""
+        known = self.services.registry().resolve(self.model_name or "")
+        model_id = self.model_name if known is None else known.id
+        is_human_or_clip = (model_id or "").startswith(HUMANS_AND_CLIPS)
+        raise as_http_status(error) if is_human_or_clip else error
+
+    async def _referenced(self, request: Video) -> tuple[Video, tuple[Pin, ...]]:
+        """The request by the upstream's names of what it refers to, and where that is known.
+
+        Raises GatewayError and StoreUnavailable.
+        """
+        if not isinstance(request, AvatarVideo):
+            return request, ()
+        media, account_id = media_of(self), self.principal.account_id
+        try:
+            avatar = await avatar_of(
+                request.avatar, media.jobs, media.catalogs, account_id=account_id
+            )
+            request, pins = replace(request, avatar=avatar.upstream_id), avatar.pins
+            if request.voice is not None:
+                voice = await voice_of(
+                    request.voice, media.voices, media.catalogs, account_id=account_id
+                )
+                request, pins = replace(request, voice=voice.upstream_id), (*pins, *voice.pins)
+        except CatalogUnavailable as failure:
+            raise unavailable(failure, self.services.redact) from failure
+        return request, pins
+
+
+class VideoHandler(ApiHandler):
+    """One task."""
+
+    route = "video"
+    limited = True
+
+    async def on_get(self, task_id: str) -> None:
+        self.write(await polled(self, "video", task_id, _shown_by(self)))
+
+
+def _shown_by(handler: ApiHandler) -> Shown:
+    """How tasks are shown: with links of ours where the upstream has none."""
+    return partial(shown, content_link=media_of(handler).content_links.link)
+
+
+# `GET /v1/videos/generations/{id}/content`: a film that its upstream gives to our key alone.
+#
+# It needs no key: the signature proves that the gateway made the link. The film goes through as it
+# comes; a client that reads slowly slows the upstream, and nothing of it is kept.
+
+# How long an upstream may pause within a film.
+PAUSE_SECONDS = 30.0
+
+# Headers that are passed on as they are: of the request to the upstream, and of its response.
+PASSED_REQUEST_HEADERS = ("Range", "If-Range")
+PASSED_HEADERS = ("Content-Length", "Content-Range", "Accept-Ranges", "ETag", "Last-Modified")
+HEADER_CHARACTERS_MAX = 128
+_FILM = re.compile(r"video/[\w.+-]{1,60}", re.ASCII)
+_ANY = "application/octet-stream"
+
+
+class ContentHandler(ApiHandler):
+    """One film, whole or in part (RFC 9110, 14)."""
+
+    route = "video_content"
+    auth = "none"
+
+    async def on_get(self, task_id: str) -> None:
+        job = await self._linked(task_id)
+        with media_of(self).films.reading():
+            response = await self._opened(job)
+            try:
+                self._take_head(response)
+                if self.request.method != "HEAD":
+                    await self._send(response)
+            finally:
+                response.close()
+
+    on_head = on_get
+
+    async def _linked(self, task_id: str) -> Job:
+        """The job that the link leads to. Raises GatewayError."""
+        query, media = self.get_query_argument, media_of(self)
+        is_good = media.content_links.is_good(
+            task_id, query("expires", ""), query("signature", ""), now=self.services.clock.now()
+        )
+        if not is_good:
+            raise GatewayError(PERMISSION_DENIED, "The link is not valid, or has expired.")
+        job = await media.jobs.read_linked(task_id)
+        if job is None or job.state != "succeeded":
+            raise GatewayError(NOT_FOUND, "There is no film of this id.")
+        return job
+
+    async def _opened(self, job: Job) -> UpstreamResponse:
+        headers = self.request.headers
+        asked = [(name, headers[name]) for name in PASSED_REQUEST_HEADERS if name in headers]
+        try:
+            return await media_of(self).content.open(job, asked)
+        except ContentUnavailable as error:
+            raise GatewayError(NO_CHANNEL_AVAILABLE, "The film cannot be read now.") from error
+        except TimeoutError as error:
+            raise GatewayError(UPSTREAM_TIMEOUT, "The upstream did not answer in time.") from error
+        except UpstreamError as error:
+            raise GatewayError(UPSTREAM_UNREACHABLE, str(error)) from error
+
+    def _take_head(self, response: UpstreamResponse) -> None:
+        """Set the head of the response. Raises GatewayError for one that has no film."""
+        status = response.status
+        headers = {name: _fit(response.header(name)) for name in PASSED_HEADERS}
+        if status == 416:
+            content_range = headers["Content-Range"]
+            raise GatewayError(
+                INVALID_REQUEST,
+                "The film does not have this part.",
+                http_status=416,
+                headers={"Content-Range": content_range} if content_range else {},
+            )
+        if status in (404, 410):
+            raise GatewayError(NOT_FOUND, "The upstream does not keep the film any more.")
+        if status not in (200, 206):
+            raise from_upstream(429 if status == 429 else 502, "The upstream gave no film.")
+        self.set_status(status)
+        stated = (response.header("Content-Type") or "").strip()
+        self.set_header("Content-Type", stated if _FILM.fullmatch(stated) else _ANY)
+        for name, value in headers.items():
+            if value is not None:
+                self.set_header(name, value)
+        self.set_header("X-Content-Type-Options", "nosniff")
+        self.set_header("Cache-Control", "private, max-age=3600")
+
+    async def _send(self, response: UpstreamResponse) -> None:
+        """Pass the film on. One that is cut ends the connection: its client must not take it for
+        whole."""
+        pieces = aiter(response.chunks())
+        try:
+            while True:
+                try:
+                    async with asyncio.timeout(PAUSE_SECONDS):
+                        piece = await anext(pieces)
+                except StopAsyncIteration:
+                    return
+                self.write(piece)
+                await self.flush()
+        except (UpstreamError, TimeoutError) as error:
+            EventLog("gw.web").warning("film_cut", trace=self.call_id.hex, why=repr(error))
+            self.request.abort()
+
+
+def _fit(value: str | None) -> str | None:
+    """An upstream's header value, where it is fit to be sent on."""
+    if value is None or not 0 < len(value) <= HEADER_CHARACTERS_MAX:
+        return None
+    return value if value.isascii() and value.isprintable() else None

@@ -1,0 +1,416 @@
+"""`GET /api/v1/ext/wiki/…`: knowledge bases to read and to search (spec: Knowledge base REST).
+
+Free at any balance, outside the account's limits, without rows in the call log. A base or a page
+that a user may not read is answered as one that is not there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, BinaryIO, cast
+
+from actors.store.database import Database, Session
+from gw.api.base import ApiHandler
+from gw.api.logs.list_query import quoted, refuse
+from gw.config.config import Config
+from gw.errors import NOT_FOUND, PERMISSION_DENIED, GatewayError, dumps
+from gw.keys.secret import Secret
+from gw.knowledge import reading
+from gw.knowledge.bases import PERSONAL, Base, one_state, readable_base, readable_bases
+from gw.knowledge.reading import StoredPage, StoredSource
+from gw.knowledge.search import Found, Hit, search
+from gw.knowledge.sources import BucketSources, SourceLinks, Sources, disposition
+
+# The query of a request to a knowledge base: texts as they were sent, whole numbers, ids.
+
+QUERY_CHARACTERS_MAX = 500
+LIMIT_DEFAULT, LIMIT_MAX = 20, 50
+# More than any base has pages, and with a window within what PostgreSQL counts with.
+OFFSET_MAX = 10**9
+IDS_MAX = 25
+
+Query = Mapping[str, Sequence[bytes]]
+
+
+def text(query: Query, name: str) -> str:
+    """The one value of a parameter as it was sent; empty where it is absent. Raises 400."""
+    values = list(dict.fromkeys(query.get(name, ())))
+    if len(values) > 1:
+        raise refuse(name, "is given more than once.")
+    try:
+        return values[0].decode() if values else ""
+    except UnicodeDecodeError:
+        raise refuse(name, "is not UTF-8.") from None
+
+
+def search_text(query: Query) -> str:
+    """What is searched for. Raises 400."""
+    found = text(query, "q")
+    if not found.strip():
+        raise refuse("q", "is required: the words to search for.")
+    if len(found) > QUERY_CHARACTERS_MAX:
+        raise refuse("q", f"has more than {QUERY_CHARACTERS_MAX} characters.")
+    return found
+
+
+def limit_of(query: Query) -> int:
+    """How many hits are shown; more than LIMIT_MAX is LIMIT_MAX. Raises 400."""
+    return min(_whole(query, "limit", least=1, default=LIMIT_DEFAULT), LIMIT_MAX)
+
+
+def offset_of(query: Query) -> int:
+    """How many hits come before the first that is shown. Raises 400."""
+    return min(_whole(query, "offset", least=0, default=0), OFFSET_MAX)
+
+
+def ids(query: Query) -> list[str]:
+    """The first IDS_MAX ids of a list, each once. Raises 400 when there is none."""
+    found = dict.fromkeys(one.strip() for one in text(query, "ids").split(","))
+    found.pop("", None)
+    if not found:
+        raise refuse("ids", "is required: the ids of pages, separated by commas.")
+    return list(found)[:IDS_MAX]
+
+
+def _whole(query: Query, name: str, *, least: int, default: int) -> int:
+    value = text(query, name).strip()
+    if not value:
+        return default
+    digits = value.removeprefix("+").lstrip("0") or "0"
+    # A number of more digits is larger than any that matters, and not worth reading.
+    number = -1
+    if value != "+" and digits.isascii() and digits.isdigit():
+        number = int(digits) if len(digits) <= 10 else OFFSET_MAX
+    if number < least:
+        raise refuse(name, f"is a whole number from {least} on, not {quoted(value)}.")
+    return number
+
+
+# Bases, pages and hits as JSON values (spec: Knowledge-base page).
+
+
+def base_entry(base: Base) -> dict[str, Any]:
+    """A base in the list of those that may be read."""
+    return {"kb_id": base.kb_id, "name": base.name, "pages": base.pages}
+
+
+def page_body(page: StoredPage) -> dict[str, Any]:
+    """A page with every field."""
+    source = page.source and {
+        "r2_key": page.source.r2_key,
+        "filename": page.source.filename,
+        "locator": page.source.locator,
+        "compiled_at": page.source.compiled_at,
+        "model": page.source.model,
+    }
+    return {
+        "id": page.id,
+        "kb_id": page.base.kb_id,
+        "title": page.title,
+        "summary": page.summary,
+        "tags": page.tags,
+        "aliases": page.aliases,
+        "links": page.links,
+        "body": page.body,
+        "confidence": page.confidence,
+        "needs_review": page.needs_review,
+        "source": source,
+        "outgoing_links": [
+            {"id": target, "resolved": is_resolved, "title": title}
+            for target, is_resolved, title in page.outgoing_links
+        ],
+    }
+
+
+def found_body(text: str, offset: int, found: Found) -> dict[str, Any]:
+    """One window of what a search has found."""
+    return {
+        "query": text,
+        "total_hits": found.total,
+        "offset": offset,
+        "returned": len(found.hits),
+        "has_more": offset + len(found.hits) < found.total and bool(found.hits),
+        "results": [hit_entry(hit) for hit in found.hits],
+    }
+
+
+def hit_entry(hit: Hit) -> dict[str, Any]:
+    """A page that was found."""
+    return {
+        "id": hit.id,
+        "title": hit.title,
+        "summary": hit.summary,
+        "snippet": hit.snippet,
+        "tags": hit.tags,
+        "confidence": hit.confidence,
+        "needs_review": hit.needs_review,
+        "score": hit.score,
+    }
+
+
+# What the endpoints of knowledge bases use beside what every handler has.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WikiServices:
+    """Made once by the composition root; `database` is a pool that no call waits for."""
+
+    database: Database
+    sources: Sources | BucketSources
+    links: SourceLinks
+    link_seconds: int
+
+    async def linked(self, source: StoredSource, *, base_url: str, now: float) -> dict[str, Any]:
+        """A source document with a link to it; `base_url` is how the client reaches the gateway."""
+        return {
+            "r2_key": source.r2_key,
+            "filename": source.filename,
+            "locator": source.locator,
+            "url": await self._link(source.r2_key, base_url=base_url, now=now),
+            "url_ttl_secs": self.link_seconds,
+        }
+
+    async def _link(self, name: str, *, base_url: str, now: float) -> str:
+        """A link to a source for `link_seconds`: the gateway's own, or the bucket's."""
+        if isinstance(self.sources, BucketSources):
+            return await asyncio.to_thread(self.sources.link, name, seconds=self.link_seconds)
+        expires_at = int(now) + self.link_seconds
+        return self.links.link(name, base_url=base_url, expires_at=expires_at)
+
+
+def make_sources(config: Config) -> Sources | BucketSources:
+    """Where a configuration keeps sources."""
+    if config.kb_store.kind == "s3":
+        return BucketSources(config.kb_store.bucket)
+    return Sources(config.kb_folder)
+
+
+def make_wiki(config: Config, secret: Secret, database: Database) -> WikiServices:
+    """What a configuration says of sources, with the pool that searches have."""
+    return WikiServices(
+        database=database,
+        sources=make_sources(config),
+        links=SourceLinks(*secret.subkeys("gw source links"), public_url=config.public_url),
+        link_seconds=config.kb_store.link_seconds,
+    )
+
+
+BATCH_BODY_CHARACTERS = 4000
+UNREADABLE = "There is no such knowledge base or page that this key may read."
+
+
+def unreadable() -> GatewayError:
+    """The one answer for what is absent and for what is not for this user."""
+    return GatewayError(NOT_FOUND, UNREADABLE)
+
+
+class WikiHandler(ApiHandler):
+    """One request to a knowledge base."""
+
+    @property
+    def wiki(self) -> WikiServices:
+        return cast(WikiServices, self.settings["wiki"])
+
+    @asynccontextmanager
+    async def base(self) -> AsyncIterator[tuple[Session, Base]]:
+        """The base that the request names, in one state for all that is read of it. Raises 404."""
+        kb_id = text(self.request.query_arguments, "kb_id") or PERSONAL
+        principal = self.principal
+        async with one_state(self.wiki.database) as session:
+            base = await readable_base(
+                session, kb_id, account_id=principal.account_id, user=principal.user
+            )
+            if base is None:
+                raise unreadable()
+            yield session, base
+
+    async def page(
+        self, session: Session, base: Base, name: str, *, characters: int = reading.WHOLE
+    ) -> StoredPage:
+        """The page of this id or alias. Raises 404."""
+        page = await reading.read_page(session, base, name, characters=characters)
+        if page is None:
+            raise unreadable()
+        return page
+
+
+class BasesHandler(WikiHandler):
+    """The bases that the key's user may read."""
+
+    route = "wiki_kbs"
+
+    async def on_get(self) -> None:
+        principal = self.principal
+        async with one_state(self.wiki.database) as session:
+            found = await readable_bases(
+                session, account_id=principal.account_id, user=principal.user
+            )
+        self.write(dumps({"kbs": [base_entry(base) for base in found]}))
+
+
+class SearchHandler(WikiHandler):
+    """Pages that have the words."""
+
+    route = "wiki_search"
+
+    async def on_get(self) -> None:
+        query = self.request.query_arguments
+        text = search_text(query)
+        offset, limit = offset_of(query), limit_of(query)
+        async with self.base() as (session, base):
+            began = time.perf_counter()
+            found = await search(session, [base], text, offset=offset, limit=limit)
+        self.services.metrics.knowledge.searched(
+            surface="rest", result=found.match, seconds=time.perf_counter() - began
+        )
+        self.write(dumps(found_body(text, offset, found)))
+
+
+class TagsHandler(WikiHandler):
+    """The tags of a base."""
+
+    route = "wiki_tags"
+
+    async def on_get(self) -> None:
+        async with self.base() as (session, base):
+            found = await reading.tags(session, base)
+        tags = [{"tag": tag, "count": count} for tag, count in found]
+        self.write(dumps({"kb_id": base.kb_id, "tags": tags}))
+
+
+class TagHandler(WikiHandler):
+    """Every page that has a tag."""
+
+    route = "wiki_tag"
+
+    async def on_get(self, tag: str) -> None:
+        async with self.base() as (session, base):
+            found = await reading.tagged(session, [base], tag)
+        pages = [
+            {"id": one.id, "title": one.title, "summary": one.summary, "tags": one.tags}
+            for _, one in found
+        ]
+        body = {"kb_id": base.kb_id, "tag": tag, "total": len(pages), "pages": pages}
+        self.write(dumps(body))
+
+
+class PagesHandler(WikiHandler):
+    """Some pages at once, their bodies cut."""
+
+    route = "wiki_pages"
+
+    async def on_get(self) -> None:
+        names = ids(self.request.query_arguments)
+        async with self.base() as (session, base):
+            found = await reading.resolve(session, base, names)
+            nos = list(dict.fromkeys(no for no in found if no is not None))
+            pages = await reading.read_pages(session, base, nos, characters=BATCH_BODY_CHARACTERS)
+        shown = [{**page_body(pages[no]), "body_truncated": pages[no].is_truncated} for no in nos]
+        self.write(dumps({"pages": shown}))
+
+
+class PageHandler(WikiHandler):
+    """One page in full."""
+
+    route = "wiki_page"
+
+    async def on_get(self, name: str) -> None:
+        async with self.base() as (session, base):
+            page = await self.page(session, base, name)
+        self.write(dumps(page_body(page)))
+
+
+class BacklinksHandler(WikiHandler):
+    """The pages that link to a page."""
+
+    route = "wiki_backlinks"
+
+    async def on_get(self, name: str) -> None:
+        async with self.base() as (session, base):
+            page = await self.page(session, base, name, characters=0)
+            found = await reading.backlinks(session, page.no)
+        shown = [{"id": one.id, "title": one.title, "summary": one.summary} for one in found]
+        self.write(dumps({"id": page.id, "backlinks": shown}))
+
+
+class PageSourceHandler(WikiHandler):
+    """Where the source document of a page can be fetched, for a while."""
+
+    route = "wiki_source"
+
+    async def on_get(self, name: str) -> None:
+        async with self.base() as (session, base):
+            page = await self.page(session, base, name, characters=0)
+        source = page.source
+        if source is None:
+            raise unreadable()
+        now = self.services.clock.now()
+        self.write(dumps(await self.wiki.linked(source, base_url=self.base_url(), now=now)))
+
+
+# Source documents by their signed links: no key, the exact bytes, until the link expires.
+
+# What a slow client keeps in memory of a file.
+CHUNK_BYTES = 256 * 1024
+
+
+class DownloadHandler(ApiHandler):
+    """One source document. Whether it exists is told to whom the gateway gave a link alone."""
+
+    route = "wiki_download"
+    auth = "none"
+
+    @property
+    def wiki(self) -> WikiServices:
+        return cast(WikiServices, self.settings["wiki"])
+
+    async def on_get(self, name: str) -> None:
+        await self._send(name, with_body=True)
+
+    async def on_head(self, name: str) -> None:
+        await self._send(name, with_body=False)
+
+    async def _send(self, name: str, *, with_body: bool) -> None:
+        count = self.services.metrics.knowledge.link_followed
+        if refused := self._refusal(name):
+            count(refused)
+            message = "This link has expired, or was not made by this gateway."
+            raise GatewayError(PERMISSION_DENIED, message)
+        with ExitStack() as stack:
+            try:
+                file = await asyncio.to_thread(self._open, name)
+            except FileNotFoundError:
+                count("missing")
+                raise unreadable() from None
+            stack.callback(file.close)
+            count("served")
+            self._describe(name, file)
+            while with_body and (chunk := await asyncio.to_thread(file.read, CHUNK_BYTES)):
+                self.write(chunk)
+                await self.flush()
+
+    def _open(self, name: str) -> BinaryIO:
+        """The file of a source. Raises FileNotFoundError; what is in a bucket is fetched there."""
+        sources = self.wiki.sources
+        if not isinstance(sources, Sources):
+            raise FileNotFoundError(name)
+        return sources.path(name).open("rb")
+
+    def _refusal(self, name: str) -> str:
+        """Why a link is not followed; empty where it is."""
+        query = self.request.query_arguments
+        expires, signature = text(query, "expires"), text(query, "signature")
+        if not self.wiki.links.is_genuine(name, expires, signature):
+            return "invalid"
+        return "expired" if self.services.clock.now() >= int(expires) else ""
+
+    def _describe(self, name: str, file: BinaryIO) -> None:
+        self.set_header("Content-Type", "application/octet-stream")
+        self.set_header("Content-Length", str(file.seek(0, 2)))
+        file.seek(0)
+        self.set_header("Content-Disposition", disposition(name))
+        self.set_header("X-Content-Type-Options", "nosniff")

@@ -1,0 +1,355 @@
+"""What one call has delivered and what that costs: the side of `Settlement` that knows the unit.
+
+A chat call is billed by tokens, a media call by the piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Protocol
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from actors.live import Delivered
+from actors.wallet.pricing import MediaPrice, TokenPrice
+from channels.dialects.dialect import Meter, MeterReading
+from channels.dialects.meter import PartialUsage, Usage
+from metrics import genai
+from metrics.spans import Attributes, AttributeValue
+
+NO_TOKENS = Usage(input_tokens=0, output_tokens=0)
+
+
+class Charged(Struct, frozen=True, kw_only=True):
+    """The cost of a call, and what its row and its receipt say of it (`attempts.py`).
+
+    `units` are those of the row's `unit_type`; 0 where the call is billed by tokens. `upstream` is
+    what the upstream said of its response, unredacted.
+    """
+
+    cost_nano_usd: int
+    usage: Usage = NO_TOKENS
+    units: int = 0
+    is_stream: bool = False  # its tokens went out one by one
+    result_urls: Sequence[str] = ()
+    result_expires_at: float | None = None  # Unix seconds
+    detail: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    upstream: Mapping[str, Any] = msgspec.field(default_factory=dict)
+
+
+class Bill(Protocol):
+    """Reads the response of one call and prices it."""
+
+    @property
+    def terms(self) -> Mapping[str, Any]:
+        """The price, and what was assumed for the hold, as the receipt will say it."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Has the upstream said everything? Then its connection may serve another call."""
+
+    def delivered(self) -> Delivered | None:
+        """What has gone out so far, priced; None while that is nothing."""
+
+    def charged(self, *, first_byte_seconds: float | None) -> Charged:
+        """The cost. `first_byte_seconds` is None when nothing went out to the client."""
+
+    def attributes(self, charged: Charged, *, first_byte_seconds: float | None) -> Attributes:
+        """What the span of a sampled call says of its response."""
+
+
+# The bill of a call of which is known beforehand how much it makes: so many characters, or one.
+
+
+class UnitBill:
+    """Charges everything or nothing. `quantity` is in the unit of the row."""
+
+    is_complete = True  # what an upstream answers is read whole, or its connection is closed
+
+    def __init__(self, price: MediaPrice, quantity: int) -> None:
+        self._price = price
+        self._quantity = quantity
+
+    def __repr__(self) -> str:
+        return f"<UnitBill {self._quantity} {dict(self._price.stated)}>"
+
+    @property
+    def hold_nano_usd(self) -> int:
+        """The cost, if there is one."""
+        return self._price.cost_nano_usd(self._quantity)
+
+    @property
+    def terms(self) -> Mapping[str, Any]:
+        return {"price": self._price.stated}
+
+    def delivered(self) -> Delivered | None:
+        """None: everything goes out at once, when it is settled."""
+        return None
+
+    def charged(self, *, first_byte_seconds: float | None) -> Charged:
+        if first_byte_seconds is None:
+            return Charged(cost_nano_usd=0)
+        return Charged(
+            cost_nano_usd=self.hold_nano_usd,
+            units=self._quantity,
+            detail={"units": self._price.units(self._quantity)},
+        )
+
+    def attributes(self, charged: Charged, *, first_byte_seconds: float | None) -> Attributes:
+        return {"gw.units": charged.units}
+
+
+# What a chat call may cost at most, and what it costs: pure arithmetic on tokens and bytes.
+#
+# Before the call the pre-charge (spec: Limits, Chat pre-charge), after it the policy of contract
+# §7, "Cost of a cut call":
+#
+#     delivered                usage from upstream   charged
+#     nothing                  –                     nothing
+#     something, or a full     yes                   that usage
+#     answer                   no                    an estimate: input by the pre-charge rule,
+#                                                    output by the characters emitted
+#
+# Errors are never delivered responses: a refused or failed call has delivered nothing, nor has a
+# response that holds an error and not one character beside it.
+
+BYTES_PER_TOKEN = 4
+# Spec: without an explicit maximum, the smaller of the model's own and this many tokens is held.
+OUTPUT_TOKENS_DEFAULT_MAX = 32_768
+# No response has this many tokens. An upstream that says so is not believed: one number must not
+# empty a wallet, nor overflow the ledger.
+PLAUSIBLE_TOKENS_MAX = 1_000_000_000
+
+
+# What the tokens rest on: the upstream's word; its word for a part of them, the rest estimated; the
+# estimate alone; or nothing was delivered.
+Basis = Literal["stated", "partly_stated", "estimated", "nothing"]
+
+
+class Charge(Struct, frozen=True):
+    """Tokens and cost of a call, and what the tokens rest on."""
+
+    usage: Usage
+    cost_nano_usd: int
+    basis: Basis
+
+
+NOTHING = Charge(Usage(input_tokens=0, output_tokens=0), 0, "nothing")
+
+
+class Estimate(Struct, frozen=True, kw_only=True):
+    """Tokens assumed before the call, and what they would cost."""
+
+    input_tokens: int
+    output_tokens: int
+    amount_nano_usd: int
+
+
+def tokens_of_bytes(count: int) -> int:
+    """Tokens assumed for so many bytes or characters: a quarter, rounded up."""
+    return -(-count // BYTES_PER_TOKEN)
+
+
+def estimate(
+    *,
+    content_bytes: int,
+    max_tokens: int | None,
+    model_max_output_tokens: int | None,
+    price: TokenPrice,
+) -> Estimate:
+    """Price the conversation's bytes as input and the maximum as output.
+
+    `content_bytes` is the length of `messages` (`input`, `contents`) as the client sent it, or of
+    the whole body where that is what counts. An explicit maximum counts in full, even above the
+    model's ceiling.
+    """
+    input_tokens = tokens_of_bytes(content_bytes)
+    if max_tokens is None:
+        ceiling = model_max_output_tokens or OUTPUT_TOKENS_DEFAULT_MAX
+        max_tokens = min(ceiling, OUTPUT_TOKENS_DEFAULT_MAX)
+    return Estimate(
+        input_tokens=input_tokens,
+        output_tokens=max_tokens,
+        amount_nano_usd=price.estimate_nano_usd(
+            input_tokens=input_tokens, output_tokens=max_tokens
+        ),
+    )
+
+
+def charge(meter: MeterReading, *, input_estimate_tokens: int, price: TokenPrice) -> Charge:
+    """Price what the meter has read."""
+    usage = meter.usage
+    if usage is not None and _is_plausible(usage):
+        return Charge(usage, price.cost_nano_usd(usage), "stated")
+    if not meter.characters and (not meter.finished or meter.error_seen is not None):
+        return NOTHING  # also where an upstream stated its input and then said nothing
+    partial = meter.partial_usage
+    if partial is not None:
+        return _completed(partial, meter, input_estimate_tokens, price)
+    estimated = Usage(
+        input_tokens=input_estimate_tokens, output_tokens=tokens_of_bytes(meter.characters)
+    )
+    return Charge(estimated, price.cost_nano_usd(estimated), "estimated")
+
+
+def _completed(
+    partial: PartialUsage, meter: MeterReading, input_estimate_tokens: int, price: TokenPrice
+) -> Charge:
+    """What was stated counts, the rest is estimated (contract §7: a stream cut early).
+
+    Of a total alone, what the output is not estimated to be is the input.
+    """
+    total = partial.total_tokens
+    if total is not None and total <= PLAUSIBLE_TOKENS_MAX:
+        output_tokens = min(tokens_of_bytes(meter.characters), total)
+        usage = Usage(input_tokens=total - output_tokens, output_tokens=output_tokens)
+        return Charge(usage, price.cost_nano_usd(usage), "partly_stated")
+    stated = partial.input
+    if stated is None or not _is_plausible(stated):
+        stated = Usage(input_tokens=input_estimate_tokens, output_tokens=0)
+    output_tokens = max(partial.output_tokens or 0, tokens_of_bytes(meter.characters))
+    usage = replace(stated, output_tokens=min(output_tokens, PLAUSIBLE_TOKENS_MAX))
+    return Charge(usage, price.cost_nano_usd(usage), "partly_stated")
+
+
+def delivered(
+    meter: MeterReading, *, input_estimate_tokens: int, price: TokenPrice
+) -> Delivered | None:
+    """The charge so far as the heartbeat reports it; None while nothing has been delivered."""
+    so_far = charge(meter, input_estimate_tokens=input_estimate_tokens, price=price)
+    if so_far is NOTHING:
+        return None
+    return Delivered(
+        cost_nano_usd=so_far.cost_nano_usd,
+        input_tokens=so_far.usage.input_tokens,
+        output_tokens=so_far.usage.output_tokens,
+        cached_tokens=so_far.usage.cached_tokens,
+        cache_write_tokens=so_far.usage.cache_write_tokens,
+        basis=so_far.basis,
+    )
+
+
+def _is_plausible(usage: Usage) -> bool:
+    return (
+        max(usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.cache_write_tokens)
+        <= PLAUSIBLE_TOKENS_MAX
+    )
+
+
+# The bill of a chat call: tokens, as the meter of its protocol reads them.
+
+
+class TokenBill:
+    """What the meter has read, priced; what it has not, estimated."""
+
+    def __init__(self, *, price: TokenPrice, expected: Estimate, is_stream: bool) -> None:
+        self.meter: Meter | None = None  # of the attempt that gave the response
+        self._price = price
+        self._expected = expected
+        self._is_stream = is_stream
+
+    def __repr__(self) -> str:
+        return f"<TokenBill {self.meter!r}>"
+
+    @property
+    def terms(self) -> Mapping[str, Any]:
+        expected = self._expected
+        return {
+            "price": self._price.stated,
+            "estimate": [expected.input_tokens, expected.output_tokens],
+        }
+
+    @property
+    def is_complete(self) -> bool:
+        return self.meter is not None and self.meter.finished
+
+    def delivered(self) -> Delivered | None:
+        if self.meter is None:
+            return None
+        return delivered(
+            self.meter, input_estimate_tokens=self._expected.input_tokens, price=self._price
+        )
+
+    def charged(self, *, first_byte_seconds: float | None) -> Charged:
+        charged = NOTHING
+        if self.meter is not None and first_byte_seconds is not None:
+            charged = charge(
+                self.meter, input_estimate_tokens=self._expected.input_tokens, price=self._price
+            )
+        return Charged(
+            cost_nano_usd=charged.cost_nano_usd,
+            usage=charged.usage,
+            is_stream=self._is_stream,
+            detail=self._detail(charged),
+            upstream=self._upstream(charged),
+        )
+
+    def attributes(self, charged: Charged, *, first_byte_seconds: float | None) -> Attributes:
+        usage = charged.usage
+        return {
+            genai.USAGE_INPUT_TOKENS: usage.input_tokens,
+            genai.USAGE_OUTPUT_TOKENS: usage.output_tokens,
+            genai.USAGE_CACHE_READ_INPUT_TOKENS: usage.cached_tokens,
+            genai.USAGE_CACHE_CREATION_INPUT_TOKENS: usage.cache_write_tokens,
+            genai.USAGE_REASONING_OUTPUT_TOKENS: usage.reasoning_tokens,
+            **self._stated(first_byte_seconds),
+        }
+
+    def _stated(self, first_byte_seconds: float | None) -> Attributes:
+        """What the upstream said of its response: only what is known."""
+        meter = self.meter
+        pairs: dict[str, AttributeValue | None] = {}
+        if meter is not None:
+            pairs[genai.RESPONSE_ID] = meter.response_id
+            pairs[genai.RESPONSE_MODEL] = meter.response_model
+            pairs[genai.RESPONSE_FINISH_REASONS] = meter.finish_reason and [meter.finish_reason]
+        if self._is_stream:
+            pairs[genai.RESPONSE_TIME_TO_FIRST_CHUNK] = first_byte_seconds
+        return {name: value for name, value in pairs.items() if value}
+
+    def _detail(self, charged: Charge) -> dict[str, Any]:
+        """What is paid for, and what that rests on."""
+        usage = charged.usage
+        detail: dict[str, Any] = {}
+        if charged.basis != "stated":
+            detail["basis"] = charged.basis
+            if charged.basis != "nothing" and self.meter is not None:
+                detail["characters"] = self.meter.characters
+        if usage.cache_write_tokens:
+            detail["cache_write"] = usage.cache_write_tokens
+        if usage.reasoning_tokens:
+            detail["reasoning"] = usage.reasoning_tokens
+        return detail
+
+    def _upstream(self, charged: Charge) -> dict[str, Any]:
+        """What the upstream said of its response; its usage where that is not what is charged."""
+        meter = self.meter
+        if meter is None:
+            return {}
+        facts: dict[str, Any] = {
+            "id": meter.response_id,
+            "model": meter.response_model,
+            "finish": meter.finish_reason,
+        }
+        if meter.error_seen is not None:
+            facts["error"], facts["error_code"] = meter.error_seen.message, meter.error_seen.code
+        if charged.basis != "stated":
+            facts["usage"] = _stated_usage(meter)
+        return facts
+
+
+def _stated_usage(meter: Meter) -> dict[str, int]:
+    """The counts that the upstream did state."""
+    stated, output = meter.usage, None
+    if stated is not None:
+        output = stated.output_tokens
+    elif meter.partial_usage is not None:
+        stated, output = meter.partial_usage.input, meter.partial_usage.output_tokens
+    counts: dict[str, int | None] = {"output": output}
+    if stated is not None:
+        counts["input"] = stated.input_tokens
+        counts["cached"] = stated.cached_tokens or None
+        counts["cache_write"] = stated.cache_write_tokens or None
+    return {name: count for name, count in counts.items() if count is not None}

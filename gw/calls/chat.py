@@ -1,0 +1,452 @@
+"""One chat call, in order: estimate, hold, candidates, attempts, response, settlement.
+
+The heart of the gateway, and the same for every chat protocol. The money on the way in and out is
+`settlement.py`; a call of another kind than chat is `media.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from actors.channel import Verdict
+from actors.clock import Clock
+from actors.routing import (
+    Candidate,
+    ChannelDirectory,
+    Failover,
+    FailoverExhausted,
+    serving_protocols,
+)
+from actors.wallet.pricing import TokenPrice
+from channels.deadlines import TimeLimits
+from channels.dialects.dialect import Meter
+from channels.dialects.error_body import error_reported, try_error_reported
+from channels.errors import (
+    CredentialsRefused,
+    ErrorMembers,
+    ErrorReported,
+    UpstreamError,
+    UpstreamMalformed,
+)
+from channels.http.event_stream import EventStreamResponse
+from channels.http.interfaces import Sink, UpstreamResponse, Wire
+from channels.json import READ_VALUES_MAX, TRANSLATED_VALUES_MAX, weight_of
+from channels.offload.jobs import Metered, metered
+from channels.offload.pool import OffloadFailed, OffloadFull, OffloadPool
+from channels.offload.process import JobTooLong
+from channels.redaction import Redactor, StreamRedaction
+from channels.registry import ChannelSpec, ModelSpec
+from gw.calls.attempts import Attempts, BaseUpstream, Retry, retry_of_chat
+from gw.calls.bills import TokenBill, estimate
+from gw.calls.call import ChatCall, ResponseWriter, TranslatedFraming, UpstreamPlan, channels_for
+from gw.calls.outcome import SUCCESS, Ending, ending_of_failure, ending_of_refusal
+from gw.calls.settlement import Billing, Settlement
+from gw.calls.stream import (
+    ChatResult,
+    CompleteResponse,
+    StreamedResponse,
+    StreamPipeline,
+    UpstreamRefusal,
+    is_success,
+    unreadable,
+)
+from gw.calls.stream_relay import Relay
+from gw.config.config import Precharge
+from metrics.prometheus import Metrics
+
+# One attempt of a chat call: sent, and read far enough to know whether it is a response.
+#
+# That is a whole response, or a stream whose first events are here.
+
+# Of an error body only the message is used.
+ERROR_BYTES_MAX = 256 * 1024
+
+
+class ChatUpstream(BaseUpstream):
+    """Makes the attempts of chat calls. One per process; holds no state of its own."""
+
+    def __init__(
+        self,
+        *,
+        wire: Wire,
+        redactor: Callable[[], Redactor],
+        clock: Clock,
+        response_bytes_max: int,
+        offload: OffloadPool,
+    ) -> None:
+        super().__init__(
+            wire=wire, redactor=redactor, clock=clock, response_bytes_max=response_bytes_max
+        )
+        self._offload = offload
+
+    def retry(self, error: UpstreamError) -> Retry:
+        """See `Upstream`."""
+        return retry_of_chat(error)
+
+    async def attempt(
+        self, call: ChatCall, candidate: Candidate, channel: ChannelSpec, attempts: Attempts
+    ) -> ChatResult:
+        """Try one channel. Raises UpstreamError."""
+        plan = await call.request.plan_for(candidate, channel)
+        response = await self._open(plan.request, attempts)
+        if not is_success(response.status):
+            refusal = await self._refusal(
+                plan.request,
+                response,
+                bytes_max=ERROR_BYTES_MAX,
+                headers=plan.headers,
+                is_translated=plan.translated is not None,
+            )
+            return _of_request(refusal)
+        attempts.receipt.translated(plan)
+        try:
+            if call.is_stream:
+                if plan.hosting is not None and plan.hosting.new_render is not None:
+                    render = plan.hosting.new_render(call.facts.call_id.hex, call.model.id)
+                    response = EventStreamResponse(response, render)
+                stream = await self._begin_stream(call, plan, response, channel, attempts)
+                attempts.took_first_chunk()
+                plan.request.took_response()
+                return stream
+            body = await self._whole(response, attempts)
+            if plan.hosting is not None and plan.hosting.whole is not None:
+                if weight_of(body) > READ_VALUES_MAX:
+                    raise UpstreamMalformed("an answer of too many values")
+                body = plan.hosting.whole(body, call.model.id)
+            redaction = self._redactor().responses
+            if not redaction.is_clear(body):  # hardly ever, so no coroutine else
+                body = await redaction.redact_whole(body)
+            result = await self._read_whole(call, plan, body)
+            plan.request.took_response()
+            return result
+        except ErrorReported as error:
+            if error.status >= 500:
+                raise
+            attempts.took_whole()
+            plan.request.took_status(error.status)
+            is_of_key = plan.request.took_refusal(error.status, error.members)
+            return _of_request(
+                UpstreamRefusal(
+                    error.status, error.members, None, headers=plan.headers, is_of_key=is_of_key
+                )
+            )
+
+    async def _begin_stream(
+        self,
+        call: ChatCall,
+        plan: UpstreamPlan,
+        response: UpstreamResponse,
+        channel: ChannelSpec,
+        attempts: Attempts,
+    ) -> StreamedResponse:
+        """Read a stream as far as its first events. Raises UpstreamError."""
+        dialect, framing = plan.dialect, call.framing
+        meter = dialect.new_meter()
+        if plan.translated is not None:
+            stream = plan.translated.stream(
+                **self._names(call, meter), include_usage=call.forwards_usage
+            )
+            framing = TranslatedFraming(
+                stream,
+                framing,
+                meter,
+                has_terminator=dialect.has_terminator,
+                monotonic=self._clock.monotonic,
+            )
+        pipeline = StreamPipeline(
+            meter,
+            dialect,
+            framing,
+            forwards_usage=call.forwards_usage,
+            has_next=attempts.has_next,
+        )
+        first = await _first_chunk(response, pipeline, plan)
+        return StreamedResponse(
+            first,
+            response,
+            pipeline,
+            meter,
+            plan.headers,
+            framing,
+            dialect.has_terminator,
+            StreamRedaction.of(channel, self._redactor().errors),
+        )
+
+    async def _read_whole(
+        self, call: ChatCall, plan: UpstreamPlan, body: bytes
+    ) -> CompleteResponse:
+        """Meter a whole response, and translate it where that is due. Raises UpstreamError."""
+        try:
+            read, written = await self._metered(call, plan, body)
+            _refuse_unusable(body, read.meter, plan)
+        except UpstreamError:
+            raise
+        except Exception as error:  # whatever an upstream sends, it is no fault of the call's
+            raise unreadable(error) from error
+        if read.fault is not None:
+            raise read.fault
+        return CompleteResponse(body if written is None else written, read.meter, plan.headers)
+
+    async def _metered(
+        self, call: ChatCall, plan: UpstreamPlan, body: bytes
+    ) -> tuple[Metered, bytes | None]:
+        """A response as it was read, here or, where that would hold up the loop, elsewhere."""
+        protocol, translated = plan.dialect.protocol, plan.translated
+        arguments: tuple[Any, ...] = (protocol, None, {}, {})
+        if translated is None:
+            values_max = READ_VALUES_MAX
+        else:
+            names = self._names(call, plan.dialect.new_meter())
+            client = translated.translation.client
+            values_max = TRANSLATED_VALUES_MAX
+            arguments = (protocol, client, translated.names, names)
+        if weight_of(body) <= values_max:
+            return metered(body, *arguments)
+        try:
+            helpers = self._offload.of(call.facts.account_id)
+            return await helpers.run(metered, body, *arguments)
+        except JobTooLong as error:
+            raise UpstreamMalformed("an answer that takes too long to be read") from error
+        except (OffloadFull, OffloadFailed) as error:
+            raise UpstreamMalformed(
+                f"an answer that is too large to be read now: {error}"
+            ) from error
+
+    def _names(self, call: ChatCall, meter: Meter) -> Any:
+        """What a translated response is called, unless its stream still says it."""
+        return {
+            "id": meter.response_id or call.facts.call_id.hex,
+            "created": int(self._clock.now()),
+            "model": meter.response_model or call.model.id,
+        }
+
+
+def _of_request(refusal: UpstreamRefusal) -> UpstreamRefusal:
+    """A refusal of what the client sent. Raises CredentialsRefused for one of the channel's key."""
+    if not refusal.is_of_key:
+        return refusal
+    raise CredentialsRefused(
+        refusal.status, refusal.members, retry_after=refusal.retry_after, headers=refusal.headers
+    )
+
+
+def _for_client(found: ErrorReported, plan: UpstreamPlan) -> ErrorReported:
+    """The error that a body consists of, as the client is told of it."""
+    if plan.translated is not None:  # the rest is said in another protocol's words
+        return ErrorReported(ErrorMembers(found.members.message), status=found.status)
+    return found
+
+
+def _refuse_unusable(body: bytes, meter: Meter, plan: UpstreamPlan) -> None:
+    """A body that was read and is no response. Raises UpstreamError, with the upstream's words.
+
+    That is an error where a response was promised, in the dialect's form or in another: a response
+    says something, or states what it took, or why it says nothing, or at least what it is called.
+    """
+    if meter.characters:
+        return
+    if meter.error_seen is not None:
+        raise _for_client(error_reported(body), plan)
+    stated = (meter.usage, meter.partial_usage, meter.finish_reason, meter.response_id)
+    if all(one is None for one in stated):
+        raise _unusable(body, plan)
+
+
+def _unusable(body: bytes, plan: UpstreamPlan) -> UpstreamError:
+    """What a body is that is no response: an error in whatever form, or anything else."""
+    found = try_error_reported(body) if len(body) <= ERROR_BYTES_MAX else None
+    return UpstreamMalformed("no answer") if found is None else _for_client(found, plan)
+
+
+class _FirstEvents(Sink):
+    """Takes what comes until there is something for the client: `block`.
+
+    `head` is how the stream began, as far as an error would be read.
+    """
+
+    __slots__ = ("_pipeline", "_room", "block", "head")
+
+    def __init__(self, pipeline: StreamPipeline) -> None:
+        self._pipeline = pipeline
+        self._room = ERROR_BYTES_MAX
+        self.block = b""
+        self.head: list[bytes] = []
+
+    @property
+    def is_over(self) -> bool:
+        """See Sink."""
+        return bool(self.block)
+
+    def take(self, piece: bytes) -> None:
+        """See Sink. Raises UpstreamError."""
+        self.block = self._pipeline.take(piece)
+        if not self.block:
+            self._room -= len(piece)
+            if self._room >= 0:
+                self.head.append(piece)
+
+
+async def _first_chunk(
+    response: UpstreamResponse, pipeline: StreamPipeline, plan: UpstreamPlan
+) -> bytes:
+    """Read until there is something for the client. Raises UpstreamError."""
+    first = _FirstEvents(pipeline)
+    await response.pour(first)
+    if first.block:
+        return first.block
+    last = pipeline.last()
+    if last is None:
+        raise _unusable(b"".join(first.head), plan)
+    return last
+
+
+class Conversation:
+    """Runs chat calls. One per process; of its own it has the time of its calls."""
+
+    def __init__(
+        self,
+        *,
+        billing: Billing,
+        channels: ChannelDirectory,
+        wire: Wire,
+        redactor: Callable[[], Redactor],
+        price_of: Callable[[ModelSpec], TokenPrice],
+        clock: Clock,
+        timeout_seconds: float,
+        response_bytes_max: int,
+        offload: OffloadPool,
+        precharge: Precharge,
+        metrics: Metrics,
+    ) -> None:
+        self._billing = billing
+        self._channels = channels
+        self._upstream = ChatUpstream(
+            wire=wire,
+            redactor=redactor,
+            clock=clock,
+            response_bytes_max=response_bytes_max,
+            offload=offload,
+        )
+        self._redactor = redactor
+        self._price_of = price_of
+        self._precharge = precharge
+        self._metrics = metrics
+        self._limits = TimeLimits(timeout_seconds)
+
+    async def run(self, call: ChatCall, writer: ResponseWriter) -> None:
+        """Serve one call to its end.
+
+        Raises GatewayError while nothing has been sent. Once something has been, a failure ends
+        the stream early, without a terminator (spec: Stream failure behaviour).
+        """
+        price = self._price_of(call.model)
+        is_whole = self._precharge == "whole_body"
+        expected = estimate(
+            content_bytes=call.body_bytes if is_whole else call.content_bytes,
+            max_tokens=call.max_tokens,
+            model_max_output_tokens=call.model.max_output_tokens,
+            price=price,
+        )
+        async with await self._billing.hold(
+            call,
+            TokenBill(price=price, expected=expected, is_stream=call.is_stream),
+            writer,
+            amount_nano_usd=expected.amount_nano_usd,
+            cheaper="or send a smaller max_tokens.",
+        ) as settlement:
+            await self._serve(call, settlement, writer)
+
+    async def _serve(
+        self, call: ChatCall, settlement: Settlement[TokenBill], writer: ResponseWriter
+    ) -> None:
+        if self._precharge == "messages":
+            self._metrics.bytes_not_held_for(
+                model=call.model.id, count=call.body_bytes - call.content_bytes
+            )
+        order, able = channels_for(call, self._channels)
+        receipt, attempts = settlement.receipt, settlement.attempts
+        receipt.considered(order, is_pinned=call.pin is not None)
+        if able is not order:
+            receipt.passed_over({c.channel_id: "tool" for c in order if c not in able})
+        limit = self._limits.begin()
+        try:
+            result = await attempts.first_result(
+                self._upstream, call, Failover(able, self._channels), limit
+            )
+        except FailoverExhausted as failure:
+            serving = serving_protocols(call.model, self._channels)
+            settlement.fail(ending_of_failure(failure, self._redactor(), serving=serving))
+        if isinstance(result, UpstreamRefusal):
+            settlement.fail(ending_of_refusal(result, self._redactor()))
+        settlement.bill.meter = result.meter
+        if isinstance(result, CompleteResponse):
+            self._end_complete(settlement, result.meter)
+            settlement.first_byte()
+            settlement.settle()
+            writer.begin("application/json", result.headers)
+            writer.send(result.body)
+        else:
+            call.request.forget()  # it may be megabytes, and a stream lasts for minutes
+            writer.forget_request()
+            await self._relay(settlement, result, writer, limit.deadline)
+
+    async def _relay(
+        self,
+        settlement: Settlement[TokenBill],
+        result: StreamedResponse,
+        writer: ResponseWriter,
+        deadline: float,
+    ) -> None:
+        """Pass events on as they come; from the first on there is no failover."""
+        meter = result.meter
+        writer.begin(result.framing.content_type, result.headers)
+        relay = Relay(result, settlement, writer, deadline=deadline)
+        try:
+            await relay.run()
+        except UpstreamError:
+            pass  # cut, unless the end had been seen
+        except TimeoutError:
+            if not meter.finished:
+                # Who kept us waiting? A client that does not read says nothing of the channel.
+                verdict: Verdict = "abandoned" if relay.is_held_up else "failure"
+                settlement.attempts.finish(verdict, "timeout")
+                settlement.end(
+                    Ending(
+                        "interrupted",
+                        "upstream_timeout",
+                        TIMED_OUT,
+                        is_clients=relay.is_held_up,
+                    )
+                )
+                relay.last.append(result.framing.broken(TIMED_OUT))
+        last = relay.last
+        if settlement.ending is not None:
+            pass
+        elif meter.finished:
+            self._end_complete(settlement, meter)
+            last.append(result.framing.end())
+        else:
+            settlement.attempts.finish("failure", "cut")
+            settlement.end(Ending("error", "upstream_error", _CUT))
+            last.append(result.framing.broken(_CUT))
+        # Settled before the last bytes go out: a client that reads to the end finds the balance
+        # moved.
+        if writer.sends_at_once or settlement.ending is SUCCESS:
+            settlement.first_byte()
+        settlement.settle()
+        await relay.finish()
+
+    def _end_complete(self, settlement: Settlement[TokenBill], meter: Meter) -> None:
+        """The response came to its end, but it may say that it is an error."""
+        if meter.error_seen is not None:
+            settlement.attempts.finish("failure", "error_event")
+            settlement.end(Ending("error", "upstream_error", _ERROR_EVENT))
+        else:
+            settlement.attempts.finish("success", "ok")
+            settlement.end(SUCCESS)
+
+
+_CUT = "The upstream ended the stream before it was complete."
+_ERROR_EVENT = "The upstream reported an error within its answer."
+TIMED_OUT = "The call took longer than the gateway allows."

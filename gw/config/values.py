@@ -1,0 +1,434 @@
+"""Readers of addresses: where to listen, where an upstream is, where the engines are.
+
+What a URL may carry besides an address (user, password) is never reported back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import AddressValueError, IPv4Address, IPv6Address
+from typing import Any, Generic, TypeVar
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+from gw.config.config import ListenAddress
+from gw.config.readers import (
+    InvalidValue,
+    Items,
+    Location,
+    Node,
+    Reader,
+    Scalar,
+    Table,
+    Unreadable,
+    choice,
+    closest,
+    described,
+    quoted,
+    text,
+    written_text,
+)
+
+_LISTEN_ALLOWED = "host:port, such as 127.0.0.1:8080 or [::1]:8080, port 0 to 65535"
+_HOST_NAME_ALLOWED = "a host's name without a port, such as gw1.example.com"
+_BASE_URL_ALLOWED = "http(s)://host[:port], with a path that all its paths begin with or without"
+_ADDRESS = re.compile(r"(?P<host>\[[^\[\]\s]*\]|[^:\[\]\s/@]*):(?P<port>[0-9]{1,5})")
+_BASE_URL = re.compile(
+    r"(?P<scheme>https?)://(?P<host>\[[^\[\]\s]*\]|[^:\[\]\s/@?#]+)(?::(?P<port>[0-9]{1,5}))?"
+    r"(?P<path>(?:/(?!\.{1,2}(?:/|\Z))[\w.~!$&'()*+,;=:@%-]+)*)/?",
+    re.IGNORECASE | re.ASCII,
+)
+_PUBLIC_URL_ALLOWED = "empty, or http(s)://host[:port], with a path or without"
+_PUBLIC_URL = re.compile(
+    r"https?://(?P<host>\[[^\[\]\s]*\]|[^:\[\]\s/@?#]+)(?::(?P<port>[0-9]{1,5}))?(?:/[\w.~/-]*)?",
+    re.IGNORECASE | re.ASCII,
+)
+_HOST_NAME = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?", re.ASCII)
+_LOOKS_LIKE_IPV4 = re.compile(r"[0-9.]+", re.ASCII)
+_MAX_PORT = 65_535
+
+
+def listen_address() -> Reader[ListenAddress]:
+    """Read `host:port`; an IPv6 host stands in brackets."""
+
+    def read(node: Node, at: Location) -> ListenAddress:
+        if isinstance(node, Scalar) and node.kind == "whole" and not node.variables:
+            raise InvalidValue(
+                found=described(node),
+                allowed=_LISTEN_ALLOWED,
+                hint=f"for port {node.text} of this machine write 127.0.0.1:{node.text}",
+            )
+        value = written_text(node, _LISTEN_ALLOWED)
+        match = _ADDRESS.fullmatch(value)
+        host = _host(match["host"]) if match else None
+        if match is None or host is None or int(match["port"]) > _MAX_PORT:
+            raise InvalidValue(
+                found=described(node), allowed=_LISTEN_ALLOWED, hint=_listen_hint(value)
+            )
+        return ListenAddress(host, int(match["port"]))
+
+    return read
+
+
+def host_name() -> Reader[str]:
+    """Read the name of a host, in lower case."""
+
+    def read(node: Node, at: Location) -> str:
+        value = written_text(node, _HOST_NAME_ALLOWED)
+        if not _HOST_NAME.fullmatch(value):
+            raise InvalidValue(found=described(node), allowed=_HOST_NAME_ALLOWED)
+        return value.lower().removesuffix(".")
+
+    return read
+
+
+def base_url() -> Reader[str]:
+    """Read the scheme, host and path of an upstream; a trailing slash is dropped."""
+
+    def read(node: Node, at: Location) -> str:
+        value = written_text(node, _BASE_URL_ALLOWED)
+        match = _BASE_URL.fullmatch(value)
+        host = _host(match["host"]) if match else None
+        port_is_good = match is not None and 0 < int(match["port"] or 1) <= _MAX_PORT
+        if match is None or host is None or not port_is_good:
+            raise InvalidValue(
+                found=described(node), allowed=_BASE_URL_ALLOWED, hint=_base_url_hint(value)
+            )
+        port = f":{int(match['port'])}" if match["port"] else ""
+        return f"{match['scheme'].lower()}://{match['host']}{port}{match['path']}"
+
+    return read
+
+
+def public_url() -> Reader[str]:
+    """Read how clients reach this gateway, or an empty text; trailing slashes are dropped."""
+    read_text = text(_PUBLIC_URL_ALLOWED, may_be_empty=True)
+
+    def read(node: Node, at: Location) -> str:
+        value = read_text(node, at)
+        if not value:
+            return ""
+        match = _PUBLIC_URL.fullmatch(value)
+        port_is_good = match is not None and 0 < int(match["port"] or 1) <= _MAX_PORT
+        if match is None or _host(match["host"]) is None or not port_is_good:
+            raise InvalidValue(found=described(node), allowed=_PUBLIC_URL_ALLOWED)
+        return value.rstrip("/")
+
+    return read
+
+
+def engine_url(schemes: Sequence[str]) -> Reader[str]:
+    """Read the URL of an engine; empty where there is none. It may hold a password."""
+    allowed = f"empty, or {' or '.join(f'{scheme}://…' for scheme in schemes)}"
+    read_text = text(allowed, may_be_empty=True, secret=True)
+
+    def read(node: Node, at: Location) -> str:
+        value = read_text(node, at)
+        if value and (not value.startswith(tuple(f"{s}://" for s in schemes)) or " " in value):
+            raise InvalidValue(found=f"text (not shown) that {_beginning(value)}", allowed=allowed)
+        return value
+
+    return read
+
+
+def _beginning(value: str) -> str:
+    scheme, separator, _ = value.partition("://")
+    if " " in value:
+        return "has a space in it"
+    if not separator or not scheme.isalnum() or len(scheme) > 20:
+        return "is no URL"
+    return f"begins with {scheme}://"
+
+
+def _host(written: str) -> str | None:
+    """Return the host without brackets, or None when it is none."""
+    try:
+        if written.startswith("["):
+            return str(IPv6Address(written[1:-1]))
+        if _LOOKS_LIKE_IPV4.fullmatch(written):
+            return str(IPv4Address(written))
+    except AddressValueError:
+        return None
+    return written if _HOST_NAME.fullmatch(written) and len(written) <= 253 else None
+
+
+def _listen_hint(value: str) -> str:
+    if "://" in value:
+        return "write it without http://"
+    if value.count(":") > 1 and "[" not in value:
+        return "put brackets around an IPv6 address and quotes around the whole"
+    if value.startswith((":", "*:")):
+        return f"for every interface write 0.0.0.0:{value.rpartition(':')[2]}"
+    return ""
+
+
+def _base_url_hint(value: str) -> str:
+    if "://" not in value:
+        return "begin with https:// or http://"
+    try:
+        parts = urlsplit(value)
+    except ValueError:
+        return ""
+    if "@" in parts.netloc:
+        return "no user and password in the address: the key belongs in api_key"
+    if parts.query or parts.fragment:
+        return "no query and no fragment in the address"
+    return ""
+
+
+# Reads `redis_url`: where the state is that several processes share, and how to ask there.
+#
+# Everything the client library would stumble over when it connects is refused here already. What is
+# written is never reported back: it may hold a password.
+
+_SCHEMES = ("redis", "rediss", "unix")
+_ALLOWED = (
+    "empty, or redis://[user:password@]host[:port][/number], rediss:// for TLS,"
+    " or unix:///path[?db=number]"
+)
+_NUMBER = re.compile(r"[0-9]{1,5}", re.ASCII)
+_SECONDS = re.compile(r"[0-9]{1,4}(\.[0-9]{1,6})?", re.ASCII)
+# What may stand behind the question mark, by scheme.
+_COMMON = {"db", "socket_timeout"}
+_OPTIONS = {
+    "redis": _COMMON,
+    "rediss": _COMMON | {"ssl_ca_certs", "ssl_certfile", "ssl_keyfile"},
+    "unix": _COMMON | {"username", "password"},
+}
+
+
+def redis_url() -> Reader[str]:
+    """Read the URL of Redis, or nothing; `socket_timeout` is how many seconds it has to answer."""
+    read_url = engine_url(_SCHEMES)
+
+    def read(node: Node, at: Location) -> str:
+        url = read_url(node, at)
+        fault = _fault(url) if url else None
+        if fault is not None:
+            raise InvalidValue(found=f"a URL (not shown) {fault}", allowed=_ALLOWED)
+        return url
+
+    return read
+
+
+def _fault(url: str) -> str | None:
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return "whose host and port cannot be read"
+    if parts.fragment:
+        return "with a # in it (written %23 in a password)"
+    where = _fault_of_socket(parts) if parts.scheme == "unix" else _fault_of_host(parts, port)
+    return where or _fault_of_options(parts)
+
+
+def _fault_of_socket(parts: SplitResult) -> str | None:
+    if parts.hostname or not parts.path.strip("/"):
+        return "without the path of a socket: three slashes begin it"
+    return None
+
+
+def _fault_of_host(parts: SplitResult, port: int | None) -> str | None:
+    if not parts.hostname:
+        return "without a host"
+    if port == 0:
+        return "with port 0"
+    database = unquote(parts.path).strip("/")
+    if database and not _NUMBER.fullmatch(database):
+        return "whose path is no number of a database"
+    return None
+
+
+def _fault_of_options(parts: SplitResult) -> str | None:
+    known = _OPTIONS[parts.scheme]
+    for name, value in parse_qsl(parts.query, keep_blank_values=True):
+        if name not in known:
+            return f"with an option that is none of {', '.join(sorted(known))}"
+        if name == "db" and not _NUMBER.fullmatch(value):
+            return "whose db is no number"
+        if name == "socket_timeout" and not (_SECONDS.fullmatch(value) and float(value) > 0):
+            return "whose socket_timeout is no number of seconds above 0"
+    return None
+
+
+# Readers of mappings and lists: walk them by a table of keys, blame each part that is refused.
+#
+# A part that is refused is left out and reading goes on, so that one run reports every fault. What
+# is read keeps its location, for the checks that need more than one value (`relations.py`).
+
+T = TypeVar("T")
+
+
+class Required:
+    """Instead of a default: the key must be there."""
+
+
+REQUIRED = Required()
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What a key takes, and what holds when it is absent."""
+
+    read: Reader[Any]
+    default: Any
+    inside: Schema | None = None  # the keys of the mapping it takes
+
+
+Schema = Mapping[str, Key]
+
+
+@dataclass(frozen=True, slots=True)
+class Located(Generic[T]):
+    """A value and the location it was read from."""
+
+    value: T
+    at: Location
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """What was read of a mapping. A key whose value was refused is absent from `values`."""
+
+    values: Mapping[str, Any]
+    at: Location
+    locations: Mapping[str, Location]  # of the keys that are written
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return the value of a key, or `default` when it was refused."""
+        return self.values.get(name, default)
+
+    def location(self, name: str) -> Location:
+        """Where a key is written, or else the mapping that lacks it."""
+        return self.locations.get(name) or self.at.key(name)
+
+
+def attempt(read: Reader[T], node: Node, at: Location) -> list[T]:
+    """Read a value; blame its location when it is refused. Returns one value or none."""
+    if isinstance(node, Unreadable):
+        return []
+    try:
+        return [read(node, at)]
+    except InvalidValue as refused:
+        at.blame(found=refused.found, allowed=refused.allowed, hint=refused.hint)
+        return []
+
+
+def section(schema: Schema) -> Key:
+    """A key that takes a mapping and may be absent as a whole."""
+    return Key(mapping(schema), None, inside=schema)
+
+
+def mapping(schema: Schema) -> Reader[Section]:
+    """Read a mapping by its table of keys; nothing at all counts as an empty one."""
+    allowed = f"a mapping of {', '.join(schema)}"
+
+    def read(node: Node, at: Location) -> Section:
+        if isinstance(node, Scalar) and node.is_nothing:
+            node = Table({}, node.mark)
+        if not isinstance(node, Table):
+            raise InvalidValue(found=described(node), allowed=allowed)
+        meant = _blame_unknown_keys(node, schema, at)
+        locations = {name: at.key(name, entry.mark) for name, entry in node.entries.items()}
+        values: dict[str, Any] = {}
+        for name, key in schema.items():
+            entry = node.entries.get(name)
+            if entry is not None:
+                found = attempt(key.read, entry.value, locations[name])
+                values.update((name, value) for value in found)
+            elif key.inside is not None:
+                values[name] = key.read(Table({}, node.mark), at.key(name))
+            elif key.default is not REQUIRED:
+                values[name] = key.default
+            elif name not in meant:
+                at.key(name).blame(found="nothing", allowed="a value: this key is required")
+        return Section(values, at, locations)
+
+    return read
+
+
+def by_name(read: Reader[T], what: str, *, most: int = 100) -> Reader[dict[str, T]]:
+    """Read a mapping with names of the operator's own, and a value of one kind for each."""
+    allowed = f"a mapping of names to values, {what}, 1 to {most} of them"
+
+    def read_names(node: Node, at: Location) -> dict[str, T]:
+        if not isinstance(node, Table) or not 0 < len(node.entries) <= most:
+            raise InvalidValue(found=described(node), allowed=allowed)
+        return {
+            name: value
+            for name, entry in node.entries.items()
+            for value in attempt(read, entry.value, at.key(name, entry.mark))
+        }
+
+    return read_names
+
+
+def listing(read: Reader[T], allowed: str) -> Reader[tuple[T, ...]]:
+    """Read a list of values; nothing at all counts as an empty one."""
+
+    def read_list(node: Node, at: Location) -> tuple[T, ...]:
+        if isinstance(node, Scalar) and node.is_nothing:
+            return ()
+        if not isinstance(node, Items):
+            hint = "write it as a list, in [ ] or one per line after a dash"
+            raise InvalidValue(found=described(node), allowed=allowed, hint=hint)
+        return tuple(
+            value
+            for index, item in enumerate(node.items)
+            for value in attempt(read, item, at.item(index, item.mark))
+        )
+
+    return read_list
+
+
+def distinct(read: Reader[str], allowed: str, *, least: int = 0) -> Reader[tuple[str, ...]]:
+    """Read a list in which each value stands once, with `least` values or more."""
+    read_list = listing(placed(read), allowed)
+
+    def read_distinct(node: Node, at: Location) -> tuple[str, ...]:
+        values = read_list(node, at)
+        is_empty = isinstance(node, Scalar) or (isinstance(node, Items) and not node.items)
+        if is_empty and least:
+            raise InvalidValue(found=described(node), allowed=f"{allowed}, with at least {least}")
+        seen: dict[str, Location] = {}
+        for item in values:
+            if item.value in seen:
+                item.at.blame(found=f"{quoted(item.value)} again", allowed="each value once")
+            seen.setdefault(item.value, item.at)
+        return tuple(seen)
+
+    return read_distinct
+
+
+def choices(options: Sequence[str], *, least: int = 0) -> Reader[tuple[str, ...]]:
+    """Read a list of distinct values out of `options`."""
+    return distinct(choice(options), f"a list of {', '.join(options)}", least=least)
+
+
+def placed(read: Reader[T]) -> Reader[Located[T]]:
+    """Keep the location along with the value."""
+    return lambda node, at: Located(read(node, at), at)
+
+
+def _blame_unknown_keys(node: Table, schema: Schema, at: Location) -> set[str]:
+    """Blame keys the schema does not have; return those they were probably meant to be."""
+    meant = set()
+    for name, entry in node.entries.items():
+        if name not in schema:
+            guess = closest(name, schema)
+            at.key(name, entry.mark).blame(
+                found=f"the unknown key {quoted(name)}",
+                allowed=f"the keys {', '.join(schema)}",
+                hint=_key_hint(name, guess, schema),
+            )
+            meant.add(guess or "")
+    return meant
+
+
+def _key_hint(name: str, guess: str | None, schema: Schema) -> str:
+    for parent, key in schema.items():
+        if key.inside is not None and name in key.inside:
+            return f"{name} belongs under {parent}"
+    return f"did you mean {guess}?" if guess else ""

@@ -1,1 +1,0 @@
-"""The demonstration: simulator, database, gateway, a funded account, in one process tree."""

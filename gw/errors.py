@@ -1,0 +1,274 @@
+"""Every error the gateway can answer with, as data, and the exception that carries one.
+
+The table is the specification's, row by row, so that the two can be read side by side (spec:
+Errors). It says what an error is called in each protocol and what an upstream's status becomes; how
+a body is written is below; which exception of ours becomes which error is `gw/api/base.py`.
+Messages are the raiser's: one that comes from an upstream must be redacted before it gets here
+(`channels/redaction.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import ujson
+
+from channels.errors import InvalidRequest
+from channels.families import ErrorShape
+
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+
+# Every 503 says when to come back, in whole seconds: so soon where nothing better is known.
+RETRY_AFTER = "1"
+# Official libraries read it, and send nothing twice that repeating cannot mend.
+NO_RETRY: Mapping[str, str] = MappingProxyType({"x-should-retry": "false"})
+# What a client is told whose request comes while the process ends.
+ENDING = "The gateway is shutting down. Try again."
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorKind:
+    """One row of the table: an HTTP status, and the error's name in each of the three shapes."""
+
+    http_status: int
+    chat_type: str
+    code: str  # of the chat shape; the other two have none
+    messages_type: str
+    gemini_status: str
+
+
+class GatewayError(Exception):
+    """An error that the client is told, as it stands.
+
+    `param` names the offending field, shown by the images shape only; `upstream_param` is what an
+    upstream calls it, shown by the chat shape (contract §7). `details` is a JSON value,
+    shown by the messages and gemini shapes. `http_status` replaces the kind's where an endpoint
+    has its own (contract §7: `model_not_found`). A 503 has a `Retry-After` whether the raiser gives
+    one or not, but one with `NO_RETRY`, which repeating cannot mend.
+    """
+
+    def __init__(
+        self,
+        kind: ErrorKind,
+        message: str,
+        *,
+        param: str | None = None,
+        upstream_param: str | None = None,
+        details: Any = None,
+        headers: Mapping[str, str] = _NO_HEADERS,
+        http_status: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+        self.param = param
+        self.upstream_param = upstream_param
+        self.details = details
+        self.http_status = kind.http_status if http_status is None else http_status
+        if self.http_status == 503 and not {"Retry-After", *NO_RETRY} & headers.keys():
+            headers = {**headers, "Retry-After": RETRY_AFTER}
+        self.headers = headers
+
+    def __repr__(self) -> str:
+        return f"<GatewayError {self.http_status} {self.kind.code}: {self.message}>"
+
+
+_BAD = "invalid_request_error"  # the type that the chat and the messages protocol share
+
+MODEL_NOT_FOUND = ErrorKind(400, _BAD, "model_not_found", "not_found_error", "NOT_FOUND")
+MODEL_NOT_ALLOWED = ErrorKind(400, _BAD, "model_not_allowed", _BAD, "INVALID_ARGUMENT")
+INVALID_REQUEST = ErrorKind(400, _BAD, "invalid_request", _BAD, "INVALID_ARGUMENT")
+TOOL_NOT_SUPPORTED = ErrorKind(400, _BAD, "tool_not_supported", _BAD, "INVALID_ARGUMENT")
+INVALID_IDEMPOTENCY_KEY = ErrorKind(400, _BAD, "invalid_idempotency_key", _BAD, "INVALID_ARGUMENT")
+# The specification gives the 409s no chat type; they take the one of the other refused requests.
+IDEMPOTENCY_KEY_REUSE = ErrorKind(409, _BAD, "idempotency_key_reuse", _BAD, "ALREADY_EXISTS")
+IDEMPOTENCY_IN_FLIGHT = ErrorKind(409, _BAD, "idempotency_in_flight", _BAD, "ALREADY_EXISTS")
+IDEMPOTENCY_NOT_CACHED = ErrorKind(
+    409, _BAD, "idempotency_response_not_cached", _BAD, "ALREADY_EXISTS"
+)
+INVALID_API_KEY = ErrorKind(
+    401, "authentication_error", "invalid_api_key", "authentication_error", "UNAUTHENTICATED"
+)
+QUOTA_EXCEEDED = ErrorKind(
+    402, "insufficient_quota", "quota_exceeded", "billing_error", "RESOURCE_EXHAUSTED"
+)
+PERMISSION_DENIED = ErrorKind(
+    403, "permission_error", "permission_denied", "permission_error", "PERMISSION_DENIED"
+)
+RATE_LIMIT_EXCEEDED = ErrorKind(
+    429, "rate_limit_error", "rate_limit_exceeded", "rate_limit_error", "RESOURCE_EXHAUSTED"
+)
+INTERNAL_ERROR = ErrorKind(500, "server_error", "internal_error", "api_error", "INTERNAL")
+UPSTREAM_UNREACHABLE = ErrorKind(
+    502, "api_error", "upstream_unreachable", "api_error", "UNAVAILABLE"
+)
+NO_CHANNEL_AVAILABLE = ErrorKind(
+    503, "server_error", "no_channel_available", "overloaded_error", "UNAVAILABLE"
+)
+UPSTREAM_TIMEOUT = ErrorKind(504, "api_error", "upstream_timeout", "api_error", "DEADLINE_EXCEEDED")
+
+# Codes that the specification and the contract name outside the table.
+NOT_FOUND = ErrorKind(404, _BAD, "not_found", "not_found_error", "NOT_FOUND")
+LOG_NOT_FOUND = ErrorKind(404, _BAD, "log_not_found", "not_found_error", "NOT_FOUND")
+METHOD_NOT_ALLOWED = ErrorKind(405, _BAD, "method_not_allowed", _BAD, "UNIMPLEMENTED")
+REQUEST_TOO_LARGE = ErrorKind(
+    413, _BAD, "request_too_large", "request_too_large", "INVALID_ARGUMENT"
+)
+LOGS_RATE_LIMITED = ErrorKind(
+    429, "rate_limit_error", "logs_rate_limited", "rate_limit_error", "RESOURCE_EXHAUSTED"
+)
+MODEL_NO_VISION = ErrorKind(400, _BAD, "model_no_vision", _BAD, "INVALID_ARGUMENT")
+
+ERROR_TABLE: tuple[ErrorKind, ...] = (
+    MODEL_NOT_FOUND,
+    MODEL_NOT_ALLOWED,
+    INVALID_REQUEST,
+    TOOL_NOT_SUPPORTED,
+    INVALID_IDEMPOTENCY_KEY,
+    IDEMPOTENCY_KEY_REUSE,
+    IDEMPOTENCY_IN_FLIGHT,
+    IDEMPOTENCY_NOT_CACHED,
+    INVALID_API_KEY,
+    QUOTA_EXCEEDED,
+    PERMISSION_DENIED,
+    RATE_LIMIT_EXCEEDED,
+    INTERNAL_ERROR,
+    UPSTREAM_UNREACHABLE,
+    NO_CHANNEL_AVAILABLE,
+    UPSTREAM_TIMEOUT,
+    NOT_FOUND,
+    LOG_NOT_FOUND,
+    METHOD_NOT_ALLOWED,
+    REQUEST_TOO_LARGE,
+    LOGS_RATE_LIMITED,
+    MODEL_NO_VISION,
+)
+
+# --- What an upstream's status becomes (spec: Errors, Upstream pass-through) ---
+
+# Chat code and type; a status that is not here is upstream_error / api_error.
+_UPSTREAM_CHAT = {
+    400: ("invalid_request", _BAD),
+    422: ("invalid_request", _BAD),
+    401: ("invalid_api_key", "authentication_error"),
+    403: ("permission_denied", "permission_error"),
+    404: ("not_found", _BAD),
+    429: ("rate_limit_exceeded", "rate_limit_error"),
+}
+
+# Messages type (contract §7, Failure classes); a status that is not here is api_error.
+_UPSTREAM_MESSAGES = {
+    400: _BAD,
+    422: _BAD,
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    529: "overloaded_error",
+}
+
+# Gemini status; another 5xx is UNAVAILABLE, anything else UNKNOWN. 402 is not RESOURCE_EXHAUSTED:
+# with that a client would take the operator's empty upstream account for its own.
+_UPSTREAM_GEMINI = {
+    400: "INVALID_ARGUMENT",
+    422: "INVALID_ARGUMENT",
+    413: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    409: "ALREADY_EXISTS",
+    429: "RESOURCE_EXHAUSTED",
+    500: "INTERNAL",
+    501: "UNIMPLEMENTED",
+    504: "DEADLINE_EXCEEDED",
+}
+
+
+def as_http_status(error: GatewayError) -> GatewayError:
+    """The same where an unknown model is 404 and one that is not allowed 403 (spec: Errors 6)."""
+    status = {MODEL_NOT_FOUND: 404, MODEL_NOT_ALLOWED: 403}.get(error.kind)
+    if status is None:
+        return error
+    return GatewayError(error.kind, error.message, param=error.param, http_status=status)
+
+
+def invalid_request(invalid: InvalidRequest) -> GatewayError:
+    """Make the client's error of what a protocol's reader refused."""
+    return GatewayError(
+        INVALID_REQUEST, invalid.message, param=invalid.param, details=invalid.details
+    )
+
+
+def from_upstream(
+    status: int,
+    message: str,
+    *,
+    details: Any = None,
+    param: str | None = None,
+    headers: Mapping[str, str] = _NO_HEADERS,
+) -> GatewayError:
+    """Make the error of an upstream's non-2xx answer: its status, our names for it.
+
+    `message` is unwrapped and redacted already, `details` and `param` are what the upstream says
+    beside it, redacted too; `headers` is what is passed on (`Retry-After`). A status that is no
+    error (1xx, 3xx: we follow no redirects) or no HTTP status becomes 502.
+    """
+    assert not 200 <= status < 300, status
+    if not 400 <= status < 600:
+        status = 502
+    code, chat_type = _UPSTREAM_CHAT.get(status, ("upstream_error", "api_error"))
+    messages_type = _UPSTREAM_MESSAGES.get(status, "api_error")
+    gemini_status = _UPSTREAM_GEMINI.get(status, "UNAVAILABLE" if status >= 500 else "UNKNOWN")
+    kind = ErrorKind(status, chat_type, code, messages_type, gemini_status)
+    return GatewayError(kind, message, details=details, upstream_param=param, headers=headers)
+
+
+# Writes an error as the body of the endpoint's protocol (spec: Errors).
+#
+# Three shapes, and the images endpoint's variant of the first. Knows nothing of HTTP beyond the
+# status number that the gemini shape repeats.
+
+
+def render(shape: ErrorShape, error: GatewayError) -> bytes:
+    """Render `error` as a JSON body in UTF-8."""
+    return dumps(_body(shape, error, _encodable(error.message)))
+
+
+def dumps(value: Any) -> bytes:
+    """Write JSON the way every response of the gateway is written: UTF-8, `/` as it is.
+
+    Strings must be encodable; money must be strings already (a Decimal would become a float).
+    """
+    text: str = ujson.dumps(
+        value, ensure_ascii=False, escape_forward_slashes=False, allow_nan=False
+    )
+    return text.encode()
+
+
+def _body(shape: ErrorShape, error: GatewayError, message: str) -> dict[str, Any]:
+    kind = error.kind
+    if shape is ErrorShape.MESSAGES:
+        shown: dict[str, Any] = {"type": kind.messages_type, "message": message}
+        if error.details is not None:
+            shown["details"] = error.details
+        return {"type": "error", "error": shown}
+    if shape is ErrorShape.GEMINI:
+        shown = {"code": error.http_status, "message": message, "status": kind.gemini_status}
+        if error.details is not None:
+            shown["details"] = error.details
+        return {"error": shown}
+    body: dict[str, Any] = {"message": message, "type": kind.chat_type, "code": kind.code}
+    if shape is ErrorShape.IMAGES:
+        body["param"] = error.param
+    elif error.upstream_param is not None:
+        body["param"] = error.upstream_param
+    return {"error": body}
+
+
+def _encodable(text: str) -> str:
+    """Replace lone surrogates, which a client's own JSON may have put into a message."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()

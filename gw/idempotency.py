@@ -1,0 +1,287 @@
+"""Stands before a billed use-case and answers for it when its key has been used (spec: States).
+
+    state under the key             answer
+    none, or expired                the use-case runs; its end decides what becomes of the key
+    a request under way             409 idempotency_in_flight, whatever is asked now
+    another request, answered       409 idempotency_key_reuse
+    the same, answered              the response again, `Idempotency-Replayed: true`
+    the same, answer not kept       409 idempotency_response_not_cached
+
+The use-case claims the key with its hold and ends the claim with its settlement, each in the
+ledger's own transaction; all that this adds is reading the request and telling the client.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+from uuid import UUID
+
+import msgspec
+
+from actors.clock import Clock
+from actors.store.connection import in_time
+from actors.store.database import Database
+from actors.store.queries import load
+from actors.wallet.messages import (
+    Claim,
+    ClaimEnd,
+    ClaimState,
+    Free,
+    KeptResponse,
+    ResponseTooLarge,
+    RowStatus,
+)
+from actors.wallet.wallets import KeyTaken
+from gw.errors import (
+    IDEMPOTENCY_IN_FLIGHT,
+    IDEMPOTENCY_KEY_REUSE,
+    IDEMPOTENCY_NOT_CACHED,
+    INVALID_IDEMPOTENCY_KEY,
+    GatewayError,
+)
+from metrics.prometheus import Metrics
+
+# Reads what is kept under idempotency keys and forgets what has expired.
+#
+# Claims and their ends are written by the ledger alone, with the money
+# (`actors/wallet/messages.py`).
+
+SQL = load("gw", "idempotency.sql")
+
+FORGET_SECONDS = 60.0
+# One statement stands between two heartbeats, and a response may be a megabyte.
+FORGET_KEYS_MAX = 100
+
+
+@dataclass(frozen=True, slots=True)
+class StoredResponse:
+    """A response, and the call that it was given to."""
+
+    call_id: UUID
+    response: KeptResponse
+
+
+class IdempotencyStore:
+    """The keys of every account. Methods raise StoreUnavailable."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def find(self, account_id: str, claim: Claim) -> StoredResponse | None:
+        """The response kept for this request; None when there is none, or no longer."""
+        row = await in_time(
+            self._database.fetch_one(SQL["answer"], (account_id, claim.key, claim.fingerprint))
+        )
+        if row is None:
+            return None
+        call_id, status, headers, body = row
+        pairs = tuple((str(name), str(value)) for name, value in headers)
+        return StoredResponse(
+            UUID(call_id), KeptResponse(status=status, headers=pairs, body=bytes(body))
+        )
+
+    async def is_known(self, account_id: str, key: str) -> bool:
+        """Is the key in use, whatever for?"""
+        row = await in_time(self._database.fetch_one(SQL["is_known"], (account_id, key)))
+        assert row is not None
+        return bool(row[0])
+
+
+class ExpiredKeys:
+    """Forgets expired keys, some at a time: a chore of the heartbeat."""
+
+    def __init__(self, *, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+        self._next = 0.0
+
+    async def forget(self) -> None:
+        """Delete a few once a minute; while there are more, with every beat."""
+        if self._clock.monotonic() < self._next:
+            return
+        gone = await self._database.execute(SQL["forget_expired"], (FORGET_KEYS_MAX,))
+        if gone < FORGET_KEYS_MAX:
+            self._next = self._clock.monotonic() + FORGET_SECONDS
+
+
+# One submit intent of a client: its idempotency key, and what becomes of it when the call ends.
+#
+# Pure decisions. Who stands in the way of a key is the ledger's word (`actors/wallet/messages.py`).
+
+HEADER = "Idempotency-Key"
+KEY_CHARACTERS_MAX = 200  # spec: Limits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """A claim on a key of an account. Answers of more than `response_bytes_max` are not kept."""
+
+    account_id: str
+    claim: Claim
+    response_bytes_max: int
+
+    def end(
+        self,
+        status: RowStatus,
+        *,
+        client_left: bool,
+        cost_nano_usd: int,
+        response: KeptResponse | None,
+    ) -> ClaimEnd:
+        """What the settlement of a call with this status says of the key (spec: Errors, rule 3)."""
+        is_bought = status == "success" or cost_nano_usd > 0
+        if response is not None and 200 <= response.status <= 299 and is_bought:
+            return response if len(response.body) <= self.response_bytes_max else ResponseTooLarge()
+        # A client that was cut off may ask again while the upstream is still at work.
+        return None if client_left else Free()
+
+
+def read_key(values: Sequence[str]) -> str | None:
+    """The key in the values of the header, or None without one. Raises GatewayError."""
+    if not values:
+        return None
+    if len(values) > 1:
+        raise _refused("was sent more than once")
+    (key,) = values
+    if not key:
+        raise _refused("is empty")
+    if len(key) > KEY_CHARACTERS_MAX:
+        raise _refused(f"has {len(key)} characters, of which {KEY_CHARACTERS_MAX} are allowed")
+    if not all("!" <= character <= "~" for character in key):
+        raise _refused("may hold printable ASCII characters only, and no spaces")
+    return key
+
+
+def fingerprint(*, method: str, path: str, body: bytes) -> bytes:
+    """SHA-256 of what was asked: where, and the body as JSON.
+
+    Spaces and the order of members do not make another body of it, whatever library wrote it.
+    """
+    try:
+        canonical = msgspec.json.encode(msgspec.json.decode(body), order="deterministic")
+    except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
+        canonical = body
+    return hashlib.sha256(f"{method} {path}\n".encode() + canonical).digest()
+
+
+def fingerprint_of(body: bytes, method: str, path: str) -> tuple[bytes, None]:
+    """The fingerprint as a job on a large body (`channels/offload/jobs.py`)."""
+    return fingerprint(method=method, path=path, body=body), None
+
+
+def _refused(fault: str) -> GatewayError:
+    message = f"The header {HEADER} {fault}. Send 1 to {KEY_CHARACTERS_MAX} printable characters."
+    return GatewayError(INVALID_IDEMPOTENCY_KEY, message, param=HEADER)
+
+
+REPLAYED = "Idempotency-Replayed"
+
+
+class ReplayWriter(Protocol):
+    """Where a kept response is written to."""
+
+    def begin(
+        self, content_type: str, headers: Mapping[str, str], *, http_status: int = 200
+    ) -> None:
+        """A response of this type follows."""
+
+    def send(self, body: bytes) -> None:
+        """Send the whole of it."""
+
+
+class StoredResponses(Protocol):
+    """What is remembered under keys."""
+
+    async def find(self, account_id: str, claim: Claim) -> StoredResponse | None: ...
+
+    async def is_known(self, account_id: str, key: str) -> bool: ...
+
+
+class IdempotencyGuard:
+    """Reads keys and replays answers. One per process; holds no state of its own."""
+
+    def __init__(self, *, kept: StoredResponses, response_bytes_max: int, metrics: Metrics) -> None:
+        self._kept = kept
+        self._response_bytes_max = response_bytes_max
+        self._metrics = metrics
+
+    def submission(
+        self, values: Sequence[str], *, account_id: str, asked: Callable[[], bytes]
+    ) -> Submission | None:
+        """The submit intent of a request; None without the header. Raises GatewayError.
+
+        `values` are those of the header, which must be there once; `asked` is the fingerprint.
+        """
+        key = read_key(values)
+        if key is None:
+            return None
+        claim = Claim(key=key, fingerprint=asked())
+        return Submission(
+            account_id=account_id, claim=claim, response_bytes_max=self._response_bytes_max
+        )
+
+    async def is_known(self, values: Sequence[str], *, account_id: str) -> bool:
+        """Has this key been used? Then the request may need no money. Raises StoreUnavailable."""
+        try:
+            key = read_key(values)
+        except GatewayError:
+            return False  # which it will be told of in its turn
+        return key is not None and await self._kept.is_known(account_id, key)
+
+    async def run(
+        self,
+        submission: Submission | None,
+        use_case: Callable[[], Awaitable[None]],
+        writer: ReplayWriter,
+    ) -> None:
+        """Run a use-case that claims the submission's key, or replay its response.
+
+        Raises GatewayError while nothing has been sent.
+        """
+        try:
+            await use_case()
+        except KeyTaken as taken:
+            assert submission is not None
+            self._metrics.idempotency(taken.state)
+            kept = await self._found(submission, taken.state)
+            self._replay(kept, writer)
+
+    async def _found(self, submission: Submission, state: ClaimState) -> StoredResponse:
+        if state == "reuse":
+            raise GatewayError(IDEMPOTENCY_KEY_REUSE, _REUSE, param=HEADER)
+        if state == "too_large":
+            raise GatewayError(IDEMPOTENCY_NOT_CACHED, _NOT_CACHED, param=HEADER)
+        if state == "stored":
+            kept = await self._kept.find(submission.account_id, submission.claim)
+            if kept is not None:
+                return kept
+            # It expired in this very moment: the next try is a new submission.
+        raise GatewayError(IDEMPOTENCY_IN_FLIGHT, _IN_FLIGHT, param=HEADER)
+
+    def _replay(self, kept: StoredResponse, writer: ReplayWriter) -> None:
+        """The response as it was, trace included: that leads to the call that was billed."""
+        headers = dict(kept.response.headers)
+        content_type = headers.pop("Content-Type")
+        writer.begin(
+            content_type,
+            {**headers, "x-gateway-trace": kept.call_id.hex, REPLAYED: "true"},
+            http_status=kept.response.status,
+        )
+        writer.send(kept.response.body)
+
+
+_REUSE = (
+    f"This {HEADER} was sent before with another request. Send the request as it was then, or use"
+    " a new key for a new one."
+)
+_IN_FLIGHT = (
+    f"An earlier request with this {HEADER} has not been answered yet. Nothing was charged for this"
+    " one; try again shortly."
+)
+_NOT_CACHED = (
+    f"The request with this {HEADER} succeeded and was billed, but its answer was too large to be"
+    " kept. Nothing was charged for this one; the list endpoints and the call log tell of it."
+)

@@ -1,0 +1,300 @@
+"""What runs in a process beside its calls: how late its loop is, how quiet it is, partitions."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import gc
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+from actors.actor import Supervisor
+from actors.clock import Clock
+from actors.partitions import Partitions
+from actors.process import Heartbeat
+from actors.store.connection import StoreUnavailable
+from actors.store.database import Database
+from actors.wallet.writer import LedgerWriter
+from gw.api.overload import DelayWatch, Overload
+from gw.http.application import RequestsInFlight
+from gw.http.server import Server
+from gw.http.state import LAST_CALL_SECONDS
+from gw.keys.cache import LastUse
+from gw.live import LiveConfig
+from metrics.families import DatabaseMetrics
+from metrics.logs import EventLog
+from metrics.loop_lag import LoopLag
+from metrics.prometheus import Metrics
+from metrics.version import release
+
+# Keeps the memory of request bodies at hand within a bound, and gives it back in quiet times.
+#
+# A body of a megabyte passes through several buffers of its size. Left alone, glibc takes each from
+# the system and returns it: the system clears its pages every time, which costs as much as reading
+# what is in them. What is freed between pages that are still used stays with the process in any
+# case, until it is asked for. Other C libraries are left as they are.
+
+# Of <malloc.h>.
+_TRIM_THRESHOLD = -1
+_MMAP_THRESHOLD = -3
+
+# So much free memory at the end of the heap is kept.
+KEPT_BYTES = 8 * 1024 * 1024
+# A buffer of this size or more is taken from the system for itself, and returned at once.
+LARGE_BYTES = 4 * 1024 * 1024
+# Giving back takes some milliseconds, in which no call is to wait: not before so long a silence.
+QUIET_SECONDS = 15.0
+# After so many of them memory is given back: at first, and once every connection that was kept has
+# expired, those of clients last (75 s).
+QUIET_TIMES = (1, 6)
+
+
+def keep_buffers() -> bool:
+    """For the whole process; before the first request. False where the C library has no say."""
+    try:
+        set_option = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError):
+        return False
+    return all(
+        set_option(option, size) == 1
+        for option, size in ((_MMAP_THRESHOLD, LARGE_BYTES), (_TRIM_THRESHOLD, KEPT_BYTES))
+    )
+
+
+def give_back() -> None:
+    """Free what refers to itself, and return every free page to the system, where that can be.
+
+    The collector also empties the interpreter's free lists, of which every small object keeps a
+    page from being free.
+    """
+    gc.collect()
+    with suppress(AttributeError, OSError):  # another C library has its own way
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+class Requests(Protocol):
+    """Those in flight, and how many there have been."""
+
+    @property
+    def entered(self) -> int: ...
+
+    def __len__(self) -> int: ...
+
+
+class Sleeper(Protocol):
+    """The one thing it needs of a clock."""
+
+    async def sleep(self, seconds: float) -> None: ...
+
+
+class IdleTrimmer:
+    """Gives memory back once nothing has been asked for a while, and once more after longer."""
+
+    def __init__(
+        self, requests: Requests, clock: Sleeper, *, give_back: Callable[[], None] = give_back
+    ) -> None:
+        self._requests = requests
+        self._clock = clock
+        self._give_back = give_back
+
+    def __repr__(self) -> str:
+        return f"<IdleTrimmer of {self._requests!r}>"
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        seen = 0  # of the requests that have entered
+        quiet = 0  # looks in a row that found nothing new and no call waiting
+        while True:
+            await self._clock.sleep(QUIET_SECONDS)
+            entered = self._requests.entered
+            quiet = quiet + 1 if entered == seen and len(self._requests) == 0 else 0
+            seen = entered
+            if entered and quiet in QUIET_TIMES:
+                self._give_back()
+
+
+async def start_partitions(
+    supervisor: Supervisor, database: Database, current: LiveConfig, clock: Clock, metrics: Metrics
+) -> None:
+    """Make what the call log and the entries need now; have the others made and dropped."""
+    partitions = Partitions(
+        database=database,
+        retention_months=lambda: current.config.retention_months,
+        ledger_retention_months=lambda: current.config.ledger_retention_months,
+        clock=clock,
+        metrics=metrics,
+    )
+    await partitions.make()
+    supervisor.start("partitions", partitions.run)
+
+
+def start_watches(
+    supervisor: Supervisor,
+    *,
+    overload: Overload,
+    writer: LedgerWriter,
+    in_flight: RequestsInFlight,
+    clock: Clock,
+    metrics: Metrics,
+) -> None:
+    """Start each of them, and say which version runs."""
+    metrics.release(release())
+    lag = LoopLag(metrics=metrics, clock=clock)
+    supervisor.start("loop_lag", lag.run)
+    watch = DelayWatch(
+        overload, ledger_seconds=lambda: writer.backlog_seconds, clock=clock, metrics=metrics
+    )
+    supervisor.start("overload", watch.run)
+    quiet = IdleTrimmer(in_flight, clock)
+    supervisor.start("quiet_times", quiet.run)
+
+
+# How a gateway ends on SIGTERM: whom it still serves, what it waits for, what it leaves behind.
+#
+# The steps and their reasons are `ops/decisions/2026-11-22-draining.md`; who is in flight is
+# `gw/http/application.py`, connections are the listener's business. Closing what was opened is
+# `serve.py`'s.
+
+# For this share of the drain a client that could not know is still served when its stream ends: its
+# next one has at least twice as long as the one before took of the drain.
+LAST_CALLS_SHARE = 1 / 3
+# How long a stopping gateway waits for a database that is away before it leaves the rest of the
+# settlements to recovery.
+FLUSH_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shutdown:
+    """What takes part in the end of a gateway."""
+
+    in_flight: RequestsInFlight
+    public: Server
+    writer: LedgerWriter
+    heartbeat: Heartbeat
+    last_use: LastUse
+    supervisor: Supervisor
+    clock: Clock
+
+    async def drain(self, seconds: float) -> bool:
+        """Stop accepting, finish what is in flight, settle; at most `seconds` for the calls.
+
+        False when a hold may still be open, which is left to recovery.
+        """
+        log = EventLog("gw.serve")
+        deadline = self.clock.monotonic() + seconds
+        self.in_flight.begin_drain()
+        log.info("drain_began", in_flight=len(self.in_flight))
+        await self.public.stop_accepting()
+        # Each connection that was not told may ask once more; no client comes besides.
+        await self.public.last_calls(seconds * LAST_CALLS_SHARE)
+        self.in_flight.refuse_new()
+        log.info("last_calls_ended", in_flight=len(self.in_flight))
+        left = max(0.0, deadline - self.clock.monotonic())
+        cut = await self.in_flight.drain(seconds=left, clock=self.clock)
+        if cut:
+            log.warning("calls_cut", count=cut)
+        is_settled = await self._flush(log)
+        # Whose response has just ended may be asking again: that is refused in words, too.
+        await self.public.last_calls(min(LAST_CALL_SECONDS, seconds / 2))
+        return is_settled
+
+    async def _flush(self, log: EventLog) -> bool:
+        """Wait until every settlement is durable; an absent database gets its ten seconds.
+
+        True when no hold of this process is open then, which the database says and not we.
+        """
+        try:
+            async with asyncio.timeout(FLUSH_SECONDS):
+                await self.supervisor.stop_child("poller")  # others go on with what it has leased
+                while not self.writer.is_idle:
+                    await self.clock.sleep(0.01)
+                # First the beat, or its next one would sign on again.
+                await self.supervisor.stop_child("heartbeat")
+                await self.last_use.write()
+                await self.heartbeat.leave()
+                count = await self.heartbeat.open_holds()
+        except (TimeoutError, StoreUnavailable) as error:
+            log.error("settlements_left_to_recovery", error=repr(error))
+            return False
+        if count:
+            log.error("holds_left_to_recovery", count=count)
+        return count == 0
+
+
+# When Python's collector of cycles looks for them: often among what is new, hardly ever elsewhere.
+#
+# What a call leaves behind is freed as soon as nothing refers to it; the collector only finds what
+# refers to itself, which no call makes. But it walks through whatever was made since its last look,
+# and an open stream is some 130 objects. A small first generation is walked while it is still in
+# the processor's cache. The second holds all that has stayed, and with ten thousand open streams a
+# look at it stops the process for a third of a second: it is looked at in quiet times, and
+# else only after some twenty million objects more were made than freed.
+
+NEW_OBJECTS_MAX = 20_000
+LOOKS_AT_NEW = 1_000  # for each at what has stayed
+LOOKS_AT_OLD = 50  # for each at everything
+
+
+def begin() -> None:
+    """Once everything that lives as long as the process has been made: it is never walked again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(NEW_OBJECTS_MAX, LOOKS_AT_NEW, LOOKS_AT_OLD)
+
+
+# The connections of a process to its database, in pools, so that no work waits for another's.
+
+CALL_CONNECTIONS = 4
+# Who reads long call logs waits for others who do, and not for keys or balances to be read.
+LOG_CONNECTIONS = 2
+LOG_STATEMENT_SECONDS = 10.0
+# Copies of results are found, claimed and moved on by one; readers of their links have `calls`.
+MEDIA_CONNECTIONS = 2
+# The poller books and claims on one of them while it ends jobs on the other.
+JOB_CONNECTIONS = 2
+# Searches wait for each other, and for nothing that costs money; those for a call are apart.
+KNOWLEDGE_CONNECTIONS = 2
+AGENT_CONNECTIONS = 2
+SEARCH_SECONDS = 5.0
+STATEMENT_SECONDS = 30.0
+
+
+class Pools:
+    """`calls` is for whatever a call waits for; the ledger's writer has a session of its own."""
+
+    def __init__(self, dsn: str, metrics: DatabaseMetrics) -> None:
+        def pool(name: str, size: int, statement_seconds: float = STATEMENT_SECONDS) -> Database:
+            database = Database(
+                dsn,
+                size=size,
+                statement_seconds=statement_seconds,
+                on_wait=metrics.waiting(name),
+            )
+            metrics.watch(name, database)
+            return database
+
+        self.calls = pool("calls", CALL_CONNECTIONS)
+        self.logs = pool("logs", LOG_CONNECTIONS, LOG_STATEMENT_SECONDS)
+        self.knowledge = pool("knowledge", KNOWLEDGE_CONNECTIONS, SEARCH_SECONDS)
+        self.agents = pool("agents", AGENT_CONNECTIONS, SEARCH_SECONDS)
+        self.jobs = pool("jobs", JOB_CONNECTIONS)
+        # Opened where there is a media store.
+        self.media = pool("media", MEDIA_CONNECTIONS)
+
+    def __repr__(self) -> str:
+        return f"<Pools {self.calls!r} {self.logs!r} {self.jobs!r}>"
+
+    @property
+    def _all(self) -> tuple[Database, ...]:
+        return (self.knowledge, self.agents, self.media, self.jobs, self.logs, self.calls)
+
+    def open_count(self) -> int:
+        """How many connections are open, sessions and listeners with them."""
+        return sum(database.open_count for database in self._all)
+
+    async def close(self) -> None:
+        """Close every connection."""
+        for database in self._all:
+            await database.close()

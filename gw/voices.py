@@ -1,0 +1,77 @@
+"""Cloned voices in PostgreSQL. The SQL is `voices.sql`."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from actors.clock import Clock
+from actors.store.connection import in_time, until_stored
+from actors.store.database import Database
+from actors.store.queries import load
+from metrics.logs import EventLog
+
+SQL = load("gw", "voices.sql")
+
+# Rows of one list; an account that has more sees the newest.
+LIST_MAX = 1000
+_ID = re.compile(r"voc_[0-9a-f]{32}", re.ASCII)
+
+
+def new_voice_id() -> str:
+    """A fresh id."""
+    return f"voc_{uuid.uuid4().hex}"
+
+
+def is_voice_id(text: str) -> bool:
+    """Whether this is how the ids of cloned voices look; no preset is called so."""
+    return _ID.fullmatch(text) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Voice:
+    """A voice of an account; `upstream_id` is what `channel_id` calls it."""
+
+    id: str
+    name: str
+    channel_id: str
+    upstream_id: str
+
+
+class Voices:
+    """The voices of every account."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+        self._log = EventLog("gw.voices")
+
+    async def add(self, voice: Voice, *, account_id: str, call_id: UUID, created_at: float) -> None:
+        """Keep a voice that was made by a call at that instant (Unix seconds).
+
+        Waits for a database that is away, however long: its upstream has made it.
+        """
+        row = (
+            *(voice.id, account_id, voice.name, voice.channel_id, voice.upstream_id),
+            *(call_id.hex, created_at),
+        )
+        await until_stored(
+            lambda: in_time(self._database.execute(SQL["add"], row)),
+            self._clock,
+            lambda error: self._log.warning(
+                "voice_not_stored", voice_id=voice.id, channel=voice.channel_id, error=str(error)
+            ),
+        )
+
+    async def find(self, voice_id: str, *, account_id: str) -> Voice | None:
+        """A voice that is the account's; None for any other. Raises StoreUnavailable."""
+        row = await in_time(self._database.fetch_one(SQL["one"], (voice_id, account_id)))
+        return None if row is None else Voice(*row)
+
+    async def of_account(self, account_id: str) -> Sequence[Voice]:
+        """An account's voices, newest first. Raises StoreUnavailable."""
+        rows = await in_time(self._database.fetch_all(SQL["of_account"], (account_id, LIST_MAX)))
+        return [Voice(*row) for row in rows]

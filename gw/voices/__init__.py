@@ -1,1 +1,0 @@
-"""Voices that accounts have cloned: which channel knows each, and by which id."""

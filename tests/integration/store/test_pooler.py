@@ -1,0 +1,62 @@
+"""A database behind the real PgBouncer: sessions that are kept serve, others are refused."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import psycopg2
+import pytest
+
+from actors.store.connection import SessionsNotKept
+from actors.store.database import Database
+from actors.store.queries import migrate
+from tests.support.aio import eventually
+from tests.support.pgbouncer import running_pgbouncer
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"pool_mode": "transaction"},
+        # The servers take turns: two connections that take turns, too, would each find its own.
+        {"pool_mode": "transaction", "server_round_robin": 1, "min_pool_size": 2},
+        # No server is left for the one while the other is in a transaction.
+        {"pool_mode": "transaction", "default_pool_size": 1},
+        {"pool_mode": "statement"},
+    ],
+    ids=["last", "turns", "one", "statement"],
+)
+async def test_pooler_that_changes_sessions_is_refused(
+    database_url: str, data_dir: Path, settings: dict[str, Any]
+) -> None:
+    with running_pgbouncer(data_dir, database_url, **settings) as url:
+        for _ in range(3):
+            with pytest.raises(SessionsNotKept, match="pool_mode = session"):
+                async with Database(url):
+                    pass
+
+
+async def test_busy_pooler_is_refused_too(database_url: str, data_dir: Path) -> None:
+    # Two servers are held by others, who come and go: each may hide what one round would see.
+    with running_pgbouncer(data_dir, database_url, pool_mode="transaction") as url:
+        others = [psycopg2.connect(url) for _ in range(2)]
+        for other in others:
+            other.cursor().execute("SELECT 1")
+        with pytest.raises(SessionsNotKept):
+            async with Database(url):
+                pass
+        for other in others:
+            other.close()
+
+
+async def test_pooler_that_keeps_sessions_serves(empty_url: str, data_dir: Path) -> None:
+    heard: list[str] = []
+    with running_pgbouncer(data_dir, empty_url, pool_mode="session") as url:
+        async with Database(url) as database, Database(url) as other:
+            first, second = await asyncio.gather(migrate(database), migrate(other))
+            assert not set(first) & set(second)
+            await database.listen("gw_changes", heard.append, heard.clear)
+            await other.execute("SELECT pg_notify('gw_changes', 'key:b')")
+            await eventually(lambda: heard == ["key:b"])
