@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -38,6 +39,7 @@ class ErrorKind:
     code: str  # of the chat shape; the other two have none
     messages_type: str
     gemini_status: str
+    is_final: bool = False  # repeating the request cannot mend it
 
 
 class GatewayError(Exception):
@@ -46,8 +48,8 @@ class GatewayError(Exception):
     `param` names the offending field, shown by the images shape only; `upstream_param` is what an
     upstream calls it, shown by the chat shape (contract §7). `details` is a JSON value,
     shown by the messages and gemini shapes. `http_status` replaces the kind's where an endpoint
-    has its own (contract §7: `model_not_found`). A 503 has a `Retry-After` whether the raiser gives
-    one or not, but one with `NO_RETRY`, which repeating cannot mend.
+    has its own (contract §7: `model_not_found`). A final kind has `NO_RETRY`; a 503 has a
+    `Retry-After` whether the raiser gives one or not, but one with `NO_RETRY`.
     """
 
     def __init__(
@@ -68,7 +70,9 @@ class GatewayError(Exception):
         self.upstream_param = upstream_param
         self.details = details
         self.http_status = kind.http_status if http_status is None else http_status
-        if self.http_status == 503 and not {"Retry-After", *NO_RETRY} & headers.keys():
+        if kind.is_final:
+            headers = {**headers, **NO_RETRY}
+        elif self.http_status == 503 and not {"Retry-After", *NO_RETRY} & headers.keys():
             headers = {**headers, "Retry-After": RETRY_AFTER}
         self.headers = headers
 
@@ -77,25 +81,26 @@ class GatewayError(Exception):
 
 
 _BAD = "invalid_request_error"  # the type that the chat and the messages protocol share
+_final = partial(ErrorKind, is_final=True)
 
-MODEL_NOT_FOUND = ErrorKind(400, _BAD, "model_not_found", "not_found_error", "NOT_FOUND")
-MODEL_NOT_ALLOWED = ErrorKind(400, _BAD, "model_not_allowed", _BAD, "INVALID_ARGUMENT")
-INVALID_REQUEST = ErrorKind(400, _BAD, "invalid_request", _BAD, "INVALID_ARGUMENT")
-TOOL_NOT_SUPPORTED = ErrorKind(400, _BAD, "tool_not_supported", _BAD, "INVALID_ARGUMENT")
-INVALID_IDEMPOTENCY_KEY = ErrorKind(400, _BAD, "invalid_idempotency_key", _BAD, "INVALID_ARGUMENT")
+MODEL_NOT_FOUND = _final(400, _BAD, "model_not_found", "not_found_error", "NOT_FOUND")
+MODEL_NOT_ALLOWED = _final(400, _BAD, "model_not_allowed", _BAD, "INVALID_ARGUMENT")
+INVALID_REQUEST = _final(400, _BAD, "invalid_request", _BAD, "INVALID_ARGUMENT")
+TOOL_NOT_SUPPORTED = _final(400, _BAD, "tool_not_supported", _BAD, "INVALID_ARGUMENT")
+INVALID_IDEMPOTENCY_KEY = _final(400, _BAD, "invalid_idempotency_key", _BAD, "INVALID_ARGUMENT")
 # The specification gives the 409s no chat type; they take the one of the other refused requests.
-IDEMPOTENCY_KEY_REUSE = ErrorKind(409, _BAD, "idempotency_key_reuse", _BAD, "ALREADY_EXISTS")
+IDEMPOTENCY_KEY_REUSE = _final(409, _BAD, "idempotency_key_reuse", _BAD, "ALREADY_EXISTS")
 IDEMPOTENCY_IN_FLIGHT = ErrorKind(409, _BAD, "idempotency_in_flight", _BAD, "ALREADY_EXISTS")
-IDEMPOTENCY_NOT_CACHED = ErrorKind(
+IDEMPOTENCY_NOT_CACHED = _final(
     409, _BAD, "idempotency_response_not_cached", _BAD, "ALREADY_EXISTS"
 )
-INVALID_API_KEY = ErrorKind(
+INVALID_API_KEY = _final(
     401, "authentication_error", "invalid_api_key", "authentication_error", "UNAUTHENTICATED"
 )
-QUOTA_EXCEEDED = ErrorKind(
+QUOTA_EXCEEDED = _final(
     402, "insufficient_quota", "quota_exceeded", "billing_error", "RESOURCE_EXHAUSTED"
 )
-PERMISSION_DENIED = ErrorKind(
+PERMISSION_DENIED = _final(
     403, "permission_error", "permission_denied", "permission_error", "PERMISSION_DENIED"
 )
 RATE_LIMIT_EXCEEDED = ErrorKind(
@@ -111,16 +116,14 @@ NO_CHANNEL_AVAILABLE = ErrorKind(
 UPSTREAM_TIMEOUT = ErrorKind(504, "api_error", "upstream_timeout", "api_error", "DEADLINE_EXCEEDED")
 
 # Codes that the specification and the contract name outside the table.
-NOT_FOUND = ErrorKind(404, _BAD, "not_found", "not_found_error", "NOT_FOUND")
-LOG_NOT_FOUND = ErrorKind(404, _BAD, "log_not_found", "not_found_error", "NOT_FOUND")
-METHOD_NOT_ALLOWED = ErrorKind(405, _BAD, "method_not_allowed", _BAD, "UNIMPLEMENTED")
-REQUEST_TOO_LARGE = ErrorKind(
-    413, _BAD, "request_too_large", "request_too_large", "INVALID_ARGUMENT"
-)
+NOT_FOUND = _final(404, _BAD, "not_found", "not_found_error", "NOT_FOUND")
+LOG_NOT_FOUND = _final(404, _BAD, "log_not_found", "not_found_error", "NOT_FOUND")
+METHOD_NOT_ALLOWED = _final(405, _BAD, "method_not_allowed", _BAD, "UNIMPLEMENTED")
+REQUEST_TOO_LARGE = _final(413, _BAD, "request_too_large", "request_too_large", "INVALID_ARGUMENT")
 LOGS_RATE_LIMITED = ErrorKind(
     429, "rate_limit_error", "logs_rate_limited", "rate_limit_error", "RESOURCE_EXHAUSTED"
 )
-MODEL_NO_VISION = ErrorKind(400, _BAD, "model_no_vision", _BAD, "INVALID_ARGUMENT")
+MODEL_NO_VISION = _final(400, _BAD, "model_no_vision", _BAD, "INVALID_ARGUMENT")
 
 ERROR_TABLE: tuple[ErrorKind, ...] = (
     MODEL_NOT_FOUND,
@@ -214,8 +217,9 @@ def from_upstream(
     """Make the error of an upstream's non-2xx answer: its status, our names for it.
 
     `message` is unwrapped and redacted already, `details` and `param` are what the upstream says
-    beside it, redacted too; `headers` is what is passed on (`Retry-After`). A status that is no
-    error (1xx, 3xx: we follow no redirects) or no HTTP status becomes 502.
+    beside it, redacted too; `headers` is what is passed on (`Retry-After`). The error is never
+    final: another key or channel may serve the request next time. A status that is no error (1xx,
+    3xx: we follow no redirects) or no HTTP status becomes 502.
     """
     assert not 200 <= status < 300, status
     if not 400 <= status < 600:

@@ -38,6 +38,7 @@ def ask(
 def assert_refused(reply: Reply, message: str) -> None:
     assert reply.refusal == INVALID
     assert reply.error["message"] == message
+    assert reply.headers["x-should-retry"] == "false"
     assert len(reply.trace) == 32
 
 

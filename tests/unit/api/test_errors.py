@@ -150,14 +150,30 @@ def test_an_endpoint_may_give_an_error_its_own_status() -> None:
     assert repr(error) == "<GatewayError 404 model_not_found: Gone.>"
 
 
+# What a request may be repeated for: time or another process may mend it.
+MENDED_BY_TIME = {
+    409: {"idempotency_in_flight"},
+    429: None,
+    500: None,
+    502: None,
+    503: None,
+    504: None,
+}
+
+
 @pytest.mark.parametrize("kind", ERROR_TABLE, ids=lambda kind: kind.code)
-def test_every_503_says_when_to_come_back(kind: ErrorKind) -> None:
-    told = GatewayError(kind, "Busy.", headers={"Allow": "GET"}).headers
-    expected = {"Retry-After": "1"} if kind.http_status == 503 else {}
-    assert told == {"Allow": "GET", **expected}
-    assert GatewayError(kind, "Busy.", http_status=503).headers["Retry-After"] == "1"
+def test_every_error_says_whether_to_come_back(kind: ErrorKind) -> None:
+    codes = MENDED_BY_TIME.get(kind.http_status, set())
+    expected = {} if codes is None or kind.code in codes else {"x-should-retry": "false"}
+    if kind.http_status == 503:
+        expected = {"Retry-After": "1"}
+    assert (
+        GatewayError(kind, "No.", headers={"Allow": "GET"}).headers == {"Allow": "GET"} | expected
+    )
     known = GatewayError(kind, "Busy.", headers={"Retry-After": "9"})
-    assert known.headers == {"Retry-After": "9"}
+    assert known.headers == expected | {"Retry-After": "9"}
+    if not expected:
+        assert GatewayError(kind, "Busy.", http_status=503).headers == {"Retry-After": "1"}
 
 
 def test_a_503_of_an_upstream_says_when_to_come_back() -> None:
