@@ -123,6 +123,16 @@ async def migrate(database: Database, folder: Path = FOLDER) -> list[str]:
     return done
 
 
+async def unapplied(database: Database, folder: Path = FOLDER) -> list[str]:
+    """Return the names of what `migrate` would apply; nothing is changed.
+
+    Raises MigrationFault where `migrate` would refuse the database as it is, StoreError.
+    """
+    ((has_table,),) = await database.fetch_all(SQL["has_table"])
+    applied = await database.fetch_all(SQL["applied"]) if has_table else []
+    return [migration.name for migration in pending(read(folder), applied)]
+
+
 def read(folder: Path) -> list[Migration]:
     """Read the folder in order. Raises MigrationFault unless it is numbered 0001, 0002, …"""
     migrations = []

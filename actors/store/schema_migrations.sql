@@ -13,6 +13,10 @@ CREATE TABLE IF NOT EXISTS schema_migrations (
     applied_at timestamptz NOT NULL DEFAULT now()
 )
 
+-- has_table --
+-- Whether anything was ever applied to this database.
+SELECT to_regclass('schema_migrations') IS NOT NULL
+
 -- applied --
 -- What has been applied, in order.
 SELECT version, name, checksum FROM schema_migrations ORDER BY version

@@ -1,9 +1,9 @@
 """`gw check-config`: read the configuration and say every fault at once (contract §1, §2).
 
-Nothing is made, and nothing opened but the certificate; with `--probe` each channel is asked for
-its list of models, which costs nothing, and exit code 1 says that one did not take its key. The
-faults and their wording are
-`gw/config/readers.py`. What is allowed and hardly meant is told, too, and the exit code stays 0.
+Nothing is made or changed. The certificate is opened, and the list of migrations read of a database
+that runs: one that refuses this program is a warning. With `--probe` each channel is asked for its
+list of models, which costs nothing, and exit code 1 reports that one did not take its key. The
+faults and their wording are `gw/config/readers.py`. Warnings leave the exit code 0.
 """
 
 from __future__ import annotations
@@ -13,6 +13,11 @@ import os
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
+from actors.store.connection import SessionsNotKept, StoreError
+from actors.store.database import Database
+from actors.store.embedded.access import EmbeddedFault
+from actors.store.embedded.cluster import EmbeddedPostgres
+from actors.store.queries import MigrationFault, unapplied
 from channels.http.client import HttpWire
 from channels.probe import probe
 from channels.redaction import Redactor
@@ -30,6 +35,9 @@ EXIT_OK, EXIT_NOT_TAKEN = 0, 1
 # Of one channel, from the connection to the last byte; and how many are asked at once.
 PROBE_SECONDS = 20.0
 PROBES_MAX = 8
+# Of the database, from its name's address to the list of its migrations.
+DATABASE_SECONDS = 5.0
+NOT_COMPARED = "the database was not compared with the migrations of this program"
 
 
 def add(nouns: Subparsers) -> None:
@@ -52,7 +60,7 @@ def check_config(options: Namespace) -> Result:
         "models": len(config.registry.models),
     }
     shown = sheet(record)
-    cautions = [*config.cautions, *_unwritable(config)]
+    cautions = [*config.cautions, *_unwritable(config), *asyncio.run(_refusing_database(config))]
     record["warnings"] = caution_records(cautions)
     text = [shown, *(f"warning: {caution}" for caution in cautions)]
     if not options.probe:
@@ -75,6 +83,38 @@ def _unwritable(config: Config) -> list[Caution]:
         return []
     message = f"{config.data_dir} cannot be written here by this user: {there} does not allow it"
     return [Caution(str(config.source), "data_dir", message)]
+
+
+async def _refusing_database(config: Config) -> list[Caution]:
+    """Return a caution where a start would be refused by the database, or where that is unknown."""
+    path, message = "database_url" if config.database_url else "data_dir", ""
+    try:
+        async with asyncio.timeout(DATABASE_SECONDS):
+            dsn = config.database_url or _embedded_url(config)
+            if dsn:
+                async with Database(dsn, size=1) as database:
+                    await unapplied(database)
+    except (MigrationFault, SessionsNotKept) as error:
+        message = f"gw serve would refuse to start: {error}"
+    except TimeoutError:
+        message = f"{NOT_COMPARED}: it did not answer within {DATABASE_SECONDS:g} s"
+    except (StoreError, EmbeddedFault, OSError) as error:
+        message = f"{NOT_COMPARED}: {error}"
+    return [Caution(str(config.source), path, message)] if message else []
+
+
+def _embedded_url(config: Config) -> str | None:
+    """Where the embedded PostgreSQL listens; None before its first start.
+
+    Raises EmbeddedFault where it does not run: to start it here would write to its files. OSError.
+    """
+    embedded = EmbeddedPostgres(config.data_dir)
+    if not embedded.is_made:
+        return None
+    url = embedded.url_while_running()
+    if url is None:
+        raise EmbeddedFault("the embedded PostgreSQL runs only while a gateway or a command does")
+    return url
 
 
 async def _probed(config: Config) -> list[dict[str, Any]]:

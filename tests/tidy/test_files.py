@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import re
 
-from tests.tidy.files import FOLDERS, SOURCES, files, name_of, texts, tree
+from tests.tidy.files import FOLDERS, ROOT, SOURCES, files, name_of, texts, tree
 
 LINES_MAX = 600
 
@@ -58,6 +59,17 @@ def test_files_named_in_comments_are_there() -> None:
         if not any(next(folder.glob(named), None) for folder in path.parents)
     ]
     assert not gone
+
+
+def test_migrations_are_the_bytes_that_landed() -> None:
+    """A database keeps each file's digest, and one letter of a comment would lock it out."""
+    landed = (ROOT / "tests/tidy/migrations.sha256").read_text(encoding="utf-8").splitlines()
+    folder = ROOT / "actors/store/migrations"
+    now = [
+        f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}"
+        for path in sorted(folder.glob("*.sql"))
+    ]
+    assert now == landed, "put the file back; a new one's line is `sha256sum FILE`"
 
 
 def test_modules_say_what_they_are_for() -> None:

@@ -418,6 +418,22 @@ class EmbeddedPostgres:
         """Join the users of the server, start it if need be; return the URL to connect to."""
         return await asyncio.to_thread(self._start)
 
+    @property
+    def is_made(self) -> bool:
+        """Whether there is a database. Raises OSError where the folder is closed to this user."""
+        return (self._folder / "data" / "PG_VERSION").exists()
+
+    def url_while_running(self) -> str | None:
+        """Return where to connect for as long as others run the server; None where none do.
+
+        Nothing is made or started. Raises EmbeddedFault, OSError.
+        """
+        postmaster = Postmaster.read(self._folder / "data")
+        if postmaster is None or postmaster.socket_folder is None:
+            return None
+        identity = Identity(os.geteuid(), os.getegid())
+        return Access(self._folder, identity).url(postmaster.socket_folder)
+
     async def ensure_running(self) -> bool:
         """Start the server again if it has died; return whether it had."""
         return await asyncio.to_thread(self._ensure_running)

@@ -10,7 +10,7 @@ CREATE TYPE job_state AS ENUM ('submitting', 'queued', 'running', 'succeeded', '
 --
 -- kind        what it makes: video, music, speech, avatar
 -- request     what answers and links need of what was asked
--- billing     {price: {…}, quantity: n}: what it costs (`actors/wallet/pricing.py`), fixed when it was submitted;
+-- billing     {price: {…}, quantity: n}: what it costs (`actors/wallet/unit_pricing.py`), fixed when it was submitted;
 --             how much was asked for: milliseconds of video, characters of speech, 1 of anything else
 -- submission  {attempts: […], detail: {…}}: what its row will say of its submission
 -- result      what it brought, as its kind's answers show it

@@ -1,5 +1,5 @@
 -- Knowledge bases: whose they are, their pages, the terms these are found by, and who else may read them. A search takes
--- its tokens from the gateway (gw/knowledge/query.py); the database's own parser and dictionaries are not used.
+-- its tokens from the gateway (gw/knowledge/tokens.py); the database's own parser and dictionaries are not used.
 
 ALTER TABLE keys ADD COLUMN user_name some_text NOT NULL DEFAULT 'owner';
 

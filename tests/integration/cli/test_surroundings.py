@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import socket
@@ -13,7 +14,10 @@ from typing import Any
 
 import pytest
 
+from actors.store.connection import Row
+from actors.store.database import Database
 from actors.store.embedded.cluster import EmbeddedPostgres
+from gw.cli import check_config
 from gw.keys.issue import is_key_text
 from tests.integration.cli.command import CONFIGURATION, Gw
 from tests.support.servers import is_running
@@ -126,15 +130,90 @@ def test_secret_that_cannot_be_kept_is_one_clear_line(gw: Gw, tmp_path: Path) ->
     assert refusal[0] == "secret_unavailable"
 
 
-def test_check_config_opens_nothing(gw: Gw, tmp_path: Path) -> None:
-    gw.write_config(database_url='"postgresql://127.0.0.1:1/db"', data_dir=tmp_path / "var")
-    told = gw.answers("check-config")
-    assert [one["path"] for one in told.pop("warnings")] == [
-        "channels[0].id",
-        "channels[0].api_key",
-    ]
-    assert told == {"ok": True, "file": str(gw.config), "channels": 1, "models": 4}
+def database_warnings(gw: Gw) -> list[str]:
+    """What `check-config` reports of the database, beside the names that are too short."""
+    checked = gw.answers("check-config")
+    assert checked["ok"]
+    warned = {one["path"]: one["message"] for one in checked["warnings"]}
+    del warned["channels[0].id"], warned["channels[0].api_key"]
+    assert list(warned) in ([], ["database_url"])
+    return list(warned.values())
+
+
+async def done(url: str, sql: str) -> list[Row]:
+    """The rows of one statement."""
+    async with Database(url) as database:
+        return await database.fetch_all(sql)
+
+
+NEWER = "INSERT INTO schema_migrations (version, name, checksum) VALUES (9999, '9999_later', '')"
+EDITED = "UPDATE schema_migrations SET checksum = 'other' WHERE name = '0002_ledger'"
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [(NEWER, "it has 9999_later (number 9999)"), (EDITED, "0002_ledger is not the file")],
+)
+def test_check_config_warns_of_the_start_that_the_database_refuses(
+    gw: Gw, database_url: str, change: str, why: str
+) -> None:
+    assert database_warnings(gw) == []
+    asyncio.run(done(database_url, change))
+    code, refusal = gw.refuses("account", "list")
+    assert (code, why in refusal) == ("migration", True)
+    assert database_warnings(gw) == [f"gw serve would refuse to start: {refusal}"]
+
+
+def test_check_config_makes_nothing(gw: Gw, tmp_path: Path, empty_url: str) -> None:
+    gw.write_config(database_url=json.dumps(empty_url), data_dir=tmp_path / "var")
+    assert database_warnings(gw) == []
+    tables = "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace"
+    assert asyncio.run(done(empty_url, tables)) == []
     assert sorted(tmp_path.iterdir()) == [gw.config]
+
+
+@pytest.mark.parametrize("is_silent", [True, False])
+def test_check_config_warns_of_a_database_that_it_cannot_ask(
+    gw: Gw,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    expect_log: Callable[..., None],
+    *,
+    is_silent: bool,
+) -> None:
+    if not is_silent:
+        expect_log("database_lost")
+    monkeypatch.setattr(check_config, "DATABASE_SECONDS", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1] if is_silent else 1
+        url = f'"postgresql://me:hidden@127.0.0.1:{port}/db"'
+        gw.write_config(database_url=url, data_dir=tmp_path / "var")
+        (warning,) = database_warnings(gw)
+    assert warning.startswith(check_config.NOT_COMPARED + ": ")
+    assert ("did not answer" in warning) == is_silent
+    assert "hidden" not in warning
+
+
+async def test_check_config_asks_the_embedded_database_only_while_it_runs(embedded: Path) -> None:
+    def warned() -> list[str]:
+        warnings = command(embedded, "check-config")["warnings"]
+        return [one["message"] for one in warnings if one["path"] == "data_dir"]
+
+    var = embedded.parent / "var"
+    assert (warned(), var.exists()) == ([], False)
+    gateway = EmbeddedPostgres(var)
+    url = await gateway.start()
+    try:
+        command(embedded, "account", "list")  # makes the tables
+        assert warned() == []
+        await done(url, NEWER)
+        (newer,) = warned()
+        assert newer.startswith("gw serve would refuse to start: the database is newer")
+    finally:
+        await gateway.stop()
+    (unknown,) = warned()
+    assert unknown.startswith(check_config.NOT_COMPARED + ": the embedded PostgreSQL runs only")
+    assert not is_running(var)
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])
