@@ -153,7 +153,7 @@ def start_watches(
 
 # How a gateway ends on SIGTERM: whom it still serves, what it waits for, what it leaves behind.
 #
-# The steps and their reasons are `ops/decisions/2026-11-22-draining.md`; who is in flight is
+# The steps and their reasons are `ops/decisions/draining.md`; who is in flight is
 # `gw/http/application.py`, connections are the listener's business. Closing what was opened is
 # `serve.py`'s.
 

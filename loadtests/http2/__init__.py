@@ -5,5 +5,5 @@
 
 `client.py` is the client that the gateway would have: `h2` on the loop's own TLS, its responses
 poured into the same sinks. `upstream.py` speaks both protocols. The figures of 2026-11-22 are in
-`ops/measurements/http2-upstreams.md`.
+`ops/measurements.md`.
 """

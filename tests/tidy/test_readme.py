@@ -32,13 +32,10 @@ def test_what_a_page_points_to_is_there(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     links = {link for link in _LINK.findall(text) if not (page.parent / link).exists()}
     named = {name for name in _NAMED.findall(text) if not (ROOT / name).exists()}
-    if {"decisions", "measurements"} & set(page.parts):
-        named = set()  # a note is of its day
     assert not links | named
 
 
-@pytest.mark.parametrize("folder", ["decisions", "measurements"])
-def test_index_names_every_page_beside_it(folder: str) -> None:
-    index = ROOT / "ops" / folder / "README.md"
+def test_index_names_every_decision() -> None:
+    index = ROOT / "ops/decisions/README.md"
     named = set(_LINK.findall(index.read_text(encoding="utf-8")))
-    assert {path.name for path in files(f"ops/{folder}", suffix=".md")} - {index.name} <= named
+    assert {path.name for path in files("ops/decisions", suffix=".md")} - {index.name} <= named
