@@ -29,7 +29,10 @@ _PATH = re.compile(r" - at `\$\.?(.*)`\Z", re.S)
 _MISSING = re.compile(r"Object missing required field `(.*?)`")
 _STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 
-_FOUND_CHARACTERS_MAX = 60
+# A number up to this length is a setting; a longer one may be anything.
+_NUMBER_CHARACTERS_MAX = 20
+# A value that a reader's own reason quotes.
+_QUOTED = re.compile(r" '.*'", re.S)
 _ABSENT = object()
 
 
@@ -43,6 +46,7 @@ def invalid_member(
         path = f"{path}.{missing[1]}" if path else missing[1]
     words = allowed.get(re.sub(r"\[\d+\]", "[]", path))
     if words is None:
+        reason = _QUOTED.sub("", reason)
         return InvalidRequest(f"{path or 'The request body'}: {reason}", path or None)
     try:
         value = _value_at(body, path)
@@ -54,29 +58,37 @@ def invalid_member(
 
 
 def described(value: Any) -> str:
-    """A JSON value in words, short enough for an error message."""
+    """A JSON value by its kind and size: what a client wrote is quoted in no error and no row."""
     if value is None:
         return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        text = ascii(value[: _FOUND_CHARACTERS_MAX + 1])
-        kind = "the string"
-    elif isinstance(value, list):
+        return f"a string of {_characters(len(value))}" if value else "an empty string"
+    if isinstance(value, list):
         return "an array" if value else "an empty array"
-    elif isinstance(value, Mapping):
+    if isinstance(value, Mapping):
         return "an object"
-    else:
-        text, kind = _number(value), "the number"
-    if len(text) > _FOUND_CHARACTERS_MAX:
-        text = text[:_FOUND_CHARACTERS_MAX] + "…"
-    return f"{kind} {text}"
+    size = len(value) if isinstance(value, msgspec.Raw) else len(str(value))
+    if size > _NUMBER_CHARACTERS_MAX:
+        return f"a number of {_characters(size)}"
+    number = bytes(value).decode("ascii") if isinstance(value, msgspec.Raw) else str(value)
+    return f"the number {number}"
 
 
-def _number(value: float | msgspec.Raw) -> str:
-    if isinstance(value, msgspec.Raw):
-        return bytes(memoryview(value)[: _FOUND_CHARACTERS_MAX + 1]).decode("ascii", "replace")
-    return str(value)
+def refuse_lookalikes(members: JsonObject, names: Mapping[str, str]) -> None:
+    """Raise InvalidRequest for a member that differs in case from one of `names` (`lookalikes_of`).
+
+    The gateway bills by the one that it reads, an upstream may read either.
+    """
+    for name in members.raw:
+        meant = names.get(name.casefold())
+        if meant is not None and meant != name:
+            raise InvalidRequest(f"{name!a} is not a member; did you mean {meant}?", name)
+
+
+def _characters(count: int) -> str:
+    return "1 character" if count == 1 else f"{count} characters"
 
 
 def _value_at(body: bytes, path: str) -> Any:
@@ -137,11 +149,7 @@ def read_body(
 def read_members(body: bytes, names: Mapping[str, str]) -> JsonObject:
     """The members as they came. Raises InvalidRequest for one that looks like one we act on."""
     members = JsonObject.parse(body)
-    for name in members.raw:
-        meant = names.get(name.casefold())
-        if meant is not None and meant != name:
-            # We bill by the one we read, an upstream may read either.
-            raise InvalidRequest(f"{described(name)} is not a member; did you mean {meant}?", name)
+    refuse_lookalikes(members, names)
     return members
 
 

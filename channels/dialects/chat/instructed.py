@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from channels.dialects.chat.request import (
     ALLOWED,
+    NAMES,
     AnyModelBody,
     ChatBody,
     ChatRequest,
@@ -25,10 +26,9 @@ from channels.dialects.chat.request import (
     asking_for_usage,
     max_tokens_of,
     read_request,
-    refuse_lookalikes,
     without_body,
 )
-from channels.dialects.validate import Tables
+from channels.dialects.validate import Tables, refuse_lookalikes
 from channels.errors import InvalidRequest
 from channels.json import JsonObject
 from channels.offload.jobs import check_values
@@ -112,7 +112,7 @@ def read_turn(body: bytes, *, text_characters: int) -> Turn:
     Of the latest user message so many characters are read.
     """
     members = JsonObject.parse(body)
-    refuse_lookalikes(members)
+    refuse_lookalikes(members, NAMES)
     chat, fault = _TABLES.read(members)
     if fault is not None and not (fault.param or "").startswith("messages"):
         fault = None  # of what is dropped, or is read again

@@ -17,8 +17,8 @@ from channels.dialects.validate import (
     MODEL_CHARACTERS_MAX,
     Tables,
     counts,
-    described,
     names_of,
+    refuse_lookalikes,
     settings,
     unversioned,
 )
@@ -325,7 +325,7 @@ _INCLUDE_USAGE = b'{"include_usage":true}'
 _RUN_BY_CLIENT = frozenset(("function", "custom"))
 
 # Members we act on, by the name an upstream that ignores case would take for them.
-_NAMES = {name.casefold(): name for name in ChatBody.__struct_fields__}
+NAMES = {name.casefold(): name for name in ChatBody.__struct_fields__}
 
 
 class ChatRequest(Struct, frozen=True):
@@ -360,8 +360,8 @@ def read_request(body: bytes) -> ChatRequest:
     """Check a request body. Raises InvalidRequest naming the member at fault."""
     members = JsonObject.parse(body)
     raw = members.raw
-    if not raw.keys() <= _NAMES.keys():
-        refuse_lookalikes(members)
+    if not raw.keys() <= NAMES.keys():
+        refuse_lookalikes(members, NAMES)
     chat, fault = _TABLES.read(members)
     if fault is None and isinstance(chat, ChatBody) and chat.tools:
         fault = _function_missing(chat.tools)
@@ -474,11 +474,3 @@ def _builtin_tools(chat: ChatBody | LenientBody) -> tuple[str, ...]:
                 f"The built-in tool `{kind}` needs `stream: true` on this endpoint.", "stream"
             )
     return tuple(kinds)
-
-
-def refuse_lookalikes(members: JsonObject) -> None:
-    """Refuse `Model` and its like: we bill by `model`, an upstream may read either."""
-    for name in members.raw:
-        meant = _NAMES.get(name.casefold())
-        if meant is not None and meant != name:
-            raise InvalidRequest(f"{described(name)} is not a member; did you mean {meant}?", name)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from channels.dialects import gemini, messages, responses
+from channels.errors import InvalidRequest
 from tests.unit.channels.dialect_bodies import GEMINI, MESSAGES, RESPONSES, encoded, refused
 
 Faults = list[tuple[dict[str, Any], str]]  # members, and the one that is named
@@ -248,3 +249,32 @@ def test_name_that_an_upstream_may_take_for_another_is_refused(dialect: str) -> 
         fault = refused(lambda body=body: one.read(body))  # type: ignore[misc]
         assert fault.param == name
         assert meant in fault.message
+
+
+PRIVATE = "what-a-person-wrote"
+
+
+def with_private(value: Any) -> Iterator[Any]:
+    """The value with a private text in place of each of its parts in turn, and of itself."""
+    yield PRIVATE
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from ({**value, name: changed} for changed in with_private(inner))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from ([*value[:index], one, *value[index + 1 :]] for one in with_private(inner))
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_no_fault_quotes_what_was_sent(dialect: str) -> None:
+    one, faults = DIALECTS[dialect], []
+    rows = [*AT_THE_TOP[dialect], *FAULTS[dialect], *JUDGED_UPSTREAM[dialect]]
+    for changes, _ in [*rows, (one.smallest, "")]:
+        for body in with_private({**one.smallest, **changes}):
+            try:
+                faults.append(one.read(encoded(body)).fault)
+            except InvalidRequest as fault:
+                faults.append(fault)
+    found = [fault.message for fault in faults if fault is not None]
+    assert any("a string of 19 characters" in message for message in found)
+    assert [message for message in found if PRIVATE in message] == []
