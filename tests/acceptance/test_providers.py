@@ -41,6 +41,7 @@ from tests.acceptance.presets import (
     told_by,
 )
 from tests.support.client import NANO_PER_USD
+from tests.support.covering import covering
 from tests.support.house import House
 from tests.support.postgres import PostgresForTests
 from tests.support.processes import CommandFailed
@@ -102,8 +103,25 @@ def counts_reasoning(way: Way) -> bool:
     return not isinstance(chat, ProviderChat) or "reasoning" in str(chat.traits.usage(tokens))
 
 
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("way", WAYS, ids=str)
+ASKED = covering(
+    [(way, case) for way in WAYS for case in CASES],
+    lambda row: (row[0].provider.name, row[1]),
+    lambda row: (row[0].provider.name, row[0].client),
+    lambda row: (row[0].client, row[0].upstream, row[0].form, row[1]),
+)
+ENDED = covering(
+    [
+        (way, word)
+        for way in WAYS
+        if way.upstream == "chat" and not way.is_own
+        for word in ("length", "content_filter")
+    ],
+    lambda row: (row[0].provider.name, row[1]),
+    lambda row: (row[0].client, row[0].form, row[1]),
+)
+
+
+@pytest.mark.parametrize(("way", "case"), ASKED, ids=str)
 def test_answer_is_served_and_charged_as_stated(
     h: House, payer: Tenant, way: Way, case: str
 ) -> None:
@@ -137,10 +155,7 @@ def test_answer_is_served_and_charged_as_stated(
     assert payer.key not in json.dumps(sent)
 
 
-@pytest.mark.parametrize("stated", ["length", "content_filter"])
-@pytest.mark.parametrize(
-    "way", [way for way in WAYS if way.upstream == "chat" and not way.is_own], ids=str
-)
+@pytest.mark.parametrize(("way", "stated"), ENDED, ids=str)
 def test_reason_of_the_end_is_told_in_the_clients_words(
     h: House, payer: Tenant, way: Way, stated: str
 ) -> None:
