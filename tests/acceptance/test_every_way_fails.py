@@ -6,7 +6,8 @@ was delivered and for nothing else (contract §7: cost of a cut call).
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, TypeVar
 
 import pytest
 
@@ -22,12 +23,14 @@ from tests.acceptance.dialogues.cases import (
 )
 from tests.acceptance.dialogues.streamed import read_stream
 from tests.support.client import NANO_PER_USD, Reply
+from tests.support.covering import covering
 from tests.support.house import House
 from tests.support.tenants import Tenant
 
 SETTINGS = settings()
 STREAMS = [way for way in WAYS if way.form != "whole"]
 HELLO = Asked()
+Fault = TypeVar("Fault", int, str)
 
 # Events of each wire until two pieces of text, ten characters, are out; and before there is any.
 WITH_WORDS = {"chat": 3, "messages": 5, "responses": 6, "native": 2}
@@ -64,6 +67,16 @@ REPORTED = {
     "messages": (("api_error", "upstream_error"), "overloaded_error", (503, "UNAVAILABLE")),
     "native": (("api_error", "upstream_error"), "overloaded_error", (503, "UNAVAILABLE")),
 }
+
+
+def pairwise(rows: Iterable[tuple[Way, Fault]]) -> list[tuple[Way, Fault]]:
+    """Every way, and each fault from every upstream and to every client."""
+    return covering(
+        list(rows),
+        lambda row: str(row[0]),
+        lambda row: (row[0].client, row[1]),
+        lambda row: (row[0].upstream, row[1]),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -105,8 +118,9 @@ def check_free(h: House, payer: Tenant, reply: Reply, before: int) -> None:
     assert h.held_nano_usd(payer) == 0
 
 
-@pytest.mark.parametrize("status", STATUSES)
-@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize(
+    ("way", "status"), pairwise([(way, status) for way in WAYS for status in STATUSES]), ids=str
+)
 def test_refusal_before_anything(h: House, payer: Tenant, way: Way, status: int) -> None:
     before = h.balance_nano_usd(payer)
     reply = ask(h, payer, way, status=status, message="Not today, says it.", retry_after=7)
@@ -122,7 +136,9 @@ def test_refusal_before_anything(h: House, payer: Tenant, way: Way, status: int)
 
 @pytest.mark.parametrize(
     ("way", "how"),
-    [(way, how) for way in WAYS for how in NO_ANSWER if how != "broken" or way.form == "whole"],
+    pairwise(
+        (way, how) for way in WAYS for how in NO_ANSWER if how != "broken" or way.form == "whole"
+    ),
     ids=str,
 )
 def test_what_is_no_answer(h: House, payer: Tenant, way: Way, how: str) -> None:
@@ -160,8 +176,9 @@ def check_event(error: dict[str, Any], way: Way) -> None:
         assert error == {"message": "It broke.", "type": chat[0], "code": chat[1]}
 
 
-@pytest.mark.parametrize("how", ["close", "reset"])
-@pytest.mark.parametrize("way", STREAMS, ids=str)
+@pytest.mark.parametrize(
+    ("way", "how"), pairwise([(way, how) for way in STREAMS for how in ("close", "reset")]), ids=str
+)
 def test_stream_that_breaks_off(h: House, payer: Tenant, way: Way, how: str) -> None:
     before = h.balance_nano_usd(payer)
     reply = ask(h, payer, way, cut_after_events=WITH_WORDS[way.upstream], cut=how)
