@@ -6,6 +6,7 @@ message of a failed test. Nothing here sleeps: waiting is for a line, an exit or
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import queue
@@ -16,9 +17,11 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
+from gw.cli.main import main
 from tests.support.waiting import PATIENCE_SECONDS
 
 
@@ -161,16 +164,14 @@ class CommandFailed(AssertionError):
 
 
 def gw(config: Path, *arguments: str) -> Any:
-    """Run one command of the CLI with `--json`; return its object. Raises CommandFailed."""
-    done = subprocess.run(
-        [sys.executable, "-m", "gw", *arguments, "--config", str(config), "--json"],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PATIENCE_SECONDS,
-    )
-    answer = json.loads(done.stdout) if done.stdout.strip() else None
-    if done.returncode:
-        raise CommandFailed(done.returncode, answer, done.stderr)
+    """Run one command of the CLI with `--json`; return its object. Raises CommandFailed.
+
+    In this process: to start an interpreter takes longer than what most commands do.
+    """
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = main([*arguments, "--config", str(config), "--json"])
+    answer = json.loads(out.getvalue()) if out.getvalue().strip() else None
+    if code:
+        raise CommandFailed(code, answer, err.getvalue())
     return answer
