@@ -55,7 +55,7 @@ make_environment() {
     touch "$env/unfinished"
     "$python" -m venv "$env" >"$env/install.log" 2>&1 || fail "no environment: see $env/install.log"
     # Installed through links, so that nothing is written beside the sources.
-    for part in setup.cfg pyproject.toml README.md gw actors channels metrics loadtests; do
+    for part in .github setup.cfg pyproject.toml README.md gw actors channels metrics loadtests; do
         ln -sfn "$PWD/$part" "$env/src/$part"
     done
     PIP_CONSTRAINT=ops/constraints.txt PIP_BUILD_CONSTRAINT=ops/constraints.txt \

@@ -1,4 +1,4 @@
-"""`gw secret`: store keys anew when the secret changes (`ops/operating.md`)."""
+"""`gw secret`: store keys anew when the secret changes (`ops/running.md`)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A dialect that is added is served: its folder, its family's row, a route; no other file knows it.
 
 The gateway of this module runs from a copy of the product, into which the invented dialect of
-`telegraph/` is put as `ops/CONTRIBUTING.md` says.
+`telegraph/` is put as `.github/CONTRIBUTING.md` says.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Certificates are changed by a reload, both those the gateway shows and those of its channels.
 
 Connections that are open stay; those made from then on have the new ones; files that cannot be used
-are refused, and what was in force stays (`ops/operating.md`).
+are refused, and what was in force stays (`ops/running.md`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The secret is changed while clients go on: by the book of `ops/operating.md`, step by step."""
+"""The secret is changed while clients go on: by the book of `ops/running.md`, step by step."""
 
 from __future__ import annotations
 

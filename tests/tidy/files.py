@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ("gw", "actors", "channels", "metrics")
-FOLDERS = (*SOURCES, "loadtests", "tests", "ops", ".ci")
+FOLDERS = (*SOURCES, "loadtests", "tests", "ops", ".ci", ".github")
 TEXTS = {".py", ".sql", ".sh", ".cfg", ".toml", ".md", ".yaml", ".yml", ".txt", ".json", ""}
 
 

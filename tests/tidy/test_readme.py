@@ -19,7 +19,7 @@ def test_matrix_is_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert f"\n\n{said}\n" in page, "put the output of `gw matrix --markdown` into the page"
 
 
-PAGES = sorted([*ROOT.glob("*.md"), *files("ops", "loadtests", suffix=".md")])
+PAGES = sorted([*ROOT.glob("*.md"), *files(".github", "ops", "loadtests", suffix=".md")])
 # A link within the project, and a file or folder of it that a page names.
 _LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
 _NAMED = re.compile(

@@ -1,4 +1,4 @@
-"""The README's trace of one call is the code's own: its functions exist, and call each other so."""
+"""The map's trace of one call is the code's own: its functions exist, and call each other so."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Step:
 
 def steps() -> Iterator[Step]:
     """Yield the lines of the trace, each with its caller."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    text = (ROOT / "ops/map.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"^## One streaming call\n.*?```\n(.*?)```", text, re.DOTALL | re.M)
     open_steps: list[tuple[int, Step]] = []
     for line in block.splitlines():

@@ -1,4 +1,4 @@
-"""An invented dialect: what `ops/CONTRIBUTING.md` shows, and a test puts into the gateway.
+"""An invented dialect: what `.github/CONTRIBUTING.md` shows, and a test puts into the gateway.
 
 A telegraph takes a text and answers with one, and bills the words each way:
 

@@ -226,7 +226,7 @@ def test_alert_has_a_runbook_of_its_own(alert: dict[str, Any]) -> None:
 
 
 def test_book_names_those_that_page() -> None:
-    text = (OPS / "operating.md").read_text(encoding="utf-8")
+    text = (OPS / "running.md").read_text(encoding="utf-8")
     (line,) = [line for line in text.splitlines() if line.startswith("| `critical` |")]
     paging = {alert["alert"] for alert in ALERTS if alert["labels"]["severity"] == "critical"}
     assert set(re.findall(r"`([A-Z]\w+)`", line)) == paging
