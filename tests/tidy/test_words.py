@@ -66,6 +66,8 @@ def test_words_are_found_in_names_of_either_case() -> None:
 
 
 def test_the_glossary_has_every_retired_word() -> None:
-    glossary = (ROOT / ".github/CONTRIBUTING.md").read_text(encoding="utf-8").partition("## Words")[2]
+    glossary = (
+        (ROOT / ".github/CONTRIBUTING.md").read_text(encoding="utf-8").partition("## Words")[2]
+    )
     rather = " ".join(row.split("|")[3] for row in glossary.splitlines() if row.startswith("|"))
     assert not {word for word in RETIRED if word not in rather}
