@@ -115,6 +115,8 @@ _MEMBERS = (
 _TAG = re.compile(r"<[a-z!?/]")
 # Of a `google.rpc.RetryInfo`.
 _DELAY = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s")
+# What is read of more values than these holds up the event loop; a message is in few.
+_VALUES_MAX = 10_000
 _ENTRIES_MAX = 10
 _DEPTH_MAX = 6
 _NOT_JSON = object()
@@ -281,6 +283,8 @@ def _find_in_text(text: str, *, depth: int) -> str | None:
 
 def _read(text: str) -> Any:
     if text[:1] not in ("{", "[", '"'):
+        return _NOT_JSON
+    if text.count(",") + text.count("{") + text.count("[") > _VALUES_MAX:
         return _NOT_JSON
     try:
         return json.loads(text, strict=False)

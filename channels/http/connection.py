@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import struct
 from collections.abc import AsyncIterator
 from io import BytesIO
 from typing import Protocol, cast
@@ -16,6 +15,7 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from channels.errors import UpstreamCut, UpstreamError, UpstreamLost, UpstreamMalformed
 from channels.http.interfaces import Sink
+from channels.http.transport import has_unacknowledged
 
 # One response: its head, and what of its body has come and has not been taken.
 #
@@ -24,24 +24,16 @@ from channels.http.interfaces import Sink
 
 # So many pieces wait as they came.
 PIECES_MAX = 16
-# What a sink is given in one turn of the loop, which everybody else waits for: bytes, and lines, as
-# each may be an event to be read and written anew. The usual events are some 250 bytes of two.
+# What one turn of the loop, which everybody else waits for, takes of a response. A sink is given so
+# many bytes, and lines, as each may be an event to be read and written anew: the usual events are
+# some 250 bytes of two. Of a head, and of a body in chunks, so many lines are parsed, as each may
+# be a field or half a chunk.
 TURN_BYTES = 16 * 1024
 TURN_LINES = 512
+# Of a line that is worth a call of the parser's: a name of one character and a colon.
+LINE_BYTES_MIN = 3
 
 _LINES = re.compile(rb"(?:[^\r\n]*+[\r\n]){%d}" % TURN_LINES)
-
-
-class ResponseSource(Protocol):
-    """What a response knows of the connection that brings it."""
-
-    is_held: bool  # reading has stopped, until `resume`
-
-    def resume(self) -> None:
-        """Read on: what waited has been taken."""
-
-    def abort(self) -> None:
-        """Close now: the rest is not wanted."""
 
 
 class Http1Response:
@@ -63,12 +55,12 @@ class Http1Response:
         "waiting_bytes",
     )
 
-    def __init__(self, source: ResponseSource) -> None:
+    def __init__(self, source: UpstreamConnection) -> None:
         self.status = 0
         self.fields: dict[bytes, bytes] = {}  # names in lower case; of a repeated one the first
         self.pieces: list[bytes] = []
         self.waiting_bytes = 0  # in `pieces`
-        self._source: ResponseSource | None = source
+        self._source: UpstreamConnection | None = source
         self.fault: Exception | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._sink: Sink | None = None  # what takes the pieces instead of a waiting reader
@@ -217,6 +209,11 @@ class Http1Response:
         self.waiting_bytes = len(pieces[0]) if len(pieces) == 1 else sum(map(len, pieces))
 
     @property
+    def is_in_lines(self) -> bool:
+        """Whether what comes next is a head, or a body in chunks."""
+        return not self.status or b"transfer-encoding" in self.fields
+
+    @property
     def ends_with_connection(self) -> bool:
         """Whether the head is here and names no other end of the body."""
         return (
@@ -264,6 +261,21 @@ class Http1Response:
         self._wake()
 
 
+def end_of_lines(data: bytes, start: int, end: int, lines: int) -> int:
+    """The end of a part that begins at `start` and has at most so many line feeds.
+
+    It has at least as many bytes as that, if there are; work is linear in its length.
+    """
+    at, size, found = start, lines, 0
+    while at + size < end:
+        found += data.count(b"\n", at, at + size)
+        if found > lines:
+            return at
+        at += size
+        size = at - start
+    return end if found + data.count(b"\n", at, end) <= lines else at
+
+
 def _end_of_turn(data: bytes) -> int:
     """How much of some bytes is one turn's: behind the last empty line in it, if there is one.
 
@@ -277,30 +289,6 @@ def _end_of_turn(data: bytes) -> int:
     if end < len(data) and (last := data.rfind(b"\n\n", 0, end)) >= 0:
         end = last + 2
     return end
-
-
-# Whether all that was written to a connection has arrived, as the operating system knows it.
-#
-# TCP's acknowledgements say what the other side's system has taken; with the end of the stream that
-# comes from there, they say what it had taken when it closed. Only Linux and its like can be asked.
-
-try:
-    import fcntl
-    import termios
-except ImportError:  # not a Unix
-    fcntl = None  # type: ignore[assignment]
-
-
-def has_unacknowledged(transport: asyncio.BaseTransport) -> bool:
-    """Whether anything written is still on its way; False where that cannot be asked."""
-    if fcntl is None:
-        return False
-    sock = transport.get_extra_info("socket")
-    try:
-        count = fcntl.ioctl(sock.fileno(), termios.TIOCOUTQ, struct.pack("i", 0))
-    except OSError:
-        return False
-    return any(count)
 
 
 # Reading stops when more of a response waits to be taken; one read brings up to four times this.
@@ -339,7 +327,6 @@ class UpstreamConnection(asyncio.Protocol):
     __slots__ = (
         "_bare_bytes",
         "_exchanges",
-        "_feed",
         "_head_room",
         "_is_large",
         "_is_sending",
@@ -347,6 +334,7 @@ class UpstreamConnection(asyncio.Protocol):
         "_parser",
         "_response",
         "_transport",
+        "_unread",
         "is_held",
     )
 
@@ -359,6 +347,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._head_room = HEAD_BYTES_MAX  # what its head may still take
         self._bare_bytes = 0  # since the last piece of a body
         self.is_held = False  # reading has stopped
+        self._unread = b""  # was read and is for the loop's next turns
         self._is_sending = False  # not all of a request has been taken by the system
         self._is_large = False  # and perhaps TLS has, but not the system: it does not tell
         self._parser = HttpResponseParser(self)
@@ -366,7 +355,6 @@ class UpstreamConnection(asyncio.Protocol):
         self._parser.set_dangerous_leniencies(
             lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
         )
-        self._feed = self._parser.feed_data
 
     def __repr__(self) -> str:
         state = "idle" if self._response is None else repr(self._response)
@@ -400,7 +388,9 @@ class UpstreamConnection(asyncio.Protocol):
     def resume(self) -> None:
         """What waited has been taken, or nothing more is to come."""
         self.is_held = False
-        if not self._transport.is_closing():
+        if self._unread:
+            asyncio.get_running_loop().call_soon(self._read_on)
+        elif not self._transport.is_closing():
             self._transport.resume_reading()
 
     def abort(self) -> None:
@@ -445,14 +435,20 @@ class UpstreamConnection(asyncio.Protocol):
             if data.strip(b"\r\n"):  # servers of old append a line end
                 self._stop(None, "bytes that nobody has asked for")
             return
+        rest = b""
+        if len(data) > LINE_BYTES_MIN * TURN_LINES and response.is_in_lines:
+            end = end_of_lines(data, 0, len(data), TURN_LINES)
+            data, rest = data[:end], data[end:]
         waiting = response.waiting_bytes
         if not response.status:
             self._head_room -= len(data)
             if self._head_room < 0:
                 self._read_long_head(response, data)
+                if rest:
+                    self._keep(rest)
                 return
         try:
-            self._feed(data)
+            self._parser.feed_data(data)
         except HttpParserError as error:
             ours = error.__context__  # raised in one of the parser's calls below
             self._stop(response, ours.detail if isinstance(ours, UpstreamError) else str(error))
@@ -471,6 +467,8 @@ class UpstreamConnection(asyncio.Protocol):
         response.arrived()
         if response.waiting_bytes > WAITING_BYTES_MAX and self._response is not None:
             self._hold()
+        if rest:
+            self._keep(rest)
 
     def eof_received(self) -> None:
         """The upstream sends no more: the end of a body that has no other, or a loss."""
@@ -490,7 +488,8 @@ class UpstreamConnection(asyncio.Protocol):
             # A reset acknowledges nothing; but what could not be written has not arrived.
             self._lose(response, f"connection lost: {exc!r}", is_stale=self._is_sending)
         self._owner.on_closed(self)
-        del self._parser, self._feed  # which hold this object
+        self._unread = b""
+        del self._parser  # which holds this object
 
     # --- From the parser ---
 
@@ -544,6 +543,25 @@ class UpstreamConnection(asyncio.Protocol):
             self._owner.on_idle(self)
         else:
             self.abort()
+
+    # --- From one turn of the loop to the next ---
+
+    def _keep(self, rest: bytes) -> None:
+        """Leave what was read for the next turn, if it is of the response under way."""
+        if self._response is None:
+            self.data_received(rest)
+        elif not self._transport.is_closing():
+            self._unread = rest
+            self._transport.pause_reading()
+            if not self.is_held:
+                asyncio.get_running_loop().call_soon(self._read_on)
+
+    def _read_on(self) -> None:
+        data, self._unread = self._unread, b""
+        if data:
+            self.data_received(data)
+            if not (self._unread or self.is_held or self._transport.is_closing()):
+                self._transport.resume_reading()
 
     # --- What goes wrong ---
 

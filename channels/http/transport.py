@@ -9,6 +9,7 @@ import asyncio
 import re
 import socket
 import ssl
+import struct
 from base64 import b64encode
 from urllib.parse import quote, unquote
 
@@ -110,3 +111,27 @@ def verifying(ca_file: str = "") -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=ca_file or None)
     context.set_alpn_protocols(["http/1.1"])
     return context
+
+
+# Whether all that was written to a connection has arrived, as the operating system knows it.
+#
+# TCP's acknowledgements say what the other side's system has taken; with the end of the stream that
+# comes from there, they say what it had taken when it closed. Only Linux and its like can be asked.
+
+try:
+    import fcntl
+    import termios
+except ImportError:  # not a Unix
+    fcntl = None  # type: ignore[assignment]
+
+
+def has_unacknowledged(transport: asyncio.BaseTransport) -> bool:
+    """Whether anything written is still on its way; False where that cannot be asked."""
+    if fcntl is None:
+        return False
+    sock = transport.get_extra_info("socket")
+    try:
+        count = fcntl.ioctl(sock.fileno(), termios.TIOCOUTQ, struct.pack("i", 0))
+    except OSError:
+        return False
+    return any(count)

@@ -41,6 +41,7 @@ from httptools import (
 )
 
 from gw.errors import INVALID_REQUEST, NO_CHANNEL_AVAILABLE, GatewayError
+from gw.http.body import ReadBuffer
 from gw.http.request import Request, head_of_body
 from gw.http.state import (
     FOREVER,
@@ -48,6 +49,7 @@ from gw.http.state import (
     HEAD_LINES_MAX,
     LAST_CALL_SECONDS,
     LINGER_SECONDS,
+    READ_BYTES_MAX,
     TOO_LARGE,
     TOO_MANY,
     FlowControl,
@@ -58,85 +60,6 @@ from gw.http.state import (
     method_of,
 )
 from gw.http.tornado_adapter import METHODS, RequestHeaders
-
-# What was read from a connection and not parsed yet, given out in parts.
-#
-# No part goes beyond the end of a request, wherever the reads were cut: so the parser stops there,
-# what is behind waits as bytes, and what a request means does not depend on its packets. A head
-# ends with an empty line, and so does a body in chunks; of any other body the size is known. No
-# I/O.
-
-_LINE_ENDS = b"\r\n"
-_EMPTY_LINE = b"\r\n\r\n"
-
-
-class Unread:
-    """Bytes in their order."""
-
-    __slots__ = ("_at", "_data", "_tail", "left_bytes")
-
-    def __init__(self) -> None:
-        self._data = b""
-        self._at = 0  # so much of it is taken
-        self._tail = b""  # of the line taken last, in which an empty line may begin
-        self.left_bytes = 0
-
-    def __repr__(self) -> str:
-        return f"<Unread {self.left_bytes} bytes>"
-
-    @property
-    def kept_bytes(self) -> int:
-        """What is kept in memory, of which a part may have been taken."""
-        return len(self._data)
-
-    def add(self, data: bytes) -> None:
-        """Put behind the others what was read."""
-        if self.left_bytes:
-            data = self._data[self._at :] + data
-        self._data = data
-        self._at = 0
-        self.left_bytes = len(data)
-
-    def clear(self) -> None:
-        """Forget all."""
-        self._data = b""
-        self._at = self.left_bytes = 0
-
-    def skip_line_ends(self) -> None:
-        """Drop the empty lines that may stand before a request."""
-        if self._data[self._at] in _LINE_ENDS:
-            data = self._data[self._at :].lstrip(_LINE_ENDS)
-            self.left_bytes = 0
-            self.add(data)
-
-    def take(self, size: int) -> bytes:
-        """The next `size` bytes, or as many as there are."""
-        if size >= self.left_bytes:
-            part = self._data[self._at :] if self._at else self._data
-            self.clear()
-        else:
-            at = self._at
-            self._at = end = at + size
-            part = self._data[at:end]
-            self.left_bytes -= size
-        return part
-
-    def take_lines(self, size: int) -> bytes:
-        """The next `size` bytes as `take`, but nothing behind the next empty line."""
-        if self._tail:
-            joined = self._tail + self._data[self._at : self._at + 3]
-            found = joined.find(_EMPTY_LINE)
-            if found >= 0:
-                size = min(size, found + 4 - len(self._tail))
-        found = self._data.find(_EMPTY_LINE, self._at, self._at + size)
-        if found >= 0:
-            self._tail = b""
-            return self.take(found + 4 - self._at)
-        part = self.take(size)
-        tail = self._tail + part
-        self._tail = b"" if tail.endswith(_EMPTY_LINE) else tail[-3:]
-        return part
-
 
 # What the parser has against a request, in the words that the gateway uses.
 
@@ -191,8 +114,11 @@ BODY_SECONDS = 120.0
 READ_AHEAD_BYTES_MAX = 16 * 1024
 # Longer than any method that the parser knows.
 METHOD_BYTES_MAX = 32
-# A part for every empty line in a body in chunks: after so many the others have their turn.
-PARTS_MAX = 1000
+# What of heads and bodies in chunks is parsed in one turn of the loop, which everybody else waits
+# for: lines, as each may be a field or half a chunk, and bytes, as many as are read at a time. Of a
+# body whose size is known any number of bytes costs as little.
+TURN_LINES = 1024
+TURN_BYTES = READ_BYTES_MAX
 # What one connection holds of a client that has shown no key.
 CONNECTION_BYTES_MAX = 256 * 1024
 
@@ -225,10 +151,10 @@ class Connection(FlowControl):
         super().__init__(state.loop, state.ready, state.idle_seconds)
         self._state = state
         self._parser = HttpRequestParser(self)
-        self._unread = Unread()
+        self._unread = ReadBuffer()
         self._request: Request | None = None  # from the end of its head to its response's
         self._is_parsing = False  # a handler further up the stack does
-        self._is_turn_over = False  # the next request begins in the loop's next turn
+        self._is_turn_over = False  # nothing is parsed before the loop's next turn
         self._is_head = False
         self._head_deadline = FOREVER  # of one that is under way in a drain, however it gets on
         self._is_timed = True  # the deadline is that of what is read
@@ -303,12 +229,16 @@ class Connection(FlowControl):
             return
         unread = self._unread
         self._is_parsing = True
+        lines, size = TURN_LINES, TURN_BYTES
         try:
-            parts = 0
             while unread.left_bytes and self._is_wanted():
-                self._parse_part(unread)
-                parts += 1
-                if parts == PARTS_MAX:
+                if self._body_bytes > 0:
+                    self._parse_sized(unread)
+                    continue
+                part = self._parse_lines(unread)
+                lines -= part.count(b"\n")
+                size -= len(part)
+                if lines <= 0 or size <= 0:
                     self._end_turn()
         finally:
             self._is_parsing = False
@@ -323,29 +253,30 @@ class Connection(FlowControl):
 
     def _is_wanted(self) -> bool:
         """Whether a request takes the bytes that come next."""
+        if self._is_turn_over:
+            return False
         request = self._request
         if request is not None:
             return request.is_ready and not request.is_complete
-        if self._is_head:
-            return not self._is_ending
-        return not (self._is_ending or self._is_turn_over or self._is_paused)
+        return not self._is_ending and (self._is_head or not self._is_paused)
 
-    def _parse_part(self, unread: Unread) -> None:
-        if self._body_bytes > 0:
-            part = unread.take(self._body_bytes)
-            self._body_bytes -= len(part)
-            self._parse(part)
-            if self._pieces:
-                self._hand_over()
-            return
+    def _parse_sized(self, unread: ReadBuffer) -> None:
+        part = unread.take(self._body_bytes)
+        self._body_bytes -= len(part)
+        self._parse(part)
+        if self._pieces:
+            self._hand_over()
+
+    def _parse_lines(self, unread: ReadBuffer) -> bytes:
+        """Parse a part of a head or of a body in chunks, at most TURN_LINES of it; return it."""
         if self._request is None and not self._is_head:
             unread.skip_line_ends()
             if not unread.left_bytes:
-                return
+                return b""
             self._is_head = True
             self._is_timed = False
             self._target = b""
-        part = unread.take_lines(HEAD_BYTES_MAX + 1 - self._kept_bytes)
+        part = unread.take_lines(HEAD_BYTES_MAX + 1 - self._kept_bytes, TURN_LINES)
         self._kept_bytes += len(part)
         if self._is_stray:
             self._unknown_method(part)
@@ -355,6 +286,7 @@ class Connection(FlowControl):
             self._hand_over()
         elif self._kept_bytes > HEAD_BYTES_MAX:
             self._fail(TOO_LARGE)
+        return part
 
     def _parse(self, part: bytes) -> None:
         """Have it parsed, and hear what stopped that.
@@ -386,8 +318,9 @@ class Connection(FlowControl):
 
     def _end_turn(self) -> None:
         """Let others have theirs."""
-        self._is_turn_over = True
-        self.loop.call_soon(self._begin_turn)
+        if not self._is_turn_over:
+            self._is_turn_over = True
+            self.loop.call_soon(self._begin_turn)
 
     def _begin_turn(self) -> None:
         self._is_turn_over = False

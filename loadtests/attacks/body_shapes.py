@@ -270,6 +270,75 @@ HOSTILE_ANSWERS: Mapping[str, tuple[str, Fill]] = {
 }
 
 
+def in_chunks(body: bytes, chunk_bytes: int = 1) -> bytes:
+    """A body in chunks of so many bytes, which are whole in it."""
+    pieces = len(body) // chunk_bytes
+    if body == body[:chunk_bytes] * pieces:
+        return b"%x\r\n%b\r\n" % (chunk_bytes, body[:chunk_bytes]) * pieces + b"0\r\n\r\n"
+    chunks = (body[at : at + chunk_bytes] for at in range(0, len(body), chunk_bytes))
+    return b"".join(b"%x\r\n%b\r\n" % (len(one), one) for one in chunks) + b"0\r\n\r\n"
+
+
+_GET = b"GET /v1/models HTTP/1.1\r\nHost: a\r\n%b\r\n"
+_CHUNKED = b"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+def _response(status: bytes, body: bytes, lines: bytes = b"") -> bytes:
+    return b"HTTP/1.1 %b\r\n%bContent-Length: %d\r\n\r\n%b" % (status, lines, len(body), body)
+
+
+def _post(lines: bytes, body: bytes) -> bytes:
+    return (
+        b"POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer %b\r\n"
+        b"Connection: close\r\n" + lines + b"\r\n" + body
+    )
+
+
+def _request_in_chunks(chunk: bytes) -> Fill:
+    """A body of spaces or line ends, which are no JSON, in chunks of so many bytes."""
+
+    def fill(size: int) -> bytes:
+        count = size // (len(chunk) + 5)
+        return _post(b"Transfer-Encoding: chunked\r\n", in_chunks(chunk * count, len(chunk)))
+
+    return fill
+
+
+# Responses of an upstream as they are on the wire: of the protocol of a channel, about so many
+# bytes, slow to read for how they are framed or for what their error is.
+FRAMED_ANSWERS: Mapping[str, tuple[str, Fill]] = {
+    "answer in chunks of a byte": (
+        "chat",
+        lambda size: (
+            b"HTTP/1.1 200 OK\r\n" + _CHUNKED + in_chunks(ANSWERS["chat"] + b" " * (size // 6))
+        ),
+    ),
+    "error in chunks of a byte": (
+        "chat",
+        lambda _: b"HTTP/1.1 400 No\r\n" + _CHUNKED + in_chunks(b" " * (250 * 1024)),
+    ),
+    "error of lists": (
+        "chat",
+        lambda _: _response(b"400 No", b'{"error":[' + many(b"[]", 250 * 1024) + b"]}"),
+    ),
+    "head of tiny lines": (
+        "chat",
+        lambda _: _response(b"400 No", b"{}", b"a:\r\n" * (30 * 1024 // 4)),
+    ),
+}
+# Requests as they are on the wire, slow to read for how they are framed; %b is the key.
+FRAMED_REQUESTS: Mapping[str, Fill] = {
+    "request in chunks of a byte": _request_in_chunks(b"x"),
+    "request in chunks of a line's end": _request_in_chunks(b"\r\n"),
+    "heads of a read each": lambda size: (
+        _GET
+        % b"".join(b"X-%03d: %b\r\n" % (number, b"y" * 249) for number in range(250))
+        * (size // 2**16)
+        + _GET % b"Connection: close\r\n"
+    ),
+}
+
+
 def film_of(shape: str, model_id: str, size: int) -> bytes:
     """The body of about so many bytes of a request for a film."""
     return FILMS[shape](size).replace(b"%b", model_id.encode(), 1)

@@ -3,10 +3,11 @@
     python -m loadtests.attacks.large_bodies [--megabytes 60] [--only SHAPE] [--longest MS]
 
 Starts a gateway, an upstream that takes anything, and a prober that asks `/healthz` every few
-milliseconds all the while. Sends one body after the other, natively and over translations, and
-hostile answers, too. Prints for each what the client was told, how long that took, and the longest
-that the prober waited for its answer; first the same in silence. Exits 1 if anyone was told of a
-fault of the gateway's, or the prober waited longer than `--longest` milliseconds.
+milliseconds all the while. Sends one body after the other, natively and over translations, then
+requests and answers that are framed in tiny pieces, and hostile answers. Prints for each what the
+client was told, how long that took, and the longest that the prober waited for its answer; first
+the same in silence. Exits 1 if anyone was told of a fault of the gateway's, or the prober waited
+longer than `--longest` milliseconds. Figures: `ops/measurements.md`.
 """
 
 from __future__ import annotations
@@ -15,19 +16,23 @@ import argparse
 import http.client
 import json
 import re
+import socket
 import socketserver
 import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from loadtests.attacks.body_shapes import (
     ANSWERS,
     FILMS,
+    FRAMED_ANSWERS,
+    FRAMED_REQUESTS,
     HEADS,
     HOSTILE_ANSWERS,
     SHAPES,
@@ -74,9 +79,13 @@ class _Answering(socketserver.StreamRequestHandler):
             while length > 0:
                 length -= len(self.rfile.read(min(length, 1 << 20))) or length
             _, protocol, shape, size = place.split(":")
+            shape = shape.replace("_", " ")
+            if shape in FRAMED_ANSWERS:
+                self.wfile.write(FRAMED_ANSWERS[shape][1](int(size)))
+                continue
             answer = FILM_ANSWER if protocol == "videos" else ANSWERS[protocol]
             if shape != "-":
-                answer = HOSTILE_ANSWERS[shape.replace("_", " ")][1](int(size))
+                answer = HOSTILE_ANSWERS[shape][1](int(size))
             head = (
                 b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
             )
@@ -179,6 +188,30 @@ def sent(h: House, key: str, path: str, body: bytes) -> str:
     return f"{response.status} {message[:70]}"
 
 
+def sent_raw(h: House, request: bytes) -> str:
+    """Send bytes as they are; the statuses of the responses, the commonest first, and how many."""
+    address = urlsplit(h.gateway.url)
+    assert address.hostname is not None
+    assert address.port is not None
+    received: list[bytes] = []
+    with socket.create_connection((address.hostname, address.port), timeout=SECONDS_MAX) as sock:
+
+        def receive() -> None:
+            with suppress(OSError):
+                while piece := sock.recv(1 << 16):
+                    received.append(piece)
+
+        reader = threading.Thread(target=receive)
+        reader.start()
+        try:
+            sock.sendall(request)
+        except OSError as error:
+            received.append(f"lost: {type(error).__name__}".encode())
+        reader.join()
+    statuses = Counter(re.findall(rb"HTTP/1\.1 (\d{3}) ", b"".join(received)))
+    return ", ".join(f"{one.decode()} ×{count}" for one, count in statuses.most_common()) or "lost"
+
+
 def attack(h: House, key: str, only: str, size: int) -> Iterator[Found]:
     """One body after the other."""
     with helper("--probe", h.gateway.admin_url) as prober:
@@ -186,7 +219,7 @@ def attack(h: House, key: str, only: str, size: int) -> Iterator[Found]:
         def measured(shape: str, way: str, path: str, body: bytes) -> Found:
             prober()
             began = time.monotonic()
-            told = sent(h, key, path, body)
+            told = sent(h, key, path, body) if path else sent_raw(h, body)
             seconds = time.monotonic() - began
             time.sleep(0.3)  # what is let go of is let go of afterwards
             return Found(shape, way, len(body) / 2**20, told, seconds, float(prober()))
@@ -202,7 +235,10 @@ def attack(h: House, key: str, only: str, size: int) -> Iterator[Found]:
             for wire in FILM_WIRES if re.search(only, shape) else ():
                 body = film_of(shape, f"film-{wire}", size)
                 yield measured(shape, f"a film over {wire}", "/v1/videos/generations", body)
-        for shape, (protocol, _) in HOSTILE_ANSWERS.items():
+        for shape, fill in FRAMED_REQUESTS.items():
+            if re.search(only, shape):
+                yield measured(shape, "as it is", "", fill(size).replace(b"%b", key.encode(), 1))
+        for shape, (protocol, _) in {**HOSTILE_ANSWERS, **FRAMED_ANSWERS}.items():
             if re.search(only, shape):
                 path = "/v1/chat/completions"
                 body = HEADS[path] % f"hostile-{shape.replace(' ', '-')}".encode() + b"}"
@@ -212,7 +248,7 @@ def attack(h: House, key: str, only: str, size: int) -> Iterator[Found]:
 def settings(port: str, size: int) -> dict[str, Any]:
     """Channels whose key says what their upstream answers, and a model for each."""
     places = {name: (name, f"place:{name}:-:0") for name in ANSWERS}
-    for shape, (protocol, _) in HOSTILE_ANSWERS.items():
+    for shape, (protocol, _) in {**HOSTILE_ANSWERS, **FRAMED_ANSWERS}.items():
         place = f"place:{protocol}:{shape.replace(' ', '_')}:{size}"
         places["hostile-" + shape.replace(" ", "-")] = (protocol, place)
     return {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 from h2.config import H2Configuration  # type: ignore[import-not-found]
@@ -21,7 +21,7 @@ from h2.events import (  # type: ignore[import-not-found]
 )
 from h2.settings import SettingCodes, Settings  # type: ignore[import-not-found]
 
-from channels.http.connection import Http1Response
+from channels.http.connection import Http1Response, UpstreamConnection
 from channels.http.interfaces import UpstreamRequest, Wire
 
 # Large enough never to hold up what is measured.
@@ -71,7 +71,7 @@ class Connection(asyncio.Protocol):
         self.http2.send_headers(number, headers)
         self.http2.send_data(number, body, end_stream=True)
         self.write_soon()
-        response = self._streams[number] = Http1Response(NeverHeld())
+        response = self._streams[number] = Http1Response(cast(UpstreamConnection, NeverHeld()))
         return response
 
     def write_soon(self) -> None:

@@ -146,3 +146,20 @@ def test_time_to_come_back_is_read_of_googles_details(delay: object, expected: s
 @pytest.mark.parametrize("details", [None, {}, {"retryDelay": "1s"}, ["1s"], [{}]])
 def test_details_that_tell_no_time(details: object) -> None:
     assert retry_after_in(details) is None
+
+
+@pytest.mark.parametrize("unit", ["[]", '{"error":[]}', '"\\","'])
+def test_error_of_more_values_than_an_error_has_is_a_text(
+    monkeypatch: pytest.MonkeyPatch, unit: str
+) -> None:
+    read: list[int] = []
+
+    def noted(text: str, **options: Any) -> Any:
+        read.append(len(text))
+        return json.JSONDecoder(**options).decode(text)
+
+    monkeypatch.setattr(json, "loads", noted)
+    values = ",".join([unit] * 20_000)
+    for body in (f'{{"error":[{values}]}}', json.dumps({"error": f"[{values}]"})):
+        assert error_members(body.encode()).message == body[:499] + "…"
+    assert read == []

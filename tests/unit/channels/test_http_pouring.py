@@ -7,11 +7,17 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
+from typing import Any
 
 import pytest
 
 from channels.errors import UpstreamCut
-from channels.http.connection import TURN_BYTES, TURN_LINES, WAITING_BYTES_MAX
+from channels.http.connection import (
+    TURN_BYTES,
+    TURN_LINES,
+    WAITING_BYTES_MAX,
+    UpstreamConnection,
+)
 from channels.http.interfaces import Sink, UpstreamResponse
 from tests.support.aio import both_loops, eventually
 from tests.unit.channels.raw_server import STREAM, Peer, RawServer, chunk, new_wire
@@ -215,3 +221,52 @@ async def test_fast_upstream_has_its_share_of_each_turn(unit: bytes) -> None:
     assert max(lines_of.values()) <= 2 * TURN_LINES
     if unit.endswith(b"\n\n"):
         assert events_cut < len(bytes_of) / 3, "events are not cut where they need not be"
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+IN_LINES = {
+    "chunks of a byte": CHUNKED + chunk(b"x") * 200_000 + END,
+    "chunks of lines": CHUNKED + chunk(b"\n" * 1000) * 200 + END,
+    "trailers": CHUNKED + chunk(b"x") + END[:-2] + b"a:\r\n" * 8000 + b"\r\n",
+    "a head": CHUNKED[:-2] + b"a:\r\n" * 8000 + b"\r\n" + chunk(b"x") + END,
+    "interim responses": b"HTTP/1.1 100 \r\n\r\n" * 1500 + CHUNKED + chunk(b"x") + END,
+}
+
+
+@pytest.mark.parametrize("sent", IN_LINES.values(), ids=IN_LINES)
+async def test_fast_upstream_has_its_share_of_each_turn_however_it_is_framed(
+    monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    turn = 0
+    steps: Counter[int] = Counter()
+
+    def counted(method: Any) -> Any:
+        def step(*arguments: Any) -> None:
+            steps[turn] += 1
+            method(*arguments)
+
+        return step
+
+    for name in ("on_header", "on_body", "on_headers_complete"):
+        monkeypatch.setattr(UpstreamConnection, name, counted(getattr(UpstreamConnection, name)))
+
+    async def count_turns() -> None:
+        nonlocal turn
+        while True:
+            turn += 1
+            await asyncio.sleep(0)
+
+    async def script(peer: Peer) -> None:
+        for _ in range(2):
+            await peer.request()
+            await peer.send(sent)
+
+    async with RawServer(script) as server, new_wire() as wire:
+        counting = asyncio.ensure_future(count_turns())
+        for _ in range(2):  # the second one on the same connection
+            response = await wire.open(server.request())
+            assert len(await response.read(10**6)) in (1, 200_000)
+        counting.cancel()
+        assert server.connections == 1
+    assert sum(steps.values()) >= 500
+    assert max(steps.values()) <= TURN_LINES + 1

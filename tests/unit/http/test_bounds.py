@@ -10,6 +10,7 @@ import dataclasses
 import gc
 import socket
 import tracemalloc
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -19,14 +20,15 @@ from gw.config.config import ListenAddress
 from gw.http import state
 from gw.http import state as pace
 from gw.http.body import InboundBody
-from gw.http.connection import CONNECTION_BYTES_MAX
+from gw.http.connection import CONNECTION_BYTES_MAX, TURN_LINES, Connection
 from gw.http.server import Server
 from gw.http.state import HEAD_BYTES_MAX, READ_BYTES_MAX
 from gw.keys.principal import Principal
 from tests.support.aio import eventually, jump, run
 from tests.unit.api.fakes import FakeConfig, FakeKeys, World
 from tests.unit.api.handlers import Script, make_app
-from tests.unit.http.test_server import FREE, connected, echo
+from tests.unit.http import test_server
+from tests.unit.http.test_server import FREE, Socket, connected, echo
 from tests.unit.http.wire import open_files, request
 
 CLIENTS = 20
@@ -233,7 +235,15 @@ async def test_refused_client_is_listened_to_for_so_long_only() -> None:
         assert sock.has_ended
 
 
-def test_tiny_chunks_of_one_read_reach_the_handler_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+async def fed(one: Connection, sock: Socket, sent: bytes, size: int = READ_BYTES_MAX) -> None:
+    """Have all that was sent read, so much at a time: many reads a turn where none is held back."""
+    for start in range(0, len(sent), size):
+        while sock.is_held:
+            await asyncio.sleep(0)
+        one.data_received(sent[start : start + size])
+
+
+def test_tiny_chunks_of_a_turn_reach_the_handler_as_few(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[int] = []
     take = InboundBody.feed
 
@@ -247,13 +257,62 @@ def test_tiny_chunks_of_one_read_reach_the_handler_as_one(monkeypatch: pytest.Mo
         world = World()
         world.money.remembers = True  # so that nothing waits for a check
         async with connected(world) as (one, sock):
-            one.data_received(CHUNKED_HEAD)
-            one.data_received(in_chunks(b"x" * 10_000, 1))
-            one.data_received(b"0\r\n\r\n")
+            await fed(one, sock, CHUNKED_HEAD)
+            await fed(one, sock, in_chunks(b"x" * 10_000, 1) + b"0\r\n\r\n")
             await eventually(lambda: b'"bytes":10000' in sock.written)
 
     run(scene())
-    assert taken == [10_000]
+    assert sum(taken) == 10_000
+    assert len(taken) <= 2 + 10_000 // (TURN_LINES // 4)
+
+
+IN_LINES = {
+    "chunks of a byte": CHUNKED_HEAD + in_chunks(b"x" * 200_000, 1) + b"0\r\n\r\n",
+    "chunks of a line's end": CHUNKED_HEAD + in_chunks(b"\r\n" * 100_000, 2) + b"0\r\n\r\n",
+    "one large chunk of lines": CHUNKED_HEAD + in_chunks(b"[]\n" * 60_000, 10**6) + b"0\r\n\r\n",
+    "trailers": (CHUNKED_HEAD + b"2\r\n{}\r\n0\r\n" + b"X:y\r\n" * 200 + b"\r\n") * 50,
+    "heads of a read each": (FREE[:-2] + LINES + b"\r\n") * 50,
+    "empty lines": FREE + b"\r\n" * 200_000,
+}
+
+
+@pytest.mark.parametrize("sent", IN_LINES.values(), ids=IN_LINES)
+async def test_fast_client_has_its_share_of_each_turn(
+    monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    steps: Counter[int] = Counter()
+    turn = 0
+
+    class Counting(Connection):
+        def on_header(self, name: bytes, value: bytes) -> None:
+            steps[turn] += 1
+            super().on_header(name, value)
+
+        def on_body(self, body: bytes) -> None:
+            steps[turn] += 1
+            super().on_body(body)
+
+        def _parse(self, part: bytes) -> None:
+            steps[turn] += 1
+            super()._parse(part)
+
+    monkeypatch.setattr(test_server, "Connection", Counting)
+    world = World()
+    world.money.remembers = True
+    async with connected(world) as (one, sock):
+
+        async def count_turns() -> None:
+            nonlocal turn
+            while True:
+                turn += 1
+                await asyncio.sleep(0)
+
+        counting = asyncio.create_task(count_turns())
+        await fed(one, sock, sent)
+        await eventually(lambda: not (one.has_unread or one.is_responding()))
+        counting.cancel()
+    assert b" 200 OK" in sock.written
+    assert max(steps.values()) <= 2 * TURN_LINES
 
 
 BODY_BYTES = 4 * 1024 * 1024
@@ -272,12 +331,11 @@ def test_body_in_tiny_pieces_takes_no_more_than_one_and_a_half_of_its_size(
         world.money.remembers = True
         config = FakeConfig(max_body_bytes=BODY_BYTES)
         world.services = dataclasses.replace(world.services, config=config)
-        async with connected(world, script) as (one, _):
+        async with connected(world, script) as (one, sock):
             one.data_received(head.replace(b"/v1/echo", b"/v1/work"))
             tracemalloc.start()
             try:
-                for start in range(0, len(sent), size):
-                    one.data_received(sent[start : start + size])
+                await fed(one, sock, sent, size)
                 await eventually(script.begun.is_set)
                 return tracemalloc.get_traced_memory()[1]
             finally:

@@ -129,6 +129,7 @@ class Socket(asyncio.Transport):
         self.written = b""
         self.unsent_bytes = 0  # of it; none, unless a test says so
         self.has_ended = False
+        self.is_held = False  # nothing is to be read
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self.written += data
@@ -137,9 +138,10 @@ class Socket(asyncio.Transport):
         return self.unsent_bytes
 
     def pause_reading(self) -> None:
-        """Who reads is the test."""
+        self.is_held = True
 
-    resume_reading = pause_reading
+    def resume_reading(self) -> None:
+        self.is_held = False
 
     def is_closing(self) -> bool:
         return False
