@@ -20,8 +20,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, ClassVar, Generic, TypeVar
 
 from actors.clock import Clock
-from channels.deadlines import FutureTimeouts
-from channels.open_files import is_out_of_files
+from channels.resources import FutureTimeouts, is_out_of_files
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 

@@ -13,7 +13,7 @@ import socket
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-from channels.open_files import raise_open_files
+from channels.resources import raise_open_files
 from gw import runtime
 from gw.config.config import Config, needing_restart
 from gw.config.readers import ConfigFaults

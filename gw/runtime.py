@@ -13,7 +13,7 @@ from typing import Protocol
 from actors.actor import Supervisor
 from actors.clock import Clock
 from actors.partitions import Partitions
-from actors.process import Heartbeat
+from actors.recovery import Heartbeat
 from actors.store.connection import StoreUnavailable
 from actors.store.database import Database
 from actors.wallet.writer import LedgerWriter

@@ -20,21 +20,20 @@ from actors.actor import Supervisor
 from actors.changes import ChangeFeed
 from actors.clock import Clock, SystemClock
 from actors.limits.accounts import AccountLimits, Limiter
-from actors.live import LiveCalls
 from actors.media_store.worker import MediaStore
 from actors.parent.link import ParentLink
-from actors.process import Heartbeat, ProcessIdentity, is_process_alive
-from actors.recovery import Recovery
+from actors.process import ProcessIdentity, is_process_alive
+from actors.recovery import Heartbeat, Recovery
 from actors.routing import ChannelDirectory
 from actors.store.database import Database
 from actors.store.embedded.cluster import EmbeddedPostgres
 from actors.store.queries import migrate
-from actors.wallet.wallets import Neighbours, Wallets
+from actors.wallet.wallets import LiveCalls, Neighbours, Wallets
 from actors.wallet.writer import LedgerWriter
 from channels.http.client import HttpWire
 from channels.http.interfaces import Wire
 from channels.offload.pool import OffloadPool
-from channels.open_files import OpenFiles
+from channels.resources import OpenFiles
 from gw.api.base import GatewayApplication
 from gw.api.completions import AgentServices
 from gw.api.logs.handlers import LogServices

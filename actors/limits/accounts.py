@@ -7,13 +7,306 @@ exactly once, on every way out; leaving twice is harmless.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections import OrderedDict, deque
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from itertools import islice
 from types import MappingProxyType
+from typing import Generic, TypeVar
 
 from actors.clock import Clock
-from actors.limits.shared import SharedLimits
-from actors.limits.window import LimitStatus, SlidingWindows
+from actors.limits.shared import WINDOW_SECONDS, Dimension, LimitStatus, SharedLimits
 from metrics.prometheus import Metrics
+
+# Requests per minute and requests in flight, by name, as this process has seen them.
+#
+# Exact and sans I/O: the window remembers every admission, and the time comes in as an argument.
+# It judges alone where there is no Redis or while that is away, and keeps the books beside it
+# otherwise.
+
+# Drops the idle entries of a dictionary a few at a time, so that no round takes long.
+#
+# For what grows with the number of accounts seen: looking at all of them once a second would stop
+# the loop for as long as there are many.
+
+T = TypeVar("T")
+
+# Every entry is looked at once in so many rounds, and never fewer than these in one.
+LAP_ROUNDS = 64
+FEWEST = 256
+
+
+class IdleSweep(Generic[T]):
+    """Goes round the entries that were added to it; the maker of an entry adds it, once."""
+
+    def __init__(self, entries: dict[str, T]) -> None:
+        self._entries = entries
+        self._names: deque[str] = deque()
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __repr__(self) -> str:
+        return f"<IdleSweep {len(self._names)} entries>"
+
+    def add(self, name: str) -> None:
+        """An entry of this name was made. Only the sweep takes it out again."""
+        self._names.append(name)
+
+    def round(self, is_idle: Callable[[T], bool]) -> int:
+        """Look at the next few entries, drop the idle ones, return how many were looked at."""
+        names = self._names
+        count = min(len(names), max(FEWEST, -(-len(names) // LAP_ROUNDS)))
+        for _ in range(count):
+            name = names.popleft()
+            if is_idle(self._entries[name]):
+                del self._entries[name]
+            else:
+                names.append(name)
+        return count
+
+
+Slot = TypeVar("Slot", bound=Hashable)
+
+
+class WindowUsage(Generic[Slot]):
+    """What one name has used: who was admitted when, oldest first, and who is in flight."""
+
+    __slots__ = ("_admitted", "flying")
+
+    def __init__(self) -> None:
+        # The instant and the slot of each admission; oldest first. None before the first: an empty
+        # one takes as much memory as all else that is remembered of an account without limits.
+        self._admitted: deque[tuple[float, Slot]] | None = None
+        self.flying: set[Slot] = set()
+
+    @property
+    def requests(self) -> int:
+        """How many were admitted and not trimmed."""
+        return len(self._admitted) if self._admitted else 0
+
+    def admitted(self) -> Iterable[tuple[float, Slot]]:
+        """When and who, oldest first."""
+        return self._admitted or ()
+
+    def admitted_at(self, index: int) -> float:
+        """When one of the `requests` was admitted; 0 is the oldest."""
+        assert self._admitted is not None
+        return self._admitted[index][0]
+
+    def admit(self, now: float, slot: Slot) -> None:
+        """Remember the newest one."""
+        if self._admitted is None:
+            self._admitted = deque()
+        self._admitted.append((now, slot))
+
+    def trim(self, now: float) -> None:
+        """Forget who was admitted more than a window ago."""
+        admitted = self._admitted
+        while admitted and now - admitted[0][0] >= WINDOW_SECONDS:
+            admitted.popleft()
+
+    def is_idle(self, now: float) -> bool:
+        """Whether there is nothing to remember."""
+        requests = self.requests
+        return not self.flying and (
+            requests == 0 or now - self.admitted_at(requests - 1) >= WINDOW_SECONDS
+        )
+
+
+class SlidingWindows(Generic[Slot]):
+    """What each name has used. A slot is its holder's name for one request."""
+
+    def __init__(self) -> None:
+        self._usage: dict[str, WindowUsage[Slot]] = {}
+        self._sweep = IdleSweep(self._usage)
+
+    def __repr__(self) -> str:
+        flying = sum(len(usage.flying) for usage in self._usage.values())
+        return f"<SlidingWindows {len(self._usage)} names {flying} in flight>"
+
+    def judge(
+        self, name: str, slot: Slot, *, rpm: int | None, concurrency: int | None, now: float
+    ) -> LimitStatus:
+        """Admit the request if both limits have room; a refused one takes nothing."""
+        usage = self._of(name)
+        usage.trim(now)
+        refused: Dimension | None = None
+        retry_seconds = 0.0
+        requests = usage.requests
+        if rpm is not None and requests >= rpm:
+            refused = "rpm"
+            # With a limit lowered meanwhile, room comes when enough of the oldest have aged.
+            freeing = usage.admitted_at(requests - rpm)
+            retry_seconds = WINDOW_SECONDS - (now - freeing)
+        elif concurrency is not None and len(usage.flying) >= concurrency:
+            refused = "concurrency"
+        else:
+            if rpm is not None:
+                usage.admit(now, slot)
+                requests += 1
+            usage.flying.add(slot)
+        oldest_seconds = now - usage.admitted_at(0) if requests else WINDOW_SECONDS
+        return LimitStatus(
+            refused=refused,
+            requests=requests,
+            reset_seconds=WINDOW_SECONDS - oldest_seconds,
+            retry_seconds=retry_seconds,
+            in_flight=len(usage.flying),
+        )
+
+    def fly(self, name: str, slot: Slot) -> None:
+        """A request is in flight that no limit was asked about: one set later counts it."""
+        self._of(name).flying.add(slot)
+
+    def note(self, name: str, slot: Slot, *, in_window: bool, now: float) -> None:
+        """A request was admitted elsewhere: keep it in mind."""
+        usage = self._of(name)
+        usage.trim(now)
+        if in_window:
+            usage.admit(now, slot)
+        usage.flying.add(slot)
+
+    def leave(self, name: str, slot: Slot) -> None:
+        """A request that was admitted is no longer in flight."""
+        self._usage[name].flying.remove(slot)
+
+    def flying(self, name: str) -> Collection[Slot]:
+        """The slots of the requests in flight."""
+        usage = self._usage.get(name)
+        return usage.flying if usage is not None else ()
+
+    def names_in_flight(self) -> list[str]:
+        """Everybody who has a request in flight."""
+        return [name for name, usage in self._usage.items() if usage.flying]
+
+    def windows(self, now: float) -> Iterator[tuple[str, list[tuple[Slot, float]]]]:
+        """Each name with the slots admitted in the last 60 seconds and how long ago that was."""
+        for name, usage in list(self._usage.items()):
+            usage.trim(now)
+            if usage.requests:
+                yield name, [(slot, now - at) for at, slot in usage.admitted()]
+
+    def forget_idle(self, now: float) -> None:
+        """Drop some of the names with nothing in flight and nothing in the window."""
+        self._sweep.round(lambda usage: usage.is_idle(now))
+
+    def _of(self, name: str) -> WindowUsage[Slot]:
+        usage = self._usage.get(name)
+        if usage is None:
+            usage = self._usage[name] = self._made()
+            self._sweep.add(name)
+        return usage
+
+    def _made(self) -> WindowUsage[Slot]:
+        return WindowUsage()
+
+
+# What the processes of one host have used together, as their parent keeps it.
+#
+# Follows the rules of the window above and the commands of `shared.py`, as the scripts for Redis
+# do; but a lease here lasts as long as the process that holds it, which the parent knows. Sans I/O.
+
+WorkerSlot = tuple[int, int]  # which worker, and its own number for the request
+
+
+class _SharedUsage(WindowUsage[WorkerSlot]):
+    """Usage whose single admissions can be found, added late and taken out again."""
+
+    __slots__ = ("_is_sorted", "_window")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._window: OrderedDict[WorkerSlot, float] = OrderedDict()
+        self._is_sorted = True
+
+    @property
+    def requests(self) -> int:
+        return len(self._window)
+
+    def admitted(self) -> Iterable[tuple[float, WorkerSlot]]:
+        self._sort()
+        return [(at, slot) for slot, at in self._window.items()]
+
+    def admitted_at(self, index: int) -> float:
+        self._sort()
+        if index == len(self._window) - 1:
+            return self._window[next(reversed(self._window))]
+        return next(islice(self._window.values(), index, None))
+
+    def admit(self, now: float, slot: WorkerSlot) -> None:
+        self._window[slot] = now
+
+    def trim(self, now: float) -> None:
+        self._sort()
+        window = self._window
+        while window and now - next(iter(window.values())) >= WINDOW_SECONDS:
+            window.popitem(last=False)
+
+    def add_late(self, at: float, slot: WorkerSlot) -> None:
+        """Remember one that was admitted some time ago; where it is known, its time stays."""
+        if slot not in self._window:
+            self._window[slot] = at
+            self._is_sorted = False
+
+    def withdraw(self, slot: WorkerSlot) -> None:
+        """Forget one that was not admitted after all."""
+        self._window.pop(slot, None)
+
+    def _sort(self) -> None:
+        if not self._is_sorted:
+            self._window = OrderedDict(sorted(self._window.items(), key=lambda item: item[1]))
+            self._is_sorted = True
+
+
+class SharedWindows(SlidingWindows[WorkerSlot]):
+    """The figures of all workers; a worker's leases end with it, what it admitted stays counted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._leases: dict[int, set[tuple[str, WorkerSlot]]] = {}
+
+    def enter(
+        self, name: str, slot: WorkerSlot, *, rpm: int | None, concurrency: int | None, now: float
+    ) -> LimitStatus:
+        """Admit the request if both limits have room; with a concurrency it holds a lease."""
+        status = self.judge(name, slot, rpm=rpm, concurrency=concurrency, now=now)
+        if status.refused is None:
+            if concurrency is None:
+                self.leave(name, slot)
+            else:
+                self._leases.setdefault(slot[0], set()).add((name, slot))
+        return status
+
+    def lease(self, name: str, slot: WorkerSlot) -> None:
+        """A request is in flight that was admitted without asking, or is said again."""
+        self.fly(name, slot)
+        self._leases.setdefault(slot[0], set()).add((name, slot))
+
+    def add_late(self, name: str, slot: WorkerSlot, *, at: float) -> None:
+        """A request was admitted without asking."""
+        self._shared(name).add_late(at, slot)
+
+    def release(self, name: str, slot: WorkerSlot, *, from_window: bool) -> None:
+        """A request is over, or was never admitted; one that is not known is no error."""
+        self._leases.get(slot[0], set()).discard((name, slot))
+        usage = self._shared(name)
+        usage.flying.discard(slot)
+        if from_window:
+            usage.withdraw(slot)
+
+    def drop_leases(self, worker: int) -> None:
+        """Nothing of a worker is in flight: it has ended, or says everything anew."""
+        for name, slot in self._leases.pop(worker, ()):
+            self._shared(name).flying.discard(slot)
+
+    def _shared(self, name: str) -> _SharedUsage:
+        usage = self._of(name)
+        assert isinstance(usage, _SharedUsage)
+        return usage
+
+    def _made(self) -> _SharedUsage:
+        return _SharedUsage()
+
 
 # Limits by any name: at most so many requests in any 60 seconds, at most so many in flight.
 #

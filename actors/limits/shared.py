@@ -12,6 +12,7 @@ only then is the backend believed again.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -19,10 +20,43 @@ from types import MappingProxyType
 from typing import Any, Literal, Protocol, TypeVar
 
 from actors.clock import Clock
-from actors.limits.window import WINDOW_SECONDS, Dimension, LimitStatus
 from actors.store.redis import RedisLink, RedisUnavailable, ScriptCall
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
+
+# The status of a name's limits after one request, whichever judge computed it.
+#
+# `SlidingWindows` in this process and `enter.lua` in Redis follow the same rules, and return the
+# same figures.
+
+Dimension = Literal["rpm", "concurrency"]
+
+WINDOW_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class LimitStatus:
+    """The figures after one request; they count it if it was admitted."""
+
+    refused: Dimension | None  # None: admitted
+    requests: int  # admitted in the last 60 seconds
+    reset_seconds: float  # until the oldest of them is 60 seconds old; 0 when there is none
+    retry_seconds: float  # when refused by the window: until it has room
+    in_flight: int
+
+    @property
+    def reset_whole_seconds(self) -> int:
+        """What a header says: rounded up, so that no client comes back too early."""
+        return math.ceil(self.reset_seconds)
+
+    @property
+    def retry_after_seconds(self) -> int:
+        """For `Retry-After`, at least 1.
+
+        Concurrency has no window that ends; a second is when a client may sensibly look again.
+        """
+        return max(1, math.ceil(self.retry_seconds)) if self.refused == "rpm" else 1
+
 
 # The commands for limits that a process sends to Redis: calls of the Lua scripts beside this file.
 #

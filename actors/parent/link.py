@@ -20,10 +20,10 @@ from actors.limits.shared import (
     BackendUnavailable,
     EnterCommand,
     LimitCommand,
+    LimitStatus,
     ReleaseCommand,
     RenewCommand,
 )
-from actors.limits.window import LimitStatus
 
 # Cuts what comes out of a socket into lines, in whatever pieces they come.
 

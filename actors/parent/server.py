@@ -14,7 +14,8 @@ from typing import cast
 import msgspec
 
 from actors.clock import Clock
-from actors.limits.window import LimitStatus, SharedWindows
+from actors.limits.accounts import SharedWindows
+from actors.limits.shared import LimitStatus
 from actors.parent.link import (
     LINE_BYTES_MAX,
     Begin,

@@ -20,7 +20,7 @@ from psycopg2 import ProgrammingError, errorcodes, extensions
 from psycopg2.extensions import parse_dsn
 
 from actors.clock import Clock
-from channels.deadlines import FutureTimeouts
+from channels.resources import FutureTimeouts
 
 # What can go wrong between us and PostgreSQL, in our own words.
 #

@@ -32,7 +32,6 @@ from actors.wallet.messages import (
     Settle,
     Void,
     claim_to_json,
-    clean_text,
     end_to_json,
     instant,
 )
@@ -513,3 +512,11 @@ def _first_of_each_call(settlements: Sequence[Settle | Void]) -> list[Settle | V
         if isinstance(found, Settle) and found.is_recovery:
             first[settlement.facts.call_id] = settlement
     return list(first.values())
+
+
+def clean_text(text: str | None, limit: int = 2000) -> str | None:
+    """Make text storable: PostgreSQL takes neither NUL nor lone surrogates."""
+    if text is None:
+        return None
+    cleaned = text[:limit].replace("\x00", "")
+    return cleaned if cleaned.isascii() else cleaned.encode("utf-8", "replace").decode()

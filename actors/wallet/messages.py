@@ -252,11 +252,6 @@ class Barrier:
 Message = Hold | Settle | Void | Record | Barrier
 
 
-def account_of(message: Message) -> str:
-    """The account whose money a message is about."""
-    return message.account_id if isinstance(message, Barrier) else message.facts.account_id
-
-
 class LedgerUnavailable(Exception):
     """The ledger cannot be reached; nothing was charged. Try again in a moment."""
 
@@ -264,11 +259,3 @@ class LedgerUnavailable(Exception):
 def instant(unix_seconds: float) -> str:
     """Unix seconds as RFC 3339 UTC with microseconds, the form the ledger's SQL reads."""
     return datetime.fromtimestamp(unix_seconds, UTC).isoformat()
-
-
-def clean_text(text: str | None, limit: int = 2000) -> str | None:
-    """Make text storable: PostgreSQL takes neither NUL nor lone surrogates."""
-    if text is None:
-        return None
-    cleaned = text[:limit].replace("\x00", "")
-    return cleaned if cleaned.isascii() else cleaned.encode("utf-8", "replace").decode()

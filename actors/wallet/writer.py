@@ -49,7 +49,6 @@ from actors.wallet.messages import (
     Settle,
     Taken,
     Void,
-    account_of,
 )
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
@@ -435,3 +434,8 @@ def _without_response(envelope: Envelope[Message]) -> Envelope[Message]:
     assert isinstance(message, Settle)
     settle: Message = replace(message, claim_end=ResponseTooLarge())
     return Envelope(settle, envelope.put_at, None)
+
+
+def account_of(message: Message) -> str:
+    """The account whose money a message is about."""
+    return message.account_id if isinstance(message, Barrier) else message.facts.account_id

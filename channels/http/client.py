@@ -21,12 +21,11 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from channels.deadlines import Deadlines
 from channels.errors import NoFileLeft, UpstreamUnreachable
 from channels.http.connection import Http1Response, StaleConnection, UpstreamConnection
 from channels.http.interfaces import Authorizer, UpstreamRequest, Wire
 from channels.http.transport import Proxy, Transport, verifying
-from channels.open_files import OpenFiles, is_out_of_files
+from channels.resources import Deadlines, OpenFiles, is_out_of_files
 from metrics.version import release
 
 # The connections to one origin: those that wait for a request, and all there are.

@@ -22,9 +22,9 @@ from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.json import COUNTED_BYTES_MAX, dumps
 from channels.media.dialects import DIALECTS as MEDIA_DIALECTS
 from channels.media.requests import GeneralVideo
-from channels.translation.losses import LossReport
 from channels.translation.model import Request, Text, ToolCall, ToolResult
 from channels.translation.session import TranslatedCall, request_of, translation_between
+from channels.translation.tool_calls import LossReport
 
 # How many values a body holds, and how many it may.
 #

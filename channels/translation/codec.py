@@ -13,7 +13,6 @@ from typing import Protocol as Interface
 from channels.dialects.meter import Usage
 from channels.dialects.validate import described
 from channels.errors import InvalidRequest
-from channels.translation.losses import LossReport
 from channels.translation.model import (
     CallBegan,
     CallDelta,
@@ -31,6 +30,7 @@ from channels.translation.model import (
     ThinkingDelta,
     UsageStated,
 )
+from channels.translation.tool_calls import LossReport
 
 
 class StreamDecoder(Interface):

@@ -21,9 +21,8 @@ from channels.dialects.table import CHAT_DIALECTS, codec, streaming_upstream
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.families import CHAT, GEMINI, MESSAGES, RESPONSES
 from channels.translation.codec import Codec, StreamDecoder, StreamEncoder, StreamingUpstream
-from channels.translation.losses import LossReport
 from channels.translation.model import Began, Event, Protocol, Request, StreamFailed
-from channels.translation.tool_calls import event_renamed, response_renamed, user_fitted
+from channels.translation.tool_calls import LossReport, event_renamed, response_renamed, user_fitted
 
 # Which translations there are, and what they are called.
 #

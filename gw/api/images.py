@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from actors.live import Delivered
 from actors.wallet.pricing import ImagePrice
+from actors.wallet.wallets import Delivered
 from channels.dialects.images import ImagesRequest, ImagesResponse, parse_response, pixels_of
 from channels.dialects.images.dialect import DIALECT
 from channels.registry import ModelSpec

@@ -30,8 +30,16 @@ from gw.knowledge import reading
 from gw.knowledge.bases import Base, one_state, readable_bases
 from gw.knowledge.reading import Located, StoredPage, locate, name_pages
 from gw.knowledge.search import search
-from gw.mcp.exchange import Exchange, Served
-from gw.mcp.messages import INTERNAL_ERROR, Head, RpcError, Tool, ToolError, error_body
+from gw.mcp.exchange import (
+    INTERNAL_ERROR,
+    Exchange,
+    Head,
+    RpcError,
+    Served,
+    Tool,
+    ToolError,
+    error_body,
+)
 from metrics.families import KnowledgeMetrics
 from metrics.logs import EventLog
 

@@ -19,7 +19,6 @@ from actors.actor import ActorStopped
 from actors.channel import Lease, Verdict
 from actors.clock import Clock
 from actors.routing import Candidate, FailedAttempt, Failover, FailoverExhausted
-from channels.deadlines import TimeLimit
 from channels.dialects.error_body import error_members, retry_after_in
 from channels.errors import (
     CredentialsRefused,
@@ -39,6 +38,7 @@ from channels.http.client import address_of
 from channels.http.interfaces import UpstreamRequest, UpstreamResponse, Wire
 from channels.redaction import Redactor
 from channels.registry import ChannelSpec
+from channels.resources import TimeLimit
 from gw.calls.bills import Charged
 from gw.calls.call import PaidCall, UpstreamPlan
 from gw.calls.outcome import NO_CHANNEL, operation_of, sendable

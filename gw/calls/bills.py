@@ -12,8 +12,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from actors.live import Delivered
 from actors.wallet.pricing import MediaPrice, TokenPrice
+from actors.wallet.wallets import Delivered
 from channels.dialects.dialect import Meter, MeterReading
 from channels.dialects.meter import PartialUsage, Usage
 from metrics import genai

@@ -19,7 +19,6 @@ from actors.routing import (
     serving_protocols,
 )
 from actors.wallet.pricing import TokenPrice
-from channels.deadlines import TimeLimits
 from channels.dialects.dialect import Meter
 from channels.dialects.error_body import error_reported, try_error_reported
 from channels.errors import (
@@ -37,6 +36,7 @@ from channels.offload.pool import OffloadFailed, OffloadFull, OffloadPool
 from channels.offload.process import JobTooLong
 from channels.redaction import Redactor, StreamRedaction
 from channels.registry import ChannelSpec, ModelSpec
+from channels.resources import TimeLimits
 from gw.calls.attempts import Attempts, BaseUpstream, Retry, retry_of_chat
 from gw.calls.bills import TokenBill, estimate
 from gw.calls.call import ChatCall, ResponseWriter, TranslatedFraming, UpstreamPlan, channels_for

@@ -15,16 +15,16 @@ from typing import Any, Generic, Protocol, TypeVar
 from actors.jobs.ending import CancelsJobs
 from actors.jobs.job import Acceptance
 from actors.jobs.store import Jobs
-from actors.live import Delivered
 from actors.routing import Candidate, ChannelDirectory, Failover, FailoverExhausted, candidates
 from actors.wallet.messages import CallFacts, ClaimEnd, KeptResponse, NewJob
-from channels.deadlines import TimeLimits
+from actors.wallet.wallets import Delivered
 from channels.errors import UpstreamLost
 from channels.media.model import TaskKind
 from channels.media.replies import Accepted
 from channels.media.requests import Submission as MediaSubmission
 from channels.redaction import Redactor
 from channels.registry import ModelSpec
+from channels.resources import TimeLimits
 from gw.calls.bills import Bill, Charged, UnitBill
 from gw.calls.call import Client, ResponseWriter
 from gw.calls.media import ExchangeUpstream, Made, SubmitCall, dialect_of

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from actors.clock import Clock
 from actors.routing import Candidate, ChannelDirectory, Failover, FailoverExhausted, candidates
 from actors.wallet.messages import CallFacts, KeptResponse
-from channels.deadlines import TimeLimits
 from channels.dialects.table import DIALECTS as CHAT_DIALECTS
 from channels.errors import (
     ErrorBody,
@@ -36,6 +35,7 @@ from channels.media.requests import AvatarRequest, Submission
 from channels.media.send import perform, send
 from channels.redaction import Redactor
 from channels.registry import ChannelSpec, ModelSpec
+from channels.resources import TimeLimits
 from gw.calls.attempts import Attempts, BaseUpstream, Retry, retry_of_pieces, retry_of_submits
 from gw.calls.bills import Bill
 from gw.calls.call import PaidCall, ResponseWriter

@@ -17,7 +17,6 @@ from types import TracebackType
 from typing import Any, Generic, NoReturn, TypeVar
 
 from actors.clock import Clock
-from actors.live import Delivered, LiveCalls
 from actors.wallet.messages import (
     Claim,
     ClaimEnd,
@@ -28,7 +27,7 @@ from actors.wallet.messages import (
     Outcome,
 )
 from actors.wallet.pricing import MAX_NANO_USD
-from actors.wallet.wallets import HoldRefused, KeyTaken, Wallets
+from actors.wallet.wallets import Delivered, HoldRefused, KeyTaken, LiveCalls, Wallets
 from channels.families import UNIT_TYPES
 from channels.redaction import Redactor
 from gw import errors as errors

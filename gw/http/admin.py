@@ -19,7 +19,7 @@ from tornado.httpserver import HTTPServer
 from tornado.iostream import IOStream
 from tornado.web import Application, RequestHandler
 
-from channels.open_files import is_out_of_files
+from channels.resources import is_out_of_files
 from gw.config.config import Config, ListenAddress
 from gw.errors import RETRY_AFTER, dumps
 from gw.http.server import bind

@@ -14,7 +14,7 @@ from typing import Any
 
 from tornado.netutil import bind_sockets
 
-from channels.open_files import OpenFiles
+from channels.resources import OpenFiles
 from gw.config.config import ListenAddress
 from gw.http.application import HttpApplication
 from gw.http.connection import HEAD_SECONDS, Connection

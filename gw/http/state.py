@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from tornado.iostream import StreamClosedError
 
-from channels.open_files import OpenFiles
+from channels.resources import OpenFiles
 from gw.http.application import HttpApplication
 from gw.http.tornado_adapter import RequestHeaders, spelled
 
@@ -89,7 +89,7 @@ TOO_MANY = f"it has more than {HEAD_LINES_MAX} header lines"
 # moment, another the timeout of a client that takes nothing of what it was sent. What is read and
 # written is `connection.py`.
 #
-# The timer is the connection's own and not one of `channels/deadlines.py`: its deadline changes in
+# The timer is the connection's own and not one of `channels/resources.py`: its deadline changes in
 # kind and length several times a request, and moving it is two assignments here.
 
 # How long a client that was refused, or told to go, may take to read what it was told, and how

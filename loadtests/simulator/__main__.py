@@ -13,7 +13,7 @@ import signal
 import sys
 from collections.abc import Callable
 
-from channels.open_files import raise_open_files
+from channels.resources import raise_open_files
 from loadtests.simulator.directives import DirectiveError, parse
 from loadtests.simulator.engine import TASK_SECONDS
 from loadtests.simulator.exchange import RING_REQUESTS

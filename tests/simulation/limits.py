@@ -8,14 +8,16 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Protocol
 
+from actors.limits.accounts import SharedWindows
 from actors.limits.shared import (
+    WINDOW_SECONDS,
     BackendUnavailable,
     EnterCommand,
     LimitCommand,
+    LimitStatus,
     ReleaseCommand,
     RenewCommand,
 )
-from actors.limits.window import WINDOW_SECONDS, LimitStatus, SharedWindows
 from gw.keys.principal import Principal
 
 REPLY_SECONDS = 0.25

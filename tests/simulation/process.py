@@ -16,17 +16,16 @@ from actors.jobs.poller import Poller
 from actors.jobs.store import Jobs
 from actors.limits.accounts import AccountLimits, Limiter
 from actors.limits.shared import SharedLimits
-from actors.live import LiveCalls
 from actors.media_store.copier import Copier, FileLocation, Throttle
 from actors.media_store.links import LinkSigner
 from actors.media_store.store import Copy, CopyStore
 from actors.media_store.worker import MediaStore, TaskScanner
-from actors.process import Heartbeat, ProcessIdentity
-from actors.recovery import Recovery
+from actors.process import ProcessIdentity
+from actors.recovery import Heartbeat, Recovery
 from actors.routing import ChannelDirectory
 from actors.store.database import Database
 from actors.wallet.messages import CallFacts, JobEnd, Outcome
-from actors.wallet.wallets import Wallets
+from actors.wallet.wallets import LiveCalls, Wallets
 from actors.wallet.writer import LedgerWriter
 from channels.media.model import MIB
 from channels.offload.pool import OffloadPool

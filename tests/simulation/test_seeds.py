@@ -11,7 +11,8 @@ import pytest
 
 from actors import routing
 from actors.channel import Lease
-from actors.limits.window import LimitStatus, SlidingWindows
+from actors.limits.accounts import SlidingWindows
+from actors.limits.shared import LimitStatus
 from actors.media_store.copier import Copier
 from actors.wallet import pricing
 from actors.wallet.pricing import TokenPrice

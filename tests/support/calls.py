@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from actors.clock import Clock
-from actors.live import LiveCalls
 from actors.routing import ChannelDirectory
 from actors.wallet.messages import CallFacts, Claim
 from actors.wallet.pricing import ImagePrice, TokenPrice
-from actors.wallet.wallets import Wallets
+from actors.wallet.wallets import LiveCalls, Wallets
 from channels.dialects import chat, images
 from channels.http.interfaces import Wire
 from channels.offload.pool import OffloadPool

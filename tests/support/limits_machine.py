@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from actors.limits.accounts import Limiter
-from actors.limits.shared import SharedLimits
-from actors.limits.window import WINDOW_SECONDS, LimitStatus
+from actors.limits.shared import WINDOW_SECONDS, LimitStatus, SharedLimits
 from tests.support.clock import FakeClock
 
 T = TypeVar("T")

@@ -12,11 +12,10 @@ import msgspec
 from msgspec import Struct
 
 from channels.dialects.chat import ChatMeter, codec, ends
-from channels.dialects.chat.request import read_request, upstream_body, without_body
+from channels.dialects.chat.request import chat_options, read_request, upstream_body, without_body
 from channels.dialects.dialect import Address, ChatDialect, Hosting
 from channels.families import CHAT
 from channels.json import UNREADABLE, dumps
-from channels.registry import ChannelSpec, ModelSpec
 
 # The chat dialect as providers have it that refuse parts of it, instead of passing them over.
 #
@@ -160,21 +159,13 @@ HOSTINGS: Mapping[str, Hosting] = MappingProxyType(
 )
 
 
-def _options(upstream_model: str, channel: ChannelSpec, model: ModelSpec) -> dict[str, Any]:
-    return {
-        "upstream_model": upstream_model,
-        "max_tokens_param": channel.max_tokens_param,
-        "default_max_tokens": model.max_output_tokens,
-    }
-
-
 DIALECT = ChatDialect(
     family=CHAT,
     address=Address(path="/v1/chat/completions"),
     read_request=read_request,
     upstream_body=upstream_body,
     without_body=without_body,
-    options=_options,
+    options=chat_options,
     new_meter=ChatMeter,
     has_terminator=True,
     ends=ends,

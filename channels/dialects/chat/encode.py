@@ -13,13 +13,6 @@ from typing import Any
 
 from channels.dialects.chat.parts import ORIGIN, call_signature, members_of, write_content
 from channels.families import MESSAGES
-from channels.translation.losses import (
-    LossReport,
-    report_extras,
-    report_members,
-    report_part,
-    spelled,
-)
 from channels.translation.model import (
     ClientProtocol,
     Format,
@@ -35,7 +28,14 @@ from channels.translation.model import (
     Turn,
     unsayable,
 )
-from channels.translation.tool_calls import IdentifierLimits
+from channels.translation.tool_calls import (
+    IdentifierLimits,
+    LossReport,
+    report_extras,
+    report_members,
+    report_part,
+    spelled,
+)
 
 # Write system texts and turns as chat-completions messages.
 #

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from channels.families import CHAT, GEMINI, MESSAGES, RESPONSES
-from channels.translation.losses import LossReport, report_extras, spelled, spelled_media
 from channels.translation.model import (
     ClientProtocol,
     Media,
@@ -23,6 +22,7 @@ from channels.translation.model import (
     stated_type,
     text_of,
 )
+from channels.translation.tool_calls import LossReport, report_extras, spelled, spelled_media
 
 # What a client of chat-completions calls the members of a request: for telling what was dropped.
 #

@@ -7,7 +7,7 @@ edited in (spec: Chat pre-charge 2, Events; contract §5, §7).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
@@ -24,7 +24,7 @@ from channels.dialects.validate import (
 )
 from channels.errors import InvalidRequest
 from channels.json import NOTHING, InvalidJson, JsonObject
-from channels.registry import BUILTIN_TOOLS, MAX_TOKENS_PARAMS
+from channels.registry import BUILTIN_TOOLS, MAX_TOKENS_PARAMS, ChannelSpec, ModelSpec
 
 # The members of a chat-completions request, as types and as words (spec: Chat-completions).
 #
@@ -474,3 +474,11 @@ def _builtin_tools(chat: ChatBody | LenientBody) -> tuple[str, ...]:
                 f"The built-in tool `{kind}` needs `stream: true` on this endpoint.", "stream"
             )
     return tuple(kinds)
+
+
+def chat_options(upstream_model: str, channel: ChannelSpec, model: ModelSpec) -> dict[str, Any]:
+    return {
+        "upstream_model": upstream_model,
+        "max_tokens_param": channel.max_tokens_param,
+        "default_max_tokens": model.max_output_tokens,
+    }

@@ -38,7 +38,6 @@ from channels.dialects.meter import Usage
 from channels.errors import UpstreamMalformed
 from channels.json import NULL, call_arguments, dumps, is_stated, raw_of, read_json, read_loosely
 from channels.translation.codec import EventEncoder
-from channels.translation.losses import OTHER, ErrorNames, failure_in, failure_named
 from channels.translation.model import (
     Began,
     CallBegan,
@@ -63,7 +62,7 @@ from channels.translation.model import (
     UsageStated,
     markdown,
 )
-from channels.translation.tool_calls import made_id
+from channels.translation.tool_calls import OTHER, ErrorNames, failure_in, failure_named, made_id
 
 # Why a model stopped, as the chat-completions protocol says it, and in the canonical words.
 

@@ -22,7 +22,6 @@ from channels.dialects.gemini.parts import (
 from channels.dialects.gemini.schemas import CopyRoom, write_schema
 from channels.families import GEMINI
 from channels.json import object_in, raw_arguments
-from channels.translation.losses import LossReport, report_extras, report_members, spelled
 from channels.translation.model import (
     ClientProtocol,
     Effort,
@@ -42,6 +41,7 @@ from channels.translation.model import (
     refuse_empty,
     unsayable,
 )
+from channels.translation.tool_calls import LossReport, report_extras, report_members, spelled
 
 # Write `generationConfig`: the maximum, sampling, the response's form, and how much to think.
 #

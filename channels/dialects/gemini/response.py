@@ -20,7 +20,6 @@ from channels.dialects.meter import Usage
 from channels.errors import UpstreamMalformed
 from channels.json import dumps
 from channels.translation.codec import EventEncoder
-from channels.translation.losses import failure_named
 from channels.translation.model import (
     Began,
     CallBegan,
@@ -41,7 +40,7 @@ from channels.translation.model import (
     ToolCall,
     UsageStated,
 )
-from channels.translation.tool_calls import Arguments
+from channels.translation.tool_calls import Arguments, failure_named
 
 
 def decode_response(body: bytes) -> Response:

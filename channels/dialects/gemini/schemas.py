@@ -13,7 +13,7 @@ from typing import Any
 
 from channels.errors import InvalidRequest, TakesLong
 from channels.json import dumps
-from channels.translation.losses import LossReport
+from channels.translation.tool_calls import LossReport
 
 # Pieces of reading a JSON schema for the gemini protocol.
 

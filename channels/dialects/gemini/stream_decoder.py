@@ -31,7 +31,6 @@ from channels.dialects.gemini.events import (
 from channels.dialects.gemini.parts import read_file, read_inline
 from channels.families import GEMINI
 from channels.json import NULL, UNREADABLE, dumps, read_loosely
-from channels.translation.losses import failure_in
 from channels.translation.model import (
     Began,
     CallBegan,
@@ -46,7 +45,7 @@ from channels.translation.model import (
     ThinkingDelta,
     UsageStated,
 )
-from channels.translation.tool_calls import made_id
+from channels.translation.tool_calls import failure_in, made_id
 
 # Function calls of a gemini response, whole or in pieces, as canonical events.
 #

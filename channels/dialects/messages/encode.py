@@ -12,13 +12,6 @@ from typing import Any
 from channels.dialects.messages.blocks import ORIGIN, write_block
 from channels.families import CHAT, MESSAGES
 from channels.json import object_in, raw_arguments
-from channels.translation.losses import (
-    LossReport,
-    report_extras,
-    report_members,
-    spelled,
-    spelled_media,
-)
 from channels.translation.model import (
     ClientProtocol,
     Format,
@@ -37,7 +30,14 @@ from channels.translation.model import (
     unsayable,
 )
 from channels.translation.signatures import sealed
-from channels.translation.tool_calls import IdentifierLimits
+from channels.translation.tool_calls import (
+    IdentifierLimits,
+    LossReport,
+    report_extras,
+    report_members,
+    spelled,
+    spelled_media,
+)
 
 # Thinking, effort and sampling in a messages body: they depend on one another.
 #

@@ -25,7 +25,6 @@ from channels.dialects.messages.events import Message, UsageReader, read_message
 from channels.families import MESSAGES
 from channels.json import NULL, dumps, read_json, read_loosely, text_of
 from channels.translation.codec import EventEncoder
-from channels.translation.losses import UNNAMED, failure_in, failure_named
 from channels.translation.model import (
     Began,
     CallBegan,
@@ -42,7 +41,7 @@ from channels.translation.model import (
     markdown,
 )
 from channels.translation.signatures import opened
-from channels.translation.tool_calls import Arguments, made_id
+from channels.translation.tool_calls import UNNAMED, Arguments, failure_in, failure_named, made_id
 
 
 @dataclass(slots=True)

@@ -13,13 +13,6 @@ from typing import Any
 from channels.dialects.validate import unversioned
 from channels.families import CHAT, RESPONSES
 from channels.registry import BUILTIN_TOOLS
-from channels.translation.losses import (
-    LossReport,
-    report_extras,
-    report_members,
-    report_part,
-    spelled,
-)
 from channels.translation.model import (
     ClientProtocol,
     Format,
@@ -36,7 +29,14 @@ from channels.translation.model import (
     data_uri,
     split_markdown,
 )
-from channels.translation.tool_calls import IdentifierLimits
+from channels.translation.tool_calls import (
+    IdentifierLimits,
+    LossReport,
+    report_extras,
+    report_members,
+    report_part,
+    spelled,
+)
 
 # Write system texts and turns as the instructions and the input of a responses request.
 #

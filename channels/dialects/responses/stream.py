@@ -17,7 +17,6 @@ from channels.dialects.responses.events import ENDS, Response, UsageReader, obje
 from channels.dialects.responses.events import Event as WireEvent
 from channels.families import RESPONSES
 from channels.json import read_json
-from channels.translation.losses import UNNAMED, failure_in
 from channels.translation.model import (
     Began,
     CallBegan,
@@ -35,7 +34,7 @@ from channels.translation.model import (
     UsageStated,
     stated_type,
 )
-from channels.translation.tool_calls import WaitingArguments, made_id
+from channels.translation.tool_calls import UNNAMED, WaitingArguments, failure_in, made_id
 
 # The items of a responses answer as canonical events, each thing told once.
 #

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, Protocol, cast
 
 from actors.clock import Clock
-from actors.limits.window import LimitStatus
+from actors.limits.shared import LimitStatus
 from actors.store.database import Database
 from gw.api.base import ApiHandler
 from gw.api.checks import FIT_TEXT, GOOD_KEY, KIND_OF_KEY, Check, Checked

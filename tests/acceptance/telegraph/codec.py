@@ -8,7 +8,6 @@ from typing import Any
 from channels.dialects.meter import Usage
 from channels.errors import UpstreamMalformed
 from channels.json import dumps
-from channels.translation.losses import LossReport, report_members, spelled
 from channels.translation.model import (
     Began,
     ClientProtocol,
@@ -23,6 +22,7 @@ from channels.translation.model import (
     Turn,
     UsageStated,
 )
+from channels.translation.tool_calls import LossReport, report_members, spelled
 from tests.acceptance.telegraph.family import TELEGRAPH
 from tests.acceptance.telegraph.meter import Event as WireEvent
 from tests.acceptance.telegraph.meter import TelegraphMeter

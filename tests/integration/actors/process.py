@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from uuid import UUID, uuid4
 
 from actors.clock import SystemClock
-from actors.live import Delivered, LiveCalls
-from actors.process import Heartbeat, ProcessIdentity
-from actors.recovery import Recovery
+from actors.process import ProcessIdentity
+from actors.recovery import Heartbeat, Recovery
 from actors.store.database import Database
 from actors.wallet.messages import CallFacts, Claim, Hold, NewJob, Outcome
 from actors.wallet.verify import verify
-from actors.wallet.wallets import Wallets
+from actors.wallet.wallets import Delivered, LiveCalls, Wallets
 from actors.wallet.writer import LedgerWriter
 from metrics.prometheus import Metrics
 from tests.integration.money import ACCOUNT, KEY, open_account

@@ -11,14 +11,13 @@ from uuid import UUID
 
 import ujson
 
-from actors.live import LiveCalls
-from actors.process import SQL, Heartbeat, ProcessIdentity
-from actors.recovery import Recovery
+from actors.process import SQL, ProcessIdentity
+from actors.recovery import Heartbeat, Recovery
 from actors.store.connection import StoreUnavailable
 from actors.store.database import Database
 from actors.wallet import ledger
 from actors.wallet.messages import CallFacts, Hold, Outcome
-from actors.wallet.wallets import Wallets
+from actors.wallet.wallets import LiveCalls, Wallets
 from actors.wallet.writer import LedgerWriter
 from metrics.prometheus import Metrics
 from tests.support.clock import FakeClock

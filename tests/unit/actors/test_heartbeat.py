@@ -11,8 +11,9 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
-from actors.live import Delivered
-from actors.process import BREAK_SECONDS, Heartbeat, ProcessIdentity, is_process_alive
+from actors.process import ProcessIdentity, is_process_alive
+from actors.recovery import BREAK_SECONDS, Heartbeat
+from actors.wallet.wallets import Delivered
 from tests.support.aio import eventually
 from tests.unit.actors.fake_store import make_store, process
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from actors.live import Delivered, LiveCalls
+from actors.wallet.wallets import Delivered, LiveCalls
 
 ONE, TWO = UUID(int=1), UUID(int=2)
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
-from actors.live import Delivered
 from actors.store.connection import StatementRefused
+from actors.wallet.wallets import Delivered
 from tests.support.aio import eventually
 from tests.unit.actors.fake_store import ACCOUNT, FakeStore, make_store, process
 

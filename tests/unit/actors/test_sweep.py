@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.limits.window import FEWEST, LAP_ROUNDS, IdleSweep
+from actors.limits.accounts import FEWEST, LAP_ROUNDS, IdleSweep
 
 
 def filled(count: int) -> tuple[dict[str, int], IdleSweep[int]]:

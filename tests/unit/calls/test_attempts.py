@@ -13,9 +13,9 @@ import pytest
 
 from actors.channel import Lease
 from actors.routing import Candidate, FailedAttempt, Failover, FailoverExhausted
-from channels.deadlines import TimeLimits
 from channels.errors import UpstreamError, UpstreamTimedOut, UpstreamUnreachable
 from channels.registry import ChannelSpec, HealthSpec
+from channels.resources import TimeLimits
 from gw.calls.attempts import Attempts, Receipt, Retry, retry_of_chat
 from metrics.prometheus import Metrics
 from metrics.spans import UNSAMPLED

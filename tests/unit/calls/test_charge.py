@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.live import Delivered
 from actors.wallet.pricing import MAX_NANO_USD, TokenPrice
+from actors.wallet.wallets import Delivered
 from channels.dialects.meter import PartialUsage, Usage
 from channels.registry import PriceSpec
 from gw.calls.bills import NOTHING, PLAUSIBLE_TOKENS_MAX, Charge, charge, delivered

@@ -6,7 +6,7 @@ import asyncio
 import json
 from decimal import Decimal
 
-from actors.live import Delivered
+from actors.wallet.wallets import Delivered
 from channels.registry import Binding, PriceSpec
 from tests.support.aio import eventually
 from tests.support.specs import make_channel, make_model

@@ -19,12 +19,11 @@ from uuid import UUID
 
 from actors.actor import Supervisor
 from actors.channel import Lease
-from actors.live import LiveCalls
 from actors.process import ProcessIdentity
 from actors.routing import Candidate, ChannelDirectory
 from actors.store.database import Database
 from actors.wallet.messages import CallFacts
-from actors.wallet.wallets import Wallets
+from actors.wallet.wallets import LiveCalls, Wallets
 from actors.wallet.writer import LedgerWriter
 from channels.http.interfaces import UpstreamRequest
 from channels.offload.pool import OffloadPool

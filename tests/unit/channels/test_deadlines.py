@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from channels.deadlines import Deadlines, FutureTimeouts
+from channels.resources import Deadlines, FutureTimeouts
 from tests.support.aio import eventually, jump
 
 

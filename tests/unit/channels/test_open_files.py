@@ -6,7 +6,7 @@ import resource
 
 import pytest
 
-from channels.open_files import WANTED, raise_open_files
+from channels.resources import WANTED, raise_open_files
 
 INFINITY = resource.RLIM_INFINITY
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from channels.deadlines import TimeLimit, TimeLimits
+from channels.resources import TimeLimit, TimeLimits
 from tests.support.aio import jump
 
 

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
-from channels.open_files import OpenFiles
+from channels.resources import OpenFiles
 from gw.config.config import ListenAddress
 from gw.http import connection, state
 from gw.http.connection import Connection

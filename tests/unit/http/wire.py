@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from channels.open_files import OpenFiles
+from channels.resources import OpenFiles
 from gw.api.base import GatewayApplication
 from gw.config import config
 from gw.http.server import Server

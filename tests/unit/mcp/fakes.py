@@ -7,8 +7,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from gw.mcp.exchange import Exchange, Served
-from gw.mcp.messages import META_CAPABILITIES, META_VERSION, STATELESS, Head, Tool, ToolError
+from gw.mcp.exchange import (
+    META_CAPABILITIES,
+    META_VERSION,
+    STATELESS,
+    Exchange,
+    Head,
+    Served,
+    Tool,
+    ToolError,
+)
 
 JSON = Head(content_type="application/json", accept="application/json, text/event-stream")
 META = {META_VERSION: STATELESS, META_CAPABILITIES: {}}

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from gw.mcp.exchange import BATCH_BYTES_MAX, BATCH_MAX, Exchange, Served
-from gw.mcp.messages import (
+from gw.mcp.exchange import (
+    BATCH_BYTES_MAX,
+    BATCH_MAX,
     CAPABILITIES,
     HANDSHAKE,
     META_CAPABILITIES,
@@ -17,6 +18,8 @@ from gw.mcp.messages import (
     SERVER_INFO,
     STATELESS,
     SUPPORTED,
+    Exchange,
+    Served,
 )
 from tests.unit.mcp.fakes import JSON, META, FakeToolbox, message, post, stateless
 

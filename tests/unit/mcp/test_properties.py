@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gw.mcp.messages import META_CAPABILITIES, META_VERSION, SUPPORTED, Head
+from gw.mcp.exchange import META_CAPABILITIES, META_VERSION, SUPPORTED, Head
 from tests.support.aio import run
 from tests.unit.mcp.fakes import post
 

@@ -15,14 +15,6 @@ from channels.dialects.messages.blocks import ORIGIN as MESSAGES
 from channels.errors import InvalidRequest
 from channels.json import arguments_object, dumps, object_in, read_json
 from channels.translation.codec import Members
-from channels.translation.losses import (
-    OTHER,
-    RATE_LIMITED,
-    LossReport,
-    failure_named,
-    report_members,
-    spelled,
-)
 from channels.translation.model import (
     Media,
     Request,
@@ -37,7 +29,16 @@ from channels.translation.model import (
     text_of,
 )
 from channels.translation.signatures import opened, sealed
-from channels.translation.tool_calls import IdentifierLimits, made_id
+from channels.translation.tool_calls import (
+    OTHER,
+    RATE_LIMITED,
+    IdentifierLimits,
+    LossReport,
+    failure_named,
+    made_id,
+    report_members,
+    spelled,
+)
 
 # --- The report ---
 

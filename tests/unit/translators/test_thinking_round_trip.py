@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from channels.dialects.messages import codec as messages
-from channels.translation.losses import LossReport
 from channels.translation.model import Reasoning, Response, Text, Thinking, ToolCall
+from channels.translation.tool_calls import LossReport
 from tests.unit.translators.wire import (
     answered,
     data_of,

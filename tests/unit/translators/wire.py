@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from channels.dialects.table import CHAT_DIALECTS, codec, streaming_upstream
 from channels.errors import InvalidRequest
 from channels.http.sse import SseEvent, SseSplitter
-from channels.translation.losses import LossReport
 from channels.translation.model import (
     Began,
     CallBegan,
@@ -40,6 +39,7 @@ from channels.translation.model import (
     ToolCall,
     UsageStated,
 )
+from channels.translation.tool_calls import LossReport
 
 MAX_TOKENS = 4000
 # Members that hold schemas, or what is a tool's own.

@@ -17,12 +17,12 @@ from actors.limits.shared import (
     LEASE_SECONDS,
     MICROSECONDS,
     PAUSE_MAX_SECONDS,
+    LimitStatus,
     RedisBackend,
     RedisCommands,
     SharedLimits,
     scripts,
 )
-from actors.limits.window import LimitStatus
 from actors.store.redis import RedisLink
 from metrics.prometheus import Metrics
 from tests.support.aio import eventually

@@ -10,9 +10,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from actors.clock import SystemClock
-from actors.limits.accounts import Limiter
+from actors.limits.accounts import Limiter, SharedWindows
 from actors.limits.shared import SharedLimits
-from actors.limits.window import SharedWindows
 from actors.parent.link import LINE_BYTES_MAX, ParentBackend, ParentLink
 from actors.parent.server import ParentServer
 from metrics.prometheus import Metrics

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from channels.dialects.gemini import codec as gemini
-from channels.translation.losses import LossReport
 from channels.translation.model import Request
+from channels.translation.tool_calls import LossReport
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAAB"
 JPEG = "/9j/4AAQSkZJRgABAQAAAQABAAD/"

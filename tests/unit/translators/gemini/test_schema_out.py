@@ -16,7 +16,7 @@ from channels.dialects.gemini.schemas import (
     write_schema,
 )
 from channels.errors import InvalidRequest, TakesLong
-from channels.translation.losses import LossReport
+from channels.translation.tool_calls import LossReport
 from tests.support.steps import steps_of
 
 S = {"type": "string"}
