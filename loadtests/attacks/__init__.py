@@ -7,5 +7,5 @@ python -m loadtests.attacks.connections     a thousand hostile connections of ea
 python -m loadtests.attacks.frozen_process  a process that stands still, and is taken for dead
 python -m loadtests.attacks.large_bodies    large bodies of every hostile shape, hostile framing
 python -m loadtests.attacks.overload        three times the load that can be served
-python -m loadtests.attacks.rolling_restart a process takes the place of another under load
+python -m loadtests.attacks.rolling_restart a process takes another's or an earlier one's place
 """
