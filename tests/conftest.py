@@ -57,6 +57,13 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in ("no_proxy", "NO_PROXY"):
         os.environ[name] = ",".join(filter(None, [spared, "127.0.0.1", "localhost", "::1"]))
     config.addinivalue_line("markers", "both_loops: run on asyncio's own loop and on uvloop's")
+    config.addinivalue_line("markers", "long: takes long; runs with `./ops/test --all` alone")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put files with long tests first: the last ones of a run are short, for every worker."""
+    first = {item.path for item in items if item.get_closest_marker("long")}
+    items.sort(key=lambda item: item.path not in first)
 
 
 def pytest_collection_finish() -> None:
