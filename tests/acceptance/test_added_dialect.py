@@ -21,6 +21,8 @@ from tests.support.postgres import PostgresForTests
 from tests.support.scripted_upstream import ScriptedUpstream, scripted_upstream
 from tests.support.tenants import Tenant
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(dialect.__file__).parent
 PACKAGES = ("gw", "actors", "channels", "metrics")

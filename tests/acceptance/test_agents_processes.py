@@ -13,6 +13,8 @@ from tests.support.house import House, house
 from tests.support.scrape import Admin
 from tests.support.tenants import Tenant
 
+pytestmark = pytest.mark.long
+
 COUNT = 2
 CALLS = 24  # each on a connection of its own, so that every process has some
 LABELS = ["outcome", "process"]

@@ -10,10 +10,14 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from actors.store.embedded.cluster import find
 from tests.support.house import House, channel, house, model
 from tests.support.postgres import PostgresForTests
 from tests.support.waiting import until
+
+pytestmark = pytest.mark.long
 
 SETTINGS: dict[str, Any] = {
     "channels": [channel("one")],

@@ -29,6 +29,8 @@ from tests.support.postgres import PostgresForTests
 from tests.support.scrape import Admin
 from tests.support.waiting import PATIENCE_SECONDS, until
 
+pytestmark = pytest.mark.long
+
 NAME = "gateway.example"
 EXPIRY = "gw_certificate_expiry_timestamp_seconds"
 ANSWER: dict[str, Any] = {

@@ -22,6 +22,8 @@ from tests.support.tenants import Tenant
 from tests.support.transactions import transaction
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.long
+
 WAITING_FOR_A_LOCK = """
 SELECT pid FROM pg_stat_activity
 WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%ledger_apply%'

@@ -21,6 +21,8 @@ from tests.support.processes import CommandFailed
 from tests.support.tenants import Tenant
 from tests.support.waiting import PATIENCE_SECONDS, until
 
+pytestmark = pytest.mark.long
+
 USAGE = {"input": 1000, "output": 100, "cached": 400}
 # 600 fresh x 1 + 400 cached x 0.1 + 100 out x 10 USD per million.
 COST_NANO_USD = 1_640_000

@@ -31,6 +31,8 @@ from tests.support.postgres import PostgresForTests
 from tests.support.prometheus import RUNBOOKS_URL, Prometheus, running_prometheus
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.long
+
 PROCESSES = 2
 ROUNDS_MAX = 12
 

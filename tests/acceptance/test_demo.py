@@ -16,10 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import av
+import pytest
 from av.container import InputContainer
 
 from tests.support.processes import gw
 from tests.support.waiting import PATIENCE_SECONDS, until
+
+pytestmark = pytest.mark.long
 
 
 def test_every_printed_line_works_and_a_second_demo_finds_the_same_key(data_dir: Path) -> None:

@@ -27,6 +27,8 @@ from tests.support.scrape import Admin
 from tests.support.transactions import transaction
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.long
+
 CLIENTS = 20
 CALLERS = 4
 CALLS_EACH = 10  # at least, between one step of a restart and the next

@@ -39,6 +39,8 @@ from tests.support.covering import covering
 from tests.support.house import House
 from tests.support.tenants import Tenant
 
+pytestmark = pytest.mark.long
+
 SETTINGS = settings()
 CONTENT_TYPES = {
     "whole": "application/json",

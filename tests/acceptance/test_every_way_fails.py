@@ -27,6 +27,8 @@ from tests.support.covering import covering
 from tests.support.house import House
 from tests.support.tenants import Tenant
 
+pytestmark = pytest.mark.long
+
 SETTINGS = settings()
 STREAMS = [way for way in WAYS if way.form != "whole"]
 HELLO = Asked()

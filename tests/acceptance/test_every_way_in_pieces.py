@@ -31,6 +31,8 @@ from tests.support.client import NANO_PER_USD, Reply
 from tests.support.house import House
 from tests.support.tenants import Tenant
 
+pytestmark = pytest.mark.long
+
 SETTINGS = settings()
 STREAMS = [way for way in WAYS if way.form != "whole"]
 HUGE_BYTES = 3_000_000

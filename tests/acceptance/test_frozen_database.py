@@ -15,6 +15,8 @@ from tests.support.scrape import Admin
 from tests.support.servers import frozen_server
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.long
+
 ASKED = {"max_tokens": 5}
 # Every protocol: its path, a body, and the error's place and name in its shape.
 CALLS: dict[str, tuple[str, dict[str, Any]]] = {

@@ -29,6 +29,8 @@ from tests.support.client import Client
 from tests.support.house import house
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.long
+
 CALLS = 20
 PACE = 0.25
 

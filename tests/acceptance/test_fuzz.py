@@ -21,6 +21,8 @@ from tests.acceptance.bad_inputs.stand import FUNDS_NANO_USD, SECRETS, SETTINGS,
 from tests.support.house import House
 from tests.support.raw import RawAnswer, RawConnection
 
+pytestmark = pytest.mark.long
+
 __all__ = ["SETTINGS"]
 
 

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.acceptance import sounds
 from tests.acceptance.sounds import (
     AVATAR,
@@ -30,6 +32,8 @@ from tests.acceptance.sounds import (
 from tests.support.house import House, channel, house
 from tests.support.postgres import PostgresForTests
 from tests.support.tenants import Tenant
+
+pytestmark = pytest.mark.long
 
 _ALL = ["speech", "voices", "transcripts", "music", "avatars", "clips"]
 

@@ -29,6 +29,8 @@ from tests.support.processes import GatewayProcess
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.long
+
 SUBMISSIONS = 100
 
 

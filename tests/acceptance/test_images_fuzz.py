@@ -16,6 +16,8 @@ from tests.acceptance.pictures import EACH, generate
 from tests.support.house import House
 from tests.support.tenants import Tenant
 
+pytestmark = pytest.mark.long
+
 SETTINGS = pictures.SETTINGS
 FUNDS_NANO_USD = 10**14
 FULL: dict[str, Any] = {

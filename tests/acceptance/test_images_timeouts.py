@@ -5,11 +5,15 @@ Here on a real process; on a clock that jumps, the unit tests look at one attemp
 
 from __future__ import annotations
 
+import pytest
+
 from tests.acceptance import pictures
 from tests.acceptance.pictures import generate, refusal
 from tests.support.client import NANO_PER_USD
 from tests.support.house import House
 from tests.support.tenants import Tenant
+
+pytestmark = pytest.mark.long
 
 SETTINGS = {**pictures.SETTINGS, "timeouts": {"image_attempt": 1.0}}
 

@@ -22,6 +22,8 @@ from tests.support.processes import GatewayProcess, SimulatorProcess
 from tests.support.upstream import Upstream
 from tests.support.waiting import PATIENCE_SECONDS
 
+pytestmark = pytest.mark.long
+
 KEY = "key-of-the-operator"
 # The keys that are set; for each call a model, the client's path, and where the provider is asked.
 SETS = [

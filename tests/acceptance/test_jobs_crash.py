@@ -9,10 +9,14 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support.house import House, channel, house
 from tests.support.seeded_jobs import HOLD_NANO_USD, seed, submitted
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
+
+pytestmark = pytest.mark.long
 
 JOBS = 200
 MONEY = 1_000_000_000_000

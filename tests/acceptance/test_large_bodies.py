@@ -8,8 +8,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from loadtests.attacks.large_bodies import attack, helper, settings
 from tests.support.house import house
+
+pytestmark = pytest.mark.long
 
 SIZE = 3 * 2**20  # more than is read by the loop itself
 SHAPES = "^(lists|tiny tools|escapes in a name|a text|answer of tiny calls|a film's (image|items))$"

@@ -21,6 +21,8 @@ from tests.support.house import House, channel, model, shared_house
 from tests.support.postgres import PostgresForTests
 from tests.support.tenants import Tenant
 
+pytestmark = pytest.mark.long
+
 KEY = "key-of-leaky"
 SECRET = "GW_TEST_SECOND_SECRET"
 PROTOCOLS = ["chat", "messages", "responses", "native", "images"]

@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import av
+import pytest
 
 from tests.support.house import channel, house, model
 from tests.support.waiting import PATIENCE_SECONDS, until
+
+pytestmark = pytest.mark.long
 
 SONGS = "/v1/music/generations"
 SPEECH = "/v1/audio/speech"

@@ -11,6 +11,8 @@ import pytest
 from tests.support.house import House, channel, house, model
 from tests.support.waiting import PATIENCE_SECONDS, until
 
+pytestmark = pytest.mark.long
+
 FILM = {"content": [{"type": "text", "text": "a boat"}], "duration": 8}
 VIDEOS = "/v1/videos/generations"
 SETTINGS: dict[str, Any] = {

@@ -14,6 +14,8 @@ from tests.support.client import Client
 from tests.support.processes import GatewayProcess, SimulatorProcess
 from tests.support.upstream import Upstream
 
+pytestmark = pytest.mark.long
+
 LITELLM = """\
 model_list:
   - model_name: gpt

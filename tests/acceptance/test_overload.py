@@ -20,6 +20,8 @@ from tests.support.house import House, house
 from tests.support.scrape import Admin
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.long
+
 CLIENTS = 200
 SHED_DELAY_MS = 1  # so little that any machine is overloaded by these
 

@@ -14,6 +14,8 @@ from tests.support.house import house
 from tests.support.pgbouncer import running_pgbouncer
 from tests.support.processes import CommandFailed, gw
 
+pytestmark = pytest.mark.long
+
 SENTENCE = "transaction.*: set pool_mode = session for this database, or give database_url the"
 
 

@@ -25,6 +25,8 @@ from tests.support.streams import Stream, follow, unlimited
 from tests.support.tenants import Tenant
 from tests.support.waiting import until, within_one_window
 
+pytestmark = pytest.mark.long
+
 COUNT = 2
 LABELS = sorted(["code", "model", "process", "protocol", "status"])
 

@@ -31,6 +31,8 @@ from tests.support.postgres import PostgresForTests
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.long
+
 # How a body is read depends on the provider and the status, how it is told on the way.
 FAILURES = [
     pytest.param(way, situation, id=f"{way}-{situation}")

@@ -47,6 +47,8 @@ from tests.support.postgres import PostgresForTests
 from tests.support.processes import CommandFailed
 from tests.support.tenants import Tenant
 
+pytestmark = pytest.mark.long
+
 KEYLESS = [way for way in WAYS if way.is_own and KINDS[way.provider.name].auth == NO_AUTH]
 
 

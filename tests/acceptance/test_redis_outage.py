@@ -17,6 +17,8 @@ from tests.support.scrape import Admin
 from tests.support.valkey import MortalValkey
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.long
+
 # So long may a busy machine keep a living Redis from answering.
 PATIENT = "?socket_timeout=3"
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.support.house import House, house
 from tests.support.transactions import transaction
+
+pytestmark = pytest.mark.long
 
 OLD = "2024-03-15 12:00:00+00"
 

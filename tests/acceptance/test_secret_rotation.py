@@ -11,6 +11,8 @@ from tests.support.house import SECRET, House, channel, model
 from tests.support.processes import CommandFailed
 from tests.support.tenants import Tenant
 
+pytestmark = pytest.mark.long
+
 # The house of this module.
 SETTINGS: dict[str, Any] = {"channels": [channel("one")], "models": [model("sim-model", "one")]}
 NEW = "the secret that comes after"

@@ -28,6 +28,8 @@ from tests.support.tenants import Tenant
 from tests.support.valkey import running_valkey
 from tests.support.waiting import until, within_one_window
 
+pytestmark = pytest.mark.long
+
 PATIENT = "?socket_timeout=20"
 CONCURRENCY, RPM = 10, 40
 

@@ -28,6 +28,8 @@ from tests.support.client import Client, Reply
 from tests.support.house import House, house
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.long
+
 SUBMITS: dict[str, tuple[str, dict[str, Any]]] = {
     "speech": (SPEECH, {"model": "tts", "input": "Hello", "voice": "preset-warm"}),
     "speech-task": (

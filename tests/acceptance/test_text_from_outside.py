@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from gw.app import routes
 from gw.http.tornado_adapter import TornadoHandler
 from tests.acceptance import bases, every_family, films, sounds
@@ -21,6 +23,8 @@ from tests.support.client import CHAT, HELLO
 from tests.support.house import House, model
 from tests.support.raw import RawAnswer, RawConnection
 from tests.support.tenants import Tenant
+
+pytestmark = pytest.mark.long
 
 SETTINGS: dict[str, Any] = {
     **every_family.SETTINGS,

@@ -22,6 +22,8 @@ from tests.support.postgres import PostgresForTests
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.long
+
 # Enough for the first events of a stream to arrive on a machine that stands still now and then.
 CHAT_SECONDS = 2.0
 HELLO_TOKENS = -(-len(json.dumps([HELLO], separators=(",", ":"))) // 4)

@@ -16,6 +16,8 @@ from tests.support.house import house
 from tests.support.postgres import PostgresForTests
 from tests.support.waiting import PATIENCE_SECONDS, until
 
+pytestmark = pytest.mark.long
+
 CALLS = 60
 BOUNDS = {
     "OTEL_BSP_MAX_QUEUE_SIZE": "40",

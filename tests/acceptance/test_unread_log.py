@@ -23,6 +23,8 @@ from tests.support.house import House, channel, house, model
 from tests.support.scrape import Admin
 from tests.support.waiting import PATIENCE_SECONDS, until
 
+pytestmark = pytest.mark.long
+
 CALLS = 1100
 # What a pipe holds when it is made as small as it can be.
 PIPE_BYTES = 4096

@@ -7,12 +7,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.acceptance import films
 from tests.acceptance.films import PORTRAIT, RECORDING, SECOND, SOURCE, ended, polled, spent, submit
 from tests.support.house import House, channel, house
 from tests.support.postgres import PostgresForTests
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
+
+pytestmark = pytest.mark.long
 
 USD = 10**9
 SOLD = ("film-other", "avatar-create", "dh-avatar", "dh-lipsync-pro", "clip-realman")

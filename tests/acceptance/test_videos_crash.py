@@ -20,6 +20,8 @@ from tests.support.processes import GatewayProcess
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.long
+
 USD = 10**9
 FILM = {"model": "film", "content": [TEXT], "duration": 4}
 

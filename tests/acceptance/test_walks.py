@@ -25,6 +25,8 @@ from tests.support.tenants import Tenant
 from tests.support.waiting import until
 from tests.tidy.files import ROOT, imports_of, module_of
 
+pytestmark = pytest.mark.long
+
 # What one may have to open to follow a call; they only ever fall.
 FILES_MAX = {"chat": 61, "messages": 71, "image": 52, "video": 67, "search": 25}
 CALLS_BACK_UP_MAX = 10

@@ -17,6 +17,8 @@ from tests.support.tenants import Tenant
 from tests.support.transactions import transaction
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.long
+
 WIKI = "/api/v1/ext/wiki"
 PROCESSES = 2
 READS = 12  # each on a connection of its own, so that every process has some

@@ -13,6 +13,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from loadtests.rig.machine import resident_mb
 from tests.acceptance.pictures import picture
 from tests.load.traffic import KINDS, Traffic
@@ -22,6 +24,8 @@ from tests.support.scrape import Admin, Page
 from tests.support.streams import unlimited
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
+
+pytestmark = pytest.mark.long
 
 SEED = 20
 CLIENTS, ACCOUNTS = 64, 8
