@@ -79,3 +79,23 @@ async def test_what_is_held_is_not_there_for_the_next_batch(database_url: str) -
             applied = await ledger.apply(database, PROCESS, batch)
             assert applied.refused == refused
         assert await ledger.read_balance(database, ACCOUNT) == (1000, 600)
+
+
+async def test_holds_of_one_batch_share_one_balance(database_url: str) -> None:
+    async with held(database_url) as database:
+        batch = Batch(holds=[hold(1, 600), hold(2, 600), hold(3, 300)])
+        applied = await ledger.apply(database, PROCESS, batch)
+        assert applied.refused == {1: "insufficient_funds"}
+        batch = Batch(holds=[hold(4, 60, 970), hold(5, 30, 970), hold(6, 5, 970)])
+        applied = await ledger.apply(database, PROCESS, batch)
+        assert applied.refused == {1: "spend_cap"}
+
+
+async def test_free_delivery_is_no_refund(database_url: str) -> None:
+    async with held(database_url, 1, 2) as database:
+        free = [settle(1, 0, "success"), settle(2, 0, "error")]
+        await ledger.apply(database, PROCESS, Batch(settlements=free))
+        kinds = await database.fetch_all(
+            "SELECT kind::text FROM entries WHERE kind IN ('settle', 'refund') ORDER BY call_id"
+        )
+        assert kinds == [("settle",), ("refund",)]

@@ -54,7 +54,10 @@ def test_every_token_is_priced_once(
     )
 
 
-def test_missing_cached_price_is_the_input_price() -> None:
+def test_missing_price_of_the_cache_is_the_input_price() -> None:
+    spec = PriceSpec(input=Decimal(2), cached_input=Decimal(1), output=Decimal(8))
+    written = Usage(input_tokens=1000, output_tokens=10, cache_write_tokens=300)
+    assert TokenPrice.of(spec, Decimal(1)).cost_nano_usd(written) == 2_080_000
     price = TokenPrice.of(PriceSpec(input=Decimal(2), output=Decimal(8)), Decimal(1))
     plain = Usage(input_tokens=1000, output_tokens=10)
     cached = Usage(input_tokens=1000, output_tokens=10, cached_tokens=400, cache_write_tokens=300)

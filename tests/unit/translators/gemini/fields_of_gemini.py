@@ -133,6 +133,12 @@ FIELDS: list[tuple[Any, ...]] = [
         'messages.3.content.0.image_url.url="data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAAB"',
         'messages.2.content.0.content.1.source.data="iVBORw0KGgoAAAANSUhEUgAAAAEAAAAB"',
     ),
+    (
+        "contents.parts.functionResponse.response.error",
+        answered(response={"error": "no such city"}),
+        DROPPED,
+        "messages.2.content.0.is_error=true",
+    ),
     ("contents.parts.functionResponse.willContinue", answered(willContinue=True), DROPPED),
     ("contents.parts.functionResponse.scheduling", answered(scheduling="SILENT"), DROPPED),
     ("contents.parts.executableCode", modelled({"executableCode": {"code": "1"}}), DROPPED),

@@ -1,0 +1,475 @@
+"""The defects: each a small slip in money, limits or translation, and the tests that must fail.
+
+The source text occurs exactly once in its folder, which a tidy test checks; of SQL in the file that
+is loaded last, as a function may be defined again.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+
+SIMULATION = "tests.simulation --seeds 20"
+SUFFIXES = {".py", ".sql", ".lua"}
+
+
+class Mutation(NamedTuple):
+    """One defect. `tests` are the arguments of `python -m pytest`, or `tests.simulation …`."""
+
+    name: str
+    folder: str
+    source: str
+    replacement: str
+    tests: str
+
+    def path(self, root: Path = ROOT) -> Path:
+        """The file that is changed. Raises LookupError when the text is not there exactly once."""
+        files = sorted((root / self.folder).rglob("*"))
+        texts = {
+            path: path.read_text(encoding="utf-8") for path in files if path.suffix in SUFFIXES
+        }
+        found = [path for path, text in texts.items() if self.source in text]
+        if found and found[-1].suffix == ".sql":
+            found = found[-1:]
+        count = sum(texts[path].count(self.source) for path in found)
+        if count != 1:
+            raise LookupError(f"{self.name}: {self.folder} has {count} times {self.source!r}")
+        return found[0]
+
+
+MUTATIONS = (
+    # Prices.
+    Mutation(
+        "rounding",
+        "actors",
+        "(2 * numerator + denominator) // (2 * denominator)",
+        "numerator // denominator",
+        SIMULATION,
+    ),
+    Mutation(
+        "cached-as-fresh",
+        "actors",
+        "self.cached_input * usage.cached_tokens",
+        "self.fresh_input * usage.cached_tokens",
+        SIMULATION,
+    ),
+    Mutation(
+        "cache-write-price",
+        "actors",
+        "write = price.cache_write if price.cache_write is not None else fresh",
+        "write = price.cache_write if price.cache_write is not None else cached",
+        "tests/unit/wallet/test_pricing.py::test_missing_price_of_the_cache_is_the_input_price",
+    ),
+    Mutation(
+        "multiplier-ignored",
+        "actors",
+        "times, over = multiplier.as_integer_ratio()",
+        "times, over = 1, 1",
+        "tests/unit/wallet/test_pricing.py::test_every_token_is_priced_once",
+    ),
+    Mutation(
+        "cost-beyond-ledger",
+        "actors",
+        "        return min(cost, MAX_NANO_USD)\n\n    def estimate_nano_usd(",
+        "        return cost\n\n    def estimate_nano_usd(",
+        "tests/unit/wallet/test_receipt.py::test_nothing_is_charged_beyond_what_the_ledger_holds",
+    ),
+    Mutation(
+        "image-threshold",
+        "actors",
+        "pixels > self.threshold_pixels",
+        "pixels >= self.threshold_pixels",
+        "tests/unit/wallet/test_unit_pricing.py::test_more_than_the_threshold_is_large",
+    ),
+    Mutation(
+        "references-alone",
+        "actors",
+        "if not standard + large:",
+        "if not standard + large + references:",
+        "tests/unit/wallet/test_unit_pricing.py::test_references_without_an_image_are_free",
+    ),
+    Mutation(
+        "seconds-as-milliseconds",
+        "actors",
+        '"per_second": 1000,',
+        '"per_second": 1,',
+        "tests/unit/media/test_prices.py::test_price_follows_the_resolution",
+    ),
+    # What is held and charged.
+    Mutation(
+        "unfinished-is-free",
+        "gw",
+        "self.meter is not None and first_byte_seconds is not None",
+        "self.meter is not None and self.meter.finished and first_byte_seconds is not None",
+        SIMULATION,
+    ),
+    Mutation(
+        "estimate-rounded-down",
+        "gw",
+        "return -(-count // BYTES_PER_TOKEN)",
+        "return count // BYTES_PER_TOKEN",
+        "tests/unit/calls/test_admission.py::test_balance_that_covers_the_estimate_exactly_admits",
+    ),
+    Mutation(
+        "default-maximum-unbounded",
+        "gw",
+        "max_tokens = min(ceiling, OUTPUT_TOKENS_DEFAULT_MAX)",
+        "max_tokens = ceiling",
+        "tests/unit/calls/test_estimate.py::test_output_is_the_explicit_maximum_or_the_models_within_bounds",
+    ),
+    Mutation(
+        "implausible-usage-believed",
+        "gw",
+        "if usage is not None and _is_plausible(usage):",
+        "if usage is not None:",
+        "tests/unit/calls/test_charge.py::test_usage_beyond_belief_is_replaced_by_the_estimate",
+    ),
+    Mutation(
+        "empty-error-charged",
+        "gw",
+        "(not meter.finished or meter.error_seen is not None)",
+        "not meter.finished",
+        "tests/unit/calls/test_charge.py::test_nothing_delivered_is_nothing_charged",
+    ),
+    Mutation(
+        "cut-output-as-stated",
+        "gw",
+        "max(partial.output_tokens or 0, tokens_of_bytes(meter.characters))",
+        "(partial.output_tokens or 0)",
+        "tests/unit/calls/test_charge.py::test_total_alone_is_what_input_and_output_come_to",
+    ),
+    Mutation(
+        "undelivered-piece-charged",
+        "gw",
+        "return Charged(cost_nano_usd=0)\n        return Charged(\n            cost_nano_usd=self",
+        "pass\n        return Charged(\n            cost_nano_usd=self",
+        "tests/unit/calls/test_whole_submit.py::test_what_cannot_be_kept_is_not_paid_for_and_reported",
+    ),
+    Mutation(
+        "film-billed-as-asked",
+        "actors",
+        "quantity = job.held if is_doubted(end) else end.seconds_ms",
+        "quantity = job.quantity if is_doubted(end) else end.seconds_ms",
+        "tests/unit/jobs/test_settlement.py::test_what_succeeded_is_paid_for",
+    ),
+    # Settlement on every way out.
+    Mutation(
+        "settled-twice",
+        "gw",
+        "            return\n        self._is_settled = True\n        try:",
+        "            pass\n        self._is_settled = True\n        try:",
+        "tests/unit/calls/test_charging.py::test_usage_that_cannot_be_is_not_believed",
+    ),
+    Mutation(
+        "left-unsettled",
+        "gw",
+        "        finally:\n            self.settle()\n            if self.attempts.has_response:",
+        "        finally:\n            if self.attempts.has_response:",
+        SIMULATION,
+    ),
+    Mutation(
+        "settled-after-last-bytes",
+        "gw",
+        "        settlement.settle()\n        await relay.finish()",
+        "        await relay.finish()\n        settlement.settle()",
+        "tests/unit/calls/test_success.py::test_balance_has_moved_when_the_last_bytes_go_out",
+    ),
+    Mutation(
+        "refused-hand-over-left",
+        "gw",
+        "            else:\n                self._is_settled = False",
+        "            else:\n                self._is_settled = True",
+        "tests/unit/calls/test_job_submit.py::test_a_job_that_recovery_took_for_dead_is_given_up_at_its_upstream",
+    ),
+    Mutation(
+        "error-before-free-key",
+        "gw",
+        "                self.settle()\n                await self.until_durable()",
+        "                self.settle()",
+        "tests/unit/images/test_submissions.py::test_error_is_told_only_when_the_key_is_free",
+    ),
+    Mutation(
+        "absurd-hold",
+        "gw",
+        "if amount_nano_usd > MAX_NANO_USD:",
+        "if amount_nano_usd > MAX_NANO_USD**2:",
+        "tests/unit/calls/test_admission.py::test_maximum_that_no_ledger_holds_is_402",
+    ),
+    # The ledger.
+    Mutation(
+        "batch-spends-twice",
+        "actors",
+        "            available := available - want.amount;\n",
+        "",
+        "tests/integration/wallet/test_ledger_batches.py::test_holds_of_one_batch_share_one_balance",
+    ),
+    Mutation(
+        "hold-above-balance",
+        "actors",
+        "IF available <= 0 OR want.amount > available THEN",
+        "IF available <= 0 THEN",
+        "tests/integration/wallet/test_ledger_batches.py::test_what_is_held_is_not_there_for_the_next_batch",
+    ),
+    Mutation(
+        "spend-cap-overdrawn",
+        "actors",
+        "IF left_of_cap <= 0 OR want.amount > left_of_cap THEN",
+        "IF left_of_cap <= 0 THEN",
+        "tests/integration/wallet/test_ledger_batches.py::test_holds_of_one_batch_share_one_balance",
+    ),
+    Mutation(
+        "spend-cap-forgets-holds",
+        "actors",
+        "k.spent_nano_usd + k.held_nano_usd END AS used_of_cap",
+        "k.spent_nano_usd END AS used_of_cap",
+        "tests/integration/wallet/test_ledger_batches.py::test_holds_of_one_batch_share_one_balance",
+    ),
+    Mutation(
+        "hold-of-the-dead",
+        "actors",
+        "IF NOT is_alive AND p_holds IS NOT NULL THEN",
+        "IF false THEN",
+        "tests/integration/actors/test_recovery.py::test_answered_call_costs_what_it_costs_though_others_had_settled_it",
+    ),
+    Mutation(
+        "free-delivery-refunded",
+        "actors",
+        "CASE WHEN cost <> 0 OR status = 'success' THEN 'settle'::entry_kind",
+        "CASE WHEN cost <> 0 THEN 'settle'::entry_kind",
+        "tests/integration/wallet/test_ledger_batches.py::test_free_delivery_is_no_refund",
+    ),
+    Mutation(
+        "key-claimed-twice",
+        "actors",
+        "CASE WHEN claim ->> 'key' = ANY (claimed) THEN 'in_flight' END",
+        "NULL",
+        "tests/integration/wallet/test_claims.py::test_first_in_a_batch_gets_the_key_and_only_with_the_money",
+    ),
+    # Idempotency.
+    Mutation(
+        "key-of-paid-failure-freed",
+        "gw",
+        'is_bought = status == "success" or cost_nano_usd > 0',
+        'is_bought = status == "success"',
+        "tests/unit/idempotency/test_submission.py::test_end_of_a_key",
+    ),
+    Mutation(
+        "key-freed-by-leaving",
+        "gw",
+        "return None if client_left else Free()",
+        "return Free()",
+        "tests/unit/idempotency/test_submission.py::test_end_of_a_key",
+    ),
+    Mutation(
+        "fingerprint-without-path",
+        "gw",
+        'f"{method} {path}\\n".encode() + canonical',
+        "canonical",
+        "tests/unit/idempotency/test_submission.py::test_place_is_part_of_what_was_asked",
+    ),
+    # Limits.
+    Mutation(
+        "rpm-one-more",
+        "actors",
+        "if rpm is not None and requests >= rpm:",
+        "if rpm is not None and requests > rpm:",
+        "tests/unit/actors/limits/test_accounts.py::test_window_slides_and_does_not_jump",
+    ),
+    Mutation(
+        "rpm-one-more-in-redis",
+        "actors",
+        "if rpm and requests >= rpm then",
+        "if rpm and requests > rpm then",
+        "tests/integration/actors/limits/test_shared.py::test_window_is_one_for_all_processes",
+    ),
+    Mutation(
+        "concurrency-one-more",
+        "actors",
+        "len(usage.flying) >= concurrency",
+        "len(usage.flying) > concurrency",
+        "tests/unit/actors/limits/test_accounts.py::test_concurrency_frees_when_a_request_leaves_and_leaves_once",
+    ),
+    Mutation(
+        "left-twice",
+        "actors",
+        "            self._is_left = True\n",
+        "",
+        "tests/unit/actors/limits/test_accounts.py::test_concurrency_frees_when_a_request_leaves_and_leaves_once",
+    ),
+    Mutation(
+        "slot-one-more",
+        "actors",
+        "self.in_use >= self.spec.max_concurrency",
+        "self.in_use > self.spec.max_concurrency",
+        "tests/unit/actors/test_channel.py::test_slots_are_never_exceeded",
+    ),
+    Mutation(
+        "empty-account-served",
+        "gw",
+        "await services.wallets.available(account_id) > 0",
+        "await services.wallets.available(account_id) >= 0",
+        "tests/unit/api/test_checks.py::test_both_forms_refuse_alike",
+    ),
+    # Retries and failover.
+    Mutation(
+        "fourth-try",
+        "actors",
+        "TRIES_MAX = 3",
+        "TRIES_MAX = 4",
+        SIMULATION,
+    ),
+    Mutation(
+        "timeout-retried",
+        "gw",
+        "isinstance(error, UpstreamTimedOut | UnexpectedStatus)",
+        "isinstance(error, UnexpectedStatus)",
+        "tests/unit/calls/test_retries.py::test_what_follows_a_failed_attempt",
+    ),
+    Mutation(
+        "submitted-again",
+        "gw",
+        "isinstance(error, UpstreamUnreachable) and not isinstance(error, UpstreamLost)",
+        "isinstance(error, UpstreamUnreachable)",
+        "tests/unit/calls/test_retries.py::test_what_follows_a_failed_attempt",
+    ),
+    Mutation(
+        "key-refusal-opens-channel",
+        "gw",
+        'return "success" if isinstance(error, CredentialsRefused) else "failure"',
+        'return "failure"',
+        "tests/unit/calls/test_refusals.py::test_refused_key_is_the_channels_failure",
+    ),
+    # Usage, as each dialect states it.
+    Mutation(
+        "chat-cache-overlooked",
+        "channels/dialects/chat",
+        "cached = stated.prompt_cache_hit_tokens or 0",
+        "cached = 0",
+        "tests/unit/channels/test_chat_usage.py::test_usage_is_read_as_stated",
+    ),
+    Mutation(
+        "messages-cache-inside",
+        "channels/dialects/messages",
+        "(self._fresh or 0) + self._read + self._written",
+        "(self._fresh or 0) + self._written",
+        "tests/unit/channels/test_dialect_meters.py::test_whole_answer_is_read",
+    ),
+    Mutation(
+        "messages-first-output",
+        "channels/dialects/messages",
+        "        if not is_start:\n            if output",
+        "        if True:\n            if output",
+        "tests/unit/channels/test_dialect_usage.py::test_cut_messages_stream_tells_its_input",
+    ),
+    Mutation(
+        "responses-cache-overlooked",
+        "channels/dialects/responses",
+        "cached = (inner.cached_tokens if inner else None) or 0",
+        "cached = 0",
+        "tests/unit/channels/test_dialect_usage.py::test_responses_usage_is_read_from_every_last_event",
+    ),
+    Mutation(
+        "gemini-thoughts-free",
+        "channels/dialects/gemini",
+        "given = candidates + thoughts",
+        "given = candidates",
+        "tests/unit/channels/test_dialect_usage.py::test_gemini_counts_are_made_into_a_usage",
+    ),
+    # Translation.
+    Mutation(
+        "tool-error-lost",
+        "channels/dialects/messages",
+        '            block["is_error"] = True',
+        '            block["is_error"] = False',
+        "tests/unit/translators/test_every_field.py::test_field_arrives_where_it_belongs_or_is_listed",
+    ),
+    Mutation(
+        "parallel-tools-inverted",
+        "channels/dialects/messages",
+        "None if disabled is None else not disabled",
+        "disabled",
+        "tests/unit/translators/test_messages_to_chat_members.py::test_members_are_carried_or_reported",
+    ),
+    Mutation(
+        "foreign-thought-signed",
+        "channels/dialects/messages",
+        "signer is None or (signer != MESSAGES.protocol and self._origin is not ORIGIN)",
+        "signer is None",
+        "tests/unit/translators/test_thinking_round_trip.py::test_signature_of_another_provider_is_dropped_and_reported",
+    ),
+    Mutation(
+        "messages-length-as-stop",
+        "channels/dialects/messages",
+        '"length": "max_tokens"',
+        '"length": "end_turn"',
+        "tests/unit/translators/test_whole_answers.py::test_finish_means_the_same_both_ways",
+    ),
+    Mutation(
+        "gemini-call-as-stop",
+        "channels/dialects/gemini",
+        '("tool_calls" if has_calls else "stop"), message',
+        '"stop", message',
+        "tests/unit/translators/gemini/test_stream_decoder.py::test_stream_is_read",
+    ),
+    Mutation(
+        "image-type-lost",
+        "channels/dialects/messages",
+        "mime_type = media.mime_type or fallback",
+        "mime_type = fallback",
+        "tests/unit/translators/test_chat_to_messages_request.py::test_conversation_is_said_as_messages",
+    ),
+    Mutation(
+        "renamed-tool-kept",
+        "channels",
+        "        return replace(event, name=names[event.name])\n",
+        "        return event\n",
+        "tests/unit/translators/responses/test_chat_stream.py::test_function_calls_beside_a_search_under_the_clients_own_names",
+    ),
+    # Masking.
+    Mutation(
+        "second-key-shown",
+        "channels",
+        "for secret in (self.key, *self.more):",
+        "for secret in (self.key,):",
+        "tests/unit/channels/test_key_ring.py::test_every_key_is_masked",
+    ),
+    Mutation(
+        "quoted-key-shown",
+        "channels",
+        'return {*long, *(quote(one, safe="") for one in long), *map(quote_plus, long)}',
+        "return {*long}",
+        "tests/unit/channels/test_exact_redaction.py::test_configured_texts_are_masked_however_they_are_spelled",
+    ),
+    # Jobs and recovery.
+    Mutation(
+        "lost-too-late",
+        "actors",
+        "NOT_FOUND_MAX = 3",
+        "NOT_FOUND_MAX = 4",
+        "tests/unit/jobs/test_states.py::test_third_time_in_a_row_that_a_task_is_not_known_it_is_lost",
+    ),
+    Mutation(
+        "overdue-result-thrown-away",
+        "actors",
+        "if is_overdue and step.end is None:",
+        "if is_overdue:",
+        "tests/unit/jobs/test_states.py::test_every_observation_in_every_state",
+    ),
+    Mutation(
+        "recovered-for-free",
+        "actors",
+        'cost_nano_usd=delivered.get("cost", 0),',
+        "cost_nano_usd=0,",
+        "tests/unit/actors/test_recovery.py::test_neighbour_whose_pid_is_gone_is_dead_at_once",
+    ),
+    Mutation(
+        "judged-by-the-stalled",
+        "actors",
+        "if is_judge and is_silent and await",
+        "if is_silent and await",
+        "tests/integration/actors/test_recovery.py"
+        "::test_judge_whose_own_heart_has_not_beaten_for_ten_seconds_waits",
+    ),
+)
