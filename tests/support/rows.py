@@ -21,13 +21,14 @@ def each(names: str, rows: Iterable[Any] | Callable[[], Iterable[Any]]) -> Calla
     called when the test runs.
     """
     wanted = [name.strip() for name in names.split(",")]
+    table = rows if callable(rows) else tuple(rows)
 
     def decorated(test: Test) -> Test:
         signature = inspect.signature(test)
         others = [one for name, one in signature.parameters.items() if name not in wanted]
 
         def cases() -> Iterator[dict[str, Any]]:
-            for row in rows() if callable(rows) else rows:
+            for row in table() if callable(table) else table:
                 values = row.values if isinstance(row, type(pytest.param())) else row
                 is_single = len(wanted) == 1 and values is row
                 yield dict(zip(wanted, (row,) if is_single else values, strict=True))

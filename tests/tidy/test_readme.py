@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gw.cli.main import main
+from tests.support.rows import each
 from tests.tidy.files import ROOT, files
 
 
@@ -29,7 +30,7 @@ _NAMED = re.compile(
 )
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+@each("page", PAGES)
 def test_what_a_page_points_to_is_there(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     links = {link for link in _LINK.findall(text) if not (page.parent / link).exists()}

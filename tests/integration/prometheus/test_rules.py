@@ -17,6 +17,7 @@ from tests.support.monitoring import ALERTS, PROMETHEUS, RECORDED, RULE_FILES, Q
 from tests.support.packaged import ALERTMANAGER as AMTOOL
 from tests.support.packaged import PROMETHEUS as PROGRAMS
 from tests.support.packaged import programs
+from tests.support.rows import each
 
 CASE_FILES = sorted((PROMETHEUS / "tests").glob("*.yml"))
 ALERTMANAGER = PROMETHEUS / "alertmanager.yml"
@@ -140,7 +141,7 @@ def given_names(group: dict[str, Any]) -> set[str]:
     return {one["series"].partition("{")[0] for one in group["input_series"]}
 
 
-@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert["alert"])
+@each("alert", ALERTS)
 def test_alert_has_cases_of_both_kinds(alert: dict[str, Any]) -> None:
     found = [(fires, given) for name, fires, given in cases() if name == alert["alert"]]
     assert {fires for fires, _ in found} == {True, False}

@@ -9,6 +9,7 @@ import pytest
 from gw.api.base import ApiHandler
 from gw.app import Route, routes
 from tests.support.aio import run
+from tests.support.rows import each
 from tests.unit.api.fakes import World
 from tests.unit.http.wire import Answer, request, served
 
@@ -97,7 +98,7 @@ EXEMPT = re.compile(
 )
 
 
-@pytest.mark.parametrize("route", routes(), ids=lambda route: route[0])
+@each("route", routes())
 def test_account_limits_count_everything_under_v1_but_the_exempt(route: Route) -> None:
     pattern, handler = route[0], route[1]
     assert issubclass(handler, ApiHandler)

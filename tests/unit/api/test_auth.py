@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from tornado.httputil import HTTPHeaders
 
 from gw.api.checks import AuthMode, find_key, has_query_key
+from tests.support.rows import each
 
 QUERY = {"key": [b"from-query"]}
 
@@ -47,7 +47,7 @@ CASES: list[tuple[AuthMode, dict[str, str], dict[str, list[bytes]], str | None]]
 ]
 
 
-@pytest.mark.parametrize(("mode", "headers", "query", "expected"), CASES)
+@each("mode, headers, query, expected", CASES)
 def test_the_first_hit_decides(
     mode: AuthMode, headers: dict[str, str], query: dict[str, list[bytes]], expected: str | None
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 from channels.families import ErrorShape
 from gw import errors as errors
 from gw.errors import ERROR_TABLE, ErrorKind, GatewayError, from_upstream, render
+from tests.support.rows import each
 
 # HTTP | chat type | chat code | messages type | native status, in the specification's words.
 SPEC_TABLE = """
@@ -71,7 +72,7 @@ def test_every_kind_of_the_module_is_in_the_table() -> None:
     assert sorted(kinds, key=repr) == sorted(ERROR_TABLE, key=repr)
 
 
-@pytest.mark.parametrize(("status", "chat_type", "code", "messages_type", "gemini_status"), ROWS)
+@each("status, chat_type, code, messages_type, gemini_status", ROWS)
 def test_every_error_is_rendered_in_every_shape(
     status: int, chat_type: str, code: str, messages_type: str, gemini_status: str
 ) -> None:
@@ -161,7 +162,7 @@ MENDED_BY_TIME = {
 }
 
 
-@pytest.mark.parametrize("kind", ERROR_TABLE, ids=lambda kind: kind.code)
+@each("kind", ERROR_TABLE)
 def test_every_error_says_whether_to_come_back(kind: ErrorKind) -> None:
     codes = MENDED_BY_TIME.get(kind.http_status, set())
     expected = {} if codes is None or kind.code in codes else {"x-should-retry": "false"}

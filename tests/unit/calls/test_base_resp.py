@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.support.rows import each
 from tests.unit.calls import sse
 from tests.unit.calls.fake_wire import Script, answer
 from tests.unit.calls.test_failure_classes import WAYS
@@ -43,12 +44,12 @@ def script_of(code: object, form: str) -> Script:
 FORMS = [("a body", False), ("a body", True), ("an event", True)]
 
 
-@pytest.mark.parametrize(
-    ("code", "status"),
+@each(
+    "code, status",
     [(1002, 429), (1004, 401), (1008, 402), (1026, 400), (2013, 400), ("2049", 401)],
 )
-@pytest.mark.parametrize(("form", "stream"), FORMS)
-@pytest.mark.parametrize("way", ON_CHAT)
+@each("form, stream", FORMS)
+@each("way", ON_CHAT)
 async def test_refusal_is_the_clients_as_with_a_status(
     way: str, form: str, stream: bool, code: object, status: int
 ) -> None:
@@ -67,9 +68,9 @@ async def test_refusal_is_the_clients_as_with_a_status(
         assert w.channels["a"].spec.ring.aside == is_of_key
 
 
-@pytest.mark.parametrize("code", [1000, 1001, 1033, 999_999])
-@pytest.mark.parametrize(("form", "stream"), FORMS)
-@pytest.mark.parametrize("way", ON_CHAT)
+@each("code", [1000, 1001, 1033, 999_999])
+@each("form, stream", FORMS)
+@each("way", ON_CHAT)
 async def test_failure_is_tried_elsewhere(way: str, form: str, stream: bool, code: int) -> None:
     refusing = answer(sse.error_body("no"), status=400)
     async with world(a=[script_of(code, form)], b=[refusing]) as w:

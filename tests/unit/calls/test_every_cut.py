@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from channels.dialects.table import CHAT_DIALECTS
 from channels.http.sse import SseSplitter
+from tests.support.rows import each
 from tests.unit.calls.golden import WAYS, kept, told, transcripts
 from tests.unit.calls.relaying import PASSTHROUGH, TRANSLATED, Relayed, Way, relayed
 
@@ -42,7 +43,7 @@ def in_pieces(way: Way, stream: bytes, size: int) -> Relayed:
     return relayed(way, [stream[at : at + size] for at in range(0, len(stream), size)])
 
 
-@pytest.mark.parametrize(("way", "path"), CASES)
+@each("way, path", CASES)
 def test_stream_cut_at_any_byte_is_relayed_alike(way: Way, path: Path) -> None:
     stream = path.read_bytes()
     whole = relayed(way, [stream])
@@ -53,7 +54,7 @@ def test_stream_cut_at_any_byte_is_relayed_alike(way: Way, path: Path) -> None:
             assert relayed(way, [stream[:at], stream[at:]]) == whole
 
 
-@pytest.mark.parametrize(("way", "path"), CASES)
+@each("way, path", CASES)
 def test_line_ends_change_nothing_but_themselves(way: Way, path: Path) -> None:
     stream = path.read_bytes()
     usual = relayed(way, [stream])

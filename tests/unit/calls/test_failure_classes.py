@@ -19,6 +19,7 @@ from channels.http.interfaces import UpstreamRequest
 from channels.translation.session import TranslatedCall, translation_between
 from gw.calls import chat
 from gw.calls.call import UpstreamPlan
+from tests.support.rows import each
 from tests.unit.calls import sse
 from tests.unit.calls.fake_wire import Script, answer
 from tests.unit.calls.test_measured import counts
@@ -132,9 +133,9 @@ async def failing(w: World, fails: Fails, **options: Any) -> Told:
     return told
 
 
-@pytest.mark.parametrize("fails", BEFORE_THE_BODY.values(), ids=BEFORE_THE_BODY.keys())
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
+@each("fails", BEFORE_THE_BODY.values())
+@each("way", WAYS)
+@each("stream", [False, True])
 async def test_failure_is_told_by_its_class_and_tried_elsewhere_where_it_may(
     fails: Fails, way: str, stream: bool
 ) -> None:
@@ -169,9 +170,9 @@ BEGINNINGS = [
 ]
 
 
-@pytest.mark.parametrize(("way", "before"), BEGINNINGS)
-@pytest.mark.parametrize("ends", [True, False], ids=["and it ends", "and it is lost"])
-@pytest.mark.parametrize("cut", [1, 10_000], ids=["byte by byte", "in one read"])
+@each("way, before", BEGINNINGS)
+@each("ends", [True, False])
+@each("cut", [1, 10_000])
 async def test_stream_that_begins_with_an_error_has_sent_nothing(
     way: str, before: str, ends: bool, cut: int
 ) -> None:

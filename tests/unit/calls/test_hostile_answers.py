@@ -24,6 +24,7 @@ from channels.offload.process import JobTooLong
 from gw.calls import chat, stream
 from gw.calls.call import Framing, SseFraming, TranslatedFraming, UpstreamPlan
 from gw.calls.stream import StreamPipeline
+from tests.support.rows import each
 from tests.support.steps import steps_of
 from tests.unit.calls.fake_wire import answer
 from tests.unit.calls.test_failure_classes import WAYS
@@ -98,8 +99,8 @@ def new_blocks(plan: UpstreamPlan) -> StreamPipeline:
     )
 
 
-@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
-@pytest.mark.parametrize("way", WAYS)
+@each("text", HOSTILE.values())
+@each("way", WAYS)
 def test_hostile_whole_answer_is_read_or_refused(way: str, text: str) -> None:
     rng = Random(f"{way} {text[:9]}")
     protocol = plan_of(way).dialect.protocol
@@ -120,8 +121,8 @@ def test_hostile_whole_answer_is_read_or_refused(way: str, text: str) -> None:
     assert count > 3
 
 
-@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
-@pytest.mark.parametrize("way", WAYS)
+@each("text", HOSTILE.values())
+@each("way", WAYS)
 def test_hostile_event_is_passed_over_or_ends_the_stream(way: str, text: str) -> None:
     rng = Random(f"{way} {text[:9]}")
     count = 0

@@ -15,6 +15,7 @@ from channels.errors import InvalidRequest, UpstreamError
 from channels.offload import jobs
 from gw.calls.stream import StreamPipeline
 from loadtests.attacks.body_shapes import ANSWERS, HOSTILE_ANSWERS, SHAPES, WAYS, body_of
+from tests.support.rows import each
 from tests.support.steps import steps_of
 from tests.unit.calls.stream_shapes import STREAMS
 from tests.unit.calls.test_failure_classes import translated, untranslated
@@ -62,7 +63,7 @@ def ask(shape: str, upstream: str, size: int) -> None:
         pass
 
 
-@pytest.mark.parametrize(("shape", "upstream"), REQUESTS)
+@each("shape, upstream", REQUESTS)
 def test_request_takes_steps_by_its_size(shape: str, upstream: str) -> None:
     assert grows(lambda size: ask(shape, upstream, size), BODY_BYTES) <= GROWTH_MAX
 
@@ -98,8 +99,8 @@ def streams() -> Iterator[tuple[str, str, str | None]]:
                 yield upstream, shape, client
 
 
-@pytest.mark.parametrize("is_joined", [False, True], ids=["one by one", "in one read"])
-@pytest.mark.parametrize(("upstream", "shape", "client"), streams())
+@each("is_joined", [False, True])
+@each("upstream, shape, client", streams())
 def test_stream_takes_steps_by_its_events(
     upstream: str, shape: str, client: str | None, is_joined: bool
 ) -> None:

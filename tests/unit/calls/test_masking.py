@@ -14,6 +14,7 @@ from channels.http.interfaces import UpstreamRequest
 from channels.translation.session import TRANSLATIONS, TranslatedCall, translation_between
 from gw.api.chat import ArrayStream
 from gw.calls.call import Framing, SseFraming, UpstreamPlan
+from tests.support.rows import each
 from tests.unit.calls import sse
 from tests.unit.calls.fake_wire import Script, answer
 from tests.unit.calls.relaying import ASKED
@@ -137,8 +138,8 @@ async def test_error_event_of_a_translated_stream_is_masked(
     assert b"[redacted] at https://[host]/v1" in got
 
 
-@pytest.mark.parametrize("cut", range(0, 60, 7))
-@pytest.mark.parametrize("protocol", SAYS)
+@each("cut", range(0, 60, 7))
+@each("protocol", SAYS)
 async def test_key_in_any_event_is_masked_wherever_the_reads_are_cut(
     protocol: str, cut: int
 ) -> None:

@@ -15,6 +15,7 @@ from gw.calls.attempts import CLOSE_SECONDS
 from gw.calls.call import UpstreamPlan
 from gw.calls.stream_relay import REST_SECONDS
 from tests.support.aio import eventually, jump
+from tests.support.rows import each
 from tests.unit.calls import sse
 from tests.unit.calls.fake_wire import FOR_EVER, Script, Step, answer
 from tests.unit.calls.relaying import ASKED
@@ -54,9 +55,9 @@ def over_chat(request: UpstreamRequest) -> UpstreamPlan:
     return UpstreamPlan(request, CHAT_DIALECTS["chat"], call)
 
 
-@pytest.mark.parametrize("rest", RESTS.values(), ids=RESTS.keys())
-@pytest.mark.parametrize("comes", ["in one read", "with the terminator", "later"])
-@pytest.mark.parametrize("protocol", STREAMS)
+@each("rest", RESTS.values())
+@each("comes", ["in one read", "with the terminator", "later"])
+@each("protocol", STREAMS)
 async def test_rest_is_passed_on_and_changes_nothing(
     protocol: str, comes: str, rest: list[bytes]
 ) -> None:

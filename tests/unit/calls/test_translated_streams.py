@@ -10,8 +10,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from channels.dialects.meter import ResponseMeter
 from channels.dialects.table import CHAT_DIALECTS
 from channels.http.interfaces import UpstreamRequest
@@ -20,6 +18,7 @@ from channels.translation.session import TRANSLATIONS, TranslatedCall, Translati
 from gw.api.chat import ArrayStream
 from gw.calls.call import Framing, SseFraming, UpstreamPlan
 from tests.support.aio import run
+from tests.support.rows import each
 from tests.unit.calls.fake_wire import answer
 from tests.unit.calls.world import Told, world
 from tests.unit.channels.recordings import stream_of, streams
@@ -99,9 +98,7 @@ def check(told: Told, meter: ResponseMeter[Any, Any], client: str, *, is_array: 
         assert not (is_array and sent.endswith(b"]"))
 
 
-@pytest.mark.parametrize(
-    ("translation", "path"), CASES, ids=[f"{way.path}-{path.stem}" for way, path in CASES]
-)
+@each("translation, path", CASES)
 def test_translated_stream_is_charged_and_ends_as_the_upstreams(
     translation: Translation, path: Path
 ) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from channels.addresses import allowing, scope_of
 from gw.media.reading import fault_of
+from tests.support.rows import each
 
 INSIDE = [
     "10.0.0.1",
@@ -47,7 +48,7 @@ NEVER = [
 OUTSIDE = ["1.1.1.1", "8.8.8.8", "2606:4700:4700::1111", "::ffff:1.1.1.1", "64:ff9b::101:101"]
 
 
-@pytest.mark.parametrize("address", INSIDE + HERE + NEVER)
+@each("address", INSIDE + HERE + NEVER)
 def test_a_channel_outside_leads_to_nothing_within(address: str) -> None:
     assert not allowing(["1.2.3.4"])(address)
     assert not allowing([])(address)
@@ -74,7 +75,7 @@ def test_a_channel_within_leads_to_its_own_kind() -> None:
     assert not allowing(["169.254.1.1"])("169.254.169.254")
 
 
-@pytest.mark.parametrize("address", INSIDE + HERE + NEVER + OUTSIDE)
+@each("address", INSIDE + HERE + NEVER + OUTSIDE)
 def test_links_of_clients_are_judged_by_the_same_table(address: str) -> None:
     host = f"[{address}]" if ":" in address else address
     assert (fault_of(f"https://{host}/") is None) == (scope_of(address) == "global")

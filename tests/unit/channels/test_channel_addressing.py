@@ -11,6 +11,7 @@ from channels.http.interfaces import UpstreamRequest
 from channels.media.model import MediaRequest
 from channels.media.send import addressed
 from channels.registry import ChannelSpec
+from tests.support.rows import each
 from tests.support.specs import make_channel
 from tests.unit.channels.raw_server import OK, Peer, RawServer, new_wire
 
@@ -70,8 +71,8 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("protocol", DIALECTS)
-@pytest.mark.parametrize("way", WAYS)
+@each("protocol", DIALECTS)
+@each("way", WAYS)
 def test_key_goes_the_channels_way_in_every_protocol(protocol: str, way: str) -> None:
     sent = request_of(channel(auth=way), protocol)
     assert sent.headers[0] == WAYS[way]

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from channels.dialects.chat import InvalidRequest, read_request, upstream_body
+from tests.support.rows import each
 from tests.unit.channels.chat_bodies import MESSAGES, body
 
 BAD_MEMBERS = [
@@ -77,9 +78,7 @@ JUDGED_UPSTREAM = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("members", "param", "words"), BAD_MEMBERS, ids=lambda value: repr(value)[:50]
-)
+@each("members, param, words", BAD_MEMBERS)
 def test_bad_member_is_refused_with_its_name_and_what_was_found(
     members: bytes, param: str | None, words: str
 ) -> None:

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from channels.dialects.chat import ChatRequest, InvalidRequest, read_request
+from tests.support.rows import each
 from tests.unit.channels.chat_bodies import MESSAGES, body, forwarded
 
 
@@ -67,7 +68,7 @@ def test_every_documented_member_is_read() -> None:
     assert request.builtin_tools == ("web_search", "image_generation")
 
 
-@pytest.mark.parametrize(
+@each(
     "members",
     [
         b'"stream":null',

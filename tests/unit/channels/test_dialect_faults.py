@@ -9,6 +9,7 @@ import pytest
 
 from channels.dialects import gemini, messages, responses
 from channels.errors import InvalidRequest
+from tests.support.rows import each
 from tests.unit.channels.dialect_bodies import GEMINI, MESSAGES, RESPONSES, encoded, refused
 
 Faults = list[tuple[dict[str, Any], str]]  # members, and the one that is named
@@ -206,13 +207,13 @@ AT_THE_TOP = {
 }
 
 
-@pytest.mark.parametrize(("dialect", "changes", "param"), [*of_each(AT_THE_TOP), *of_each(FAULTS)])
+@each("dialect, changes, param", [*of_each(AT_THE_TOP), *of_each(FAULTS)])
 def test_fault_is_named(dialect: Dialect, changes: dict[str, Any], param: str) -> None:
     fault = refused(lambda: dialect.read(encoded({**dialect.smallest, **changes})))
     assert fault.param == param
 
 
-@pytest.mark.parametrize(("dialect", "changes", "param"), of_each(JUDGED_UPSTREAM))
+@each("dialect, changes, param", of_each(JUDGED_UPSTREAM))
 def test_what_only_an_upstream_can_judge_is_forwarded(
     dialect: Dialect, changes: dict[str, Any], param: str
 ) -> None:

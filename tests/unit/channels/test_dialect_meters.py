@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from channels.dialects.meter import ResponseMeter, Usage
 from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import UpstreamMalformed
+from tests.support.rows import each
 from tests.unit.channels.replay import metered, new_meter
 
 NAMES = sorted(CHAT_DIALECTS)
@@ -35,8 +36,8 @@ def test_new_meter_has_read_nothing(name: str) -> None:
     assert (meter.error_seen, meter.malformed_events) == (None, 0)
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("body", [b"", b"null", b"7", b'"text"', b"[]", b"<html>", b"\xff", b"[7]"])
+@each("name", NAMES)
+@each("body", [b"", b"null", b"7", b'"text"', b"[]", b"<html>", b"\xff", b"[7]"])
 def test_body_that_is_no_object_is_malformed(name: str, body: bytes) -> None:
     with pytest.raises(UpstreamMalformed):
         new_meter(name).body(body)

@@ -19,6 +19,7 @@ from channels.dialects.meter import ResponseMeter
 from channels.dialects.table import CHAT_DIALECTS
 from channels.http.sse import SseSplitter
 from channels.json import read_loosely
+from tests.support.rows import each
 from tests.unit.channels import recordings
 from tests.unit.channels.recordings import stated_usage, stream_of, values_of
 from tests.unit.channels.replay import Replay, new_meter, replay
@@ -73,13 +74,13 @@ def test_every_dialect_has_transcripts() -> None:
     assert {*NAMES, "chat"} == set(CHAT_DIALECTS)
 
 
-@pytest.mark.parametrize("path", TRANSCRIPTS, ids=name_of)
+@each("path", TRANSCRIPTS)
 def test_transcript_is_metered_as_expected(path: Path) -> None:
     expected = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
     assert summary(replayed(path, [path.read_bytes()])) == expected
 
 
-@pytest.mark.parametrize("path", TRANSCRIPTS, ids=name_of)
+@each("path", TRANSCRIPTS)
 def test_stream_cut_at_any_byte_reads_the_same(path: Path) -> None:
     stream = path.read_bytes()
     whole = replayed(path, [stream])
@@ -89,8 +90,8 @@ def test_stream_cut_at_any_byte_reads_the_same(path: Path) -> None:
         assert (again.datas, again.reading) == (whole.datas, whole.reading)
 
 
-@pytest.mark.parametrize("path", [*TRANSCRIPTS, *RECORDED], ids=name_of)
-@pytest.mark.parametrize("line_end", [b"\n", b"\r\n", b"\r"], ids=["as it is", "crlf", "cr"])
+@each("path", [*TRANSCRIPTS, *RECORDED])
+@each("line_end", [b"\n", b"\r\n", b"\r"])
 def test_stream_in_pieces_reads_the_same(path: Path, line_end: bytes) -> None:
     stream = stream_of(path)
     if line_end != b"\n":
@@ -105,7 +106,7 @@ def test_stream_in_pieces_reads_the_same(path: Path, line_end: bytes) -> None:
         assert (again.datas, again.reading) == (whole.datas, whole.reading)
 
 
-@pytest.mark.parametrize("path", TRANSCRIPTS, ids=name_of)
+@each("path", TRANSCRIPTS)
 def test_line_ends_make_no_difference(path: Path) -> None:
     stream = path.read_bytes()
     usual = replayed(path, [stream])
@@ -135,7 +136,7 @@ def test_recorded_streams_end_well_with_the_usage_they_state() -> None:
         assert meter.error_seen is None or (usage is None and meter.finish_reason == "failed")
 
 
-@pytest.mark.parametrize("path", WHOLE, ids=name_of)
+@each("path", WHOLE)
 def test_whole_answer_has_the_usage_it_states(path: Path) -> None:
     body = path.read_bytes()
     dialect, meter = dialect_of(path), meter_of(path)
@@ -156,7 +157,7 @@ def test_whole_answer_has_the_usage_it_states(path: Path) -> None:
     assert meter.response_model == model
 
 
-@pytest.mark.parametrize("path", TRANSCRIPTS, ids=name_of)
+@each("path", TRANSCRIPTS)
 def test_end_is_told_with_or_without_its_blank_line(path: Path) -> None:
     dialect = dialect_of(path)
     meter = meter_of(path)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from channels.dialects.meter import PartialUsage, Usage
+from tests.support.rows import each
 from tests.unit.channels.replay import metered
 
 
@@ -77,8 +78,8 @@ def test_gemini_counts_are_made_into_a_usage(
     assert metered("native", {"usageMetadata": metadata}).usage == expected
 
 
-@pytest.mark.parametrize(
-    ("usage", "expected"),
+@each(
+    "usage, expected",
     [
         ({"input_tokens": 5, "output_tokens": 0}, Usage(5, 0)),
         ({"input_tokens": 5, "total_tokens": 7}, Usage(5, 2)),
@@ -106,7 +107,7 @@ def test_gemini_counts_are_made_into_a_usage(
         (None, None),
     ],
 )
-@pytest.mark.parametrize("end", ["completed", "incomplete", "failed"])
+@each("end", ["completed", "incomplete", "failed"])
 def test_responses_usage_is_read_from_every_last_event(
     end: str, usage: object, expected: Usage | None
 ) -> None:

@@ -17,10 +17,11 @@ from channels.dialects.error_body import (
     retry_after_in,
 )
 from channels.errors import ErrorMembers
+from tests.support.rows import each
 
 
-@pytest.mark.parametrize(
-    ("body", "expected"),
+@each(
+    "body, expected",
     [
         ({"error": {"message": "No such model.", "type": "x", "code": None}}, "No such model."),
         ({"error": "No such model."}, "No such model."),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from channels.errors import UpstreamCut, UpstreamMalformed
 from channels.http.connection import BARE_BYTES_MAX, HEAD_BYTES_MAX, UpstreamConnection
+from tests.support.rows import each
 from tests.unit.channels.raw_server import OK, STREAM, chunk
 
 EVENTS = chunk(b"data: 1\n\n") + chunk(b"data: \xc3\xa9\n\n")
@@ -111,7 +112,7 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
     return [data[a:b] for a, b in itertools.pairwise(edges)]
 
 
-@pytest.mark.parametrize("answer", ANSWERS + BROKEN)
+@each("answer", ANSWERS + BROKEN)
 def test_answer_byte_by_byte_is_the_answer_in_one_piece(answer: bytes) -> None:
     assert outcome([answer[i : i + 1] for i in range(len(answer))]) == outcome([answer])
 

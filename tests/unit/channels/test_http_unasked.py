@@ -16,6 +16,7 @@ from channels.http.client import HttpWire
 from channels.http.interfaces import UpstreamRequest
 from tests.support.aio import both_loops
 from tests.support.certificates import contexts
+from tests.support.rows import each
 from tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = both_loops
@@ -114,9 +115,9 @@ async def asked(wire: HttpWire, server: BlockingServer, sends: bytes, *, dials: 
         await playing
 
 
-@pytest.mark.parametrize("unasked", UNASKED.values(), ids=UNASKED.keys())
-@pytest.mark.parametrize("comes", ["with the answer", "while idle", "just being taken"])
-@pytest.mark.parametrize("is_secure", [False, True], ids=["plain", "tls"])
+@each("unasked", UNASKED.values())
+@each("comes", ["with the answer", "while idle", "just being taken"])
+@each("is_secure", [False, True])
 async def test_next_request_gets_its_own_answer_on_another_connection(
     is_secure: bool, comes: str, unasked: bytes
 ) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from channels.dialects.images import pixels_of, read_request, upstream_body
 from channels.errors import InvalidRequest
+from tests.support.rows import each
 
 GOOD: dict[str, Any] = {"model": "m", "prompt": "a boat"}
 URL = "https://pictures.example/a.png?x=1"
@@ -39,8 +40,8 @@ def test_nulls_are_as_good_as_nothing() -> None:
     assert (read.count, read.size, read.references) == (1, None, 0)
 
 
-@pytest.mark.parametrize(
-    ("member", "value"),
+@each(
+    "member, value",
     [
         ("model", ABSENT),
         ("model", ""),

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from channels.json import MEMBERS_MAX, InvalidJson, JsonObject
+from tests.support.rows import each
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 VALUES = st.recursive(
@@ -115,8 +116,8 @@ def test_value_of_a_megabyte_is_stepped_over() -> None:
     assert parsed.edited(replace={"model": b'"b"'}, add={}) == body[:-4] + b'"b"}'
 
 
-@pytest.mark.parametrize(
-    ("body", "words"),
+@each(
+    "body, words",
     [
         (b"", "empty"),
         (b" \r\n\t ", "empty"),

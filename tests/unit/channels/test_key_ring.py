@@ -18,6 +18,7 @@ from channels.redaction import StreamRedaction, key_spellings
 from channels.registry import ASIDE_SECONDS, ASIDE_UNKNOWN_SECONDS, ChannelSpec, KeyRing
 from loadtests.simulator.providers.model import Failure
 from loadtests.simulator.providers.table import PROVIDERS
+from tests.support.rows import each
 from tests.support.specs import make_channel
 from tests.unit.channels.raw_server import OK, Peer, RawServer, new_wire
 
@@ -64,7 +65,7 @@ FAILURES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "situation", "failure"), FAILURES)
+@each("name, situation, failure", FAILURES)
 def test_refusal_of_a_key_is_known_by_each_providers_words(
     name: str, situation: str, failure: Failure
 ) -> None:

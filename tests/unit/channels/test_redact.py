@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from channels.redaction import READ_CHARACTERS_MAX, Redactor
 from channels.registry import ChannelSpec, HealthSpec
+from tests.support.rows import each
 
 KEY = "sk-upstream-3f9d8a7b6c5e"
 PLAIN_KEY = "pässwörd/+=42"
@@ -40,8 +41,8 @@ REDACTOR = Redactor(
 )
 
 
-@pytest.mark.parametrize(
-    ("message", "expected"),
+@each(
+    "message, expected",
     [
         ("Try https://api.upstream.example/v1/x?key=1#f now", "Try [url] now"),
         ("(see http://anything.else/docs)", "(see [url])"),
@@ -150,7 +151,7 @@ def test_no_configured_secret_survives_any_surroundings(start: str, parts: list[
     shown.encode()
 
 
-@pytest.mark.parametrize(
+@each(
     "unit",
     [
         *["a.", "1.1.1.", "key=", "sk-", "Bearer ", "http", "::1", "a:", "x", "eyJaaaaaaaaa", "f:"],

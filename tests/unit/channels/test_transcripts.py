@@ -15,6 +15,7 @@ import pytest
 from msgspec import to_builtins
 
 from channels.dialects.chat import TERMINATOR, ChatMeter
+from tests.support.rows import each
 from tests.unit.channels.replay import Replay, cuts, replay
 
 FOLDER = Path(__file__).parent / "transcripts"
@@ -48,13 +49,13 @@ def summary(done: Replay) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.stem)
+@each("path", TRANSCRIPTS)
 def test_transcript_is_metered_as_expected(path: Path) -> None:
     assert summary(replay([path.read_bytes()])) == json.loads(path.with_suffix(".json").read_text())
 
 
-@pytest.mark.parametrize("path", STREAMS, ids=lambda path: path.stem)
-@pytest.mark.parametrize("line_end", [b"\n", b"\r\n"], ids=["as it is", "crlf"])
+@each("path", STREAMS)
+@each("line_end", [b"\n", b"\r\n"])
 def test_cut_stream_reads_the_same(path: Path, line_end: bytes) -> None:
     stream = stream_of(path)
     if line_end != b"\n":
@@ -69,7 +70,7 @@ def test_cut_stream_reads_the_same(path: Path, line_end: bytes) -> None:
             assert again.pending == whole.pending
 
 
-@pytest.mark.parametrize("path", STREAMS, ids=lambda path: path.stem)
+@each("path", STREAMS)
 def test_stream_has_the_usage_it_states_last(path: Path) -> None:
     done = replay([stream_of(path)])
     stated = None

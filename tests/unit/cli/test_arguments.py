@@ -22,12 +22,13 @@ from gw.cli.arguments import (
     usd,
     usd_or_more,
 )
+from tests.support.rows import each
 
 Reader = Callable[[str], Any]
 
 
-@pytest.mark.parametrize(
-    ("read", "text", "value"),
+@each(
+    "read, text, value",
     [
         (label, " Ann's key ", "Ann's key"),
         (label, "Größe 7 – 密钥", "Größe 7 – 密钥"),
@@ -64,8 +65,8 @@ def test_value_is_read(read: Reader, text: str, value: object) -> None:
     assert read(text) == value
 
 
-@pytest.mark.parametrize(
-    ("read", "text"),
+@each(
+    "read, text",
     [
         (label, ""),
         (label, "  "),

@@ -13,6 +13,7 @@ from gw.cli.arguments import UsageFault
 from gw.cli.key import check_create, check_set
 from gw.cli.main import main, make_parser
 from metrics.version import commit
+from tests.support.rows import each
 
 CREATE = ["key", "create", "--account", "acct_1", "--name", "n"]
 AGENT_KEY = [*CREATE, "--kind", "agent", "--agent", "g"]
@@ -43,8 +44,8 @@ def test_common_options_stand_anywhere(arguments: tuple[str, ...]) -> None:
     assert parsed(*arguments) == {"config": "f", "json": True, "id": "a"}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "options"),
+@each(
+    "arguments, options",
     [
         (
             ["account", "create", "Ann"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.rows import each
 from tests.unit.config.reading import channel, check_fault, fault_of, model
 
 # text, line, path, part of what was found, part of what is allowed, part of the hint
@@ -181,12 +182,12 @@ BAD_BASE_URLS = [
 ]
 
 
-@pytest.mark.parametrize("case", BAD_VALUES, ids=lambda case: f"{case[2]}-{case[3]}"[:80])
+@each("case", BAD_VALUES)
 def test_bad_value_is_a_fault_with_its_place(case: tuple[str, int, str, str, str, str]) -> None:
     check_fault(*case)
 
 
-@pytest.mark.parametrize(("written", "hint"), BAD_BASE_URLS)
+@each("written, hint", BAD_BASE_URLS)
 def test_bad_base_url_is_a_fault_with_its_place(written: str, hint: str) -> None:
     fault = fault_of(channel().replace("https://a.example", written))
     assert (fault.line, fault.path) == (3, "channels[0].base_url")

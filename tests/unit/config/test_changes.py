@@ -22,6 +22,7 @@ from gw.config.config import (
 )
 from gw.config.readers import ConfigFaults
 from gw.config.schema import TOP
+from tests.support.rows import each
 from tests.unit.config.reading import SOURCE, model, read
 
 RUNNING = read("")
@@ -61,8 +62,8 @@ def test_key_that_waits_is_named_as_the_file_names_it(name: str) -> None:
     assert needing_restart(RUNNING, replace(RUNNING, **{name: value})) == [key]
 
 
-@pytest.mark.parametrize(
-    ("part", "name"),
+@each(
+    "part, name",
     [
         *(("timeouts", field.name) for field in fields(Timeouts)),
         *(("kb_store", field.name) for field in fields(KbStore)),

@@ -11,6 +11,7 @@ from channels.families import FAMILIES, PROTOCOLS
 from channels.kinds import KINDS, Kind
 from channels.registry import ChannelSpec
 from gw.config.upstream import PROVED
+from tests.support.rows import each
 from tests.unit.config.reading import fault_of, places_of, read
 
 OWN_HOSTS = sorted(name for name, kind in KINDS.items() if not kind.base_url)
@@ -34,7 +35,7 @@ def placed(template: str, marks: dict[str, str]) -> str:
     return template
 
 
-@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
+@each("kind", KINDS.values())
 def test_each_kind_makes_a_channel_of_its_key_alone(kind: Kind) -> None:
     lines = [] if kind.base_url else ["base_url: https://own.example"]
     lines += ["region: global", "project: p"]

@@ -7,6 +7,7 @@ import pytest
 from channels.http.interfaces import UpstreamRequest
 from channels.redaction import key_spellings
 from channels.registry import ChannelSpec
+from tests.support.rows import each
 from tests.unit.config.reading import channel, check_fault, fault_of, places_of, read
 
 # A channel of which nothing is told.
@@ -81,7 +82,7 @@ BAD = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("case", BAD, ids=lambda case: case[0])
+@each("case", BAD)
 def test_bad_value_is_a_fault_that_says_what_is_allowed(
     case: tuple[str, str, str, str, str],
 ) -> None:

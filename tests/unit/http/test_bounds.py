@@ -25,6 +25,7 @@ from gw.http.server import Server
 from gw.http.state import HEAD_BYTES_MAX, READ_BYTES_MAX
 from gw.keys.principal import Principal
 from tests.support.aio import eventually, jump, run
+from tests.support.rows import each
 from tests.unit.api.fakes import FakeConfig, FakeKeys, World
 from tests.unit.api.handlers import Script, make_app
 from tests.unit.http import test_server
@@ -141,8 +142,8 @@ async def held_bytes(sent: bytes, *, half_closed: bool) -> float:
     return (after - before) / CLIENTS
 
 
-@pytest.mark.parametrize("half_closed", [False, True], ids=["open", "half closed"])
-@pytest.mark.parametrize("sent", KINDS.values(), ids=KINDS)
+@each("half_closed", [False, True])
+@each("sent", KINDS.values())
 def test_connection_without_a_key_holds_no_more_than_its_bound(
     sent: bytes, half_closed: bool
 ) -> None:

@@ -19,6 +19,7 @@ from gw.config.config import ListenAddress
 from gw.http.connection import Connection
 from gw.http.server import Server
 from tests.support.aio import run
+from tests.support.rows import each
 from tests.unit.api.fakes import World
 from tests.unit.http.test_fuzz import Recorder, wires
 from tests.unit.http.test_server import Socket
@@ -127,7 +128,7 @@ class Stand:
             await self.listener.close()
 
 
-@pytest.mark.parametrize("wire", CORPUS, ids=str)
+@each("wire", CORPUS)
 async def test_request_cut_at_any_byte_is_answered_as_when_whole(wire: bytes) -> None:
     await Stand().check(wire, ((place,) for place in range(1, len(wire))))
 

@@ -8,6 +8,7 @@ import pytest
 
 from gw.http.body import LINGER_SECONDS
 from tests.support.aio import eventually, run
+from tests.support.rows import each
 from tests.unit.api.fakes import MAX_BODY_BYTES, World
 from tests.unit.api.handlers import Script, make_app
 from tests.unit.http.wire import Answer, Client, request, served
@@ -114,10 +115,8 @@ def test_allow_names_every_method_of_the_endpoint() -> None:
     assert run(scene()).headers["allow"] == "GET, DELETE"
 
 
-@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "OPTIONS", "BREW"])
-@pytest.mark.parametrize(
-    "path", ["/", "/v1", "/v1/echo/", "/v1/echo/x", "/V1/ECHO", "//v1/echo", "*"]
-)
+@each("method", ["GET", "HEAD", "POST", "OPTIONS", "BREW"])
+@each("path", ["/", "/v1", "/v1/echo/", "/v1/echo/x", "/V1/ECHO", "//v1/echo", "*"])
 def test_an_unknown_path_is_404_whatever_the_method(method: str, path: str) -> None:
     async def scene() -> tuple[Answer, World]:
         world = World()

@@ -21,6 +21,7 @@ from tornado.web import Application, RequestHandler
 from gw.api.base import ApiHandler
 from gw.http.state import FieldNames, headers_of
 from gw.http.tornado_adapter import HttpDate, RequestHeaders, TornadoRequest
+from tests.support.rows import each
 from tests.unit.api.fakes import World
 from tests.unit.api.handlers import make_app
 from tests.unit.http.test_routing import asked
@@ -52,7 +53,7 @@ READ: dict[Callable[..., Any], str] = {
 }
 
 
-@pytest.mark.parametrize("part", READ, ids=lambda part: part.__qualname__)
+@each("part", READ)
 def test_tornado_is_as_it_was_read(part: Callable[..., Any]) -> None:
     assert digest(part) == READ[part], f"Tornado has changed {part.__qualname__}"
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
-import pytest
-
 from actors.jobs.job import (
     ENDS,
     LOGGED_EVERY,
@@ -23,6 +21,7 @@ from actors.jobs.job import (
 from channels.media.model import TASK_KINDS, TaskKind
 from channels.media.replies import NotFound, RateLimited, TaskError, Trouble, Unusable
 from tests.support.jobs import FILM, polled
+from tests.support.rows import each
 
 OURS = TaskError(code="no_result", message="x")
 # What follows from each observation in each open state: the next state, the code of its error
@@ -57,9 +56,9 @@ CASES: list[tuple[Observation, str, Follows]] = [
 ]
 
 
-@pytest.mark.parametrize(("seen", "state", "follows"), CASES)
-@pytest.mark.parametrize("kind", TASK_KINDS)
-@pytest.mark.parametrize("is_overdue", [False, True])
+@each("seen, state, follows", CASES)
+@each("kind", TASK_KINDS)
+@each("is_overdue", [False, True])
 def test_every_observation_in_every_state(
     seen: Observation,
     state: Any,

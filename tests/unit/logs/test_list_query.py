@@ -24,6 +24,7 @@ from gw.api.logs.list_query import (
     read_list_query,
 )
 from gw.errors import GatewayError
+from tests.support.rows import each
 
 NOW = datetime(2026, 11, 21, 8, 30, 15, 250_000, tzinfo=UTC)
 SEAL = CursorSeal(b"k" * 32)
@@ -127,7 +128,7 @@ def test_from_and_to_in_both_forms_mixed(
     assert read(f"from={since}&to={until}&period=nonsense").window == Window(*window)
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "yesterday",
@@ -202,8 +203,8 @@ def test_another_ref_is_only_a_task_id(ref: str) -> None:
     assert (filters.ref, filters.trace) == (ref, None)
 
 
-@pytest.mark.parametrize(
-    ("query", "name"),
+@each(
+    "query, name",
     [
         ("status=succes", "status"),
         ("status=success,Error", "status"),

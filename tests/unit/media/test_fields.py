@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from channels.errors import InvalidRequest
 from gw.media.reading import model_of
+from tests.support.rows import each
 from tests.unit.media.asking import (
     ABSENT,
     AUDIO,
@@ -125,10 +126,9 @@ REFUSED: list[tuple[str, str, list[Any]]] = [
 CASES = [(kind, field, value) for kind, field, values in REFUSED for value in values]
 
 
-@pytest.mark.parametrize(
-    ("kind", "field", "value"),
+@each(
+    "kind, field, value",
     CASES,
-    ids=[f"{kind}-{field}-{number}" for number, (kind, field, _) in enumerate(CASES)],
 )
 def test_bad_field_is_named(kind: str, field: str, value: Any) -> None:
     top = field.partition("[")[0].partition(".")[0]
@@ -165,7 +165,7 @@ TAKEN: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "changes"), TAKEN)
+@each("kind, changes", TAKEN)
 def test_good_field_is_taken(kind: str, changes: dict[str, Any]) -> None:
     read(kind, **changes)
 
@@ -211,8 +211,8 @@ BROKEN = [
 ]
 
 
-@pytest.mark.parametrize("kind", READERS)
-@pytest.mark.parametrize("body", BROKEN, ids=range(len(BROKEN)))
+@each("kind", READERS)
+@each("body", BROKEN)
 def test_broken_body_is_refused(kind: str, body: bytes) -> None:
     with pytest.raises(InvalidRequest):
         READERS[kind][1](body)

@@ -7,12 +7,12 @@ from contextlib import suppress
 from typing import Any
 
 import msgspec
-import pytest
 
 from channels.errors import InvalidRequest
 from channels.media.dialects import DIALECTS
 from channels.media.model import Exchange
 from gw.media.reading import fault_of
+from tests.support.rows import each
 from tests.support.steps import steps_of
 from tests.unit.media.asking import MATERIAL, PORTRAIT, READERS, TEXT, written
 from tests.unit.media.wire import response
@@ -53,8 +53,8 @@ def grows(work: Callable[[int], object]) -> float:
     return steps_of(lambda: work(2 * SIZE)) / steps_of(lambda: work(SIZE))
 
 
-@pytest.mark.parametrize("shape", BODIES)
-@pytest.mark.parametrize("kind", READERS)
+@each("shape", BODIES)
+@each("kind", READERS)
 def test_bodies(kind: str, shape: str) -> None:
     bodies = {size: written(kind, **BODIES[shape](size)) for size in (SIZE, 2 * SIZE)}
 
@@ -65,8 +65,8 @@ def test_bodies(kind: str, shape: str) -> None:
     assert grows(work) < GROWTH_MAX
 
 
-@pytest.mark.parametrize("shape", ANSWERS)
-@pytest.mark.parametrize("name", sorted(DIALECTS))
+@each("shape", ANSWERS)
+@each("name", sorted(DIALECTS))
 def test_answers(name: str, shape: str) -> None:
     dialect = DIALECTS[name]
     exchanges: list[Exchange[Any] | None] = [

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv6Address
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gw.media.reading import URL_CHARACTERS_MAX, fault_of, is_embedded_image
+from tests.support.rows import each
 
 REFUSED_HOSTS = [
     # names
@@ -215,24 +215,24 @@ def test_there_are_enough_spellings() -> None:
     assert len(set(REFUSED_HOSTS)) + len(set(REFUSED_URLS)) > 150
 
 
-@pytest.mark.parametrize("scheme", ["http", "https"])
-@pytest.mark.parametrize("host", REFUSED_HOSTS)
+@each("scheme", ["http", "https"])
+@each("host", REFUSED_HOSTS)
 def test_host_that_is_refused(host: str, scheme: str) -> None:
     assert fault_of(f"{scheme}://{host}/a.png")
     assert fault_of(f"{scheme}://{host}")
 
 
-@pytest.mark.parametrize("host", [host for host in REFUSED_HOSTS if ":" not in host])
+@each("host", [host for host in REFUSED_HOSTS if ":" not in host])
 def test_port_does_not_save_a_host(host: str) -> None:
     assert fault_of(f"https://{host}:8080/?a#b")
 
 
-@pytest.mark.parametrize("url", REFUSED_URLS)
+@each("url", REFUSED_URLS)
 def test_url_that_is_refused(url: str) -> None:
     assert fault_of(url)
 
 
-@pytest.mark.parametrize("url", TAKEN)
+@each("url", TAKEN)
 def test_url_that_is_taken(url: str) -> None:
     assert fault_of(url) is None
 

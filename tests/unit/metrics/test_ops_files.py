@@ -32,6 +32,7 @@ from tests.support.monitoring import (
     panel_queries,
     recorded_queries,
 )
+from tests.support.rows import each
 
 RUNBOOKS = OPS / "runbooks"
 # Where the folder of runbooks is read, if the operator says so; else the file's name.
@@ -88,7 +89,7 @@ EXPRESSIONS = [
 ]
 
 
-@pytest.mark.parametrize(("owner", "query"), EXPRESSIONS)
+@each("owner, query", EXPRESSIONS)
 def test_expression_uses_metrics_and_labels_that_exist(owner: str, query: Any) -> None:
     used = query.names()
     if not owner.endswith("_objective:ratio"):
@@ -108,7 +109,7 @@ def test_expression_uses_metrics_and_labels_that_exist(owner: str, query: Any) -
         assert {label.strip() for label in group.split(",")} <= {*known, ""}
 
 
-@pytest.mark.parametrize(("owner", "query"), EXPRESSIONS)
+@each("owner, query", EXPRESSIONS)
 def test_expression_treats_counters_and_histograms_as_such(owner: str, query: Any) -> None:
     expression = query.expression
     for series in SERIES:
@@ -199,10 +200,9 @@ def test_panels_are_laid_out_without_overlap(name: str) -> None:
     assert all(panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24 for panel in panels)
 
 
-@pytest.mark.parametrize(
-    ("name", "panel"),
+@each(
+    "name, panel",
     [(name, panel) for name, panel in PANELS if panel["type"] != "row"],
-    ids=lambda value: value if isinstance(value, str) else value["title"],
 )
 def test_panel_says_what_it_shows(name: str, panel: dict[str, Any]) -> None:
     assert panel["description"]
@@ -212,7 +212,7 @@ def test_panel_says_what_it_shows(name: str, panel: dict[str, Any]) -> None:
     assert all(target["legendFormat"] for target in panel["targets"])
 
 
-@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert["alert"])
+@each("alert", ALERTS)
 def test_alert_has_a_runbook_of_its_own(alert: dict[str, Any]) -> None:
     file = re.sub(r"(?<!^)(?=[A-Z])", "_", alert["alert"]).lower() + ".md"
     assert alert["annotations"]["runbook_url"] == f"{RUNBOOKS_URL}/{file}"
@@ -238,7 +238,7 @@ def test_every_runbook_has_an_alert() -> None:
     assert len(wanted) == len(ALERTS)
 
 
-@pytest.mark.parametrize("path", sorted(RUNBOOKS.glob("*.md")), ids=lambda path: path.stem)
+@each("path", sorted(RUNBOOKS.glob("*.md")))
 def test_runbook_names_metrics_and_neighbours_that_exist(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     for name in re.findall(r"`(gw_[a-z_]+)`", text):

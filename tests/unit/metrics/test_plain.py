@@ -11,12 +11,12 @@ from decimal import Decimal
 from enum import Enum, IntEnum
 from typing import Any
 
-import pytest
 import ujson
 from hypothesis import given
 from hypothesis import strategies as st
 
 from metrics.logs import DEPTH_MAX, ITEMS_MAX, TEXT_CHARACTERS_MAX, plain
+from tests.support.rows import each
 
 
 class Colour(Enum):
@@ -48,8 +48,8 @@ class GrumpyMapping(Mapping[str, int]):
         return 1
 
 
-@pytest.mark.parametrize(
-    ("value", "shown"),
+@each(
+    "value, shown",
     [
         (None, None),
         (True, True),

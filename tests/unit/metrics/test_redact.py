@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from metrics.logs import names_a_secret, redact
+from tests.support.rows import each
 
 KEY = "sk-platform-" + "0123456789abcdef" * 4
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
+@each(
+    "text, shown",
     [
         (f"refused {KEY}.", "refused sk-platform-0123***."),
         (f"refused {KEY.upper()}", "refused SK-PLATFORM-0123***"),

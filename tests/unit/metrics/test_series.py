@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry
 from metrics.families import Families
 from metrics.prometheus import Metrics
 from metrics.series import SERIES, MetricFamily
+from tests.support.rows import each
 
 SNAPSHOT = Path(__file__).with_name("metrics.snap.txt")
 UNITS = ("seconds", "total", "messages")
@@ -77,7 +78,7 @@ def test_names_are_unique_and_follow_the_house_style() -> None:
         assert series.name.endswith(UNITS) or series.name in BARE, series
 
 
-@pytest.mark.parametrize("series", SERIES, ids=lambda series: series.name)
+@each("series", SERIES)
 def test_series_is_described_and_cheap(series: MetricFamily) -> None:
     assert series.help.endswith(".")
     assert len(series.labels) <= 4

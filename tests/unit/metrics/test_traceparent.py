@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metrics.spans import TraceParent, parse, render
+from tests.support.rows import each
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 SPAN = "00f067aa0ba902b7"
@@ -30,7 +31,7 @@ def test_wellformed_header_is_read(header: str, is_sampled: bool) -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each(
     "header",
     [
         "",

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from metrics.spans import CHARACTERS_MAX, MEMBERS_MAX, read
+from tests.support.rows import each
 
 
-@pytest.mark.parametrize(
-    ("header", "expected"),
+@each(
+    "header, expected",
     [
         ("congo=t61rcWkgMzE", "congo=t61rcWkgMzE"),
         ("rojo=00f067aa0ba902b7, congo=t61 r", "rojo=00f067aa0ba902b7,congo=t61 r"),

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from loadtests.simulator.server import Simulator
-from tests.unit.simulator.client import KEY, Client, Reply, call, request
+from tests.unit.simulator.client import KEY, Reply, call
 
 NOW = 1_800_000_000.0
 TASK_SECONDS = 100.0
@@ -35,9 +35,7 @@ class Hands:
         return reply.json
 
     async def fetch(self, url: str, **headers: str) -> Reply:
-        async with Client(self.simulator) as client:
-            client.send(request("GET", target_of(url), b"", **headers))
-            return await client.reply()
+        return await call(self.simulator, "GET", target_of(url), **headers)
 
 
 def target_of(url: str) -> str:

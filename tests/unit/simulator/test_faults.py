@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+import aiohttp
 import pytest
 
-from loadtests.simulator.directives import DirectiveError
+import loadtests.simulator
+from loadtests.simulator.directives import Directive, DirectiveError
 from loadtests.simulator.faults import FaultBook
 from loadtests.simulator.server import Simulator
+from loadtests.simulator.stats import GAUGES
 from tests.support.aio import run
 from tests.unit.simulator.client import KEY, Reply, ask, call
 
 
 async def status(simulator: Simulator, **options: Any) -> int:
-    return (await ask(simulator, "chat", **options)).status
+    return (await ask(simulator, **options)).status
 
 
 async def test_stronger_layers_win_member_by_member() -> None:
@@ -27,7 +30,7 @@ async def test_stronger_layers_win_member_by_member() -> None:
         assert await status(simulator, key="another") == 501
         text = 'hello [[sim {"status": 503}]] there'
         assert await status(simulator, text=text) == 503
-        reply = await ask(simulator, "chat", text=text, sim={"status": 504})
+        reply = await ask(simulator, text=text, sim={"status": 504})
         assert (reply.status, reply.json["error"]["message"]) == (504, "from everybody")
         assert await status(simulator, sim={"status": None}) == 200
         simulator.clear_faults(api_key=KEY)
@@ -40,7 +43,7 @@ async def test_stronger_layers_win_member_by_member() -> None:
 def test_directive_in_the_text_is_not_echoed() -> None:
     async def one() -> str:
         async with Simulator() as simulator:
-            reply = await ask(simulator, "chat", text='before [[sim {"crlf": true}]] after')
+            reply = await ask(simulator, text='before [[sim {"crlf": true}]] after')
             content: str = reply.json["choices"][0]["message"]["content"]
             return content
 
@@ -97,7 +100,7 @@ def test_rate_follows_from_the_seed() -> None:
 def test_bad_directive_is_a_400_that_names_the_member(sim: object, word: str) -> None:
     async def one() -> Reply:
         async with Simulator() as simulator:
-            return await ask(simulator, "messages", sim=sim)
+            return await ask(simulator, sim=sim)
 
     reply = run(one())
     assert reply.status == 400
@@ -111,7 +114,7 @@ def test_bad_directive_is_a_400_that_names_the_member(sim: object, word: str) ->
 def test_bad_directive_in_the_text_is_a_400(text: str) -> None:
     async def one() -> Reply:
         async with Simulator() as simulator:
-            return await ask(simulator, "chat", text=text)
+            return await ask(simulator, text=text)
 
     reply = run(one())
     assert reply.status == 400
@@ -141,7 +144,7 @@ async def test_ports_are_upstreams_of_their_own() -> None:
         assert await status(simulator) == 200
         assert await status(simulator, port=other) == 500
         await simulator.close_port(other)
-        with pytest.raises(ConnectionRefusedError):
+        with pytest.raises(aiohttp.ClientConnectorError):
             await status(simulator, port=other)
 
 
@@ -155,3 +158,9 @@ def test_book_refuses_an_unknown_member_and_shows_its_state() -> None:
     assert book.clear("b")
     assert not book.clear("b")
     assert book.is_empty
+
+
+def test_every_directive_and_counter_is_in_the_manual() -> None:
+    manual = loadtests.simulator.__doc__ or ""
+    for name in [*Directive.__struct_fields__, *GAUGES]:
+        assert f"`{name}`" in manual, name

@@ -13,6 +13,7 @@ from channels.registry import ASIDE_SECONDS, KEY_REFUSALS, KeyRing, KnownRefusal
 from loadtests.simulator.providers.model import ANYBODY, Failure, Provider
 from loadtests.simulator.providers.table import PROVIDERS
 from loadtests.simulator.server import Simulator
+from tests.support.rows import each
 from tests.unit.simulator.client import Reply, call
 
 CHAT = "/openai/v1/chat/completions"
@@ -87,7 +88,7 @@ async def test_port_is_opened_by_request() -> None:
         assert (await call(simulator, "PUT", "/_sim/providers/nobody")).status == 404
 
 
-@pytest.mark.parametrize("provider", PROVIDERS.values(), ids=str)
+@each("provider", PROVIDERS.values())
 def test_row_says_where_its_facts_are_from(provider: Any) -> None:
     assert provider.sources
     ours = ("ops/", "gw/") if provider.name == "gateway" else ()
@@ -106,7 +107,7 @@ NO_CREDIT = [
 ]
 
 
-@pytest.mark.parametrize(("provider", "failure"), NO_CREDIT)
+@each("provider, failure", NO_CREDIT)
 def test_account_without_credit_has_its_key_set_aside(provider: Provider, failure: Failure) -> None:
     """Whatever status its provider has for that."""
     kind = KINDS[provider.name]

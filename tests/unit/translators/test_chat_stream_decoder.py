@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from channels.dialects.meter import Usage
 from channels.http.sse import SseEvent
 from channels.translation.model import (
@@ -24,6 +22,7 @@ from channels.translation.model import (
     ToolCall,
     UsageStated,
 )
+from tests.support.rows import each
 from tests.unit.translators.wire import events_from, folded, sse
 
 DONE = b"[DONE]"
@@ -242,7 +241,7 @@ STREAMS: dict[str, tuple[list[Any], list[Event]]] = {
 }
 
 
-@pytest.mark.parametrize("name", STREAMS)
+@each("name", STREAMS)
 def test_stream_is_read(name: str) -> None:
     datas, expected = STREAMS[name]
     assert events_from("chat", [SseEvent(b": a comment\n\n", None), *sse(*datas)]) == expected

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from channels.errors import InvalidRequest
+from tests.support.rows import each
 from tests.unit.translators.chat_pieces import (
     CACHED,
     USER,
@@ -221,7 +222,7 @@ MEMBERS: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", MEMBERS)
+@each("name", MEMBERS)
 def test_members_are_carried_or_reported(name: str) -> None:
     members, expected, dropped = MEMBERS[name]
     body, report = translated("chat", "messages", {"model": "m", "messages": [USER], **members})

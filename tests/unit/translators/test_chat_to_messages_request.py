@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from channels.translation.model import ToolResult
+from tests.support.rows import each
 from tests.unit.translators.chat_pieces import (
     ASSISTANT,
     CACHED,
@@ -348,7 +347,7 @@ CONVERSATIONS: dict[str, tuple[list[Any], Any, list[Any], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", CONVERSATIONS)
+@each("name", CONVERSATIONS)
 def test_conversation_is_said_as_messages(name: str) -> None:
     messages, system, expected, dropped = CONVERSATIONS[name]
     body, report = translated("chat", "messages", {"model": "m", "messages": messages})

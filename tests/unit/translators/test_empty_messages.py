@@ -12,6 +12,7 @@ import pytest
 from channels.errors import InvalidRequest
 from channels.translation.model import Protocol
 from channels.translation.session import BUILTIN_TOOLS, TRANSLATIONS
+from tests.support.rows import each
 from tests.unit.translators.wire import translated
 
 PATHS: list[tuple[Protocol, Protocol]] = [
@@ -61,8 +62,8 @@ def said(upstream: Protocol, sent: dict[str, Any]) -> list[tuple[str, Any]]:
 CASES = [(client, upstream, content) for client, upstream in PATHS for content in NOTHING[client]]
 
 
-@pytest.mark.parametrize(("client", "upstream", "content"), CASES)
-@pytest.mark.parametrize("place", [0, 2, 4], ids=["first", "between", "last"])
+@each("client, upstream, content", CASES)
+@each("place", [0, 2, 4])
 def test_empty_message_of_the_user(
     client: Protocol, upstream: Protocol, content: Any, place: int
 ) -> None:
@@ -76,8 +77,8 @@ def test_empty_message_of_the_user(
     check(client, upstream, request(client, *messages), place, words)
 
 
-@pytest.mark.parametrize(("client", "upstream", "content"), CASES)
-@pytest.mark.parametrize("place", [0, 1, 2], ids=["first", "between", "last"])
+@each("client, upstream, content", CASES)
+@each("place", [0, 1, 2])
 def test_empty_message_of_the_model(
     client: Protocol, upstream: Protocol, content: Any, place: int
 ) -> None:
@@ -106,12 +107,12 @@ def check(
     assert said(upstream, sent) == list(zip(roles, words, strict=True))
 
 
-@pytest.mark.parametrize(("client", "upstream", "content"), CASES)
+@each("client, upstream, content", CASES)
 def test_only_message_is_empty(client: Protocol, upstream: Protocol, content: Any) -> None:
     check(client, upstream, request(client, message(client, "user", content)), 0, [""])
 
 
-@pytest.mark.parametrize(("client", "upstream", "content"), CASES)
+@each("client, upstream, content", CASES)
 def test_empty_message_beside_one_of_its_role(
     client: Protocol, upstream: Protocol, content: Any
 ) -> None:

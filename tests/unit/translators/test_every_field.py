@@ -21,6 +21,7 @@ from openai.types.chat import completion_create_params
 from pydantic import BaseModel
 
 from channels.translation.model import Protocol
+from tests.support.rows import each
 from tests.unit.translators import dropping, fields_of_chat, fields_of_messages
 from tests.unit.translators.gemini import fields_of_gemini
 from tests.unit.translators.gemini.pieces import asked
@@ -59,7 +60,7 @@ def at(body: Any, path: str) -> Any:
     return body
 
 
-@pytest.mark.parametrize(("client", "upstream", "field", "fragment", "said"), ROWS)
+@each("client, upstream, field, fragment, said", ROWS)
 def test_field_arrives_where_it_belongs_or_is_listed(
     client: Protocol,
     upstream: Protocol,

@@ -22,6 +22,7 @@ from channels.translation.model import (
     Thinking,
     ToolCall,
 )
+from tests.support.rows import each
 from tests.unit.translators.wire import (
     answered,
     data_of,
@@ -125,8 +126,8 @@ def test_client_sees_no_tool_in_a_placeholder(client: Protocol) -> None:
         assert "functionCall" not in told
 
 
-@pytest.mark.parametrize("upstream", ["messages", "native", "responses"])
-@pytest.mark.parametrize("placeholder", UNNAMED.values(), ids=list(UNNAMED))
+@each("upstream", ["messages", "native", "responses"])
+@each("placeholder", UNNAMED.values())
 def test_placeholder_that_a_client_sends_back_is_none(
     placeholder: dict[str, Any], upstream: Protocol
 ) -> None:

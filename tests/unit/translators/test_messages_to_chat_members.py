@@ -8,6 +8,7 @@ import pytest
 
 from channels.dialects.chat import codec as chat
 from channels.errors import InvalidRequest
+from tests.support.rows import each
 from tests.unit.translators.messages_pieces import (
     CACHED,
     USER,
@@ -158,7 +159,7 @@ MEMBERS: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", MEMBERS)
+@each("name", MEMBERS)
 def test_members_are_carried_or_reported(name: str) -> None:
     members, expected, dropped = MEMBERS[name]
     client = {"model": "m", "max_tokens": 9, "messages": [USER], **members}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 
-import pytest
+from tests.support.rows import each
 
 TRAPS = {
     "instructions: at the top, as blocks, in the middle of a conversation": (
@@ -147,7 +147,7 @@ TRAPS = {
 HERE = __name__.rpartition(".")[0]
 
 
-@pytest.mark.parametrize("trap", TRAPS)
+@each("trap", TRAPS)
 def test_trap_has_its_tests(trap: str) -> None:
     for name in TRAPS[trap]:
         if name.startswith("tests."):

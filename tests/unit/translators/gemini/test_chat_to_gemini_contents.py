@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.rows import each
 from tests.unit.translators.gemini.pieces import (
     ESCAPE,
     HI,
@@ -287,7 +288,7 @@ CONVERSATIONS: dict[str, tuple[list[Any], list[str], list[Any], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", CONVERSATIONS)
+@each("name", CONVERSATIONS)
 def test_conversation_of_chat_arrives(name: str) -> None:
     messages, system, contents, dropped = CONVERSATIONS[name]
     body, found = translated("chat", "native", {"model": "m", "messages": messages})

@@ -8,6 +8,7 @@ import pytest
 
 from channels.dialects.gemini.codec import tool_names
 from channels.translation.model import Protocol
+from tests.support.rows import each
 from tests.unit.translators.gemini.pieces import encoded
 from tests.unit.translators.wire import decoded, translated
 
@@ -110,7 +111,7 @@ CONFIGS: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@each("name", CONFIGS)
 def test_config_of_chat_arrives(name: str) -> None:
     members, config, dropped = CONFIGS[name]
     body, found = chat(**members)

@@ -11,6 +11,7 @@ import pytest
 from channels.dialects.gemini import codec as gemini
 from channels.translation.model import EMPTY, Media, Text, Thinking, ToolCall, ToolResult
 from channels.translation.tool_calls import made_id
+from tests.support.rows import each
 from tests.unit.translators.gemini.pieces import (
     ESCAPE,
     HI,
@@ -248,7 +249,7 @@ CONVERSATIONS: dict[str, tuple[list[Any], list[Any], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", CONVERSATIONS)
+@each("name", CONVERSATIONS)
 def test_conversation_of_gemini_arrives(name: str) -> None:
     contents, messages, dropped = CONVERSATIONS[name]
     body, found = translated("native", "chat", asked(*contents))

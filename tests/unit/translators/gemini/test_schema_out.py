@@ -17,6 +17,7 @@ from channels.dialects.gemini.schemas import (
 )
 from channels.errors import InvalidRequest, TakesLong
 from channels.translation.tool_calls import LossReport
+from tests.support.rows import each
 from tests.support.steps import steps_of
 
 S = {"type": "string"}
@@ -181,7 +182,7 @@ SCHEMAS: dict[str, tuple[Any, dict[str, Any], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", SCHEMAS)
+@each("name", SCHEMAS)
 def test_schema_is_said_as_the_protocol_can(name: str) -> None:
     schema, expected, dropped = SCHEMAS[name]
     assert written(schema) == (expected, dropped)

@@ -24,6 +24,7 @@ from channels.translation.model import (
     UsageStated,
 )
 from channels.translation.tool_calls import made_id
+from tests.support.rows import each
 from tests.unit.translators.gemini.pieces import PNG, call, chunk, inline, thought, usage
 from tests.unit.translators.wire import events_from, read, sse
 
@@ -208,14 +209,14 @@ STREAMS: dict[str, tuple[list[Any], list[Event]]] = {
 }
 
 
-@pytest.mark.parametrize("name", STREAMS)
+@each("name", STREAMS)
 def test_stream_is_read(name: str) -> None:
     chunks, expected = STREAMS[name]
     assert events(*chunks) == expected
 
 
-@pytest.mark.parametrize(
-    ("reason", "finish", "explanation"),
+@each(
+    "reason, finish, explanation",
     [
         ("STOP", "stop", None),
         ("FINISH_REASON_UNSPECIFIED", "stop", None),

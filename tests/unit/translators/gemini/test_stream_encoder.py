@@ -6,8 +6,6 @@ import base64
 import json
 from typing import Any
 
-import pytest
-
 from channels.dialects.gemini import ArrayFraming
 from channels.dialects.meter import Usage
 from channels.http.sse import SseSplitter
@@ -26,6 +24,7 @@ from channels.translation.model import (
     ThinkingDelta,
     UsageStated,
 )
+from tests.support.rows import each
 from tests.unit.translators.gemini.pieces import PNG
 from tests.unit.translators.wire import data_of, written
 
@@ -212,7 +211,7 @@ STREAMS: dict[str, tuple[list[Event], list[Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", STREAMS)
+@each("name", STREAMS)
 def test_stream_is_written(name: str) -> None:
     events, chunks = STREAMS[name]
     stream = written("native", events)
@@ -221,7 +220,7 @@ def test_stream_is_written(name: str) -> None:
     assert stream.count(b"\r\n\r\n") == len(chunks)
 
 
-@pytest.mark.parametrize("name", STREAMS)
+@each("name", STREAMS)
 def test_array_form_has_the_same_objects(name: str) -> None:
     events, chunks = STREAMS[name]
     framing = ArrayFraming()

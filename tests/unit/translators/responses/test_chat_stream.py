@@ -13,6 +13,7 @@ from channels.dialects.responses.events import read_event, read_usage
 from channels.http.sse import SseEvent, SseSplitter
 from channels.json import raw_of, read_loosely
 from channels.translation.session import BUILTIN_TOOLS, TranslatedCall, TranslatedStream
+from tests.support.rows import each
 from tests.unit.translators.responses.pieces import (
     CREATED,
     call,
@@ -206,7 +207,7 @@ def fed(pieces: list[bytes]) -> tuple[bytes, bool]:
 PATHS = sorted(TRANSCRIPTS.glob("*.sse"))
 
 
-@pytest.mark.parametrize("path", PATHS, ids=[path.stem for path in PATHS])
+@each("path", PATHS)
 def test_transcript_is_the_same_however_it_is_cut_into_reads(path: Path) -> None:
     body = path.read_bytes()
     whole, _ = fed([body])
@@ -216,7 +217,7 @@ def test_transcript_is_the_same_however_it_is_cut_into_reads(path: Path) -> None
         assert fed([body[:at], body[at:]])[0] == whole
 
 
-@pytest.mark.parametrize("path", PATHS, ids=[path.stem for path in PATHS])
+@each("path", PATHS)
 def test_transcript_that_breaks_off_anywhere_is_a_beginning_and_is_closed(path: Path) -> None:
     body = path.read_bytes()
     whole, _ = fed([body])
