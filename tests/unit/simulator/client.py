@@ -31,8 +31,8 @@ async def ask(
     *,
     text: str = "hello out there",
     key: str = KEY,
-    sim: dict[str, Any] | None = None,
-    port: int | None = None,
+    sim: object = None,
+    port: int | str | None = None,
 ) -> Reply:
     """A chat call that says `text`, with a directive when given."""
     body: dict[str, Any] = {"model": "model-a", "messages": [{"role": "user", "content": text}]}
@@ -49,7 +49,7 @@ async def call(
     path: str,
     value: object = None,
     *,
-    port: int | None = None,
+    port: int | str | None = None,
     **headers: str,
 ) -> Reply:
     """Any request, its value as JSON; `x_api_key` names the header x-api-key."""
