@@ -5,7 +5,7 @@ The jobs that ended in a dropped month of the log are deleted after it. A month 
 
 Every process does it, and the database sees to it that they do not get in each other's way. What a
 round could not do, because a reader has the whole log open just then, the next one does; no call
-ever waits for it (see the functions in `actors/store/migrations`).
+ever waits for it (see `actors/store/functions`).
 """
 
 from __future__ import annotations

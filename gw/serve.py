@@ -27,7 +27,7 @@ from actors.recovery import Heartbeat, Recovery
 from actors.routing import ChannelDirectory
 from actors.store.database import Database
 from actors.store.embedded.cluster import EmbeddedPostgres
-from actors.store.queries import migrate
+from actors.store.schema import migrate
 from actors.wallet.wallets import LiveCalls, Neighbours, Wallets
 from actors.wallet.writer import LedgerWriter
 from channels.http.client import HttpWire

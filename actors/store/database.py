@@ -1,7 +1,7 @@
 """The way to PostgreSQL: a small pool for short statements, sessions and listeners beside it.
 
 Knows no table. Statements stand in `.sql` files (`actors/store/queries.py`), the schema in
-`actors/store/migrations/`. Nothing is ever repeated here, because a lost statement may have taken
+`actors/store/schema.py`. Nothing is ever repeated here, because a lost statement may have taken
 effect: connections that the server has dropped are found before they are used, and who calls
 decides about the rest.
 

@@ -37,7 +37,7 @@ from actors.wallet.messages import (
 )
 from channels.families import UNIT_TYPES
 
-# A batch as the parameters of the database function `ledger_apply` (migration 0008 says them).
+# A batch as the parameters of `actors/store/functions/ledger_apply.sql`.
 #
 # What every call has goes as rows of a composite type, which PostgreSQL reads in a quarter of the
 # time of JSON objects; what has a form of its own as JSON, one array for the batch. Everything here

@@ -1,5 +1,5 @@
 -- apply --
--- One batch of settlements, holds and refused rows in one transaction (told in migration 0008, replaced by later ones).
+-- One batch of settlements, holds and refused rows in one transaction.
 SELECT ledger_apply(%s, %s, %s, %s, %s, %s, %s, %s, %s)::text
 
 -- apply_jobs --

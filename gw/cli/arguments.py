@@ -28,7 +28,7 @@ from actors.store.connection import SessionsNotKept, StoreError, StoreUnavailabl
 from actors.store.database import Database
 from actors.store.embedded.access import EmbeddedFault
 from actors.store.embedded.cluster import EmbeddedPostgres
-from actors.store.queries import MigrationFault, migrate
+from actors.store.schema import MigrationFault, migrate
 from actors.wallet.ledger import UnknownAccount
 from actors.wallet.pricing import MoneyError, parse_usd
 from channels.registry import Registry

@@ -17,7 +17,7 @@ from actors.store.connection import SessionsNotKept, StoreError
 from actors.store.database import Database
 from actors.store.embedded.access import EmbeddedFault
 from actors.store.embedded.cluster import EmbeddedPostgres
-from actors.store.queries import MigrationFault, unapplied
+from actors.store.schema import MigrationFault, unapplied
 from channels.http.client import HttpWire
 from channels.probe import probe
 from channels.redaction import Redactor

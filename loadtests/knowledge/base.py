@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 from actors.store.database import Database
 from actors.store.embedded.cluster import EmbeddedPostgres
-from actors.store.queries import migrate
+from actors.store.schema import migrate
 from gw import accounts as accounts
 from gw.knowledge.bases import one_state, readable_base
 from gw.knowledge.folder import read_folder

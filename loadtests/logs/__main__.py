@@ -16,7 +16,7 @@ from pathlib import Path
 
 from actors.store.database import Database
 from actors.store.embedded.cluster import EmbeddedPostgres
-from actors.store.queries import migrate
+from actors.store.schema import migrate
 from loadtests.logs.fill import fill
 from loadtests.logs.plans import explain
 

@@ -61,13 +61,13 @@ def test_files_named_in_comments_are_there() -> None:
     assert not gone
 
 
-def test_migrations_are_the_bytes_that_landed() -> None:
+def test_tables_and_migrations_are_the_bytes_that_landed() -> None:
     """A database keeps each file's digest, and one letter of a comment would lock it out."""
     landed = (ROOT / "tests/tidy/migrations.sha256").read_text(encoding="utf-8").splitlines()
-    folder = ROOT / "actors/store/migrations"
+    folder = ROOT / "actors/store"
     now = [
-        f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}"
-        for path in sorted(folder.glob("*.sql"))
+        f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(folder)}"
+        for path in sorted([*folder.glob("tables/*.sql"), *folder.glob("migrations/*.sql")])
     ]
     assert now == landed, "put the file back; a new one's line is `sha256sum FILE`"
 

@@ -1,6 +1,5 @@
--- The entries of before join their table as its first month. Nobody writes them any more, so nobody waits while they are
--- read once to see that they are all older than the others; entries of statements that crossed the border move to their
--- side of it.
+-- Attaches the old entries as the first month. They are no longer written, so writers do not wait while they are read once
+-- to see that all are older than the others; entries of statements that crossed the border move to their side of it.
 DO $$
 DECLARE
     border timestamptz := (SELECT ends_at FROM entry_months WHERE name = 'entries_first');
@@ -13,7 +12,7 @@ BEGIN
     INSERT INTO entries SELECT * FROM ahead;
     EXECUTE format('ALTER TABLE entries_first ADD CONSTRAINT entries_first_border CHECK (created_at < %L)', border);
     -- No statement may be on its way into the default table, which is about to refuse what is older than the border. As
-    -- in the migration before, who writes meanwhile waits 0.3 s of every 2.3.
+    -- in the migration before, writers wait 0.3 s of every 2.3 meanwhile.
     FOR attempt IN 1..600 LOOP
         BEGIN
             SET LOCAL lock_timeout = '300ms';

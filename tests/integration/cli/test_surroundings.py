@@ -147,12 +147,12 @@ async def done(url: str, sql: str) -> list[Row]:
 
 
 NEWER = "INSERT INTO schema_migrations (version, name, checksum) VALUES (9999, '9999_later', '')"
-EDITED = "UPDATE schema_migrations SET checksum = 'other' WHERE name = '0002_ledger'"
+EDITED = "UPDATE schema_migrations SET checksum = 'other' WHERE name = 'tables'"
 
 
 @pytest.mark.parametrize(
     ("change", "why"),
-    [(NEWER, "it has 9999_later (number 9999)"), (EDITED, "0002_ledger is not the file")],
+    [(NEWER, "it has 9999_later (number 9999)"), (EDITED, "tables is not the file")],
 )
 def test_check_config_warns_of_the_start_that_the_database_refuses(
     gw: Gw, database_url: str, change: str, why: str

@@ -20,7 +20,7 @@ from actors.store.database import Database
 from actors.store.embedded import cluster
 from actors.store.embedded.access import PASSWORD_FILE, ROLE, SUPERUSER, EmbeddedFault, Identity
 from actors.store.embedded.cluster import EmbeddedPostgres
-from actors.store.queries import migrate
+from actors.store.schema import migrate
 from tests.support.servers import is_running, server_of
 
 IS_ROOT = os.geteuid() == 0

@@ -385,7 +385,7 @@ async def test_row_that_waits_while_its_month_is_made_is_written_by_the_next_att
             await maker.execute("LOCK TABLE entries_default IN ACCESS EXCLUSIVE MODE")
             late = asyncio.create_task(database.execute(row))
             await eventually(is_waiting)
-            assert await maker.fetch_one("SELECT entries_make_months('2031-05-01', 1)") == (1,)
+            await maker.execute("SELECT entries_make_months('2031-05-01', 1)")
         with pytest.raises(StoreUnavailable, match="partition"):
             await late
         await database.execute(row)

@@ -11,7 +11,7 @@ import pytest
 
 from actors.store.connection import SessionsNotKept
 from actors.store.database import Database
-from actors.store.queries import migrate
+from actors.store.schema import migrate
 from tests.support.aio import eventually
 from tests.support.pgbouncer import running_pgbouncer
 

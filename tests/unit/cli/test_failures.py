@@ -17,7 +17,7 @@ from actors.store.connection import (
     StoreUnavailable,
 )
 from actors.store.embedded.access import EmbeddedFault
-from actors.store.queries import MigrationFault
+from actors.store.schema import MigrationFault
 from actors.wallet.ledger import UnknownAccount
 from gw.cli.arguments import CommandFailure, CommandRefused, UsageFault, explain, print_failure
 from gw.cli.main import main

@@ -1,0 +1,35 @@
+-- Drops the oldest month before p_first_kept, with its sums, and returns it; nothing when there is none. One month for each
+-- transaction. The one lock that settlements mind is taken last, and waited for a fifth of a second at most: on a time-out
+-- nothing has happened.
+CREATE OR REPLACE FUNCTION call_logs_drop_month(p_first_kept date)
+RETURNS TABLE (month date, row_count bigint, cost_nano_usd bigint) LANGUAGE plpgsql
+SET lock_timeout = '200ms' AS $$
+DECLARE
+    -- By this server's clock too: a gateway whose clock is ahead must not drop what is young.
+    first_kept date := least(p_first_kept, date_trunc('month', now() AT TIME ZONE 'UTC')::date);
+    name       text;
+BEGIN
+    IF NOT pg_try_advisory_xact_lock(hashtext('call_logs_partitions')) THEN
+        RETURN; -- another process is at it
+    END IF;
+    SELECT c.relname, to_date(right(c.relname, 7), 'YYYY_MM') INTO name, month
+    FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+    WHERE i.inhparent = 'call_logs'::regclass AND c.relname ~ '^call_logs_\d{4}_\d{2}$'
+      AND to_date(right(c.relname, 7), 'YYYY_MM') < first_kept
+    ORDER BY 2 LIMIT 1;
+    IF name IS NULL THEN
+        RETURN;
+    END IF;
+    EXECUTE format('SELECT count(*), coalesce(sum(cost_nano_usd), 0)::bigint FROM %I', name)
+        INTO row_count, cost_nano_usd;
+    DELETE FROM call_log_rollups r
+    WHERE r.bucket >= month::timestamp AT TIME ZONE 'UTC'
+      AND r.bucket < (month + interval '1 month') AT TIME ZONE 'UTC';
+    -- A month that had been dropped before comes back when a row of it is written late.
+    INSERT INTO call_log_dropped AS d VALUES (month, row_count, cost_nano_usd)
+    ON CONFLICT ON CONSTRAINT call_log_dropped_pkey DO UPDATE SET
+        row_count = d.row_count + excluded.row_count,
+        cost_nano_usd = d.cost_nano_usd + excluded.cost_nano_usd, dropped_at = now();
+    EXECUTE format('DROP TABLE %I', name);
+    RETURN NEXT;
+END $$;

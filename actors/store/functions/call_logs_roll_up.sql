@@ -1,0 +1,19 @@
+-- Counts new rows of the log in its sums, whichever statement inserts them. The inserting transaction holds the lock of
+-- the rows' accounts (`ledger_apply`), so no other changes these sums.
+CREATE OR REPLACE FUNCTION call_logs_roll_up() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO call_log_rollups AS r
+    SELECT n.account_id, g.hours, date_bin(g.width, n.created_at, '2000-01-01 00:00:00+00'), n.key_id,
+        n.model, n.status, coalesce(n.unit_type, ''), coalesce(n.error_code, ''), count(*),
+        sum(n.cost_nano_usd), sum(n.input_tokens), sum(n.output_tokens), sum(n.cached_tokens)
+    FROM new_rows n
+    CROSS JOIN (VALUES (1::smallint, interval '1 hour'), (24::smallint, interval '1 day')) g(hours, width)
+    GROUP BY 1, 2, 3, 4, 5, 6, 7, 8
+    ON CONFLICT (account_id, hours, bucket, key_id, model, status, unit_type, error_code) DO UPDATE SET
+        requests = r.requests + excluded.requests,
+        cost_nano_usd = r.cost_nano_usd + excluded.cost_nano_usd,
+        input_tokens = r.input_tokens + excluded.input_tokens,
+        output_tokens = r.output_tokens + excluded.output_tokens,
+        cached_tokens = r.cached_tokens + excluded.cached_tokens;
+    RETURN NULL;
+END $$;

@@ -1,0 +1,19 @@
+-- Rows that are changed or taken out leave the sums of the log as they came (`call_logs_roll_up`).
+CREATE OR REPLACE FUNCTION call_logs_take_back() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE call_log_rollups r
+    SET requests = r.requests - o.requests, cost_nano_usd = r.cost_nano_usd - o.cost,
+        input_tokens = r.input_tokens - o.input, output_tokens = r.output_tokens - o.output,
+        cached_tokens = r.cached_tokens - o.cached
+    FROM (SELECT account_id, g.hours, date_bin(g.width, created_at, '2000-01-01 00:00:00+00') AS bucket, key_id,
+              model, status, coalesce(unit_type, '') AS unit_type, coalesce(error_code, '') AS error_code,
+              count(*) AS requests, sum(cost_nano_usd) AS cost, sum(input_tokens) AS input,
+              sum(output_tokens) AS output, sum(cached_tokens) AS cached
+          FROM old_rows
+          CROSS JOIN (VALUES (1::smallint, interval '1 hour'), (24::smallint, interval '1 day')) g(hours, width)
+          GROUP BY 1, 2, 3, 4, 5, 6, 7, 8) o
+    WHERE (r.account_id, r.hours, r.bucket, r.key_id, r.model, r.status, r.unit_type, r.error_code)
+        = (o.account_id, o.hours, o.bucket, o.key_id, o.model, o.status, o.unit_type, o.error_code);
+    DELETE FROM call_log_rollups WHERE requests = 0 AND account_id IN (SELECT account_id FROM old_rows);
+    RETURN NULL;
+END $$;

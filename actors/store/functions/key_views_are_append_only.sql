@@ -1,0 +1,5 @@
+-- Refuses a change of the list of who has viewed keys.
+CREATE OR REPLACE FUNCTION key_views_are_append_only() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'views of keys are append-only';
+END $$;

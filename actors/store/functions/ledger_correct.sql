@@ -1,0 +1,34 @@
+-- Corrects the row of a call that recovery settled to what became of it: the difference is an entry of its own, the
+-- row keeps its id and `created_at` (its place in the log), and what it was before is kept beside it. Returns whether
+-- there was such a row: a month that is no longer kept has none. The caller holds the lock of the account.
+CREATE OR REPLACE FUNCTION ledger_correct(p_process text, p_cause correction_cause, p_true ledger_settlement, p_detail json)
+RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    before     call_logs;
+    difference bigint;
+BEGIN
+    SELECT * INTO before FROM call_logs WHERE request_id = p_true.call_id;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    difference := before.cost_nano_usd - p_true.cost;
+    INSERT INTO call_log_corrections (call_id, account_id, cause, corrected_by, row_id, row_before,
+        cost_before_nano_usd, cost_after_nano_usd, booked_nano_usd)
+    VALUES (before.request_id, before.account_id, p_cause, p_process, before.id, row_to_json(before),
+        before.cost_nano_usd, p_true.cost, difference);
+    INSERT INTO entries (account_id, key_id, call_id, kind, amount_nano_usd, held_nano_usd)
+    VALUES (before.account_id, before.key_id, before.request_id, 'correction', difference, 0);
+    UPDATE accounts SET balance_nano_usd = balance_nano_usd + difference WHERE id = before.account_id;
+    UPDATE key_spend SET spent_nano_usd = spent_nano_usd - difference WHERE key_id = before.key_id;
+    UPDATE call_logs SET
+        status = p_true.status, error_code = p_true.rare ->> 'error_code',
+        error_message = p_true.rare ->> 'error_message', input_tokens = coalesce(p_true.input_tokens, 0),
+        output_tokens = coalesce(p_true.output_tokens, 0), cached_tokens = coalesce(p_true.cached_tokens, 0),
+        unit_count = (p_true.rare ->> 'unit_count')::integer, unit_type = p_true.rare ->> 'unit_type',
+        cost_nano_usd = p_true.cost, latency_ms = p_true.latency_ms, task_id = p_true.rare ->> 'task_id',
+        result_urls = p_true.rare -> 'result_urls',
+        result_expires_at = to_timestamp((p_true.rare ->> 'result_expires_at')::double precision),
+        attempts = p_true.rare -> 'attempts', detail = p_detail
+    WHERE request_id = before.request_id AND created_at = before.created_at;
+    RETURN true;
+END $$;

@@ -1,0 +1,24 @@
+-- The settlements that found no hold because recovery had been there, corrected; returns their calls. `p_others`:
+-- settlements that were applied, and recovery's own, which are no truer than what is there.
+CREATE OR REPLACE FUNCTION ledger_correct_settled(p_process text, p_settlements ledger_settlement[], p_details json,
+    p_others uuid[])
+RETURNS uuid[] LANGUAGE plpgsql AS $$
+DECLARE
+    late      record;
+    corrected uuid[] := '{}';
+BEGIN
+    FOR late IN
+        SELECT p_settlements[d.place::integer] AS settlement, CASE WHEN r.has_detail THEN d.detail END AS detail
+        FROM json_array_elements(p_details) WITH ORDINALITY AS d(detail, place)
+        CROSS JOIN LATERAL (SELECT (p_settlements[d.place::integer]).*) r
+        WHERE r.status IS NOT NULL AND (r.call_id = ANY (p_others)) IS NOT TRUE
+            AND EXISTS (SELECT FROM recovered_calls x WHERE x.call_id = r.call_id)
+            AND NOT EXISTS (SELECT FROM call_log_corrections c
+                            WHERE c.call_id = r.call_id AND c.cause <> 'duplicate_row')
+    LOOP
+        IF ledger_correct(p_process, 'settled_after_recovery', late.settlement, late.detail) THEN
+            corrected := corrected || (late.settlement).call_id;
+        END IF;
+    END LOOP;
+    RETURN corrected;
+END $$;

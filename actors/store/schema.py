@@ -1,0 +1,250 @@
+"""Brings a database to the schema of this program: tables by migrations, functions by digest.
+
+An empty database gets the files of `tables/` at once. A database of an earlier release gets the
+files of `migrations/` that it lacks, in order, each once. Both only go forward: an applied file is
+never edited, only corrected by a later migration. Migrations hold tables, types and triggers.
+
+Functions are in `functions/`, one file each, and are edited there. Those that have changed are
+loaded together, after the migrations. The database lists every set of functions that was loaded
+into it: a program whose set is in the list, but not the last, is an earlier program in the middle
+of a rolling upgrade, and leaves the later ones in place.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from actors.store.connection import ConstraintViolated, StatementRefused
+from actors.store.database import Database, Session
+from actors.store.queries import load
+
+FOLDER = Path(__file__).parent
+FILE_NAME = re.compile(r"(\d{4})_[a-z0-9_]+\.sql")
+# The migrations that `tables/` stands for, and those of the earlier release: how many, and the
+# digest of their checksums.
+TABLES_VERSION = 25
+RELEASED_VERSION = 22
+RELEASED_CHECKSUM = "25b8423425ad3a15bae078d14c69817dde01276e42ad665f5f08601b03931e10"
+# Any number will do as long as no other user of the database takes it.
+LOCK_KEY = 0x67775F6D69677261
+# For one migration of a large table, and for waiting until another process has done it.
+TIMEOUT_SECONDS = 24 * 3600.0
+SQL = load("actors.store", "schema.sql")
+WAY_OUT = (
+    "A database made before the first release cannot be taken over: start with an empty one "
+    "(another database_url, or without one another data_dir), or go on with the program that made "
+    "it"
+)
+
+Applied = tuple[int, str, str]
+
+
+class MigrationFault(Exception):
+    """A schema file that cannot be applied; nothing of it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One file of `migrations/`, or `tables/` as a whole."""
+
+    version: int
+    name: str
+    sql: str
+
+    @property
+    def checksum(self) -> str:
+        """Differs between an edited file and the one that was applied."""
+        return _digest([self.sql])
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """One file of `functions/`, named like the function. `is_trigger`: triggers need it first."""
+
+    name: str
+    sql: str
+
+    @property
+    def checksum(self) -> str:
+        return _digest([self.sql])
+
+    @property
+    def is_trigger(self) -> bool:
+        return "RETURNS trigger" in self.sql
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The files of one folder. `tables`: null where every database goes through all migrations."""
+
+    tables: Migration | None
+    migrations: Sequence[Migration]
+    functions: Sequence[Function]
+
+    @property
+    def functions_checksum(self) -> str:
+        """Of the functions as a set, and of the tables that they are written for."""
+        return _digest(
+            [str(self._last), *(f"{each.name} {each.checksum}" for each in self.functions)]
+        )
+
+    @property
+    def _last(self) -> int:
+        return self.migrations[-1].version if self.migrations else 0
+
+    def missing(self, applied: Sequence[Applied]) -> list[Migration]:
+        """Return what the database lacks, in order. Raises MigrationFault."""
+        if not applied and self.tables is not None:
+            later = [m for m in self.migrations if m.version > self.tables.version]
+            return [self.tables, *later]
+        return self._later(_without_released(self.tables, applied))
+
+    def _later(self, applied: Sequence[Applied]) -> list[Migration]:
+        """Compare what was applied with the files one by one, from the first that may differ."""
+        known = {m.version: m for m in self.migrations}
+        if self.tables is not None and applied and applied[0][1] == self.tables.name:
+            known = {m.version: m for m in self.migrations if m.version > self.tables.version}
+            known[self.tables.version] = self.tables
+        for version, name, checksum in applied:
+            migration = known.pop(version, None)
+            if migration is None:
+                raise MigrationFault(
+                    f"the database is newer than this program: it has {name} (number {version}), "
+                    f"this program knows {self._last} migrations"
+                )
+            if checksum != migration.checksum:
+                raise MigrationFault(
+                    f"{migration.name} is not the file that was applied to the database as {name} "
+                    f"(number {version}); applied migrations are never edited. {WAY_OUT}"
+                )
+        return [known[version] for version in sorted(known)]
+
+
+def _without_released(tables: Migration | None, applied: Sequence[Applied]) -> Sequence[Applied]:
+    """Leave out the migrations of the earlier release, whose files are gone."""
+    if tables is None or applied[0][1] == tables.name:
+        return applied
+    released = applied[:RELEASED_VERSION]
+    if _digest(checksum for _, _, checksum in released) != RELEASED_CHECKSUM:
+        raise MigrationFault(
+            f"the database was not made by a release: its schema ends with {applied[-1][1]} "
+            f"(number {applied[-1][0]}). {WAY_OUT}"
+        )
+    return applied[RELEASED_VERSION:]
+
+
+def _digest(parts: Iterable[str]) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+async def migrate(database: Database, folder: Path = FOLDER) -> list[str]:
+    """Bring the database to the schema of `folder`; return the names of the applied migrations.
+
+    Each migration is a transaction of its own, and so are the functions together. Safe to call
+    from several processes at once: one works, the others wait and find nothing left to do. Raises
+    MigrationFault for a badly numbered folder, a file edited after it was applied, a database that
+    is newer than this program and SQL that fails; StoreUnavailable.
+    """
+    schema = read(folder)
+    done: list[str] = []
+    session = await database.session(statement_seconds=TIMEOUT_SECONDS)
+    try:
+        while migration := await _apply_next(session, schema):
+            done.append(migration.name)
+        await _load_functions(session, schema)
+    finally:
+        await session.close()
+    return done
+
+
+async def unapplied(database: Database, folder: Path = FOLDER) -> list[str]:
+    """Return the names of the migrations that `migrate` would apply; nothing is changed.
+
+    Raises MigrationFault where `migrate` would refuse the database as it is, StoreError.
+    """
+    ((has_table,),) = await database.fetch_all(SQL["has_table"])
+    applied = await database.fetch_all(SQL["applied"]) if has_table else []
+    return [migration.name for migration in read(folder).missing(applied)]
+
+
+def read(folder: Path = FOLDER) -> Schema:
+    """Read a folder with `migrations/`, `functions/` and, perhaps, `tables/`.
+
+    Raises MigrationFault unless the migrations are numbered without a gap.
+    """
+    migrations: list[Migration] = []
+    for path in sorted((folder / "migrations").glob("*.sql")):
+        match = FILE_NAME.fullmatch(path.name)
+        if match is None:
+            raise MigrationFault(f"{path.name} is not named like 0001_what_it_does.sql")
+        expected = migrations[-1].version + 1 if migrations else int(match[1])
+        if int(match[1]) != expected:
+            raise MigrationFault(f"{path.name} stands where number {expected:04} should be")
+        migrations.append(Migration(version=expected, name=path.stem, sql=_text(path)))
+    functions = [
+        Function(name=path.stem, sql=_text(path))
+        for path in sorted((folder / "functions").glob("*.sql"))
+    ]
+    tables = "\n".join(_text(path) for path in sorted((folder / "tables").glob("*.sql")))
+    return Schema(
+        tables=Migration(version=TABLES_VERSION, name="tables", sql=tables) if tables else None,
+        migrations=migrations,
+        functions=functions,
+    )
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+async def _apply_next(session: Session, schema: Schema) -> Migration | None:
+    """Apply the first that the database lacks, under a transaction's lock; None at the end."""
+    async with session.transaction():
+        await _begin(session)
+        missing = schema.missing(await session.fetch_all(SQL["applied"]))
+        if not missing:
+            return None
+        migration = missing[0]
+        for function in schema.functions:
+            if function.is_trigger:
+                await _load(session, function)
+        try:
+            await session.execute(migration.sql)
+        except (StatementRefused, ConstraintViolated) as error:
+            raise MigrationFault(f"{migration.name}: {error}") from error
+        record = (migration.version, migration.name, migration.checksum)
+        await session.execute(SQL["record"], record)
+    return migration
+
+
+async def _load_functions(session: Session, schema: Schema) -> None:
+    """Load the functions that have changed since the last set, and drop those that are gone."""
+    async with session.transaction():
+        await _begin(session)
+        mine = schema.functions_checksum
+        if mine in {checksum for (checksum,) in await session.fetch_all(SQL["function_sets"])}:
+            return
+        loaded: dict[str, str] = dict(await session.fetch_all(SQL["functions"]))
+        for function in schema.functions:
+            if loaded.pop(function.name, None) != function.checksum:
+                await _load(session, function)
+                await session.execute(SQL["record_function"], (function.name, function.checksum))
+        for name in loaded:
+            await session.execute(SQL["drop_function"], (name,))
+        await session.execute(SQL["record_function_set"], (mine,))
+
+
+async def _begin(session: Session) -> None:
+    await session.execute(SQL["lock"], (LOCK_KEY,))
+    await session.execute(SQL["make_tables"])
+
+
+async def _load(session: Session, function: Function) -> None:
+    try:
+        await session.execute(SQL["load_function"], (function.name, function.sql))
+    except (StatementRefused, ConstraintViolated) as error:
+        raise MigrationFault(f"the function {function.name}: {error}") from error

@@ -1,0 +1,93 @@
+-- What the runner of migrations itself needs (`schema.py`).
+
+-- lock --
+-- Let one process migrate at a time; held until the transaction ends.
+SELECT pg_advisory_xact_lock(%s)
+
+-- make_tables --
+-- The lists of what has been applied and loaded, and the function that loads others.
+CREATE TABLE IF NOT EXISTS schema_migrations (
+    version    integer PRIMARY KEY,
+    name       text NOT NULL,
+    checksum   text NOT NULL,
+    applied_at timestamptz NOT NULL DEFAULT now()
+);
+CREATE TABLE IF NOT EXISTS schema_functions (
+    name      text PRIMARY KEY,
+    checksum  text NOT NULL,
+    loaded_at timestamptz NOT NULL DEFAULT now()
+);
+-- Every set of functions that was ever loaded.
+CREATE TABLE IF NOT EXISTS schema_function_sets (
+    checksum  text PRIMARY KEY,
+    loaded_at timestamptz NOT NULL DEFAULT now()
+);
+-- Replaces the function in place, so that callers never find none. Where that is refused, because it returns something
+-- else, the old one is dropped first. One that has other parameters now stands beside the old one, which goes.
+CREATE OR REPLACE FUNCTION schema_load_function(p_name text, p_source text) RETURNS void LANGUAGE plpgsql AS $load$
+DECLARE
+    before oid[] := ARRAY(SELECT oid FROM pg_proc
+                          WHERE proname = p_name AND pronamespace = current_schema()::regnamespace);
+BEGIN
+    SET LOCAL check_function_bodies = off; -- they call one another
+    BEGIN
+        EXECUTE p_source;
+    EXCEPTION WHEN invalid_function_definition THEN
+        PERFORM schema_drop_function(p_name, before);
+        EXECUTE p_source;
+        RETURN;
+    END;
+    IF (SELECT count(*) FROM pg_proc WHERE proname = p_name AND pronamespace = current_schema()::regnamespace)
+            > cardinality(before) THEN
+        PERFORM schema_drop_function(p_name, before);
+    END IF;
+END $load$;
+CREATE OR REPLACE FUNCTION schema_drop_function(p_name text, p_which oid[]) RETURNS void LANGUAGE plpgsql AS $drop$
+DECLARE
+    which oid;
+BEGIN
+    FOR which IN
+        SELECT oid FROM pg_proc WHERE proname = p_name AND pronamespace = current_schema()::regnamespace
+            AND (p_which IS NULL OR oid = ANY (p_which))
+    LOOP
+        EXECUTE format('DROP FUNCTION %s', which::regprocedure);
+    END LOOP;
+END $drop$
+
+-- has_table --
+-- Whether anything was ever applied to this database.
+SELECT to_regclass('schema_migrations') IS NOT NULL
+
+-- applied --
+-- What has been applied, in order.
+SELECT version, name, checksum FROM schema_migrations ORDER BY version
+
+-- record --
+-- Note one migration as applied, in its own transaction.
+INSERT INTO schema_migrations (version, name, checksum) VALUES (%s, %s, %s)
+
+-- functions --
+-- The functions that are loaded.
+SELECT name, checksum FROM schema_functions
+
+-- function_sets --
+-- Every set of functions that was ever loaded.
+SELECT checksum FROM schema_function_sets
+
+-- load_function --
+-- Make or replace one function.
+SELECT schema_load_function(%s, %s)
+
+-- drop_function --
+-- Drop a function that is no longer part of the program.
+WITH gone AS (DELETE FROM schema_functions WHERE name = %s RETURNING name)
+SELECT schema_drop_function(name, NULL) FROM gone
+
+-- record_function --
+-- Note one function as loaded.
+INSERT INTO schema_functions (name, checksum) VALUES (%s, %s)
+ON CONFLICT (name) DO UPDATE SET checksum = excluded.checksum, loaded_at = now()
+
+-- record_function_set --
+-- Note the set as the last one.
+INSERT INTO schema_function_sets (checksum) VALUES (%s)
