@@ -128,6 +128,22 @@ class ErrorReported(UpstreamError):
         self.status = status
 
 
+class UpstreamRefusal(Struct, frozen=True):
+    """The upstream refused the request (4xx): a response, to be passed on.
+
+    `headers` are what the client is told of a translation. `is_rejected`: nothing was asked to be
+    made yet, what it was to be made of was refused. `is_of_key`: it was for the channel's key.
+    """
+
+    status: int
+    members: ErrorMembers
+    retry_after: str | None
+    error_body: ErrorBody | None = None
+    headers: Mapping[str, str] = {}
+    is_rejected: bool = False
+    is_of_key: bool = False
+
+
 class TakesLong(Exception):
     """Work that was begun on the event loop and would hold it up: it belongs to a helper."""
 

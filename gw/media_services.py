@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Mapping
+from typing import Any
 
 from actors.catalogs import Catalogs
 from actors.clock import Clock
@@ -20,8 +21,15 @@ from actors.wallet.wallets import Wallets
 from channels.http.interfaces import Wire
 from channels.registry import ChannelSpec
 from gw.api.services import ContentLinks, FilmCount, MediaServices
-from gw.calls.jobs import JobSubmit, Unattended, WholeCall, WholeSubmit
-from gw.calls.media import ExchangeUpstream, MediaUpstream, SpeechUpstream, SyncMedia
+from gw.calls.jobs import JobSubmit
+from gw.calls.media import (
+    DetachedTasks,
+    ExchangeUpstream,
+    Media,
+    PieceUpstream,
+    SpeechUpstream,
+    SubmitCall,
+)
 from gw.calls.settlement import Billing
 from gw.config.config import Tasks
 from gw.http.application import RequestsInFlight
@@ -173,47 +181,35 @@ def make_media_services(
     body_bytes_max = config.max_body_bytes
     exchanges = ExchangeUpstream(wire=wire, body_bytes_max=body_bytes_max, clock=clock)
     speaking = SpeechUpstream(wire=wire, body_bytes_max=body_bytes_max, clock=clock)
-    unattended = Unattended(in_flight)
+    shared: dict[str, Any] = {
+        "billing": billing,
+        "channels": channels,
+        "redactor": current.redactor,
+        "detached": DetachedTasks(in_flight),
+    }
+
+    def unknown(call: SubmitCall, channel_id: str) -> None:
+        jobs.submit_unknown(call.facts, channel_id, task_id=call.upstream_key)
 
     def submits(seconds: float) -> JobSubmit:
         return JobSubmit(
-            billing=billing,
-            channels=channels,
-            upstream=exchanges,
-            upstreams=upstreams,
-            jobs=jobs,
-            unattended=unattended,
-            redactor=current.redactor,
-            total_seconds=seconds,
+            upstream=exchanges, upstreams=upstreams, jobs=jobs, total_seconds=seconds, **shared
         )
 
-    images = SyncMedia(
-        billing=billing,
-        channels=channels,
-        upstream=MediaUpstream(
+    def whole(upstream: ExchangeUpstream, seconds: float) -> Media[SubmitCall]:
+        return Media(upstream=upstream, unknown=unknown, total_seconds=seconds, **shared)
+
+    images = Media(
+        upstream=PieceUpstream(
             wire=wire,
             redactor=current.redactor,
             clock=clock,
             attempt_seconds=config.timeouts.image_attempt,
             response_bytes_max=MEDIA_RESPONSE_BYTES_MAX,
         ),
-        redactor=current.redactor,
         total_seconds=config.timeouts.image_total,
+        **shared,
     )
-
-    def unknown(call: WholeCall, channel_id: str) -> None:
-        jobs.submit_unknown(call.facts, channel_id, task_id=call.upstream_key)
-
-    def whole(upstream: ExchangeUpstream, seconds: float) -> WholeSubmit:
-        return WholeSubmit(
-            billing=billing,
-            channels=channels,
-            upstream=upstream,
-            unknown=unknown,
-            redactor=current.redactor,
-            total_seconds=seconds,
-        )
-
     timeouts = config.timeouts
     return MediaServices(
         images=images,
@@ -232,7 +228,6 @@ def make_media_services(
         speech=whole(speaking, timeouts.speech),
         voice=whole(exchanges, timeouts.voice),
         transcript=whole(exchanges, timeouts.transcript),
-        unattended=unattended,
         voices=Voices(database, clock),
         catalogs=Catalogs(
             wire=wire,

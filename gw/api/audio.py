@@ -20,8 +20,7 @@ from gw.api.services import unavailable
 from gw.api.submit import MediaSubmit, Reference, media_of, own_voice
 from gw.api.task_lists import error_of, listed, polled
 from gw.calls.bills import UnitBill
-from gw.calls.jobs import Delivery
-from gw.calls.media import Made
+from gw.calls.media import Delivery, SubmitResult
 from gw.errors import dumps
 from gw.media.lists import SPEECH as SPEECH_LIST
 from gw.media.sounds import read_speech, read_voice
@@ -76,16 +75,16 @@ class SpeechHandler(ApiHandler):
                 status="pending",
                 pins=voice.pins,
             )
-            await submit.run_job(job_call, media.speech_submit)
+            await submit.run_detached(job_call, media.speech_submit)
             return
-        call = submit.whole_call(
+        call = submit.call(
             request,
             bill=UnitBill(price, characters),
             cheaper=_CHEAPER,
             deliver=_delivered,
             pins=voice.pins,
         )
-        await submit.run_whole(call, media.speech)
+        await submit.run(call, media.speech)
 
 
 class SpeechTaskHandler(ApiHandler):
@@ -101,7 +100,7 @@ class SpeechTaskHandler(ApiHandler):
 _CHEAPER = "or send a shorter text."
 
 
-async def _delivered(made: Made) -> Delivery:
+async def _delivered(made: SubmitResult) -> Delivery:
     """The recording; digits become bytes a piece at a time, so that nothing else waits for it."""
     assert isinstance(made.reply, Done), made
     audio = made.reply.result
@@ -148,16 +147,16 @@ class VoicesHandler(ApiHandler):
         """A submit goes on when its client leaves, who finds the voice in the list."""
         submit, voice_id = await MediaSubmit.begin(self, "voice"), new_voice_id()
         request = await submit.read(read_voice, model=lambda read: read.model)
-        call = submit.whole_call(
+        call = submit.call(
             request,
             bill=UnitBill(submit.price(), 1),
             cheaper="or use a preset voice.",
             made_id=voice_id,
             deliver=lambda made: self._delivered(made, voice_id, request.name),
         )
-        await submit.run_whole_unattended(call, media_of(self).voice)
+        await submit.run_detached(call, media_of(self).voice)
 
-    async def _delivered(self, made: Made, voice_id: str, name: str) -> Delivery:
+    async def _delivered(self, made: SubmitResult, voice_id: str, name: str) -> Delivery:
         """The voice, kept for its account before it is paid for."""
         assert isinstance(made.reply, Done), made
         result = made.reply.result

@@ -58,7 +58,7 @@ class AvatarsHandler(ApiHandler):
             status="pending",
             response_body=dumps(self._begun(job_id, request)),
         )
-        await submit.run_job(call, media.video_submit)
+        await submit.run_detached(call, media.video_submit)
 
     def _begun(self, job_id: str, request: AvatarRequest) -> dict[str, Any]:
         return _record(

@@ -26,8 +26,7 @@ from channels.json import COUNTED_BYTES_MAX
 from channels.registry import ModelSpec
 from gw.api.checks import CHECKS, AuthMode, Check
 from gw.api.services import LimitLease, RefusedCall, Services
-from gw.calls.call import ClientGone
-from gw.calls.outcome import end_call, operation_of, shown
+from gw.calls.call import ClientGone, end_call, operation_of, shown
 from gw.errors import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
@@ -48,7 +47,7 @@ from metrics.spans import REQUEST_READ, Attributes, AttributeValue, CallSpan
 # The span of a billed request: begun when its model is found, or when it is refused before.
 #
 # What it says by OpenTelemetry's names of every call is here; what its endpoint knows besides comes
-# with it. How it ends is told by `gw/calls/outcome.py`.
+# with it. How it ends is told by `gw/calls/call.py`.
 
 
 class Traced(Protocol):

@@ -2,7 +2,7 @@
 
 How a request is read is its dialect's; an endpoint whose headers, path or responses ask for more
 has its own file. Everything that costs or waits is the conversation's
-(`gw/calls/chat.py`), what a channel is sent is `gw/calls/call.py`.
+(`gw/calls/chat.py`), what a channel is sent is `gw/calls/request.py`.
 """
 
 from __future__ import annotations
@@ -26,15 +26,10 @@ from channels.json import JsonObject
 from channels.translation.session import upstream_protocols
 from gw.api.base import ApiHandler, HandlerWriter, begin_span
 from gw.api.model_call import ModelCall
-from gw.calls.call import (
-    ChatCall,
-    ConversationRequest,
-    Framing,
-    ResponseWriter,
-    SseFraming,
-    lacking_tool,
-)
+from gw.calls.call import ResponseWriter
 from gw.calls.chat import Conversation
+from gw.calls.request import ChatCall, ConversationRequest, lacking_tool
+from gw.calls.stream import Framing, SseFraming
 from gw.errors import INVALID_REQUEST, TOOL_NOT_SUPPORTED, GatewayError
 from metrics import genai
 from metrics.logs import redact

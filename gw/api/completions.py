@@ -36,8 +36,8 @@ from gw.agents import QUESTION_CHARACTERS, AgentRefused, framed, model_of, retri
 from gw.api.base import ApiHandler, HandlerWriter
 from gw.api.chat import converse
 from gw.api.model_call import ModelCall
-from gw.calls.call import lacking_tool
 from gw.calls.chat import TIMED_OUT
+from gw.calls.request import lacking_tool
 from gw.config.config import Config
 from gw.errors import (
     MODEL_NO_VISION,

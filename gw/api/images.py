@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 from actors.wallet.pricing import ImagePrice
 from actors.wallet.wallets import Delivered
@@ -13,10 +13,9 @@ from channels.registry import ModelSpec
 from channels.signed_links import is_link, lasts_until
 from gw.api.base import ApiHandler, begin_span
 from gw.api.model_call import ModelCall, require_served
-from gw.api.services import MediaServices
-from gw.api.submit import guarded, submission_of
+from gw.api.submit import guarded, media_of, submission_of
 from gw.calls.bills import Charged
-from gw.calls.media import MediaCall, SyncMediaRequest
+from gw.calls.media import PieceCall, PieceRequest
 from gw.errors import INVALID_REQUEST, GatewayError
 from gw.idempotency import Submission
 from metrics import genai
@@ -134,22 +133,22 @@ class ImagesHandler(ApiHandler):
         submission = await submission_of(call)
         request = await call.read(DIALECT)
         require_served(call.model, self.protocol)
-        sync_media = cast(MediaServices, self.settings["media"]).images
-        media_call = self._call(request, call, submission)
-        await guarded(call, submission, lambda writer: sync_media.run(media_call, writer))
+        images = media_of(self).images
+        image_call = self._call(request, call, submission)
+        await guarded(call, submission, lambda writer: images.run(image_call, writer))
 
     def _call(
         self, request: ImagesRequest, call: ModelCall, submission: Submission | None
-    ) -> MediaCall:
+    ) -> PieceCall:
         model = call.model
-        upstream_request = SyncMediaRequest(
+        upstream_request = PieceRequest(
             request,
             protocol=self.protocol,
             body=self.request.body,
             weight=call.weight,
             helpers=call.helpers,
         )
-        return MediaCall(
+        return PieceCall(
             facts=call.facts(),
             model=model,
             cap_nano_usd=self.principal.spend_cap_nano_usd,

@@ -44,7 +44,7 @@ class MusicHandler(ApiHandler):
             cheaper="or ask for less.",
             status="queued",
         )
-        await submit.run_job(call, media.video_submit)
+        await submit.run_detached(call, media.video_submit)
 
 
 class MusicTaskHandler(ApiHandler):

@@ -28,8 +28,8 @@ from channels.offload.pool import OffloadPool
 from channels.redaction import Redactor
 from channels.registry import Registry
 from gw.api.overload import Overload
-from gw.calls.jobs import JobSubmit, Unattended, WholeSubmit
-from gw.calls.media import SyncMedia
+from gw.calls.jobs import JobSubmit
+from gw.calls.media import Media, PieceCall, SubmitCall
 from gw.config.config import Timeouts
 from gw.errors import NO_CHANNEL_AVAILABLE, UPSTREAM_UNREACHABLE, GatewayError, from_upstream
 from gw.http.application import RequestsInFlight
@@ -236,7 +236,7 @@ class MediaServices:
     What is made while the client waits: `speech`, `voice`, `transcript`.
     """
 
-    images: SyncMedia
+    images: Media[PieceCall]
     jobs: Jobs
     video_submit: JobSubmit
     speech_submit: JobSubmit
@@ -245,10 +245,9 @@ class MediaServices:
     content: JobContent
     content_links: ContentLinks
     films: FilmCount
-    speech: WholeSubmit
-    voice: WholeSubmit
-    transcript: WholeSubmit
-    unattended: Unattended
+    speech: Media[SubmitCall]
+    voice: Media[SubmitCall]
+    transcript: Media[SubmitCall]
     voices: Voices
     catalogs: Catalogs
     redactor: Callable[[], Redactor]

@@ -2,7 +2,7 @@
 
 The request's `Idempotency-Key` is read here; the use-case claims it with its hold, and the guard
 answers in the use-case's place when the key is not free (`gw/idempotency.py`). A call that
-goes on when its client has left counts for the account's concurrency as long (`unattended`).
+goes on when its client has left counts for the account's concurrency as long (`detached`).
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from channels.registry import ModelSpec
 from gw.api.base import ApiHandler, HandlerWriter, begin_span, explain
 from gw.api.model_call import ModelCall, require_served
 from gw.api.services import BASE_URL, LimitLease, MediaServices
-from gw.calls.bills import UnitBill
+from gw.calls.bills import Bill
 from gw.calls.call import ResponseWriter
-from gw.calls.jobs import Delivery, JobCall, JobSubmit, Pin, WholeCall, WholeSubmit
-from gw.calls.media import Made
+from gw.calls.jobs import JobBill
+from gw.calls.media import JSON, Delivery, Media, Pin, SubmitCall, SubmitResult
 from gw.calls.request import LargeSubmission
 from gw.errors import INVALID_REQUEST, GatewayError, dumps, invalid_request
 from gw.idempotency import Submission, fingerprint, fingerprint_of
@@ -66,17 +66,17 @@ async def guarded(
     await _guarded(call, submission, lambda: use_case(writer), writer)
 
 
-async def unattended(
+async def detached(
     call: ModelCall,
     submission: Submission | None,
-    use_case: Callable[[UnattendedWriter], Awaitable[None]],
+    use_case: Callable[[DetachableWriter], Awaitable[None]],
 ) -> None:
     """The same for a use-case that its client cannot stop by leaving."""
-    writer = UnattendedWriter(call)
+    writer = DetachableWriter(call)
     try:
         await _guarded(call, submission, lambda: use_case(writer), writer)
     finally:
-        writer.ended_attended()
+        writer.ended_attached()
 
 
 async def _guarded(
@@ -92,8 +92,8 @@ async def _guarded(
     await call.handler.services.idempotency.run(submission, use_case, writer)
 
 
-class UnattendedWriter(HandlerWriter):
-    """Writes the response of a call whose client may leave it alone (see `Attendant`).
+class DetachableWriter(HandlerWriter):
+    """Writes the response of a call whose client may leave it running (see `DetachedWriter`).
 
     The rights to be in flight and to hold the body are the call's, until it has ended.
     """
@@ -102,22 +102,22 @@ class UnattendedWriter(HandlerWriter):
         super().__init__(call.handler)
         self._admission: LimitLease | None = call.handler.take_admission()
         self._body = call.handler.request.take_body()
-        self._is_left_alone = False
+        self._is_detached = False
 
-    def left_alone(self) -> None:
+    def detached(self) -> None:
         """The client has left, and the call goes on."""
-        self._is_left_alone = True
+        self._is_detached = True
 
-    def ended_alone(self, error: Exception | None) -> None:
+    def ended_detached(self, error: Exception | None) -> None:
         """The call has ended without a client: of an error it is told by its row alone."""
         self._leave()
         if error is not None and not isinstance(error, KeyTaken):
             self._handler.log_exception(type(error), error, error.__traceback__)
             self._handler.record_refusal(explain(error))
 
-    def ended_attended(self) -> None:
-        """The request has ended, and so has the call unless its client has left it alone."""
-        if not self._is_left_alone:
+    def ended_attached(self) -> None:
+        """The request has ended, and so has the call unless it was detached."""
+        if not self._is_detached:
             self._leave()
 
     def _leave(self) -> None:
@@ -229,55 +229,57 @@ class MediaSubmit:
         status: str,
         pins: tuple[Pin, ...] = (),
         response_body: bytes | None = None,
-    ) -> JobCall:
+    ) -> SubmitCall:
         """The call that begins a job; its response says `status`, unless a body is given."""
-        handler, call = self._handler, self._call
+        handler = self._handler
         begun = {
             "id": job_id,
             "status": status,
-            "model": call.model.id,
+            "model": self.model.id,
             "created_at": int(handler.request.submitted_at),
         }
-        return JobCall(
-            facts=replace(call.facts(), job_id=job_id),
-            model=call.model,
-            cap_nano_usd=handler.principal.spend_cap_nano_usd,
-            job=replace(job, request={**job.request, BASE_URL: handler.base_url()}),
-            hold_nano_usd=hold_nano_usd,
+        delivery = Delivery(JSON, dumps(begun) if response_body is None else response_body)
+
+        async def deliver(result: SubmitResult) -> Delivery:
+            return delivery  # which has nothing in it that is not known before
+
+        return self.call(
+            request,
+            bill=JobBill(job.price, hold_nano_usd),
             cheaper=cheaper,
-            request=request,
-            response_body=dumps(begun) if response_body is None else response_body,
-            span=self._span(),
-            started=handler.services.clock.monotonic(),
+            deliver=deliver,
+            job_id=job_id,
+            job=replace(job, request={**job.request, BASE_URL: handler.base_url()}),
             pins=pins,
-            large=self._large,
-            submission=self._submission,
-            detail=call.detail,
         )
 
-    def whole_call(
+    def call(
         self,
         request: MediaSubmission,
         *,
-        bill: UnitBill,
+        bill: Bill,
         cheaper: str,
-        deliver: Callable[[Made], Awaitable[Delivery]],
+        deliver: Callable[[SubmitResult], Awaitable[Delivery]],
         made_id: str | None = None,
+        job_id: str | None = None,
+        job: NewJob | None = None,
         pins: tuple[Pin, ...] = (),
-    ) -> WholeCall:
-        """The call for what is made while the client waits; `made_id` is as in `CallFacts`."""
+    ) -> SubmitCall:
+        """The call that has it made; `made_id` and `job_id` are as in `CallFacts`."""
         handler, call = self._handler, self._call
-        return WholeCall(
-            facts=replace(call.facts(), made_id=made_id),
+        return SubmitCall(
+            facts=replace(call.facts(), made_id=made_id, job_id=job_id),
             model=call.model,
             cap_nano_usd=handler.principal.spend_cap_nano_usd,
             bill=bill,
             cheaper=cheaper,
+            job=job,
             request=request,
             deliver=deliver,
             span=self._span(),
             started=handler.services.clock.monotonic(),
             pins=pins,
+            large=self._large,
             submission=self._submission,
             detail=call.detail,
         )
@@ -288,21 +290,15 @@ class MediaSubmit:
 
     # --- Its run: the call is made, or what it was answered before is sent again ---
 
-    async def run_job(self, call: JobCall, job_submit: JobSubmit) -> None:
-        """Begin a job, whether or not the client stays. Raises GatewayError."""
-        await self._unattended(lambda writer: job_submit.run(call, writer))
-
-    async def run_whole(self, call: WholeCall, whole_submit: WholeSubmit) -> None:
+    async def run(self, call: SubmitCall, media: Media[SubmitCall]) -> None:
         """Have it made, as long as the client waits. Raises GatewayError."""
-        await guarded(self._call, self._submission, lambda writer: whole_submit.run(call, writer))
+        await guarded(self._call, self._submission, lambda writer: media.run(call, writer))
 
-    async def run_whole_unattended(self, call: WholeCall, whole_submit: WholeSubmit) -> None:
+    async def run_detached(self, call: SubmitCall, media: Media[SubmitCall]) -> None:
         """Have it made, whether or not the client stays. Raises GatewayError."""
-        work = media_of(self._handler).unattended
-        await self._unattended(lambda writer: whole_submit.run_unattended(call, writer, work))
-
-    async def _unattended(self, use_case: Callable[[UnattendedWriter], Awaitable[None]]) -> None:
-        await unattended(self._call, self._submission, use_case)
+        await detached(
+            self._call, self._submission, lambda writer: media.run_detached(call, writer)
+        )
 
 
 # What a request names that was made before: voices and avatars, the account's own or presets.

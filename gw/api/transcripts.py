@@ -14,8 +14,7 @@ from gw.api.base import ApiHandler
 from gw.api.model_call import first_of
 from gw.api.submit import MediaSubmit, media_of
 from gw.calls.bills import UnitBill
-from gw.calls.jobs import Delivery
-from gw.calls.media import Made
+from gw.calls.media import Delivery, SubmitResult
 from gw.errors import dumps
 from gw.media.sounds import read_transcript
 
@@ -37,20 +36,22 @@ class TranscriptHandler(ApiHandler):
         transcript_id = f"trs_{uuid.uuid4().hex}"
         redactor = media.redactor
 
-        async def deliver(made: Made) -> Delivery:
+        async def deliver(made: SubmitResult) -> Delivery:
             return await _delivered(made, transcript_id, redactor)
 
-        call = submit.whole_call(
+        call = submit.call(
             request,
             bill=UnitBill(submit.price(), 1),
             cheaper="or ask for less.",
             made_id=transcript_id,
             deliver=deliver,
         )
-        await submit.run_whole(call, media.transcript)
+        await submit.run(call, media.transcript)
 
 
-async def _delivered(made: Made, transcript_id: str, redactor: Callable[[], Redactor]) -> Delivery:
+async def _delivered(
+    made: SubmitResult, transcript_id: str, redactor: Callable[[], Redactor]
+) -> Delivery:
     """The script in the gateway's own shape, without what the upstream repeats of its channel."""
     assert isinstance(made.reply, Done), made
     script = made.reply.result

@@ -25,7 +25,7 @@ from gw.api.base import ApiHandler
 from gw.api.services import unavailable
 from gw.api.submit import MediaSubmit, avatar_of, media_of, voice_of
 from gw.api.task_lists import Shown, error_of, listed, polled
-from gw.calls.jobs import Pin
+from gw.calls.media import Pin
 from gw.errors import (
     INVALID_REQUEST,
     NO_CHANNEL_AVAILABLE,
@@ -110,7 +110,7 @@ class VideosHandler(ApiHandler):
             status="queued",
             pins=pins,
         )
-        await submit.run_job(call, media.video_submit)
+        await submit.run_detached(call, media.video_submit)
 
     async def _read(self, submit: MediaSubmit) -> Video:
         """The request: what a body may have depends on the model it names. Raises GatewayError."""

@@ -2,8 +2,9 @@
 
 Everything that is tried on an upstream goes through `Attempts.first_result`, whatever the call is:
 what is sent and how the response is read is the `Upstream`'s (`chat.py`, `media.py`), and so is
-the choice of a row in the table of retries below. Nothing here knows money: `settlement.py` reads
-what was tried when it writes the call's row.
+the choice of a row in the table of retries below. What is noted of an attempt is the
+`CallObserver`'s (`call.py`). Nothing here knows money: `settlement.py` reads what was tried when it
+writes the call's row.
 """
 
 from __future__ import annotations
@@ -12,8 +13,6 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal, Protocol, TypeVar
-
-from msgspec.structs import replace
 
 from actors.actor import ActorStopped
 from actors.channel import Lease, Verdict
@@ -31,30 +30,17 @@ from channels.errors import (
     UpstreamFailed,
     UpstreamLost,
     UpstreamMalformed,
+    UpstreamRefusal,
     UpstreamTimedOut,
     UpstreamUnreachable,
 )
-from channels.http.client import address_of
 from channels.http.interfaces import UpstreamRequest, UpstreamResponse, Wire
 from channels.redaction import Redactor
 from channels.registry import ChannelSpec
 from channels.resources import TimeLimit
-from gw.calls.bills import Charged
-from gw.calls.call import PaidCall, UpstreamPlan
-from gw.calls.outcome import NO_CHANNEL, operation_of, sendable
-from gw.calls.stream import UpstreamRefusal
+from gw.calls.call import NO_CHANNEL, Call, CallObserver, sendable
 from gw.errors import NO_CHANNEL_AVAILABLE, GatewayError
-from metrics import genai
 from metrics.logs import EventLog
-from metrics.prometheus import Metrics
-from metrics.spans import (
-    FIRST_CHUNK,
-    NO_ATTRIBUTES,
-    RESPONSE_HEAD,
-    Attributes,
-    AttributeValue,
-    ChildSpan,
-)
 
 # Whether another channel may be asked after an attempt has failed, by the kind of call.
 #
@@ -105,104 +91,25 @@ def retry_of_submits(error: UpstreamError) -> Retry:
     return "next_channel" if is_unsent else "unknown"
 
 
-# What a call's row keeps beside its columns: what was decided and why, for its receipt.
-#
-# Gathered while the call runs and written with its settlement (`call_logs.detail`). Channels are
-# kept by name for operators; what a client is shown of it is `gw/api/logs`. Names are short and
-# what goes without saying is left out, because every call has one:
-#
-# request what was asked, without the conversation {name: text} price USD per 1M tokens
-# (`TokenPrice.stated`) {input, output, …} or per piece (`ImagePrice.stated`) {per_image, …} hold
-# nano-USD held integer estimate tokens it was held for [input, output] order channels considered,
-# in order [[channel, protocol], …] pinned the order is that of a pinned conversation true
-# passed_over why some of them were not tried {channel: reason} tried attempts, the answered one
-# last [[channel, Unix s, ms, outcome], …] first_byte_ms when the client was sent the first byte
-# integer translation by which translation, and what was lost header value or the path's name;
-# `dropped`: [field, …] upstream what the upstream said of its response {status, id, model, finish,
-# …} basis what the tokens rest on, unless "stated" `charge.Basis` units pieces by their price
-# {standard, large, references} characters counted where output was estimated integer cache_write,
-# reasoning tokens, parts of input and output integers trace_id OpenTelemetry's, of a call that is
-# traced 32 hex digits
+def is_success(status: int) -> bool:
+    """Whether a response stands behind this status, or else an error (4xx, 5xx).
 
-# Members of `upstream` that are the upstream's own: sentences, and names.
-_WORDS = frozenset({"error", "error_code"})
-_NAMES = frozenset({"id", "model", "finish"})
-
-
-class Receipt:
-    """Gathers one call's detail. Nothing here decides anything."""
-
-    __slots__ = ("detail",)
-
-    def __init__(self, detail: dict[str, Any]) -> None:
-        self.detail = detail
-
-    def __repr__(self) -> str:
-        return f"<Receipt {', '.join(self.detail)}>"
-
-    def considered(self, order: Sequence[Candidate], *, is_pinned: bool = False) -> None:
-        """The channels that may serve the call, in order."""
-        self.detail["order"] = [[c.channel_id, c.protocol] for c in order]
-        if is_pinned:
-            self.detail["pinned"] = True
-
-    def passed_over(self, reasons: Mapping[str, str]) -> None:
-        """Channels that were not tried, and why."""
-        if reasons:
-            self.detail.setdefault("passed_over", {}).update(reasons)
-
-    def tried(self, channel_id: str, *, at: float, seconds: float, outcome: str) -> None:
-        """An attempt is over. `at` is in Unix seconds."""
-        attempt = [channel_id, round(at * 1000) / 1000, round(seconds * 1000), outcome]
-        self.detail.setdefault("tried", []).append(attempt)
-
-    def translated(self, plan: UpstreamPlan) -> None:
-        """How the call was translated, if it was, and what was lost."""
-        if plan.translated is not None:
-            translation = plan.translated.translation
-            self.detail["translation"] = translation.header or translation.path
-            if plan.translated.report.dropped:
-                self.detail["dropped"] = list(plan.translated.report.dropped)
-
-    def first_byte(self, seconds: float) -> None:
-        """The first byte went out to the client so long after the call had come."""
-        self.detail["first_byte_ms"] = round(seconds * 1000)
-
-    def finished(
-        self, charged: Charged, http_status: int | None, redactor: Redactor
-    ) -> Mapping[str, Any]:
-        """The whole detail, with what is charged and what the upstream said of its response.
-
-        `http_status` is that of the last attempt's response, None where there was none.
-        """
-        facts: dict[str, Any] = {"status": http_status, **charged.upstream}
-        upstream = {name: value for name, value in facts.items() if value}
-        _redact(upstream, redactor)
-        if upstream:
-            self.detail["upstream"] = upstream
-        self.detail.update(charged.detail)
-        return self.detail
-
-
-def _redact(upstream: dict[str, Any], redactor: Redactor) -> None:
-    """Redact what an upstream said: its words for an error, and the names it gave its response."""
-    for name in _WORDS & upstream.keys():
-        upstream[name] = redactor.text(upstream[name])
-        if not upstream[name]:
-            del upstream[name]
-    names = _NAMES & upstream.keys()
-    # Together, because nearly always there is nothing in them. No secret has the byte between them.
-    if not redactor.responses.is_clear("\0".join([upstream[name] for name in names]).encode()):
-        for name in names:
-            upstream[name] = redactor.responses.redacted(upstream[name].encode()).decode()
+    Raises UnexpectedStatus where it is neither: a redirect is not followed, and nothing is no
+    answer (contract §7: A 2xx that cannot be used).
+    """
+    if 200 <= status < 300 and status != 204:
+        return True
+    if 400 <= status < 600:
+        return False
+    raise UnexpectedStatus(status)
 
 
 # How long an upstream may take to end its response after the terminator before its connection is
 # given up for reuse.
 CLOSE_SECONDS = 0.5
 
-C = TypeVar("C", bound=PaidCall)
-C_contra = TypeVar("C_contra", bound=PaidCall, contravariant=True)
+C = TypeVar("C", bound=Call)
+C_contra = TypeVar("C_contra", bound=Call, contravariant=True)
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
@@ -233,39 +140,25 @@ class Attempts:
 
     __slots__ = (
         "_call",
-        "_channel_id",
-        "_clock",
         "_failover",
         "_lease",
-        "_metrics",
-        "_propagates",
         "_response",
-        "_span",
-        "_started",
-        "_started_at",
         "abandoned_on",
-        "receipt",
+        "observer",
         "status",
     )
 
-    def __init__(self, call: PaidCall, receipt: Receipt, *, clock: Clock, metrics: Metrics) -> None:
+    def __init__(self, call: Call, observer: CallObserver) -> None:
+        self.observer = observer
         self.status: int | None = None  # of the last attempt's response
         self.abandoned_on: str | None = None  # the channel that was asked as it was cancelled
         self._call = call
-        self.receipt = receipt
-        self._clock = clock
-        self._metrics = metrics
         self._failover: Failover | None = None
         self._lease: Lease | None = None  # of the attempt that gave the response
         self._response: UpstreamResponse | None = None
-        self._span: ChildSpan | None = None  # where the call is sampled
-        self._channel_id = ""
-        self._propagates = False
-        self._started_at = 0.0  # Unix seconds
-        self._started = 0.0  # monotonic seconds
 
     def __repr__(self) -> str:
-        return f"<Attempts {self._channel_id or 'none'} {self._failover}>"
+        return f"<Attempts {self._failover} of {self._call.facts.call_id.hex}>"
 
     @property
     def failed(self) -> Sequence[FailedAttempt]:
@@ -286,14 +179,16 @@ class Attempts:
             while True:
                 began = call.span.now() if call.span.sampled else 0
                 candidate, lease = await failover.lease()
-                self._begin(candidate, lease.spec, began)
+                self.status = None
+                self.observer.attempt_begins(candidate, lease.spec, began)
                 try:
                     with limit:
                         result = await upstream.attempt(call, candidate, lease.spec, self)
-                except (UpstreamError, TimeoutError) as error:
-                    self._fail(candidate, lease, error)
-                    if not self._may_go_on(upstream, candidate):
-                        raise failover.exhausted() from error
+                except (UpstreamError, TimeoutError) as raised:
+                    error = raised if isinstance(raised, UpstreamError) else UpstreamTimedOut()
+                    self._fail(failover, candidate, lease, error)
+                    if not self._may_go_on(upstream, candidate, error):
+                        raise failover.exhausted() from raised
                 except BaseException:
                     self.abandoned_on = candidate.channel_id
                     self._drop("cancelled")
@@ -301,40 +196,23 @@ class Attempts:
                     raise
                 else:
                     self._lease = lease
-                    self.receipt.passed_over(failover.passed_over)
+                    self.observer.passed_over(failover.passed_over)
                     if isinstance(result, UpstreamRefusal):
                         self.finish("success", f"status_{result.status // 100}xx")
                     return result
         except FailoverExhausted:
-            self.receipt.passed_over(failover.passed_over)
+            self.observer.passed_over(failover.passed_over)
             raise
         except ActorStopped as error:
             raise GatewayError(NO_CHANNEL_AVAILABLE, NO_CHANNEL) from error
         finally:
             limit.end()
 
-    def traced(self, request: UpstreamRequest) -> UpstreamRequest:
-        """The request with what its upstream is told of the trace, where the call is of one."""
-        span = self._call.span
-        if span.trace_id is None:
-            return request
-        trace = span.request_trace(
-            propagates=self._propagates,
-            attributes=_server_of(request) if span.sampled else NO_ATTRIBUTES,
-        )
-        return request if trace is None else replace(request, trace=trace)
-
     def took_response(self, response: UpstreamResponse) -> None:
         """The attempt has a response, which is closed whatever happens."""
         self._response = response
         self.status = response.status
-        if self._span is not None:
-            self._span.event(RESPONSE_HEAD)
-
-    def took_first_chunk(self) -> None:
-        """A stream has begun: the first of it that is for the client is here."""
-        if self._span is not None:
-            self._span.event(FIRST_CHUNK)
+        self.observer.response_head()
 
     def took_whole(self) -> None:
         """The response was read to its end: nothing of it is left to wait for."""
@@ -343,12 +221,12 @@ class Attempts:
             self._response = None
 
     def finish(self, verdict: Verdict, outcome: str) -> None:
-        """The answered attempt is over: the lease goes back with a verdict. Once."""
+        """The attempt that gave a response is over: the lease goes back with a verdict. Once."""
         lease, self._lease = self._lease, None
         if lease is not None:
             lease.release(verdict)
             # A refusal says nothing against the channel; the try has still failed.
-            self._end(outcome, is_ok=outcome == "ok")
+            self.observer.attempt_ended(outcome, self.status, is_ok=outcome == "ok")
 
     def has_next(self) -> bool:
         """Whether another channel is left to try should the present attempt fail."""
@@ -374,39 +252,19 @@ class Attempts:
         finally:
             response.close()
 
-    def _begin(self, candidate: Candidate, channel: ChannelSpec, began: int) -> None:
-        """An attempt is under way, which began at `began` (`CallSpan.now`) with the wait for it."""
-        call = self._call
-        self._channel_id = candidate.channel_id
-        self._propagates = channel.propagate_trace
-        self._started_at = self._clock.now()
-        self._started = self._clock.monotonic()
-        self.status = None
-        if call.span.sampled:
-            operation = operation_of(call.facts.protocol)
-            self._span = call.span.attempt(
-                f"{operation} {candidate.upstream_model}",
-                began=began,
-                attributes={
-                    genai.OPERATION_NAME: operation,
-                    genai.PROVIDER_NAME: genai.provider_of(channel.kind, call.model.owned_by),
-                    genai.REQUEST_MODEL: candidate.upstream_model,
-                    "gw.channel": candidate.channel_id,
-                    "gw.protocol": candidate.protocol,
-                },
-            )
-
-    def _fail(self, candidate: Candidate, lease: Lease, raised: Exception) -> None:
+    def _fail(
+        self, failover: Failover, candidate: Candidate, lease: Lease, error: UpstreamError
+    ) -> None:
         """The attempt has failed, which counts against the channel, its key alone, or neither."""
-        error = raised if isinstance(raised, UpstreamError) else UpstreamTimedOut()
         seconds = self._drop(_outcome(error))
         lease.release(_verdict(error))
-        assert self._failover is not None
-        self._failover.add_failed(candidate, error, started_at=self._started_at, seconds=seconds)
+        started_at = self.observer.started_at
+        failover.add_failed(candidate, error, started_at=started_at, seconds=seconds)
 
-    def _may_go_on(self, upstream: Upstream[Any, Any], candidate: Candidate) -> bool:
-        """Whether another channel may be asked after the last failure."""
-        error = self.failed[-1].error
+    def _may_go_on(
+        self, upstream: Upstream[Any, Any], candidate: Candidate, error: UpstreamError
+    ) -> bool:
+        """Whether another channel may be asked after this failure."""
         retry = upstream.retry(error)
         if retry == "unknown":
             _LOG.warning(
@@ -421,42 +279,7 @@ class Attempts:
     def _drop(self, outcome: str) -> float:
         """The attempt gave no response; its seconds."""
         self.took_whole()
-        return self._end(outcome, is_ok=False)
-
-    def _end(self, outcome: str, *, is_ok: bool) -> float:
-        channel_id, seconds = self._channel_id, self._clock.monotonic() - self._started
-        self._metrics.attempt(
-            channel=channel_id,
-            outcome=outcome,
-            seconds=seconds,
-            trace_id=self._call.span.exemplar,
-        )
-        self.receipt.tried(channel_id, at=self._started_at, seconds=seconds, outcome=outcome)
-        if self._span is not None:
-            self._span.end(
-                error_type=None if is_ok else _error_type(outcome, self.status),
-                attributes=_ended(outcome, self.status),
-            )
-            self._span = None
-        return seconds
-
-
-def _server_of(request: UpstreamRequest) -> Attributes:
-    origin = address_of(request.url).origin
-    return {genai.SERVER_ADDRESS: origin.host, genai.SERVER_PORT: origin.port}
-
-
-def _ended(outcome: str, status: int | None) -> Attributes:
-    attributes: dict[str, AttributeValue] = {"gw.outcome": outcome}
-    if status is not None:
-        attributes[genai.RESPONSE_STATUS_CODE] = status
-    return attributes
-
-
-def _error_type(outcome: str, status: int | None) -> str:
-    """What went wrong: the status, where that alone says it."""
-    is_status = status is not None and outcome == f"status_{status // 100}xx"
-    return str(status) if is_status else outcome
+        return self.observer.attempt_ended(outcome, self.status, is_ok=False)
 
 
 def _verdict(error: UpstreamError) -> Verdict:
@@ -510,7 +333,7 @@ class BaseUpstream:
 
     async def _open(self, request: UpstreamRequest, attempts: Attempts) -> UpstreamResponse:
         """Send a request; its response is here as far as its head. Raises UpstreamError."""
-        response = await self._wire.open(attempts.traced(request))
+        response = await self._wire.open(attempts.observer.traced(request))
         request.took_status(response.status)
         attempts.took_response(response)
         return response

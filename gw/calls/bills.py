@@ -23,7 +23,7 @@ NO_TOKENS = Usage(input_tokens=0, output_tokens=0)
 
 
 class Charged(Struct, frozen=True, kw_only=True):
-    """The cost of a call, and what its row and its receipt say of it (`attempts.py`).
+    """The cost of a call, and what its row and its receipt say of it (`call.py`).
 
     `units` are those of the row's `unit_type`; 0 where the call is billed by tokens. `upstream` is
     what the upstream said of its response, unredacted.
@@ -41,6 +41,10 @@ class Charged(Struct, frozen=True, kw_only=True):
 
 class Bill(Protocol):
     """Reads the response of one call and prices it."""
+
+    @property
+    def hold_nano_usd(self) -> int:
+        """What the call costs when it brings everything that was asked for."""
 
     @property
     def terms(self) -> Mapping[str, Any]:
@@ -246,6 +250,7 @@ class TokenBill:
 
     def __init__(self, *, price: TokenPrice, expected: Estimate, is_stream: bool) -> None:
         self.meter: Meter | None = None  # of the attempt that gave the response
+        self.hold_nano_usd = expected.amount_nano_usd
         self._price = price
         self._expected = expected
         self._is_stream = is_stream

@@ -1,395 +1,58 @@
-"""One call as the use-case sees it: what was asked, and the client's side of the connection.
+"""One call, whatever is sold: what is known of it, how it ended, and what is noted of it.
 
-Nothing here knows HTTP, so a whole call runs in a test without a socket.
+What went wrong upstream becomes an `Ending` (contract §7: failure classes and row status), which
+carries the error that the client is shown while nothing has been sent. Span, metrics and receipt
+stand behind one `CallObserver`; nothing that runs a call knows more of them.
 """
 
 from __future__ import annotations
 
-import time
 from asyncio import Future
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import ceil
+from types import MappingProxyType
+from typing import Any, Literal, Protocol
 
 import msgspec
 from msgspec import Struct
 
-from actors.routing import Candidate, ChannelView, candidates
-from actors.wallet.messages import CallFacts
-from channels.dialects.dialect import (
-    ChatDialect,
-    Hosted,
-    Hosting,
-    Meter,
-    ParsedChatRequest,
-    hosting_for,
+from actors.clock import Clock
+from actors.routing import Candidate, FailedAttempt, FailoverExhausted
+from actors.wallet.messages import CallFacts, RowStatus
+from channels.errors import (
+    CredentialsRefused,
+    ErrorReported,
+    UnexpectedStatus,
+    UpstreamCut,
+    UpstreamError,
+    UpstreamFailed,
+    UpstreamMalformed,
+    UpstreamRefusal,
+    UpstreamTimedOut,
+    UpstreamUnreachable,
 )
-from channels.dialects.error_body import error_reported
-from channels.dialects.table import CHAT_DIALECTS
-from channels.errors import ErrorMembers, ErrorReported, InvalidRequest, UpstreamMalformed
+from channels.families import FAMILIES, UNIT_TYPES
+from channels.http.client import address_of
 from channels.http.interfaces import UpstreamRequest
-from channels.http.sse import SseEvent, SseSplitter
-from channels.json import EVENT_VALUES_MAX, TRANSLATED_VALUES_MAX, is_heavy_event
-from channels.offload.jobs import translated_body
-from channels.offload.pool import Helpers
-from channels.registry import BUILTIN_TOOLS, PLAIN, ChannelSpec, ModelSpec
-from channels.translation.session import TranslatedCall, TranslatedStream, translation_between
-from gw.calls.bills import OUTPUT_TOKENS_DEFAULT_MAX
-from gw.calls.request import ClientRequest
-from gw.errors import INVALID_REQUEST, GatewayError, invalid_request
-from metrics.spans import CallSpan
-
-# What a channel is sent for a chat call, and how its response will be read: one plan an attempt.
-#
-# A channel that speaks the client's protocol gets the client's bytes, but for what the gateway has
-# to change; any other gets their translation (`channels/translation`), whose way back stays in the
-# plan.
-
-
-class UpstreamPlan(Struct, frozen=True):
-    """The request to one channel, the dialect of its response, and the way back if translated.
-
-    `hosting` says how the response is read where the dialect is hosted elsewhere.
-    """
-
-    request: UpstreamRequest
-    dialect: ChatDialect
-    translated: TranslatedCall | None = None
-    hosting: Hosting | None = None
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """What the client is told of a translation (spec: Translation paths)."""
-        if self.translated is None:
-            return {}
-        headers = {}
-        if header := self.translated.translation.header:
-            headers["X-Protocol-Translation"] = header
-        warning = self.translated.report.warning()
-        if warning is not None:
-            headers["X-Protocol-Warning"] = warning
-        return headers
-
-
-class ConversationRequest(ClientRequest):
-    """A checked request of a chat protocol.
-
-    `own` are values for its dialect's own headers; these and `own_headers` go to channels of the
-    client's own protocol only. `is_strict`: the client asks that nothing be dropped for it
-    (`X-Protocol-Strict: 1`). `redact` makes an upstream's message fit for a client.
-    """
-
-    def __init__(
-        self,
-        parsed: ParsedChatRequest,
-        *,
-        protocol: str,
-        model: ModelSpec,
-        body: bytes,
-        weight: int,
-        helpers: Helpers,
-        redact: Callable[[str], str],
-        path: Mapping[str, Any] | None = None,
-        own: Mapping[str, str] | None = None,
-        own_headers: tuple[tuple[str, str], ...] = (),
-        is_strict: bool = False,
-    ) -> None:
-        super().__init__(
-            parsed, protocol=protocol, body=body, weight=weight, helpers=helpers, path=path
-        )
-        self._chat = parsed
-        self._model = model
-        self._redact = redact
-        self._own = own or {}
-        self._own_headers = own_headers
-        self._is_strict = is_strict
-
-    async def plan_for(self, candidate: Candidate, channel: ChannelSpec) -> UpstreamPlan:
-        """What this channel is sent. Raises GatewayError for what cannot be said to it."""
-        dialect = CHAT_DIALECTS[candidate.protocol]
-        is_own = candidate.protocol == self.protocol
-        own_headers = self._own_headers if is_own else ()
-        address, hosting, hosted = dialect.address, None, None
-        if dialect.hostings and (wire := channel.wire.get(candidate.protocol, PLAIN)) != PLAIN:
-            wire, hosting = hosting_for(dialect.hostings, wire, candidate.upstream_model)
-            hosted = Hosted(wire, own_headers)
-            address, own_headers = hosting.address, hosting.headers(own_headers)
-        try:
-            if hosting is not None and hosting.rewrite is not None and self._chat.fault is not None:
-                raise self._chat.fault  # which an upstream of the dialect's own form would judge
-            if is_own:
-                body = await self.passthrough_body(
-                    dialect.options(candidate.upstream_model, channel, self._model), hosted
-                )
-                translated = None
-            else:
-                translated, body = await self._translation(candidate, channel, hosted)
-                self._refuse_losses(translated)
-        except InvalidRequest as invalid:
-            raise invalid_request(invalid) from None
-        except RecursionError:
-            # Read once already, but with fewer calls on the stack.
-            raise GatewayError(
-                INVALID_REQUEST, "The request body is nested too deeply to be translated."
-            ) from None
-        request = address.request(
-            channel,
-            body,
-            protocol=candidate.protocol,
-            upstream_model=candidate.upstream_model,
-            stream=self._chat.stream,
-            own=self._own if is_own else {},
-            extra_headers=own_headers,
-        )
-        return UpstreamPlan(request, dialect, translated, hosting)
-
-    async def _translation(
-        self, candidate: Candidate, channel: ChannelSpec, hosted: Hosted | None
-    ) -> tuple[TranslatedCall, bytes]:
-        """The way back, and the body for a channel of another protocol. Raises InvalidRequest."""
-        if self._chat.fault is not None:  # which an upstream of the client's own would judge
-            raise self._chat.fault
-        made, written = await self.done(
-            translated_body,
-            self.protocol,
-            candidate.protocol,
-            self._translation_options(candidate, channel),
-            [name for name, _ in self._own_headers],
-            hosted,
-            values_max=TRANSLATED_VALUES_MAX,
-        )
-        assert written is not None
-        translation = translation_between(self.protocol, candidate.protocol)
-        translated = TranslatedCall.resumed(
-            translation, names=made.names, report=made.report, redact=self._redact
-        )
-        return translated, written
-
-    def _translation_options(self, candidate: Candidate, channel: ChannelSpec) -> dict[str, Any]:
-        """What the translation of a request has to know of the channel."""
-        dialect = CHAT_DIALECTS[candidate.protocol]
-        maximum = self._chat.max_tokens or self._model.max_output_tokens
-        if maximum is None and dialect.needs_max_tokens:
-            maximum = OUTPUT_TOKENS_DEFAULT_MAX
-        options: dict[str, Any] = {
-            "model": candidate.upstream_model,
-            "stream": self._chat.stream,
-            "max_tokens": maximum,
-        }
-        if dialect.takes_max_tokens_param and channel.max_tokens_param is not None:
-            options["max_tokens_param"] = channel.max_tokens_param
-        return options
-
-    def _refuse_losses(self, translated: TranslatedCall) -> None:
-        """A client may ask that nothing be dropped for it. Raises GatewayError."""
-        warning = translated.report.warning()
-        if warning is not None and self._is_strict:
-            raise GatewayError(
-                INVALID_REQUEST,
-                f"The channel of this model speaks another protocol, which cannot say: {warning}.",
-                param=translated.report.dropped[0],
-            )
-
-
-# What becomes of an event of a stream: metered, and written as it came or translated.
-#
-# A channel that speaks the client's protocol has its events passed on as they are. Otherwise a
-# translation (`channels/translation`) reads and writes beside the meter: usage is always metered as
-# the upstream states it.
-
-# A client that is sent nothing for so long is told that the response is still coming.
-SILENCE_SECONDS = 10.0
-
-
-class Framing(Protocol):
-    """How the events of a stream reach the client.
-
-    `keeps_events`: server-sent events are passed on as they are, so that bytes that are some
-    already need not be taken apart.
-    """
-
-    @property
-    def content_type(self) -> str: ...
-
-    @property
-    def keeps_events(self) -> bool: ...
-
-    def event(self, event: SseEvent) -> bytes:
-        """The bytes of one event; none where the form cannot carry it."""
-
-    def end(self) -> bytes:
-        """The bytes that end a complete response."""
-
-    def broken(self, message: str) -> bytes:
-        """The bytes that end one that failed: none, but where the gateway closes its streams.
-
-        `message` says why, to the client (spec: Stream failure behaviour 1, 3).
-        """
-
-
-class SseFraming:
-    """Server-sent events as the upstream sent them, byte for byte."""
-
-    content_type = "text/event-stream; charset=utf-8"
-    keeps_events = True
-
-    def event(self, event: SseEvent) -> bytes:
-        return event.raw
-
-    def end(self) -> bytes:
-        return b""
-
-    def broken(self, message: str) -> bytes:
-        return b""
-
-
-class EventWriter(Protocol):
-    """Writes the events of one stream.
-
-    `is_verbatim`: they leave byte for byte as they came, so what was read need not be taken apart.
-    `needs_data_only`: nothing of an event but its data is looked at.
-    """
-
-    @property
-    def is_verbatim(self) -> bool: ...
-
-    @property
-    def needs_data_only(self) -> bool: ...
-
-    def write(self, event: SseEvent, data: bytes) -> bytes | None:
-        """Meter an event; the client's bytes for it, None where it is not for this client."""
-
-    def comment(self, event: SseEvent) -> bytes:
-        """The client's bytes for an event without data."""
-
-    def refuse_failure(self, data: bytes, written: bytes) -> None:
-        """Raise ErrorReported where the first event that is the client's, with these data, fails.
-
-        `written` is not out yet, so another channel may still be asked.
-        """
-
-
-class PassthroughEvents:
-    """Events as the upstream sent them; usage is withheld from a client that did not ask for it."""
-
-    needs_data_only = False
-
-    def __init__(self, meter: Meter, framing: Framing, *, forwards_usage: bool) -> None:
-        self._meter = meter
-        self._framing = framing
-        self._forwards_usage = forwards_usage
-        self.is_verbatim = framing.keeps_events
-
-    def write(self, event: SseEvent, data: bytes) -> bytes | None:
-        """See EventWriter. Raises UpstreamMalformed for an event of too many values."""
-        if not self._meter.reads_any_size and is_heavy_event(data):
-            raise _too_heavy()
-        is_clients = self._meter.event(data) or self._forwards_usage
-        return self._framing.event(event) if is_clients else None
-
-    def comment(self, event: SseEvent) -> bytes:
-        return self._framing.event(event)
-
-    def refuse_failure(self, data: bytes, written: bytes) -> None:
-        """See EventWriter. Behind an event that is no error, one is the client's, as it came."""
-        if self._meter.error_seen is not None:
-            raise error_reported(data)
-
-
-class TranslatedFraming:
-    """The upstream's events as the client's protocol has them, in the form the client asked for.
-
-    The translation is given what the meter has read, so that an event is decoded once; it decides
-    by itself who is sent the usage.
-    """
-
-    is_verbatim = False
-    needs_data_only = True
-
-    def __init__(
-        self,
-        stream: TranslatedStream,
-        framing: Framing,
-        meter: Meter,
-        *,
-        has_terminator: bool,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._monotonic = monotonic
-        self._spoke = monotonic()
-        self._stream = stream
-        self._framing = framing
-        self._splitter = SseSplitter()
-        self._meter = meter
-        self._has_terminator = has_terminator
-        self._has_ended = False
-        self.content_type = framing.content_type
-        self.keeps_events = framing.keeps_events
-
-    def write(self, event: SseEvent, data: bytes) -> bytes | None:
-        """See EventWriter. Raises UpstreamMalformed for an event of too many values."""
-        if is_heavy_event(data):
-            raise _too_heavy()
-        read = self._meter.read(data)
-        self._meter.take(read)
-        return self.take(read)
-
-    def comment(self, event: SseEvent) -> bytes:
-        """See EventWriter."""
-        return self.event(event)
-
-    def refuse_failure(self, data: bytes, written: bytes) -> None:
-        """See EventWriter. What the upstream still says, its usage too, is dropped."""
-        error = self._stream.failed or self._meter.error_seen
-        if error is not None and not written:
-            status = error_reported(data).status
-            raise ErrorReported(ErrorMembers(error.message), status=status)
-
-    def event(self, event: SseEvent) -> bytes:
-        """What a client gets for an event that says nothing, such as a comment."""
-        return self._sent(self._framed(self._filler()))
-
-    def take(self, read: Any) -> bytes:
-        """The bytes for an event of the upstream that has been read and metered."""
-        written = self._sent(self._framed(self._stream.take(read) or self._filler()))
-        if self._meter.finished and self._has_terminator:
-            return written + self.end()
-        return written
-
-    def _sent(self, written: bytes) -> bytes:
-        if written:
-            self._spoke = self._monotonic()
-        return written
-
-    def _filler(self) -> bytes:
-        """What keeps the connection alive, where the upstream only says that it is still there.
-
-        Its own comments and pings, and thoughts that the client's protocol cannot carry, say
-        nothing to the client; what stands between them cuts connections that are silent.
-        """
-        if self._monotonic() - self._spoke < SILENCE_SECONDS:
-            return b""
-        return self._stream.keep_alive
-
-    def end(self) -> bytes:
-        """The client's end of a complete response; once, and none after an error."""
-        if self._has_ended or self._stream.failed is not None:
-            return b""
-        self._has_ended = True
-        return self._framed(self._stream.end()) + self._framing.end()
-
-    def broken(self, message: str) -> bytes:
-        """What closes a stream that failed; none where it just ends."""
-        return self._framed(self._stream.broken(message))
-
-    def _framed(self, written: bytes) -> bytes:
-        """A translation writes whole events; a client may want them in another form."""
-        if not written or self.keeps_events:
-            return written
-        return b"".join(map(self._framing.event, self._splitter.feed(written)))
-
-
-def _too_heavy() -> UpstreamMalformed:
-    return UpstreamMalformed(f"an event of more than {EVENT_VALUES_MAX} values")
+from channels.redaction import Redactor
+from channels.registry import ChannelSpec, ModelSpec
+from channels.translation.session import TranslatedCall
+from gw import errors as errors
+from gw.calls.bills import Bill, Charged
+from gw.errors import GatewayError
+from gw.idempotency import Submission
+from metrics import genai
+from metrics.prometheus import Metrics
+from metrics.spans import (
+    FIRST_CHUNK,
+    NO_ATTRIBUTES,
+    RESPONSE_HEAD,
+    Attributes,
+    AttributeValue,
+    CallSpan,
+    ChildSpan,
+)
 
 
 class ClientGone(Exception):
@@ -437,123 +100,451 @@ class ResponseWriter(Client, Protocol):
         """Send a whole response."""
 
 
-class PaidCall(Protocol):
-    """A call that has passed every check except money and channels, whatever it is billed by."""
+class Call(Struct, frozen=True, kw_only=True):
+    """A call that has passed every check except money and channels, whatever it is billed by.
 
-    @property
-    def facts(self) -> CallFacts: ...
-
-    @property
-    def model(self) -> ModelSpec: ...
-
-    @property
-    def cap_nano_usd(self) -> int | None: ...
-
-    @property
-    def span(self) -> CallSpan: ...
-
-    @property
-    def started(self) -> float:
-        """Monotonic seconds."""
-
-    @property
-    def detail(self) -> dict[str, Any]:
-        """What its row keeps for the receipt (`attempts.py`); filled as the call goes on."""
-
-
-class ChatCall(Struct, frozen=True, kw_only=True):
-    """A chat call, in whichever protocol."""
+    `detail` is what its row keeps for the receipt; it is filled as the call goes on. `submission`
+    is there when the request has an idempotency key.
+    """
 
     facts: CallFacts
     model: ModelSpec
     cap_nano_usd: int | None
-    is_stream: bool
-    forwards_usage: bool  # the client asked for the usage chunk
-    content_bytes: int  # of `messages` as sent, for the pre-charge
-    body_bytes: int  # of all that was sent
-    max_tokens: int | None
-    pin: str | None
     span: CallSpan
-    request: ConversationRequest
     started: float  # monotonic seconds
-    tools: tuple[str, ...] = ()  # built-in ones that were asked for
-    tools_protocol: str | None = None  # what these run over, where it is not the client's
-    framing: Framing = msgspec.field(default_factory=SseFraming)
-    translations: tuple[str, ...] = ()  # protocols this one may be translated to
+    submission: Submission | None = None
     detail: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-# Which channels may take a call, by the built-in tools it asks for: those that a provider runs.
-#
-# No translation carries such a tool, so only channels that are spoken to in the client's protocol
-# count; on chat-completions, where the tools run over responses, those that speak that (contract
-# §7: Built-in tools). Whether any channel of a model has a tool is known from the configuration
-# alone, and asked before anything is held; which of them are tried is decided when the call is.
-
-# The flag of a model that a tool wants (spec: Model catalog entry).
-_CAPABILITIES = {"web_search": "web_search", "image_generation": "image_gen"}
+# Of a header that is passed on from an upstream; a date has 29.
+HEADER_CHARACTERS_MAX = 64
+# No client is sent away for longer, however long the channels stay open: clients give up beyond it.
+RETRY_AFTER_MAX_SECONDS = 60
 
 
-def lacking_tool(
-    tools: Sequence[str],
-    model: ModelSpec,
-    channels: Mapping[str, ChannelSpec],
-    *,
-    protocol: str,
-    run_over: str,
-    reached: Sequence[str] = (),
-) -> str | None:
-    """The tool that the channels of the model lack; None also where the model has no channel.
+# An upstream's refusals that are not its client's doing: the channel's key, its credit, its rights.
+CHANNEL_REFUSALS = (401, 402, 403)
 
-    `protocol` is the client's, `run_over` the one that tools are run over, which is the same but on
-    chat-completions; `reached` are those the client's may be translated to.
+FaultSide = Literal["upstream", "timeout", "gateway"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Row status, error code and message; `error` is what the client is shown, when anything."""
+
+    status: RowStatus
+    code: str | None
+    message: str | None
+    error: GatewayError | None = field(default=None, compare=False)
+    is_clients: bool = field(default=False, compare=False)  # it failed for what the client did
+
+    @property
+    def fault(self) -> FaultSide | None:
+        """Whose fault a failed call is; None for one that did not fail, or failed by its client."""
+        if self.is_clients:
+            return None
+        if self.status == "error":
+            return "gateway" if self.code == errors.INTERNAL_ERROR.code else "upstream"
+        is_timeout = self.code == errors.UPSTREAM_TIMEOUT.code
+        return "timeout" if self.status == "interrupted" and is_timeout else None
+
+
+SUCCESS = Ending("success", None, None)
+CLIENT_GONE = Ending("interrupted", "client_disconnected", "The client closed its connection.")
+STOPPING = Ending("interrupted", "gateway_stopping", "The gateway was stopped.")
+
+# What the client is told when the channels' own actors are gone or overrun.
+NO_CHANNEL = "No channel can take this request at the moment."
+
+
+def shown(status: RowStatus, error: GatewayError) -> Ending:
+    """An ending that the client is told of: the row says what the client is shown."""
+    return Ending(status, error.kind.code, error.message, error)
+
+
+def ending_of_failure(
+    failure: FailoverExhausted, redactor: Redactor, *, serving: Sequence[str] = ()
+) -> Ending:
+    """No channel answered: the last one tried decides; none tried means none was to be had.
+
+    Where none was even passed over, the configuration has no way to the model, which no repeating
+    mends; the message then names the protocols of `serving` (contract §7: 503 and draining).
+    It was unreachable where nothing of a response came; what came and cannot be used is its error
+    (contract §7: A 2xx that cannot be used).
     """
-    if not tools or model.endpoint_type is not None:
-        return None
-    bound = [
-        (channel, channel.spoken(binding.upstream_model or model.id))
-        for binding in model.bindings
-        for channel in (channels[binding.channel_id],)
-    ]
-    if not any({protocol, run_over, *reached} & spoken for _, spoken in bound):
-        return None
-    if run_over != protocol:
-        for tool in tools:
-            if not is_run_for(tool, model):
-                return tool
-    speaking = [channel for channel, spoken in bound if run_over in spoken]
-    if any(_configured(tools) <= channel.tools for channel in speaking):
-        return None
-    offered = {tool for channel in speaking for tool in channel.tools}
-    return next((tool for tool in tools if tool not in offered), tools[0])
-
-
-def is_run_for(tool: str, model: ModelSpec) -> bool:
-    """Whether the gateway runs a tool for a model: not where the model's flags leave it out.
-
-    A model of which no flag is configured is taken at its channels' word.
-    """
-    capability = _CAPABILITIES.get(tool)
-    if capability is None:
-        return False
-    return not model.capabilities or capability in model.capabilities
-
-
-def channels_for(
-    call: ChatCall, channels: Mapping[str, ChannelView]
-) -> tuple[list[Candidate], list[Candidate]]:
-    """The channels considered, in order, and those of them to try, which have the tools."""
-    protocol = call.facts.protocol
-    if not call.tools:
-        usual = candidates(
-            call.model, protocol, channels, pin=call.pin, translations=call.translations
+    if not failure.failed:
+        message = _no_channel(failure.passed_over, serving)
+        seconds = min(max(1, ceil(failure.cooldown_seconds)), RETRY_AFTER_MAX_SECONDS)
+        is_final = not failure.passed_over
+        headers = errors.NO_RETRY if is_final else {"Retry-After": str(seconds)}
+        return shown(
+            "rejected", GatewayError(errors.NO_CHANNEL_AVAILABLE, message, headers=headers)
         )
-        return usual, usual
-    considered = candidates(call.model, call.tools_protocol or protocol, channels, pin=call.pin)
-    wanted = _configured(call.tools)
-    return considered, [one for one in considered if wanted <= channels[one.channel_id].spec.tools]
+    error = failure.failed[-1].error
+    if isinstance(error, UpstreamTimedOut):
+        return shown("interrupted", GatewayError(errors.UPSTREAM_TIMEOUT, str(error)))
+    if isinstance(error, CredentialsRefused):
+        refusal = UpstreamRefusal(
+            error.status, error.members, error.retry_after, headers=error.headers, is_of_key=True
+        )
+        return ending_of_refusal(refusal, redactor)
+    if isinstance(error, UpstreamFailed | ErrorReported):
+        return shown("error", _from_upstream(error, _message(error, redactor), redactor))
+    if isinstance(error, UpstreamUnreachable):
+        return shown("error", GatewayError(errors.UPSTREAM_UNREACHABLE, str(error)))
+    return shown("error", errors.from_upstream(502, _message(error, redactor)))
 
 
-def _configured(tools: Sequence[str]) -> frozenset[str]:
-    """Of what a provider runs beside these the configuration says nothing: it judges itself."""
-    return frozenset(BUILTIN_TOOLS).intersection(tools)
+def ending_of_unknown(failure: FailoverExhausted, redactor: Redactor) -> Ending:
+    """It is unknown whether the last channel took what was submitted (contract for media §2)."""
+    error = failure.failed[-1].error
+    if isinstance(error, UpstreamCut):
+        return shown("interrupted", GatewayError(errors.UPSTREAM_UNREACHABLE, str(error)))
+    return replace(ending_of_failure(failure, redactor), status="interrupted")
+
+
+def ending_of_refusal(refusal: UpstreamRefusal, redactor: Redactor) -> Ending:
+    """An upstream 4xx is the client's: its status and its message, redacted, passed through."""
+    message = redactor.text(refusal.members.message) if refusal.members.message else None
+    message = message or "The upstream refused the request."
+    status: RowStatus = "rejected" if refusal.is_rejected else "error"
+    ending = shown(status, _from_upstream(refusal, message, redactor, refusal.headers))
+    is_channels = refusal.status in CHANNEL_REFUSALS or refusal.is_of_key
+    return replace(ending, is_clients=not is_channels)
+
+
+def ending_of_report(message: str, redactor: Redactor) -> Ending:
+    """An upstream's response says that it failed: its words, as an error."""
+    return shown("error", errors.from_upstream(502, redactor.text(message)))
+
+
+def attempt_row(attempt: FailedAttempt, redactor: Redactor) -> dict[str, object]:
+    """A failed internal attempt as the call log keeps it (spec: Call log row, attempts)."""
+    return {
+        "seq": attempt.seq,
+        "created_at": attempt.started_at,
+        "latency_ms": round(attempt.seconds * 1000),
+        "error_code": _code(attempt.error),
+        "error_message": _message(attempt.error, redactor),
+    }
+
+
+def _code(error: UpstreamError) -> str:
+    """What a failed attempt is called in the call log."""
+    if isinstance(error, UpstreamFailed | UnexpectedStatus):
+        return f"upstream_{error.status}"
+    if isinstance(error, UpstreamTimedOut):
+        return "upstream_timeout"
+    if isinstance(error, UpstreamMalformed):
+        return "upstream_malformed"
+    if isinstance(error, ErrorReported):
+        return "upstream_error"
+    return "upstream_unreachable" if isinstance(error, UpstreamUnreachable) else "upstream_cut"
+
+
+def sendable(value: str | None, redactor: Redactor) -> str | None:
+    """An upstream's header value, if it is fit to be sent on: seconds or a date are."""
+    if value is None or not (value.isascii() and value.isprintable()):
+        return None
+    if not 0 < len(value) <= HEADER_CHARACTERS_MAX:
+        return None
+    stated = value.encode()
+    return value if redactor.errors.redacted(stated) is stated else None
+
+
+def _from_upstream(
+    refusal: UpstreamRefusal | UpstreamFailed | ErrorReported,
+    message: str,
+    redactor: Redactor,
+    headers: Mapping[str, str] = MappingProxyType({}),
+) -> GatewayError:
+    return errors.from_upstream(
+        refusal.status,
+        message,
+        details=redactor.value(refusal.members.details),
+        param=redactor.value(refusal.members.param),
+        headers={**headers, **_retry_after(refusal.status, refusal.retry_after, redactor)},
+    )
+
+
+def _retry_after(status: int, stated: str | None, redactor: Redactor) -> dict[str, str]:
+    """What an upstream that is too busy says of when to come back, fit to be sent on."""
+    value = sendable(stated, redactor) if status in (429, 503) else None
+    return {} if value is None else {"Retry-After": value}
+
+
+def _message(error: UpstreamError, redactor: Redactor) -> str:
+    if isinstance(error, UpstreamFailed | ErrorReported) and error.members.message:
+        return redactor.text(error.members.message)
+    if isinstance(error, UpstreamFailed | UnexpectedStatus):
+        return f"The upstream answered with status {error.status}."
+    return str(error)
+
+
+def _no_channel(passed_over: Mapping[str, str], serving: Sequence[str]) -> str:
+    if not passed_over:
+        others = f" It is served on: {', '.join(serving)}." if serving else ""
+        return f"No channel serves this model on this protocol.{others}"
+    if all(reason == "full" for reason in passed_over.values()):
+        return "Every channel of this model is busy at the moment. Try again shortly."
+    return "No channel of this model is available at the moment. Try again shortly."
+
+
+# What the spans of a call are called, and how they say how it ended.
+
+# Steps of a call, as its trace shows them.
+HOLD = "gw.wallet.hold"
+SETTLE = "gw.wallet.settle"
+ACCEPT_JOB = "gw.job.accept"
+
+
+def operation_of(protocol: str) -> str:
+    """The operation of a call of this family."""
+    return genai.CHAT if FAMILIES[protocol].is_chat else genai.GENERATE
+
+
+def end_call(span: CallSpan, ending: Ending, attributes: Attributes = NO_ATTRIBUTES) -> None:
+    """End the span of a call: an error has its name, and a failure is one that is not the client's.
+
+    As conventions have it for servers: what was asked wrongly is no failure.
+    """
+    ended: dict[str, AttributeValue] = {"gw.status": ending.status}
+    is_failure = ending.fault is not None
+    if ending.error is not None:
+        status = ended[genai.RESPONSE_STATUS_CODE] = ending.error.http_status
+        is_failure = is_failure or status >= 500
+    span.end(error_type=ending.code, is_failure=is_failure, attributes={**ended, **attributes})
+
+
+# What a call's row keeps beside its columns: what was decided and why, for its receipt.
+#
+# Gathered while the call runs and written with its settlement (`call_logs.detail`). Channels are
+# kept by name for operators; what a client is shown of it is `gw/api/logs`. Names are short and
+# what goes without saying is left out, because every call has one:
+#
+# request what was asked, without the conversation {name: text} price USD per 1M tokens
+# (`TokenPrice.stated`) {input, output, …} or per piece (`ImagePrice.stated`) {per_image, …} hold
+# nano-USD held integer estimate tokens it was held for [input, output] order channels considered,
+# in order [[channel, protocol], …] pinned the order is that of a pinned conversation true
+# passed_over why some of them were not tried {channel: reason} tried attempts, the answered one
+# last [[channel, Unix s, ms, outcome], …] first_byte_ms when the client was sent the first byte
+# integer translation by which translation, and what was lost header value or the path's name;
+# `dropped`: [field, …] upstream what the upstream said of its response {status, id, model, finish,
+# …} basis what the tokens rest on, unless "stated" `charge.Basis` units pieces by their price
+# {standard, large, references} characters counted where output was estimated integer cache_write,
+# reasoning tokens, parts of input and output integers trace_id OpenTelemetry's, of a call that is
+# traced 32 hex digits
+
+# Members of `upstream` that are the upstream's own: sentences, and names.
+_WORDS = frozenset({"error", "error_code"})
+_NAMES = frozenset({"id", "model", "finish"})
+
+
+class CallObserver:
+    """Notes what happens to one call: its span, its metrics, its receipt. It decides nothing."""
+
+    __slots__ = (
+        "_attempt",
+        "_call",
+        "_channel_id",
+        "_clock",
+        "_first_byte_seconds",
+        "_metrics",
+        "_propagates",
+        "_started",
+        "detail",
+        "started_at",
+    )
+
+    def __init__(self, call: Call, *, clock: Clock, metrics: Metrics) -> None:
+        self.detail = call.detail
+        self.started_at = 0.0  # of the last attempt, in Unix seconds
+        self._call = call
+        self._clock = clock
+        self._metrics = metrics
+        self._attempt: ChildSpan | None = None  # where the call is sampled
+        self._channel_id = ""
+        self._propagates = False
+        self._started = 0.0  # of the last attempt, in monotonic seconds
+        self._first_byte_seconds: float | None = None
+
+    def __repr__(self) -> str:
+        return f"<CallObserver {self._channel_id or 'no channel'} {', '.join(self.detail)}>"
+
+    # --- Channels and attempts ---
+
+    def considered(self, order: Sequence[Candidate], *, is_pinned: bool = False) -> None:
+        """The channels that may serve the call, in order."""
+        self.detail["order"] = [[c.channel_id, c.protocol] for c in order]
+        if is_pinned:
+            self.detail["pinned"] = True
+
+    def passed_over(self, reasons: Mapping[str, str]) -> None:
+        """Channels that were not tried, and why."""
+        if reasons:
+            self.detail.setdefault("passed_over", {}).update(reasons)
+
+    def attempt_begins(self, candidate: Candidate, channel: ChannelSpec, began: int) -> None:
+        """An attempt is under way, which began at `began` (`CallSpan.now`) with the wait for it."""
+        call = self._call
+        self._channel_id = candidate.channel_id
+        self._propagates = channel.propagate_trace
+        self.started_at = self._clock.now()
+        self._started = self._clock.monotonic()
+        if call.span.sampled:
+            operation = operation_of(call.facts.protocol)
+            self._attempt = call.span.attempt(
+                f"{operation} {candidate.upstream_model}",
+                began=began,
+                attributes={
+                    genai.OPERATION_NAME: operation,
+                    genai.PROVIDER_NAME: genai.provider_of(channel.kind, call.model.owned_by),
+                    genai.REQUEST_MODEL: candidate.upstream_model,
+                    "gw.channel": candidate.channel_id,
+                    "gw.protocol": candidate.protocol,
+                },
+            )
+
+    def traced(self, request: UpstreamRequest) -> UpstreamRequest:
+        """The request with what its upstream is sent of the trace, where the call is of one."""
+        span = self._call.span
+        if span.trace_id is None:
+            return request
+        trace = span.request_trace(
+            propagates=self._propagates,
+            attributes=_server_of(request) if span.sampled else NO_ATTRIBUTES,
+        )
+        return request if trace is None else msgspec.structs.replace(request, trace=trace)
+
+    def response_head(self) -> None:
+        """The attempt has a response, as far as its head."""
+        if self._attempt is not None:
+            self._attempt.event(RESPONSE_HEAD)
+
+    def first_chunk(self) -> None:
+        """A stream has begun: the first of it that is for the client is here."""
+        if self._attempt is not None:
+            self._attempt.event(FIRST_CHUNK)
+
+    def translated(self, call: TranslatedCall | None) -> None:
+        """How the call was translated, if it was, and what was lost."""
+        if call is not None:
+            self.detail["translation"] = call.translation.header or call.translation.path
+            if call.report.dropped:
+                self.detail["dropped"] = list(call.report.dropped)
+
+    def attempt_ended(self, outcome: str, status: int | None, *, is_ok: bool) -> float:
+        """The attempt is over, with this outcome and status of its response; return its seconds."""
+        channel_id, seconds = self._channel_id, self._clock.monotonic() - self._started
+        self._metrics.attempt(
+            channel=channel_id,
+            outcome=outcome,
+            seconds=seconds,
+            trace_id=self._call.span.exemplar,
+        )
+        tried = [channel_id, round(self.started_at * 1000) / 1000, round(seconds * 1000), outcome]
+        self.detail.setdefault("tried", []).append(tried)
+        if self._attempt is not None:
+            attributes: dict[str, AttributeValue] = {"gw.outcome": outcome}
+            if status is not None:
+                attributes[genai.RESPONSE_STATUS_CODE] = status
+            error_type = None if is_ok else _error_type(outcome, status)
+            self._attempt.end(error_type=error_type, attributes=attributes)
+            self._attempt = None
+        return seconds
+
+    # --- The call ---
+
+    def first_byte(self, seconds: float) -> None:
+        """The first byte goes out to the client so long after the call had come."""
+        self._first_byte_seconds = seconds
+        self._metrics.first_byte(
+            protocol=self._call.facts.protocol,
+            model=self._call.model.id,
+            seconds=seconds,
+            trace_id=self._call.span.exemplar,
+        )
+        self.detail["first_byte_ms"] = round(seconds * 1000)
+
+    def receipt(
+        self, charged: Charged, http_status: int | None, redactor: Redactor
+    ) -> Mapping[str, Any]:
+        """The whole detail, with what is charged and what the upstream said of its response.
+
+        `http_status` is that of the last attempt's response, None where there was none.
+        """
+        facts: dict[str, Any] = {"status": http_status, **charged.upstream}
+        upstream = {name: value for name, value in facts.items() if value}
+        _redact(upstream, redactor)
+        if upstream:
+            self.detail["upstream"] = upstream
+        self.detail.update(charged.detail)
+        return self.detail
+
+    def call_ended(self, ending: Ending, bill: Bill, charged: Charged, seconds: float) -> None:
+        """The call is over, after so long, and this is charged."""
+        metrics, call, usage = self._metrics, self._call, charged.usage
+        model = call.model.id
+        metrics.call_finished(
+            protocol=call.facts.protocol,
+            model=model,
+            status=ending.status,
+            code=ending.code or "ok",
+            seconds=seconds,
+            trace_id=call.span.exemplar,
+        )
+        if ending.fault is not None:
+            metrics.call_failed(model=model, fault=ending.fault)
+        if usage.input_tokens or usage.output_tokens:
+            metrics.tokens(
+                model=model,
+                input_tokens=usage.input_tokens,
+                cached_tokens=usage.cached_tokens,
+                output_tokens=usage.output_tokens,
+            )
+            self._response_ended(ending, charged, seconds)
+        if charged.units:
+            metrics.units(model=model, unit=UNIT_TYPES[call.facts.protocol], count=charged.units)
+        if charged.cost_nano_usd:
+            metrics.cost(model=model, nano_usd=charged.cost_nano_usd)
+        if call.span.sampled:
+            described = bill.attributes(charged, first_byte_seconds=self._first_byte_seconds)
+            end_call(call.span, ending, {"gw.cost_nano_usd": charged.cost_nano_usd, **described})
+
+    def _response_ended(self, ending: Ending, charged: Charged, seconds: float) -> None:
+        """Which model responded, and how quickly it wrote."""
+        call, model = self._call, self._call.model.id
+        named = self.detail.get("upstream", {}).get("model")
+        if named:
+            requested = self.detail.get("request", {}).get("model", model)
+            self._metrics.models.responded(requested=requested, model=model, named=named)
+        # The first token comes with the first byte.
+        later, first_byte = charged.usage.output_tokens - 1, self._first_byte_seconds
+        if charged.is_stream and later > 0 and first_byte and ending.status == "success":
+            self._metrics.output_token(
+                protocol=call.facts.protocol, model=model, seconds=(seconds - first_byte) / later
+            )
+
+
+def _redact(upstream: dict[str, Any], redactor: Redactor) -> None:
+    """Redact what an upstream said: its words for an error, and the names it gave its response."""
+    for name in _WORDS & upstream.keys():
+        upstream[name] = redactor.text(upstream[name])
+        if not upstream[name]:
+            del upstream[name]
+    names = _NAMES & upstream.keys()
+    # Together, because nearly always there is nothing in them. No secret has the byte between them.
+    if not redactor.responses.is_clear("\0".join([upstream[name] for name in names]).encode()):
+        for name in names:
+            upstream[name] = redactor.responses.redacted(upstream[name].encode()).decode()
+
+
+def _server_of(request: UpstreamRequest) -> Attributes:
+    origin = address_of(request.url).origin
+    return {genai.SERVER_ADDRESS: origin.host, genai.SERVER_PORT: origin.port}
+
+
+def _error_type(outcome: str, status: int | None) -> str:
+    """What went wrong: the status, where that alone says it."""
+    is_status = status is not None and outcome == f"status_{status // 100}xx"
+    return str(status) if is_status else outcome

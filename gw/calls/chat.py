@@ -6,8 +6,10 @@ The heart of the gateway, and the same for every chat protocol. The money on the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
+
+from msgspec import Struct
 
 from actors.channel import Verdict
 from actors.clock import Clock
@@ -27,6 +29,7 @@ from channels.errors import (
     ErrorReported,
     UpstreamError,
     UpstreamMalformed,
+    UpstreamRefusal,
 )
 from channels.http.event_stream import EventStreamResponse
 from channels.http.interfaces import Sink, UpstreamResponse, Wire
@@ -37,21 +40,18 @@ from channels.offload.process import JobTooLong
 from channels.redaction import Redactor, StreamRedaction
 from channels.registry import ChannelSpec, ModelSpec
 from channels.resources import TimeLimits
-from gw.calls.attempts import Attempts, BaseUpstream, Retry, retry_of_chat
+from gw.calls.attempts import Attempts, BaseUpstream, Retry, is_success, retry_of_chat
 from gw.calls.bills import TokenBill, estimate
-from gw.calls.call import ChatCall, ResponseWriter, TranslatedFraming, UpstreamPlan, channels_for
-from gw.calls.outcome import SUCCESS, Ending, ending_of_failure, ending_of_refusal
+from gw.calls.call import SUCCESS, Ending, ResponseWriter, ending_of_failure, ending_of_refusal
+from gw.calls.request import ChatCall, UpstreamPlan, channels_for
 from gw.calls.settlement import Billing, Settlement
 from gw.calls.stream import (
-    ChatResult,
-    CompleteResponse,
+    Relay,
     StreamedResponse,
     StreamPipeline,
-    UpstreamRefusal,
-    is_success,
+    TranslatedFraming,
     unreadable,
 )
-from gw.calls.stream_relay import Relay
 from gw.config.config import Precharge
 from metrics.prometheus import Metrics
 
@@ -61,6 +61,17 @@ from metrics.prometheus import Metrics
 
 # Of an error body only the message is used.
 ERROR_BYTES_MAX = 256 * 1024
+
+
+class CompleteResponse(Struct, frozen=True):
+    """A complete response, not streamed."""
+
+    body: bytes
+    meter: Meter
+    headers: Mapping[str, str]
+
+
+ChatResult = UpstreamRefusal | CompleteResponse | StreamedResponse
 
 
 class ChatUpstream(BaseUpstream):
@@ -99,14 +110,14 @@ class ChatUpstream(BaseUpstream):
                 is_translated=plan.translated is not None,
             )
             return _of_request(refusal)
-        attempts.receipt.translated(plan)
+        attempts.observer.translated(plan.translated)
         try:
             if call.is_stream:
                 if plan.hosting is not None and plan.hosting.new_render is not None:
                     render = plan.hosting.new_render(call.facts.call_id.hex, call.model.id)
                     response = EventStreamResponse(response, render)
                 stream = await self._begin_stream(call, plan, response, channel, attempts)
-                attempts.took_first_chunk()
+                attempts.observer.first_chunk()
                 plan.request.took_response()
                 return stream
             body = await self._whole(response, attempts)
@@ -352,7 +363,6 @@ class Conversation:
             call,
             TokenBill(price=price, expected=expected, is_stream=call.is_stream),
             writer,
-            amount_nano_usd=expected.amount_nano_usd,
             cheaper="or send a smaller max_tokens.",
         ) as settlement:
             await self._serve(call, settlement, writer)
@@ -365,10 +375,10 @@ class Conversation:
                 model=call.model.id, count=call.body_bytes - call.content_bytes
             )
         order, able = channels_for(call, self._channels)
-        receipt, attempts = settlement.receipt, settlement.attempts
-        receipt.considered(order, is_pinned=call.pin is not None)
+        observer, attempts = settlement.observer, settlement.attempts
+        observer.considered(order, is_pinned=call.pin is not None)
         if able is not order:
-            receipt.passed_over({c.channel_id: "tool" for c in order if c not in able})
+            observer.passed_over({c.channel_id: "tool" for c in order if c not in able})
         limit = self._limits.begin()
         try:
             result = await attempts.first_result(
@@ -401,7 +411,7 @@ class Conversation:
         """Pass events on as they come; from the first on there is no failover."""
         meter = result.meter
         writer.begin(result.framing.content_type, result.headers)
-        relay = Relay(result, settlement, writer, deadline=deadline)
+        relay = Relay(result, writer, first_byte=settlement.first_byte, deadline=deadline)
         try:
             await relay.run()
         except UpstreamError:

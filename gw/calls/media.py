@@ -1,21 +1,27 @@
-"""One call for what is answered at once and sold by the piece, and the attempts to have it made.
+"""One media call: hold, candidates, attempts, response, settlement, whatever is made.
 
-An attempt is sent, read to its end, and counted. Nothing here knows Tornado.
+What is made while the client waits is settled before its response is sent: a client that has it
+finds its balance changed. What is made later is a job (`jobs.py`). Pictures are the upstream's
+response byte for byte, and so are its errors (spec: Images; contract §7); for a film, a song, a
+recording, a voice or a script the exchanges of `channels/media` are made. What is counted and
+priced is the call's own bill.
 """
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from types import MappingProxyType
+from typing import Any, Generic, Protocol, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from actors.clock import Clock
 from actors.routing import Candidate, ChannelDirectory, Failover, FailoverExhausted, candidates
-from actors.wallet.messages import CallFacts, KeptResponse
-from channels.dialects.table import DIALECTS as CHAT_DIALECTS
+from actors.wallet.messages import KeptResponse, NewJob
+from channels.dialects.table import DIALECTS
 from channels.errors import (
     ErrorBody,
     ErrorMembers,
@@ -25,6 +31,7 @@ from channels.errors import (
     UpstreamFailed,
     UpstreamLost,
     UpstreamMalformed,
+    UpstreamRefusal,
     UpstreamTimedOut,
 )
 from channels.http.interfaces import UpstreamRequest, UpstreamResponse, Wire
@@ -34,28 +41,361 @@ from channels.media.replies import Accepted, Done, Failed, Refused, SubmitReply
 from channels.media.requests import AvatarRequest, Submission
 from channels.media.send import perform, send
 from channels.redaction import Redactor
-from channels.registry import ChannelSpec, ModelSpec
+from channels.registry import ChannelSpec
 from channels.resources import TimeLimits
-from gw.calls.attempts import Attempts, BaseUpstream, Retry, retry_of_pieces, retry_of_submits
+from gw.calls.attempts import (
+    Attempts,
+    BaseUpstream,
+    Retry,
+    Upstream,
+    is_success,
+    retry_of_pieces,
+    retry_of_submits,
+)
 from gw.calls.bills import Bill
-from gw.calls.call import PaidCall, ResponseWriter
-from gw.calls.outcome import SUCCESS, Ending, ending_of_failure, ending_of_refusal, ending_of_report
+from gw.calls.call import (
+    SUCCESS,
+    Call,
+    Client,
+    Ending,
+    ResponseWriter,
+    ending_of_failure,
+    ending_of_refusal,
+    ending_of_report,
+    ending_of_unknown,
+)
 from gw.calls.request import ClientRequest, LargeSubmission
 from gw.calls.settlement import Billing, Settlement
-from gw.calls.stream import UpstreamRefusal, is_success, unreadable
-from gw.idempotency import Submission as IntentSubmission
-from metrics.spans import CallSpan
+from gw.calls.stream import unreadable
+from gw.errors import INVALID_REQUEST, GatewayError
+
+JSON = "application/json"
+
+
+class Pin(Struct, frozen=True):
+    """The one channel that knows what the request names; `param` is the field that names it."""
+
+    channel_id: str
+    param: str
+
+
+class SubmitResult(Struct, frozen=True):
+    """The reply of the channel that took the request."""
+
+    candidate: Candidate
+    reply: Accepted | Done
+
+
+class Delivery(Struct, frozen=True):
+    """What the client gets; `failed` is the upstream's message where it says that it failed."""
+
+    content_type: str
+    body: bytes
+    http_status: int = 200
+    headers: Mapping[str, str] = MappingProxyType({})
+    failed: str | None = None
+
+    def __repr__(self) -> str:
+        return f"<Delivery {self.http_status} {self.content_type} {len(self.body)} bytes>"
+
+
+class MediaCall(Call, frozen=True, kw_only=True):
+    """A media call; `cheaper` tells a client that is refused for its balance what costs less."""
+
+    bill: Bill
+    cheaper: str
+    pins: tuple[Pin, ...] = ()
+    job: NewJob | None = None  # that it begins
+
+
+class PieceCall(MediaCall, frozen=True, kw_only=True):
+    """A call whose response is the upstream's; `content_type` None: of the type that it states."""
+
+    bill: PieceBill
+    request: PieceRequest
+    content_type: str | None = JSON
+
+
+class SubmitCall(MediaCall, frozen=True, kw_only=True):
+    """A call that has something made by the exchanges of a media dialect.
+
+    `large` is the client's body where `request` is without it. `deliver` makes the client's
+    response of the result, and keeps what is to be kept of it; should it fail, nothing is charged.
+    """
+
+    request: Submission
+    deliver: Callable[[SubmitResult], Awaitable[Delivery]]
+    large: LargeSubmission | None = None
+
+    @property
+    def upstream_key(self) -> str:
+        """The idempotency key that the upstream gets: the id of what is made, or the call's."""
+        return self.facts.task_id or self.facts.call_id.hex
+
+
+C = TypeVar("C", bound=MediaCall)
+C_contra = TypeVar("C_contra", bound=MediaCall, contravariant=True)
+T = TypeVar("T")
+
+
+class MediaUpstream(Upstream[C_contra, Delivery | SubmitResult | UpstreamRefusal], Protocol):
+    """One kind of media call as its channels see it."""
+
+    def makes(self, call: C_contra, candidate: Candidate, channel: ChannelSpec) -> bool:
+        """Whether a channel can make what the call asks for."""
+
+
+class Media(Generic[C]):
+    """Runs media calls of one kind; of its own it has their time.
+
+    `unknown` is called with a channel that may have made what no client got; without it the
+    upstream is not taken to be paid for such.
+    """
+
+    def __init__(
+        self,
+        *,
+        billing: Billing,
+        channels: ChannelDirectory,
+        upstream: MediaUpstream[C],
+        redactor: Callable[[], Redactor],
+        total_seconds: float,
+        detached: DetachedTasks,
+        unknown: Callable[[C, str], None] | None = None,
+    ) -> None:
+        self._billing = billing
+        self._channels = channels
+        self._upstream = upstream
+        self._redactor = redactor
+        self._limits = TimeLimits(total_seconds)
+        self._detached = detached
+        self._unknown = unknown
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._upstream!r} {self._limits!r}>"
+
+    async def run(self, call: C, writer: ResponseWriter) -> None:
+        """Serve a call to its end; a client that leaves stops it.
+
+        Raises GatewayError, and KeyTaken when the idempotency key of the call is not free.
+        """
+        _send(await self._serve(call, writer), writer)
+
+    async def run_detached(self, call: C, writer: DetachedWriter) -> None:
+        """The same, but that a client who leaves stops nothing."""
+        _send(await self._detached.run(self._serve(call, Staying(writer)), writer), writer)
+
+    async def _serve(self, call: C, client: Client) -> Delivery:
+        order = self._order(call)
+        async with await self._billing.hold(
+            call, call.bill, client, cheaper=call.cheaper, job=call.job
+        ) as settlement:
+            settlement.observer.considered(order)
+            attempts = settlement.attempts
+            try:
+                result = await attempts.first_result(
+                    self._upstream, call, Failover(order, self._channels), self._limits.begin()
+                )
+            except FailoverExhausted as failure:
+                last = failure.failed[-1].error if failure.failed else None
+                passed_body = last.error_body if isinstance(last, UpstreamFailed) else None
+                return await self._refuse(settlement, self._ending_of(call, failure), passed_body)
+            except asyncio.CancelledError:
+                if attempts.abandoned_on is not None:
+                    self._abandon(call, attempts.abandoned_on)
+                raise
+            if isinstance(result, UpstreamRefusal):
+                ending = ending_of_refusal(result, self._redactor())
+                return await self._refuse(settlement, ending, result.error_body)
+            return await self._finish(call, settlement, result)
+        raise AssertionError("a settlement swallows a client's leaving alone, and nothing is sent")
+
+    async def _finish(
+        self, call: C, settlement: Settlement[Bill], result: Delivery | SubmitResult
+    ) -> Delivery:
+        """Settle a call that has its result."""
+        delivery = await self._delivery_of(call, result)
+        if delivery.failed is not None:
+            # Its way of refusing this prompt, say: no sign that the channel is ill.
+            settlement.attempts.finish("success", "error_event")
+            settlement.fail(ending_of_report(delivery.failed, self._redactor()))
+        settlement.attempts.finish("success", "ok")
+        settlement.end(SUCCESS)
+        settlement.first_byte()
+        settlement.keep(kept(delivery))
+        settlement.settle()
+        await settlement.until_durable()
+        return delivery
+
+    async def _delivery_of(self, call: C, result: Delivery | SubmitResult) -> Delivery:
+        if isinstance(result, Delivery):
+            return result
+        assert isinstance(call, SubmitCall), call
+        try:
+            return await call.deliver(result)
+        except BaseException:  # cancelled, too: the process ends before it is kept
+            self._abandon(call, result.candidate.channel_id)
+            raise
+
+    def _order(self, call: C) -> list[Candidate]:
+        """The channels to ask. Raises GatewayError where the request names another one's."""
+        order = candidates(call.model, call.facts.protocol, self._channels)
+        for pin in call.pins:
+            order = [one for one in order if one.channel_id == pin.channel_id]
+            if not order:
+                raise GatewayError(
+                    INVALID_REQUEST,
+                    f"{pin.param}: the model `{call.model.id}` is not served where this was made.",
+                    param=pin.param,
+                )
+        specs = {one.channel_id: self._channels[one.channel_id].spec for one in order}
+        return [one for one in order if self._upstream.makes(call, one, specs[one.channel_id])]
+
+    async def _refuse(
+        self, settlement: Settlement[Bill], ending: Ending, passed_body: ErrorBody | None
+    ) -> Delivery:
+        """Pass an upstream's error on as it came: what names ours is redacted already."""
+        if passed_body is None:
+            settlement.fail(ending)
+        settlement.end(ending)
+        settlement.settle()
+        await settlement.until_durable()
+        error = ending.error
+        assert error is not None
+        return Delivery(
+            passed_body.content_type, passed_body.body, error.http_status, error.headers
+        )
+
+    def _abandon(self, call: C, channel_id: str) -> None:
+        """Report what this channel has made, or may have made, and no client will get."""
+        # As a connection that is lost with the request on it.
+        if self._unknown is not None and self._upstream.retry(UpstreamLost()) == "unknown":
+            self._unknown(call, channel_id)
+
+    def _ending_of(self, call: C, failure: FailoverExhausted) -> Ending:
+        if self._unknown is not None and failure.failed:
+            last = failure.failed[-1]
+            if self._upstream.retry(last.error) == "unknown":
+                self._unknown(call, last.channel_id)
+                return ending_of_unknown(failure, self._redactor())
+        return ending_of_failure(failure, self._redactor())
+
+
+def kept(delivery: Delivery) -> KeptResponse:
+    """The response as an idempotency key keeps it."""
+    headers = (("Content-Type", delivery.content_type),)
+    return KeptResponse(status=delivery.http_status, headers=headers, body=delivery.body)
+
+
+def _send(delivery: Delivery, writer: ResponseWriter) -> None:
+    writer.begin(delivery.content_type, delivery.headers, http_status=delivery.http_status)
+    writer.send(delivery.body)
+
+
+# Work that goes on when the client for whom it was begun has left (contract for media §2.7).
+#
+# It runs in a task of its own. As long as the client is there it is the request that is in flight;
+# from then on the work is, by itself, so that a process that is stopped waits for it.
+
+
+class DetachedWriter(ResponseWriter, Protocol):
+    """The client's side of work that may go on without it."""
+
+    def detached(self) -> None:
+        """The client has left, and the work goes on."""
+
+    def ended_detached(self, error: Exception | None) -> None:
+        """Detached work has ended, by this error if it failed."""
+
+
+class WorkInFlight(Protocol):
+    """What a stopping process waits for."""
+
+    def enter(self, request: Work) -> None: ...
+
+    def leave(self, request: Work) -> None: ...
+
+
+class Staying:
+    """A client that cannot leave."""
+
+    client_gone = False
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def owns_row(self) -> None:
+        self._client.owns_row()
+
+
+class Work:
+    """Detached work; `cut` cancels it."""
+
+    def __init__(self, task: asyncio.Task[Any]) -> None:
+        self._task = task
+
+    def __repr__(self) -> str:
+        return f"<Work {self._task.get_name()}>"
+
+    def cut(self) -> None:
+        """End now, because the process ends."""
+        self._task.cancel()
+
+
+class DetachedTasks:
+    """Runs work that its client cannot stop. One per process."""
+
+    def __init__(self, in_flight: WorkInFlight) -> None:
+        self._in_flight = in_flight
+
+    async def run(self, work: Coroutine[Any, Any, T], writer: DetachedWriter) -> T:
+        """Run it to its end, return or raise what it does, as long as the client is there.
+
+        Cancelled by anybody else than a client who leaves, it cancels the work too, and waits for
+        its end.
+        """
+        task = asyncio.create_task(work, name="detached")
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if not writer.client_gone:
+                task.cancel()
+                await asyncio.wait([task])
+                if not task.cancelled():
+                    task.exception()  # the process ends: no client is there to get it
+            elif task.done():
+                _ended(task, writer)
+            else:
+                self._detach(task, writer)
+            raise
+
+    def _detach(self, task: asyncio.Task[Any], writer: DetachedWriter) -> None:
+        work = Work(task)
+        self._in_flight.enter(work)
+        writer.detached()
+
+        def ended(task: asyncio.Task[Any]) -> None:
+            try:
+                _ended(task, writer)
+            finally:
+                self._in_flight.leave(work)
+
+        task.add_done_callback(ended)
+
+
+def _ended(task: asyncio.Task[Any], writer: DetachedWriter) -> None:
+    error = None if task.cancelled() else task.exception()
+    writer.ended_detached(error if isinstance(error, Exception) else None)
+
+
+# One attempt to have pieces made: the client's bytes go out, and the response is counted.
 
 # An error body is passed on whole. One that is longer is a page, and the client gets ours instead.
 ERROR_BYTES_MAX = 1024 * 1024
 
 
-class MediaBill(Bill, Protocol):
+class PieceBill(Bill, Protocol):
     """Counts the pieces of a response and prices them."""
-
-    @property
-    def hold_nano_usd(self) -> int:
-        """What the call costs when it brings everything that was asked for."""
 
     def read(self, body: bytes, *, now: float) -> str | None:
         """Count a whole response of the upstream, which came at `now` (Unix seconds).
@@ -64,51 +404,19 @@ class MediaBill(Bill, Protocol):
         """
 
 
-class SyncMediaRequest(ClientRequest):
+class PieceRequest(ClientRequest):
     """A checked media request."""
 
     async def upstream_request(self, candidate: Candidate, channel: ChannelSpec) -> UpstreamRequest:
         """What this channel is sent."""
         model = candidate.upstream_model
         body = await self.passthrough_body({"upstream_model": model})
-        return CHAT_DIALECTS[self.protocol].address.request(
+        return DIALECTS[self.protocol].address.request(
             channel, body, protocol=self.protocol, upstream_model=model, stream=False
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MediaCall:
-    """A call that has passed every check except money and channels.
-
-    `content_type` is the response's; None for the one that the upstream states. `cheaper` tells a
-    client that is refused for its balance what would cost less. `submission` is there when the
-    request has an idempotency key.
-    """
-
-    facts: CallFacts
-    model: ModelSpec
-    cap_nano_usd: int | None
-    bill: MediaBill
-    cheaper: str
-    span: CallSpan
-    request: SyncMediaRequest
-    started: float  # monotonic seconds
-    content_type: str | None = "application/json"
-    submission: IntentSubmission | None = None
-    detail: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class MediaResult:
-    """A response, counted; `failed` is the upstream's message where it says that it failed."""
-
-    http_status: int
-    content_type: str
-    body: bytes
-    failed: str | None
-
-
-class MediaUpstream(BaseUpstream):
+class PieceUpstream(BaseUpstream):
     """Makes the attempts of media calls of one kind. Of its own it has their time."""
 
     def __init__(
@@ -125,13 +433,17 @@ class MediaUpstream(BaseUpstream):
         )
         self._limits = TimeLimits(attempt_seconds)
 
+    def makes(self, call: PieceCall, candidate: Candidate, channel: ChannelSpec) -> bool:
+        """See `MediaUpstream`: a channel of the protocol makes whatever it names."""
+        return True
+
     def retry(self, error: UpstreamError) -> Retry:
         """See `Upstream`."""
         return retry_of_pieces(error)
 
     async def attempt(
-        self, call: MediaCall, candidate: Candidate, channel: ChannelSpec, attempts: Attempts
-    ) -> MediaResult | UpstreamRefusal:
+        self, call: PieceCall, candidate: Candidate, channel: ChannelSpec, attempts: Attempts
+    ) -> Delivery | UpstreamRefusal:
         """Try one channel, for as long as one attempt may take. Raises UpstreamError."""
         limit = self._limits.begin()
         try:
@@ -141,8 +453,8 @@ class MediaUpstream(BaseUpstream):
             limit.end()
 
     async def _attempt(
-        self, call: MediaCall, candidate: Candidate, channel: ChannelSpec, attempts: Attempts
-    ) -> MediaResult | UpstreamRefusal:
+        self, call: PieceCall, candidate: Candidate, channel: ChannelSpec, attempts: Attempts
+    ) -> Delivery | UpstreamRefusal:
         request = await call.request.upstream_request(candidate, channel)
         response = await self._open(request, attempts)
         if not is_success(response.status):
@@ -154,9 +466,9 @@ class MediaUpstream(BaseUpstream):
         failed = self._read(call, body)
         request.took_response()
         content_type = call.content_type or self._content_type(response)
-        return MediaResult(response.status, content_type, body, failed)
+        return Delivery(content_type, body, response.status, failed=failed)
 
-    def _read(self, call: MediaCall, body: bytes) -> str | None:
+    def _read(self, call: PieceCall, body: bytes) -> str | None:
         try:
             return call.bill.read(body, now=self._clock.now())
         except UpstreamError:
@@ -165,134 +477,10 @@ class MediaUpstream(BaseUpstream):
             raise unreadable(error) from error
 
 
-# One media call that is answered at once: hold, candidates, attempts, response, settlement.
-#
-# The response is the upstream's, byte for byte, and so are its errors (spec: Images; contract §7).
-# The money on the way in and out is `settlement.py`, what is counted and priced is the call's own
-# bill.
-
-
-class SyncMedia:
-    """Runs media calls of one kind, which are answered at once. Of its own it has their time."""
-
-    def __init__(
-        self,
-        *,
-        billing: Billing,
-        channels: ChannelDirectory,
-        upstream: MediaUpstream,
-        redactor: Callable[[], Redactor],
-        total_seconds: float,
-    ) -> None:
-        self._billing = billing
-        self._channels = channels
-        self._upstream = upstream
-        self._redactor = redactor
-        self._limits = TimeLimits(total_seconds)
-
-    async def run(self, call: MediaCall, writer: ResponseWriter) -> None:
-        """Serve one call to its end.
-
-        Raises GatewayError while nothing has been sent, KeyTaken when its key is not free.
-        """
-        async with await self._billing.hold(
-            call,
-            call.bill,
-            writer,
-            amount_nano_usd=call.bill.hold_nano_usd,
-            cheaper=call.cheaper,
-            submission=call.submission,
-        ) as settlement:
-            await self._serve(call, settlement, writer)
-
-    async def _serve(
-        self, call: MediaCall, settlement: Settlement[MediaBill], writer: ResponseWriter
-    ) -> None:
-        order = candidates(call.model, call.facts.protocol, self._channels)
-        settlement.receipt.considered(order)
-        attempts = settlement.attempts
-        try:
-            result = await attempts.first_result(
-                self._upstream, call, Failover(order, self._channels), self._limits.begin()
-            )
-        except FailoverExhausted as failure:
-            ending = ending_of_failure(failure, self._redactor())
-            last = failure.failed[-1].error if failure.failed else None
-            passed_body = last.error_body if isinstance(last, UpstreamFailed) else None
-            await self._pass_on(settlement, ending, passed_body, writer)
-            return
-        if isinstance(result, UpstreamRefusal):
-            ending = ending_of_refusal(result, self._redactor())
-            await self._pass_on(settlement, ending, result.error_body, writer)
-        else:
-            await self._deliver(settlement, result, writer)
-
-    async def _deliver(
-        self, settlement: Settlement[MediaBill], result: MediaResult, writer: ResponseWriter
-    ) -> None:
-        """Settle before the response goes out: a client that reads it finds the balance moved."""
-        if result.failed is not None:
-            # Its way of refusing this prompt, say: no sign that the channel is ill.
-            settlement.attempts.finish("success", "error_event")
-            settlement.fail(ending_of_report(result.failed, self._redactor()))
-        settlement.attempts.finish("success", "ok")
-        settlement.end(SUCCESS)
-        settlement.first_byte()
-        headers = (("Content-Type", result.content_type),)
-        settlement.keep(KeptResponse(status=result.http_status, headers=headers, body=result.body))
-        settlement.settle()
-        await settlement.until_durable()
-        writer.begin(result.content_type, {}, http_status=result.http_status)
-        writer.send(result.body)
-
-    async def _pass_on(
-        self,
-        settlement: Settlement[MediaBill],
-        ending: Ending,
-        passed_body: ErrorBody | None,
-        writer: ResponseWriter,
-    ) -> None:
-        """Pass an upstream's error on as it came: what names ours is redacted already."""
-        if passed_body is None:
-            settlement.fail(ending)
-        settlement.end(ending)
-        settlement.settle()
-        await settlement.until_durable()
-        assert ending.error is not None
-        writer.begin(
-            passed_body.content_type, ending.error.headers, http_status=ending.error.http_status
-        )
-        writer.send(passed_body.body)
-
-
 # One attempt to have something made by a media upstream: the exchanges of its dialect, to the end.
 #
 # What it takes to ask for a film, a song, a voice or a script is the dialect's (`channels/media`);
-# what the reply means for the call is `attempts.py` and `outcome.py`.
-
-
-class SubmitCall(PaidCall, Protocol):
-    """A call that has something made."""
-
-    @property
-    def request(self) -> Submission:
-        """What is asked for."""
-
-    @property
-    def large(self) -> LargeSubmission | None:
-        """The client's body, where `request` is without it."""
-
-    @property
-    def upstream_key(self) -> str:
-        """The idempotency key that the upstream gets: the job's id, or the call's."""
-
-
-@dataclass(frozen=True, slots=True)
-class Made:
-    """The reply of the channel that took the request."""
-
-    candidate: Candidate
-    reply: Accepted | Done
+# what the reply means for the call is `attempts.py` and `call.py`.
 
 
 def dialect_of(candidate: Candidate, channel: ChannelSpec) -> MediaDialect:
@@ -311,13 +499,17 @@ class ExchangeUpstream:
     def __repr__(self) -> str:
         return f"<ExchangeUpstream {self._wire!r}>"
 
+    def makes(self, call: SubmitCall, candidate: Candidate, channel: ChannelSpec) -> bool:
+        """See `MediaUpstream`."""
+        return dialect_of(candidate, channel).makes(call.request)
+
     def retry(self, error: UpstreamError) -> Retry:
         """See `Upstream`."""
         return retry_of_submits(error)
 
     async def attempt(
         self, call: SubmitCall, candidate: Candidate, channel: ChannelSpec, attempts: Attempts
-    ) -> Made | UpstreamRefusal:
+    ) -> SubmitResult | UpstreamRefusal:
         """Ask one channel. Raises UpstreamError."""
         wire = _WatchedWire(self._wire, attempts)
 
@@ -331,7 +523,7 @@ class ExchangeUpstream:
             exchange, sent, self._clock.sleep, body_bytes_max=self._body_bytes_max
         )
         if isinstance(reply, Accepted | Done):
-            return Made(candidate, reply)
+            return SubmitResult(candidate, reply)
         if isinstance(reply, Refused):
             error = ErrorMembers(reply.message)
             rejected = reply.is_rejected
@@ -352,7 +544,7 @@ class _WatchedWire(Wire):
         self._attempts = attempts
 
     async def open(self, request: UpstreamRequest) -> UpstreamResponse:
-        response = await self._wire.open(self._attempts.traced(request))
+        response = await self._wire.open(self._attempts.observer.traced(request))
         self._attempts.took_response(response)
         return response
 
@@ -361,14 +553,14 @@ async def _exchange(
     call: SubmitCall, candidate: Candidate, dialect: MediaDialect
 ) -> Exchange[SubmitReply]:
     key, model = call.upstream_key, candidate.upstream_model
-    exchange = dialect.submit(_asked_of(call.request, candidate), idempotency_key=key)
+    exchange = dialect.submit(_submission_for(call.request, candidate), idempotency_key=key)
     if call.large is None:
         return exchange
     body = await call.large.body_for(dialect.name, model, idempotency_key=key)
     return dataclasses.replace(exchange, request=replace(exchange.request, body=body))
 
 
-def _asked_of(request: Submission, candidate: Candidate) -> Submission:
+def _submission_for(request: Submission, candidate: Candidate) -> Submission:
     """The request, with the upstream's name of the model."""
     if isinstance(request, AvatarRequest):
         return request
@@ -391,7 +583,7 @@ class SpeechUpstream(ExchangeUpstream):
 
     async def attempt(
         self, call: SubmitCall, candidate: Candidate, channel: ChannelSpec, attempts: Attempts
-    ) -> Made | UpstreamRefusal:
+    ) -> SubmitResult | UpstreamRefusal:
         """Ask one channel. Raises UpstreamError, and TimeoutError when its time is over."""
         try:
             return await super().attempt(call, candidate, channel, attempts)

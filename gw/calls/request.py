@@ -1,21 +1,44 @@
-"""The request of a call: what was read of it, its bytes, and what a channel is sent for it.
+"""What was asked, and what a channel is sent for it: one plan an attempt.
 
 A body of many values is worked on in a helper process (`channels/offload`): it would hold up the
-loop. Where that is done is decided here, by the weight of the body, and nowhere else.
+loop. Where that is done is decided here, by the weight of the body, and nowhere else. Nothing here
+knows HTTP, so a whole call runs in a test without a socket.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from channels.dialects.dialect import Hosted
-from channels.errors import TakesLong
-from channels.json import READ_VALUES_MAX, JsonObject
-from channels.offload.jobs import passthrough_body, passthrough_job, submission_body
+import msgspec
+from msgspec import Struct
+
+from actors.routing import Candidate, ChannelView, candidates
+from channels.dialects.dialect import (
+    ChatDialect,
+    Hosted,
+    Hosting,
+    ParsedChatRequest,
+    hosting_for,
+)
+from channels.dialects.table import CHAT_DIALECTS
+from channels.errors import InvalidRequest, TakesLong
+from channels.http.interfaces import UpstreamRequest
+from channels.json import READ_VALUES_MAX, TRANSLATED_VALUES_MAX, JsonObject
+from channels.offload.jobs import (
+    passthrough_body,
+    passthrough_job,
+    submission_body,
+    translated_body,
+)
 from channels.offload.pool import Helpers, OffloadFailed, OffloadFull
 from channels.offload.process import Job, JobTooLong
-from gw.errors import INVALID_REQUEST, NO_CHANNEL_AVAILABLE, GatewayError
+from channels.registry import BUILTIN_TOOLS, PLAIN, ChannelSpec, ModelSpec
+from channels.translation.session import TranslatedCall, translation_between
+from gw.calls.bills import OUTPUT_TOKENS_DEFAULT_MAX
+from gw.calls.call import Call
+from gw.calls.stream import Framing, SseFraming
+from gw.errors import INVALID_REQUEST, NO_CHANNEL_AVAILABLE, GatewayError, invalid_request
 
 _TOO_MANY_LARGE = "There are too many large requests at once: try again in a moment."
 _TOO_LONG = "The request takes too long to be read or translated: send fewer values."
@@ -123,3 +146,247 @@ class ClientRequest:
     async def offloaded(self, job: Job, *arguments: Any) -> tuple[Any, bytes | None]:
         """Have a job done on the body in a helper process."""
         return await offloaded(self._helpers, job, self._body, *arguments)
+
+
+# What a channel is sent for a chat call, and how its response will be read: one plan an attempt.
+#
+# A channel that speaks the client's protocol gets the client's bytes, but for what the gateway has
+# to change; any other gets their translation (`channels/translation`), whose way back stays in the
+# plan.
+
+
+class UpstreamPlan(Struct, frozen=True):
+    """The request to one channel, the dialect of its response, and the way back if translated.
+
+    `hosting` says how the response is read where the dialect is hosted elsewhere.
+    """
+
+    request: UpstreamRequest
+    dialect: ChatDialect
+    translated: TranslatedCall | None = None
+    hosting: Hosting | None = None
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """What the client is told of a translation (spec: Translation paths)."""
+        if self.translated is None:
+            return {}
+        headers = {}
+        if header := self.translated.translation.header:
+            headers["X-Protocol-Translation"] = header
+        warning = self.translated.report.warning()
+        if warning is not None:
+            headers["X-Protocol-Warning"] = warning
+        return headers
+
+
+class ConversationRequest(ClientRequest):
+    """A checked request of a chat protocol.
+
+    `own` are values for its dialect's own headers; these and `own_headers` go to channels of the
+    client's own protocol only. `is_strict`: the client asks that nothing be dropped for it
+    (`X-Protocol-Strict: 1`). `redact` makes an upstream's message fit for a client.
+    """
+
+    def __init__(
+        self,
+        parsed: ParsedChatRequest,
+        *,
+        protocol: str,
+        model: ModelSpec,
+        body: bytes,
+        weight: int,
+        helpers: Helpers,
+        redact: Callable[[str], str],
+        path: Mapping[str, Any] | None = None,
+        own: Mapping[str, str] | None = None,
+        own_headers: tuple[tuple[str, str], ...] = (),
+        is_strict: bool = False,
+    ) -> None:
+        super().__init__(
+            parsed, protocol=protocol, body=body, weight=weight, helpers=helpers, path=path
+        )
+        self._chat = parsed
+        self._model = model
+        self._redact = redact
+        self._own = own or {}
+        self._own_headers = own_headers
+        self._is_strict = is_strict
+
+    async def plan_for(self, candidate: Candidate, channel: ChannelSpec) -> UpstreamPlan:
+        """What this channel is sent. Raises GatewayError for what cannot be said to it."""
+        dialect = CHAT_DIALECTS[candidate.protocol]
+        is_own = candidate.protocol == self.protocol
+        own_headers = self._own_headers if is_own else ()
+        address, hosting, hosted = dialect.address, None, None
+        if dialect.hostings and (wire := channel.wire.get(candidate.protocol, PLAIN)) != PLAIN:
+            wire, hosting = hosting_for(dialect.hostings, wire, candidate.upstream_model)
+            hosted = Hosted(wire, own_headers)
+            address, own_headers = hosting.address, hosting.headers(own_headers)
+        try:
+            if hosting is not None and hosting.rewrite is not None and self._chat.fault is not None:
+                raise self._chat.fault  # which an upstream of the dialect's own form would judge
+            if is_own:
+                body = await self.passthrough_body(
+                    dialect.options(candidate.upstream_model, channel, self._model), hosted
+                )
+                translated = None
+            else:
+                translated, body = await self._translation(candidate, channel, hosted)
+                self._refuse_losses(translated)
+        except InvalidRequest as invalid:
+            raise invalid_request(invalid) from None
+        except RecursionError:
+            # Read once already, but with fewer calls on the stack.
+            raise GatewayError(
+                INVALID_REQUEST, "The request body is nested too deeply to be translated."
+            ) from None
+        request = address.request(
+            channel,
+            body,
+            protocol=candidate.protocol,
+            upstream_model=candidate.upstream_model,
+            stream=self._chat.stream,
+            own=self._own if is_own else {},
+            extra_headers=own_headers,
+        )
+        return UpstreamPlan(request, dialect, translated, hosting)
+
+    async def _translation(
+        self, candidate: Candidate, channel: ChannelSpec, hosted: Hosted | None
+    ) -> tuple[TranslatedCall, bytes]:
+        """The way back, and the body for a channel of another protocol. Raises InvalidRequest."""
+        if self._chat.fault is not None:  # which an upstream of the client's own would judge
+            raise self._chat.fault
+        made, written = await self.done(
+            translated_body,
+            self.protocol,
+            candidate.protocol,
+            self._translation_options(candidate, channel),
+            [name for name, _ in self._own_headers],
+            hosted,
+            values_max=TRANSLATED_VALUES_MAX,
+        )
+        assert written is not None
+        translation = translation_between(self.protocol, candidate.protocol)
+        translated = TranslatedCall.resumed(
+            translation, names=made.names, report=made.report, redact=self._redact
+        )
+        return translated, written
+
+    def _translation_options(self, candidate: Candidate, channel: ChannelSpec) -> dict[str, Any]:
+        """What the translation of a request has to know of the channel."""
+        dialect = CHAT_DIALECTS[candidate.protocol]
+        maximum = self._chat.max_tokens or self._model.max_output_tokens
+        if maximum is None and dialect.needs_max_tokens:
+            maximum = OUTPUT_TOKENS_DEFAULT_MAX
+        options: dict[str, Any] = {
+            "model": candidate.upstream_model,
+            "stream": self._chat.stream,
+            "max_tokens": maximum,
+        }
+        if dialect.takes_max_tokens_param and channel.max_tokens_param is not None:
+            options["max_tokens_param"] = channel.max_tokens_param
+        return options
+
+    def _refuse_losses(self, translated: TranslatedCall) -> None:
+        """A client may ask that nothing be dropped for it. Raises GatewayError."""
+        warning = translated.report.warning()
+        if warning is not None and self._is_strict:
+            raise GatewayError(
+                INVALID_REQUEST,
+                f"The channel of this model speaks another protocol, which cannot say: {warning}.",
+                param=translated.report.dropped[0],
+            )
+
+
+class ChatCall(Call, frozen=True, kw_only=True):
+    """A chat call, in whichever protocol."""
+
+    is_stream: bool
+    forwards_usage: bool  # the client asked for the usage chunk
+    content_bytes: int  # of `messages` as sent, for the pre-charge
+    body_bytes: int  # of all that was sent
+    max_tokens: int | None
+    pin: str | None
+    request: ConversationRequest
+    tools: tuple[str, ...] = ()  # built-in ones that were asked for
+    tools_protocol: str | None = None  # what these run over, where it is not the client's
+    framing: Framing = msgspec.field(default_factory=SseFraming)
+    translations: tuple[str, ...] = ()  # protocols this one may be translated to
+
+
+# Which channels may take a call, by the built-in tools it asks for: those that a provider runs.
+#
+# No translation carries such a tool, so only channels that are spoken to in the client's protocol
+# count; on chat-completions, where the tools run over responses, those that speak that (contract
+# §7: Built-in tools). Whether any channel of a model has a tool is known from the configuration
+# alone, and asked before anything is held; which of them are tried is decided when the call is.
+
+# The flag of a model that a tool wants (spec: Model catalog entry).
+_CAPABILITIES = {"web_search": "web_search", "image_generation": "image_gen"}
+
+
+def lacking_tool(
+    tools: Sequence[str],
+    model: ModelSpec,
+    channels: Mapping[str, ChannelSpec],
+    *,
+    protocol: str,
+    run_over: str,
+    reached: Sequence[str] = (),
+) -> str | None:
+    """The tool that the channels of the model lack; None also where the model has no channel.
+
+    `protocol` is the client's, `run_over` the one that tools are run over, which is the same but on
+    chat-completions; `reached` are those the client's may be translated to.
+    """
+    if not tools or model.endpoint_type is not None:
+        return None
+    bound = [
+        (channel, channel.spoken(binding.upstream_model or model.id))
+        for binding in model.bindings
+        for channel in (channels[binding.channel_id],)
+    ]
+    if not any({protocol, run_over, *reached} & spoken for _, spoken in bound):
+        return None
+    if run_over != protocol:
+        for tool in tools:
+            if not is_run_for(tool, model):
+                return tool
+    speaking = [channel for channel, spoken in bound if run_over in spoken]
+    if any(_configured(tools) <= channel.tools for channel in speaking):
+        return None
+    offered = {tool for channel in speaking for tool in channel.tools}
+    return next((tool for tool in tools if tool not in offered), tools[0])
+
+
+def is_run_for(tool: str, model: ModelSpec) -> bool:
+    """Whether the gateway runs a tool for a model: not where the model's flags leave it out.
+
+    A model of which no flag is configured is taken at its channels' word.
+    """
+    capability = _CAPABILITIES.get(tool)
+    if capability is None:
+        return False
+    return not model.capabilities or capability in model.capabilities
+
+
+def channels_for(
+    call: ChatCall, channels: Mapping[str, ChannelView]
+) -> tuple[list[Candidate], list[Candidate]]:
+    """The channels considered, in order, and those of them to try, which have the tools."""
+    protocol = call.facts.protocol
+    if not call.tools:
+        usual = candidates(
+            call.model, protocol, channels, pin=call.pin, translations=call.translations
+        )
+        return usual, usual
+    considered = candidates(call.model, call.tools_protocol or protocol, channels, pin=call.pin)
+    wanted = _configured(call.tools)
+    return considered, [one for one in considered if wanted <= channels[one.channel_id].spec.tools]
+
+
+def _configured(tools: Sequence[str]) -> frozenset[str]:
+    """Of what a provider runs beside these the configuration says nothing: it judges itself."""
+    return frozenset(BUILTIN_TOOLS).intersection(tools)

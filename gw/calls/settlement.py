@@ -18,7 +18,6 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 from actors.clock import Clock
 from actors.wallet.messages import (
-    Claim,
     ClaimEnd,
     Hold,
     KeptResponse,
@@ -28,26 +27,27 @@ from actors.wallet.messages import (
 )
 from actors.wallet.pricing import MAX_NANO_USD
 from actors.wallet.wallets import Delivered, HoldRefused, KeyTaken, LiveCalls, Wallets
-from channels.families import UNIT_TYPES
 from channels.redaction import Redactor
 from gw import errors as errors
-from gw.calls.attempts import Attempts, Receipt
+from gw.calls.attempts import Attempts
 from gw.calls.bills import Bill, Charged
-from gw.calls.call import Client, ClientGone, PaidCall
-from gw.calls.outcome import (
+from gw.calls.call import (
     ACCEPT_JOB,
     CLIENT_GONE,
     HOLD,
     SETTLE,
     STOPPING,
     SUCCESS,
+    Call,
+    CallObserver,
+    Client,
+    ClientGone,
     Ending,
     attempt_row,
     end_call,
     shown,
 )
 from gw.errors import GatewayError
-from gw.idempotency import Submission
 from metrics.prometheus import Metrics
 from metrics.spans import UNSAMPLED_CHILD, CallSpan, ChildSpan
 
@@ -69,21 +69,19 @@ class Settlement(Generic[B]):
         "_is_settled",
         "_kept",
         "_live",
-        "_metrics",
         "_redactor",
-        "_submission",
         "_wallets",
         "attempts",
         "bill",
         "call",
         "ending",
-        "receipt",
+        "observer",
     )
 
     def __init__(
         self,
         *,
-        call: PaidCall,
+        call: Call,
         bill: B,
         client: Client,
         wallets: Wallets,
@@ -91,20 +89,17 @@ class Settlement(Generic[B]):
         clock: Clock,
         metrics: Metrics,
         redactor: Redactor,
-        submission: Submission | None = None,
     ) -> None:
         self.call = call
         self.bill = bill
-        self.receipt = Receipt(call.detail)
-        self.attempts = Attempts(call, self.receipt, clock=clock, metrics=metrics)
+        self.observer = CallObserver(call, clock=clock, metrics=metrics)
+        self.attempts = Attempts(call, self.observer)
         self.ending: Ending | None = None
         self._client = client
         self._wallets = wallets
         self._live = live
         self._clock = clock
-        self._metrics = metrics
         self._redactor = redactor
-        self._submission = submission
         self._kept: KeptResponse | None = None
         self._is_settled = False
         self._first_byte_seconds: float | None = None
@@ -144,13 +139,7 @@ class Settlement(Generic[B]):
         """Something goes out to the client now."""
         if self._first_byte_seconds is None:
             seconds = self._first_byte_seconds = self._clock.monotonic() - self.call.started
-            self._metrics.first_byte(
-                protocol=self.call.facts.protocol,
-                model=self.call.model.id,
-                seconds=seconds,
-                trace_id=self.call.span.exemplar,
-            )
-            self.receipt.first_byte(seconds)
+            self.observer.first_byte(seconds)
 
     def end(self, ending: Ending) -> None:
         """Say how the call ended. The first word counts."""
@@ -186,7 +175,7 @@ class Settlement(Generic[B]):
                 claim_end=self._claim_end(ending, charged),
                 span=span.child(SETTLE) if span.sampled else None,
             )
-            self._measure(ending, charged, seconds)
+            self.observer.call_ended(ending, self.bill, charged, seconds)
         finally:
             # Whatever went wrong above: a hold without a live call is found by recovery.
             self._live.leave(self.call.facts.call_id)
@@ -210,7 +199,8 @@ class Settlement(Generic[B]):
             step.end(error_type=None if is_accepted else "taken_for_dead")
             if is_accepted:
                 self.end(SUCCESS)
-                self._measure(SUCCESS, _NOTHING, self._clock.monotonic() - self.call.started)
+                seconds = self._clock.monotonic() - self.call.started
+                self.observer.call_ended(SUCCESS, self.bill, _NOTHING, seconds)
             else:
                 self._is_settled = False
             return is_accepted
@@ -224,7 +214,7 @@ class Settlement(Generic[B]):
         And a client that is told of an error finds the key free, in every process. A ledger that
         cannot be reached keeps no client waiting for long; it is settled later.
         """
-        if self._submission is not None:
+        if self.call.submission is not None:
             try:
                 async with asyncio.timeout(DURABLE_SECONDS):
                     await self._wallets.settled(self.call.facts.account_id)
@@ -244,10 +234,10 @@ class Settlement(Generic[B]):
         return STOPPING
 
     def _claim_end(self, ending: Ending, charged: Charged) -> ClaimEnd:
-        if self._submission is None:
+        if self.call.submission is None:
             return None
         cost = charged.cost_nano_usd
-        return self._submission.end(
+        return self.call.submission.end(
             ending.status,
             client_left=ending == CLIENT_GONE,
             cost_nano_usd=cost,
@@ -270,58 +260,8 @@ class Settlement(Generic[B]):
             result_urls=charged.result_urls,
             result_expires_at=charged.result_expires_at,
             attempts=[attempt_row(attempt, self._redactor) for attempt in self.attempts.failed],
-            detail=self.receipt.finished(charged, self.attempts.status, self._redactor),
+            detail=self.observer.receipt(charged, self.attempts.status, self._redactor),
         )
-
-    def _measure_response(self, ending: Ending, charged: Charged, seconds: float) -> None:
-        """Which model answered, and how quickly it wrote."""
-        call, detail, model = self.call, self.receipt.detail, self.call.model.id
-        named = detail.get("upstream", {}).get("model")
-        if named:
-            requested = detail.get("request", {}).get("model", model)
-            self._metrics.models.responded(requested=requested, model=model, named=named)
-        # The first token comes with the first byte.
-        later, first_byte = charged.usage.output_tokens - 1, self._first_byte_seconds
-        if charged.is_stream and later > 0 and first_byte and ending.status == "success":
-            self._metrics.output_token(
-                protocol=call.facts.protocol, model=model, seconds=(seconds - first_byte) / later
-            )
-
-    def _measure(self, ending: Ending, charged: Charged, seconds: float) -> None:
-        metrics, call, usage = self._metrics, self.call, charged.usage
-        model = call.model.id
-        metrics.call_finished(
-            protocol=call.facts.protocol,
-            model=model,
-            status=ending.status,
-            code=ending.code or "ok",
-            seconds=seconds,
-            trace_id=call.span.exemplar,
-        )
-        if ending.fault is not None:
-            metrics.call_failed(model=model, fault=ending.fault)
-        if usage.input_tokens or usage.output_tokens:
-            metrics.tokens(
-                model=model,
-                input_tokens=usage.input_tokens,
-                cached_tokens=usage.cached_tokens,
-                output_tokens=usage.output_tokens,
-            )
-            self._measure_response(ending, charged, seconds)
-        if charged.units:
-            metrics.units(model=model, unit=UNIT_TYPES[call.facts.protocol], count=charged.units)
-        if charged.cost_nano_usd:
-            metrics.cost(model=model, nano_usd=charged.cost_nano_usd)
-        if call.span.sampled:
-            first_byte_seconds = self._first_byte_seconds
-            end_call(
-                call.span,
-                ending,
-                {
-                    "gw.cost_nano_usd": charged.cost_nano_usd,
-                    **self.bill.attributes(charged, first_byte_seconds=first_byte_seconds),
-                },
-            )
 
 
 # The hold of a call that costs money, whatever is sold.
@@ -350,22 +290,20 @@ class Billing:
 
     async def hold(
         self,
-        call: PaidCall,
+        call: Call,
         bill: B,
         client: Client,
         *,
-        amount_nano_usd: int,
         cheaper: str,
-        submission: Submission | None = None,
         job: NewJob | None = None,
     ) -> Settlement[B]:
         """Hold what a call may cost; what comes back settles it, once it is entered.
 
         `cheaper` tells a client that is refused what would cost less, `job` is what the call
-        begins. Raises GatewayError, and KeyTaken when the idempotency key of the submission is not
-        free. Nothing waits between the granted hold and the return.
+        begins. Raises GatewayError, and KeyTaken when the idempotency key of the call is not free.
+        Nothing waits between the granted hold and the return.
         """
-        span = call.span
+        span, amount_nano_usd = call.span, bill.hold_nano_usd
         terms = {**bill.terms, "hold": amount_nano_usd}
         if span.trace_id is not None:
             terms["trace_id"] = span.trace_id
@@ -378,7 +316,6 @@ class Billing:
                 client,
                 terms=terms,
                 cheaper=cheaper,
-                claim=submission.claim if submission is not None else None,
                 job=job,
             )
         except BaseException as error:
@@ -396,7 +333,6 @@ class Billing:
             clock=self._clock,
             metrics=self._metrics,
             redactor=self._redactor(),
-            submission=submission,
         )
         self._live.enter(call.facts.call_id, settlement.delivered)
         self._metrics.call_started(call.facts.protocol)
@@ -404,13 +340,12 @@ class Billing:
 
     async def _admit(
         self,
-        call: PaidCall,
+        call: Call,
         amount_nano_usd: int,
         client: Client,
         *,
         terms: Mapping[str, Any],
         cheaper: str,
-        claim: Claim | None = None,
         job: NewJob | None = None,
     ) -> None:
         """Hold the amount, with the idempotency key that the call claims and the job it begins.
@@ -428,7 +363,7 @@ class Billing:
                     amount_nano_usd=amount_nano_usd,
                     cap_nano_usd=call.cap_nano_usd,
                     detail=terms,
-                    claim=claim,
+                    claim=None if call.submission is None else call.submission.claim,
                     job=job,
                 )
             )
@@ -457,7 +392,7 @@ class Billing:
         step.end(error_type=ending.code)
         end_call(span, ending)
 
-    def _record_cancelled(self, call: PaidCall, *, is_client_gone: bool) -> None:
+    def _record_cancelled(self, call: Call, *, is_client_gone: bool) -> None:
         """Write the row of a call that ended before its hold was granted: nothing to settle."""
         ending = CLIENT_GONE if is_client_gone else STOPPING
         now = self._clock.now()

@@ -21,14 +21,13 @@ from actors.wallet.pricing import MediaPrice
 from actors.wallet.wallets import KeyTaken
 from channels.media.requests import ContentItem, GeneralVideo
 from channels.registry import ModelSpec
-from gw.calls.jobs import JobCall
+from gw.calls.media import SubmitCall
 from gw.errors import GatewayError
 from gw.keys.cache import GRACE_SECONDS
 from gw.keys.principal import KeyRefused, Principal
-from metrics.spans import UNSAMPLED
 from tests.simulation.process import GatewayProcess
 from tests.simulation.upstreams import CALL, FILM_SECONDS, IMAGES_MAX, Answer
-from tests.support.calls import Asking, chat_call, image_call, submission
+from tests.support.calls import Asking, chat_call, image_call, job_call, submission
 from tests.unit.calls.sse import DONE
 from tests.unit.calls.writer import RecordingWriter
 
@@ -56,11 +55,11 @@ class SlowClient(RecordingWriter):
             return asyncio.ensure_future(asyncio.sleep(self._chance.expovariate(1)))
         return None
 
-    def left_alone(self) -> None:
+    def detached(self) -> None:
         """The call goes on."""
         self.is_left_alone = True
 
-    def ended_alone(self, error: Exception | None) -> None:
+    def ended_detached(self, error: Exception | None) -> None:
         """Nobody is there to be told."""
         self.on_end()
 
@@ -214,12 +213,12 @@ class Call:
     async def _serve(self, models: dict[str, ModelSpec], principal: Principal) -> None:
         process, client = self.process, self.client
         if self.kind == "film":
-            await process.submits.run(self._film(models["film"], principal), client)
+            await process.submits.run_detached(self._film(models["film"], principal), client)
         elif self.kind == "image":
             asking = self._asking("images", models["picture"], principal)
             submitted = None if self.key is None else submission(self.account, self.key)
             call = image_call(asking, submission=submitted, n=IMAGES_MAX)
-            await process.sync_media.run(call, client)
+            await process.images.run(call, client)
         else:
             asking = self._asking("chat", models["m"], principal)
             await process.conversation.run(chat_call(asking, self._chat()), client)
@@ -246,20 +245,18 @@ class Call:
         options = {"stream": True, "stream_options": {"include_usage": True}}
         return json.dumps({**asked, **(options if self.kind == "stream" else {})}).encode()
 
-    def _film(self, model: ModelSpec, principal: Principal) -> JobCall:
+    def _film(self, model: ModelSpec, principal: Principal) -> SubmitCall:
         process, price = self.process, MediaPrice.of(model)
         self.job_id = new_job_id("video")
         text = ContentItem("text", "a boat", Raw(b'{"type":"text","text":"a boat"}'))
-        return JobCall(
-            facts=self._facts("videos", "film"),
-            model=model,
-            cap_nano_usd=principal.spend_cap_nano_usd,
-            job=process.jobs.new_job("video", price=price, quantity=FILM_SECONDS * 1000),
+        return job_call(
+            self._facts("videos", "film"),
+            model,
+            process.jobs.new_job("video", price=price, quantity=FILM_SECONDS * 1000),
             hold_nano_usd=price.cost_nano_usd(FILM_SECONDS * 1000),
-            cheaper="or ask for fewer seconds.",
+            body=json.dumps({"id": self.job_id, "status": "queued"}).encode(),
+            cap_nano_usd=principal.spend_cap_nano_usd,
             request=GeneralVideo(model="film", content=(text,), duration=FILM_SECONDS),
-            response_body=json.dumps({"id": self.job_id, "status": "queued"}).encode(),
-            span=UNSAMPLED,
             started=process.clock.monotonic(),
             submission=None if self.key is None else submission(self.account, self.key),
         )

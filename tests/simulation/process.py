@@ -31,8 +31,8 @@ from channels.media.model import MIB
 from channels.offload.pool import OffloadPool
 from channels.redaction import Redactor
 from channels.registry import ChannelSpec
-from gw.calls.jobs import JobSubmit, Unattended
-from gw.calls.media import ExchangeUpstream
+from gw.calls.jobs import JobSubmit
+from gw.calls.media import DetachedTasks, ExchangeUpstream
 from gw.http.application import RequestsInFlight
 from gw.http.server import Server
 from gw.keys.cache import KeyCache, LastUse
@@ -180,7 +180,7 @@ class GatewayProcess:
             clock=clock,
             metrics=metrics,
         )
-        self.conversation, self.sync_media = running.conversation, running.sync_media
+        self.conversation, self.images = running.conversation, running.images
         specs = {channel.id: channel for channel in self.around.channels}
         upstreams = JobUpstreams(
             wire=self.wire,
@@ -203,7 +203,7 @@ class GatewayProcess:
             upstream=ExchangeUpstream(wire=self.wire, body_bytes_max=MIB, clock=clock),
             upstreams=upstreams,
             jobs=self.jobs,
-            unattended=Unattended(self.in_flight),
+            detached=DetachedTasks(self.in_flight),
             redactor=lambda: redactor,
             total_seconds=SUBMIT_SECONDS,
         )

@@ -20,7 +20,7 @@ from actors.wallet.writer import LedgerWriter
 from channels.dialects.meter import Usage
 from gw.calls.attempts import retry_of_chat
 from gw.calls.bills import TokenBill
-from gw.calls.media import MediaUpstream
+from gw.calls.media import PieceUpstream
 from gw.keys.cache import KeyCache
 from tests.simulation.reach import Reach
 from tests.simulation.run import simulate
@@ -99,7 +99,7 @@ def _prices_all_as_fresh(price: TokenPrice, usage: Usage) -> int:
         (KeyCache, "invalidate", _does_nothing),
         (SlidingWindows, "judge", _judges_no_window),
         (SlidingWindows, "judge", _judges_no_concurrency),
-        (MediaUpstream, "retry", lambda _, error: retry_of_chat(error)),
+        (PieceUpstream, "retry", lambda _, error: retry_of_chat(error)),
         (Copier, "_anew", _goes_on),
         (pricing, "div_round_half_up", lambda top, bottom: top // bottom),
         (TokenPrice, "cost_nano_usd", _prices_all_as_fresh),

@@ -9,20 +9,34 @@ from typing import Any
 
 from actors.clock import Clock
 from actors.routing import ChannelDirectory
-from actors.wallet.messages import CallFacts, Claim
+from actors.wallet.messages import CallFacts, Claim, NewJob
 from actors.wallet.pricing import ImagePrice, TokenPrice
 from actors.wallet.wallets import LiveCalls, Wallets
-from channels.dialects import chat, images
+from channels.dialects import chat
+from channels.dialects import images as pictures
 from channels.http.interfaces import Wire
 from channels.offload.pool import OffloadPool
 from channels.redaction import Redactor
 from channels.registry import ModelSpec
 from gw.api.images import ImageBill
-from gw.calls.call import ChatCall, ConversationRequest, Framing, SseFraming
 from gw.calls.chat import Conversation
-from gw.calls.media import MediaCall, MediaUpstream, SyncMedia, SyncMediaRequest
+from gw.calls.jobs import JobBill
+from gw.calls.media import (
+    JSON,
+    Delivery,
+    DetachedTasks,
+    Media,
+    PieceCall,
+    PieceRequest,
+    PieceUpstream,
+    SubmitCall,
+    SubmitResult,
+)
+from gw.calls.request import ChatCall, ConversationRequest
 from gw.calls.settlement import Billing
+from gw.calls.stream import Framing, SseFraming
 from gw.config.config import Precharge
+from gw.http.application import RequestsInFlight
 from gw.idempotency import Submission
 from metrics.prometheus import Metrics
 from metrics.spans import UNSAMPLED
@@ -45,7 +59,7 @@ class UseCases:
 
     billing: Billing
     conversation: Conversation
-    sync_media: SyncMedia
+    images: Media[PieceCall]
 
 
 def use_cases(
@@ -78,21 +92,22 @@ def use_cases(
         precharge=precharge,
         metrics=metrics,
     )
-    upstream = MediaUpstream(
+    upstream = PieceUpstream(
         wire=wire,
         redactor=lambda: redactor,
         clock=clock,
         attempt_seconds=limits.attempt_seconds,
         response_bytes_max=RESPONSE_BYTES_MAX,
     )
-    sync_media = SyncMedia(
+    images = Media(
         billing=billing,
         channels=channels,
         upstream=upstream,
         redactor=lambda: redactor,
         total_seconds=limits.total_seconds,
+        detached=DetachedTasks(RequestsInFlight()),
     )
-    return UseCases(billing, conversation, sync_media)
+    return UseCases(billing, conversation, images)
 
 
 @dataclass(frozen=True)
@@ -143,18 +158,18 @@ def chat_call(
     )
 
 
-def image_call(asking: Asking, *, submission: Submission | None = None, **body: Any) -> MediaCall:
+def image_call(asking: Asking, *, submission: Submission | None = None, **body: Any) -> PieceCall:
     """A call for images; `body` are the request's members beside model and prompt."""
     written = json.dumps({"model": asking.model.id, "prompt": "a boat", **body}).encode()
-    request = images.read_request(written)
-    return MediaCall(
+    request = pictures.read_request(written)
+    return PieceCall(
         facts=asking.facts,
         model=asking.model,
         cap_nano_usd=asking.cap_nano_usd,
         bill=ImageBill(request, ImagePrice.of(asking.model.price, asking.model.multiplier)),
         cheaper="or ask for fewer images.",
         span=UNSAMPLED,
-        request=SyncMediaRequest(
+        request=PieceRequest(
             request,
             protocol="images",
             body=written,
@@ -163,6 +178,32 @@ def image_call(asking: Asking, *, submission: Submission | None = None, **body: 
         ),
         started=asking.started,
         submission=submission,
+    )
+
+
+def job_call(
+    facts: CallFacts,
+    model: ModelSpec,
+    job: NewJob,
+    *,
+    hold_nano_usd: int,
+    body: bytes,
+    **more: Any,
+) -> SubmitCall:
+    """A call that begins a job; `body` is its response."""
+
+    async def deliver(result: SubmitResult) -> Delivery:
+        return Delivery(JSON, body)
+
+    return SubmitCall(
+        facts=facts,
+        model=model,
+        bill=JobBill(job.price, hold_nano_usd),
+        cheaper="or ask for fewer seconds.",
+        job=job,
+        deliver=deliver,
+        span=UNSAMPLED,
+        **more,
     )
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from gw.api.base import ApiHandler, GatewayApplication
 from gw.api.model_call import ModelCall
-from gw.api.submit import UnattendedWriter, unattended
-from gw.calls.jobs import Unattended
+from gw.api.submit import DetachableWriter, detached
+from gw.calls.media import DetachedTasks
 from gw.errors import NO_CHANNEL_AVAILABLE, GatewayError
 from gw.http.application import RequestsInFlight
 from tests.support.aio import eventually
@@ -31,14 +31,14 @@ class PatientHandler(ApiHandler):
     left: ClassVar[RequestsInFlight]  # work whose client has left
 
     async def on_post(self) -> None:
-        work = Unattended(self.left)
+        work = DetachedTasks(self.left)
 
-        async def use_case(writer: UnattendedWriter) -> None:
+        async def use_case(writer: DetachableWriter) -> None:
             await work.run(self._work(), writer)
             writer.begin("application/json", {})
             writer.send(b"{}")
 
-        await unattended(ModelCall(self), None, use_case)
+        await detached(ModelCall(self), None, use_case)
 
     async def _work(self) -> None:
         await type(self).may_end.wait()

@@ -15,8 +15,7 @@ from channels.errors import ErrorReported
 from channels.http.interfaces import UpstreamRequest
 from channels.translation.session import TRANSLATIONS, TranslatedCall, translation_between
 from gw.api.chat import ArrayStream
-from gw.calls.call import Framing, SseFraming, TranslatedFraming
-from gw.calls.stream import StreamPipeline
+from gw.calls.stream import Framing, SseFraming, StreamPipeline, TranslatedFraming
 
 BROKEN = "It broke off."
 REQUEST = UpstreamRequest("POST", "http://upstream.example/", (), b"")

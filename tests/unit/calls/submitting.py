@@ -26,12 +26,12 @@ from actors.wallet.pricing import MediaPrice
 from channels.media.model import MIB
 from channels.media.requests import ContentItem, GeneralVideo
 from channels.registry import HealthSpec, PriceSpec
-from gw.calls.jobs import JobCall, JobSubmit, Pin, Unattended
-from gw.calls.media import ExchangeUpstream
+from gw.calls.jobs import JobSubmit
+from gw.calls.media import DetachedTasks, ExchangeUpstream, Pin, SubmitCall
 from gw.calls.request import LargeSubmission
 from gw.calls.settlement import Billing
 from gw.http.application import RequestsInFlight
-from metrics.spans import UNSAMPLED
+from tests.support.calls import job_call
 from tests.support.fake_ledger import FakeLedger
 from tests.support.specs import make_channel, make_model
 from tests.unit.calls.fake_wire import Script, answer
@@ -54,10 +54,10 @@ class SubmittingWriter(RecordingWriter):
         self.is_left_alone = False
         self.ends_alone: list[Exception | None] = []
 
-    def left_alone(self) -> None:
+    def detached(self) -> None:
         self.is_left_alone = True
 
-    def ended_alone(self, error: Exception | None) -> None:
+    def ended_detached(self, error: Exception | None) -> None:
         self.ends_alone.append(error)
 
 
@@ -79,21 +79,19 @@ class Stage:
         pins: Sequence[Pin] = (),
         request: GeneralVideo | None = None,
         large: LargeSubmission | None = None,
-    ) -> JobCall:
+    ) -> SubmitCall:
         """A call as an endpoint makes it; `key` is the idempotency key that it claims."""
         w = self.world
         price = MediaPrice.of(w.model)
         facts = replace(w.facts("videos"), job_id=new_job_id("video"))
-        call = JobCall(
-            facts=facts,
-            model=w.model,
-            cap_nano_usd=None,
-            job=self.jobs.new_job("video", price=price, quantity=SECONDS * 1000),
+        call = job_call(
+            facts,
+            w.model,
+            self.jobs.new_job("video", price=price, quantity=SECONDS * 1000),
             hold_nano_usd=price.cost_nano_usd(SECONDS * 1000),
-            cheaper="or ask for fewer seconds.",
+            body=ANSWER,
+            cap_nano_usd=None,
             request=request or film(),
-            response_body=ANSWER,
-            span=UNSAMPLED,
             started=w.clock.monotonic(),
             pins=tuple(pins),
             large=large,
@@ -102,9 +100,9 @@ class Stage:
         w.calls.append(call)
         return call
 
-    def begin(self, call: JobCall, writer: SubmittingWriter) -> None:
+    def begin(self, call: SubmitCall, writer: SubmittingWriter) -> None:
         """Run a submission in a task of its own, as a handler does."""
-        writer.task = asyncio.ensure_future(self.submits.run(call, writer))
+        writer.task = asyncio.ensure_future(self.submits.run_detached(call, writer))
 
     async def submit(self, **said: Any) -> Told:
         """One submission from its beginning to its answer."""
@@ -114,7 +112,7 @@ class Stage:
         assert told.row is None or told.row["task_id"] == call.facts.job_id
         return told
 
-    def take_for_dead(self, call: JobCall) -> None:
+    def take_for_dead(self, call: SubmitCall) -> None:
         """Another process settles the call, as recovery does."""
         outcome = Outcome(
             status="interrupted",
@@ -220,7 +218,7 @@ async def stage(
             upstream=ExchangeUpstream(wire=w.wire, body_bytes_max=MIB, clock=w.clock),
             upstreams=_Cancels(cancelled),
             jobs=jobs,
-            unattended=Unattended(in_flight),
+            detached=DetachedTasks(in_flight),
             redactor=lambda: w.redactor,
             total_seconds=seconds,
         )

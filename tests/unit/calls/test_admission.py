@@ -11,7 +11,7 @@ import pytest
 
 from actors.wallet.pricing import MAX_NANO_USD
 from channels.registry import PriceSpec
-from gw.calls.call import ChatCall
+from gw.calls.request import ChatCall
 from tests.support.aio import eventually
 from tests.support.specs import make_model
 from tests.unit.calls import sse

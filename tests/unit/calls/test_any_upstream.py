@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from channels.errors import UpstreamCut, UpstreamMalformed, UpstreamUnreachable
-from gw.calls.call import ChatCall
+from gw.calls.request import ChatCall
 from tests.support.aio import run
 from tests.unit.calls import sse
 from tests.unit.calls.fake_wire import FOR_EVER, Head, Script, Step

@@ -16,7 +16,8 @@ from actors.routing import Candidate, FailedAttempt, Failover, FailoverExhausted
 from channels.errors import UpstreamError, UpstreamTimedOut, UpstreamUnreachable
 from channels.registry import ChannelSpec, HealthSpec
 from channels.resources import TimeLimits
-from gw.calls.attempts import Attempts, Receipt, Retry, retry_of_chat
+from gw.calls.attempts import Attempts, Retry, retry_of_chat
+from gw.calls.call import CallObserver
 from metrics.prometheus import Metrics
 from metrics.spans import UNSAMPLED
 from tests.support.specs import make_channel
@@ -36,12 +37,8 @@ class Scene:
     metrics: Metrics = field(default_factory=Metrics)
 
     def __post_init__(self) -> None:
-        self.attempts = Attempts(
-            self.call,
-            Receipt(self.call.detail),
-            clock=self.channels.clock,
-            metrics=self.metrics,
-        )
+        observer = CallObserver(self.call, clock=self.channels.clock, metrics=self.metrics)
+        self.attempts = Attempts(self.call, observer)
 
     async def attempt(
         self, call: Any, candidate: Candidate, channel: ChannelSpec, attempts: Attempts

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from channels.errors import UpstreamCut
 from channels.registry import ChannelSpec
-from gw.calls.call import ChatCall
+from gw.calls.request import ChatCall
 from tests.support.aio import eventually, jump
 from tests.support.specs import make_channel, make_model
 from tests.unit.calls.fake_wire import FOR_EVER, Script, Step, answer

@@ -18,7 +18,7 @@ from channels.errors import ErrorReported, UpstreamCut, UpstreamMalformed, Upstr
 from channels.http.interfaces import UpstreamRequest
 from channels.translation.session import TranslatedCall, translation_between
 from gw.calls import chat
-from gw.calls.call import UpstreamPlan
+from gw.calls.request import UpstreamPlan
 from tests.support.rows import each
 from tests.unit.calls import sse
 from tests.unit.calls.fake_wire import Script, answer

@@ -22,8 +22,8 @@ from channels.json import READ_VALUES_MAX
 from channels.offload.pool import Helpers
 from channels.offload.process import JobTooLong
 from gw.calls import chat, stream
-from gw.calls.call import Framing, SseFraming, TranslatedFraming, UpstreamPlan
-from gw.calls.stream import StreamPipeline
+from gw.calls.request import UpstreamPlan
+from gw.calls.stream import Framing, SseFraming, StreamPipeline, TranslatedFraming
 from tests.support.rows import each
 from tests.support.steps import steps_of
 from tests.unit.calls.fake_wire import answer

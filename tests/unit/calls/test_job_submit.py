@@ -18,7 +18,7 @@ from channels.offload.jobs import read_submission
 from channels.offload.pool import Helpers, OffloadFull, OffloadPool
 from channels.offload.process import Job, JobTooLong
 from channels.registry import VideoSpec
-from gw.calls.jobs import Pin
+from gw.calls.media import Pin
 from gw.calls.request import LargeSubmission
 from gw.media.videos import read_video
 from tests.support.aio import eventually

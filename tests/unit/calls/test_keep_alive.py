@@ -12,7 +12,7 @@ from channels.http.sse import SseSplitter
 from channels.translation.model import Protocol
 from channels.translation.session import TRANSLATIONS, TranslatedCall
 from gw.api.chat import ArrayStream
-from gw.calls.call import SILENCE_SECONDS, Framing, SseFraming, TranslatedFraming
+from gw.calls.stream import SILENCE_SECONDS, Framing, SseFraming, TranslatedFraming
 from tests.support.clock import FakeClock
 from tests.unit.calls import sse
 from tests.unit.translators.test_odd_values import BODIES

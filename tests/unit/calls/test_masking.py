@@ -13,7 +13,8 @@ from channels.errors import UpstreamCut
 from channels.http.interfaces import UpstreamRequest
 from channels.translation.session import TRANSLATIONS, TranslatedCall, translation_between
 from gw.api.chat import ArrayStream
-from gw.calls.call import Framing, SseFraming, UpstreamPlan
+from gw.calls.request import UpstreamPlan
+from gw.calls.stream import Framing, SseFraming
 from tests.support.rows import each
 from tests.unit.calls import sse
 from tests.unit.calls.fake_wire import Script, answer

@@ -12,8 +12,8 @@ from channels.dialects.dialect import ChatDialect
 from channels.dialects.gemini.dialect import DIALECT as GEMINI
 from channels.dialects.messages.dialect import DIALECT as MESSAGES
 from channels.http.interfaces import UpstreamRequest
-from gw.calls.call import UpstreamPlan
-from gw.calls.stream_relay import ENDING_SECONDS
+from gw.calls.request import UpstreamPlan
+from gw.calls.stream import ENDING_SECONDS
 from tests.support.aio import eventually, jump
 from tests.unit.calls import sse
 from tests.unit.calls.fake_wire import FOR_EVER, answer

@@ -12,8 +12,8 @@ from channels.errors import UpstreamCut
 from channels.http.interfaces import UpstreamRequest
 from channels.translation.session import TranslatedCall, translation_between
 from gw.calls.attempts import CLOSE_SECONDS
-from gw.calls.call import UpstreamPlan
-from gw.calls.stream_relay import REST_SECONDS
+from gw.calls.request import UpstreamPlan
+from gw.calls.stream import REST_SECONDS
 from tests.support.aio import eventually, jump
 from tests.support.rows import each
 from tests.unit.calls import sse

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gw.calls.call import lacking_tool
+from gw.calls.request import lacking_tool
 from tests.support.specs import make_channel, make_model
 
 SEARCH, DRAW = "web_search", "image_generation"

@@ -16,7 +16,8 @@ from channels.http.interfaces import UpstreamRequest
 from channels.http.sse import SseEvent, SseSplitter
 from channels.translation.session import TRANSLATIONS, TranslatedCall, Translation
 from gw.api.chat import ArrayStream
-from gw.calls.call import Framing, SseFraming, UpstreamPlan
+from gw.calls.request import UpstreamPlan
+from gw.calls.stream import Framing, SseFraming
 from tests.support.aio import run
 from tests.support.rows import each
 from tests.unit.calls.fake_wire import answer

@@ -19,8 +19,15 @@ from channels.media.replies import Done, SpeechAudio
 from channels.media.requests import SpeechRequest
 from channels.registry import HealthSpec, PriceSpec
 from gw.calls.bills import UnitBill
-from gw.calls.jobs import Delivery, Unattended, WholeCall, WholeSubmit
-from gw.calls.media import ExchangeUpstream, Made, SpeechUpstream
+from gw.calls.media import (
+    Delivery,
+    DetachedTasks,
+    ExchangeUpstream,
+    Media,
+    SpeechUpstream,
+    SubmitCall,
+    SubmitResult,
+)
 from gw.calls.settlement import Billing
 from gw.http.application import RequestsInFlight
 from metrics.spans import UNSAMPLED
@@ -32,13 +39,13 @@ from tests.unit.calls.submitting import SubmittingWriter
 from tests.unit.calls.world import ACCOUNT, Told, World, world
 from tests.unit.images.stage import submission
 
-Deliver = Callable[[Made], Awaitable[Delivery]]
+Deliver = Callable[[SubmitResult], Awaitable[Delivery]]
 TEXT = "Hello 👋"
 COST = len(TEXT) * 30_000
 SOUND = answer(b"ID3 sound", content_type="audio/mpeg")
 
 
-async def delivered(made: Made) -> Delivery:
+async def delivered(made: SubmitResult) -> Delivery:
     """The recording as it is."""
     assert isinstance(made.reply, Done)
     audio = made.reply.result
@@ -46,7 +53,7 @@ async def delivered(made: Made) -> Delivery:
     return Delivery(audio.content_type, audio.data)
 
 
-async def not_stored(made: Made) -> Delivery:
+async def not_stored(made: SubmitResult) -> Delivery:
     raise StoreUnavailable("away")
 
 
@@ -55,12 +62,12 @@ class Stage:
     """The world, what is submitted in it, and whose outcome nobody knows."""
 
     world: World
-    submits: WholeSubmit
+    submits: Media[SubmitCall]
     unknown: list[str] = field(default_factory=list)
 
-    def prepare(self, *, key: str | None = None, deliver: Deliver = delivered) -> WholeCall:
+    def prepare(self, *, key: str | None = None, deliver: Deliver = delivered) -> SubmitCall:
         w = self.world
-        call = WholeCall(
+        call = SubmitCall(
             facts=replace(w.facts("speech"), made_id="trs_1"),
             model=w.model,
             cap_nano_usd=None,
@@ -75,7 +82,7 @@ class Stage:
         w.calls.append(call)
         return call
 
-    async def run(self, call: WholeCall, writer: SubmittingWriter) -> Told:
+    async def run(self, call: SubmitCall, writer: SubmittingWriter) -> Told:
         writer.task = asyncio.ensure_future(self.submits.run(call, writer))
         return await self.world.end(call, writer)
 
@@ -101,7 +108,7 @@ async def stage(
     )
     async with world(scripts, channels=channels, model=model) as w:
         unknown: list[str] = []
-        submits = WholeSubmit(
+        submits = Media(
             billing=Billing(
                 wallets=w.wallets,
                 live=w.live,
@@ -114,6 +121,7 @@ async def stage(
             unknown=lambda call, channel_id: unknown.append(f"{call.upstream_key} {channel_id}"),
             redactor=lambda: w.redactor,
             total_seconds=5.0,
+            detached=DetachedTasks(RequestsInFlight()),
         )
         yield Stage(w, submits, unknown)
 
@@ -203,10 +211,7 @@ async def test_client_that_leaves_stops_it_unless_it_is_left_alone() -> None:
     ready = asyncio.Event()
     async with stage(a=[(ready, *SOUND)]) as s:
         call, writer = s.prepare(), SubmittingWriter()
-        in_flight = RequestsInFlight()
-        writer.task = asyncio.ensure_future(
-            s.submits.run_unattended(call, writer, Unattended(in_flight))
-        )
+        writer.task = asyncio.ensure_future(s.submits.run_detached(call, writer))
         await eventually(lambda: s.world.wire.tried == ["a"], what="the attempt")
         writer.leave()
         await eventually(lambda: writer.is_left_alone, what="being left alone")

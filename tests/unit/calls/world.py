@@ -29,9 +29,11 @@ from channels.http.interfaces import UpstreamRequest
 from channels.offload.pool import OffloadPool
 from channels.redaction import Redactor
 from channels.registry import ChannelSpec, HealthSpec, ModelSpec
-from gw.calls.call import ChatCall, ConversationRequest, Framing, PaidCall, UpstreamPlan
+from gw.calls.call import Call
 from gw.calls.chat import Conversation
-from gw.calls.media import MediaCall, SyncMedia
+from gw.calls.media import Media, PieceCall
+from gw.calls.request import ChatCall, ConversationRequest, UpstreamPlan
+from gw.calls.stream import Framing
 from gw.config.config import Precharge
 from gw.errors import GatewayError
 from metrics.prometheus import Metrics
@@ -69,7 +71,7 @@ class PlannedRequest(ConversationRequest):
 class Told:
     """What became of one call, on every side."""
 
-    call: PaidCall
+    call: Call
     writer: RecordingWriter
     error: GatewayError | None
     row: dict[str, Any] | None
@@ -112,11 +114,11 @@ class World:
     channels: ChannelDirectory
     wire: FakeWire
     conversation: Conversation
-    sync_media: SyncMedia
+    images: Media[PieceCall]
     model: ModelSpec
     redactor: Redactor
     offload: OffloadPool
-    calls: list[PaidCall] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
 
     def facts(self, protocol: str) -> CallFacts:
         """Of the next call."""
@@ -166,16 +168,16 @@ class World:
         self.calls.append(call)
         return call
 
-    def begin(self, call: ChatCall | MediaCall, writer: RecordingWriter) -> asyncio.Task[None]:
+    def begin(self, call: ChatCall | PieceCall, writer: RecordingWriter) -> asyncio.Task[None]:
         """Run a call in a task of its own, as a handler does."""
-        if isinstance(call, MediaCall):
-            running = self.sync_media.run(call, writer)
+        if isinstance(call, PieceCall):
+            running = self.images.run(call, writer)
         else:
             running = self.conversation.run(call, writer)
         writer.task = asyncio.ensure_future(running)
         return writer.task
 
-    async def end(self, call: PaidCall, writer: RecordingWriter) -> Told:
+    async def end(self, call: Call, writer: RecordingWriter) -> Told:
         """Wait until the call has ended and its settlement is applied."""
         assert writer.task is not None
         error: GatewayError | None = None
@@ -283,7 +285,7 @@ async def world(
         channels=directory,
         wire=wire,
         conversation=running.conversation,
-        sync_media=running.sync_media,
+        images=running.images,
         model=model,
         redactor=redactor,
         offload=offload,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.wallet.messages import Claim, ClaimEnd, Free, KeptResponse, ResponseTooLarge
-from gw.calls.outcome import CLIENT_GONE, STOPPING, Ending
+from gw.calls.call import CLIENT_GONE, STOPPING, Ending
 from gw.errors import GatewayError
 from gw.idempotency import Submission, fingerprint, read_key
 

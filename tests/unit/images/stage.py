@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any
 
 from channels.registry import HealthSpec, PriceSpec
-from gw.calls.media import MediaCall
+from gw.calls.media import PieceCall
 from gw.idempotency import Submission
 from tests.support import calls
 from tests.support.calls import image_call, image_response
@@ -67,7 +67,7 @@ def submission(key: str) -> Submission:
     return calls.submission(ACCOUNT, key)
 
 
-def prepare(w: World, **body: Any) -> MediaCall:
+def prepare(w: World, **body: Any) -> PieceCall:
     """A call as the endpoint makes it; `key` is the idempotency key that it claims."""
     cap, key = body.pop("cap", None), body.pop("key", None)
     call = image_call(
