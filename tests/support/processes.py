@@ -166,12 +166,21 @@ class CommandFailed(AssertionError):
 def gw(config: Path, *arguments: str) -> Any:
     """Run one command of the CLI with `--json`; return its object. Raises CommandFailed.
 
-    In this process: to start an interpreter takes longer than what most commands do.
+    In this process, because to start an interpreter takes longer than what most commands do; in one
+    of its own where $PYTHONPATH names another tree, whose command is meant then.
     """
-    out, err = io.StringIO(), io.StringIO()
-    with redirect_stdout(out), redirect_stderr(err):
-        code = main([*arguments, "--config", str(config), "--json"])
-    answer = json.loads(out.getvalue()) if out.getvalue().strip() else None
+    command = [*arguments, "--config", str(config), "--json"]
+    if "PYTHONPATH" in os.environ:
+        done = subprocess.run(
+            [sys.executable, "-m", "gw", *command], capture_output=True, text=True, check=False
+        )
+        code, printed, complaint = done.returncode, done.stdout, done.stderr
+    else:
+        out, err = io.StringIO(), io.StringIO()
+        with redirect_stdout(out), redirect_stderr(err):
+            code = main(command)
+        printed, complaint = out.getvalue(), err.getvalue()
+    answer = json.loads(printed) if printed.strip() else None
     if code:
-        raise CommandFailed(code, answer, err.getvalue())
+        raise CommandFailed(code, answer, complaint)
     return answer
