@@ -48,15 +48,20 @@ def module_of(path: Path) -> str:
     return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
-def imports_of(path: Path) -> Iterator[str]:
-    """Yield every module, or name in a module, that a file imports, also those it looks up."""
+@cache
+def imports_of(path: Path) -> tuple[str, ...]:
+    """Return every module, or name in a module, that a file imports, also those it looks up."""
+    return tuple(_imports_of(path))
+
+
+def _imports_of(path: Path) -> Iterator[str]:
     for node in ast.walk(tree(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
             yield node.module
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "import_module":
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "import_module":
             yield from _looked_up(node.args[0])
 
 

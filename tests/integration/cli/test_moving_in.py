@@ -17,6 +17,8 @@ from tests.support.new_api import make_postgresql, make_sqlite
 from tests.support.postgres import PostgresForTests
 from tests.support.transactions import transaction
 
+pytestmark = pytest.mark.long
+
 # What new-api's users had, in USD.
 BALANCES = {"root": "10", "Ann": "1.234568", "Bob": "0"}
 

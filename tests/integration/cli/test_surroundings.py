@@ -22,6 +22,8 @@ from gw.keys.issue import is_key_text
 from tests.integration.cli.command import CONFIGURATION, Gw
 from tests.support.servers import is_running
 
+pytestmark = pytest.mark.long
+
 
 def start(config: Path, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(

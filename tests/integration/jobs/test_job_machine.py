@@ -25,6 +25,8 @@ from tests.support.jobs import CHANNEL, acceptance, new_job
 from tests.support.ledger_values import facts as facts_of
 from tests.support.ledger_values import outcome
 
+pytestmark = pytest.mark.long
+
 JOB = "vid_1"
 # Triggers off: the entries' own would refuse to let an example start afresh.
 AFRESH = f"""

@@ -21,6 +21,8 @@ from tests.support.client import Client
 from tests.support.clock import FakeClock
 from tests.support.s3 import StorageServer, running_storage
 
+pytestmark = pytest.mark.long
+
 SHA = "ab" * 32
 NAME = r2_key("acct_one", SHA, "Ünï 文书.pdf")
 

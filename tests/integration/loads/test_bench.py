@@ -6,6 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.long
+
 RUN_SECONDS = 240  # of a machine that has other work, and is ten times slower than an idle one
 WORK = ("translated-stream", "paced500")
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 RUN_SECONDS = 240  # of a machine that has other work
 COLUMNS = ("calls", "answered", "lost", "double-settled", "open holds after 30 s", "leaked slots")
 

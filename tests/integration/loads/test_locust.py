@@ -9,7 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from loadtests.locust.mix import FAMILIES
+
+pytestmark = pytest.mark.long
 
 RUN_SECONDS = 240  # of a machine that has other work
 ACCOUNTS = 2

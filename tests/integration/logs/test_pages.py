@@ -6,6 +6,7 @@ import itertools
 from datetime import datetime, timedelta
 from unittest.mock import patch
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +18,8 @@ from tests.integration.logs.model import expected, see
 from tests.integration.logs.strategies import list_queries, row_lists
 from tests.integration.logs.table import NOW, START, Table, fill
 from tests.support.call_log import Row
+
+pytestmark = pytest.mark.long
 
 SEAL = CursorSeal(b"k" * 32)
 

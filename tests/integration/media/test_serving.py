@@ -27,6 +27,8 @@ from tests.support.aio import run
 from tests.support.house import House, house
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.long
+
 SIZE = 2_000_000
 SEED = 7  # of the simulator, when it is not told another
 PATH = "/v1/media/vid_1-0.mp4"

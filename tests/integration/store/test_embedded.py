@@ -16,6 +16,8 @@ from actors.store.embedded.cluster import EmbeddedPostgres
 from tests.support.aio import eventually, run
 from tests.support.servers import is_running, kill_server, server_of
 
+pytestmark = pytest.mark.long
+
 
 async def write(url: str, n: int) -> None:
     async with Database(url) as database:

@@ -23,6 +23,8 @@ from actors.store.embedded.cluster import EmbeddedPostgres
 from actors.store.schema import migrate
 from tests.support.servers import is_running, server_of
 
+pytestmark = pytest.mark.long
+
 IS_ROOT = os.geteuid() == 0
 NOBODY = 65534
 STRANGER = NOBODY if IS_ROOT else os.geteuid()

@@ -12,6 +12,8 @@ import pytest
 
 from actors.store.embedded.access import PRIVATE_UIDS
 
+pytestmark = pytest.mark.long
+
 NOBODY = 65534
 NAMELESS = 54321
 IS_ROOT = os.geteuid() == 0

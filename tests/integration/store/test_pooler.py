@@ -15,6 +15,8 @@ from actors.store.schema import migrate
 from tests.support.aio import eventually
 from tests.support.pgbouncer import running_pgbouncer
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.parametrize(
     "settings",

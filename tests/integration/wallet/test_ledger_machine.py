@@ -24,6 +24,8 @@ from tests.support.claim_machine import ClaimMachine, ClaimRows
 from tests.support.jobs import acceptance
 from tests.support.ledger_machine import KEYS
 
+pytestmark = pytest.mark.long
+
 
 class Driver:
     """One loop and one database for every example; each example gets accounts of its own."""

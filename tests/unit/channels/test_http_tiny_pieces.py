@@ -13,6 +13,8 @@ from tests.support.aio import run
 from tests.unit.channels.raw_server import STREAM
 from tests.unit.channels.test_http_every_cut import Line, NoOwner
 
+pytestmark = pytest.mark.long
+
 BODY_BYTES = 4 * 1024 * 1024
 SIZED = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % BODY_BYTES
 

@@ -7,10 +7,14 @@ import ctypes
 import gc
 import weakref
 
+import pytest
+
 from gw import runtime
 from gw.http import admin, state
 from gw.http.application import RequestsInFlight
 from gw.runtime import QUIET_SECONDS, QUIET_TIMES, IdleTrimmer
+
+pytestmark = pytest.mark.long
 
 
 class Request:
