@@ -8,7 +8,7 @@ from math import inf
 
 import pytest
 
-from gw.api.overload import LIMIT_FIRST, LIMIT_MIN, Overload
+from gw.api.overload import LIMIT_FIRST, Overload
 from tests.support.aio import eventually
 from tests.unit.api.fakes import KEY, World
 from tests.unit.api.handlers import Script, make_app
@@ -97,7 +97,7 @@ def test_three_times_the_load_keeps_the_process_as_busy_and_its_queue_short() ->
     process.run(20, 3 * CAPACITY, is_even=True)
     assert process.served - served >= 0.85 * 20 * CAPACITY  # refusals cost a tenth of it
     assert process.most <= 2 * LIMIT_FIRST
-    assert process.overload.limit >= LIMIT_MIN
+    assert process.overload.limit >= LIMIT_FIRST // 4
 
 
 def test_load_that_is_normal_again_is_served_whole() -> None:
