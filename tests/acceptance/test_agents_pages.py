@@ -14,6 +14,8 @@ from tests.acceptance.agents import ME, NOTICE, SETTINGS, said, sent, write_base
 from tests.support.house import House
 from tests.support.tenants import Tenant
 
+pytestmark = pytest.mark.long
+
 __all__ = ["SETTINGS"]
 
 DENIED = (403, "permission_error", "permission_denied")

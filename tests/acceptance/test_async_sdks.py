@@ -13,6 +13,8 @@ from tests.support.aio import eventually, run
 from tests.support.house import House
 from tests.support.tenants import Tenant
 
+pytestmark = pytest.mark.long
+
 # The house of this module.
 __all__ = ["SETTINGS"]
 

@@ -23,6 +23,8 @@ from tests.support.house import House
 from tests.support.tenants import Tenant
 from tests.support.upstream import key_of
 
+pytestmark = pytest.mark.long
+
 SETTINGS = sounds.SETTINGS
 BAD = "invalid_request_error"
 RECORD = ["id", "name", "source_kind", "status", "error", "created_at"]

@@ -69,6 +69,7 @@ def test_killed_process_leaves_no_call_unsettled(database_url: str, tmp_path: Pa
         run(main(h))
 
 
+@pytest.mark.long
 def test_killed_database_loses_and_doubles_nothing(data_dir: Path, tmp_path: Path) -> None:
     """The embedded PostgreSQL is killed under load; the gateway starts it again by itself."""
 
@@ -114,6 +115,7 @@ def test_killed_database_loses_and_doubles_nothing(data_dir: Path, tmp_path: Pat
         run(main(h))
 
 
+@pytest.mark.long
 def test_sigterm_finishes_what_is_in_flight(database_url: str, tmp_path: Path) -> None:
     async def main(h: House) -> None:
         async with unlimited() as session:
@@ -136,6 +138,7 @@ def test_sigterm_finishes_what_is_in_flight(database_url: str, tmp_path: Path) -
         run(main(h))
 
 
+@pytest.mark.long
 def test_drain_ends_what_takes_too_long_and_settles_it(database_url: str, tmp_path: Path) -> None:
     async def main(h: House) -> None:
         async with unlimited() as session:
@@ -153,6 +156,7 @@ def test_drain_ends_what_takes_too_long_and_settles_it(database_url: str, tmp_pa
         run(main(h))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["kill", "terminate"])
 def test_embedded_database_survives_a_restart(how: str, data_dir: Path, tmp_path: Path) -> None:
     async def one_call(h: House) -> None:

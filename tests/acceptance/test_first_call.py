@@ -7,7 +7,11 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support.house import House, house
+
+pytestmark = pytest.mark.long
 
 
 def post(h: House, body: dict[str, Any]) -> tuple[dict[str, str], bytes]:

@@ -21,6 +21,8 @@ from tests.support.streams import unlimited
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.long
+
 
 def assert_refused(client: Client, reason: RefusalReason) -> None:
     reply = client.chat()

@@ -24,6 +24,8 @@ from tests.acceptance.translated import SETTINGS, sent, told_to
 from tests.support.house import House
 from tests.support.tenants import Tenant
 
+pytestmark = pytest.mark.long
+
 # The house of this module.
 __all__ = ["SETTINGS"]
 

@@ -14,6 +14,8 @@ from tests.support.client import NANO_PER_USD
 from tests.support.house import House
 from tests.support.tenants import Tenant
 
+pytestmark = pytest.mark.long
+
 SETTINGS = sounds.SETTINGS
 BAD = "invalid_request_error"
 

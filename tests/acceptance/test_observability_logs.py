@@ -28,6 +28,8 @@ from tests.support.scrape import Admin
 from tests.support.upstream import key_of
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.long
+
 NOBODY = "http://127.0.0.1:1"
 UNKNOWN_KEY = "sk-platform-" + "0123456789abcdef" * 4
 PROMPT = "what-the-client-said-is-nobody-elses"

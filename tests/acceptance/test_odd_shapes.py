@@ -14,6 +14,8 @@ from tests.acceptance.translated import SCHEMA, SETTINGS, gemini, sent
 from tests.support.house import House
 from tests.support.tenants import Tenant
 
+pytestmark = pytest.mark.long
+
 # The house of this module.
 __all__ = ["SETTINGS"]
 

@@ -6,6 +6,7 @@ from typing import Any
 from urllib.request import urlopen
 
 import av
+import pytest
 
 from tests.acceptance import sounds
 from tests.acceptance.links import expire_link
@@ -19,6 +20,8 @@ from tests.acceptance.sounds import (
 )
 from tests.support.house import House
 from tests.support.tenants import Tenant
+
+pytestmark = pytest.mark.long
 
 SETTINGS = sounds.SETTINGS
 BAD = "invalid_request_error"

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.acceptance import sounds
 from tests.acceptance.sounds import TEMPLATES
 from tests.support.house import House
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
+
+pytestmark = pytest.mark.long
 
 SETTINGS = sounds.SETTINGS
 BAD = "invalid_request_error"

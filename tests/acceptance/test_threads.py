@@ -21,6 +21,8 @@ from tests.support.house import House
 from tests.support.javascript import installed
 from tests.support.tenants import Tenant
 
+pytestmark = pytest.mark.long
+
 # The house of this module.
 __all__ = ["SETTINGS"]
 

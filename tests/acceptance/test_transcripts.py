@@ -12,6 +12,8 @@ from tests.support.house import House
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.long
+
 SETTINGS = sounds.HASTY
 BAD = "invalid_request_error"
 

@@ -9,6 +9,8 @@ import pytest
 from tests.acceptance.translated import PATHS, SETTINGS, chat, chunks, gemini, sent, told_to
 from tests.support.house import House
 
+pytestmark = pytest.mark.long
+
 # The house of this module.
 __all__ = ["SETTINGS"]
 

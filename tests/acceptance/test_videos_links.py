@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import av
+import pytest
 
 from tests.acceptance import films
 from tests.acceptance.films import VIDEOS, ended, polled, submit
@@ -15,6 +16,8 @@ from tests.acceptance.links import EXPIRED_URL, expire_link
 from tests.support.client import Call, Client, Reply
 from tests.support.house import House
 from tests.support.tenants import Tenant
+
+pytestmark = pytest.mark.long
 
 SETTINGS = films.SETTINGS
 EXPECTED_LOG = ("film_cut",)

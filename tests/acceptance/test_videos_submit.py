@@ -26,6 +26,8 @@ from tests.support.scrape import Admin
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.long
+
 SETTINGS = films.SETTINGS
 FILM = {"model": "film", "content": [TEXT], "duration": 4}
 

@@ -8,9 +8,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from tests.acceptance.translated import SETTINGS, chunks, gemini, told_to, whole_and_streamed
 from tests.support.client import Reply
 from tests.support.house import House
+
+pytestmark = pytest.mark.long
 
 # The house of this module.
 __all__ = ["SETTINGS"]

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -177,8 +178,9 @@ def gw(config: Path, *arguments: str) -> Any:
         code, printed, complaint = done.returncode, done.stdout, done.stderr
     else:
         out, err = io.StringIO(), io.StringIO()
-        with redirect_stdout(out), redirect_stderr(err):
-            code = main(command)
+        # In a thread, where the loop that a test may be running does not forbid it its own.
+        with redirect_stdout(out), redirect_stderr(err), ThreadPoolExecutor(1) as pool:
+            code = pool.submit(main, command).result()
         printed, complaint = out.getvalue(), err.getvalue()
     answer = json.loads(printed) if printed.strip() else None
     if code:

@@ -7,6 +7,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tornado.escape import parse_qs_bytes
@@ -16,6 +17,8 @@ from tests.integration.logs.model import see, window_of
 from tests.integration.logs.strategies import row_lists, windows
 from tests.integration.logs.table import NOW, Table, fill
 from tests.support.call_log import Row
+
+pytestmark = pytest.mark.long
 
 CREDITS = Decimal(1000)
 

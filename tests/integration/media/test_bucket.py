@@ -12,6 +12,8 @@ from loadtests.simulator.server import Simulator
 from tests.integration.media.copying import fetch, film_bytes, film_link, storing
 from tests.support.s3 import StorageServer, running_storage
 
+pytestmark = pytest.mark.long
+
 MIB = 1024 * 1024
 PART = 5 * MIB  # the least that the protocol takes
 SIZE = 2 * PART + MIB

@@ -19,6 +19,8 @@ from tests.support.packaged import PROMETHEUS as PROGRAMS
 from tests.support.packaged import programs
 from tests.support.rows import each
 
+pytestmark = pytest.mark.long
+
 CASE_FILES = sorted((PROMETHEUS / "tests").glob("*.yml"))
 ALERTMANAGER = PROMETHEUS / "alertmanager.yml"
 CONFIGURATIONS = sorted(set(PROMETHEUS.glob("*.yml")) - {*RULE_FILES, ALERTMANAGER})

@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,6 +20,8 @@ from gw.config.load import load, load_text
 from gw.config.readers import ConfigFaults, fault_records, render
 from tests.unit.config.reading import SOURCE
 from tests.unit.config.strategies import ALL_KEYS, configurations, trees, written, yaml_pieces
+
+pytestmark = pytest.mark.long
 
 EXAMPLE = Path(__file__).parents[3] / "ops" / "examples" / "gw.yaml"
 ENVIRON = {f"EXAMPLE_{name}_KEY": name.lower() for name in ("A", "B", "MEDIA", "HUMAN")}

@@ -23,6 +23,8 @@ from channels.translation.session import BUILTIN_TOOLS, TRANSLATIONS, Translated
 from tests.unit.translators import fields_of_chat, fields_of_messages
 from tests.unit.translators.gemini import fields_of_gemini
 
+pytestmark = pytest.mark.long
+
 ODD: list[Any] = [
     *(None, True, 0, -1, 1.5, 10**30, "", "x", "translated:x:y", "dHJhbnNsYXRlZDo="),
     *("http://[", "data:", "data:image/png;base64,%zz", "\u0000"),
