@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import resource
 from collections.abc import Callable
 from time import monotonic
@@ -197,7 +198,7 @@ STEADY = 64
 # However few files there are, so many clients may try.
 CLIENTS_MIN = 16
 # Who gives way, in this order.
-ORDER = ("clients", "upstreams")
+ORDER = ("handshakes", "clients", "upstreams")
 # A shortage is logged once in so long.
 LOG_SECONDS = 60.0
 
@@ -235,6 +236,7 @@ class OpenFiles:
     def __init__(self, metrics: FileMetrics) -> None:
         self.metrics = metrics
         self._parts: dict[str, Callable[[], int]] = {}
+        self._idle: dict[str, Callable[[], int]] = {}
         self._give_way: dict[str, Callable[[], bool]] = {}
         self._logged_at = -LOG_SECONDS
         self._log = EventLog("channels.open_files")
@@ -261,14 +263,33 @@ class OpenFiles:
         limit = self.limit
         return max(CLIENTS_MIN, (limit - min(RESERVE, limit // 4) - STEADY) // 2)
 
-    def add(
-        self, part: str, count: Callable[[], int], give_way: Callable[[], bool] | None = None
-    ) -> None:
-        """Show a part from now on; one of ORDER closes an idle connection of its own by `give_way`,
+    @property
+    def is_used_up(self) -> bool:
+        """Whether a client that comes now would be refused: no file, and no idle one, for it."""
+        if any(idle() for idle in self._idle.values()):
+            return False
+        try:
+            number = os.open(os.devnull, os.O_RDONLY)
+        except OSError:
+            return True
+        os.close(number)
+        return number >= self.limit - self.reserve
 
-        which returns whether there was one.
+    def add(
+        self,
+        part: str,
+        count: Callable[[], int],
+        give_way: Callable[[], bool] | None = None,
+        *,
+        idle: Callable[[], int] = int,
+    ) -> None:
+        """Show a part from now on.
+
+        One of ORDER closes one of its `idle` connections by `give_way`, which returns whether
+        there was one.
         """
         self._parts[part] = count
+        self._idle[part] = idle
         self.metrics.watch(part, count)
         if give_way is not None:
             self._give_way[part] = give_way

@@ -525,4 +525,6 @@ class Gateway:
             return "database unreachable"
         if self._public.is_full:
             return "connections used up"
+        if self._files.is_used_up:
+            return "files used up"
         return None

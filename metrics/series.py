@@ -395,7 +395,7 @@ SERIES: tuple[MetricFamily, ...] = (
         "gw_files",
         "gauge",
         ("part",),
-        "Open files: clients, admin, upstreams, database; the limit, and the reserve within it.",
+        "Open files: clients, handshakes, admin, upstreams, database; the limit and its reserve.",
     ),
     MetricFamily(
         "gw_files_freed_total",
@@ -407,7 +407,7 @@ SERIES: tuple[MetricFamily, ...] = (
         "gw_http_connections",
         "gauge",
         ("state",),
-        "Clients' connections: in_use, idle, leaving, and the limit of those in use and idle.",
+        "Clients' connections: handshaking, in_use, idle, leaving; the limit of in_use and idle.",
     ),
     MetricFamily(
         "gw_http_connections_refused_total",

@@ -73,6 +73,11 @@ class OriginPool:
         return len(self._all)
 
     @property
+    def idle_count(self) -> int:
+        """How many of them are idle."""
+        return len(self._idle)
+
+    @property
     def idle_until(self) -> float:
         """When the connection that is idle for longest would be closed, in loop time."""
         return self._idle.earliest
@@ -445,7 +450,7 @@ class HttpWire(Wire):
         self._user_agent = f"gw/{release()}"
         self._is_closed = False
         if files is not None:
-            files.add("upstreams", self._count, self._close_idlest)
+            files.add("upstreams", self._count, self._close_idlest, idle=self._count_idle)
 
     def __repr__(self) -> str:
         state = "closed" if self._is_closed else "open"
@@ -529,6 +534,9 @@ class HttpWire(Wire):
 
     def _count(self) -> int:
         return sum(len(route.pool) for route in list(self._routes.values()))
+
+    def _count_idle(self) -> int:
+        return sum(route.pool.idle_count for route in list(self._routes.values()))
 
     def _close_idlest(self) -> bool:
         """Close the connection that has been idle for longest, whichever its origin."""

@@ -19,17 +19,14 @@ from tornado.httpserver import HTTPServer
 from tornado.iostream import IOStream
 from tornado.web import Application, RequestHandler
 
-from channels.resources import is_out_of_files
 from gw.config.config import Config, ListenAddress
 from gw.errors import RETRY_AFTER, dumps
-from gw.http.server import bind
+from gw.http.server import Acceptor, bind
 from metrics.logs import EventLog
 
 GZIP_LEVEL = 5
 # Scrapers and probes are few. One more closes the connection that has been silent for longest.
 CONNECTIONS_MAX = 32
-# What cannot be accepted is tried again after so long.
-ACCEPT_SECONDS = 1.0
 # A kept connection that stays silent for so long is closed.
 IDLE_SECONDS = 75.0
 # A body that is not complete by then is not coming.
@@ -177,8 +174,7 @@ class AdminServer:
         )
         self._streams: dict[IOStream, None] = {}  # the one that was used last is the last
         application.settings["on_use"] = self._used
-        self._loop = asyncio.get_running_loop()
-        self._log = EventLog("gw.http.admin")
+        self._acceptor: Acceptor | None = None
 
     def __repr__(self) -> str:
         return f"<AdminServer {self.url} {len(self)} connections>"
@@ -189,35 +185,17 @@ class AdminServer:
 
     async def start(self) -> None:
         """Accept connections."""
-        for sock in self._sockets:
-            self._listen(sock)
+        self._acceptor = Acceptor(self._sockets, self._serve, EventLog("gw.http.admin"))
 
     async def close(self) -> None:
         """Close every connection that is left."""
-        sockets, self._sockets = self._sockets, []
-        for sock in sockets:
-            self._loop.remove_reader(sock)
+        if self._acceptor is not None:
+            self._acceptor.stop()
+        for sock in self._sockets:
             sock.close()
         await self._server.close_all_connections()
 
-    def _listen(self, sock: socket.socket) -> None:
-        if sock in self._sockets:  # not closed meanwhile
-            self._loop.add_reader(sock, self._accept, sock)
-
-    def _accept(self, sock: socket.socket) -> None:
-        """Take one connection: others of the loop have their turn before the next."""
-        try:
-            connection, address = sock.accept()
-        except (BlockingIOError, ConnectionAbortedError):
-            return
-        except OSError as error:
-            if not is_out_of_files(error):
-                raise
-            # It would be ready to accept in each turn of the loop.
-            self._log.error("admin_out_of_files", error=str(error))
-            self._loop.remove_reader(sock)
-            self._loop.call_later(ACCEPT_SECONDS, self._listen, sock)
-            return
+    def _serve(self, connection: socket.socket, address: Any) -> None:
         stream = IOStream(connection, max_buffer_size=self._server.max_buffer_size)
         if len(self._streams) >= CONNECTIONS_MAX:
             self._streams = {one: None for one in self._streams if not one.closed()}

@@ -182,7 +182,9 @@ class Connection(FlowControl):
         peer = transport.get_extra_info("peername")
         if isinstance(peer, tuple):
             self.remote_ip = peer[0]
-        sock = transport.get_extra_info("socket")
+        # With TLS the file was judged before its handshake.
+        has_tls = transport.get_extra_info("sslcontext") is not None
+        sock = None if has_tls else transport.get_extra_info("socket")
         if not self._state.has_file(0 if sock is None else sock.fileno()):
             self._state.connections.add(self)
             self._refuse(GatewayError(NO_CHANNEL_AVAILABLE, _FULL), "")

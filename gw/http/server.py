@@ -8,13 +8,13 @@ import errno
 import socket
 import ssl
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from tornado.netutil import bind_sockets
 
-from channels.resources import OpenFiles
+from channels.resources import OpenFiles, is_out_of_files
 from gw.config.config import ListenAddress
 from gw.http.application import HttpApplication
 from gw.http.connection import HEAD_SECONDS, Connection
@@ -172,8 +172,66 @@ def _waiting(listening: socket.socket) -> Iterator[socket.socket]:
         yield connection
 
 
+# What cannot be accepted is tried again after so long.
+ACCEPT_SECONDS = 1.0
+# So many are accepted in one turn of the loop.
+ACCEPTS_MAX = 64
+
+
+class Acceptor:
+    """Hands each connection of listening sockets to `take`, with its address, until stopped.
+
+    Where the process has no file for one, it pauses for ACCEPT_SECONDS.
+    """
+
+    def __init__(
+        self,
+        sockets: Sequence[socket.socket],
+        take: Callable[[socket.socket, Any], None],
+        log: EventLog,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._sockets = list(sockets)
+        self._take = take
+        self._log = log
+        for sock in sockets:
+            self._listen(sock)
+
+    def stop(self) -> None:
+        """Take no more connections, and close the sockets."""
+        sockets, self._sockets = self._sockets, []
+        for sock in sockets:
+            self._loop.remove_reader(sock)
+            sock.close()
+
+    def _listen(self, sock: socket.socket) -> None:
+        if sock in self._sockets:  # not closed meanwhile
+            self._loop.add_reader(sock, self._accept, sock)
+
+    def _accept(self, sock: socket.socket) -> None:
+        for _ in range(ACCEPTS_MAX):
+            try:
+                connection, address = sock.accept()
+            except ConnectionAbortedError:  # it has left meanwhile
+                continue
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if not is_out_of_files(error):
+                    raise
+                # It would be ready to accept in each turn of the loop.
+                self._log.error("accept_out_of_files", error=str(error))
+                self._loop.remove_reader(sock)
+                self._loop.call_later(ACCEPT_SECONDS, self._listen, sock)
+                return
+            connection.setblocking(False)
+            self._take(connection, address)
+
+
 # What is left at the end may take so long to send what was written to it.
 CLOSE_SECONDS = 2.0
+# For each so many clients that may be served, one TLS handshake may be under way.
+SERVED_PER_HANDSHAKE = 4
 
 
 class Server:
@@ -190,6 +248,7 @@ class Server:
         connections_max: int | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
+        self._files = files
         self._state = ServerState(application, connections_max, files)
         # A handshake is bounded like a head, a farewell like what comes before it.
         self._tls_options: dict[str, Any] = (
@@ -204,8 +263,13 @@ class Server:
         scheme = "http" if tls is None else "https"
         self._sockets, self.url = bind(address, "listen", scheme=scheme, shares_port=shares_port)
         self._servers: list[asyncio.Server] = []
-        self._handshakes: list[asyncio.Task[None]] = []  # of those that were not accepted
-        self._log = EventLog("gw.web")
+        self._acceptor: Acceptor | None = None  # with TLS, in place of these
+        self._handshakes: dict[asyncio.Task[None], None] = {}  # those under way, the longest first
+        self._log = EventLog("gw.http.server")
+        if tls is not None:
+            under_way = self._handshakes.__len__
+            files.add("handshakes", under_way, self._give_up_handshake, idle=under_way)
+        files.metrics.watch_connections(self._counts)
 
     def __repr__(self) -> str:
         return f"<Server {self.url} {len(self._state.connections)} connections>"
@@ -217,13 +281,13 @@ class Server:
 
     async def start(self) -> None:
         """Accept connections."""
+        if self._tls_options:  # the loop's own server counts no handshake, and ends none
+            self._acceptor = Acceptor(self._sockets, self._begin_handshake, self._log)
+            return
         for sock in self._sockets:
             self._servers.append(
                 await self._loop.create_server(
-                    lambda: Connection(self._state),
-                    sock=sock,
-                    backlog=BACKLOG,
-                    **self._tls_options,
+                    lambda: Connection(self._state), sock=sock, backlog=BACKLOG
                 )
             )
 
@@ -237,37 +301,70 @@ class Server:
             connection.drain()
         sockets, self._sockets = self._sockets, []
         waiting = await stop_listening(sockets, self._stop_servers)
-        self._handshakes = [asyncio.create_task(self._adopt(one)) for one in waiting]
-        if not self._tls_options:  # else they take as long as their clients like
-            await asyncio.gather(*self._handshakes)
+        if self._tls_options:
+            for one in waiting:
+                self._begin_handshake(one)
+        else:
+            await asyncio.gather(*map(self._adopt, waiting))
 
-    async def _adopt(self, waiting: socket.socket) -> None:
+    def _begin_handshake(self, accepted: socket.socket, _: object = None) -> None:
+        """Begin a TLS handshake; for one too many the one that has taken longest is given up."""
+        if not self._state.has_file(accepted.fileno()):
+            accepted.close()  # nothing can be said before a handshake
+            return
+        handshakes_max = self._state.connections_max // SERVED_PER_HANDSHAKE
+        if len(self._handshakes) >= handshakes_max and self._give_up_handshake():
+            self._files.metrics.freed("handshakes")
+        handshake = self._loop.create_task(self._adopt(accepted))
+        self._handshakes[handshake] = None
+
+        def ended(_: object) -> None:
+            self._handshakes.pop(handshake, None)
+            if handshake.cancelled():  # perhaps before it began
+                accepted.close()
+
+        handshake.add_done_callback(ended)
+
+    def _give_up_handshake(self) -> bool:
+        handshake = next(iter(self._handshakes), None)
+        if handshake is None:
+            return False
+        del self._handshakes[handshake]
+        handshake.cancel()
+        return True
+
+    def _counts(self) -> Mapping[str, int]:
+        return {"handshaking": len(self._handshakes), **self._state.counts()}
+
+    async def _adopt(self, accepted: socket.socket) -> None:
         """Serve a connection that the loop's own server has not accepted."""
         try:
             await self._loop.connect_accepted_socket(
-                lambda: Connection(self._state), waiting, **self._tls_options
+                lambda: Connection(self._state), accepted, **self._tls_options
             )
         except OSError as error:  # it has left, or its handshake failed
             self._log.debug("connection_not_made", error=repr(error))
 
     async def last_calls(self, seconds: float) -> None:
         """Wait so long, or until no client is connected."""
-        if self._tls_options:  # who is amid a handshake is not yet among the connections
-            handshaking = min(LAST_CALL_SECONDS, seconds)
-            await asyncio.sleep(handshaking)
-            seconds -= handshaking
+        if self._handshakes:  # who is amid one is not yet among the connections
+            began = self._loop.time()
+            await asyncio.wait(self._handshakes, timeout=min(LAST_CALL_SECONDS, seconds))
+            seconds -= self._loop.time() - began
         await self._state.none_left(seconds)
 
     def _stop_servers(self) -> None:
         servers, self._servers = self._servers, []
         for server in servers:
             server.close()
+        if self._acceptor is not None:
+            self._acceptor.stop()
 
     async def close(self) -> None:
         """Close every connection that is left, once what was written to it is out."""
         self._stop_servers()
-        for handshake in self._handshakes:
-            handshake.cancel()
+        while self._give_up_handshake():
+            pass
         for connection in list(self._state.connections):
             connection.stop()
         await self._state.none_left(CLOSE_SECONDS)

@@ -389,8 +389,12 @@ class ServerState:
         self.leaving: dict[FlowControl, None] = {}  # those that only read on, likewise
         self._connections_max = connections_max
         self._files = files
-        files.add("clients", self.connections.__len__, self._give_way)
-        files.metrics.watch_connections(self.counts)
+        files.add(
+            "clients",
+            self.connections.__len__,
+            self._give_way,
+            idle=lambda: len(self.idle) + len(self.leaving),
+        )
         self._emptied: Future[None] | None = None
 
     @property

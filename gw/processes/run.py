@@ -27,6 +27,7 @@ from actors.parent.server import ParentServer
 from channels.errors import UpstreamError
 from channels.http.client import HttpWire
 from channels.http.interfaces import UpstreamRequest
+from channels.resources import raise_open_files
 from gw.config.config import Config, ListenAddress
 from gw.config.credentials import check_files, server_context
 from gw.config.load import MAX_FILE_BYTES, load_text, reread_text
@@ -230,6 +231,7 @@ async def run_parent(
     on_ready: Callable[[Parent], Awaitable[None]] | None = None,
 ) -> int:
     """Serve with `count` processes until SIGTERM or SIGINT; return the exit code."""
+    raise_open_files()
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

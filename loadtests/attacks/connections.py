@@ -6,19 +6,24 @@ Each kind gets a gateway of its own. Every connection sends what the gateway tak
 seconds, and reads nothing. Prints the memory of the process before, at the most, and once they have
 left, what that is for each connection, and how long a stranger waited for an answer meanwhile;
 exits 1 when a connection holds more than CONNECTION_BYTES_MAX, or when nobody is answered once they
-have left. The last kind is one body of 12 MB in chunks of two bytes.
+have left. The kind "one body" is one of 12 MB in chunks of two bytes. The kind "idle, few files"
+gives the process FEW_FILES, fills them with clients that have had a response and stay, and exits 1
+unless every new one is served and those that have been idle for longest are closed for it.
 """
 
 from __future__ import annotations
 
 import argparse
+import http.client
+import resource
+import select
 import selectors
 import socket
 import sys
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from tests.support.folders import temporary_folder
@@ -32,6 +37,8 @@ SLACK = 1.5
 KB, MB = 1024, 1024 * 1024
 # Free memory that `gw/runtime.py` lets a process keep, once and not for each body.
 KEPT_BYTES = 8 * MB
+# Of which clients may have half, less what the process keeps for itself.
+FEW_FILES = 400
 # No attack goes on beyond this: it has shown enough.
 ENOUGH_BYTES = 3000 * MB
 
@@ -217,17 +224,63 @@ def tiny_chunks_of_one_body(size_bytes: int = 12 * MB) -> bool:
     return more <= 1.5 * size_bytes + KEPT_BYTES
 
 
+def files(h: House) -> dict[str, float]:
+    """What the gateway reports of its files and clients."""
+    shown = {**h.metrics("gw_files"), **h.metrics("gw_http_connections")}
+    shown |= {f"freed {part}": n for part, n in h.metrics("gw_files_freed_total").items()}
+    shown |= {
+        f"refused {why}": n for why, n in h.metrics("gw_http_connections_refused_total").items()
+    }
+    return {label.replace('"', ""): count for label, count in shown.items() if count}
+
+
+def idle_with_few_files(connections: int) -> bool:
+    """Idle kept connections beyond what the process may have; True when every client is served."""
+    with fresh_house() as h, ExitStack() as stack:
+        pid = h.gateway.popen.pid
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (FEW_FILES, FEW_FILES))
+        host, _, port = h.gateway.url.rpartition("/")[2].rpartition(":")
+        print(f"idle, few files: {FEW_FILES} files; before {files(h)}", flush=True)
+        idle: list[http.client.HTTPConnection] = []
+        refused = 0
+        for _ in range(connections):
+            one = http.client.HTTPConnection(host, int(port), timeout=20)
+            stack.callback(one.close)
+            one.request("GET", "/api/v1/models/public")
+            response = one.getresponse()
+            refused += response.status != 200
+            response.read()
+            idle.append(one)
+        call = h.client.chat()
+        closed = [bool(select.select([one.sock], [], [], 0)[0]) for one in idle]
+        oldest = closed.index(False)
+        with urllib.request.urlopen(f"{h.gateway.admin_url}/readyz", timeout=20) as response:
+            ready = response.status
+        print(
+            f"  after {connections} clients that stay: {files(h)}; {refused} of them refused,"
+            f" the oldest {oldest} closed and {sum(closed) - oldest} younger ones;"
+            f" a call {call.status}, /readyz {ready}",
+            flush=True,
+        )
+    return not refused and sum(closed) == oldest > 0 and (call.status, ready) == (200, 200)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--connections", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--kind", action="append")
     options = parser.parse_args()
+    others = {
+        "one body": tiny_chunks_of_one_body,
+        "idle, few files": lambda: idle_with_few_files(options.connections),
+    }
     is_well = True
-    for kind in options.kind or kinds(""):
-        is_well &= attack(kind, connections=options.connections, seconds=options.seconds)
-    if not options.kind:
-        is_well &= tiny_chunks_of_one_body()
+    for kind in options.kind or (*kinds(""), *others):
+        if kind in others:
+            is_well &= others[kind]()
+        else:
+            is_well &= attack(kind, connections=options.connections, seconds=options.seconds)
     return 0 if is_well else 1
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from actors.channel import Lease
 from actors.routing import Candidate, FailedAttempt, Failover, FailoverExhausted
-from channels.errors import UpstreamError, UpstreamTimedOut, UpstreamUnreachable
+from channels.errors import NoFileLeft, UpstreamError, UpstreamTimedOut, UpstreamUnreachable
 from channels.registry import ChannelSpec, HealthSpec
 from channels.resources import TimeLimits
 from gw.calls.attempts import Attempts, Retry, retry_of_chat
@@ -109,6 +109,13 @@ async def test_first_candidate_that_answers_ends_it_with_its_lease_held() -> Non
             ["a", "unreachable"],
             ["b", "ok"],
         ]
+
+
+async def test_want_of_files_is_no_failure_of_a_channel() -> None:
+    async with scene(a=NoFileLeft("EMFILE")) as s:
+        assert await s.run("a", "b") == "answer of m-1"
+        s.attempts.finish("success", "ok")
+        assert await s.failures() == {}
 
 
 async def test_three_channels_are_tried_and_no_more() -> None:

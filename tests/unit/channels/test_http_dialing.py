@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import socket
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any
 
 import pytest
 
-from channels.errors import UpstreamUnreachable
+from channels.errors import NoFileLeft, UpstreamUnreachable
 from channels.http.client import (
     DNS_CACHE_SECONDS,
     IDLE_SECONDS,
@@ -22,6 +26,8 @@ from channels.http.client import (
     in_turn,
 )
 from channels.http.interfaces import UpstreamRequest
+from channels.resources import OpenFiles
+from metrics.prometheus import Metrics
 from tests.support.aio import both_loops, eventually, jump, run
 from tests.unit.channels.raw_server import OK, Peer, RawServer, answering, new_wire, silent
 
@@ -131,6 +137,47 @@ async def test_idle_connection_is_closed_after_its_time() -> None:
         await eventually(lambda: gone == [1], what="the end of the first connection")
         assert "1 connections, 1 idle" in repr(wire)
         assert server.connections == 2
+
+
+@both_loops
+async def test_want_of_files_closes_the_idlest_connection_of_any_origin_before_a_call_fails(
+    monkeypatch: pytest.MonkeyPatch, expect_log: Callable[..., None]
+) -> None:
+    expect_log("files_running_out")
+    files = OpenFiles(Metrics().files)
+    gone: list[str] = []
+    go_on = asyncio.Event()
+
+    async def script(peer: Peer, name: str) -> None:
+        await peer.request()
+        await go_on.wait() if name == "busy" else None
+        await peer.send(OK)
+        await peer.gone()
+        gone.append(name)
+
+    async with AsyncExitStack() as stack:
+        wire = HttpWire(connect_seconds=5, files=files)
+        stack.push_async_callback(wire.close)
+        servers = {
+            name: await stack.enter_async_context(RawServer(partial(script, name=name)))
+            for name in ("first", "second", "third", "busy", "none")
+        }
+        for name in ("first", "second"):
+            await (await wire.open(servers[name].request())).read(10)
+        monkeypatch.setattr(resource, "getrlimit", lambda _: (8, 8))  # far fewer than are open
+        assert not files.is_used_up
+        await (await wire.open(servers["third"].request())).read(10)
+        await eventually(lambda: gone == ["first"], what="the idlest given up")
+        opening = [asyncio.ensure_future(wire.open(servers["busy"].request())) for _ in range(2)]
+        await eventually(lambda: gone == ["first", "second", "third"], what="all given up")
+        assert files.is_used_up
+        with pytest.raises(NoFileLeft):
+            await wire.open(servers["none"].request())
+        go_on.set()
+        for one in await asyncio.gather(*opening):
+            await one.read(10)
+    monkeypatch.undo()
+    assert files.metrics._freed[("upstreams",)].value == 3
 
 
 @both_loops

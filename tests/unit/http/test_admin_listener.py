@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from uuid import uuid4
 
 import pytest
@@ -75,3 +75,22 @@ async def test_head_without_end_is_closed_when_it_is_far_too_large() -> None:
     async with connected() as client:
         client.writer.write(b"GET / HTTP/1.1\r\nX: " + b"x" * HEADER_BYTES_MAX)
         assert await client.reader.read() == b""
+
+
+async def test_more_connections_than_a_few_close_the_one_that_was_used_least_lately() -> None:
+    async with AsyncExitStack() as stack, connected() as first:
+        host, port = first.writer.get_extra_info("peername")
+        others = []
+        for _ in range(admin.CONNECTIONS_MAX - 1):
+            reader, writer = await asyncio.open_connection(host, port)
+            stack.callback(writer.close)
+            others.append(Client(reader, writer))
+        healthz = "GET /healthz HTTP/1.1\nHost: a\n\n"
+        for one in (*others, first):
+            assert (await one.ask(healthz)).status == 200
+        reader, writer = await asyncio.open_connection(host, port)
+        stack.callback(writer.close)
+        assert (await Client(reader, writer).ask(healthz)).status == 200
+        assert await others[0].ended()
+        assert (await others[1].ask(healthz)).status == 200
+        assert (await first.ask(healthz)).status == 200

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import resource
 import ssl
+from collections.abc import Callable
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from gw.config.config import Certificate, Config
+from gw.config.config import Certificate, Config, ListenAddress
 from gw.config.credentials import renew, server_context
 from gw.config.readers import ConfigFaults
-from tests.support.aio import both_loops, eventually
-from tests.support.certificates import pem_files, trusting
+from gw.http.connection import HEAD_SECONDS
+from gw.http.server import Server
+from tests.support.aio import both_loops, eventually, jump
+from tests.support.certificates import contexts, pem_files, trusting
 from tests.unit.api.fakes import MAX_BODY_BYTES, World
 from tests.unit.api.handlers import HUGE_BYTES, Script, make_app
 from tests.unit.config.reading import read
-from tests.unit.http.wire import Address, request, served
+from tests.unit.http.wire import Address, Client, open_files, request, served
 
 WORK = request("POST", "/v1/work", "Content-Length: 2")
+FREE = request("GET", "/v1/free")
 HUGE = request("POST", "/v1/huge", "Content-Length: 2")
 
 
@@ -68,6 +74,49 @@ async def test_client_that_leaves_is_noticed_and_a_slow_one_gets_it_all(
             await eventually(lambda: len(script.events) == 4, what="all of it written")
             assert len((await client.answer()).body) == HUGE_BYTES
         await eventually(lambda: len(world.in_flight) == 0)
+
+
+@both_loops
+async def test_handshakes_without_end_are_counted_and_the_longest_gives_way(
+    monkeypatch: pytest.MonkeyPatch, expect_log: Callable[..., None]
+) -> None:
+    expect_log("files_running_out")
+    tls, trust = contexts("gateway")
+    files = open_files()
+    listener = Server(
+        make_app(World()), ListenAddress("127.0.0.1", 0), files=files, tls=tls, connections_max=8
+    )
+    await listener.start()
+    address = Address(int(listener.url.rpartition(":")[2]), trust)
+
+    def handshaking() -> int:
+        return listener._counts()["handshaking"]
+
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(listener.close)
+        silent: list[Client] = []
+
+        async def add_silent() -> None:
+            silent.append(await stack.enter_async_context(Address(address.port).client()))
+
+        for number in (1, 2):
+            await add_silent()
+            await eventually(lambda number=number: handshaking() == number)  # type: ignore[misc]
+        await add_silent()  # of eight clients a quarter, and one more
+        assert await silent.pop(0).ended()
+        assert handshaking() == 2
+        monkeypatch.setattr(resource, "getrlimit", lambda _: (8, 8))  # far fewer than are open
+        assert not files.is_used_up
+        async with address.client() as one:
+            assert await silent.pop(0).ended()
+            await one.send(FREE.replace("\n", "\r\n").encode())
+            assert (await one.answer()).status == 200
+        monkeypatch.undo()
+        assert handshaking() == 1
+        jump(HEAD_SECONDS)
+        assert await silent.pop().ended()
+        await eventually(lambda: handshaking() == 0)
+    assert files.metrics._freed[("handshakes",)].value == 2
 
 
 async def test_another_certificate_is_shown_from_then_on(tmp_path: Path) -> None:
