@@ -65,7 +65,8 @@ def stated_usage(dialect: str, values: list[dict[str, Any]]) -> tuple[int, int] 
         given = stated.get("candidatesTokenCount", 0) + stated.get("thoughtsTokenCount", 0)
         return taken, given
     if dialect == "chat":
-        return stated["prompt_tokens"], stated["completion_tokens"]
+        taken = stated["prompt_tokens"]
+        return taken, stated.get("total_tokens", taken + stated["completion_tokens"]) - taken
     if "output_tokens" not in stated:
         return None
     caches = ("cache_read_input_tokens", "cache_creation_input_tokens")

@@ -13,7 +13,7 @@ from channels.dialects.table import CHAT_DIALECTS
 from channels.http.sse import SseEvent, SseSplitter
 
 # Streams up to twice this length are cut at every byte.
-LONG_BYTES = 500
+LONG_BYTES = 300
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""What the meters of all dialects have in common; whole streams are in test_dialect_transcripts.py.
+"""What the meters of all dialects have in common; whole streams are in test_transcripts.py.
 
 What only the chat-completions meter does is in test_chat_meter.py.
 """

@@ -1,12 +1,11 @@
-"""Whole streams, written for this test, replayed with every cut.
+"""Whole streams of each chat dialect, written for this test, replayed with every cut.
 
-Beside them, as an extra, recordings of real providers where their folder is next to the project.
+Beside them, as an extra, recordings of real providers (`recordings.py`).
 """
 
 from __future__ import annotations
 
 import json
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,92 +13,164 @@ from typing import Any
 import pytest
 from msgspec import to_builtins
 
-from channels.dialects.chat import TERMINATOR, ChatMeter
+from channels.dialects.dialect import ChatDialect
+from channels.dialects.error_body import error_message
+from channels.dialects.meter import ResponseMeter
+from channels.dialects.table import CHAT_DIALECTS
+from channels.http.sse import SseSplitter
+from channels.json import read_loosely
 from tests.support.rows import each
-from tests.unit.channels.replay import Replay, cuts, replay
+from tests.unit.channels import recordings
+from tests.unit.channels.recordings import stated_usage, stream_of, values_of
+from tests.unit.channels.replay import Replay, cuts, new_meter, replay
 
 FOLDER = Path(__file__).parent / "transcripts"
-# Absent in most places; then only our own are replayed.
-RECORDINGS = Path(__file__).parents[4] / "shared" / "recordings" / "chat"
+NAMES = ("chat", "messages", "responses", "native")
 
-TRANSCRIPTS = sorted((FOLDER / "chat").glob("*.sse"))
-STREAMS = [*TRANSCRIPTS, *sorted(RECORDINGS.glob("*.chunks.txt"))]
-WHOLE = [*sorted((FOLDER / "chat_whole").glob("*.json")), *sorted(RECORDINGS.glob("*.json"))]
+TRANSCRIPTS = [path for name in NAMES for path in sorted((FOLDER / name).glob("*.sse"))]
+RECORDED = [path for name in NAMES for path in recordings.streams(name)]
+WHOLE = [
+    path
+    for name in NAMES
+    for path in (*sorted((FOLDER / f"{name}_whole").glob("*.json")), *recordings.wholes(name))
+]
 
 
-def stream_of(path: Path) -> bytes:
-    """A transcript's bytes, or a recording's events as a stream with its terminator."""
-    if path.suffix == ".sse":
-        return path.read_bytes()
-    events = [line for line in path.read_bytes().splitlines() if line.strip()]
-    return b"".join(b"data: " + event + b"\n\n" for event in (*events, TERMINATOR))
+def dialect_of(path: Path) -> ChatDialect:
+    return CHAT_DIALECTS[path.parent.name.removesuffix("_whole")]
+
+
+def meter_of(path: Path) -> ResponseMeter[Any, Any]:
+    return new_meter(dialect_of(path).protocol)
+
+
+def replayed(path: Path, pieces: list[bytes]) -> Replay:
+    return replay(pieces, new_meter=lambda: meter_of(path))
+
+
+def name_of(path: Path) -> str:
+    return f"{path.parent.name}-{path.name}"
 
 
 def summary(done: Replay) -> dict[str, Any]:
     meter = done.meter
+    partial = meter.partial_usage
     return {
         "usage": meter.usage and to_builtins(meter.usage),
+        "partial_usage": partial and to_builtins(partial),
         "characters": meter.characters,
         "finish_reason": meter.finish_reason,
         "finished": meter.finished,
-        "withheld": done.withheld,
         "malformed_events": meter.malformed_events,
         "error": meter.error_seen and asdict(meter.error_seen),
+        "response_id": meter.response_id,
+        "response_model": meter.response_model,
         "pending": done.pending.decode(),
+        "withheld": done.withheld,
     }
+
+
+def test_every_dialect_has_transcripts() -> None:
+    assert {path.parent.name for path in TRANSCRIPTS} == set(NAMES)
+    assert set(NAMES) == set(CHAT_DIALECTS)
 
 
 @each("path", TRANSCRIPTS)
 def test_transcript_is_metered_as_expected(path: Path) -> None:
-    assert summary(replay([path.read_bytes()])) == json.loads(path.with_suffix(".json").read_text())
+    expected = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+    found = summary(replayed(path, [path.read_bytes()]))
+    assert {name: found[name] for name in expected} == expected
 
 
-@each("path", STREAMS)
+@each("path", TRANSCRIPTS)
 @each("line_end", [b"\n", b"\r\n"])
 def test_cut_stream_reads_the_same(path: Path, line_end: bytes) -> None:
-    stream = stream_of(path)
-    if line_end != b"\n":
-        stream = stream.replace(b"\r\n", b"\n").replace(b"\n", line_end)
-    whole = replay([stream])
+    stream = path.read_bytes().replace(b"\r\n", b"\n").replace(b"\n", line_end)
+    whole = replayed(path, [stream])
     assert whole.raw == stream
     for pieces in cuts(stream):
-        again = replay(pieces)
-        assert again.raw == b"".join(pieces)
-        if again.raw == stream:
-            assert (again.datas, again.reading) == (whole.datas, whole.reading)
-            assert again.pending == whole.pending
+        again = replayed(path, pieces)
+        assert again.raw == stream
+        assert (again.datas, again.reading, again.pending) == (
+            whole.datas,
+            whole.reading,
+            whole.pending,
+        )
 
 
-@each("path", STREAMS)
-def test_stream_has_the_usage_it_states_last(path: Path) -> None:
-    done = replay([stream_of(path)])
-    stated = None
-    for data in done.datas:
-        with suppress(ValueError, AttributeError):
-            usage = json.loads(data).get("usage") or {}
-            counts = (usage.get("prompt_tokens"), usage.get("completion_tokens"))
-            if all(type(count) is int and count >= 0 for count in counts):
-                stated = usage
-    if stated is None:
-        assert done.meter.usage is None
-    else:
-        assert done.meter.usage is not None
-        assert done.meter.usage.input_tokens == stated["prompt_tokens"]
-        beside = stated["total_tokens"] - stated["prompt_tokens"] - stated["completion_tokens"]
-        assert done.meter.usage.output_tokens == stated["completion_tokens"] + beside
+def test_recorded_streams_end_well_with_the_usage_they_state() -> None:
+    for path in RECORDED:  # none where the recordings are not at hand
+        dialect, meter, splitter = dialect_of(path), meter_of(path), SseSplitter()
+        stream = stream_of(path)
+        if dialect.protocol == "chat":
+            stream += b"data: [DONE]\n\n"  # which is not recorded there
+        for event in splitter.feed(stream):
+            assert event.data is not None
+            meter.event(event.data)
+        for event in splitter.feed(b"\n\n"):  # one recording lacks its last blank line
+            if event.data is not None:
+                assert dialect.ends(event.data)
+                meter.event(event.data)
+        assert meter.finished
+        assert meter.malformed_events == 0
+        assert meter.finish_reason is not None
+        assert meter.response_model is not None
+        stated = stated_usage(dialect.protocol, list(values_of(stream)))
+        usage = meter.usage
+        assert stated == (usage and (usage.input_tokens, usage.output_tokens))
+        assert meter.error_seen is None or (usage is None and meter.finish_reason == "failed")
 
 
-@pytest.mark.parametrize("path", WHOLE, ids=lambda path: path.stem)
+@each("path", WHOLE)
 def test_whole_answer_has_the_usage_it_states(path: Path) -> None:
     body = path.read_bytes()
-    stated = json.loads(body)
-    meter = ChatMeter()
+    dialect, meter = dialect_of(path), meter_of(path)
     meter.body(body)
-    assert meter.usage is not None
-    assert meter.usage.input_tokens == stated["usage"]["prompt_tokens"]
-    assert meter.usage.output_tokens == stated["usage"]["completion_tokens"]
-    texts = [choice["message"]["content"] for choice in stated["choices"]]
-    assert meter.characters == len("".join(texts))
-    assert (meter.response_id, meter.response_model) == (stated["id"], stated["model"])
+    value = json.loads(body)
     assert meter.finished
-    assert meter.finish_reason == "stop"
+    assert meter.malformed_events == 0
+    assert (meter.error_seen is not None) == bool(value.get("error"))
+    if value.get("error"):
+        assert error_message(body) == value["error"]["message"]
+        assert (meter.usage, meter.characters) == (None, 0)
+        return
+    usage = meter.usage
+    stated = stated_usage(dialect.protocol, [value])
+    assert stated == (usage and (usage.input_tokens, usage.output_tokens))
+    assert meter.finish_reason is not None
+    model = value.get("modelVersion") if dialect.protocol == "native" else value["model"]
+    assert meter.response_model == model
+
+
+@each("path", TRANSCRIPTS)
+def test_end_is_told_with_or_without_its_blank_line(path: Path) -> None:
+    dialect = dialect_of(path)
+    meter = meter_of(path)
+    for data in replayed(path, [path.read_bytes()]).datas:
+        was_finished = meter.finished
+        meter.event(data)
+        has_just_finished = meter.finished and not was_finished
+        if dialect.ends(data):
+            assert meter.finished or not dialect.has_terminator
+        elif has_just_finished:  # only what had to be mended is not trusted without its blank line
+            assert read_loosely(data, mends=False) is None
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in TRANSCRIPTS if "without_a_blank_line" in path.name], ids=name_of
+)
+def test_last_event_without_its_blank_line_can_be_told_and_read(path: Path) -> None:
+    dialect, meter, splitter = dialect_of(path), meter_of(path), SseSplitter()
+    for event in (*splitter.feed(path.read_bytes()), *splitter.feed(b"\n\n")):
+        if event.data is not None and (event.raw in path.read_bytes() or dialect.ends(event.data)):
+            meter.event(event.data)
+    assert meter.finished
+    assert meter.usage is not None or dialect.protocol == "chat"
+
+
+def test_what_is_cut_ends_nothing() -> None:
+    for path in TRANSCRIPTS:
+        dialect = dialect_of(path)
+        for data in replayed(path, [path.read_bytes()]).datas:
+            for at in range(len(data.rstrip())):
+                assert not dialect.ends(data[:at])
