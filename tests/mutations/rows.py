@@ -1,7 +1,6 @@
 """The defects: each a small slip in money, limits or translation, and the tests that must fail.
 
-The source text occurs exactly once in its folder, which a tidy test checks; of SQL in the file that
-is loaded last, as a function may be defined again.
+The source text occurs exactly once in its folder, which a tidy test checks.
 """
 
 from __future__ import annotations
@@ -31,8 +30,6 @@ class Mutation(NamedTuple):
             path: path.read_text(encoding="utf-8") for path in files if path.suffix in SUFFIXES
         }
         found = [path for path, text in texts.items() if self.source in text]
-        if found and found[-1].suffix == ".sql":
-            found = found[-1:]
         count = sum(texts[path].count(self.source) for path in found)
         if count != 1:
             raise LookupError(f"{self.name}: {self.folder} has {count} times {self.source!r}")
