@@ -11,7 +11,6 @@ from typing import Any
 
 from tornado.web import RequestHandler
 
-from actors.media_store.worker import MediaStore
 from channels.dialects.responses import dialect as responses
 from gw.api import wiki as wiki
 from gw.api.audio import SpeechHandler, SpeechTaskHandler, VoicesHandler
@@ -21,17 +20,16 @@ from gw.api.base import GatewayApplication
 from gw.api.catalog import EmbeddingsHandler, ModelsHandler, PublicCatalog, PublicCatalogHandler
 from gw.api.chat import GeminiHandler, MessagesHandler, endpoint
 from gw.api.clips import TemplateHandler, TemplatesHandler
-from gw.api.completions import AgentServices, ChatCompletionsHandler
+from gw.api.completions import ChatCompletionsHandler
 from gw.api.images import ImagesHandler
-from gw.api.logs.handlers import LogDetailHandler, LogListHandler, LogServices, SummaryHandler
+from gw.api.logs.handlers import LogDetailHandler, LogListHandler, SummaryHandler
 from gw.api.mcp import McpHandler
 from gw.api.media_files import MediaFileHandler
 from gw.api.music import MusicHandler, MusicTaskHandler
-from gw.api.services import MediaServices, Services
+from gw.api.services import Services
 from gw.api.transcripts import TranscriptHandler
 from gw.api.videos import ContentHandler, VideoHandler, VideosHandler
-from gw.api.wiki import DownloadHandler, WikiServices
-from gw.calls.chat import Conversation
+from gw.api.wiki import DownloadHandler
 
 Route = tuple[str, type[RequestHandler]] | tuple[str, type[RequestHandler], dict[str, Any]]
 
@@ -103,25 +101,6 @@ def routes() -> list[Route]:
     ]
 
 
-def make_application(
-    services: Services,
-    *,
-    conversation: Conversation,
-    media: MediaServices,
-    logs: LogServices,
-    wiki_services: WikiServices,
-    agents: AgentServices,
-    media_store: MediaStore | None = None,
-) -> GatewayApplication:
+def make_application(services: Services) -> GatewayApplication:
     """Build the application that the public listener serves."""
-    return GatewayApplication(
-        routes(),
-        services=services,
-        conversation=conversation,
-        media=media,
-        logs=logs,
-        wiki=wiki_services,
-        agents=agents,
-        media_store=media_store,
-        messages_versions=services.config.messages_versions,
-    )
+    return GatewayApplication(routes(), services=services)

@@ -28,7 +28,7 @@ from actors.wallet.pricing import NANO_PER_USD, format_usd
 from gw import accounts as accounts
 from gw import agents as agents
 from gw.agents import NewAgent
-from gw.api.wiki import make_sources
+from gw.api.services import make_sources
 from gw.app import routes
 from gw.config.config import Config
 from gw.config.load import load

@@ -31,10 +31,9 @@ from gw.calls.media import (
     SubmitCall,
 )
 from gw.calls.settlement import Billing
-from gw.config.config import Tasks
+from gw.config.config import LiveConfig, Tasks
 from gw.http.application import RequestsInFlight
 from gw.keys.secret import Secret
-from gw.live import LiveConfig
 from gw.voices import Voices
 from metrics.prometheus import Metrics
 
@@ -98,7 +97,7 @@ def make_upstreams(current: LiveConfig, *, wire: Wire, clock: Clock) -> JobUpstr
     """Where jobs are polled and given up: the channels in force."""
 
     def channels() -> Mapping[str, ChannelSpec]:
-        return current.registry().channels
+        return current.registry.channels
 
     seconds = current.config.timeouts.task_poll
     return JobUpstreams(
@@ -184,7 +183,7 @@ def make_media_services(
     shared: dict[str, Any] = {
         "billing": billing,
         "channels": channels,
-        "redactor": current.redactor,
+        "current": current,
         "detached": DetachedTasks(in_flight),
     }
 
@@ -202,7 +201,7 @@ def make_media_services(
     images = Media(
         upstream=PieceUpstream(
             wire=wire,
-            redactor=current.redactor,
+            current=current,
             clock=clock,
             attempt_seconds=config.timeouts.image_attempt,
             response_bytes_max=MEDIA_RESPONSE_BYTES_MAX,
@@ -220,7 +219,7 @@ def make_media_services(
         renewal=LinkRenewal(database=database, upstreams=upstreams, clock=clock),
         content=JobContent(
             wire=wire,
-            channels=lambda: current.registry().channels,
+            channels=lambda: current.registry.channels,
             seconds=timeouts.task_poll,
         ),
         content_links=make_content_links(current, secret),
@@ -231,9 +230,8 @@ def make_media_services(
         voices=Voices(database, clock),
         catalogs=Catalogs(
             wire=wire,
-            channels=lambda: current.registry().channels,
+            channels=lambda: current.registry.channels,
             fresh_seconds=config.tasks.catalog_seconds,
             clock=clock,
         ),
-        redactor=current.redactor,
     )

@@ -21,8 +21,8 @@ from actors.media_store.worker import MediaStore, TaskScanner
 from channels.media.dialects import DIALECTS
 from channels.media.send import addressed
 from gw.api.services import BASE_URL
+from gw.config.config import LiveConfig
 from gw.keys.secret import Secret
-from gw.live import LiveConfig
 from gw.runtime import Pools
 from metrics.prometheus import Metrics
 
@@ -99,7 +99,7 @@ class Locator:
 
     async def locate(self, copy: Copy) -> FileLocation | None:
         """A link, or what the channel gives for its own key; None for a channel that is gone."""
-        channel = self._current.registry().channels.get(copy.channel_id)
+        channel = self._current.registry.channels.get(copy.channel_id)
         if channel is None:
             return None
         content = DIALECTS[channel.dialect_of(copy.wire)].content(copy.upstream_id)

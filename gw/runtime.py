@@ -12,17 +12,20 @@ from typing import Protocol
 
 from actors.actor import Supervisor
 from actors.clock import Clock
+from actors.limits.accounts import Limiter
+from actors.limits.shared import SharedLimits
+from actors.parent.link import ParentBackend, ParentLink
 from actors.partitions import Partitions
 from actors.recovery import Heartbeat
 from actors.store.connection import StoreUnavailable
 from actors.store.database import Database
 from actors.wallet.writer import LedgerWriter
 from gw.api.overload import DelayWatch, Overload
+from gw.config.config import Config, LiveConfig
 from gw.http.application import RequestsInFlight
 from gw.http.server import Server
 from gw.http.state import LAST_CALL_SECONDS
-from gw.keys.cache import LastUse
-from gw.live import LiveConfig
+from gw.keys.cache import KeyCache, LastUse
 from metrics.families import DatabaseMetrics
 from metrics.logs import EventLog
 from metrics.loop_lag import LoopLag
@@ -298,3 +301,50 @@ class Pools:
         """Close every connection."""
         for database in self._all:
             await database.close()
+
+
+# What a process does when the database pushes a change (`actors/changes.py`).
+
+
+class Pushes:
+    """Hands each push to whom it concerns: keys and accounts, limits, jobs."""
+
+    def __init__(self, *, keys: KeyCache, limiter: Limiter, jobs_changed: asyncio.Event) -> None:
+        self._keys = keys
+        self._limiter = limiter
+        self._jobs_changed = jobs_changed
+
+    def __repr__(self) -> str:
+        return f"<Pushes {self._keys!r}>"
+
+    def take(self, payload: str) -> None:
+        """A change: `key:<id>`, `account:<id>`, `agent:<id>` or `job:<id>`."""
+        kind, _, name = payload.partition(":")
+        if kind == "job":
+            self._jobs_changed.set()
+            return
+        self._keys.invalidate(payload)
+        if kind == "account":  # perhaps it has a limit now that it had not before
+            self._limiter.share(name)
+
+    def lost(self) -> None:
+        """Believe nothing known so far: pushes may have been missed."""
+        self._jobs_changed.set()
+        self._keys.clear()
+        self._limiter.share_all()
+
+
+# What the processes of a gateway share their limits through, as the configuration has it.
+
+
+def make_shared_limits(
+    config: Config, parent: ParentLink | None, *, process_id: str, clock: Clock, metrics: Metrics
+) -> SharedLimits | None:
+    """Over Redis, or else over the parent of this process; None where it has neither."""
+    if config.redis_url:
+        return SharedLimits.over_redis(
+            config.redis_url, process_id=process_id, clock=clock, metrics=metrics
+        )
+    if parent is None:
+        return None
+    return SharedLimits(backend=ParentBackend(parent), clock=clock, metrics=metrics)

@@ -34,18 +34,22 @@ from channels.http.client import HttpWire
 from channels.http.interfaces import Wire
 from channels.offload.pool import OffloadPool
 from channels.resources import OpenFiles
-from gw.api.base import GatewayApplication
-from gw.api.completions import AgentServices
-from gw.api.logs.handlers import LogServices
+from gw.api.base import GatewayApplication, new_call_id
 from gw.api.logs.list_query import CursorSeal
 from gw.api.logs.summary import SummaryCache
 from gw.api.overload import Overload
-from gw.api.services import MediaServices, Services
-from gw.api.wiki import make_sources, make_wiki
+from gw.api.services import (
+    LogServices,
+    MediaServices,
+    RefusalRows,
+    Services,
+    make_sources,
+    make_wiki,
+)
 from gw.app import make_application
 from gw.calls.chat import Conversation
 from gw.calls.settlement import Billing
-from gw.config.config import Config, changes, check_prices
+from gw.config.config import Config, LiveConfig, changes, check_prices
 from gw.config.credentials import check_files, expires_at, renew, server_context
 from gw.http.admin import AdminServer, make_admin_application
 from gw.http.application import RequestsInFlight
@@ -56,10 +60,9 @@ from gw.keys.cache import KeyCache, LastUse
 from gw.keys.issue import check_secret
 from gw.keys.secret import KeyHasher, KeySealer, Secret, load_secret
 from gw.knowledge.removing import keep_clean
-from gw.live import LiveConfig, Pushes, RefusalRows, make_shared_limits, new_call_id
 from gw.media_services import make_media_services, make_poller
 from gw.media_store import links_of, start_media_store
-from gw.runtime import Pools, Shutdown, start_partitions, start_watches
+from gw.runtime import Pools, Pushes, Shutdown, make_shared_limits, start_partitions, start_watches
 from metrics.logs import EventLog, set_level
 from metrics.prometheus import Metrics
 from metrics.tracing import Tracing
@@ -100,21 +103,8 @@ def make_endpoints(
     billing = Billing(
         wallets=below.wallets,
         live=below.live,
-        redactor=current.redactor,
+        current=current,
         clock=clock,
-        metrics=metrics,
-    )
-    conversation = Conversation(
-        billing=billing,
-        channels=below.channels,
-        wire=wire,
-        redactor=current.redactor,
-        price_of=current.price_of,
-        clock=clock,
-        timeout_seconds=config.timeouts.chat,
-        response_bytes_max=config.max_body_bytes,
-        offload=offload,
-        precharge=config.precharge,
         metrics=metrics,
     )
     media = make_media_services(
@@ -129,57 +119,54 @@ def make_endpoints(
         clock=clock,
         metrics=metrics,
     )
-    application = make_application(
-        _services(current, below, offload=offload, tracing=tracing),
-        conversation=conversation,
-        media_store=media_store,
-        media=media,
-        logs=LogServices(
-            database=below.pools.logs,
-            rates=below.limiter,
-            redact=current.redact,
-            credits_per_usd=config.credits_per_usd,
-            cursors=CursorSeal(*below.secret.subkeys("gw log cursors")),
-            summaries=SummaryCache(clock, shared=below.parent),
-        ),
-        wiki_services=make_wiki(config, below.secret, below.pools.knowledge),
-        agents=AgentServices(below.pools.agents, lambda: current.config),
-    )
-    return application, media
-
-
-def _services(
-    current: LiveConfig, below: Foundation, *, offload: OffloadPool, tracing: Tracing
-) -> Services:
-    """What every endpoint may use."""
-    config, clock, metrics = current.config, below.clock, below.metrics
-    refusals = RefusalRows(
-        wallets=below.wallets, registry=current.registry, clock=clock, metrics=metrics
-    )
-    return Services(
+    services = Services(
         keys=below.keys,
         wallets=below.wallets,
         settled=below.settled,
         limits=AccountLimits(limiter=below.limiter, metrics=metrics),
-        registry=current.registry,
+        current=current,
         metrics=metrics,
         tracing=tracing,
         clock=clock,
         new_id=new_call_id,
         config=config,
-        refusals=refusals.record,
+        refusals=RefusalRows(
+            wallets=below.wallets, current=current, clock=clock, metrics=metrics
+        ).record,
         idempotency=IdempotencyGuard(
             kept=IdempotencyStore(below.pools.calls),
             response_bytes_max=config.idempotency_max_bytes,
             metrics=metrics,
         ),
-        redact=current.redact,
-        translations=lambda: current.config.translations,
+        conversation=Conversation(
+            billing=billing,
+            channels=below.channels,
+            wire=wire,
+            current=current,
+            clock=clock,
+            timeout_seconds=config.timeouts.chat,
+            response_bytes_max=config.max_body_bytes,
+            offload=offload,
+            precharge=config.precharge,
+            metrics=metrics,
+        ),
+        media=media,
+        logs=LogServices(
+            database=below.pools.logs,
+            rates=below.limiter,
+            credits_per_usd=config.credits_per_usd,
+            cursors=CursorSeal(*below.secret.subkeys("gw log cursors")),
+            summaries=SummaryCache(clock, shared=below.parent),
+        ),
+        wiki=make_wiki(config, below.secret, below.pools.knowledge),
+        agents=below.pools.agents,
+        media_store=media_store,
         in_flight=below.in_flight,
         bodies=BodyBudget(max(config.max_bodies_bytes, config.max_body_bytes)),
         overload=below.overload,
         offload=offload,
     )
+    return make_application(services), media
 
 
 class Gateway:
@@ -361,7 +348,7 @@ class Gateway:
             writer=self._writer, database=self._database, clock=self._clock, metrics=self.metrics
         )
         self._supervisor.start("ledger", self._writer.run)
-        self._channels.configure(self.current.registry().channels)
+        self._channels.configure(self.current.registry.channels)
 
     async def _start_heartbeat(self) -> None:
         config = self.current.config

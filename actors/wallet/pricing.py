@@ -149,6 +149,23 @@ class TokenPrice:
         )
 
 
+class TokenPrices:
+    """Prices of models, compiled once; of a model that a reload has replaced, afresh."""
+
+    def __init__(self) -> None:
+        self._compiled: dict[str, tuple[ModelSpec, TokenPrice]] = {}
+
+    def __repr__(self) -> str:
+        return f"<TokenPrices {len(self._compiled)}>"
+
+    def __getitem__(self, model: ModelSpec) -> TokenPrice:
+        known = self._compiled.get(model.id)
+        if known is None or known[0] is not model:
+            price = TokenPrice.of(model.price, model.multiplier)
+            known = self._compiled[model.id] = (model, price)
+        return known[1]
+
+
 def _stated(
     fresh: Decimal, cached: Decimal, write: Decimal, output: Decimal, multiplier: Decimal
 ) -> Mapping[str, str]:

@@ -42,7 +42,7 @@ class AvatarsHandler(ApiHandler):
 
     async def on_post(self) -> None:
         media, submit = media_of(self), await MediaSubmit.begin(self, "avatar")
-        model = first_of(self.services.registry(), ENDPOINT_TYPE)
+        model = first_of(self.services.current.registry, ENDPOINT_TYPE)
         try:
             request = await submit.read(read_avatar, model=lambda _: model)
         except GatewayError as error:
@@ -109,7 +109,7 @@ class PresetAvatarsHandler(ApiHandler):
         try:
             offers = await media_of(self).catalogs.preset_avatars()
         except CatalogUnavailable as failure:
-            raise unavailable(failure, self.services.redact) from failure
+            raise unavailable(failure, self.services.current.redact) from failure
         self.write(dumps({"avatars": [msgspec.to_builtins(offer.item) for offer in offers]}))
 
 

@@ -9,15 +9,18 @@ checks stand in `checks.py` in their order; bodies and disconnects are the reque
 
 from __future__ import annotations
 
+import os
+import time
 from asyncio import Future
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import cache
 from types import TracebackType
-from typing import Any, ClassVar, Protocol
-from uuid import UUID
+from typing import Any, ClassVar
+from uuid import UUID, SafeUUID
 
 from tornado.web import HTTPError
 
+from actors.limits.accounts import LimitLease
 from actors.store.connection import StoreUnavailable
 from actors.wallet.messages import LedgerUnavailable
 from channels.dialects.validate import model_in
@@ -25,7 +28,7 @@ from channels.families import ErrorShape
 from channels.json import COUNTED_BYTES_MAX
 from channels.registry import ModelSpec
 from gw.api.checks import CHECKS, AuthMode, Check
-from gw.api.services import LimitLease, RefusedCall, Services
+from gw.api.services import RefusedCall, Services
 from gw.calls.call import ClientGone, end_call, operation_of, shown
 from gw.errors import (
     INTERNAL_ERROR,
@@ -50,26 +53,9 @@ from metrics.spans import REQUEST_READ, Attributes, AttributeValue, CallSpan
 # with it. How it ends is told by `gw/calls/call.py`.
 
 
-class Traced(Protocol):
-    """The handler of a request, as far as its span tells of it."""
-
-    model_name: str | None
-    span: CallSpan | None
-    call_id: UUID
-    services: Services
-
-    @property
-    def protocol(self) -> str: ...
-
-    @property
-    def request(self) -> Any:
-        """Its headers, and when it came."""
-
-    @property
-    def known_principal(self) -> Principal | None: ...
-
-
-def begin_span(handler: Traced, model: ModelSpec, attributes: Callable[[], Attributes]) -> CallSpan:
+def begin_span(
+    handler: ApiHandler, model: ModelSpec, attributes: Callable[[], Attributes]
+) -> CallSpan:
     """The span of the request's call, with these attributes beside those of every call."""
     span = handler.span = _begin(handler, model, attributes)
     if span.sampled:
@@ -77,18 +63,18 @@ def begin_span(handler: Traced, model: ModelSpec, attributes: Callable[[], Attri
     return span
 
 
-def end_refused(handler: Traced, error: GatewayError) -> None:
+def end_refused(handler: ApiHandler, error: GatewayError) -> None:
     """End the span of a request that is answered with an error, begun or not."""
     span = handler.span
     if span is None:
         named = handler.model_name
-        known = None if named is None else handler.services.registry().resolve(named)
+        known = None if named is None else handler.services.current.registry.resolve(named)
         span = handler.span = _begin(handler, known, dict)
     end_call(span, shown("rejected", error))
 
 
 def _begin(
-    handler: Traced, model: ModelSpec | None, attributes: Callable[[], Attributes]
+    handler: ApiHandler, model: ModelSpec | None, attributes: Callable[[], Attributes]
 ) -> CallSpan:
     operation = operation_of(handler.protocol)
     return handler.services.tracing.start_call(
@@ -105,7 +91,7 @@ def _begin(
     )
 
 
-def _of_every_call(handler: Traced, model: ModelSpec | None) -> Attributes:
+def _of_every_call(handler: ApiHandler, model: ModelSpec | None) -> Attributes:
     """What is known of it: a model that is none of ours stays out, it may be anything."""
     known: dict[str, AttributeValue] = {
         "gw.protocol": handler.protocol,
@@ -117,6 +103,30 @@ def _of_every_call(handler: Traced, model: ModelSpec | None) -> Attributes:
         known[genai.PROVIDER_NAME] = model.owned_by
         known[genai.REQUEST_MODEL] = model.id
     return known
+
+
+# Ids of calls: UUIDs of version 7 (RFC 9562), which sort by time and so keep the indexes tidy.
+
+# The bits that say how the id was made, and what they say.
+_FIXED = 0xF << 76 | 0x3 << 62
+_VERSION_AND_VARIANT = 0x7 << 76 | 0x2 << 62
+_set, _UNKNOWN = object.__setattr__, SafeUUID.unknown
+
+
+def new_call_id() -> UUID:
+    """A fresh call id; shown as 32 lower-case hex digits."""
+    return make_call_id(milliseconds=time.time_ns() // 1_000_000, random_bytes=os.urandom(10))
+
+
+def make_call_id(*, milliseconds: int, random_bytes: bytes) -> UUID:
+    """Put a time and ten random bytes together as version 7, variant 10."""
+    assert len(random_bytes) == 10
+    value = (milliseconds & 0xFFFF_FFFF_FFFF) << 80 | int.from_bytes(random_bytes)
+    # As `UUID(int=…)` does it behind its checks, which are three quarters of what one costs.
+    made = UUID.__new__(UUID)
+    _set(made, "int", value & ~_FIXED | _VERSION_AND_VARIANT)
+    _set(made, "is_safe", _UNKNOWN)
+    return made
 
 
 # Which error a client is told when an exception reaches the top of a handler.

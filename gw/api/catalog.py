@@ -116,7 +116,7 @@ class ModelsHandler(ApiHandler):
     limited = True
 
     async def on_get(self) -> None:
-        models = self.services.registry().models.values()
+        models = self.services.current.registry.models.values()
         self.write(dumps(model_list(models, self.principal.allowed_models)))
 
 
@@ -130,7 +130,7 @@ class PublicCatalogHandler(ApiHandler):
         self.catalog = catalog
 
     async def on_get(self) -> None:
-        self.write(self.catalog.body(self.services.registry()))
+        self.write(self.catalog.body(self.services.current.registry))
 
 
 # `POST /v1/embeddings`: the endpoint is there, its models are not (spec: Embeddings).

@@ -27,7 +27,6 @@ from channels.translation.session import upstream_protocols
 from gw.api.base import ApiHandler, HandlerWriter, begin_span
 from gw.api.model_call import ModelCall
 from gw.calls.call import ResponseWriter
-from gw.calls.chat import Conversation
 from gw.calls.request import ChatCall, ConversationRequest, lacking_tool
 from gw.calls.stream import Framing, SseFraming
 from gw.errors import INVALID_REQUEST, TOOL_NOT_SUPPORTED, GatewayError
@@ -98,7 +97,7 @@ def converse(
     services = handler.services
     if body is None:
         body = handler.request.body
-    reached = upstream_protocols(dialect.protocol, services.translations())
+    reached = upstream_protocols(dialect.protocol, services.current.config.translations)
     if request.builtin_tools:
         _refuse_tools(call, dialect, request.builtin_tools, reached)
     chat_call = ChatCall(
@@ -119,7 +118,7 @@ def converse(
             body=body,
             weight=call.weight,
             helpers=call.helpers,
-            redact=services.redact,
+            redact=services.current.redact,
             path=path,
             own=own,
             own_headers=own_headers,
@@ -132,8 +131,7 @@ def converse(
         translations=reached,
         detail=call.detail,
     )
-    conversation: Conversation = handler.settings["conversation"]
-    return conversation.run(chat_call, writer or HandlerWriter(handler))
+    return services.conversation.run(chat_call, writer or HandlerWriter(handler))
 
 
 def _refuse_tools(
@@ -143,7 +141,7 @@ def _refuse_tools(
     lacking = lacking_tool(
         tools,
         call.model,
-        call.handler.services.registry().channels,
+        call.handler.services.current.registry.channels,
         protocol=dialect.protocol,
         run_over=dialect.family.tools_over or dialect.protocol,
         reached=reached,
@@ -282,7 +280,7 @@ class MessagesHandler(ApiHandler):
                 break
         else:
             return VERSION
-        accepted: tuple[str, ...] = self.settings["messages_versions"]
+        accepted = self.services.config.messages_versions
         if version not in accepted:
             raise GatewayError(
                 INVALID_REQUEST,

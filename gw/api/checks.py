@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal, Protocol
 
-from actors.limits.accounts import LimitExceeded
+from actors.limits.accounts import LimitExceeded, LimitLease
 from channels.dialects.error_body import are_storable, is_storable
-from gw.api.services import LimitLease, Services
+from gw.api.services import Services
 from gw.errors import (
     INVALID_API_KEY,
     INVALID_REQUEST,

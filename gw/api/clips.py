@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -11,7 +11,7 @@ from channels.dialects.validate import described
 from channels.media.outcomes import identifier
 from channels.media.replies import Canvas, Template, TemplateDetail
 from gw.api.base import ApiHandler
-from gw.api.services import MediaServices, unavailable
+from gw.api.services import unavailable
 from gw.errors import INVALID_REQUEST, MODEL_NOT_ALLOWED, NOT_FOUND, GatewayError, dumps
 from gw.media.clips import TEMPLATE_SCENES
 from gw.media.videos import CLIP
@@ -25,7 +25,7 @@ class TemplatesApi(ApiHandler):
     @property
     def catalogs(self) -> Catalogs:
         """What upstreams list."""
-        return cast(MediaServices, self.settings["media"]).catalogs
+        return self.services.media.catalogs
 
     def require_clips(self) -> None:
         """Raise GatewayError for a key whose allowlist names no clip model."""
@@ -56,7 +56,7 @@ class TemplatesHandler(TemplatesApi):
                 for template in await self.catalogs.templates(one):
                     listed.setdefault(template.id, template)
         except CatalogUnavailable as failure:
-            raise unavailable(failure, self.services.redact) from failure
+            raise unavailable(failure, self.services.current.redact) from failure
         self.write(dumps({"templates": [_shown(template) for template in listed.values()]}))
 
 
@@ -72,7 +72,7 @@ class TemplateHandler(TemplatesApi):
             try:
                 template = await self.catalogs.template(template_id)
             except CatalogUnavailable as failure:
-                raise unavailable(failure, self.services.redact) from failure
+                raise unavailable(failure, self.services.current.redact) from failure
         if template is None:
             raise GatewayError(NOT_FOUND, "There is no template of this id.")
         shown = _shown(template) | {

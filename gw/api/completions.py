@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import time
 from asyncio import Future
-from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
+from collections.abc import Coroutine, Mapping
 from typing import Any, cast
 
 import msgspec
 from msgspec.structs import replace
 
-from actors.store.database import Database
 from channels.dialects.chat.dialect import DIALECT
 from channels.dialects.chat.instructed import (
     Instructions,
@@ -38,7 +36,6 @@ from gw.api.chat import converse
 from gw.api.model_call import ModelCall
 from gw.calls.chat import TIMED_OUT
 from gw.calls.request import lacking_tool
-from gw.config.config import Config
 from gw.errors import (
     MODEL_NO_VISION,
     PERMISSION_DENIED,
@@ -49,18 +46,6 @@ from gw.errors import (
 )
 from gw.keys.principal import AGENT, Agent
 from metrics.logs import EventLog
-
-# What calls of agents use beside what every handler has.
-
-
-@dataclass(frozen=True, slots=True)
-class AgentServices:
-    """Made once by the composition root. `database` is a pool that no other reader of knowledge
-    bases waits for, nor makes wait; `config` is the configuration in force."""
-
-    database: Database
-    config: Callable[[], Config]
-
 
 # A stream of chat-completions as the one response that its client wants.
 #
@@ -193,7 +178,6 @@ class AgentCall:
         self._call = call
         self._handler = handler = call.handler
         self._services = handler.services
-        self._agents = cast(AgentServices, handler.settings["agents"])
         self._metrics = self._services.metrics.agents
 
     async def run(self) -> None:
@@ -245,7 +229,7 @@ class AgentCall:
             await self._converse(request, body)
             return
         collected = CollectingWriter(
-            HandlerWriter(handler), bytes_max=self._agents.config().max_body_bytes
+            HandlerWriter(handler), bytes_max=self._services.current.config.max_body_bytes
         )
         await self._converse(request, body, collected)
         collected.deliver()
@@ -268,8 +252,8 @@ class AgentCall:
 
     def _model(self, agent: Agent | None) -> ModelSpec:
         """The model that is called. Raises AgentRefused."""
-        default = self._agents.config().agents.default_model
-        return model_of(agent, self._services.registry(), default)
+        default = self._services.current.config.agents.default_model
+        return model_of(agent, self._services.current.registry, default)
 
     def _instructed_at_once(self, agent: Agent) -> tuple[ChatRequest, bytes] | None:
         """The whole of it for an agent with a persona alone, asked in a usual way; else None."""
@@ -301,10 +285,10 @@ class AgentCall:
         question = turn.text if _can_see(model, turn) else ""
         began = time.perf_counter()
         pages = await retrieve(
-            self._agents.database,
+            self._services.agents,
             agent,
             question,
-            self._agents.config().agents,
+            self._services.current.config.agents,
             account_id=self._handler.principal.account_id,
         )
         _check_vision(model, turn)
@@ -332,7 +316,7 @@ class AgentCall:
 
     def _is_run(self, tools: tuple[str, ...], model: ModelSpec) -> bool:
         run_over = DIALECT.family.tools_over or DIALECT.protocol
-        channels = self._services.registry().channels
+        channels = self._services.current.registry.channels
         if not any(run_over in channels[bound.channel_id].protocols for bound in model.bindings):
             return False
         lacking = lacking_tool(tools, model, channels, protocol=DIALECT.protocol, run_over=run_over)

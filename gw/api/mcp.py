@@ -11,16 +11,16 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from actors.store.database import Session
 from gw.api.base import ApiHandler, explain
+from gw.api.services import WikiServices
 from gw.api.wiki import (
     IDS_MAX,
     LIMIT_MAX,
     OFFSET_MAX,
     QUERY_CHARACTERS_MAX,
-    WikiServices,
     found_body,
     page_body,
 )
@@ -474,7 +474,7 @@ class McpHandler(ApiHandler):
     def _tools(self) -> KnowledgeTools:
         services = self.services
         return KnowledgeTools(
-            cast(WikiServices, self.settings["wiki"]),
+            services.wiki,
             self.principal,
             services.metrics.knowledge,
             base_url=self.base_url(),

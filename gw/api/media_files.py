@@ -10,7 +10,6 @@ import re
 
 from actors.media_store.storage import LocalFile, StorageFault
 from actors.media_store.store import Kept
-from actors.media_store.worker import MediaStore
 from gw.api.base import ApiHandler
 from gw.errors import (
     INVALID_REQUEST,
@@ -30,14 +29,8 @@ class MediaFileHandler(ApiHandler):
     route = "media_file"
     auth = "none"
 
-    @property
-    def store(self) -> MediaStore | None:
-        """The media store; None where results stay with their upstreams."""
-        found: MediaStore | None = self.settings["media_store"]
-        return found
-
     async def on_get(self, name: str) -> None:
-        store, query = self.store, self.get_query_argument
+        store, query = self.services.media_store, self.get_query_argument
         if store is None or not store.is_good_link(
             self.request.path or "", query("expires", ""), query("signature", "")
         ):

@@ -90,7 +90,7 @@ class ModelCall:
         """
         handler = self.handler
         handler.model_name = named
-        registry = handler.services.registry()
+        registry = handler.services.current.registry
         is_known = registry.resolve(named) is not None
         # What is no model may be anything, a key in the wrong place too.
         shown = named if is_known else redact(named)

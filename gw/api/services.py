@@ -1,7 +1,6 @@
 """What handlers may use, as one frozen object made by the composition root (`gw/serve.py`).
 
-Each thing is described by the little that handlers ask of it, so that a test can give a fake. The
-real ones: `gw/keys`, `actors/wallet`, `actors/limits`, `metrics/`.
+The parts that only some rooms need, media, call log and knowledge bases, are objects of their own.
 """
 
 from __future__ import annotations
@@ -11,7 +10,8 @@ import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from decimal import Decimal
+from typing import Any
 from uuid import UUID
 
 from actors.catalogs import Catalogs, CatalogUnavailable
@@ -20,96 +20,38 @@ from actors.jobs.ending import JobUpstreams
 from actors.jobs.job import Job
 from actors.jobs.results import JobContent, LinkRenewal
 from actors.jobs.store import Jobs
+from actors.limits.accounts import AccountLimits, Limiter
 from actors.media_store.links import LinkSigner
+from actors.media_store.worker import MediaStore
 from actors.store.connection import StoreUnavailable
-from actors.wallet.ledger import Spending
+from actors.store.database import Database
+from actors.wallet.messages import CallFacts, Outcome
+from actors.wallet.wallets import Wallets
 from channels.media.replies import Failed
 from channels.offload.pool import OffloadPool
-from channels.redaction import Redactor
-from channels.registry import Registry
+from gw.api.logs.list_query import CursorSeal
+from gw.api.logs.summary import SummaryCache
 from gw.api.overload import Overload
+from gw.calls.chat import Conversation
 from gw.calls.jobs import JobSubmit
 from gw.calls.media import Media, PieceCall, SubmitCall
-from gw.config.config import Timeouts
+from gw.config.config import Config, LiveConfig
 from gw.errors import NO_CHANNEL_AVAILABLE, UPSTREAM_UNREACHABLE, GatewayError, from_upstream
 from gw.http.application import RequestsInFlight
 from gw.http.body import BODIES_BYTES, BodyBudget
 from gw.idempotency import IdempotencyGuard
+from gw.keys.cache import KeyCache
 from gw.keys.principal import Principal
+from gw.keys.secret import Secret
+from gw.knowledge.reading import StoredSource
+from gw.knowledge.sources import BucketSources, SourceLinks, Sources
 from gw.voices import Voices
+from metrics.logs import redact
 from metrics.prometheus import Metrics
 from metrics.tracing import Tracing
 
 # With the database up a settlement is a matter of milliseconds. This long means that it is away.
 SETTLE_SECONDS = 5.0
-
-
-class Keys(Protocol):
-    """Who a key belongs to."""
-
-    async def authenticate(self, key_text: str, *, touch: bool = True) -> Principal:
-        """Raises KeyRefused, or StoreUnavailable. `touch=False` leaves the last use alone."""
-
-    def try_authenticate(self, key_text: str, *, touch: bool = True) -> Principal | None:
-        """Authenticate from memory; None for a key that is not known there, or is no good."""
-
-
-class Money(Protocol):
-    """What an account can spend, in nano-USD. Every method raises StoreUnavailable."""
-
-    async def available(self, account_id: str) -> int:
-        """Balance minus open holds: a snapshot, but exact when it is not positive."""
-
-    def is_funded(self, account_id: str) -> bool:
-        """True when memory says that something is available; False says nothing."""
-
-    async def spending(self, key_id: str, account_id: str) -> Spending:
-        """The account's money and the key's part in it, read fresh."""
-
-
-class LimitLease(Protocol):
-    """The right of one request to be in flight."""
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """`x-ratelimit-*` of a successful response; empty where no limit exists."""
-
-    def leave(self) -> None:
-        """Give the slot back. Leaving twice is harmless."""
-
-
-class AccountLimiter(Protocol):
-    """The limits of accounts (spec: Limits)."""
-
-    async def enter(
-        self, account_id: str, *, rpm: int | None, concurrency: int | None
-    ) -> LimitLease:
-        """Raises LimitExceeded."""
-
-    def try_enter(
-        self, account_id: str, *, rpm: int | None, concurrency: int | None
-    ) -> LimitLease | None:
-        """`enter` where no other process is asked; None where one is. Raises LimitExceeded."""
-
-
-class WebConfig(Protocol):
-    """The part of the configuration that handlers read."""
-
-    @property
-    def max_body_bytes(self) -> int:
-        """The largest request body that is accepted."""
-
-    @property
-    def timeouts(self) -> Timeouts:
-        """How long to wait for an upstream."""
-
-    @property
-    def tls(self) -> object | None:
-        """What the listener shows its clients; None: it speaks plain HTTP."""
-
-    @property
-    def messages_versions(self) -> tuple[str, ...]:
-        """The versions of the messages protocol that are accepted (contract §5)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,31 +69,59 @@ class RefusedCall:
     detail: Mapping[str, Any] | None = None  # what was read of it, for the row
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Services:
-    """Everything a handler needs from outside."""
+# The rows of refused calls: recorded, never charged (spec: Call log row).
 
-    keys: Keys
-    wallets: Money
-    # Done when what any process has to write of the account is written. As `Money`'s.
-    settled: Callable[[str], Awaitable[None]]
-    limits: AccountLimiter
-    registry: Callable[[], Registry]  # the current one; a reload swaps it
-    metrics: Metrics
-    tracing: Tracing
-    clock: Clock
-    new_id: Callable[[], UUID]
-    config: WebConfig
-    refusals: Callable[[RefusedCall], None]
-    idempotency: IdempotencyGuard
-    # Redacts what an upstream says before a client sees it, and the translations that are enabled.
-    redact: Callable[[str], str] = str
-    translations: Callable[[], frozenset[str]] = frozenset
-    in_flight: RequestsInFlight = field(default_factory=RequestsInFlight)
-    bodies: BodyBudget = field(default_factory=lambda: BodyBudget(BODIES_BYTES))
-    overload: Overload = field(default_factory=lambda: Overload(None))
-    # Where the work on large bodies is done.
-    offload: OffloadPool = field(default_factory=OffloadPool)
+
+class RefusalRows:
+    """Writes a row for each call that was refused before it held anything."""
+
+    def __init__(
+        self,
+        *,
+        wallets: Wallets,
+        current: LiveConfig,
+        clock: Clock,
+        metrics: Metrics,
+    ) -> None:
+        self._wallets = wallets
+        self._current = current
+        self._clock = clock
+        self._metrics = metrics
+
+    def record(self, refusal: RefusedCall) -> None:
+        """Have the row written; waits for nothing."""
+        now = self._clock.now()
+        model = redact(refusal.model or "")
+        known = self._current.registry.resolve(model)
+        facts = CallFacts(
+            call_id=refusal.call_id,
+            account_id=refusal.principal.account_id,
+            key_id=refusal.principal.key_id,
+            protocol=refusal.protocol,
+            model=known.id if known is not None else model,
+            submitted_at=refusal.submitted_at,
+        )
+        seconds = max(0.0, now - refusal.submitted_at)
+        self._wallets.record(
+            facts,
+            Outcome(
+                status="rejected",
+                cost_nano_usd=0,
+                created_at=now,
+                latency_ms=round(seconds * 1000),
+                error_code=refusal.error_code,
+                error_message=redact(refusal.error_message),  # it may repeat what was sent
+                detail=refusal.detail,
+            ),
+        )
+        self._metrics.call_started(refusal.protocol)
+        self._metrics.call_finished(
+            protocol=refusal.protocol,
+            model=known.id if known is not None else "other",
+            status="rejected",
+            code=refusal.error_code,
+            seconds=seconds,
+        )
 
 
 async def until_settled(services: Services, account_id: str) -> None:
@@ -202,7 +172,7 @@ def _path(job_id: str) -> str:
 
 # What the media endpoints may use beside `Services`: their use-cases and their jobs.
 #
-# Made by `gw/media_services.py`; an endpoint finds it in the application's settings under `media`.
+# Made by `gw/media_services.py`.
 
 # Films that are read through a process at once: each holds two connections and a read's worth.
 FILMS_MAX = 200
@@ -250,7 +220,97 @@ class MediaServices:
     transcript: Media[SubmitCall]
     voices: Voices
     catalogs: Catalogs
-    redactor: Callable[[], Redactor]
+
+
+# What the endpoints of the call log may use.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogServices:
+    """Made once by the composition root."""
+
+    database: Database
+    rates: Limiter  # one count of a key for the three endpoints
+    credits_per_usd: Decimal
+    cursors: CursorSeal
+    summaries: SummaryCache
+
+
+# What the endpoints of knowledge bases use beside what every handler has.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WikiServices:
+    """Made once by the composition root; `database` is a pool that no call waits for."""
+
+    database: Database
+    sources: Sources | BucketSources
+    links: SourceLinks
+    link_seconds: int
+
+    async def linked(self, source: StoredSource, *, base_url: str, now: float) -> dict[str, Any]:
+        """A source document with a link to it; `base_url` is how the client reaches the gateway."""
+        return {
+            "r2_key": source.r2_key,
+            "filename": source.filename,
+            "locator": source.locator,
+            "url": await self._link(source.r2_key, base_url=base_url, now=now),
+            "url_ttl_secs": self.link_seconds,
+        }
+
+    async def _link(self, name: str, *, base_url: str, now: float) -> str:
+        """A link to a source for `link_seconds`: the gateway's own, or the bucket's."""
+        if isinstance(self.sources, BucketSources):
+            return await asyncio.to_thread(self.sources.link, name, seconds=self.link_seconds)
+        expires_at = int(now) + self.link_seconds
+        return self.links.link(name, base_url=base_url, expires_at=expires_at)
+
+
+def make_sources(config: Config) -> Sources | BucketSources:
+    """Where a configuration keeps sources."""
+    if config.kb_store.kind == "s3":
+        return BucketSources(config.kb_store.bucket)
+    return Sources(config.kb_folder)
+
+
+def make_wiki(config: Config, secret: Secret, database: Database) -> WikiServices:
+    """What a configuration says of sources, with the pool that searches have."""
+    return WikiServices(
+        database=database,
+        sources=make_sources(config),
+        links=SourceLinks(*secret.subkeys("gw source links"), public_url=config.public_url),
+        link_seconds=config.kb_store.link_seconds,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """Everything a handler needs from outside; what only some rooms need is below."""
+
+    keys: KeyCache
+    wallets: Wallets
+    # Done when what any process has to write of the account is written. Raises StoreUnavailable.
+    settled: Callable[[str], Awaitable[None]]
+    limits: AccountLimits
+    current: LiveConfig  # which a reload swaps
+    metrics: Metrics
+    tracing: Tracing
+    clock: Clock
+    new_id: Callable[[], UUID]
+    config: Config  # that the process was started with
+    refusals: Callable[[RefusedCall], None]
+    idempotency: IdempotencyGuard
+    conversation: Conversation
+    media: MediaServices
+    logs: LogServices
+    wiki: WikiServices
+    agents: Database  # a pool that no other reader of knowledge bases waits for, nor makes wait
+    media_store: MediaStore | None = None  # None: results stay with their upstreams
+    in_flight: RequestsInFlight = field(default_factory=RequestsInFlight)
+    bodies: BodyBudget = field(default_factory=lambda: BodyBudget(BODIES_BYTES))
+    overload: Overload = field(default_factory=lambda: Overload(None))
+    # Where the work on large bodies is done.
+    offload: OffloadPool = field(default_factory=OffloadPool)
 
 
 # What a client is told when no upstream tells what it lists.

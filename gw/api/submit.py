@@ -8,12 +8,13 @@ goes on when its client has left counts for the account's concurrency as long (`
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple, NoReturn, TypeVar, TypeVarTuple, cast
+from typing import Any, NamedTuple, NoReturn, TypeVar, TypeVarTuple
 
 from msgspec.structs import replace
 
 from actors.catalogs import Catalogs
 from actors.jobs.store import PREFIXES, Jobs
+from actors.limits.accounts import LimitLease
 from actors.wallet.messages import NewJob
 from actors.wallet.pricing import MediaPrice
 from actors.wallet.wallets import KeyTaken
@@ -25,7 +26,7 @@ from channels.offload.jobs import read_submission
 from channels.registry import ModelSpec
 from gw.api.base import ApiHandler, HandlerWriter, begin_span, explain
 from gw.api.model_call import ModelCall, require_served
-from gw.api.services import BASE_URL, LimitLease, MediaServices
+from gw.api.services import BASE_URL, MediaServices
 from gw.calls.bills import Bill
 from gw.calls.call import ResponseWriter
 from gw.calls.jobs import JobBill
@@ -138,7 +139,7 @@ S = TypeVar("S", bound=MediaSubmission)
 
 def media_of(handler: ApiHandler) -> MediaServices:
     """What media endpoints use."""
-    return cast(MediaServices, handler.settings["media"])
+    return handler.services.media
 
 
 class MediaSubmit:

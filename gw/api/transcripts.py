@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
 
 import msgspec
 
@@ -31,10 +30,10 @@ class TranscriptHandler(ApiHandler):
 
     async def on_post(self) -> None:
         media, submit = media_of(self), await MediaSubmit.begin(self, "text")
-        default_model = first_of(self.services.registry(), ENDPOINT_TYPE)
+        default_model = first_of(self.services.current.registry, ENDPOINT_TYPE)
         request = await submit.read(read_transcript, default_model, model=lambda read: read.model)
         transcript_id = f"trs_{uuid.uuid4().hex}"
-        redactor = media.redactor
+        redactor = self.services.current.redactor
 
         async def deliver(made: SubmitResult) -> Delivery:
             return await _delivered(made, transcript_id, redactor)
@@ -49,16 +48,14 @@ class TranscriptHandler(ApiHandler):
         await submit.run(call, media.transcript)
 
 
-async def _delivered(
-    made: SubmitResult, transcript_id: str, redactor: Callable[[], Redactor]
-) -> Delivery:
+async def _delivered(made: SubmitResult, transcript_id: str, redactor: Redactor) -> Delivery:
     """The script in the gateway's own shape, without what the upstream repeats of its channel."""
     assert isinstance(made.reply, Done), made
     script = made.reply.result
     assert isinstance(script, TranscriptResult), script
     members = msgspec.to_builtins(script)
     shown = {"id": transcript_id} | {name: members[name] for name in _SHOWN}
-    return Delivery(JSON, await redactor().responses.redact_whole(dumps(shown)))
+    return Delivery(JSON, await redactor.responses.redact_whole(dumps(shown)))
 
 
 _SHOWN = ("text", "title", "language", "duration_sec", "segments")

@@ -131,7 +131,7 @@ class VideosHandler(ApiHandler):
 
     def _refuse(self, error: GatewayError) -> NoReturn:
         """Raise the error of a model, with the status that its kind of films has for it."""
-        known = self.services.registry().resolve(self.model_name or "")
+        known = self.services.current.registry.resolve(self.model_name or "")
         model_id = self.model_name if known is None else known.id
         is_human_or_clip = (model_id or "").startswith(HUMANS_AND_CLIPS)
         raise as_http_status(error) if is_human_or_clip else error
@@ -155,7 +155,7 @@ class VideosHandler(ApiHandler):
                 )
                 request, pins = replace(request, voice=voice.upstream_id), (*pins, *voice.pins)
         except CatalogUnavailable as failure:
-            raise unavailable(failure, self.services.redact) from failure
+            raise unavailable(failure, self.services.current.redact) from failure
         return request, pins
 
 

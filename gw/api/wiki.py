@@ -10,20 +10,18 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import dataclass
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
-from actors.store.database import Database, Session
+from actors.store.database import Session
 from gw.api.base import ApiHandler
 from gw.api.logs.list_query import quoted, refuse
-from gw.config.config import Config
+from gw.api.services import WikiServices
 from gw.errors import NOT_FOUND, PERMISSION_DENIED, GatewayError, dumps
-from gw.keys.secret import Secret
 from gw.knowledge import reading
 from gw.knowledge.bases import PERSONAL, Base, one_state, readable_base, readable_bases
-from gw.knowledge.reading import StoredPage, StoredSource
+from gw.knowledge.reading import StoredPage
 from gw.knowledge.search import Found, Hit, search
-from gw.knowledge.sources import BucketSources, SourceLinks, Sources, disposition
+from gw.knowledge.sources import Sources, disposition
 
 # The query of a request to a knowledge base: texts as they were sent, whole numbers, ids.
 
@@ -152,53 +150,6 @@ def hit_entry(hit: Hit) -> dict[str, Any]:
     }
 
 
-# What the endpoints of knowledge bases use beside what every handler has.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WikiServices:
-    """Made once by the composition root; `database` is a pool that no call waits for."""
-
-    database: Database
-    sources: Sources | BucketSources
-    links: SourceLinks
-    link_seconds: int
-
-    async def linked(self, source: StoredSource, *, base_url: str, now: float) -> dict[str, Any]:
-        """A source document with a link to it; `base_url` is how the client reaches the gateway."""
-        return {
-            "r2_key": source.r2_key,
-            "filename": source.filename,
-            "locator": source.locator,
-            "url": await self._link(source.r2_key, base_url=base_url, now=now),
-            "url_ttl_secs": self.link_seconds,
-        }
-
-    async def _link(self, name: str, *, base_url: str, now: float) -> str:
-        """A link to a source for `link_seconds`: the gateway's own, or the bucket's."""
-        if isinstance(self.sources, BucketSources):
-            return await asyncio.to_thread(self.sources.link, name, seconds=self.link_seconds)
-        expires_at = int(now) + self.link_seconds
-        return self.links.link(name, base_url=base_url, expires_at=expires_at)
-
-
-def make_sources(config: Config) -> Sources | BucketSources:
-    """Where a configuration keeps sources."""
-    if config.kb_store.kind == "s3":
-        return BucketSources(config.kb_store.bucket)
-    return Sources(config.kb_folder)
-
-
-def make_wiki(config: Config, secret: Secret, database: Database) -> WikiServices:
-    """What a configuration says of sources, with the pool that searches have."""
-    return WikiServices(
-        database=database,
-        sources=make_sources(config),
-        links=SourceLinks(*secret.subkeys("gw source links"), public_url=config.public_url),
-        link_seconds=config.kb_store.link_seconds,
-    )
-
-
 BATCH_BODY_CHARACTERS = 4000
 UNREADABLE = "There is no such knowledge base or page that this key may read."
 
@@ -213,7 +164,7 @@ class WikiHandler(ApiHandler):
 
     @property
     def wiki(self) -> WikiServices:
-        return cast(WikiServices, self.settings["wiki"])
+        return self.services.wiki
 
     @asynccontextmanager
     async def base(self) -> AsyncIterator[tuple[Session, Base]]:
@@ -366,7 +317,7 @@ class DownloadHandler(ApiHandler):
 
     @property
     def wiki(self) -> WikiServices:
-        return cast(WikiServices, self.settings["wiki"])
+        return self.services.wiki
 
     async def on_get(self, name: str) -> None:
         await self._send(name, with_body=True)

@@ -10,7 +10,7 @@ writes the call's row.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -35,10 +35,10 @@ from channels.errors import (
     UpstreamUnreachable,
 )
 from channels.http.interfaces import UpstreamRequest, UpstreamResponse, Wire
-from channels.redaction import Redactor
 from channels.registry import ChannelSpec
 from channels.resources import TimeLimit
 from gw.calls.call import NO_CHANNEL, Call, CallObserver, sendable
+from gw.config.config import LiveConfig
 from gw.errors import NO_CHANNEL_AVAILABLE, GatewayError
 from metrics.logs import EventLog
 
@@ -322,12 +322,12 @@ class BaseUpstream:
         self,
         *,
         wire: Wire,
-        redactor: Callable[[], Redactor],
+        current: LiveConfig,
         clock: Clock,
         response_bytes_max: int,
     ) -> None:
         self._wire = wire
-        self._redactor = redactor
+        self._current = current
         self._clock = clock
         self._response_bytes_max = response_bytes_max
 
@@ -379,8 +379,8 @@ class BaseUpstream:
         )
 
     async def _error_body(self, response: UpstreamResponse, body: bytes) -> ErrorBody | None:
-        body = await self._redactor().errors.redact_whole(body)
+        body = await self._current.redactor.errors.redact_whole(body)
         return ErrorBody(self._content_type(response), body) if body.strip() else None
 
     def _content_type(self, response: UpstreamResponse) -> str:
-        return sendable(response.header("content-type"), self._redactor()) or JSON
+        return sendable(response.header("content-type"), self._current.redactor) or JSON

@@ -6,7 +6,7 @@ The heart of the gateway, and the same for every chat protocol. The money on the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -20,7 +20,7 @@ from actors.routing import (
     FailoverExhausted,
     serving_protocols,
 )
-from actors.wallet.pricing import TokenPrice
+from actors.wallet.pricing import TokenPrices
 from channels.dialects.dialect import Meter
 from channels.dialects.error_body import error_reported, try_error_reported
 from channels.errors import (
@@ -37,8 +37,8 @@ from channels.json import READ_VALUES_MAX, TRANSLATED_VALUES_MAX, weight_of
 from channels.offload.jobs import Metered, metered
 from channels.offload.pool import OffloadFailed, OffloadFull, OffloadPool
 from channels.offload.process import JobTooLong
-from channels.redaction import Redactor, StreamRedaction
-from channels.registry import ChannelSpec, ModelSpec
+from channels.redaction import StreamRedaction
+from channels.registry import ChannelSpec
 from channels.resources import TimeLimits
 from gw.calls.attempts import Attempts, BaseUpstream, Retry, is_success, retry_of_chat
 from gw.calls.bills import TokenBill, estimate
@@ -52,7 +52,7 @@ from gw.calls.stream import (
     TranslatedFraming,
     unreadable,
 )
-from gw.config.config import Precharge
+from gw.config.config import LiveConfig, Precharge
 from metrics.prometheus import Metrics
 
 # One attempt of a chat call: sent, and read far enough to know whether it is a response.
@@ -81,13 +81,13 @@ class ChatUpstream(BaseUpstream):
         self,
         *,
         wire: Wire,
-        redactor: Callable[[], Redactor],
+        current: LiveConfig,
         clock: Clock,
         response_bytes_max: int,
         offload: OffloadPool,
     ) -> None:
         super().__init__(
-            wire=wire, redactor=redactor, clock=clock, response_bytes_max=response_bytes_max
+            wire=wire, current=current, clock=clock, response_bytes_max=response_bytes_max
         )
         self._offload = offload
 
@@ -125,7 +125,7 @@ class ChatUpstream(BaseUpstream):
                 if weight_of(body) > READ_VALUES_MAX:
                     raise UpstreamMalformed("an answer of too many values")
                 body = plan.hosting.whole(body, call.model.id)
-            redaction = self._redactor().responses
+            redaction = self._current.redactor.responses
             if not redaction.is_clear(body):  # hardly ever, so no coroutine else
                 body = await redaction.redact_whole(body)
             result = await self._read_whole(call, plan, body)
@@ -181,7 +181,7 @@ class ChatUpstream(BaseUpstream):
             plan.headers,
             framing,
             dialect.has_terminator,
-            StreamRedaction.of(channel, self._redactor().errors),
+            StreamRedaction.of(channel, self._current.redactor.errors),
         )
 
     async def _read_whole(
@@ -321,8 +321,7 @@ class Conversation:
         billing: Billing,
         channels: ChannelDirectory,
         wire: Wire,
-        redactor: Callable[[], Redactor],
-        price_of: Callable[[ModelSpec], TokenPrice],
+        current: LiveConfig,
         clock: Clock,
         timeout_seconds: float,
         response_bytes_max: int,
@@ -334,13 +333,13 @@ class Conversation:
         self._channels = channels
         self._upstream = ChatUpstream(
             wire=wire,
-            redactor=redactor,
+            current=current,
             clock=clock,
             response_bytes_max=response_bytes_max,
             offload=offload,
         )
-        self._redactor = redactor
-        self._price_of = price_of
+        self._current = current
+        self._prices = TokenPrices()
         self._precharge = precharge
         self._metrics = metrics
         self._limits = TimeLimits(timeout_seconds)
@@ -351,7 +350,7 @@ class Conversation:
         Raises GatewayError while nothing has been sent. Once something has been, a failure ends
         the stream early, without a terminator (spec: Stream failure behaviour).
         """
-        price = self._price_of(call.model)
+        price = self._prices[call.model]
         is_whole = self._precharge == "whole_body"
         expected = estimate(
             content_bytes=call.body_bytes if is_whole else call.content_bytes,
@@ -386,9 +385,9 @@ class Conversation:
             )
         except FailoverExhausted as failure:
             serving = serving_protocols(call.model, self._channels)
-            settlement.fail(ending_of_failure(failure, self._redactor(), serving=serving))
+            settlement.fail(ending_of_failure(failure, self._current.redactor, serving=serving))
         if isinstance(result, UpstreamRefusal):
-            settlement.fail(ending_of_refusal(result, self._redactor()))
+            settlement.fail(ending_of_refusal(result, self._current.redactor))
         settlement.bill.meter = result.meter
         if isinstance(result, CompleteResponse):
             self._end_complete(settlement, result.meter)

@@ -87,7 +87,7 @@ class JobSubmit(Media[SubmitCall]):
         candidate, reply = result.candidate, result.reply
         assert isinstance(reply, Accepted), reply
         assert call.job is not None
-        redactor = self._redactor()
+        redactor = self._current.redactor
         attempts = settlement.attempts
         acceptance = Acceptance(
             channel_id=candidate.channel_id,

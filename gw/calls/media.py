@@ -40,7 +40,6 @@ from channels.media.model import Exchange, MediaDialect, MediaRequest, MediaResp
 from channels.media.replies import Accepted, Done, Failed, Refused, SubmitReply
 from channels.media.requests import AvatarRequest, Submission
 from channels.media.send import perform, send
-from channels.redaction import Redactor
 from channels.registry import ChannelSpec
 from channels.resources import TimeLimits
 from gw.calls.attempts import (
@@ -67,6 +66,7 @@ from gw.calls.call import (
 from gw.calls.request import ClientRequest, LargeSubmission
 from gw.calls.settlement import Billing, Settlement
 from gw.calls.stream import unreadable
+from gw.config.config import LiveConfig
 from gw.errors import INVALID_REQUEST, GatewayError
 
 JSON = "application/json"
@@ -158,7 +158,7 @@ class Media(Generic[C]):
         billing: Billing,
         channels: ChannelDirectory,
         upstream: MediaUpstream[C],
-        redactor: Callable[[], Redactor],
+        current: LiveConfig,
         total_seconds: float,
         detached: DetachedTasks,
         unknown: Callable[[C, str], None] | None = None,
@@ -166,7 +166,7 @@ class Media(Generic[C]):
         self._billing = billing
         self._channels = channels
         self._upstream = upstream
-        self._redactor = redactor
+        self._current = current
         self._limits = TimeLimits(total_seconds)
         self._detached = detached
         self._unknown = unknown
@@ -205,7 +205,7 @@ class Media(Generic[C]):
                     self._abandon(call, attempts.abandoned_on)
                 raise
             if isinstance(result, UpstreamRefusal):
-                ending = ending_of_refusal(result, self._redactor())
+                ending = ending_of_refusal(result, self._current.redactor)
                 return await self._refuse(settlement, ending, result.error_body)
             return await self._finish(call, settlement, result)
         raise AssertionError("a settlement swallows a client's leaving alone, and nothing is sent")
@@ -218,7 +218,7 @@ class Media(Generic[C]):
         if delivery.failed is not None:
             # Its way of refusing this prompt, say: no sign that the channel is ill.
             settlement.attempts.finish("success", "error_event")
-            settlement.fail(ending_of_report(delivery.failed, self._redactor()))
+            settlement.fail(ending_of_report(delivery.failed, self._current.redactor))
         settlement.attempts.finish("success", "ok")
         settlement.end(SUCCESS)
         settlement.first_byte()
@@ -277,8 +277,8 @@ class Media(Generic[C]):
             last = failure.failed[-1]
             if self._upstream.retry(last.error) == "unknown":
                 self._unknown(call, last.channel_id)
-                return ending_of_unknown(failure, self._redactor())
-        return ending_of_failure(failure, self._redactor())
+                return ending_of_unknown(failure, self._current.redactor)
+        return ending_of_failure(failure, self._current.redactor)
 
 
 def kept(delivery: Delivery) -> KeptResponse:
@@ -423,13 +423,13 @@ class PieceUpstream(BaseUpstream):
         self,
         *,
         wire: Wire,
-        redactor: Callable[[], Redactor],
+        current: LiveConfig,
         clock: Clock,
         attempt_seconds: float,
         response_bytes_max: int,
     ) -> None:
         super().__init__(
-            wire=wire, redactor=redactor, clock=clock, response_bytes_max=response_bytes_max
+            wire=wire, current=current, clock=clock, response_bytes_max=response_bytes_max
         )
         self._limits = TimeLimits(attempt_seconds)
 
@@ -462,7 +462,7 @@ class PieceUpstream(BaseUpstream):
                 request, response, bytes_max=ERROR_BYTES_MAX, passes_body=True
             )
         body = await self._whole(response, attempts)
-        body = await self._redactor().responses.redact_whole(body, keeps_links=True)
+        body = await self._current.redactor.responses.redact_whole(body, keeps_links=True)
         failed = self._read(call, body)
         request.took_response()
         content_type = call.content_type or self._content_type(response)

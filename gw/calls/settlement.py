@@ -47,6 +47,7 @@ from gw.calls.call import (
     end_call,
     shown,
 )
+from gw.config.config import LiveConfig
 from gw.errors import GatewayError
 from metrics.prometheus import Metrics
 from metrics.spans import UNSAMPLED_CHILD, CallSpan, ChildSpan
@@ -278,13 +279,13 @@ class Billing:
         *,
         wallets: Wallets,
         live: LiveCalls,
-        redactor: Callable[[], Redactor],
+        current: LiveConfig,
         clock: Clock,
         metrics: Metrics,
     ) -> None:
         self._wallets = wallets
         self._live = live
-        self._redactor = redactor
+        self._current = current
         self._clock = clock
         self._metrics = metrics
 
@@ -332,7 +333,7 @@ class Billing:
             live=self._live,
             clock=self._clock,
             metrics=self._metrics,
-            redactor=self._redactor(),
+            redactor=self._current.redactor,
         )
         self._live.enter(call.facts.call_id, settlement.delivered)
         self._metrics.call_started(call.facts.protocol)

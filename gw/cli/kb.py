@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from actors.media_store.bucket import BucketFault
 from gw import accounts as accounts
-from gw.api.wiki import make_sources
+from gw.api.services import make_sources
 from gw.cli.arguments import (
     CommandRefused,
     Context,

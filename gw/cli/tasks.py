@@ -34,7 +34,7 @@ from gw.cli.arguments import (
     table,
     with_database,
 )
-from gw.live import LiveConfig
+from gw.config.config import LiveConfig
 from gw.media_services import make_endings, make_upstreams
 from metrics.prometheus import Metrics
 

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 from actors.media_store.links import BucketSpec
+from channels.redaction import Redactor
 from channels.registry import ModelSpec, PriceSpec, Registry
 from gw.config.readers import Caution, ConfigFaults, Fault
 
@@ -283,3 +284,27 @@ def needing_restart(running: Config, wanted: Config) -> list[str]:
         else:
             keys.append(_KEYS.get(one.name, one.name))
     return keys
+
+
+class LiveConfig:
+    """The configuration in force, with its registry and redactor: replaced whole on a reload.
+
+    A call reads what it needs at its start and keeps it; nothing here changes under a running call.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self.swap(config)
+
+    def __repr__(self) -> str:
+        registry = self.registry
+        return f"<LiveConfig {len(registry.channels)} channels {len(registry.models)} models>"
+
+    def swap(self, config: Config) -> None:
+        """Put another configuration in force: its channels and models."""
+        self.config = config
+        self.registry = config.registry
+        self.redactor = Redactor(config.registry.channels.values())
+
+    def redact(self, text: str) -> str:
+        """A message without what the channels in force must not show."""
+        return self.redactor.text(text)

@@ -28,13 +28,13 @@ from channels.errors import UpstreamError
 from channels.http.client import HttpWire
 from channels.http.interfaces import UpstreamRequest
 from channels.resources import raise_open_files
+from gw.api.base import new_call_id
 from gw.config.config import Config, ListenAddress
 from gw.config.credentials import check_files, server_context
 from gw.config.load import MAX_FILE_BYTES, load_text, reread_text
 from gw.config.readers import ConfigFaults
 from gw.http.admin import AdminServer, make_admin_application
 from gw.http.server import bind
-from gw.live import new_call_id
 from gw.processes.fleet import Fleet, beat_seconds
 from gw.processes.worker import ALIVE, END, Worker, merged
 from gw.run import (

@@ -36,15 +36,14 @@ from gw.calls.media import DetachedTasks, ExchangeUpstream
 from gw.http.application import RequestsInFlight
 from gw.http.server import Server
 from gw.keys.cache import KeyCache, LastUse
-from gw.live import Pushes
-from gw.runtime import Shutdown
+from gw.runtime import Pushes, Shutdown
 from metrics.prometheus import Metrics
 from tests.simulation.files import Folder, SimulatedFiles
 from tests.simulation.limits import Admissions, Judge, JudgeBackend
 from tests.simulation.loop import OWNER, LoopClock
 from tests.simulation.reach import Network, Reach
 from tests.simulation.upstreams import SimulatedWire, Upstreams
-from tests.support.calls import Limits, use_cases
+from tests.support.calls import Limits, in_force, use_cases
 from tests.unit.keys.fakes import HASHER
 
 CHAT_SECONDS = 20.0
@@ -204,7 +203,7 @@ class GatewayProcess:
             upstreams=upstreams,
             jobs=self.jobs,
             detached=DetachedTasks(self.in_flight),
-            redactor=lambda: redactor,
+            current=in_force(redactor),
             total_seconds=SUBMIT_SECONDS,
         )
         self.poller = Poller(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 from actors.clock import Clock
 from actors.routing import ChannelDirectory
 from actors.wallet.messages import CallFacts, Claim, NewJob
-from actors.wallet.pricing import ImagePrice, TokenPrice
+from actors.wallet.pricing import ImagePrice
 from actors.wallet.wallets import LiveCalls, Wallets
 from channels.dialects import chat
 from channels.dialects import images as pictures
@@ -35,7 +36,7 @@ from gw.calls.media import (
 from gw.calls.request import ChatCall, ConversationRequest
 from gw.calls.settlement import Billing
 from gw.calls.stream import Framing, SseFraming
-from gw.config.config import Precharge
+from gw.config.config import LiveConfig, Precharge
 from gw.http.application import RequestsInFlight
 from gw.idempotency import Submission
 from metrics.prometheus import Metrics
@@ -51,6 +52,11 @@ class Limits:
     chat_seconds: float
     attempt_seconds: float
     total_seconds: float
+
+
+def in_force(redactor: Redactor) -> LiveConfig:
+    """What calls read of the configuration in force."""
+    return cast(LiveConfig, SimpleNamespace(redactor=redactor))
 
 
 @dataclass(frozen=True)
@@ -76,15 +82,13 @@ def use_cases(
     precharge: Precharge = "messages",
 ) -> UseCases:
     """Wire them as `gw serve` does."""
-    billing = Billing(
-        wallets=wallets, live=live, redactor=lambda: redactor, clock=clock, metrics=metrics
-    )
+    current = in_force(redactor)
+    billing = Billing(wallets=wallets, live=live, current=current, clock=clock, metrics=metrics)
     conversation = Conversation(
         billing=billing,
         channels=channels,
         wire=wire,
-        redactor=lambda: redactor,
-        price_of=lambda spec: TokenPrice.of(spec.price, spec.multiplier),
+        current=current,
         clock=clock,
         timeout_seconds=limits.chat_seconds,
         response_bytes_max=RESPONSE_BYTES_MAX,
@@ -94,7 +98,7 @@ def use_cases(
     )
     upstream = PieceUpstream(
         wire=wire,
-        redactor=lambda: redactor,
+        current=current,
         clock=clock,
         attempt_seconds=limits.attempt_seconds,
         response_bytes_max=RESPONSE_BYTES_MAX,
@@ -103,7 +107,7 @@ def use_cases(
         billing=billing,
         channels=channels,
         upstream=upstream,
-        redactor=lambda: redactor,
+        current=current,
         total_seconds=limits.total_seconds,
         detached=DetachedTasks(RequestsInFlight()),
     )

@@ -6,21 +6,17 @@ is waited for first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from decimal import Decimal
 from types import MappingProxyType
-from typing import Any, Protocol, cast
+from typing import Any
 
 from actors.clock import Clock
 from actors.limits.shared import LimitStatus
-from actors.store.database import Database
 from gw.api.base import ApiHandler
 from gw.api.checks import FIT_TEXT, GOOD_KEY, KIND_OF_KEY, Check, Checked
 from gw.api.logs.list_query import (
     Cursor,
-    CursorSeal,
     LogListQuery,
     PagePosition,
     Scope,
@@ -33,37 +29,14 @@ from gw.api.logs.list_query import (
 from gw.api.logs.pages import CURRENCY, LogRow, Rendering, read_in_flight, read_page
 from gw.api.logs.record import find, gateway_pairs, kind_of, read_ref, request_pairs, upstream_pairs
 from gw.api.logs.summary import (
-    SummaryCache,
     SummaryQuery,
     read_summary_query,
     read_sums,
     show_summary,
 )
-from gw.api.services import until_settled
+from gw.api.services import LogServices, until_settled
 from gw.errors import LOG_NOT_FOUND, LOGS_RATE_LIMITED, PERMISSION_DENIED, GatewayError, dumps
 from gw.keys.principal import AGENT
-
-# What the endpoints of the call log use beside what every handler has.
-
-
-class Rates(Protocol):
-    """Counts requests by name, over every process that shares the count."""
-
-    async def take(self, name: str, limit: int) -> LimitStatus:
-        """Count one request, unless there were `limit` in the last 60 seconds."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogServices:
-    """Made once by the composition root."""
-
-    database: Database
-    rates: Rates  # one count of a key for the three endpoints
-    redact: Callable[[str], str]  # once more on the way out: rows may be older than the channels
-    credits_per_usd: Decimal
-    cursors: CursorSeal
-    summaries: SummaryCache
-
 
 # What the three endpoints of the call log share: their rate, told on every response, and no agents.
 #
@@ -110,7 +83,7 @@ class LogsHandler(ApiHandler):
 
     @property
     def logs(self) -> LogServices:
-        return cast(LogServices, self.settings["logs"])
+        return self.services.logs
 
     def visibility(self, scope: Scope) -> Visibility:
         """What the key sees in this scope; 403 when it is closed to it."""
@@ -163,7 +136,9 @@ class LogListHandler(LogsHandler):
         # Jobs first: one that settles in between is shown twice rather than not at all.
         jobs = await read_in_flight(logs.database, query) if query.with_in_flight else None
         found = await read_page(logs.database, query)
-        rendering = Rendering(credits_per_usd=logs.credits_per_usd, redact=logs.redact)
+        rendering = Rendering(
+            credits_per_usd=logs.credits_per_usd, redact=self.services.current.redact
+        )
         body = self._page(query, found, rendering)
         if jobs is not None:
             body["in_flight"] = [rendering.job(job) for job in jobs]
@@ -238,8 +213,10 @@ class LogDetailHandler(LogsHandler):
                     "id": record.id,
                     "kind": kind_of(record),
                     "request": request,
-                    "upstream": upstream_pairs(record, logs.redact),
-                    "gateway": gateway_pairs(record, logs.redact, logs.credits_per_usd),
+                    "upstream": upstream_pairs(record, self.services.current.redact),
+                    "gateway": gateway_pairs(
+                        record, self.services.current.redact, logs.credits_per_usd
+                    ),
                     "request_note": note,
                 }
             )

@@ -17,11 +17,10 @@ from actors.wallet.ledger import Spending
 from actors.wallet.messages import Claim
 from channels.registry import Registry
 from gw.api.base import GatewayApplication
-from gw.api.logs.handlers import LogServices
 from gw.api.logs.list_query import CursorSeal
 from gw.api.logs.summary import SummaryCache
 from gw.api.overload import Overload
-from gw.api.services import RefusedCall, Services
+from gw.api.services import LogServices, RefusedCall, Services
 from gw.app import make_application
 from gw.config.config import Timeouts
 from gw.http.application import RequestsInFlight
@@ -172,6 +171,7 @@ class FakeConfig:
     max_body_bytes: int = MAX_BODY_BYTES
     messages_versions: tuple[str, ...] = ("2023-06-01",)
     tls: object | None = None
+    translations: frozenset[str] = frozenset()
     timeouts: Timeouts = TIMEOUTS
 
 
@@ -189,46 +189,45 @@ class World:
     registry: Registry = field(default_factory=lambda: Registry.of([], []))
     new_id: Callable[[], uuid.UUID] = uuid.uuid4
     kept: FakeStoredResponses = field(default_factory=FakeStoredResponses)
+    config: FakeConfig = field(default_factory=FakeConfig)
+    redact: Callable[[str], str] = str
     wiki: Any = None  # a `WikiServices`, for tests that read knowledge bases
 
     def __post_init__(self) -> None:
         self.limits = AccountLimits(
             limiter=Limiter(clock=self.clock), metrics=cast(Any, self.metrics)
         )
-        self.services = Services(
-            keys=self.keys,
-            wallets=self.money,
-            settled=self.money.settled,
-            limits=self.limits,
-            registry=lambda: self.registry,
-            metrics=cast(Any, self.metrics),
-            tracing=Tracing(None, sampling=Sampling(0.0), rng=random.random),
-            clock=self.clock,
-            new_id=self.new_id,
-            config=FakeConfig(),
-            refusals=self.refusals.append,
-            idempotency=IdempotencyGuard(
-                kept=self.kept, response_bytes_max=1024, metrics=cast(Any, self.metrics)
-            ),
-            in_flight=self.in_flight,
-            overload=self.overload,
-        )
-        self.logs = LogServices(
+        logs = LogServices(
             database=cast(Any, None),
             rates=Limiter(clock=self.clock),
-            redact=str,
             credits_per_usd=Decimal(1000),
             cursors=CursorSeal(b"a key for tests only"),
             summaries=SummaryCache(self.clock),
         )
+        self.services = Services(
+            keys=cast(Any, self.keys),
+            wallets=cast(Any, self.money),
+            settled=self.money.settled,
+            limits=self.limits,
+            current=cast(Any, self),
+            metrics=cast(Any, self.metrics),
+            tracing=Tracing(None, sampling=Sampling(0.0), rng=random.random),
+            clock=self.clock,
+            new_id=self.new_id,
+            config=cast(Any, self.config),
+            refusals=self.refusals.append,
+            idempotency=IdempotencyGuard(
+                kept=self.kept, response_bytes_max=1024, metrics=cast(Any, self.metrics)
+            ),
+            conversation=cast(Any, None),
+            media=cast(Any, None),
+            logs=logs,
+            wiki=self.wiki,
+            agents=cast(Any, None),
+            in_flight=self.in_flight,
+            overload=self.overload,
+        )
 
     def application(self) -> GatewayApplication:
         """The gateway's own routes; nothing here calls a model, so there is no conversation."""
-        return make_application(
-            self.services,
-            conversation=cast(Any, None),
-            media=cast(Any, None),
-            logs=self.logs,
-            wiki_services=self.wiki,
-            agents=cast(Any, None),
-        )
+        return make_application(self.services)

@@ -52,7 +52,7 @@ def used_up(world: World, *, rpm: int | None = None, concurrency: int | None = N
 
 async def ask_too_often(world: World) -> None:
     for _ in range(REQUESTS_PER_MINUTE):
-        await world.logs.rates.take("logs:key_1", REQUESTS_PER_MINUTE)
+        await world.services.logs.rates.take("logs:key_1", REQUESTS_PER_MINUTE)
 
 
 def poor(world: World) -> None:

@@ -8,7 +8,7 @@ from uuid import RFC_4122, UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gw.live import make_call_id, new_call_id
+from gw.api.base import make_call_id, new_call_id
 
 
 @given(st.integers(0, 2**48 - 1), st.binary(min_size=10, max_size=10))

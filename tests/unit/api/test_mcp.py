@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from actors.store.connection import StoreUnavailable
 from gw.api.base import INTERNAL_MESSAGE, STORE_MESSAGE
 from gw.api.mcp import McpHandler
-from gw.api.wiki import WikiServices
+from gw.api.services import WikiServices
 from gw.mcp.exchange import Exchange
 from metrics.prometheus import Metrics
 from tests.unit.api.fakes import World

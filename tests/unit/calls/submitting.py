@@ -31,7 +31,7 @@ from gw.calls.media import DetachedTasks, ExchangeUpstream, Pin, SubmitCall
 from gw.calls.request import LargeSubmission
 from gw.calls.settlement import Billing
 from gw.http.application import RequestsInFlight
-from tests.support.calls import job_call
+from tests.support.calls import in_force, job_call
 from tests.support.fake_ledger import FakeLedger
 from tests.support.specs import make_channel, make_model
 from tests.unit.calls.fake_wire import Script, answer
@@ -210,7 +210,7 @@ async def stage(
             billing=Billing(
                 wallets=w.wallets,
                 live=w.live,
-                redactor=lambda: w.redactor,
+                current=in_force(w.redactor),
                 clock=w.clock,
                 metrics=w.metrics,
             ),
@@ -219,7 +219,7 @@ async def stage(
             upstreams=_Cancels(cancelled),
             jobs=jobs,
             detached=DetachedTasks(in_flight),
-            redactor=lambda: w.redactor,
+            current=in_force(w.redactor),
             total_seconds=seconds,
         )
         yield Stage(w, submits, jobs, in_flight, database, cancelled)

@@ -32,6 +32,7 @@ from gw.calls.settlement import Billing
 from gw.http.application import RequestsInFlight
 from metrics.spans import UNSAMPLED
 from tests.support.aio import eventually
+from tests.support.calls import in_force
 from tests.support.logs import LogWatch
 from tests.support.specs import make_channel, make_model
 from tests.unit.calls.fake_wire import FOR_EVER, Head, Script, answer
@@ -112,14 +113,14 @@ async def stage(
             billing=Billing(
                 wallets=w.wallets,
                 live=w.live,
-                redactor=lambda: w.redactor,
+                current=in_force(w.redactor),
                 clock=w.clock,
                 metrics=w.metrics,
             ),
             channels=w.channels,
             upstream=upstream(wire=w.wire, body_bytes_max=MIB, clock=w.clock),
             unknown=lambda call, channel_id: unknown.append(f"{call.upstream_key} {channel_id}"),
-            redactor=lambda: w.redactor,
+            current=in_force(w.redactor),
             total_seconds=5.0,
             detached=DetachedTasks(RequestsInFlight()),
         )

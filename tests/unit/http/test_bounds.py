@@ -13,6 +13,7 @@ import tracemalloc
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any, cast
 
 import pytest
 
@@ -331,7 +332,7 @@ def test_body_in_tiny_pieces_takes_no_more_than_one_and_a_half_of_its_size(
         world, script = World(), Script()
         world.money.remembers = True
         config = FakeConfig(max_body_bytes=BODY_BYTES)
-        world.services = dataclasses.replace(world.services, config=config)
+        world.services = dataclasses.replace(world.services, config=cast(Any, config))
         async with connected(world, script) as (one, sock):
             one.data_received(head.replace(b"/v1/echo", b"/v1/work"))
             tracemalloc.start()

@@ -27,9 +27,7 @@ class ScopeHandler(LogsHandler):
 
 
 def ask(world: World, *heads: str) -> list[Answer]:
-    application = GatewayApplication(
-        [("/scope", ScopeHandler)], services=world.services, logs=world.logs
-    )
+    application = GatewayApplication([("/scope", ScopeHandler)], services=world.services)
 
     async def scene() -> list[Answer]:
         async with served(application) as address:

@@ -8,7 +8,7 @@ from actors.media_store.copier import FileLocation
 from actors.media_store.store import Copy
 from channels.http.transport import Proxy, Transport
 from gw.config import relations
-from gw.live import LiveConfig
+from gw.config.config import LiveConfig
 from gw.media_store import Locator
 from tests.unit.config.reading import fault_of, read
 
