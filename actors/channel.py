@@ -34,8 +34,16 @@ from metrics.prometheus import Metrics
 #     half_open  probe fails                open         open until now + cooldown
 #     half_open  probe is abandoned         half_open    the next lease is the probe
 #
+# A channel that others come before is leased only once these fail, so that its breaker would stay
+# open for as long as they are well. Its probe is then a trial: a call that tries it before its
+# turn (`routing.Failover`), one call in each rest. A rest is a cooldown after the first trial, and
+# twice as long after each further one that does not succeed.
+#
 # Results of calls that began before the channel opened change nothing while it is open or
 # half_open: only the probe decides (contract §4).
+
+# So often a rest is doubled: a channel that stays away is tried by one call in 32 cooldowns.
+TRIAL_DOUBLINGS_MAX = 5
 
 State = Literal["closed", "open", "half_open"]
 # What a finished attempt says of its channel; abandoned: nothing either way.
@@ -44,18 +52,27 @@ Verdict = Literal["success", "failure", "abandoned"]
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """The breaker of one channel. `open_until` is in monotonic seconds."""
+    """The breaker of one channel. Instants are in monotonic seconds.
+
+    `trials` are those since it opened: none of them has succeeded.
+    """
 
     state: State = "closed"
     failures: int = 0
     open_until: float = 0.0
     is_probing: bool = False
+    trials: int = 0
+    trial_at: float = 0.0  # no trial before
 
     def may_lease(self, now: float) -> bool:
         """Would a lease at `now` be granted, slots aside?"""
         if self.state == "open":
             return now >= self.open_until
         return not self.is_probing
+
+    def may_try(self, now: float) -> bool:
+        """Would a lease at `now` be a trial that is due?"""
+        return self.state != "closed" and now >= self.trial_at and self.may_lease(now)
 
 
 def leased(health: Health, now: float) -> tuple[Health, bool]:
@@ -64,6 +81,13 @@ def leased(health: Health, now: float) -> tuple[Health, bool]:
     if health.state == "closed":
         return health, False
     return replace(health, state="half_open", is_probing=True), True
+
+
+def tried(health: Health, now: float, spec: HealthSpec) -> Health:
+    """The breaker after that lease was a trial: the next one is due after a rest."""
+    assert health.is_probing
+    rest = spec.cooldown_seconds * 2 ** min(health.trials, TRIAL_DOUBLINGS_MAX)
+    return replace(health, trials=health.trials + 1, trial_at=now + rest)
 
 
 def finished(
@@ -84,9 +108,10 @@ def finished(
     assert health.state == "half_open", health
     if verdict == "success":
         return Health()
+    rested = replace(health, is_probing=False)
     if verdict == "failure":
-        return Health(state="open", open_until=now + spec.cooldown_seconds)
-    return replace(health, is_probing=False)
+        return replace(rested, state="open", open_until=now + spec.cooldown_seconds)
+    return rested
 
 
 class Lease:
@@ -126,7 +151,9 @@ class Denied(Struct, frozen=True):
 
 
 class Acquire(Struct, frozen=True):
-    """Ask for a lease; the reply is a `Lease`, or `Denied`."""
+    """Ask for a lease; the reply is a `Lease`, or `Denied`. A trial is denied unless it is due."""
+
+    is_trial: bool = False
 
 
 class ReleaseLease(Struct, frozen=True):
@@ -136,7 +163,7 @@ class ReleaseLease(Struct, frozen=True):
     is_probe: bool
 
 
-ACQUIRE = Acquire()
+ACQUIRE, ACQUIRE_TRIAL = Acquire(), Acquire(is_trial=True)
 _VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 _RELEASES = [
     {word: ReleaseLease(word, is_probe) for word in _VERDICTS} for is_probe in (False, True)
@@ -192,9 +219,22 @@ class ChannelActor(Actor[ChannelMessage]):
             return 0.0
         return max(0.0, self.health.open_until - self.clock.monotonic())
 
+    @property
+    def may_lease(self) -> bool:
+        """Would a lease be granted at this moment?"""
+        is_free = self.in_use < self.spec.max_concurrency
+        return is_free and self.health.may_lease(self.clock.monotonic())
+
     def try_acquire(self) -> Lease | Denied | None:
         """Ask for a lease now; None when others come first: then `acquire`."""
         return self.try_ask(ACQUIRE)  # type: ignore[no-any-return]
+
+    def try_trial(self) -> Lease | None:
+        """Ask for a trial of the channel now; None where none is due, or others come first."""
+        if self.health.state == "closed" or self.spec.ring.is_aside:
+            return None
+        lease = self.try_ask(ACQUIRE_TRIAL)
+        return lease if isinstance(lease, Lease) else None
 
     async def acquire(self) -> Lease | Denied:
         """Ask for a lease, in turn. Raises MailboxFull or ActorStopped."""
@@ -203,6 +243,8 @@ class ChannelActor(Actor[ChannelMessage]):
     def handle(self, message: ChannelMessage) -> Lease | Denied | None:
         if message is ACQUIRE:
             return self._lease()
+        if message is ACQUIRE_TRIAL:
+            return self._trial()
         if isinstance(message, ReleaseLease):
             self._release(message)
         elif isinstance(message, Configure):
@@ -232,6 +274,15 @@ class ChannelActor(Actor[ChannelMessage]):
             self._become(health)
         self._publish()
         return Lease(self, self.spec, is_probe=is_probe)
+
+    def _trial(self) -> Lease | Denied:
+        now = self.clock.monotonic()
+        if not self.health.may_try(now):
+            return Denied("open")
+        lease = self._lease()
+        if isinstance(lease, Lease):
+            self.health = tried(self.health, now, self.spec.health)
+        return lease
 
     def _release(self, message: ReleaseLease) -> None:
         assert self.in_use > 0, self

@@ -183,6 +183,11 @@ class ChannelDirectory(Mapping[str, ChannelActor]):
 # A channel that is full or open is passed over and is not a try. One whose key was refused and that
 # has another is tried once more when no other channel is left. What is done with a lease, and
 # whether another channel may be tried after a failure, is the call's (`gw/calls/attempts.py`).
+#
+# A call may try a channel before its turn that is due for a trial (`actors/channel.py`), where one
+# before it is closed and takes the call if the trial fails. It is one that the call might have come
+# to within its three tries, spoken to in the same protocol, so that the call loses nothing: what it
+# would have tried without the trial it still tries.
 
 # Spec, Limits: channels tried per request.
 TRIES_MAX = 3
@@ -222,16 +227,32 @@ class Failover:
     """Leases the candidates of one call, one after another.
 
     `failed` are the attempts that gave no response, `passed_over` the channels that were not tried,
-    with the reason.
+    with the reason. `may_try`: the call may be a trial, so it is neither sold by the piece nor
+    pinned. `is_trial`: the last lease is one.
     """
 
-    __slots__ = ("_candidates", "_channels", "_cooldowns", "_visited", "failed", "passed_over")
+    __slots__ = (
+        "_candidates",
+        "_channels",
+        "_cooldowns",
+        "_may_try",
+        "_visited",
+        "failed",
+        "is_trial",
+        "passed_over",
+    )
 
     def __init__(
-        self, candidates: Sequence[Candidate], channels: Mapping[str, ChannelActor]
+        self,
+        candidates: Sequence[Candidate],
+        channels: Mapping[str, ChannelActor],
+        *,
+        may_try: bool = False,
     ) -> None:
         self.failed: list[FailedAttempt] = []
         self.passed_over: dict[str, str] = {}
+        self.is_trial = False
+        self._may_try = may_try and len(candidates) > 1
         self._candidates = deque(candidates)
         self._channels = channels
         self._cooldowns: list[float] = []
@@ -245,6 +266,12 @@ class Failover:
 
         Raises FailoverExhausted when there is none, or three have been tried.
         """
+        self.is_trial = False
+        if self._may_try:
+            self._may_try = False
+            trial = self._trial()
+            if trial is not None:
+                return trial
         if len(self.failed) < TRIES_MAX:
             while self._candidates:
                 candidate = self._candidates.popleft()
@@ -264,6 +291,28 @@ class Failover:
                 self.passed_over[channel_id] = lease.reason
                 self._cooldowns.append(channel.cooldown_seconds)
         raise self.exhausted()
+
+    def _trial(self) -> tuple[Candidate, Lease] | None:
+        """The candidate that the call tries before its turn, leased; None where none is due."""
+        before: list[Candidate] = []
+        for candidate in self._candidates:
+            channel = self._channels.get(candidate.channel_id)
+            if channel is None:
+                continue
+            if before and candidate.protocol == before[0].protocol:
+                lease = channel.try_trial()
+                if lease is not None:
+                    self.is_trial = True
+                    self._candidates.remove(candidate)
+                    self._visited.add(candidate.channel_id)
+                    return candidate, lease
+            if channel.may_lease:
+                before.append(candidate)
+                if len(before) == TRIES_MAX or (
+                    len(before) == 1 and channel.health.state != "closed"
+                ):
+                    break
+        return None
 
     @property
     def has_next(self) -> bool:

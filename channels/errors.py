@@ -113,6 +113,10 @@ class CredentialsRefused(UpstreamFailed):
         self.headers = headers
 
 
+class TrialRefused(UpstreamFailed):
+    """The channel was tried before its turn, and refused the request."""
+
+
 class ErrorReported(UpstreamError):
     """The upstream reported an error within its response.
 

@@ -165,6 +165,11 @@ class TimeLimit:
             if is_ours and error_type is asyncio.CancelledError:
                 raise TimeoutError from error
 
+    def restart(self) -> None:
+        """Give the call its whole time again, from now on."""
+        self.end()
+        self.deadline = self._deadlines.begin(self)
+
     def end(self) -> None:
         """The call needs it no more."""
         self._deadlines.end(self)

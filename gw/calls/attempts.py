@@ -25,6 +25,7 @@ from channels.errors import (
     ErrorMembers,
     ErrorReported,
     NoFileLeft,
+    TrialRefused,
     UnexpectedStatus,
     UpstreamError,
     UpstreamFailed,
@@ -61,7 +62,7 @@ from metrics.logs import EventLog
 # hears of it: wherever it may have, nothing is sent again.
 #
 # A refusal (4xx) is no failed attempt and passes; on chat one of the channel's own key is, as a
-# 5xx.
+# 5xx. After a trial (`Failover`) the next channel is asked whatever it ended with.
 
 # `unknown`: the upstream may have done what was asked, so nothing is sent again; the operator is
 # told, because it may ask to be paid for what no client got.
@@ -107,6 +108,9 @@ def is_success(status: int) -> bool:
 # How long an upstream may take to end its response after the terminator before its connection is
 # given up for reuse.
 CLOSE_SECONDS = 0.5
+# How long a trial may take to the first event of a stream or the whole of another response: so
+# long a client waits at most before the next channel is asked.
+TRIAL_SECONDS = 10.0
 
 C = TypeVar("C", bound=Call)
 C_contra = TypeVar("C_contra", bound=Call, contravariant=True)
@@ -182,12 +186,15 @@ class Attempts:
                 self.status = None
                 self.observer.attempt_begins(candidate, lease.spec, began)
                 try:
-                    with limit:
-                        result = await upstream.attempt(call, candidate, lease.spec, self)
+                    if failover.is_trial:
+                        result = await self._trial(upstream, call, candidate, lease.spec, limit)
+                    else:
+                        with limit:
+                            result = await upstream.attempt(call, candidate, lease.spec, self)
                 except (UpstreamError, TimeoutError) as raised:
                     error = raised if isinstance(raised, UpstreamError) else UpstreamTimedOut()
                     self._fail(failover, candidate, lease, error)
-                    if not self._may_go_on(upstream, candidate, error):
+                    if not (failover.is_trial or self._may_go_on(upstream, candidate, error)):
                         raise failover.exhausted() from raised
                 except BaseException:
                     self.abandoned_on = candidate.channel_id
@@ -207,6 +214,32 @@ class Attempts:
             raise GatewayError(NO_CHANNEL_AVAILABLE, NO_CHANNEL) from error
         finally:
             limit.end()
+
+    async def _trial(
+        self,
+        upstream: Upstream[C, R],
+        call: C,
+        candidate: Candidate,
+        channel: ChannelSpec,
+        limit: TimeLimit,
+    ) -> R:
+        """Make an attempt that is a trial, outside the time of the call.
+
+        A refusal is not the client's: the next channel may serve the request. Raises UpstreamError,
+        and TimeoutError.
+        """
+        self.observer.tries_first(candidate.channel_id)
+        limit.end()
+        try:
+            async with asyncio.timeout(TRIAL_SECONDS):
+                result = await upstream.attempt(call, candidate, channel, self)
+        except GatewayError as error:  # the request cannot be put to this channel
+            raise TrialRefused(error.http_status, ErrorMembers(error.message)) from error
+        finally:
+            limit.restart()
+        if isinstance(result, UpstreamRefusal):
+            raise TrialRefused(result.status, result.members, retry_after=result.retry_after)
+        return result
 
     def took_response(self, response: UpstreamResponse) -> None:
         """The attempt has a response, which is closed whatever happens."""
@@ -284,7 +317,8 @@ class Attempts:
 
 def _verdict(error: UpstreamError) -> Verdict:
     """What a failed attempt means for the channel's health."""
-    if isinstance(error, NoFileLeft):  # the want is ours
+    # The want is ours; a trial that was refused shows nothing, for which there is another.
+    if isinstance(error, NoFileLeft | TrialRefused):
         return "abandoned"
     # A refused key is set aside by itself; the upstream is there, as with any other refusal.
     return "success" if isinstance(error, CredentialsRefused) else "failure"

@@ -379,6 +379,10 @@ class CallObserver:
         if is_pinned:
             self.detail["pinned"] = True
 
+    def tries_first(self, channel_id: str) -> None:
+        """A trial: this channel is tried before its turn."""
+        self.detail["order"].sort(key=lambda one: one[0] != channel_id)
+
     def passed_over(self, reasons: Mapping[str, str]) -> None:
         """Channels that were not tried, and why."""
         if reasons:

@@ -381,7 +381,11 @@ class Conversation:
         limit = self._limits.begin()
         try:
             result = await attempts.first_result(
-                self._upstream, call, Failover(able, self._channels), limit
+                self._upstream,
+                call,
+                # A trial would cost a pinned conversation its cache, and a tool is sold by the use.
+                Failover(able, self._channels, may_try=call.pin is None and not call.tools),
+                limit,
             )
         except FailoverExhausted as failure:
             serving = serving_protocols(call.model, self._channels)

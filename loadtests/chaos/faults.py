@@ -48,11 +48,15 @@ class Strike:
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """A fault under its name; `seconds` None: as long as others."""
+    """A fault under its name; `seconds` None: as long as others.
+
+    `opens`: channels fail by it, and all of them are closed again once they are well.
+    """
 
     strike: Callable[[Strike], Awaitable[None]]
     may: frozenset[Outcome] = frozenset()
     forgets: bool = False
+    opens: bool = False
     seconds: float | None = None
     settings: Callable[[], Mapping[str, Any]] = dict
     logs_to_file: bool = False
@@ -261,10 +265,10 @@ FAULTS: Mapping[str, Fault] = {
     "postgres-paused": Fault(strike=pause_postgres, may=_REFUSED, seconds=PAUSED_SECONDS),
     "redis-killed": Fault(strike=kill_redis),
     "redis-paused": Fault(strike=pause_redis, seconds=PAUSED_SECONDS),
-    "channels-failing": Fault(strike=channels_fail, may=_REFUSED),
-    "channels-flapping": Fault(strike=channels_flap, may=_REFUSED),
-    "channels-hanging": Fault(strike=channels_hang, may=_REFUSED | {"interrupted"}),
-    "channels-cutting": Fault(strike=channels_cut, may=_REFUSED | {"interrupted"}),
+    "channels-failing": Fault(strike=channels_fail, may=_REFUSED, opens=True),
+    "channels-flapping": Fault(strike=channels_flap, may=_REFUSED, opens=True),
+    "channels-hanging": Fault(strike=channels_hang, may=_REFUSED | {"interrupted"}, opens=True),
+    "channels-cutting": Fault(strike=channels_cut, may=_REFUSED | {"interrupted"}, opens=True),
     "clients-leaving": Fault(strike=clients_leave, may=_LEFT),
     "clients-not-reading": Fault(strike=clients_stop_reading, may=_LEFT),
     "clients-dribbling": Fault(strike=clients_dribble),

@@ -25,6 +25,8 @@ from loadtests.chaos.wrong_clock import WrongClock
 BEFORE_SECONDS = 2.0
 # After the last call nothing may be left for longer than this.
 QUIET_SECONDS = 30.0
+# Under load every channel is closed so soon after calls are answered again, standbys too.
+CLOSED_SECONDS = 30.0
 # What the gateway says of its own defects.
 DEFECTS = ("hold_leaked", "uncaught_exception", "actor_restarted", "request_failed")
 # What the command itself says: that it serves; why it cannot, and is started again.
@@ -69,6 +71,8 @@ async def run(name: str, fault: Fault, *, seed: int, rate: float, seconds: float
             except (Broken, NotReady) as broken:
                 breaches.append(str(broken))
             result.well_after = await load.until_well(time.monotonic())
+            if fault.opens and (left := await _left_open(stack)):
+                breaches.append(f"after {CLOSED_SECONDS:g} s still open: {', '.join(left)}")
             await load.end()
             try:
                 await _grow_quiet(stack, result)
@@ -96,6 +100,19 @@ async def run(name: str, fault: Fault, *, seed: int, rate: float, seconds: float
         breaches.append(f"calls are not answered again: {_last_refused(load.calls)}")
     result.verdict.breaches[:0] = breaches
     return result
+
+
+async def _left_open(stack: Stack) -> list[str]:
+    """Wait until each channel is closed in each process; those that are not after so long."""
+    since = time.monotonic()
+    while True:
+        states = (await stack.page()).series("gw_channel_state")
+        left = {
+            name for (name, _, state), is_in in states.items() if state == "closed" and not is_in
+        }
+        if not left or time.monotonic() - since > CLOSED_SECONDS:
+            return sorted(left)
+        await asyncio.sleep(0.2)
 
 
 async def _grow_quiet(stack: Stack, result: Result) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.client import Call, Client
+from tests.support.client import Call, Client, Reply
 from tests.support.house import House, channel, model
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
@@ -28,11 +28,14 @@ FAILING: dict[str, dict[str, Any]] = {
 # Models on a channel of the same name, which fails or not as the test likes, and on `backup`.
 FRAGILE = (*FAILING, "harmless", "left")
 PROBED = ("probe-succeeds", "probe-fails")
+# Two that have a model of their own, in this order.
+PAIR = ("elder", "standby")
 SETTINGS: dict[str, Any] = {
     "channels": [
         *(channel(name, priority=1, health=STAYS_OPEN) for name in FRAGILE),
         *(channel(name, priority=1, health=RECOVERS) for name in PROBED),
         channel("backup", priority=2),
+        *(channel(name, priority=n, health=RECOVERS) for n, name in enumerate(PAIR)),
         channel("lonely", health=STAYS_OPEN),
         channel("narrow", priority=1, max_concurrency=1),
         channel("wider", priority=2, max_concurrency=2),
@@ -41,6 +44,7 @@ SETTINGS: dict[str, Any] = {
     "models": [
         *(model(name, name, "backup") for name in (*FRAGILE, *PROBED)),
         model("lonely", "lonely"),
+        model("pair", *PAIR),
         model("narrow", "narrow", "wider"),
         model("shared", *EQUALS),
     ],
@@ -172,6 +176,35 @@ def test_failed_probe_opens_the_channel_again(h: House, tenant: Tenant) -> None:
     until(was_probed, what="the probe")
     assert state_of(h, name) == "open"
     until(lambda: logged(h, "channel_opened", name) == 2, what="two lines of the log")
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
+@pytest.mark.parametrize("way", [{"status": 500}, {"status": 404}], ids=["failing", "refusing"])
+def test_standby_is_tried_until_it_closes_while_its_elder_serves(
+    h: House, tenant: Tenant, way: dict[str, Any], stream: bool
+) -> None:
+    client = tenant.client
+    for name in PAIR:
+        h.upstream.fault(name, status=500)
+    for _ in range(FAILURES):
+        assert client.chat(model="pair", stream=stream).status == 500
+    assert [state_of(h, name) for name in PAIR] == ["open", "open"]
+
+    def served() -> Reply:
+        reply = client.chat(model="pair", stream=stream)
+        assert reply.status == 200
+        return reply
+
+    h.upstream.fault("standby", **way)
+    h.upstream.heal("elder")
+    until(lambda: client.chat(model="pair").status == 200, what="the elder")
+    until(lambda: served() and requested(h, "standby") >= FAILURES + 2, what="two trials")
+    assert state_of(h, "standby") != "closed"
+    h.upstream.heal("standby")
+    until(lambda: served() and state_of(h, "standby") == "closed", what="a trial that succeeds")
+    before = h.upstream.requested(*PAIR)
+    served()
+    assert h.upstream.requested(*PAIR) == [before[0] + 1, before[1]]
 
 
 def test_model_without_a_healthy_channel_is_a_503(h: House, tenant: Tenant) -> None:

@@ -102,6 +102,7 @@ class Call:
     asked_at: float = 0.0
     error: str | None = None
     was_left: bool = False
+    is_trial: bool = False
     is_over: bool = False
 
     @property
@@ -123,6 +124,11 @@ class Call:
     def asks(self, channel_id: str) -> None:
         """An attempt begins: at most three, and none once the client was sent anything."""
         self.asked.append(channel_id)
+        if len(self.asked) == 1 and self._is_before_its_turn(channel_id):
+            self.is_trial = True
+            is_probe = self.process.channels[channel_id].health.is_probing
+            if self.kind in ("image", "film") or not is_probe:
+                self.fault(f"call {self.number}, of {self.kind}, tries {channel_id} out of turn")
         if len(self.asked) > ATTEMPTS_MAX or len(set(self.asked)) < len(self.asked):
             self.fault(f"call {self.number} tries {self.asked}")
         if self.client.blocks:
@@ -131,6 +137,18 @@ class Call:
             self.fault(f"call {self.number} has its images made twice")
         if self.credential.must_be_refused(self.process.name, self.asked_at):
             self.fault(f"call {self.number} reaches an upstream with a key that is refused")
+
+    def _is_before_its_turn(self, channel_id: str) -> bool:
+        """Whether a channel of a higher rank would have taken the call."""
+        channels = self.process.channels
+        rank = channels[channel_id].spec.priority
+        return any(
+            one.spec.priority < rank
+            and one.health.state == "closed"
+            and one.may_lease
+            and not one.spec.ring.is_aside
+            for one in channels.values()
+        )
 
     def answered(self, answer: Answer) -> None:
         """The last attempt is answered."""

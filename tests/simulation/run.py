@@ -105,7 +105,7 @@ class World:
         self.operator.first_keys()
         self.judge = Judge(self.chance, lost)
         self.upstreams = Upstreams(self.chance, dict.fromkeys(CHANNELS, "healthy"))
-        health = HealthSpec(failures=3)
+        health = HealthSpec(failures=1, cooldown_seconds=2.0)
         channels = tuple(
             make_channel(
                 name,
@@ -260,6 +260,7 @@ class World:
         if not client.task.cancelled() and (error := client.task.exception()) is not None:
             self.fault(f"call {call.number} raised {error!r}")
         self.note(f"call {call.number} {kind} in {process.name}: {call.error or 'whole'}")
+        self.counts["trials"] += call.is_trial
         self.counts["answered" if call.is_whole else f"not answered: {call.error}"] += 1
         return call
 

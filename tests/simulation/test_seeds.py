@@ -14,6 +14,7 @@ from actors.channel import Lease
 from actors.limits.accounts import SlidingWindows
 from actors.limits.shared import LimitStatus
 from actors.media_store.copier import Copier
+from actors.routing import Failover
 from actors.wallet import pricing
 from actors.wallet.pricing import TokenPrice
 from actors.wallet.writer import LedgerWriter
@@ -35,6 +36,7 @@ _release = Lease.release
 _judge = SlidingWindows.judge
 _charged = TokenBill.charged
 _cost = TokenPrice.cost_nano_usd
+_begin = Failover.__init__
 
 
 @pytest.mark.parametrize("block", range(BLOCKS))
@@ -89,6 +91,10 @@ def _prices_all_as_fresh(price: TokenPrice, usage: Usage) -> int:
     return _cost(price, Usage(**tokens))
 
 
+def _tries_with_everything(failover: Failover, *order: Any, **_: Any) -> None:
+    _begin(failover, *order, may_try=True)
+
+
 @pytest.mark.parametrize(
     ("owner", "name", "fault"),
     [
@@ -105,6 +111,7 @@ def _prices_all_as_fresh(price: TokenPrice, usage: Usage) -> int:
         (TokenPrice, "cost_nano_usd", _prices_all_as_fresh),
         (TokenBill, "charged", _charges_no_leaver),
         (routing, "TRIES_MAX", 4),
+        (Failover, "__init__", _tries_with_everything),
     ],
     ids=[
         "hold of a client that left",
@@ -120,6 +127,7 @@ def _prices_all_as_fresh(price: TokenPrice, usage: Usage) -> int:
         "cached tokens priced as fresh",
         "leaver charged nothing",
         "fourth attempt",
+        "trial with a picture",
     ],
 )
 def test_what_is_broken_shows(

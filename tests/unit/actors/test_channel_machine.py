@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from actors.channel import ChannelActor, Configure, Denied, Lease
+from actors.channel import TRIAL_DOUBLINGS_MAX, ChannelActor, Configure, Denied, Lease
 from channels.registry import HealthSpec
 from metrics.prometheus import Metrics
 from tests.support.clock import FakeClock
@@ -35,6 +35,7 @@ class ChannelMachine(RuleBasedStateMachine):
         self.failures = 0
         self.open_until: float | None = None  # None: closed
         self.probe: Lease | None = None
+        self.trials, self.trial_at = 0, 0.0
 
     async def _begin(self) -> None:
         spec = make_channel("one", max_concurrency=2, health=HEALTH)
@@ -72,6 +73,7 @@ class ChannelMachine(RuleBasedStateMachine):
             self.probe = None
             if verdict == "success":
                 self.open_until, self.failures = None, 0
+                self.trials, self.trial_at = 0, 0.0
             elif verdict == "failure":
                 self.open_until = self.clock.monotonic() + COOLDOWN
 
@@ -86,11 +88,28 @@ class ChannelMachine(RuleBasedStateMachine):
         if expected == "lease":
             assert isinstance(answer, Lease)
             assert answer.is_probe == (self.open_until is not None)
-            self.held.append(answer)
-            if answer.is_probe:
-                self.probe = answer
+            self.hold(answer)
         else:
             assert answer == Denied(expected)  # type: ignore[arg-type]
+
+    def hold(self, lease: Lease) -> None:
+        self.held.append(lease)
+        if lease.is_probe:
+            self.probe = lease
+
+    @rule()
+    def try_out(self) -> None:
+        """A trial is granted where a probe would be and the last one's rest is over."""
+        self.runner.run(settle(self.actor))
+        now = self.clock.monotonic()
+        is_due = self.open_until is not None and now >= self.trial_at
+        lease = self.actor.try_trial()
+        assert (lease is not None) == (is_due and self.expected() == "lease")
+        if lease is not None:
+            assert lease.is_probe
+            self.trial_at = now + COOLDOWN * 2**self.trials
+            self.trials = min(self.trials + 1, TRIAL_DOUBLINGS_MAX)
+            self.hold(lease)
 
     @precondition(lambda self: self.held)
     @rule(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.channel import Health, Verdict, finished, leased
+from actors.channel import Health, Verdict, finished, leased, tried
 from channels.registry import HealthSpec
 
 SPEC = HealthSpec(failures=3, cooldown_seconds=10.0)
@@ -54,6 +54,22 @@ def test_abandoned_probe_lets_the_next_one_through() -> None:
     after = end(PROBING, "abandoned", is_probe=True)
     assert after.may_lease(100.0)
     assert leased(after, 100.0) == (PROBING, True)
+
+
+def test_rest_between_trials_doubles_up_to_32_cooldowns_until_one_succeeds() -> None:
+    health, now, rests = OPEN, 110.0, []
+    for _ in range(8):
+        assert health.may_try(now)
+        probing = tried(leased(health, now)[0], now, SPEC)
+        health = end(probing, "failure", is_probe=True, now=now)
+        assert health.open_until == now + SPEC.cooldown_seconds  # others may need it before
+        rests.append((health.trial_at - now) / SPEC.cooldown_seconds)
+        now = health.trial_at
+        assert not health.may_try(now - 0.1)
+    assert rests == [1, 2, 4, 8, 16, 32, 32, 32]
+    probing = tried(leased(health, now)[0], now, SPEC)
+    assert not end(probing, "abandoned", is_probe=True, now=now).may_try(now)
+    assert end(probing, "success", is_probe=True, now=now) == Health()
 
 
 def test_lease_of_a_closed_channel_is_no_probe() -> None:

@@ -1,0 +1,231 @@
+"""A channel that comes second and has failed: who tries it first, and that no call loses by it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from actors.channel import Lease
+from actors.routing import TRIES_MAX, Candidate, Failover, FailoverExhausted
+from channels.errors import UpstreamCut, UpstreamUnreachable
+from channels.registry import ChannelSpec, HealthSpec
+from gw.calls.attempts import TRIAL_SECONDS
+from tests.support.aio import eventually, jump
+from tests.support.specs import make_channel
+from tests.unit.actors.channels import Channels, channels
+from tests.unit.calls import sse
+from tests.unit.calls.fake_wire import FOR_EVER, Script, answer
+from tests.unit.calls.world import TIMEOUT_SECONDS, World, world
+from tests.unit.calls.writer import RecordingWriter
+from tests.unit.images.stage import generate, made, stage
+
+GOOD = answer(sse.whole(usage=sse.usage_of(10, 1)))
+GOOD_STREAM = answer(sse.delta("Hi"), sse.usage_event(10, 1), sse.DONE)
+HEALTH = HealthSpec(failures=3)
+NAMES = ("a", "b", "c", "d", "e")
+DUE = ("due", "translated", "aside", "taken")  # open, and cool
+FETCH = "web_fetch"
+
+
+@pytest.fixture(autouse=True)
+def breakers(expect_log: Callable[..., None]) -> None:
+    """Channels open and close here, and keys are refused."""
+    for action in ("opened", "half_opened", "closed", "key_refused"):
+        expect_log(f"channel_{action}", required=False)
+
+
+def make_open(one: World | Channels, *names: str) -> None:
+    directory = one.channels if isinstance(one, World) else one.directory
+    for name in names:
+        while (channel := directory[name]).health.state == "closed":
+            lease = channel.try_acquire()
+            assert isinstance(lease, Lease)
+            lease.release("failure")
+
+
+def make_due(one: World | Channels, *names: str) -> None:
+    """Open these channels, and let their cooldown pass."""
+    make_open(one, *names)
+    one.clock.advance(HEALTH.cooldown_seconds)
+
+
+def state(w: World, name: str) -> str:
+    return w.channels[name].health.state
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+async def test_call_tries_the_standby_first_and_closes_it(stream: bool) -> None:
+    script = GOOD_STREAM if stream else GOOD
+    async with world(a=[script], b=[script]) as w:
+        make_due(w, "b")
+        told = await w.call(stream=stream)
+        assert told.status == ("success", None)
+        assert state(w, "b") == "closed"
+        assert told.row is not None
+        assert [one[0] for one in told.row["detail"]["order"]] == ["b", "a"]
+        await w.call(stream=stream)
+        assert w.wire.tried == ["b", "a"]
+
+
+FAILING: dict[str, tuple[Script, str, str]] = {
+    "unreachable": ((UpstreamUnreachable(),), "upstream_unreachable", "open"),
+    "500": (answer(status=500), "upstream_500", "open"),
+    "moved": (answer(status=302), "upstream_302", "open"),
+    "cut": (answer(sse.KEEP_ALIVE, UpstreamCut()), "upstream_cut", "open"),
+    "error event": (answer(sse.error_event()), "upstream_error", "open"),
+    "refused": (answer(sse.error_body("no"), status=400), "upstream_400", "half_open"),
+    "rate limit": (answer(status=429), "upstream_429", "half_open"),
+    "key refused": (answer(status=401), "upstream_401", "closed"),
+}
+
+
+@pytest.mark.parametrize(("script", "code", "becomes"), FAILING.values(), ids=FAILING)
+async def test_trial_that_fails_is_not_the_clients(script: Script, code: str, becomes: str) -> None:
+    async with world(a=[GOOD_STREAM] * 2, b=[script]) as w:
+        make_due(w, "b")
+        told = await w.call(stream=True)
+        assert told.writer.sent == sse.delta("Hi") + sse.DONE
+        assert (told.status, told.attempts) == (("success", None), [code])
+        assert told.cost == 10 * 1000 + 10_000
+        assert (w.wire.tried, state(w, "b")) == (["b", "a"], becomes)
+        await w.call(stream=True)
+        assert w.wire.tried == ["b", "a", "a"]
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+async def test_standby_that_hangs_costs_so_many_seconds_and_none_of_the_calls(stream: bool) -> None:
+    good = (0.02, *(GOOD_STREAM if stream else GOOD))
+    async with world(a=[good], b=[(FOR_EVER,)]) as w:
+        make_due(w, "b")
+        call, writer = w.prepare(stream=stream), RecordingWriter()
+        w.begin(call, writer)
+        await eventually(lambda: w.wire.tried == ["b"])
+        jump(TRIAL_SECONDS + 0.01)
+        await eventually(lambda: w.wire.tried == ["b", "a"])
+        jump(TIMEOUT_SECONDS - 0.1)
+        told = await w.end(call, writer)
+        assert (told.status, told.attempts) == (("success", None), ["upstream_timeout"])
+        assert state(w, "b") == "open"
+
+
+async def test_client_that_leaves_a_trial_proves_nothing_and_the_next_one_rests() -> None:
+    async with world(a=[GOOD] * 2, b=[(FOR_EVER,), GOOD]) as w:
+        make_due(w, "b")
+        call, writer = w.prepare(), RecordingWriter()
+        task = w.begin(call, writer)
+        await eventually(lambda: w.wire.tried == ["b"])
+        assert (await w.call()).status == ("success", None)
+        writer.client_gone = True
+        task.cancel()
+        await w.end(call, writer)
+        assert (await w.call()).status == ("success", None)
+        assert w.wire.tried == ["b", "a", "a"]
+        w.clock.advance(HEALTH.cooldown_seconds)
+        assert (await w.call()).status == ("success", None)
+        assert (w.wire.tried[3:], state(w, "b")) == (["b"], "closed")
+
+
+@pytest.mark.parametrize("how", ["pinned", "with a tool of the provider"])
+async def test_call_that_a_trial_would_cost_something_is_none(how: str) -> None:
+    async with world(a=[GOOD], b=[GOOD]) as w:
+        make_due(w, "b")
+        call = w.prepare(pin="p") if how == "pinned" else replace(w.prepare(), tools=(FETCH,))
+        writer = RecordingWriter()
+        w.begin(call, writer)
+        assert (await w.end(call, writer)).status == ("success", None)
+        assert w.wire.tried == ["a"]
+
+
+async def test_what_is_sold_by_the_piece_is_no_trial() -> None:
+    async with stage(a=[answer(made(1))], b=[answer(made(1))]) as w:
+        make_due(w, "b")
+        assert (await generate(w)).status == ("success", None)
+        assert (w.wire.tried, state(w, "b")) == (["a"], "open")
+
+
+# What channels are, in their order -> the one that a call leases first, and why.
+CHOICES: dict[str, tuple[str, str]] = {
+    "closed due": ("b", "the standby"),
+    "closed closed due": ("c", "a third is within three tries"),
+    "closed due due": ("b", "one trial for a call"),
+    "full closed due": ("c", "one that is full does not take the call"),
+    "open open closed due": ("d", "nor does one that is open"),
+    "due due": ("a", "its turn has come"),
+    "due closed due": ("a", "one probe for a call"),
+    "closed closed closed due": ("a", "it would be a fourth try"),
+    "closed open": ("a", "it cools down"),
+    "closed translated": ("a", "its client would notice"),
+    "closed aside": ("a", "its key is refused"),
+    "closed taken": ("a", "it has no slot left"),
+}
+
+
+@asynccontextmanager
+async def standing(states: Sequence[str]) -> AsyncIterator[tuple[Channels, list[Candidate]]]:
+    """Channels that are this, and the candidates that they are."""
+    made: list[ChannelSpec] = [make_channel(name, health=HEALTH) for name in NAMES[: len(states)]]
+    async with channels(*made) as some:
+        named = dict(zip(NAMES, states, strict=False))
+        make_due(some, *(name for name in named if named[name] in DUE))
+        for name, is_what in named.items():
+            channel = some.directory[name]
+            if is_what == "open":
+                make_open(some, name)
+            if is_what in ("full", "taken"):
+                channel.in_use = channel.spec.max_concurrency
+            if is_what == "aside":
+                channel.spec.ring.keys[0].refused(401)
+        spoken = {name: "messages" if named[name] == "translated" else "chat" for name in named}
+        yield some, [Candidate(name, "m", spoken[name]) for name in named]
+
+
+@pytest.mark.parametrize(("states", "first"), [(s, f) for s, (f, _) in CHOICES.items()])
+async def test_trial_is_of_a_channel_that_its_call_might_have_come_to(
+    states: str, first: str
+) -> None:
+    async with standing(states.split()) as (some, order):
+        failover = Failover(order, some.directory, may_try=True)
+        candidate, lease = await failover.lease()
+        assert (candidate.channel_id, failover.is_trial) == (first, first != "a")
+        lease.release("abandoned")
+
+
+async def served(
+    states: Sequence[str], works: Sequence[bool], *, may_try: bool
+) -> tuple[bool, set[str]]:
+    """Whether one of the channels serves a call, and which were tried, once each."""
+    async with standing(states) as (some, order):
+        failover, tried = Failover(order, some.directory, may_try=may_try), list[str]()
+        try:
+            while True:
+                candidate, lease = await failover.lease()
+                tried.append(candidate.channel_id)
+                assert len(set(tried)) == len(tried) <= TRIES_MAX
+                if works[NAMES.index(candidate.channel_id)]:
+                    lease.release("success")
+                    return True, set(tried)
+                lease.release("failure")
+                failover.add_failed(candidate, UpstreamUnreachable(), started_at=0.0, seconds=0.0)
+        except FailoverExhausted:
+            return False, set(tried)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    states=st.lists(
+        st.sampled_from(["closed", "closed", *DUE, "open", "full"]), min_size=2, max_size=5
+    ),
+    works=st.lists(st.sampled_from([False, False, True]), min_size=5, max_size=5),
+)
+def test_call_that_is_served_without_a_trial_is_served_with_one(
+    states: list[str], works: list[bool]
+) -> None:
+    usual, with_trial = (asyncio.run(served(states, works, may_try=may)) for may in (False, True))
+    assert with_trial[0] or not usual[0]
+    assert with_trial[0] or with_trial == usual
