@@ -1,6 +1,7 @@
 """A thousand hostile connections of each kind: what does a gateway process hold of them?
 
     python -m loadtests.attacks.connections [--connections 1000] [--seconds 5] [--kind "slow head"]
+    python -m loadtests.attacks.connections --kind "idle, few files" [--beside COMMIT]
 
 Each kind gets a gateway of its own. Every connection sends what the gateway takes of it for so many
 seconds, and reads nothing. Prints the memory of the process before, at the most, and once they have
@@ -8,7 +9,8 @@ left, what that is for each connection, and how long a stranger waited for an an
 exits 1 when a connection holds more than CONNECTION_BYTES_MAX, or when nobody is answered once they
 have left. The kind "one body" is one of 12 MB in chunks of two bytes. The kind "idle, few files"
 gives the process FEW_FILES, fills them with clients that have had a response and stay, and exits 1
-unless every new one is served and those that have been idle for longest are closed for it.
+unless every new one is served and those that have been idle for longest are closed for it; first,
+for a comparison, with the gateway of another COMMIT of this checkout.
 """
 
 from __future__ import annotations
@@ -26,9 +28,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from loadtests.attacks.rolling_restart import earlier_program
 from tests.support.folders import temporary_folder
 from tests.support.house import House, house
 from tests.support.postgres import running_postgres
+from tests.support.scrape import Admin
 
 # As `gw/http/connection.py` has it; the attack is also run on trees that have it not.
 CONNECTION_BYTES_MAX = 256 * 1024
@@ -161,14 +165,14 @@ def wait_ms(h: House) -> float:
 
 
 @contextmanager
-def fresh_house() -> Iterator[House]:
+def fresh_house(environ: Mapping[str, str] | None = None) -> Iterator[House]:
     """A gateway that has served a stranger and a call."""
     with (
         temporary_folder() as folder,
         running_postgres(folder) as postgres,
-        postgres.database() as url,
+        postgres.database(template="template0") as url,
         temporary_folder() as place,
-        house(url, place) as h,
+        house(url, place, environ=environ) as h,
     ):
         wait_ms(h)
         assert h.client.chat().status == 200
@@ -234,9 +238,20 @@ def files(h: House) -> dict[str, float]:
     return {label.replace('"', ""): count for label, count in shown.items() if count}
 
 
-def idle_with_few_files(connections: int) -> bool:
+def status_of(connection: http.client.HTTPConnection) -> int:
+    """What a request on a connection is answered; 0 where it is hung up on."""
+    try:
+        connection.request("GET", "/api/v1/models/public")
+        response = connection.getresponse()
+        response.read()
+    except (OSError, http.client.HTTPException):
+        return 0
+    return response.status
+
+
+def idle_with_few_files(connections: int, environ: Mapping[str, str] | None = None) -> bool:
     """Idle kept connections beyond what the process may have; True when every client is served."""
-    with fresh_house() as h, ExitStack() as stack:
+    with fresh_house(environ) as h, ExitStack() as stack:
         pid = h.gateway.popen.pid
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (FEW_FILES, FEW_FILES))
         host, _, port = h.gateway.url.rpartition("/")[2].rpartition(":")
@@ -246,23 +261,22 @@ def idle_with_few_files(connections: int) -> bool:
         for _ in range(connections):
             one = http.client.HTTPConnection(host, int(port), timeout=20)
             stack.callback(one.close)
-            one.request("GET", "/api/v1/models/public")
-            response = one.getresponse()
-            refused += response.status != 200
-            response.read()
+            refused += status_of(one) != 200
             idle.append(one)
-        call = h.client.chat()
-        closed = [bool(select.select([one.sock], [], [], 0)[0]) for one in idle]
-        oldest = closed.index(False)
-        with urllib.request.urlopen(f"{h.gateway.admin_url}/readyz", timeout=20) as response:
-            ready = response.status
+        try:
+            call = h.client.chat().status
+        except OSError:
+            call = 0
+        closed = [one.sock is None or bool(select.select([one.sock], [], [], 0)[0]) for one in idle]
+        oldest = [*closed, False].index(False)
+        ready = Admin(h.gateway.admin_url).get("/readyz").status
         print(
             f"  after {connections} clients that stay: {files(h)}; {refused} of them refused,"
             f" the oldest {oldest} closed and {sum(closed) - oldest} younger ones;"
-            f" a call {call.status}, /readyz {ready}",
+            f" a call {call}, /readyz {ready}",
             flush=True,
         )
-    return not refused and sum(closed) == oldest > 0 and (call.status, ready) == (200, 200)
+    return not refused and sum(closed) == oldest > 0 and (call, ready) == (200, 200)
 
 
 def main() -> int:
@@ -270,7 +284,13 @@ def main() -> int:
     parser.add_argument("--connections", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--kind", action="append")
+    parser.add_argument("--beside", metavar="COMMIT")
     options = parser.parse_args()
+    if options.beside:
+        print(options.beside, flush=True)
+        with earlier_program(options.beside) as environ:
+            idle_with_few_files(options.connections, environ)
+        print("here", flush=True)
     others = {
         "one body": tiny_chunks_of_one_body,
         "idle, few files": lambda: idle_with_few_files(options.connections),

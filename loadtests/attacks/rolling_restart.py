@@ -145,27 +145,33 @@ def restart(h: House, tenant: Tenant, clients: int, restarts: int) -> bool:
 
 def upgrade(postgres: PostgresForTests, commit: str, clients: int, restarts: int) -> bool:
     """Begin with the gateway of an earlier commit; the first restart is the upgrade."""
-    packed = subprocess.run(["git", "archive", commit], capture_output=True, check=True).stdout
-    with temporary_folder() as earlier:
-        with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-            archive.extractall(earlier, filter="data")
-        # The working folder stands aside, which would give every process the program of here.
-        environ = {"PYTHONSAFEPATH": "1", "PYTHONPATH": str(earlier)}
-        with gateway(postgres, 1, template="template0", environ=environ) as h:
-            owner = earlier_gw(h, environ, "account", "create", "earlier", "--credit-usd", "1000")
-            issued = earlier_gw(
-                h, environ, "key", "create", "--account", owner["id"], "--name", "k"
-            )
-            tenant = Tenant(owner["id"], issued["id"], Client(h.gateway.url, issued["key"]))
-            before = migrations(h)
-            warnings = h.gw("check-config")["warnings"]
-            h.environ = {}
-            is_fine = restart(h, tenant, clients, restarts)
-            print(f"  migrations: {before}, then {migrations(h)}; warnings before: {warnings}")
-            refusal = earlier_gw(h, environ, "account", "list").get("error")
-            print(f"  the earlier program goes on: {refusal or 'yes'}")
-            is_fine &= refusal is not None
+    with (
+        earlier_program(commit) as environ,
+        gateway(postgres, 1, template="template0", environ=environ) as h,
+    ):
+        owner = earlier_gw(h, environ, "account", "create", "earlier", "--credit-usd", "1000")
+        issued = earlier_gw(h, environ, "key", "create", "--account", owner["id"], "--name", "k")
+        tenant = Tenant(owner["id"], issued["id"], Client(h.gateway.url, issued["key"]))
+        before = migrations(h)
+        warnings = h.gw("check-config")["warnings"]
+        h.environ = {}
+        is_fine = restart(h, tenant, clients, restarts)
+        print(f"  migrations: {before}, then {migrations(h)}; warnings before: {warnings}")
+        refusal = earlier_gw(h, environ, "account", "list").get("error")
+        print(f"  the earlier program goes on: {refusal or 'yes'}")
+        is_fine &= refusal is not None
     return is_fine
+
+
+@contextmanager
+def earlier_program(commit: str) -> Iterator[Mapping[str, str]]:
+    """Yield the environment in which `python -m gw` is the program of a commit."""
+    packed = subprocess.run(["git", "archive", commit], capture_output=True, check=True).stdout
+    with temporary_folder() as folder:
+        with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+            archive.extractall(folder, filter="data")
+        # The working folder stands aside, which would give every process the program of here.
+        yield {"PYTHONSAFEPATH": "1", "PYTHONPATH": str(folder)}
 
 
 def earlier_gw(h: House, environ: Mapping[str, str], *arguments: str) -> dict[str, Any]:
