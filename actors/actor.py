@@ -5,8 +5,8 @@ a time, in the order in which they came; others see immutable answers. Restartin
 supervisor's business.
 
 A handler never waits. So while the mailbox is empty the next message needs no task to be switched
-to: `try_ask` and `try_tell` handle it in the sender's turn, and say so when it has to wait instead
-(`Mailbox.is_free`). A handler does not send to its own actor that way.
+to: `try_ask` and `try_tell` handle it in the sender's turn, and return False when it has to wait
+instead (`Mailbox.is_free`). A handler does not send to its own actor that way.
 
 An actor whose work waits has a `run` of its own, and a mailbox that is never free: the ledger
 writer (`wallet/writer.py`).
@@ -226,8 +226,8 @@ class Actor(Generic[M]):
 # Starts the long-lived coroutines in order, restarts one that dies, stops all in reverse.
 #
 # A child that keeps dying is not restarted for ever: past `intensity` restarts within
-# `period_seconds` the supervisor gives up and says so through `failed`, and the process ends. State
-# that matters is in PostgreSQL, so a restart is cheap. A death for want of a file is not the
+# `period_seconds` the supervisor gives up and reports it through `failed`, and the process ends.
+# State that matters is in PostgreSQL, so a restart is cheap. A death for want of a file is not the
 # child's fault and ends nothing: it is restarted a little later, as often as it takes.
 
 # How long a child that found no file to open waits for one.

@@ -38,7 +38,7 @@ from channels.media.send import perform, send
 from channels.registry import ChannelSpec
 from metrics.logs import EventLog
 
-# Replies of upstreams that are remembered for a while; whoever asks meanwhile waits for the same.
+# Replies of upstreams that are remembered for a while; concurrent callers wait for the same one.
 #
 # A good reply is given out until it is too old, and beyond that as long as no better one can be
 # had.
@@ -145,13 +145,13 @@ class ReplyMemory:
 
 
 def _is_gone(reply: Refused | Failed) -> bool:
-    """Whether the upstream says that there is no such thing, which no old reply contradicts."""
+    """Whether the upstream reports that there is no such thing, which no old reply contradicts."""
     return isinstance(reply, Refused) and reply.status == 404
 
 
 # What endpoints ask of catalogs: the union over the channels in force, in the file's order.
 #
-# Beside the calls: a question takes no slot of its channel, says nothing of its health and is free.
+# Beside the calls: a question takes no slot of its channel, is no sign of its health and is free.
 
 # For one list, however many requests it takes: the templates of some upstreams are asked for one
 # by one.
@@ -179,7 +179,7 @@ class Offer(Generic[I_co]):
 
 
 class CatalogUnavailable(Exception):
-    """No channel told what it has. `reply` is the first one's; None: there is no such channel."""
+    """No channel listed what it has. `reply` is the first one's; None: there is no such channel."""
 
     def __init__(self, reply: Refused | Failed | None) -> None:
         super().__init__(repr(reply))

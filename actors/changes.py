@@ -6,8 +6,8 @@ a key, asks afterwards: pushes arrive in the order of their commits, so the proc
 the question has heard the change before it (contract §1: refused by the next request, in every
 process).
 
-By the same order a process knows how much it has heard: it says something itself every second, and
-when that comes back, so has every change committed before it was said.
+By the same order a process knows how much it has heard: it sends an echo itself every second, and
+when that comes back, so has every change committed before it was sent.
 """
 
 from __future__ import annotations
@@ -76,13 +76,13 @@ class ChangeFeed:
             except StoreUnavailable as error:  # who asks gives up by itself
                 self._log.warning("question_unanswered", error=str(error))
 
-    async def say(self) -> None:
-        """Say what comes back when all changes until now have; to be called every second.
+    async def send_echo(self) -> None:
+        """Send an echo, which comes back after all changes until now; called every second.
 
         Raises StoreUnavailable.
         """
         echo = f"{ECHO} {self._identity.id} {self._clock.monotonic()!r}"
-        await self._database.fetch_one(SQL["say"], (echo,))
+        await self._database.fetch_one(SQL["send"], (echo,))
 
     def _take(self, payload: str) -> None:
         kind, _, rest = payload.partition(" ")
@@ -101,7 +101,7 @@ async def heard_by_all(
 ) -> bool:
     """Wait until every live gateway has heard what was committed before; False if one has not.
 
-    `token` tells this question from others'. Raises StoreUnavailable.
+    `token` distinguishes this question from others. Raises StoreUnavailable.
     """
     silent = await _alive(database)
     if not silent:
@@ -118,7 +118,7 @@ async def heard_by_all(
     listener = await database.listen(HEARD_CHANNEL, note, lambda: None)
     question = (f"{QUESTION} {token}",)
     try:
-        await database.fetch_one(SQL["say"], question)
+        await database.fetch_one(SQL["send"], question)
         async with asyncio.timeout(timeout_seconds):
             while silent:
                 try:
@@ -128,7 +128,7 @@ async def heard_by_all(
                     silent.intersection_update(await _alive(database))
                     if silent:
                         # It may not have been listening: it was starting, or its connection lost.
-                        await database.fetch_one(SQL["say"], question)
+                        await database.fetch_one(SQL["send"], question)
     except TimeoutError:
         return False
     finally:

@@ -46,7 +46,7 @@ from metrics.prometheus import Metrics
 TRIAL_DOUBLINGS_MAX = 5
 
 State = Literal["closed", "open", "half_open"]
-# What a finished attempt says of its channel; abandoned: nothing either way.
+# What a finished attempt shows of its channel; abandoned: nothing either way.
 Verdict = Literal["success", "failure", "abandoned"]
 
 
@@ -130,7 +130,7 @@ class Lease:
         return f"<Lease {self.spec.id} {state}{' probe' if self.is_probe else ''}>"
 
     def release(self, verdict: Verdict) -> None:
-        """Give the slot back and say how the attempt went. The first word counts.
+        """Give the slot back and report how the attempt went. The first report counts.
 
         Never raises: it stands in the way out of every call.
         """
@@ -157,7 +157,7 @@ class Acquire(Struct, frozen=True):
 
 
 class ReleaseLease(Struct, frozen=True):
-    """A lease comes back; only it may say so, once."""
+    """A lease comes back; only the lease itself may send it, once."""
 
     verdict: Verdict
     is_probe: bool
@@ -306,7 +306,7 @@ class ChannelActor(Actor[ChannelMessage]):
             self.log.warning(_MOVED[health.state], channel=self.spec.id, was=before.state)
 
     def _on_key_refused(self, number: int, status: int, was_in_use: bool) -> None:
-        """A key was refused. Told by the log when it is set aside, not by each call after that."""
+        """A key was refused. Logged when it is set aside, not at each call after that."""
         self.metrics.channel_key_refused(channel=self.spec.id, key=number, status=status)
         if was_in_use:
             self.log.warning(

@@ -1,6 +1,6 @@
 """Who this process is to the others on the same database, and whether another one still runs.
 
-A pid alone says nothing: it means something in one pid namespace of one boot, and may have been
+A pid alone identifies nothing: it has a meaning in one pid namespace of one boot, and may have been
 given to another process since. So it goes with both, and with the instant that its process began.
 """
 
@@ -34,7 +34,7 @@ class IdentityStore(Protocol):
 
 @dataclass(slots=True)
 class ProcessIdentity:
-    """Who this process is to others: `boot_id` tells whether its pid can be looked up from here.
+    """Identity of a process: `boot_id` shows whether its pid can be looked up from here.
 
     The id changes when others have declared the process dead: what it held under the old one is
     theirs to settle, and nothing new is held under it. `pid_started` is in clock ticks since the
@@ -79,15 +79,15 @@ class ProcessIdentity:
         return [self.first_id, *later]
 
 
-async def sign_on(database: IdentityStore, identity: ProcessIdentity) -> None:
+async def register(database: IdentityStore, identity: ProcessIdentity) -> None:
     """Make the process's row, if it is not there. Raises StoreUnavailable."""
     who = identity
     await database.execute(
-        SQL["sign_on"], (who.id, who.host, who.boot_id, who.pid, who.pid_started)
+        SQL["register"], (who.id, who.host, who.boot_id, who.pid, who.pid_started)
     )
 
 
-async def sign_on_again(
+async def reregister(
     database: IdentityStore, identity: ProcessIdentity, lost_id: str, metrics: Metrics
 ) -> None:
     """Go on under another id: others have declared the process dead. Raises StoreUnavailable.
@@ -97,7 +97,7 @@ async def sign_on_again(
     if identity.renew(lost_id):
         EventLog("actors.identity").warning("taken_for_dead", process=lost_id, now=identity.id)
         metrics.taken_for_dead()
-    await sign_on(database, identity)
+    await register(database, identity)
 
 
 def is_process_alive(pid: int, started: int) -> bool:
@@ -120,7 +120,10 @@ def is_process_alive(pid: int, started: int) -> bool:
 
 
 def _stat(pid: int) -> tuple[str, int] | None:
-    """The state of a process and its start in clock ticks; None where the kernel does not tell."""
+    """The state of a process and its start in clock ticks.
+
+    None where the kernel does not report it.
+    """
     try:
         text = (PROC / str(pid) / "stat").read_text(encoding="ascii", errors="replace")
     except OSError:

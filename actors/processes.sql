@@ -2,17 +2,17 @@
 -- The process lives, unless others have declared it dead.
 UPDATE processes SET heartbeat_at = now() WHERE id = %s AND buried_at IS NULL
 
--- sign_on --
+-- register --
 -- The process begins to live under this id.
 INSERT INTO processes (id, host, boot_id, pid, pid_started) VALUES (%s, %s, %s, %s, %s)
 ON CONFLICT (id) DO NOTHING
 
 -- delivered --
--- What calls under way have delivered so far. A hold that is being settled at this moment is left alone:
--- waiting for it could end in a deadlock, and what is said of it no longer matters.
+-- What calls under way have delivered so far. A hold that is being settled at this moment is passed over:
+-- waiting for it could end in a deadlock, and a report of it no longer matters.
 UPDATE holds h SET delivered = x.delivered
-FROM (SELECT open.call_id, said.delivered
-      FROM json_to_recordset(%s) AS said(call_id uuid, delivered json)
+FROM (SELECT open.call_id, reported.delivered
+      FROM json_to_recordset(%s) AS reported(call_id uuid, delivered json)
       JOIN holds open USING (call_id)
       FOR NO KEY UPDATE OF open SKIP LOCKED) x
 WHERE h.call_id = x.call_id
@@ -26,7 +26,7 @@ WHERE p.id = ANY (%s) AND NOT EXISTS (SELECT FROM holds h WHERE h.process_id = p
 -- The other processes, when each last gave a sign of life, and whether it was declared dead.
 SELECT id, host, boot_id, pid, pid_started, heartbeat_at, buried_at IS NOT NULL FROM processes WHERE id <> %s
 
--- bury --
+-- declare_dead --
 -- Declare a process dead: in any case, or only if this is still its last sign of life.
 SELECT process_bury(%s, %s, %s)
 

@@ -3,9 +3,9 @@
 A process of this very kernel is dead when it is gone, and never for its silence: one that stands
 still is its process manager's business. Of any other there is only its heartbeat: it is taken for
 dead when we have seen none for a while in which ours went on without a break. No clock is compared
-with another, and after an outage of the database, when nobody has beaten, nobody is dead.
+with another, and after an outage of the database, in which no process has beaten, none is dead.
 
-That can be a mistake, so it is told before anything is settled: a process declared dead holds no
+That can be a mistake, so it is written before anything is settled: a process declared dead holds no
 more money under its id (`process.py`). Its calls end as `interrupted` at what they were last known
 to have delivered, and are corrected, row and cost, should their true settlements come after all.
 Going through the ledger like any settlement, two processes that recover the same calls do no harm.
@@ -26,7 +26,7 @@ from uuid import UUID
 import ujson
 
 from actors.clock import Clock
-from actors.process import SQL, ProcessIdentity, sign_on, sign_on_again
+from actors.process import SQL, ProcessIdentity, register, reregister
 from actors.store.connection import StoreUnavailable
 from actors.store.database import Database
 from actors.wallet.ledger import facts_of_hold, read_holds_summary
@@ -35,17 +35,17 @@ from actors.wallet.wallets import Delivered, LiveCalls, Wallets
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 
-# The heartbeat of this process: it says which calls live here and what they have delivered.
+# The heartbeat of this process: it reports which calls live here and what they have delivered.
 #
 # Once a second, in one short batch: the process's sign of life, the progress of calls that moved,
 # and whatever else is kept without a write per call (`last_used_at` of keys). Recovery in another
 # process trusts it (below).
 
 BEAT_SECONDS = 1.0
-# Without a response for so long the beats have not gone on without a break, whatever they say
+# Without a response for so long the beats have not gone on without a break, whatever they report
 # later: a statement may hang in a frozen database and still succeed.
 BREAK_SECONDS = 5.0
-# A watch that comes so late has been asleep with the whole process: it says nothing of others.
+# A watch that comes so late has been asleep with the whole process: it judges no others.
 LATE_SECONDS = 1.0
 # So many calls are priced in about a millisecond, while every stream waits.
 CALLS_AT_ONCE = 200
@@ -94,7 +94,7 @@ class Heartbeat:
             await self._clock.sleep(BEAT_SECONDS)
 
     async def watch(self) -> None:
-        """Tell of a database that is silent while a beat hangs in it, within a second of the break.
+        """Report a database that is silent while a beat hangs in it, within a second of the break.
 
         What frozen servers keep open is only known by its silence.
         """
@@ -129,14 +129,14 @@ class Heartbeat:
         self._last_beat = now
 
     async def _sign(self) -> None:
-        """Say that the process lives; under another id when others have taken it for dead."""
+        """Report that the process lives; re-register when others have declared it dead."""
         signed = self.identity.id
         if await self._database.execute(SQL["beat"], (signed,)):
             return
         if self._has_signed_on:
-            await sign_on_again(self._database, self.identity, signed, self._metrics)
+            await reregister(self._database, self.identity, signed, self._metrics)
         else:
-            await sign_on(self._database, self.identity)
+            await register(self._database, self.identity)
             self._has_signed_on = True
 
     async def leave(self) -> None:
@@ -205,7 +205,7 @@ class Recovery:
         self._clock = clock
         self._metrics = metrics
         self._log = EventLog("actors.recovery")
-        # Of each process that only its heartbeat can tell of: its last one, and since when we have
+        # Of each process that only its heartbeat shows: its last one, and since when we have
         # seen no other, on our monotonic clock.
         self._seen: dict[str, tuple[datetime, float]] = {}
 
@@ -261,7 +261,7 @@ class Recovery:
     async def _bury(self, process_id: str, beat_at: datetime | None = None) -> bool:
         """Declare a process dead, if this is still its last heartbeat (None: in any case)."""
         mine = self._heartbeat.identity.id
-        row = await self._database.fetch_one(SQL["bury"], (process_id, mine, beat_at))
+        row = await self._database.fetch_one(SQL["declare_dead"], (process_id, mine, beat_at))
         if row is None or not row[0]:
             return False
         self._log.info("process_declared_dead", process=process_id, silent=beat_at is not None)
@@ -274,7 +274,7 @@ class Recovery:
         while True:
             found = await self._database.fetch_all(SQL["holds_of"], (process_id,))
             rows = [row for row in found if UUID(row[0]) not in tried]
-            if not rows:  # what is left could not be settled; the writer has said why
+            if not rows:  # what is left could not be settled; the writer has logged why
                 break
             tried.update(UUID(row[0]) for row in rows)
             for row in rows:

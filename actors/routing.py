@@ -153,7 +153,7 @@ class ChannelDirectory(Mapping[str, ChannelActor]):
         return len(self._actors)
 
     def configure(self, specs: Mapping[str, ChannelSpec]) -> None:
-        """Start actors of new channels, tell the changed ones, retire those that are gone."""
+        """Start actors of new channels, configure the changed ones, retire those that are gone."""
         for channel_id, spec in specs.items():
             actor = self._actors.get(channel_id)
             if actor is None:

@@ -213,7 +213,7 @@ class Shutdown:
                 await self.supervisor.stop_child("poller")  # others go on with what it has leased
                 while not self.writer.is_idle:
                     await self.clock.sleep(0.01)
-                # First the beat, or its next one would sign on again.
+                # First the beat, or its next one would register again.
                 await self.supervisor.stop_child("heartbeat")
                 await self.last_use.write()
                 await self.heartbeat.leave()

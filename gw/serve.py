@@ -379,7 +379,12 @@ class Gateway:
             live=self._live,
             clock=self._clock,
             metrics=self.metrics,
-            chores=(self._feed.say, self._last_use.write, self._forget_idle, expired_keys.forget),
+            chores=(
+                self._feed.send_echo,
+                self._last_use.write,
+                self._forget_idle,
+                expired_keys.forget,
+            ),
         )
         await self._heartbeat.beat()
         recovery = Recovery(

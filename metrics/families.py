@@ -207,7 +207,7 @@ def _metric(series: MetricFamily) -> Metric:
     return Metric(series.name.removesuffix("_total"), series.help, series.kind)
 
 
-# Which model was asked for, and which one the upstream says has answered.
+# Which model was requested, and which one responded by the upstream's report.
 
 # Names of the configuration, and snapshots of an upstream, are few. An upstream that gives every
 # response a name of its own must not make a series each.
@@ -326,7 +326,7 @@ OTHER_TOOL, NONE = "other", "none"
 class McpMetrics:
     """Messages by how they end, and how long they take.
 
-    Methods and tools that nobody knows are never labels: a client could make up any number.
+    Unknown methods and tools are never labels: a client could make up any number.
     """
 
     def __init__(self, make: Families) -> None:
@@ -426,7 +426,7 @@ class Pool(Protocol):
 
 
 class DatabaseMetrics:
-    """Connections of every pool, read when somebody scrapes; waits as they end."""
+    """Connections of every pool, read at a scrape; waits as they end."""
 
     def __init__(self, make: Families) -> None:
         self._connections = make.gauge("gw_database_connections")
@@ -438,7 +438,10 @@ class DatabaseMetrics:
         self._pools[name] = pool
 
     def waiting(self, name: str) -> Callable[[float], None]:
-        """What is told of each wait, in seconds, for a connection of this pool; shown as none."""
+        """Returns the observer of waits, in seconds, for a connection of this pool.
+
+        The pool appears with none yet.
+        """
         return self._waits[(name,)].observe
 
     def read(self) -> None:
@@ -456,7 +459,7 @@ REASONS = ("connections", "files")
 
 
 class FileMetrics:
-    """Counts that are read when somebody scrapes; refusals and what gave way as they happen."""
+    """Counts that are read at a scrape; refusals and what gave way as they happen."""
 
     def __init__(self, make: Families) -> None:
         self._files = make.gauge("gw_files")

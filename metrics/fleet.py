@@ -78,6 +78,6 @@ class FleetMetrics:
         return encode(self._registry).decode()
 
     def render_config(self, accept: str) -> str:
-        """What workers have as well: to be told from theirs by a label."""
+        """Series that workers have as well: a label separates them."""
         encode, _ = choose_encoder(accept)
         return encode(self._config_registry).decode()

@@ -29,7 +29,7 @@ import ujson
 #
 # An unread pipe holds some 64 KB and then blocks its writers; a full disk refuses. Here only the
 # thread waits. What finds no room in the queue, or cannot be written, is lost and counted, and as
-# soon as there is room again one line says how many were. Lines go out whole, as many at once as
+# soon as there is room again one line reports how many were. Lines go out whole, as many at once as
 # fit into one atomic write to a pipe: several processes that share one do not tear each other's
 # lines, unless a line is longer than that.
 
@@ -56,7 +56,7 @@ def descriptor_sink(fd: int) -> Sink:
 
 
 class LineWriter:
-    """One thread that writes to `sink`; `lost_line` makes the line that says how many were lost.
+    """One thread that writes to `sink`; `lost_line` makes the line that reports how many were lost.
 
     Writers take turns; between them and the thread there is no lock, so
     that even what the collector logs, in the middle of anything, waits for no other.
@@ -165,7 +165,7 @@ class LineWriter:
 REDACTED: Final = "***"
 
 # What a value may not contain: where it ends in a header, a URL, a repr or a JSON text. One of our
-# keys that is redacted already stays, so that an operator can tell which it was.
+# keys that is redacted already stays, so that an operator can see which it was.
 _VALUE: Final = r"(?!sk-platform-[0-9a-f]{4}\*{3})[^\s\"'\\&,;)}\]>]+"
 # Between a name and its value: `name: value`, `name=value`, `'name': 'value'`, `("name", "value")`.
 _BETWEEN: Final = r"(?:\\?[\"']?\s*[:=]\s*|\\?[\"'],\s*)(?:b?\\?[\"'])?"
@@ -282,7 +282,7 @@ LEVELS: Final = {
     "error": logging.ERROR,
     "critical": logging.CRITICAL,
 }
-# Fields that say what the line itself is; an event's own field of such a name gets an underscore.
+# Fields about the line itself; an event's own field of such a name gets an underscore.
 RESERVED: Final = frozenset({"ts", "level", "logger", "action", "message", "stack"})
 LIBRARY_ACTION: Final = "logged"
 STACK_CHARACTERS_MAX: Final = 6_000

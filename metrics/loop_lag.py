@@ -1,6 +1,6 @@
 """Measures how late the event loop is: what a callback that is due has to wait.
 
-A late loop delays every call of the process at once, and says so before anything else does. This
+A late loop delays every call of the process at once, and shows it before anything else does. This
 measures and reports; it does not find the culprit.
 """
 

@@ -105,7 +105,7 @@ class Metrics:
         self._calls_shed = make.counter("gw_calls_shed_total")
         self._cache_lookups = make.counter("gw_cache_lookups_total")
         registry.register(make)
-        # What was last said of each channel; one that was removed is remembered, not shown.
+        # The last state of each channel; one that was removed is remembered, not shown.
         self._states: dict[str, str] = {}
         self._limits: dict[str, int] = {}
         self._removed: set[str] = set()
@@ -274,7 +274,7 @@ class Metrics:
         self._oldest_hold.value = oldest_seconds
 
     def ledger_proved(self, *, at: float, faults: int) -> None:
-        """Somebody proved the ledger at this Unix time, as last read, and so many rows were off."""
+        """The ledger was proved at this Unix time, as last read, and so many rows were off."""
         self._proved_at.value = at
         self._proof_faults.value = faults
 

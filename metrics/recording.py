@@ -120,7 +120,7 @@ class Recorder:
         """Start the span of a call, below the caller's span if there is one.
 
         `trace_id` is the trace's where there is no caller's; `began` is in Unix seconds; `state` is
-        what upstreams are told besides (`tracestate`).
+        what upstreams get besides (`tracestate`).
         """
         context = Context()  # empty: whatever is current here has nothing to do with the call
         if parent is not None:
@@ -277,7 +277,7 @@ def _end(
         span.set_attributes(attributes)
     if error_type is not None:
         span.set_attribute("error.type", error_type)
-    if is_failure:  # success is left unset, and what a server was asked wrongly, as conventions say
+    if is_failure:  # success is left unset, and so is a client's error, by the conventions
         span.set_status(Status(StatusCode.ERROR))
     span.end(time_ns)
 

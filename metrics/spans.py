@@ -43,7 +43,7 @@ class TraceParent:
 
 
 def parse(header: str) -> TraceParent | None:
-    """Return what the header says, None when it is not well-formed."""
+    """Return the content of the header, None when it is not well-formed."""
     match = _HEADER.fullmatch(header)
     if match is None:
         return None
@@ -87,9 +87,9 @@ REQUEST_READ: Final = "gw.request_read"
 
 
 class RequestTrace:
-    """What a request to an upstream brings of its call's trace, and whom it tells of its way.
+    """What a request to an upstream brings of its call's trace, and the observer of its phases.
 
-    `header` is whole lines of its head; empty where the upstream is not told.
+    `header` is whole lines of its head; empty where the trace is not propagated.
     """
 
     __slots__ = ("header",)
@@ -135,7 +135,7 @@ class CallSpan:
 
     @property
     def log_fields(self) -> Mapping[str, Any]:
-        """What a log line about the call says of its trace, as OpenTelemetry names it."""
+        """The trace's fields of a log line about the call, as OpenTelemetry names them."""
         trace_id = self.trace_id
         return _NO_FIELDS if trace_id is None else {"trace_id": trace_id}
 
@@ -164,7 +164,7 @@ class CallSpan:
     ) -> RequestTrace | None:
         """Begin a request of the open attempt, which learns these attributes.
 
-        None where nothing is to be said or noted. `propagates`: the upstream is told of the trace.
+        None where nothing is to be sent or recorded. `propagates`: the upstream gets the trace.
         """
         return None
 
@@ -177,7 +177,7 @@ class CallSpan:
     ) -> None:
         """End it, and an attempt still open with it. The first word counts.
 
-        `error_type` is how it went wrong, whoever's fault; `is_failure`: it was not the client's.
+        `error_type` is how it failed; `is_failure`: it was not the client's fault.
         """
 
 
@@ -202,7 +202,7 @@ class ContinuedCall(CallSpan):
 
 
 def header_lines(traceparent: str, state: str) -> bytes:
-    """Return the lines that tell an upstream of a trace; `state` is its `tracestate`, or empty."""
+    """Return the header lines of a trace for an upstream; `state` is its `tracestate`, or empty."""
     lines = b"traceparent: %b\r\n" % traceparent.encode()
     return lines + b"tracestate: %b\r\n" % state.encode() if state else lines
 
@@ -211,7 +211,7 @@ UNSAMPLED_CHILD: Final = ChildSpan()
 UNSAMPLED: Final = CallSpan()
 
 
-# The W3C `tracestate` header, which travels with `traceparent`: what others say of a trace.
+# The W3C `tracestate` header, which travels with `traceparent`: what vendors add to a trace.
 #
 # Source: W3C Trace Context, section 3.3. The gateway has no entry of its own and changes none.
 

@@ -26,9 +26,9 @@ from metrics.spans import (
     parse,
 )
 
-# Which share of the calls is traced, as OpenTelemetry's own variables say it.
+# Which share of the calls is traced, by OpenTelemetry's own variables.
 
-# Where nothing is said: an operator who names a collector wants to see calls, not all of them.
+# By default: an operator who names a collector wants to see calls, not all of them.
 DEFAULT_RATIO: Final = 0.01
 _RATIO: Final = "traceidratio"
 _PARENT_BASED: Final = "parentbased_"
@@ -46,7 +46,8 @@ class Sampling:
 
 
 def sampling_of(environ: Mapping[str, str]) -> Sampling:
-    """Read OTEL_TRACES_SAMPLER and OTEL_TRACES_SAMPLER_ARG; what cannot be read is said and left.
+    """Read OTEL_TRACES_SAMPLER and OTEL_TRACES_SAMPLER_ARG; what cannot be read is logged and
+    ignored.
 
     Without a sampler it is the parent-based one by ratio, and the ratio DEFAULT_RATIO; one that is
     named without a ratio takes every call, as OpenTelemetry has it.

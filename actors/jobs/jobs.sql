@@ -93,7 +93,7 @@ CROSS JOIN LATERAL (
 -- book --
 -- What polls have seen that ended nothing: when each job is due again, and what a client can see of it. A lease that is
 -- another's by now books nothing, nor does a job that is being ended at this moment.
-WITH said AS (
+WITH polled AS (
     SELECT o.job_id, s.* FROM unnest(%(ids)s::text[], %(leases)s::text[], %(pauses)s::float8[], %(failures)s::integer[],
         %(not_found)s::integer[], %(unknown)s::boolean[], %(states)s::text[], %(progress)s::integer[])
         AS s(id, lease, pause, failures, not_found, said_unknown, state, progress)
@@ -103,7 +103,7 @@ WITH said AS (
     UPDATE job_polls p SET leased_by = NULL, polls = p.polls + 1, failures = s.failures, not_found = s.not_found,
         said_unknown = s.said_unknown,
         due_at = greatest(now(), least(now() + make_interval(secs => s.pause), p.deadline_at))
-    FROM said s WHERE p.job_id = s.job_id
+    FROM polled s WHERE p.job_id = s.job_id
     RETURNING s.job_id, s.state::job_state AS state, s.progress
 )
 UPDATE jobs j SET state = b.state, progress = b.progress FROM booked b

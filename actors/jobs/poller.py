@@ -8,8 +8,8 @@ poll of a lost lease still sees counts only if it ends the job, which the ledger
 A channel whose upstream does not respond gets few polls at a time, so that it does not keep the
 others waiting; a process whose calls wait for its loop begins few polls at all.
 
-While nobody has leased anything, nothing is due before the earliest job that is known, or one that
-is accepted meanwhile, which the database pushes: until then the process sleeps.
+While no process has leased anything, nothing is due before the earliest job that is known, or one
+that is accepted meanwhile, which the database pushes: until then the process sleeps.
 """
 
 from __future__ import annotations
@@ -260,7 +260,7 @@ class Poller(Actor[Booked]):
         return len(claimed)
 
     async def _look_ahead(self) -> None:
-        """Find out until when nothing is due of the channels here, whoever polls it."""
+        """Find out until when nothing is due of the channels here, in any process."""
         seconds = await store.read_quiet_seconds(
             self._database, self._upstreams.channel_ids(), tick_seconds=self._tick_seconds
         )

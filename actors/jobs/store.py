@@ -102,7 +102,7 @@ async def accept(
     """An upstream has accepted the job of a call: the hold is the job's, and it is to be polled.
 
     `claim_end`: the new state of its idempotency key; None: it stays claimed as long as the
-    job is open. False when the call was settled before, because its process was taken for dead. To
+    job is open. False when the call was settled before, because its process was declared dead. To
     be repeated after StoreUnavailable, which it raises: a second time changes nothing.
     """
     ended = None

@@ -1,4 +1,4 @@
-"""The two limits of an account, over all its keys, and what their headers say (spec: Limits).
+"""The two limits of an account, over all its keys, and their headers (spec: Limits).
 
 A refused request takes nothing: it is neither in the window nor in flight. An admission is left
 exactly once, on every way out; leaving twice is harmless.
@@ -278,7 +278,7 @@ class SharedWindows(SlidingWindows[WorkerSlot]):
         return status
 
     def lease(self, name: str, slot: WorkerSlot) -> None:
-        """A request is in flight that was admitted without asking, or is said again."""
+        """A request is in flight that was admitted without asking, or is reported again."""
         self.fly(name, slot)
         self._leases.setdefault(slot[0], set()).add((name, slot))
 
@@ -295,7 +295,7 @@ class SharedWindows(SlidingWindows[WorkerSlot]):
             usage.withdraw(slot)
 
     def drop_leases(self, worker: int) -> None:
-        """Nothing of a worker is in flight: it has ended, or says everything anew."""
+        """Nothing of a worker is in flight: it has ended, or reports everything anew."""
         for name, slot in self._leases.pop(worker, ()):
             self._shared(name).flying.discard(slot)
 
@@ -404,7 +404,7 @@ class Limiter:
             self._shared.release(name, slot)
 
     def share(self, name: str) -> None:
-        """Tell the other processes of requests that are in flight without a limit.
+        """Report requests that are in flight without a limit to the other processes.
 
         To be called when a limit may have been set: they count from then on.
         """

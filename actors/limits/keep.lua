@@ -1,4 +1,4 @@
--- Says what a process knows of a name: renews its leases, and puts back what this server forgot or
+-- Takes what a process knows of a name: renews its leases, and puts back what this server forgot or
 -- never heard. Saying it twice changes nothing.
 --
 -- KEYS   the window; the leases (see enter.lua)

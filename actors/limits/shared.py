@@ -4,9 +4,9 @@ The backend is Redis, or the parent of the processes of one host. A request in f
 there. In Redis the process renews its leases all the time, so that a long call never loses its own,
 and those of a process that died are gone after LEASE_SECONDS; at the parent they end with the
 process. Questions gather while a batch is under way and go out together. When the backend does not
-answer, every waiting request is told at once that the limits are unknown (`accounts.py` judges
-alone then) and nobody asks any more. `run` comes back with everything that this process knows, and
-only then is the backend believed again.
+answer, every waiting request learns at once that the limits are unknown (`accounts.py` judges
+alone then) and the server is not asked any more. `run` comes back with everything that this process
+knows, and only then is the backend believed again.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class LimitStatus:
 
     @property
     def reset_whole_seconds(self) -> int:
-        """What a header says: rounded up, so that no client comes back too early."""
+        """The value of a header: rounded up, so that no client comes back too early."""
         return math.ceil(self.reset_seconds)
 
     @property
@@ -120,7 +120,7 @@ class RedisCommands:
         self._now_us = now_us
 
     def call(self, command: LimitCommand) -> ScriptCall:
-        """The call that says `command`."""
+        """The call that sends `command`."""
         stem = f"gw:limits:{command.name}"
         keys = (f"{stem}:window", f"{stem}:leases")
         lease = round(LEASE_SECONDS * MICROSECONDS)
@@ -172,15 +172,15 @@ class Backend(Protocol):
     """Executes batches of commands in their order. Every method raises BackendUnavailable."""
 
     name: str  # in log lines: "redis", "parent"
-    leases_expire: bool  # unless they are said again and again
+    leases_expire: bool  # unless they are renewed
 
     async def connect(self) -> None:
-        """Begin anew: everything is said again after it."""
+        """Begin anew: everything is sent again after it."""
 
     async def call(
         self, commands: Sequence[LimitCommand], *, timeout_factor: int = 1
     ) -> Sequence[LimitStatus | None]:
-        """Say a batch; the replies are those of its `EnterCommand`s, None for other words.
+        """Send a batch; the replies are those of its `EnterCommand`s, None for others.
 
         `timeout_factor` is by how much a large batch may take longer than an ordinary one.
         """
@@ -212,7 +212,7 @@ class RedisBackend:
     async def call(
         self, commands: Sequence[LimitCommand], *, timeout_factor: int = 1
     ) -> Sequence[LimitStatus | None]:
-        """Say a batch in one round trip."""
+        """Send a batch in one round trip."""
         calls = [self._commands.call(command) for command in commands]
         try:
             replies = await self._link.call(calls, timeout_factor=timeout_factor)
@@ -234,7 +234,7 @@ Windows = Iterable[tuple[str, list[tuple[int, float]]]]
 # Four beats may fail or come late before a lease of a live process is given up.
 BEAT_SECONDS = 2.0
 BATCH_MAX = 256
-# Coming back says everything at once, in pieces that the server answers in a few milliseconds.
+# Coming back sends everything at once, in pieces that the server answers in a few milliseconds.
 CHUNK = 200
 PIECES = 16
 TIMEOUT_FACTOR = 10
@@ -261,7 +261,7 @@ class SharedLimits:
         self._wake = asyncio.Event()
         # Everybody in flight under a limit; True: the backend may know of it.
         self._leases: dict[str, dict[int, bool]] = {}
-        self._owed: list[ReleaseCommand] = []  # what is still believed there; said on coming back
+        self._owed: list[ReleaseCommand] = []  # what the server still counts; sent on coming back
         self._pause_seconds = 0.0
         self._up_since = 0.0
         self._log = EventLog("actors.limits")
@@ -288,7 +288,7 @@ class SharedLimits:
         """Whether `enter` asks anybody."""
         return self._state == "up"
 
-    # What the limiter says
+    # What the limiter sends
 
     async def enter(
         self, name: str, slot: int, *, rpm: int | None, concurrency: int | None
@@ -367,7 +367,7 @@ class SharedLimits:
             self._degraded(error)
 
     async def run(self) -> None:
-        """Carry what is said to the backend and come back to it whenever it is lost."""
+        """Carry the commands to the backend and reconnect whenever it is lost."""
         try:
             while True:
                 while not self.is_up:
@@ -404,7 +404,7 @@ class SharedLimits:
             await self._backend.close()
 
     async def _return(self) -> None:
-        """Open the link and tell all; what is said meanwhile waits for the end of it."""
+        """Open the link and send everything; commands that arise meanwhile wait for its end."""
         self._pause_seconds = min(PAUSE_MAX_SECONDS, self._pause_seconds * 2 or PAUSE_FIRST_SECONDS)
         await self._backend.connect()
         self._state = "returning"
@@ -450,7 +450,7 @@ class SharedLimits:
                     command.reply.set_result(status)
 
     def _abandon(self, batch: Sequence[LimitCommand]) -> None:
-        """The link is lost, and with it what was said but not answered."""
+        """The link is lost, and with it the commands without a reply."""
         self._state = "down"
         unheard, self._queue = [*batch, *self._queue], []
         for command in unheard:

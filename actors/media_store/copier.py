@@ -384,7 +384,7 @@ class Copier:
         async for piece in source.pieces():
             if writing.done + len(piece) > taken:
                 if source.size is not None:
-                    raise FetchFault("more than was said")
+                    raise FetchFault("more than its length")
                 taken += STEP_BYTES
                 await self._take_room(copy, taken)
             await writing.write(piece)

@@ -1,6 +1,6 @@
 """A folder of copies: one file each, in a thread of its own at every step.
 
-A copy under way is `NAME.part`, locked by the process that writes it: one that was taken for dead
+A copy under way is `NAME.part`, locked by the process that writes it: one that was declared dead
 and is not keeps others off. What is beyond the bytes known to be safe is cut off before going on.
 """
 

@@ -19,7 +19,7 @@ RETURNING c.id, c.job_id, c.channel_id, c.wire, c.upstream_id, c.url, c.content_
     c.validator, c.upload_id, c.parts, extract(epoch FROM now() - c.created_at)::float8
 
 -- hold_on --
--- Stay the one who works at a copy, and say how far it has come: null leaves what stands.
+-- Keep the lease of a copy, and write how far it has come: null leaves that as it is.
 UPDATE media_copies SET due_at = now() + make_interval(secs => %(seconds)s),
     attempts = CASE WHEN %(done)s > done THEN 0 ELSE attempts END, done = coalesce(%(done)s, done), validator = CASE WHEN %(done)s IS NULL THEN validator ELSE %(validator)s END,
     upload_id = CASE WHEN %(done)s IS NULL THEN upload_id ELSE %(upload_id)s END,

@@ -1,5 +1,5 @@
 -- begin --
--- Where to begin, when nobody has looked before.
+-- Where to begin, when no scan was made before.
 INSERT INTO media_scan (seen_to) VALUES (now() - make_interval(secs => %(seconds)s)) ON CONFLICT DO NOTHING
 
 -- mine --

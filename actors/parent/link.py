@@ -50,12 +50,12 @@ class LineBuffer:
         return lines
 
 
-# What a worker and its parent say to each other: one line of JSON for each request and response.
+# The protocol of a worker and its parent: one line of JSON for each request and response.
 #
-# A response has the number of its request, so that a late one is known by it. What is said about
+# A response has the number of its request, so that a late one is known by it. A message about
 # limits are the words of `actors/limits/shared.py`.
 
-# A worker that comes back says 16 pieces of 200 requests in one line, of some 40 bytes each; an
+# A worker that comes back sends 16 pieces of 200 requests in one line, of some 40 bytes each; an
 # answer kept for the others is the longest, with every quote escaped.
 RESPONSE_BYTES_MAX = 1024 * 1024
 LINE_BYTES_MAX = 8 * RESPONSE_BYTES_MAX
@@ -90,7 +90,7 @@ Message: TypeAlias = EnterMessage | RenewMessage | ReleaseMessage
 
 
 class Begin(Struct, array_like=True, tag="begin"):
-    """Forget what this worker has in flight; it is said anew."""
+    """Forget what this worker has in flight; it is reported anew."""
 
 
 class CommandBatch(Struct, array_like=True, tag="limits"):
@@ -130,7 +130,7 @@ class ParentReply(Struct, array_like=True):
 
 
 def message(command: LimitCommand) -> Message:
-    """The message that says `command`."""
+    """The message that carries `command`."""
     match command:
         case EnterCommand():
             return EnterMessage(command.name, command.slot, command.rpm, command.concurrency)
@@ -274,7 +274,7 @@ class ParentBackend:
         return f"<ParentBackend {self._link!r}>"
 
     async def connect(self) -> None:
-        """Begin anew, over the same link: what was said before is heard before."""
+        """Begin anew, over the same link: earlier messages arrive before it."""
         try:
             await self._link.ask(Begin(), seconds=CONNECT_SECONDS)
         except ParentUnavailable as error:
@@ -283,7 +283,7 @@ class ParentBackend:
     async def call(
         self, commands: Sequence[LimitCommand], *, timeout_factor: int = 1
     ) -> Sequence[LimitStatus | None]:
-        """Say a batch in one round trip."""
+        """Send a batch in one round trip."""
         batch = CommandBatch([message(command) for command in commands])
         try:
             return (await self._link.ask(batch, seconds=REPLY_SECONDS * timeout_factor)).statuses

@@ -61,7 +61,7 @@ class ConstraintViolated(StoreError):
 
 
 class StatementRefused(StoreError):
-    """The server refused the statement for what it says; it had no effect.
+    """The server refused the statement for its content; it had no effect.
 
     `sqlstate` is PostgreSQL's five-character code.
     """
@@ -85,7 +85,7 @@ def from_psycopg(error: psycopg2.Error, *, connection_lost: bool) -> StoreError:
     sqlstate = error.pgcode
     if sqlstate is None:
         # Nothing came from the server. A ProgrammingError is our own misuse of the driver; a
-        # plain DatabaseError is how libpq tells of a connection that broke inside a reply.
+        # plain DatabaseError is how libpq reports a connection that broke inside a reply.
         if isinstance(error, psycopg2.ProgrammingError | psycopg2.NotSupportedError):
             return StatementRefused("", message)
         return StoreUnavailable(message)
@@ -170,7 +170,7 @@ class _Aiopg(aiopg.Connection):
         """Wait for the server; give the connection up when cancelled or too late.
 
         aiopg turns the server's own "statement timeout" into a CancelledError, which no caller
-        could tell from a real cancellation. Here it stays psycopg2's QueryCanceledError.
+        could distinguish from a real cancellation. Here it stays psycopg2's QueryCanceledError.
         """
         self._go_on()
         self._timeouts.begin(waiter)
@@ -201,7 +201,7 @@ class _Aiopg(aiopg.Connection):
         """Do all that can be done now.
 
         A server that dies with a statement unread leaves its last words and an error behind them.
-        uvloop calls for both once and watches no more: what is read by halves then, nobody ends.
+        uvloop calls for both once and watches no more: a reply read in part would never end.
         """
         waiter = self._waiter
         while self._advance() and self._breakage.poll(0):
@@ -220,7 +220,7 @@ class _Aiopg(aiopg.Connection):
             self._fail(error)
             return False
         if state == extensions.POLL_ERROR:
-            self._close()  # whoever waits is told
+            self._close()  # which fails what waits
             return False
         if not self._is_connected:
             self._is_connected = state == extensions.POLL_OK
@@ -384,7 +384,7 @@ class DatabaseConnection:
             return []
         try:
             return list(await self._cursor.fetchall())
-        except psycopg2.Error as error:  # somebody has closed it meanwhile
+        except psycopg2.Error as error:  # it was closed meanwhile
             raise self._translated(error) from error
 
     async def execute(self, sql: str, params: Params = ()) -> int:
@@ -411,8 +411,8 @@ class DatabaseConnection:
 # How long a request waits for the database.
 #
 # A statement may run for as long as its pool allows; a client does not wait for that. A server that
-# is frozen keeps its connections open and says nothing, so it is only known by its silence. What an
-# upstream has made waits for as long as it takes: if it is not stored it is lost.
+# is frozen keeps its connections open and sends nothing, so it is only known by its silence. What
+# an upstream has made waits for as long as it takes: if it is not stored it is lost.
 
 T = TypeVar("T")
 

@@ -133,7 +133,7 @@ class Listener:
 
 # A connection held for one user: the ledger writer's own, or the one of a running transaction.
 #
-# Never reconnects: a broken session stays closed and says so, and its user asks the database for a
+# Never reconnects: a broken session stays closed and raises, and its user asks the database for a
 # new one.
 
 T = TypeVar("T")
@@ -194,7 +194,7 @@ class Session:
 
         A cancelled body closes the session, which rolls back too. Once COMMIT is on its way a
         cancellation waits for its outcome. StoreUnavailable from COMMIT leaves the outcome
-        unknown; StatementRefused (25P02) says that the body hid an SQL error, and nothing was
+        unknown; StatementRefused (25P02) means that the body hid an SQL error, and nothing was
         committed.
         """
         await self.execute("BEGIN")
@@ -273,7 +273,7 @@ class Database:
     """A pool of at most `size` connections, opened as they are needed.
 
     `connect_seconds` bounds a connection attempt, `statement_seconds` a statement (the server
-    enforces it), `wait_seconds` the wait for a free connection; `on_wait` is told how long each
+    enforces it), `wait_seconds` the wait for a free connection; `on_wait` gets how long each
     lasted, in seconds, those given up too. Every method raises StoreError.
     """
 

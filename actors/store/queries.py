@@ -6,7 +6,7 @@ Only loads text: what runs it is `actors/store/database.py`. A file looks like
     -- Credit an account and write the entry, together.
     UPDATE accounts SET …
 
-with a header, one line that says what the query is for, and the statement. Parameters are
+with a header, one line on what the query is for, and the statement. Parameters are
 psycopg2's `%s` or `%(name)s`; with parameters a literal percent sign is written `%%`.
 """
 
@@ -42,7 +42,7 @@ def parse(text: str, filename: str) -> Mapping[str, str]:
     for name, section in zip(rest[::2], rest[1::2], strict=True):
         description, _, sql = section.lstrip("\n").partition("\n")
         if not re.match(r"-- \S", description):
-            raise QueryFileFault(f"{filename}: {name} has no line that says what it is for")
+            raise QueryFileFault(f"{filename}: {name} has no line on what it is for")
         if not re.search(r"^(?!--)\s*\S", sql, re.MULTILINE):
             raise QueryFileFault(f"{filename}: {name} has no SQL")
         if name in queries:

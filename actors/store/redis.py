@@ -1,7 +1,7 @@
 """The way to Redis: batches of script calls over one connection, each answered soon or not at all.
 
-One batch is under way at a time, so that what a process says arrives in the order in which it was
-said. Nothing is tried again here: the caller that loses the link decides what becomes of its
+One batch is under way at a time, so that commands of a process arrive in the order in which they
+were sent. Nothing is tried again here: the caller that loses the link decides what becomes of its
 commands. Every exception of the client library becomes RedisUnavailable at this border.
 """
 
@@ -20,7 +20,7 @@ from redis.exceptions import RedisError
 
 T = TypeVar("T")
 
-# Far longer than a reply takes within one site. A URL may say otherwise (`socket_timeout`).
+# Far longer than a reply takes within one site. A URL may set another (`socket_timeout`).
 REPLY_SECONDS = 0.05
 CONNECT_SECONDS = 1.0
 # A time-out is waited for in so many steps, so that a loop that was busy for as long as all of them

@@ -490,7 +490,7 @@ class HoldsSummary:
 
 
 async def read_holds_summary(database: Database) -> HoldsSummary:
-    """What the ledger says of itself between calls."""
+    """State of the ledger between calls."""
     row = await database.fetch_one(SQL["holds_summary"])
     assert row is not None
     return HoldsSummary(*row)
@@ -504,7 +504,7 @@ async def record_proof(database: Database, *, faults: int) -> None:
 def _first_of_each_call(settlements: Sequence[Settle | Void]) -> list[Settle | Void]:
     """A call that is settled twice within a batch would break the whole of it.
 
-    What recovery makes of a call gives way to what the call itself says.
+    What recovery makes of a call gives way to the call's own settlement.
     """
     first: dict[UUID, Settle | Void] = {}
     for settlement in settlements:

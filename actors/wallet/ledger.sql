@@ -35,7 +35,7 @@ WITH credited AS (
 SELECT balance_nano_usd FROM credited
 
 -- record_proof --
--- When the ledger was proved last, and how many rows were off. One row, of whoever did it last.
+-- When the ledger was proved last, and how many rows were off. One row, of the last run.
 INSERT INTO ledger_proofs (proved_at, faults) VALUES (now(), %s)
 ON CONFLICT (is_last) DO UPDATE SET proved_at = excluded.proved_at, faults = excluded.faults
 

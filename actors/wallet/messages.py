@@ -18,10 +18,10 @@ from msgspec import Struct
 from channels.media.model import TaskKind
 from metrics.spans import ChildSpan
 
-# What is said of an idempotency key along with a hold and its settlement: frozen values.
+# What a hold and its settlement carry of an idempotency key: frozen values.
 #
-# A call claims its key in the transaction that holds its money; the settlement says what becomes of
-# the claim. The rows are `idempotency` in the database (its migration has the rules), who reads
+# A call claims its key in the transaction that holds its money; the settlement decides what becomes
+# of the claim. The rows are `idempotency` in the database (its migration has the rules), who reads
 # them is `gw/idempotency/`.
 
 # What a claim finds under its key (spec: States, Idempotent submission): a call under way; or one
@@ -81,14 +81,14 @@ def end_to_json(end: KeptResponse | ResponseTooLarge | Free) -> dict[str, Any]:
     }
 
 
-# What is said of a job along with the hold of its call and its settlement: frozen values.
+# What the hold of a call and its settlement carry of a job: frozen values.
 #
-# A job is made in the transaction that holds its money and ends in the one that settles it, whoever
-# does so and for whatever reason, so that state, money and row cannot disagree. While its call is
-# being submitted the hold is its process's like any other: should that die, recovery gives it back
-# and the job has failed. Once an upstream has accepted it, the hold is the job's, and neither
-# recovery, nor the search for leaks, nor the drain of a process concerns itself with it. What jobs
-# are, and who ends them, is `actors/jobs`.
+# A job is made in the transaction that holds its money and ends in the one that settles it,
+# whichever process does so and for whatever reason, so that state, money and row cannot disagree.
+# While its call is being submitted the hold is its process's like any other: should that die,
+# recovery gives it back and the job has failed. Once an upstream has accepted it, the hold is the
+# job's, and neither recovery, nor the search for leaks, nor the drain of a process concerns itself
+# with it. What jobs are, and who ends them, is `actors/jobs`.
 
 EndState: TypeAlias = Literal["succeeded", "failed", "expired", "cancelled"]
 END_STATES: tuple[EndState, ...] = get_args(EndState)
@@ -99,8 +99,8 @@ class NewJob(Struct, frozen=True, kw_only=True):
 
     `price` is what it costs (`UnitPrice.stated`), fixed from here on. `quantity` is how much was
     asked for, in the unit of its kind: milliseconds of video, characters of speech, 1 of anything
-    else; it counts where the upstream does not say how much was made. `held` is how much the hold
-    pays for; None: as much. `request` is what answers need of what was asked; JSON values.
+    else; it counts where the upstream does not report how much was made. `held` is how much the
+    hold pays for; None: as much. `request` is what answers need of what was asked; JSON values.
     """
 
     kind: TaskKind
@@ -115,7 +115,7 @@ class JobEnd(Struct, frozen=True, kw_only=True):
     """How a job ends; error and instant are those of its row.
 
     `result` is a `TaskResult` as JSON values. `by` is a name of the one that ends it, used once: it
-    is kept with the job, so that who ended it can tell.
+    is kept with the job, so that the process that ended it recognises it.
     """
 
     state: EndState
@@ -153,7 +153,7 @@ class CallFacts(Struct, frozen=True, kw_only=True):
 class Hold(Struct, frozen=True, kw_only=True):
     """Reserve `amount_nano_usd` for one call, within the balance and the key's spend cap.
 
-    `detail` is what its row will say of the price, should this process die.
+    `detail` is its row's receipt of the price, should this process die.
     With a claim, only when the account's idempotency key is free, which it is not from then on.
     `job`: what the call begins, if it has a `job_id`.
     """
@@ -209,8 +209,8 @@ class Outcome(Struct, frozen=True, kw_only=True):
 class Settle(Struct, frozen=True, kw_only=True):
     """Release the hold of a call, take its cost, write its row: all or nothing, once.
 
-    `claim_end` says what becomes of its idempotency key, if it claimed one. `is_recovery`: it is
-    made for a process taken for dead, at what is known; should the true settlement come after all,
+    `claim_end` is how its idempotency key ends, if it claimed one. `is_recovery`: it is
+    made for a process declared dead, at what is known; should the true settlement come after all,
     row and cost are corrected to it. `job_end`: how its job ends, if it has one; None: it failed,
     with the error of the row. `span`: its part of the call's trace, ended when it is committed.
     """
@@ -244,7 +244,7 @@ class Record(Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """Answered when everything said of the account before it has been applied."""
+    """Answered when every earlier message of the account has been applied."""
 
     account_id: str
 

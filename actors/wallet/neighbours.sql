@@ -2,6 +2,6 @@
 -- Processes but this one that have given a sign of life in the last so many seconds.
 SELECT id FROM processes WHERE id <> %s AND heartbeat_at > now() - make_interval(secs => %s)
 
--- say --
--- Say some things, questions or answers, that every process hears.
+-- send --
+-- Send questions or answers to every process.
 SELECT pg_notify('gw_settled', one) FROM unnest(%s) one

@@ -130,7 +130,7 @@ class TokenPrice:
     def cost_nano_usd(self, usage: Usage) -> int:
         """Price a usage, each token once: fresh input, cache read, cache write, output.
 
-        At most what the ledger holds, whatever an upstream says.
+        At most what the ledger holds, whatever an upstream reports.
         """
         fresh = usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens
         cost = div_round_half_up(

@@ -5,7 +5,7 @@ SELECT id FROM accounts WHERE id IN (
 ORDER BY id FOR NO KEY UPDATE
 
 -- duplicates --
--- Every row of a call that has several, the one to be kept first. That is what the client was told: not recovery's
+-- Every row of a call that has several, the one to be kept first. That is what the client received: not recovery's
 -- row, where there is another; of several, the one that was paid for; else the first. `paid` is what the call's
 -- entries come to, those of dropped months as the last checkpoint carries them.
 WITH several AS (
@@ -30,7 +30,7 @@ INSERT INTO call_log_corrections (call_id, account_id, cause, corrected_by, row_
 SELECT %(call)s, %(account)s, 'duplicate_row', %(by)s, %(row)s, before, %(paid)s, %(cost)s, %(booked)s FROM gone
 
 -- book --
--- Book the difference between what a call was paid and what the row that stays says.
+-- Book the difference between what was paid for a call and the cost in the row that stays.
 WITH entry AS (
     INSERT INTO entries (account_id, key_id, call_id, kind, amount_nano_usd, held_nano_usd)
     VALUES (%(account)s, %(key)s, %(call)s, 'correction', %(booked)s, 0)

@@ -204,8 +204,8 @@ async def _faults(
 
 # Repairs a call log in which a call has several rows, which this gateway does not write.
 #
-# One row stays: what the client of the call was told. The others are kept as they were in
-# `call_log_corrections`, with who took them out and when, and where the row that stays says another
+# One row stays: what the client of the call received. The others are kept as they were in
+# `call_log_corrections`, with who took them out and when, and where the row that stays has another
 # cost than was paid, the difference is an entry of kind `correction`. Everything is one
 # transaction, in which the accounts concerned stand still.
 
@@ -241,7 +241,7 @@ class Repair:
 
 
 async def repair(database: Database, *, by: str, is_applied: bool) -> list[Repair]:
-    """Work out what is to be repaired, and do it if told to; `by` says for whom.
+    """Work out what is to be repaired, and do it if asked to; `by` names the operator.
 
     Raises StoreError, and then nothing was changed.
     """

@@ -34,7 +34,7 @@ FROM accounts a LEFT JOIN holds h ON h.account_id = a.id
 GROUP BY a.id HAVING a.held_nano_usd <> coalesce(sum(h.amount_nano_usd), 0)
 
 -- key_spend_is_sum_of_entries --
--- What every key has spent and holds is what its entries say.
+-- What every key has spent and holds is the sum of its entries.
 SELECT k.key_id, k.spent_nano_usd, k.held_nano_usd,
        -coalesce(sum(e.amount_nano_usd), 0)::bigint, coalesce(sum(e.held_nano_usd), 0)::bigint
 FROM key_spend k LEFT JOIN movements(%(since)s::timestamptz) e ON e.key_id = k.key_id
@@ -68,18 +68,18 @@ HAVING count(*) FILTER (WHERE kind = 'hold') <> 1 OR count(*) FILTER (WHERE kind
     OR count(*) FILTER (WHERE kind = 'correction') > 0 AND count(*) FILTER (WHERE kind IN ('settle', 'refund')) <> 1
 
 -- correction_has_its_record --
--- Every correction entry is what a record of a changed row says was booked, each record continues from what the
+-- Every correction entry is the amount in a record of a changed row, each record continues from what the
 -- call's entries came to before it, and a settlement corrected its call once, and only one of recovery's.
 WITH booked AS (
     SELECT call_id, sum(amount_nano_usd) AS amount, count(*) AS entries FROM entries_since(%(since)s)
     WHERE kind = 'correction'
     GROUP BY call_id
-), told AS (
+), corrected AS (
     SELECT call_id, sum(booked_nano_usd) AS amount, count(booked_nano_usd) AS entries FROM call_log_corrections
     GROUP BY call_id HAVING count(booked_nano_usd) > 0
 )
 SELECT coalesce(b.call_id, t.call_id)::text, b.amount::bigint, t.amount::bigint
-FROM booked b FULL JOIN told t ON t.call_id = b.call_id
+FROM booked b FULL JOIN corrected t ON t.call_id = b.call_id
 WHERE (b.amount, b.entries) IS DISTINCT FROM (t.amount, t.entries)
 UNION ALL
 SELECT c.call_id::text, c.cost_before_nano_usd, c.cost_after_nano_usd
@@ -190,11 +190,11 @@ UNION ALL
 SELECT p.job_id, NULL, NULL, NULL, true FROM job_polls p WHERE NOT EXISTS (SELECT FROM jobs j WHERE j.id = p.job_id)
 
 -- job_agrees_with_its_row --
--- What a job that an upstream had accepted has come to is what the row of its call says, which is of no dropped month.
+-- A job that an upstream had accepted ended as the row of its call has it, which is of no dropped month.
 WITH kept AS (
     SELECT coalesce((max(month) + interval '1 month 7 days') AT TIME ZONE 'UTC', '-infinity') AS since
     FROM call_log_dropped
-), told AS (
+), logged AS (
     SELECT j.id, j.state, j.ended_at, j.error_code, j.result IS NOT NULL AS has_result, l.request_id, l.status,
         l.error_code AS row_code, l.task_id, l.cost_nano_usd
     FROM jobs j LEFT JOIN call_logs l ON l.request_id = j.call_id AND l.created_at >= %(since)s
@@ -202,7 +202,7 @@ WITH kept AS (
     WHERE j.upstream_id IS NOT NULL AND j.ended_at >= (SELECT since FROM kept)
       AND j.ended_at >= %(since)s::timestamptz + interval '1 day'
 )
-SELECT id, state::text, error_code, status, row_code, cost_nano_usd FROM told
+SELECT id, state::text, error_code, status, row_code, cost_nano_usd FROM logged
 WHERE (status, row_code, task_id, has_result) IS DISTINCT FROM (CASE state WHEN 'succeeded' THEN 'success'
         WHEN 'failed' THEN 'error' ELSE 'interrupted' END, error_code, id, state = 'succeeded')
     OR (error_code IS NULL) <> (state = 'succeeded') OR state <> 'succeeded' AND cost_nano_usd <> 0

@@ -1,6 +1,6 @@
-"""Every wallet of this process by account, and what the rest of the gateway says to them.
+"""Every wallet of this process by account, and the messages of the gateway to them.
 
-`hold` and `available` are asked; `settle` and `record` are told: the caller goes on at once and the
+`hold` and `available` are asked; `settle` and `record` are sent: the caller goes on at once and the
 writer sees to it that they are applied.
 """
 
@@ -54,7 +54,7 @@ from metrics.spans import ChildSpan
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """What has gone out to the client, priced; `basis` says what the tokens rest on."""
+    """What has gone out to the client, priced; `basis` is what the tokens rest on."""
 
     cost_nano_usd: int
     input_tokens: int
@@ -65,7 +65,7 @@ class Delivered:
 
 
 class LiveCalls:
-    """Call id to a function that says what the call has delivered (None: nothing yet)."""
+    """Call id to a function that returns what the call has delivered (None: nothing yet)."""
 
     def __init__(self) -> None:
         self._calls: dict[UUID, Callable[[], Delivered | None]] = {}
@@ -116,8 +116,8 @@ class LiveCalls:
 #
 # A wallet decides nothing: admission is the guarded update in PostgreSQL, which the writer
 # (`writer.py`) runs, and the order of the account's holds and settlements is that of the writer's
-# mailbox. What a wallet keeps is a snapshot of the balance, which may say "yes, ask" without a read
-# but never says "no" by itself.
+# mailbox. What a wallet keeps is a snapshot of the balance, which may answer "yes, ask" without a
+# read but never "no" by itself.
 
 
 class Wallet:
@@ -137,7 +137,7 @@ class Wallet:
 # Holds and records beyond this many wait for a database that is not keeping up: refuse the rest.
 # Settlements are not counted; there are never more of them than holds.
 WAITING_MAX = 50_000
-# No key of an account that rests for so long is remembered either: reading one tells the balance.
+# No key of an account that rests for so long is remembered either: reading one reads the balance.
 IDLE_SECONDS = 60.0
 # How long a call waits for its hold, whether the database is away or hangs, which keeps the writer
 # itself waiting. A hold is a matter of milliseconds, a restart of the database one of seconds.
@@ -185,7 +185,7 @@ class Wallets:
         """Reserve a call's estimate, exactly and in order.
 
         Raises HoldRefused, KeyTaken, or LedgerUnavailable when the database is away for too long. A
-        hold that is granted after all, when its caller has been told so or was cancelled, is given
+        hold that is granted after all, when its caller has been refused or was cancelled, is given
         back.
         """
         if self._waiting >= WAITING_MAX:
@@ -221,7 +221,7 @@ class Wallets:
         )
 
     def recover(self, facts: CallFacts, outcome: Outcome) -> None:
-        """End a call of a process taken for dead, at what is known of it, until it says more."""
+        """End a call of a process declared dead, at what is known of it, until it reports more."""
         self._post(facts.account_id, Settle(facts=facts, outcome=outcome, is_recovery=True))
 
     def void(self, facts: CallFacts, *, has_claim: bool = False) -> None:
@@ -251,7 +251,7 @@ class Wallets:
         return await asyncio.shield(read)
 
     def is_funded(self, account_id: str) -> bool:
-        """True when the balance last seen leaves something; False says nothing."""
+        """True when the balance last seen leaves something; False means nothing."""
         wallet = self._wallets.get(account_id)
         known = wallet.available_nano_usd if wallet is not None else None
         return known is not None and known > 0
@@ -263,13 +263,13 @@ class Wallets:
     def note_balance(self, account_id: str, available_nano_usd: int) -> None:
         """What an account had available when something of it was read.
 
-        Only for a wallet that knows nothing yet: what the ledger has said since is newer.
+        Only for a wallet that knows nothing yet: what the ledger has reported since is newer.
         """
         if available_nano_usd > 0 and not self._knows(account_id):
             self._wallet(account_id).available_nano_usd = available_nano_usd
 
     async def settled(self, account_id: str) -> None:
-        """Wait until everything said to this account's wallet so far has been applied."""
+        """Wait until every message to this account's wallet so far has been applied."""
         if account_id in self._wallets:
             self._wallet(account_id)
             try:
@@ -320,8 +320,9 @@ class Wallets:
 # What other processes have still to write of an account, waited for.
 #
 # A reply goes out when its settlement is on its way, not when it is durable, and the client's next
-# question may reach another process. That one asks the others through the database, and each says
-# when what it knew of the account by then is written. Only who reads balances and logs pays for it.
+# question may reach another process. That one asks the others through the database, and each
+# reports when what it knew of the account by then is written. Only who reads balances and logs pays
+# for it.
 
 SQL = load("actors.wallet", "neighbours.sql")
 
@@ -376,7 +377,7 @@ class Neighbours:
             try:
                 await asyncio.gather(*(self._settled(account_id) for account_id in accounts))
                 replies = [f"{DONE} {question} {self._identity.id}" for question, _ in asked]
-                await self._database.fetch_all(SQL["say"], (replies,))
+                await self._database.fetch_all(SQL["send"], (replies,))
             except (StoreUnavailable, LedgerUnavailable) as error:  # who asks does not wait long
                 self._log.warning("neighbours_unanswered", error=str(error))
 
@@ -389,7 +390,7 @@ class Neighbours:
         all_done: Future[None] = asyncio.get_running_loop().create_future()
         self._silent[question] = silent, all_done
         try:
-            await self._database.fetch_all(SQL["say"], ([f"{ASK} {question} {account_id}"],))
+            await self._database.fetch_all(SQL["send"], ([f"{ASK} {question} {account_id}"],))
             async with asyncio.timeout(TIMEOUT_SECONDS):
                 await all_done
         except TimeoutError:

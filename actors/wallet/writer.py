@@ -1,22 +1,23 @@
 """The ledger writer of a process: one connection, one transaction at a time, many accounts in it.
 
-It is the actor of all wallets. What is said of an account waits in a lane of its own of its
+It is the actor of all wallets. Messages of an account wait in a queue of their own of its
 mailbox: each account's holds and settlements keep their order, none keeps the others waiting.
 
 While a transaction is under way the next batch gathers, and under load for a moment longer, so the
-cost of a call falls as load rises (group commit). What nobody waits for rides along with what
-somebody does. Money SQL runs here and nowhere else, in this coroutine, which no client's disconnect
-can cancel: cancelling a running statement would close the connection and leave its outcome unknown.
+cost of a call falls as load rises (group commit). Messages without a waiting caller ride along with
+those that have one. Money SQL runs here and nowhere else, in this coroutine, which no client's
+disconnect can cancel: cancelling a running statement would close the connection and leave its
+outcome unknown.
 
 When the database goes away the batch is sent again until it is back; applying it twice changes
 nothing, and a server that was only frozen is first made to end the session that may still be
 running it. Holds do not wait for that: their askers give up (`wallets.py`), what may have been
 granted unseen is voided, and what was never sent is forgotten.
 
-A hold whose asker has left or was told otherwise is never kept: if it is granted after all, by a
+A hold whose caller has left or was refused is never kept: if it is granted after all, by a
 batch that took long or by one whose reply was lost, a `Void` follows and gives it back. Should the
-process be taken for dead or die in between, recovery gives it back; the call's row is the one that
-says what its client was told, whichever of the two was quicker (`ledger_apply`).
+process be declared dead or die in between, recovery gives it back; the call's row is the one that
+has what its client received, whichever of the two was first (`ledger_apply`).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from msgspec.structs import replace
 
 from actors.actor import DEFAULT_CAPACITY, Actor, ActorStopped, Envelope, Mailbox, MailboxFull
 from actors.clock import Clock
-from actors.process import ProcessIdentity, sign_on_again
+from actors.process import ProcessIdentity, reregister
 from actors.store.connection import StoreUnavailable
 from actors.store.database import Database, Session
 from actors.wallet.ledger import Applied, Batch, apply, take_over
@@ -53,25 +54,28 @@ from actors.wallet.messages import (
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 
-# A mailbox in which messages wait in lanes, so that none keeps the others waiting.
+# A mailbox in which messages wait in queues, so that none keeps the others waiting.
 #
-# Within a lane the oldest comes first; among the lanes they take turns. Its reader waits between
+# Within a queue the oldest comes first; among the queues they take turns. Its reader waits between
 # one batch and the next, so nothing is ever handled in the sender's turn (`is_free`).
 #
-# What somebody waits for wakes the reader at once. What nobody waits for goes along with the next
-# that somebody does, by itself after a moment.
+# A message whose caller waits wakes the reader at once. Others go along with the next such one, or
+# by themselves after a moment.
 
 M = TypeVar("M")
 
 
-class Lanes(Mailbox[M], Generic[M]):
-    """`lane_of` names the lane of a message; `company_seconds` is how long a told one waits."""
+class KeyedMailbox(Mailbox[M], Generic[M]):
+    """`key_of` names the queue of a message.
+
+    `linger_seconds` is how long one without a caller waits.
+    """
 
     __slots__ = (
-        "_company_seconds",
         "_departure",
-        "_lane_of",
-        "_lanes",
+        "_key_of",
+        "_linger_seconds",
+        "_queues",
         "_ready",
         "_size",
         "_turns",
@@ -82,14 +86,14 @@ class Lanes(Mailbox[M], Generic[M]):
         clock: Clock,
         *,
         capacity: int,
-        lane_of: Callable[[M], str],
-        company_seconds: float,
+        key_of: Callable[[M], str],
+        linger_seconds: float,
     ) -> None:
         super().__init__(clock, capacity=capacity)
         self.is_free = False
-        self._lane_of = lane_of
-        self._company_seconds = company_seconds
-        self._lanes: dict[str, deque[Envelope[M]]] = {}  # those in which something waits
+        self._key_of = key_of
+        self._linger_seconds = linger_seconds
+        self._queues: dict[str, deque[Envelope[M]]] = {}  # those in which something waits
         self._turns: deque[tuple[str, deque[Envelope[M]]]] = deque()
         self._size = 0
         self._ready = asyncio.Event()  # something shall be taken now
@@ -100,12 +104,12 @@ class Lanes(Mailbox[M], Generic[M]):
 
     def __iter__(self) -> Iterator[Envelope[M]]:
         """Iterate over all that waits."""
-        for _, lane in self._turns:
-            yield from lane
+        for _, queue in self._turns:
+            yield from queue
 
-    def length_of(self, lane: str) -> int:
-        """How many messages wait in a lane."""
-        return len(self._lanes.get(lane, ()))
+    def length_of(self, queue: str) -> int:
+        """How many messages wait in a queue."""
+        return len(self._queues.get(queue, ()))
 
     def put(self, message: M, reply: asyncio.Future[Any] | None = None) -> None:
         if self._closed:
@@ -113,12 +117,12 @@ class Lanes(Mailbox[M], Generic[M]):
         if reply is not None and self._size >= self._capacity:
             raise MailboxFull
         envelope = Envelope(message, self._clock.monotonic(), reply)
-        name = self._lane_of(message)
-        lane = self._lanes.get(name)
-        if lane is None:
-            lane = self._lanes[name] = deque()
-            self._turns.append((name, lane))
-        lane.append(envelope)
+        name = self._key_of(message)
+        queue = self._queues.get(name)
+        if queue is None:
+            queue = self._queues[name] = deque()
+            self._turns.append((name, queue))
+        queue.append(envelope)
         self._size += 1
         if self._ready.is_set():
             return
@@ -126,7 +130,7 @@ class Lanes(Mailbox[M], Generic[M]):
             self._ready.set()
         elif self._departure is None:
             loop = asyncio.get_running_loop()
-            self._departure = loop.call_later(self._company_seconds, self._depart)
+            self._departure = loop.call_later(self._linger_seconds, self._depart)
 
     async def ready(self) -> None:
         """Wait until something shall be taken."""
@@ -141,13 +145,13 @@ class Lanes(Mailbox[M], Generic[M]):
         if not self._turns:
             return None
         turn = self._turns.popleft()
-        name, lane = turn
-        envelope = lane.popleft()
+        name, queue = turn
+        envelope = queue.popleft()
         self._size -= 1
-        if lane:
+        if queue:
             self._turns.append(turn)
         else:
-            del self._lanes[name]
+            del self._queues[name]
             if not self._turns:
                 self._ready.clear()
         return envelope
@@ -175,11 +179,11 @@ class Lanes(Mailbox[M], Generic[M]):
 BATCH_MAX = 256
 # A transaction costs as much as some ten calls in it. After a large batch the next may therefore
 # gather for a moment, the longer the more came; where few come, no hold is kept waiting.
-CROWD = 20
+BATCH_THRESHOLD = 20
 GATHER_PER_MESSAGE = 75e-6  # seconds
 GATHER_MAX_SECONDS = 0.003
 # A settlement or a row is not awaited: it goes with the next hold, by itself after so long.
-COMPANY_SECONDS = 0.002
+LINGER_SECONDS = 0.002
 # Responses to be kept under idempotency keys make a batch heavy: past this, the next takes the
 # rest.
 RESPONSE_BYTES_MAX = 2 * 1024 * 1024
@@ -192,10 +196,10 @@ Work = Envelope[Message]
 
 
 class LedgerWriter(Actor[Message]):
-    """Applies what is said of accounts, in batches; each account's messages in their order."""
+    """Applies messages of accounts, in batches; each account's in their order."""
 
     kind: ClassVar[str] = "ledger"
-    mailbox: Lanes[Message]
+    mailbox: KeyedMailbox[Message]
 
     def __init__(
         self,
@@ -206,8 +210,8 @@ class LedgerWriter(Actor[Message]):
         metrics: Metrics,
         timeout_seconds: float = 5.0,
     ) -> None:
-        mailbox = Lanes(
-            clock, capacity=CAPACITY, lane_of=account_of, company_seconds=COMPANY_SECONDS
+        mailbox = KeyedMailbox(
+            clock, capacity=CAPACITY, key_of=account_of, linger_seconds=LINGER_SECONDS
         )
         super().__init__(clock=clock, metrics=metrics, mailbox=mailbox)
         self.log = EventLog("actors.wallet.writer")
@@ -241,13 +245,13 @@ class LedgerWriter(Actor[Message]):
                 if self._batch:  # a restart after an unexpected error goes on where it stopped
                     await self._finish(self._batch)
                     size, self._batch = len(self._batch), []
-                    if size >= CROWD:
+                    if size >= BATCH_THRESHOLD:
                         await self.clock.sleep(min(size * GATHER_PER_MESSAGE, GATHER_MAX_SECONDS))
                 await self.mailbox.ready()
                 self._batch = self._gather()
         finally:
-            # The mailbox stays open: no waiting call may be told that no money was moved, and what
-            # is still said of calls that end is recovery's to find.
+            # The mailbox stays open: no waiting call may learn that no money was moved, and what
+            # calls that end still send is recovery's to find.
             await self._drop_session()
 
     def _gather(self) -> list[Work]:
@@ -327,7 +331,7 @@ class LedgerWriter(Actor[Message]):
                 self.on_balance(account_id, balance - held)
             self._look_for_late(batch, applied, is_repeat=is_repeat)
             if applied.is_buried:
-                await sign_on_again(self._session, self._identity, signed, self.metrics)
+                await reregister(self._session, self._identity, signed, self.metrics)
                 left = [e for e, _ in holds if not _is_given_up(e)]
                 work = [e for e in work if not isinstance(e.message, Hold)]
             else:
@@ -369,7 +373,7 @@ class LedgerWriter(Actor[Message]):
         self.metrics.mailbox(actor="ledger", depth=len(work), wait_seconds=now - work[0].put_at)
 
     def _look_for_late(self, batch: Batch, applied: Applied, *, is_repeat: bool) -> None:
-        """Say which calls recovery had settled, by mistake, and which another process had."""
+        """Log which calls recovery had settled, by mistake, and which another process had."""
         if len(applied.settled) == len(batch.settlements):
             return  # as nearly always
         for settlement in batch.settlements:
@@ -386,7 +390,7 @@ class LedgerWriter(Actor[Message]):
                 self.log.warning("settled_already", call=call_id.hex)
 
     def _give_up_holds(self, work: list[Work]) -> None:
-        """Tell holds that have waited too long; a hold already sent may stand, so it is voided."""
+        """Refuse holds that waited too long; one already sent may be granted, so it is voided."""
         limit = self.clock.monotonic() - self._timeout_seconds
         for index, envelope in enumerate(work):
             message = envelope.message
@@ -400,7 +404,7 @@ class LedgerWriter(Actor[Message]):
                 envelope.fail(LedgerUnavailable())
 
     def _set_aside(self, work: Work) -> None:
-        """Give up on one message that the database refuses for what it says."""
+        """Give up on one message that the database refuses for its content."""
         self.log.error("ledger_message_refused", ledger_message=repr(work.message))
         if isinstance(work.message, Settle) and work.message.span is not None:
             work.message.span.end(error_type="refused")

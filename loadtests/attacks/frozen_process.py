@@ -163,7 +163,7 @@ def wait_for_judgement(h: House, tenant: Tenant, *, seconds: float) -> None:
         " WHERE id = %s"
     )
     (owner,) = {hold["process_id"] for hold in holds(h, tenant)}
-    # One that is gone from the table was taken for dead, and all of its calls are settled.
+    # One that is gone from the table was declared dead, and all of its calls are settled.
     until(
         lambda: all(row["is_silent"] for row in h.query(query, seconds, owner)),
         what="its silence",

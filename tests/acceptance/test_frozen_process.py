@@ -48,7 +48,7 @@ def test_answers_of_a_process_that_stood_still_cost_what_they_cost(
             "SELECT cause, row_before ->> 'status' AS was FROM call_log_corrections"
         )
         expected = {"cause": "settled_after_recovery", "was": "interrupted"}
-        # Of a neighbour nothing had to be corrected: it was never taken for dead.
+        # Of a neighbour nothing had to be corrected: it was never declared dead.
         assert corrected == ([expected] * CALLS if host else [])
 
 

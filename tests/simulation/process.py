@@ -121,7 +121,7 @@ class GatewayProcess:
             live=live,
             clock=clock,
             metrics=metrics,
-            chores=(self._feed.say, self._last_use.write, self._forget_idle),
+            chores=(self._feed.send_echo, self._last_use.write, self._forget_idle),
         )
         self.recovery = Recovery(
             heartbeat=self.heartbeat,

@@ -69,7 +69,7 @@ class FakeLedger:
         return None
 
     async def execute(self, sql: str, params: Sequence[Any] = ()) -> int:
-        assert sql == PROCESS_SQL["sign_on"], sql
+        assert sql == PROCESS_SQL["register"], sql
         return 1
 
     def may_hold(self, process_id: str) -> bool:

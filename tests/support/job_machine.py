@@ -80,7 +80,7 @@ class JobMachine(RuleBasedStateMachine):
         raise NotImplementedError
 
     def recover(self) -> None:
-        """Its process is taken for dead."""
+        """Its process is declared dead."""
         raise NotImplementedError
 
     def claim(self, lease: str, *, limit: int = 8) -> list[Claimed]:

@@ -72,7 +72,7 @@ class LedgerMachine(RuleBasedStateMachine):
         """Others declare the process dead."""
         raise NotImplementedError
 
-    def sign_on_again(self) -> None:
+    def reregister(self) -> None:
         """The process goes on under another id."""
         raise NotImplementedError
 
@@ -280,7 +280,7 @@ class LedgerMachine(RuleBasedStateMachine):
         if not applied.is_buried:
             return applied
         assert (applied.refused, applied.taken) == ({}, {})
-        self.sign_on_again()
+        self.reregister()
         self.is_buried = False
         again = self.apply(Batch(holds=batch.holds))
         return replace(again, settled=applied.settled, corrected=applied.corrected)

@@ -11,7 +11,7 @@ from uuid import uuid4
 from actors.clock import SystemClock
 from actors.jobs import store
 from actors.jobs.store import new_job_id
-from actors.process import ProcessIdentity, sign_on
+from actors.process import ProcessIdentity, register
 from actors.store.database import Database
 from actors.wallet import ledger
 from actors.wallet.ledger import Batch
@@ -44,7 +44,7 @@ async def seed(
     job_ids = []
     async with Database(url) as database:
         identity = ProcessIdentity(f"proc_{uuid4().hex[:20]}", "elsewhere", "boot", 1)
-        await sign_on(database, identity)
+        await register(database, identity)
         for upstream_id in upstream_ids:
             facts = CallFacts(
                 call_id=uuid4(),

@@ -36,7 +36,7 @@ from actors.store.queries import load
 
 
 class EmbeddedFault(Exception):
-    """The embedded PostgreSQL cannot run here; the message says why and what would help."""
+    """The embedded PostgreSQL cannot run here; the message has the reason and what would help."""
 
 
 ROOT = 0

@@ -38,7 +38,7 @@ from actors.store.embedded.access import (
 )
 from metrics.logs import EventLog
 
-# The server process of a cluster, as its `postmaster.pid` tells of it.
+# The server process of a cluster, by its `postmaster.pid`.
 #
 # The file outlives a killed server, and its process number may be another program's by now; both
 # are found out here.

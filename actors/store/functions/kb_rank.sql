@@ -1,4 +1,4 @@
--- The pages that have every term of a search (or any), best first; one row without a page says how many there are.
+-- The pages that have every term of a search (or any), best first; one row without a page has their number.
 --
 -- p_numbers …     of each lexeme: which term it is of, which of the term's alternatives; without a base's prefix
 -- p_costs         of each term: 1 for a single lexeme, more for a phrase, whose pages must be looked at one by one
@@ -16,7 +16,7 @@
 --
 -- How many terms each page has is added up for all pages at once, in `planes`: the first has the ones of these numbers,
 -- the second the twos, the third the fours … Pages that have fewer than the page at the end of the window cannot be in it;
--- of the others alone the entries are read. It says how few pages it gives, so that whoever joins them looks them up one by
+-- of the others alone the entries are read. It declares how few pages it returns, so that a join looks them up one by
 -- one.
 CREATE OR REPLACE FUNCTION kb_rank(p_bases bigint[], p_name text, p_every boolean,
     p_numbers integer[], p_alternatives integer[], p_lexemes text[], p_costs integer[],

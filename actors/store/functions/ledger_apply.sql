@@ -46,7 +46,7 @@ DECLARE
     cap_left      jsonb := '{}';
     left_of_cap   bigint;
     want          record;
-    claims        jsonb;            -- of the claims, by seq; null: nobody claims anything
+    claims        jsonb;            -- of the claims, by seq; null: there are no claims
     claim         jsonb;
     claimed       text[] := '{}';   -- by holds of the account granted above in this batch
     standing      text;
@@ -121,7 +121,7 @@ BEGIN
                 CONTINUE;
             END IF;
             IF claims IS NOT NULL THEN
-                -- Before money: whoever asks again needs none.
+                -- Before money: a repeated request needs none.
                 claim := claims -> want.seq::text;
                 standing := coalesce(claim ->> 'standing',
                     CASE WHEN claim ->> 'key' = ANY (claimed) THEN 'in_flight' END);
@@ -188,7 +188,7 @@ BEGIN
     RETURN json_build_object(
         'unsettled', CASE
             WHEN p_settlements IS NULL OR cardinality(written.settled) = cardinality(p_settlements) THEN '[]'
-            -- Recovery's that were left alone do not stand in the settlements any more.
+            -- Recovery's that were passed over are not among the settlements any more.
             ELSE coalesce((
                 SELECT json_agg(call_id)
                 FROM (SELECT call_id FROM unnest(p_settlements) UNION SELECT unnest(recovered)) s

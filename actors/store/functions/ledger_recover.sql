@@ -1,13 +1,13 @@
 -- Prepares the settlements that recovery makes: notes whose calls they were, and returns the settlements to apply. A call
 -- that has its row already was refused to its client: its hold is released, and nothing else. A hold that belongs to its
--- job by now is left alone: no call settles it.
+-- job by now is passed over: no call settles it.
 CREATE OR REPLACE FUNCTION ledger_recover(p_process text, p_settlements ledger_settlement[], p_calls uuid[])
 RETURNS ledger_settlement[] LANGUAGE plpgsql AS $$
 DECLARE
     made ledger_settlement[];
     jobs uuid[];
 BEGIN
-    PERFORM FROM holds WHERE call_id = ANY (p_calls) FOR UPDATE; -- whoever hands one over comes before or after
+    PERFORM FROM holds WHERE call_id = ANY (p_calls) FOR UPDATE; -- one that is handed over is so before or after
     SELECT array_agg(call_id) INTO jobs FROM holds WHERE call_id = ANY (p_calls) AND process_id IS NULL;
     INSERT INTO recovered_calls (call_id, account_id, process_id, recovered_by, wrote_row)
     SELECT h.call_id, h.account_id, h.process_id, p_process,

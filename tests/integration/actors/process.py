@@ -129,7 +129,7 @@ async def process(
     pid: int = 1,
     gone_pids: frozenset[int] = frozenset(),
 ) -> AsyncIterator[Process]:
-    """A process that has signed on and whose writer runs; it vanishes without signing off."""
+    """A process that has registered and whose writer runs; it vanishes without signing off."""
     clock, live, metrics = FakeClock(), LiveCalls(), Metrics()
     async with Database(url) as database:
         identity = ProcessIdentity(process_id, host, boot_id, pid)
@@ -188,7 +188,7 @@ async def rows_of(database: Database, call_id: UUID) -> list[tuple[str, str | No
 
 
 async def process_ids(database: Database) -> set[str]:
-    """Processes that are signed on."""
+    """Processes that are registered."""
     return {str(row[0]) for row in await database.fetch_all("SELECT id FROM processes")}
 
 

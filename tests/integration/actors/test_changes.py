@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from actors.changes import CHANGES_CHANNEL, HEARD_CHANNEL, ChangeFeed, heard_by_all
-from actors.process import ProcessIdentity, sign_on
+from actors.process import ProcessIdentity, register
 from actors.store.database import Database
 from gw import accounts
 from tests.support.aio import eventually
@@ -16,7 +16,7 @@ from tests.support.clock import FakeClock
 
 async def beat(database: Database, process_id: str) -> None:
     """Let a process live for as long as the test lasts: nobody repeats its sign of life."""
-    await sign_on(database, who(process_id))
+    await register(database, who(process_id))
     await database.execute(
         "UPDATE processes SET heartbeat_at = now() + interval '1 hour' WHERE id = %s", (process_id,)
     )
@@ -84,7 +84,7 @@ async def test_echo_comes_back_to_its_process_alone_after_the_changes_before(
         account = await accounts.create(database, "tests")
         said_at = FakeClock().monotonic()
         for feed in feeds:
-            await feed.say()
+            await feed.send_echo()
         expected = [f"account:{account.id}", f"heard {said_at}"]
         await eventually(lambda: a == b == expected)
 
@@ -105,7 +105,7 @@ async def test_process_that_dies_meanwhile_is_waited_for_no_longer(database_url:
 
 
 async def test_process_that_did_not_listen_yet_is_asked_again(database_url: str) -> None:
-    """It signs on as it starts, before it can hear a question."""
+    """It registers as it starts, before it can hear a question."""
 
     async with Database(database_url) as database:
         await beat(database, "proc_late")

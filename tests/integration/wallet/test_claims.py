@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from actors.process import ProcessIdentity, sign_on
+from actors.process import ProcessIdentity, register
 from actors.store.database import Database
 from actors.wallet import ledger
 from actors.wallet.ledger import Applied, Batch
@@ -248,7 +248,7 @@ async def test_claims_from_many_processes_at_once_grant_one(
         batches = [[b.hold(), b.hold(), b.hold("mine")] for _ in range(processes)]
         databases = [Database(database_url, size=1) for _ in batches]
         for seq in range(processes):
-            await sign_on(b.database, ProcessIdentity(f"p{seq}", "h", "", seq))
+            await register(b.database, ProcessIdentity(f"p{seq}", "h", "", seq))
         applied = await asyncio.gather(
             *(
                 ledger.apply(database, f"p{seq}", Batch(holds=holds))

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from actors.jobs import store
-from actors.process import SQL, ProcessIdentity, sign_on, sign_on_again
+from actors.process import SQL, ProcessIdentity, register, reregister
 from actors.store.database import Database
 from actors.wallet import ledger
 from actors.wallet.ledger import Applied, Batch
@@ -84,18 +84,18 @@ def test_postgres_keeps_the_rules(driver: Driver, expect_log: Callable[..., None
                         (key, account, key.encode()),
                     )
             self.identity = ProcessIdentity("proc_machine", "h", "", 1)
-            await sign_on(database, self.identity)
+            await register(database, self.identity)
 
         def apply(self, batch: Batch) -> Applied:
             return driver.run(ledger.apply(driver.database, self.identity.id, batch))  # type: ignore[no-any-return]
 
         def bury(self) -> None:
             buried = (self.identity.id, "proc_other", None)
-            assert driver.run(driver.database.fetch_one(SQL["bury"], buried)) == (True,)
+            assert driver.run(driver.database.fetch_one(SQL["declare_dead"], buried)) == (True,)
 
-        def sign_on_again(self) -> None:
+        def reregister(self) -> None:
             lost = self.identity.id
-            driver.run(sign_on_again(driver.database, self.identity, lost, Metrics()))
+            driver.run(reregister(driver.database, self.identity, lost, Metrics()))
 
         def accept(self, facts: CallFacts) -> bool:
             accepting = store.accept(driver.database, facts, acceptance(), pause_seconds=2.0)

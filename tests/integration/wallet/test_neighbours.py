@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from actors.process import ProcessIdentity, sign_on
+from actors.process import ProcessIdentity, register
 from actors.store.database import Database
 from actors.wallet.wallets import TIMEOUT_SECONDS, Neighbours
 from tests.support.aio import eventually, jump
@@ -33,7 +33,7 @@ async def process(url: str, process_id: str, *, answers: bool = True) -> AsyncIt
         who = ProcessIdentity(process_id, "host", "boot", 1)
         found = Process(Neighbours(database=database, identity=who, settled=settled), [])
         await found.neighbours.start()
-        await sign_on(database, who)
+        await register(database, who)
         answering = asyncio.create_task(found.neighbours.run() if answers else asyncio.sleep(0))
         try:
             yield found

@@ -47,7 +47,7 @@ class FakeStore(FakeLedger):
             if not self.may_hold(process_id):
                 return 0
             self.beat(process_id)
-        elif sql == SQL["sign_on"]:
+        elif sql == SQL["register"]:
             process_id, host, boot_id, pid, started = params
             now = self.clock.monotonic()
             self.processes.setdefault(process_id, (host, boot_id, pid, started, now))
@@ -86,7 +86,7 @@ class FakeStore(FakeLedger):
                 for name, who in self.processes.items()
                 if name != params[0]
             ]
-        if sql == SQL["bury"]:
+        if sql == SQL["declare_dead"]:
             process_id, _, beat_at = params
             return [(self.bury(process_id, beat_at),)]
         if sql == SQL["orphans"]:
@@ -179,7 +179,7 @@ async def process(
     pid_started: int = 5,
     gone_pids: frozenset[int] = frozenset(),
 ) -> AsyncIterator[Process]:
-    """A process that has signed on and whose writer runs; it beats and sweeps when it is told.
+    """A process that has registered and whose writer runs; it beats and sweeps when it is told.
 
     Each pid that is not gone is that of a process begun at 5.
     """

@@ -1,4 +1,4 @@
-"""Who is taken for dead, what becomes of its calls, and who is left in peace."""
+"""Who is declared dead, what becomes of its calls, and who is left in peace."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class FakeLedgerMachine(ClaimMachine):
     def bury(self) -> None:
         self.ledger.buried.add(f"process.{self.process}")
 
-    def sign_on_again(self) -> None:
+    def reregister(self) -> None:
         self.process += 1
 
     def accept(self, facts: CallFacts) -> bool:

@@ -13,7 +13,7 @@ from actors.store.connection import StatementRefused
 from actors.wallet import writer
 from actors.wallet.messages import LedgerUnavailable
 from actors.wallet.wallets import HOLD_SECONDS, HoldRefused
-from actors.wallet.writer import CROWD, GATHER_MAX_SECONDS
+from actors.wallet.writer import BATCH_THRESHOLD, GATHER_MAX_SECONDS
 from tests.support.aio import eventually, jump
 from tests.support.ledger_values import ACCOUNT, facts, hold, outcome
 from tests.unit.wallet.bank import bank
@@ -61,7 +61,7 @@ async def test_more_askers_than_the_mailbox_takes_are_told_at_once(
 
 async def test_after_a_large_batch_the_next_gathers_for_a_moment() -> None:
     async with bank(balance=10_000) as b:
-        await asyncio.gather(*(b.wallets.hold(hold(n)) for n in range(CROWD)))
+        await asyncio.gather(*(b.wallets.hold(hold(n)) for n in range(BATCH_THRESHOLD)))
         for number in range(3):
             b.wallets.settle(facts(number), outcome(10))
             await asyncio.sleep(0)  # the writer has its turn, and waits all the same

@@ -1,4 +1,4 @@
-"""A mailbox of lanes: order within each, turns among them, company, its bound, and its end."""
+"""A mailbox of queues: order within each, turns among them, company, its bound, and its end."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 
 from actors.actor import ActorStopped, MailboxFull
-from actors.wallet.writer import Lanes
+from actors.wallet.writer import KeyedMailbox
 from tests.support.clock import FakeClock
 
-COMPANY_SECONDS = 0.01
+LINGER_SECONDS = 0.01
 
 
-def lanes(capacity: int = 10) -> Lanes[str]:
+def queues(capacity: int = 10) -> KeyedMailbox[str]:
     """Messages go by their first letter."""
-    return Lanes(
+    return KeyedMailbox(
         FakeClock(),
         capacity=capacity,
-        lane_of=lambda message: message[0],
-        company_seconds=COMPANY_SECONDS,
+        key_of=lambda message: message[0],
+        linger_seconds=LINGER_SECONDS,
     )
 
 
@@ -28,8 +28,8 @@ def reply() -> asyncio.Future[Any]:
     return asyncio.get_running_loop().create_future()
 
 
-async def test_lanes_take_turns_and_each_keeps_its_order() -> None:
-    box = lanes()
+async def test_queues_take_turns_and_each_keeps_its_order() -> None:
+    box = queues()
     for message in ("a1", "a2", "a3", "b1", "c1", "b2"):
         box.put(message, reply())
     assert (len(box), box.length_of("a"), box.length_of("z")) == (6, 3, 0)
@@ -37,14 +37,14 @@ async def test_lanes_take_turns_and_each_keeps_its_order() -> None:
     first = box.next()
     assert first is not None
     assert box.take_next() is first
-    box.put("a4", reply())  # behind what waits in its lane, which is the last in turn now
+    box.put("a4", reply())  # behind what waits in its queue, which is the last in turn now
     taken = [e.message for e in await box.take_all()]
     assert [first.message, *taken] == ["a1", "b1", "c1", "a2", "b2", "a3", "a4"]
     assert (len(box), box.next(), box.take_next()) == (0, None, None)
 
 
 async def test_what_is_told_goes_along_with_what_is_asked_or_by_itself_after_a_moment() -> None:
-    box = lanes()
+    box = queues()
     box.put("a1")
     reading = asyncio.ensure_future(box.take_all())
     await asyncio.sleep(0)
@@ -57,7 +57,7 @@ async def test_what_is_told_goes_along_with_what_is_asked_or_by_itself_after_a_m
 
 
 async def test_reader_that_left_some_is_woken_at_once() -> None:
-    box = lanes()
+    box = queues()
     box.put("a1", reply())
     box.put("a2")
     await box.ready()
@@ -71,7 +71,7 @@ async def test_reader_that_left_some_is_woken_at_once() -> None:
 
 
 async def test_nothing_is_handled_in_the_senders_turn() -> None:
-    box = lanes()
+    box = queues()
     assert not box.is_free
     box.put("a1", reply())
     await box.take_all()
@@ -79,7 +79,7 @@ async def test_nothing_is_handled_in_the_senders_turn() -> None:
 
 
 async def test_full_mailbox_refuses_askers_but_takes_what_is_owed() -> None:
-    box = lanes(capacity=2)
+    box = queues(capacity=2)
     box.put("a1")
     box.put("b1", reply())
     with pytest.raises(MailboxFull):
@@ -89,7 +89,7 @@ async def test_full_mailbox_refuses_askers_but_takes_what_is_owed() -> None:
 
 
 async def test_closed_mailbox_answers_those_who_wait_and_takes_no_more() -> None:
-    box = lanes()
+    box = queues()
     asked = reply()
     box.put("a1", asked)
     box.put("b1")
