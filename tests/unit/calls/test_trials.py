@@ -13,9 +13,13 @@ from msgspec.structs import replace
 
 from actors.channel import Lease
 from actors.routing import TRIES_MAX, Candidate, Failover, FailoverExhausted
+from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import UpstreamCut, UpstreamUnreachable
+from channels.http.interfaces import UpstreamRequest
 from channels.registry import ChannelSpec, HealthSpec
 from gw.calls.attempts import TRIAL_SECONDS
+from gw.calls.request import UpstreamPlan
+from gw.errors import INVALID_REQUEST, GatewayError
 from tests.support.aio import eventually, jump
 from tests.support.specs import make_channel
 from tests.unit.actors.channels import Channels, channels
@@ -96,6 +100,19 @@ async def test_trial_that_fails_is_not_the_clients(script: Script, code: str, be
         assert (w.wire.tried, state(w, "b")) == (["b", "a"], becomes)
         await w.call(stream=True)
         assert w.wire.tried == ["b", "a", "a"]
+
+
+async def test_request_that_cannot_be_put_to_the_standby_is_put_to_the_next() -> None:
+    def plan(request: UpstreamRequest) -> UpstreamPlan:
+        if request.url.startswith("http://b."):
+            raise GatewayError(INVALID_REQUEST, "Its wire has no such member.")
+        return UpstreamPlan(request, CHAT_DIALECTS["chat"])
+
+    async with world(a=[GOOD], b=[GOOD]) as w:
+        make_due(w, "b")
+        told = await w.call(plan=plan)
+        assert (told.status, told.attempts) == (("success", None), ["upstream_400"])
+        assert (w.wire.tried, state(w, "b")) == (["a"], "half_open")
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
