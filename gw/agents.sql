@@ -6,7 +6,7 @@ VALUES (%(id)s, %(account_id)s, %(name)s, %(user_name)s, %(system_prompt)s, %(mo
         %(image_generation)s, %(kbs)s::text[])
 
 -- show --
--- One agent, with what its account says of models.
+-- One agent, with its account's settings for models.
 SELECT g.id, g.account_id, g.name, g.user_name, g.system_prompt, g.model, g.temperature, g.web_search,
        g.image_generation, g.kbs, g.enabled, g.created_at, a.default_model
 FROM agents g JOIN accounts a ON a.id = g.account_id

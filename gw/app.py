@@ -46,7 +46,7 @@ def routes() -> list[Route]:
         (r"/v1/chat/completions", ChatCompletionsHandler),
         (r"/v1/messages", MessagesHandler),
         (r"/v1/responses", endpoint(responses.DIALECT)),
-        # Its official library asks under /v1 too, unless it is told the version.
+        # Its official library asks under /v1 too, unless the version is set.
         (
             r"/v1(?:beta)?/models/(.+)(?::|%3[Aa])(generateContent|streamGenerateContent)",
             GeminiHandler,

@@ -107,7 +107,7 @@ class DemoAgent:
 
 
 async def open_agent(gateway: Gateway, account_id: str) -> DemoAgent | None:
-    """Make the personal base what the project's pages say now, and find or make the agent.
+    """Make the personal base the project's present pages, and find or make the agent.
 
     None where the program was installed without its pages.
     """

@@ -1,7 +1,7 @@
 """Every error the gateway can answer with, as data, and the exception that carries one.
 
 The table is the specification's, row by row, so that the two can be read side by side (spec:
-Errors). It says what an error is called in each protocol and what an upstream's status becomes; how
+Errors). It has the code of an error in each protocol and what an upstream's status becomes; how
 a body is written is below; which exception of ours becomes which error is `gw/api/base.py`.
 Messages are the raiser's: one that comes from an upstream must be redacted before it gets here
 (`channels/redaction.py`).
@@ -22,11 +22,12 @@ from channels.families import ErrorShape
 
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
-# Every 503 says when to come back, in whole seconds: so soon where nothing better is known.
+# Every 503 has the time to come back after, in whole seconds: so soon where nothing better is
+# known.
 RETRY_AFTER = "1"
 # Official libraries read it, and send nothing twice that repeating cannot mend.
 NO_RETRY: Mapping[str, str] = MappingProxyType({"x-should-retry": "false"})
-# What a client is told whose request comes while the process ends.
+# The message to a client whose request comes while the process ends.
 ENDING = "The gateway is shutting down. Try again."
 
 
@@ -43,7 +44,7 @@ class ErrorKind:
 
 
 class GatewayError(Exception):
-    """An error that the client is told, as it stands.
+    """An error for the client, as it stands.
 
     `param` names the offending field, shown by the images shape only; `upstream_param` is what an
     upstream calls it, shown by the chat shape (contract §7). `details` is a JSON value,
@@ -216,7 +217,7 @@ def from_upstream(
 ) -> GatewayError:
     """Make the error of an upstream's non-2xx answer: its status, our names for it.
 
-    `message` is unwrapped and redacted already, `details` and `param` are what the upstream says
+    `message` is unwrapped and redacted already, `details` and `param` are what the upstream reports
     beside it, redacted too; `headers` is what is passed on (`Retry-After`). The error is never
     final: another key or channel may serve the request next time. A status that is no error (1xx,
     3xx: we follow no redirects) or no HTTP status becomes 502.

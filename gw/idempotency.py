@@ -8,7 +8,7 @@
     the same, answer not kept       409 idempotency_response_not_cached
 
 The use-case claims the key with its hold and ends the claim with its settlement, each in the
-ledger's own transaction; all that this adds is reading the request and telling the client.
+ledger's own transaction; all that this adds is reading the request and answering the client.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class Submission:
         cost_nano_usd: int,
         response: KeptResponse | None,
     ) -> ClaimEnd:
-        """What the settlement of a call with this status says of the key (spec: Errors, rule 3)."""
+        """How the settlement of a call with this status ends the key (spec: Errors, rule 3)."""
         is_bought = status == "success" or cost_nano_usd > 0
         if response is not None and 200 <= response.status <= 299 and is_bought:
             return response if len(response.body) <= self.response_bytes_max else ResponseTooLarge()
@@ -228,7 +228,7 @@ class IdempotencyGuard:
         try:
             key = read_key(values)
         except GatewayError:
-            return False  # which it will be told of in its turn
+            return False  # which it will learn in its turn
         return key is not None and await self._kept.is_known(account_id, key)
 
     async def run(

@@ -10,7 +10,7 @@ SELECT EXISTS (SELECT FROM idempotency i
                  AND idempotency_stands(i.state, i.call_id, i.expires_at))
 
 -- forget_expired --
--- Delete so many keys whose time is over. A row that somebody is claiming at this moment is left alone.
+-- Delete so many keys whose time is over. A row that is being claimed at this moment is passed over.
 WITH expired AS (
     SELECT i.account_id, i.key FROM idempotency i
     WHERE i.expires_at <= now() AND NOT idempotency_stands(i.state, i.call_id, i.expires_at)

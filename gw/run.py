@@ -39,7 +39,7 @@ def run_loop(main: Coroutine[Any, Any, T]) -> T:
 
 
 def print_ready(gateway: Gateway) -> None:
-    """The one line that says that requests are accepted (contract §1)."""
+    """The one line that reports that requests are accepted (contract §1)."""
     write_line(f"ready listen={gateway.listen_url} admin={gateway.admin_url}")
 
 
@@ -100,7 +100,7 @@ def reload(gateway: Gateway, read_again: Callable[[], Config]) -> bool:
 
 
 def log_reload(running: Config, wanted: Config) -> None:
-    """Say what a file that was accepted has in it beside what is in force now."""
+    """Log what a file that was accepted changes of the configuration in force."""
     log_cautions(wanted)
     keys = needing_restart(running, wanted)
     if keys:
@@ -108,7 +108,7 @@ def log_reload(running: Config, wanted: Config) -> None:
 
 
 def log_cautions(config: Config) -> None:
-    """Say what is allowed and hardly meant."""
+    """Log what is allowed and hardly meant."""
     log = EventLog("gw.run")
     for caution in config.cautions:
         log.warning("configuration_caution", path=caution.path, why=caution.message)

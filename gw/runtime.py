@@ -34,7 +34,7 @@ from metrics.version import release
 
 # Keeps the memory of request bodies at hand within a bound, and gives it back in quiet times.
 #
-# A body of a megabyte passes through several buffers of its size. Left alone, glibc takes each from
+# A body of a megabyte passes through several buffers of its size. By default, glibc takes each from
 # the system and returns it: the system clears its pages every time, which costs as much as reading
 # what is in them. What is freed between pages that are still used stays with the process in any
 # case, until it is asked for. Other C libraries are left as they are.
@@ -55,7 +55,10 @@ QUIET_TIMES = (1, 6)
 
 
 def keep_buffers() -> bool:
-    """For the whole process; before the first request. False where the C library has no say."""
+    """For the whole process; before the first request.
+
+    False where the C library has no such setting.
+    """
     try:
         set_option = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError):
@@ -142,7 +145,7 @@ def start_watches(
     clock: Clock,
     metrics: Metrics,
 ) -> None:
-    """Start each of them, and say which version runs."""
+    """Start each of them, and log which version runs."""
     metrics.release(release())
     lag = LoopLag(metrics=metrics, clock=clock)
     supervisor.start("loop_lag", lag.run)
@@ -190,7 +193,7 @@ class Shutdown:
         self.in_flight.begin_drain()
         log.info("drain_began", in_flight=len(self.in_flight))
         await self.public.stop_accepting()
-        # Each connection that was not told may ask once more; no client comes besides.
+        # Each connection without a `Connection: close` may ask once more; no other client comes.
         await self.public.last_calls(seconds * LAST_CALLS_SHARE)
         self.in_flight.refuse_new()
         log.info("last_calls_ended", in_flight=len(self.in_flight))
@@ -206,7 +209,7 @@ class Shutdown:
     async def _flush(self, log: EventLog) -> bool:
         """Wait until every settlement is durable; an absent database gets its ten seconds.
 
-        True when no hold of this process is open then, which the database says and not we.
+        True when no hold of this process is open then, by the database's count, not ours.
         """
         try:
             async with asyncio.timeout(FLUSH_SECONDS):

@@ -1,5 +1,5 @@
 -- add --
--- A voice that an upstream has made for an account; said again, it changes nothing.
+-- A voice that an upstream has made for an account; repeated, it changes nothing.
 INSERT INTO voices (id, account_id, name, channel_id, upstream_id, call_id, created_at)
 VALUES (%s, %s, %s, %s, %s, %s, to_timestamp(%s))
 ON CONFLICT (id) DO NOTHING

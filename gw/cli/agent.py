@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from gw.cli.arguments import Parser, Subparsers
 
 
-# The options that say what an agent is, and the window that its usage is asked for.
+# The options that define an agent, and the window of its usage.
 #
 # What `set` is not given stays as it is; `--kb` replaces the whole list.
 

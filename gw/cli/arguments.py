@@ -43,7 +43,7 @@ from gw.knowledge.bases import UnknownBase
 from gw.knowledge.pages import FolderFaults
 from gw.knowledge.removing import ExportRefused
 
-# What a command says: one record for programs, tables for people (contract §1: `--json`).
+# The output of a command: one record for programs, tables for people (contract §1: `--json`).
 #
 # Commands build an `Result` and `main.py` prints it; nothing else in a command writes to stdout.
 
@@ -52,7 +52,7 @@ GAP = "  "
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a command has to say, twice, and the exit code that goes with it."""
+    """The output of a command in both forms, and the exit code that goes with it."""
 
     record: Mapping[str, Any]
     text: str
@@ -122,14 +122,14 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{value!r} has no place in an answer")
 
 
-# What a command says when it cannot do its work: a message, a code, an exit code.
+# The output of a command that cannot do its work: a message, a code, an exit code.
 #
 # Every exception that is no fault of this program has its line here; any other one is ours and
 # shows its traceback.
 
 EXIT_REFUSED = 1
 EXIT_USAGE = 2
-EXIT_INTERRUPTED = 130  # as shells say of a command that Ctrl-C ended
+EXIT_INTERRUPTED = 130  # the shells' code of a command that Ctrl-C ended
 
 
 class UsageFault(Exception):
@@ -141,7 +141,7 @@ class UsageFault(Exception):
 
 
 class CommandRefused(Exception):
-    """The command was understood and not done; `code` says why in one word."""
+    """The command was understood and not done; `code` is the reason in one word."""
 
     def __init__(self, message: str, code: str) -> None:
         super().__init__(message)
@@ -155,7 +155,7 @@ class CommandFailure:
     message: str
     code: str
     exit_code: int = EXIT_REFUSED
-    text: str = ""  # what stderr says instead of the message
+    text: str = ""  # on stderr instead of the message
     more: Mapping[str, Any] = field(default_factory=dict)  # further members of the JSON error
 
 
@@ -185,7 +185,7 @@ def explain(error: Exception) -> CommandFailure | None:
 
 
 def print_failure(failure: CommandFailure, *, as_json: bool) -> None:
-    """Say it on stderr and, for programs, with one JSON object on stdout."""
+    """Report it on stderr and, for programs, with one JSON object on stdout."""
     print(failure.text or f"error: {failure.message}", file=sys.stderr, flush=True)
     if as_json:
         error = {"message": failure.message, "code": failure.code, **failure.more}

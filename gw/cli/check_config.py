@@ -1,4 +1,4 @@
-"""`gw check-config`: read the configuration and say every fault at once (contract §1, §2).
+"""`gw check-config`: read the configuration and report every fault at once (contract §1, §2).
 
 Nothing is made or changed. The certificate is opened, and the list of migrations read of a database
 that runs: one that refuses this program is a warning. With `--probe` each channel is asked for its

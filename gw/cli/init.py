@@ -1,6 +1,6 @@
 """`gw init`: a first `gw.yaml` out of the keys in the environment (contract §1).
 
-Asks nothing and calls nobody; what is written is `gw/price_list/writing.py`.
+Asks nothing and connects to nothing; what is written is `gw/price_list/writing.py`.
 """
 
 from __future__ import annotations

@@ -202,7 +202,7 @@ async def revoke(context: Context, options: Namespace) -> Result:
 
 @contextmanager
 def _disk_errors() -> Iterator[None]:
-    """Put into words what the disk says of files that are written, or of sources that are read."""
+    """Put into words the system's errors of files that are written, or of sources that are read."""
     try:
         yield
     except BucketFault:

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from gw.cli.arguments import Parser, Subparsers
 
 
-# The options that say what a key may do, for `gw key create`, `import-hash` and `set`.
+# The options for what a key may do, of `gw key create`, `import-hash` and `set`.
 #
 # Reads them into what `gw/keys` takes, the models against the registry of the configuration. What
 # `set` is not given stays as it is (contract §7: `--allow` replaces the whole list).

@@ -1,7 +1,7 @@
 """`gw ledger`: prove from the database that the money adds up, and mend rows (contract §1, §3).
 
 The invariants are `actors/wallet/verify.py`, what is mended `actors/wallet/verify.py`; this
-only prints what they say.
+only prints their results.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if argv is None else list(argv)
     _open_standard_streams()
     if not logging.getLogger().handlers:
-        # What went wrong is said once, by the command; `serve` sets up its own log.
+        # A failure is reported once, by the command; `serve` sets up its own log.
         logging.getLogger().addHandler(logging.NullHandler())
     try:
         return _carried_out(arguments)

@@ -102,7 +102,7 @@ def _explained(cell: MatrixCell) -> str:
 
 
 def _served_text(cell: MatrixCell, mark: str = "") -> str:
-    """A cell in words: translations by the value of the header that tells of them."""
+    """A cell in words: translations by the value of the header that announces them."""
     words = ["native"] if cell.is_passthrough else []
     words += [f"translated: {mark}{header}{mark}" for header in cell.headers]
     return ", else ".join(words) or NO_CHANNEL

@@ -1,6 +1,6 @@
 """`gw models`: models and prices of a price list into the configuration, and what another changes.
 
-Asks nobody: the list is the one that comes with the program (`gw/price_list`), or a file.
+Connects to nothing: the list is the one that comes with the program (`gw/price_list`), or a file.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 def replace_file(path: Path, text: str, *, before: str) -> None:
     """Write `text` in place of `before`, which a file has held, with the same rights.
 
-    Raises CommandRefused when somebody has changed the file meanwhile, or it cannot be written.
+    Raises CommandRefused when the file has been changed meanwhile, or it cannot be written.
     """
     target = path.resolve()  # what a link leads to, not the link
     if read_text(target) != before:

@@ -1,4 +1,4 @@
-"""`gw serve`: run the gateway until it is told to stop (contract §1).
+"""`gw serve`: run the gateway until a signal stops it (contract §1).
 
 What runs is `gw/run.py`, imported only when it is needed: the other commands start faster.
 """

@@ -1,7 +1,7 @@
 """`gw tasks`: look at asynchronous tasks and cancel them (contract-media §2).
 
-A cancellation is one transaction in the database, whoever polls the task meanwhile; then its
-upstream is asked to give up, if it can be. What tasks are is `actors/jobs`.
+A cancellation is one transaction in the database, whichever process polls the task meanwhile; then
+its upstream is asked to give up, if it can be. What tasks are is `actors/jobs`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a configuration file says, as frozen dataclasses (contract §2).
+"""The content of a configuration file, as frozen dataclasses (contract §2).
 
 Made by `load.py` only; channels and models are in `channels/registry.py`. A secret is never part
 of a `repr`, so these may be logged.
@@ -18,7 +18,7 @@ from channels.redaction import Redactor
 from channels.registry import ModelSpec, PriceSpec, Registry
 from gw.config.readers import Caution, ConfigFaults, Fault
 
-# What of a chat request its hold covers: the conversation alone, as the specification says, or all
+# What of a chat request its hold covers: the conversation alone, as in the specification, or all
 # of the body, with tools, instructions and schemas.
 Precharge = Literal["messages", "whole_body"]
 PRECHARGES: tuple[Precharge, ...] = get_args(Precharge)
@@ -120,7 +120,7 @@ class Config:
     admin_listen: ListenAddress
     admin_hosts: tuple[str, ...]  # public names by which metrics are asked for, in lower case
     tls: Certificate | None  # of the public listener; None: plain HTTP
-    public_url: str  # how clients reach this gateway; empty: as their request says
+    public_url: str  # how clients reach this gateway; empty: from their requests
     data_dir: Path
     database_url: str = field(repr=False)  # empty: the embedded database under data_dir
     redis_url: str = field(repr=False)  # empty: shared state stays in this process
@@ -159,7 +159,7 @@ class Config:
 # A reload takes what is read again for each call; what was handed to listeners, pools and engines
 # when they were made stays until the process is restarted.
 
-# What a reload does put in force, or what says nothing.
+# What a reload does put in force, or what changes nothing.
 APPLIED = frozenset(
     {
         "agents",

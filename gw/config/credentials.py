@@ -1,6 +1,6 @@
 """Credentials of a channel that are more than a key: what each way takes, and what is made of it.
 
-What is missing is found here; whether a key file can be read is said by `check_credentials`.
+What is missing is found here; whether a key file can be read is checked by `check_credentials`.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def check_certificates(config: Config) -> None:
             transport.tls_context()
         except (OSError, ValueError) as error:
             files = (transport.ca_file, transport.certificate, transport.key)
-            # What TLS says, or the system; in words, where there are any.
+            # The reason of TLS or of the system; in words, where there are any.
             reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
             faults.append(
                 Fault(

@@ -66,12 +66,12 @@ from metrics.logs import LEVELS
 
 # The frozen configuration, made of values that have been checked.
 
-# The tier of models whose id ends so, unless they say another.
+# The tier of models whose id ends so, unless they set another.
 LITE: VideoTier = "lite"
 
 
 def config_of(values: Mapping[str, Any], source: Path, environ: Mapping[str, str]) -> Config:
-    """What the checked values of the file `source` (an absolute path) say."""
+    """The configuration of the checked values of the file `source` (an absolute path)."""
     chain, key = values["tls"].values["certificate"], values["tls"].values["key"]
     return Config(
         listen=values["listen"],
@@ -181,7 +181,7 @@ def _channel(
 
 
 def _of_protocols(section: Section, protocols: Sequence[str]) -> dict[str, str]:
-    """What is said of protocols that the channel speaks: its kind may speak more."""
+    """The settings of protocols that the channel speaks: its kind may speak more."""
     return {
         name: value
         for name, value in section.values.items()
@@ -236,7 +236,7 @@ def load(path: Path, environ: Mapping[str, str]) -> Config:
 
 
 def read_text(path: Path) -> str:
-    """What the file at `path` says, of which nothing was looked at yet. Raises ConfigFaults."""
+    """The content of the file at `path`, unchecked. Raises ConfigFaults."""
     report = FaultReport(str(path))
     content = _read(path, report)
     report.raise_if_any()
@@ -246,7 +246,7 @@ def read_text(path: Path) -> str:
 
 
 def reread_text(path: Path) -> str:
-    """What the file at `path` says to a gateway that runs. Raises ConfigFaults.
+    """The configuration in the file at `path`, for a gateway that runs. Raises ConfigFaults.
 
     An empty file is a configuration at a start. At a reload it is one that is being written in
     place, and would take every channel and model away from calls until the next signal.
@@ -264,8 +264,8 @@ def load_text(
 ) -> Config:
     """Read a configuration from its text, as if it stood in the file `source`.
 
-    Not `is_priced`: models may lack the price that a gateway needs of them, as for whoever fills
-    prices in. Raises ConfigFaults.
+    Not `is_priced`: models may lack the price that a gateway needs of them, as for `gw models`,
+    which fills prices in. Raises ConfigFaults.
     """
     report = FaultReport(str(source))
     root = parse(text, environ, report)

@@ -1,6 +1,6 @@
 """Readers of single values: a scalar in, a checked Python value out, or Refused with the reason.
 
-Each function here makes a reader; `schema.py` says which key has which. Addresses and URLs have
+Each function here makes a reader; `schema.py` lists which key has which. Addresses and URLs have
 their own file, `values.py`; mappings and lists are in `values.py`.
 """
 
@@ -71,7 +71,7 @@ class Caution:
 
 
 class ConfigFaults(Exception):
-    """The configuration is refused; `faults` says everything that is wrong with it."""
+    """The configuration is refused; `faults` has everything that is wrong with it."""
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         assert faults
@@ -229,7 +229,7 @@ Node: TypeAlias = Scalar | Items | Table | Unreadable
 
 
 def described(node: Node, *, hidden: bool = False) -> str:
-    """Say what was found, in short. `hidden` keeps the text of a secret out of the report."""
+    """Describe what was found, in short. `hidden` keeps the text of a secret out of the report."""
     if isinstance(node, Table):
         if hidden or not node.entries:
             return "a mapping"

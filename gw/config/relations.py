@@ -200,7 +200,7 @@ def _check_area(price: Section) -> None:
 
 
 def check_of_protocols(channels: Sequence[Section]) -> None:
-    """A channel says the dialect and the path of protocols that it speaks, and of no other."""
+    """A channel sets the dialect and the path of protocols that it speaks, and of no other."""
     for channel in channels:
         protocols = channel.get("protocols")
         for section in (channel.get("wire"), channel.get("paths")):
@@ -246,7 +246,7 @@ def check_keys(channels: Sequence[Section]) -> None:
 
 
 def check_fields(channels: Sequence[Section]) -> None:
-    """A channel's own headers and query do not say what its key is sent in."""
+    """A channel's own headers and query do not set what its key is sent in."""
     for channel in channels:
         protocols, api_key = channel.get("protocols"), channel.get("api_key")
         if protocols is None or "auth" not in channel.values:
@@ -300,7 +300,7 @@ def check_agents(agents: Section | None, models: Sequence[Section]) -> None:
         )
 
 
-# What a configuration may say and is hardly meant: it is served, and said by `gw check-config`.
+# What is allowed in a configuration and is hardly meant: it is served, and `gw check-config` warns.
 #
 # Each function takes sections as read, free of faults, and cautions the locations (contract §7:
 # Short names).
@@ -353,7 +353,7 @@ def _family_of(endpoint_type: str | None) -> Family | None:
 
 
 def caution_short_names(channels: Sequence[Section]) -> None:
-    """What is too short to be told from other text is not redacted where an upstream repeats it."""
+    """A secret too short to be distinguished from other text is not redacted in upstreams' text."""
     for channel in channels:
         if len(channel.values["id"]) < CHANNEL_ID_CHARACTERS_MIN:
             channel.location("id").caution(

@@ -72,7 +72,7 @@ from gw.config.values import (
 )
 from metrics.logs import LEVELS
 
-# Reads a channel: what its `kind` fills in stands where the file says nothing.
+# Reads a channel: what its `kind` fills in stands where the file has no value.
 #
 # The kinds are `channels/kinds.py`. A channel whose `auth` is none, or proves by other credentials
 # who asks, has no key to be forgotten. Where a kind's address or paths depend on region and

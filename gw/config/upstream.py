@@ -125,7 +125,7 @@ def auth() -> Reader[str]:
 
 
 def key_fields(way: str | None, protocols: Sequence[str]) -> tuple[set[str], set[str]]:
-    """The headers and the parameters that say who asks, in lower case."""
+    """The headers and the parameters that carry the credentials, in lower case."""
     if way == NO_AUTH:
         return set(), set()
     if way in PROVED:
@@ -212,7 +212,7 @@ def _header_fault(name: str) -> str:
 def _parameter_fault(name: str) -> str:
     if not _PARAMETER.fullmatch(name):
         return "the name of a parameter: letters, digits and . _ ~ -"
-    return "any parameter but alt, which says how an answer is streamed" if name == "alt" else ""
+    return "any parameter but alt, which sets how an answer is streamed" if name == "alt" else ""
 
 
 def _fields(what: str, fault_of: NameCheck) -> Reader[Fields]:

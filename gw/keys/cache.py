@@ -4,8 +4,8 @@ An entry is believed for a few seconds after the database has vouched for it, an
 when the database pushes a change of its key or account. A read vouches for what was read. An echo
 vouches for all that no push has touched when it is heard, because it comes after the pushes of all
 changes before it (`actors/changes.py`). Keys that are missing together are read together.
-Texts of keys are not kept, only their hashes. The table is behind `store.py`; what a
-refusal says to the client is in `principal.py`.
+Texts of keys are not kept, only their hashes. The table is behind `store.py`; the
+messages of refusals are in `principal.py`.
 
 Three rules keep a changed key from living on. A change drops the entry. A read that a change
 overtook is made again before anyone gets it. After a gap in the pushes nothing read before it
@@ -94,7 +94,7 @@ class SharedReads(Generic[Q, T]):
         return f"<SharedReads {len(self._under_way)} under way {len(self._next)} waiting>"
 
     def note(self, change: str | None) -> None:
-        """Tell the read under way of a change; None: what changed is unknown."""
+        """Report a change to the read under way; None: what changed is unknown."""
         if change is None:
             self._heard.has_gap = True
         elif self._under_way:
@@ -103,7 +103,7 @@ class SharedReads(Generic[Q, T]):
     async def ask(self, name: bytes, text: Q) -> T:
         """Return the response to the question of this name, shared with those who asked it before.
 
-        Raises what the read said of it. An asker that is cancelled leaves the read to the others.
+        Raises the error of the read. An asker that is cancelled leaves the read to the others.
         """
         question = self._under_way.get(name) or self._next.get(name)
         if question is None:
@@ -173,7 +173,7 @@ class CacheMetrics(Protocol):
 
 
 class _Entry:
-    """What the database said of one key, and how long that is believed (monotonic seconds)."""
+    """The database's row of one key, and how long that is believed (monotonic seconds)."""
 
     __slots__ = ("epoch", "found", "fresh_until", "reread_at", "usable_until")
 
@@ -194,7 +194,7 @@ class _Entry:
 class KeyCache:
     """At most `capacity` keys, the least recently used leaving first.
 
-    `on_balance` is told what an account had available, in nano-USD, whenever a key of it was read.
+    `on_balance` gets what an account had available, in nano-USD, whenever a key of it was read.
     """
 
     def __init__(
@@ -306,7 +306,7 @@ class KeyCache:
         return touched
 
     def _fresh(self, key_hash: bytes) -> FoundKey | None:
-        """What the database has said of a key, while that is believed."""
+        """The database's row of a key, while that is believed."""
         entry = self._entries.get(key_hash)
         if entry is None or entry.epoch != self._epoch:
             return None
@@ -460,8 +460,8 @@ def _is_overtaken(found: FoundKey | None, heard: ChangeLog) -> bool:
 
 # Writes when keys were last used: what the cache noted, in one statement a beat of the heartbeat.
 #
-# No call waits for it, and a database that is away loses nothing (spec: Balance says which requests
-# leave the time alone; the cache is told by them).
+# No call waits for it, and a database that is away loses nothing (spec: Balance, which lists the
+# requests that do not count as a use; they report it to the cache).
 
 
 class Touched(Protocol):

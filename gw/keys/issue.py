@@ -29,7 +29,8 @@ from gw.keys.store import SQL, NewKey
 PREFIX = "sk-platform-"
 RANDOM_BYTES = 32
 LENGTH = len(PREFIX) + 2 * RANDOM_BYTES
-# How much of the random part is shown in lists: enough to tell keys apart, far too little to guess.
+# How much of the random part is shown in lists: enough to distinguish keys, far too little to
+# guess.
 SHOWN_DIGITS = 8
 
 _KEY = re.compile(PREFIX + r"[0-9a-f]{64}")
@@ -224,8 +225,8 @@ def _row(
 
 # Keys that were asked for: a request waits until an operator approves or rejects it.
 #
-# A key of an agent that somebody else than an operator wants has a spend cap (spec: Agent API). The
-# id of the request is that of the key, which is made when it is approved and not before.
+# A key of an agent that is requested by others than an operator has a spend cap (spec: Agent API).
+# The id of the request is that of the key, which is made when it is approved and not before.
 
 
 class UnknownRequest(Exception):

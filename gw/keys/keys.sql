@@ -69,7 +69,7 @@ SELECT id, sealed FROM keys WHERE sealed IS NOT NULL ORDER BY created_at LIMIT 1
 SELECT write_last_uses(%(ids)s::text[], %(seconds)s::float8[])
 
 -- note_view --
--- Somebody is about to be shown the text of a key.
+-- Record that the text of a key is about to be shown.
 INSERT INTO key_views (key_id, os_user, host) VALUES (%s, %s, %s)
 
 -- views --
@@ -77,7 +77,7 @@ INSERT INTO key_views (key_id, os_user, host) VALUES (%s, %s, %s)
 SELECT viewed_at, os_user, host FROM key_views WHERE key_id = %s ORDER BY id
 
 -- ask --
--- Somebody wants a key of an agent.
+-- Record a request for a key of an agent.
 INSERT INTO key_requests (id, account_id, agent_id, name, requested_by, spend_cap_nano_usd)
 VALUES (%s, %s, %s, %s, %s, %s)
 

@@ -18,7 +18,7 @@ RefusalReason = Literal[
     "malformed", "unknown", "revoked", "disabled", "expired", "account_inactive"
 ]
 
-# What the client is told, each apart from the others (spec: Authentication 5; contract §7: a
+# The messages to the client, each apart from the others (spec: Authentication 5; contract §7: a
 # disabled key has its own message).
 MESSAGES: Mapping[RefusalReason, str] = {
     "malformed": (
@@ -34,7 +34,7 @@ MESSAGES: Mapping[RefusalReason, str] = {
 
 
 class KeyRefused(Exception):
-    """A key that opens nothing; `reason` says why, the text is for the client."""
+    """A key that opens nothing; `reason` is its code, the text is for the client."""
 
     def __init__(self, reason: RefusalReason) -> None:
         super().__init__(MESSAGES[reason])
@@ -43,7 +43,7 @@ class KeyRefused(Exception):
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, kw_only=True)
 class Agent:
-    """What a key of kind agent speaks for, with what its account says of models.
+    """What a key of kind agent speaks for, with its account's settings for models.
 
     All keys of an agent share one, unless it was changed between their readings.
     """

@@ -1,6 +1,6 @@
 """The gateway's secret and the two things it is for: the lookup hash of keys, and sealing them.
 
-Each use has a subkey of its own (HKDF), so that a leak of one says nothing about the other. What
+Each use has a subkey of its own (HKDF), so that a leak of one reveals nothing about the other. What
 a key looks like is `issue.py`. While a secret is changed the previous one still opens and checks
 what was made under it.
 """
@@ -31,7 +31,7 @@ RANDOM_BYTES = 32
 
 
 class SecretFault(Exception):
-    """The secret of the data folder cannot be read or made; the message says which and why."""
+    """The secret of the data folder cannot be read or made; the message names it and the reason."""
 
 
 def read_or_make(data_dir: Path) -> str:
@@ -94,7 +94,7 @@ def _sync_folder(folder: Path) -> None:
 SUBKEY_BYTES = 32
 HASH_BYTES = 32
 NONCE_BYTES = 12
-# The first byte of a sealed key says how it was sealed.
+# The first byte of a sealed key is the version of its seal.
 SEALED_WITH_AES_GCM = b"\x01"
 
 

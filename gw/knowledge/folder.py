@@ -1,6 +1,6 @@
 """A folder of pages on the disk: every file read, every fault found, before anything is stored.
 
-Names that begin with a dot are left out. Nothing outside the folder is read, whatever links say.
+Names that begin with a dot are left out. Nothing outside the folder is read, wherever links lead.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def _source(
 
 
 def filename_fault(name: str) -> str:
-    """Say why a source cannot have this name; empty where it can."""
+    """Return why a source cannot have this name; empty where it can."""
     if name in ("", ".", "..") or "/" in name or not name.isprintable():
         return f"{name!a} is no name for a file"
     if len(name.encode("utf-8", "surrogatepass")) > FILENAME_BYTES_MAX:
@@ -176,7 +176,7 @@ def filename_fault(name: str) -> str:
 
 
 def unread(error: OSError) -> str:
-    """Say that a file cannot be read, and why."""
+    """Return that a file cannot be read, and why."""
     return f"cannot be read: {error.strerror}"
 
 

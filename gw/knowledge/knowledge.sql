@@ -40,7 +40,7 @@ INSERT INTO kb_bases (account_id, kb_id, user_name, name, is_restricted)
 VALUES (%(account)s, %(kb)s, %(user)s, %(name)s, %(restricted)s) RETURNING no
 
 -- set_base --
--- What is said of a base itself, where it is said.
+-- Write the settings of a base, those that are given.
 UPDATE kb_bases SET name = coalesce(%(name)s, name), is_restricted = coalesce(%(restricted)s, is_restricted),
     updated_at = now()
 WHERE no = %(base)s AND (name <> coalesce(%(name)s, name) OR is_restricted <> coalesce(%(restricted)s, is_restricted))
@@ -60,7 +60,7 @@ DELETE FROM kb_postings WHERE ctid = ANY (ARRAY(
     SELECT ctid FROM kb_postings WHERE base_no = %(base)s LIMIT %(limit)s))
 
 -- stored_pages --
--- What of each page tells whether it has changed, its slot, and how long it is.
+-- The digest of each page, its slot, and how long it is.
 SELECT id, no, digest, slot, octet_length(body) FROM kb_pages WHERE base_no = %s
 
 -- remove_links --

@@ -26,7 +26,7 @@ Blame = Callable[[int, str], None]
 
 @dataclass(frozen=True, slots=True)
 class SourceEntry:
-    """What a page says of its source; `path` as written, relative to the page's file."""
+    """A page's reference to its source; `path` as written, relative to the page's file."""
 
     path: str
     line: int
@@ -311,7 +311,7 @@ SUFFIX = ".md"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """One page as its file says it; `head` and `body` together are the file."""
+    """One page as in its file; `head` and `body` together are the file."""
 
     id: str
     path: str
@@ -377,7 +377,7 @@ def parse_page(
 
 
 def id_fault(page_id: str) -> str:
-    """Say why a text cannot be a page's id; empty where it can."""
+    """Return why a text cannot be a page's id; empty where it can."""
     if not 1 <= len(page_id) <= ID_CHARACTERS_MAX:
         return f"a page's name has 1 to {ID_CHARACTERS_MAX} characters"
     for character in page_id:

@@ -16,7 +16,7 @@ WHOLE = 2**30
 
 @dataclass(frozen=True, slots=True)
 class StoredSource:
-    """What a page says of its source document; `r2_key` is the name it is stored under."""
+    """A page's reference to its source document; `r2_key` is the name it is stored under."""
 
     r2_key: str
     filename: str

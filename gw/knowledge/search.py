@@ -401,7 +401,7 @@ async def _hits(
     hits = []
     for one in ranked:
         hits.append(_hit(by_no[one.base_no], one.score, finder, *rows[one.page_no]))
-        await asyncio.sleep(0)  # whoever else has waited meanwhile
+        await asyncio.sleep(0)  # let others run that waited meanwhile
     return hits
 
 

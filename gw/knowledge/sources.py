@@ -1,6 +1,6 @@
 """Source documents as files below one folder, and the signed links that they are fetched by.
 
-Whoever has a link needs no key until it expires: the signature says that the gateway made it, and
+A link needs no key until it expires: the signature proves that the gateway made it, and
 the same secret signs it in every process.
 """
 
@@ -36,7 +36,7 @@ class SourceStore(Protocol):
     """Where sources are kept. Every method blocks and raises OSError."""
 
     def put(self, name: str, file: Path, sha256: str) -> None:
-        """Store a file under a name that says its hash, unless it is there."""
+        """Store a file under a name with its hash, unless it is there."""
 
     def fetch(self, name: str, target: Path) -> None:
         """Write a source into a file."""
@@ -96,7 +96,7 @@ class Sources:
 
 
 class SourceLinks:
-    """Makes links and tells its own from others, under keys of 32 bytes; the first signs."""
+    """Makes links and recognises its own, under keys of 32 bytes; the first signs."""
 
     def __init__(self, *keys: bytes, public_url: str) -> None:
         self._signer = LinkSigner(*keys)
@@ -133,7 +133,7 @@ class BucketSources:
         return f"<BucketSources {self._name}>"
 
     def put(self, name: str, file: Path, sha256: str) -> None:
-        """Store a file under a name that says its hash, unless it is there."""
+        """Store a file under a name with its hash, unless it is there."""
         if self._is_there(name):
             return
         with file.open("rb") as body:

@@ -23,7 +23,7 @@ from metrics.version import release
 
 # The revisions of the protocol that are served, and the words and numbers of its wire.
 #
-# Those with a handshake begin with `initialize`; the newest one has none: each request says its
+# Those with a handshake begin with `initialize`; the newest one has none: each request carries its
 # revision and what the client can do in `_meta`, and repeats of it in headers what a proxy may
 # read.
 
@@ -179,7 +179,7 @@ class Tool:
 
 
 class ToolError(Exception):
-    """A tool cannot do what it was asked; the text tells a model what to ask instead."""
+    """A tool cannot do what it was asked; the text suggests to a model what to ask instead."""
 
 
 class Toolbox(Protocol):
@@ -256,7 +256,7 @@ def is_stateless(head: Head, request: Request) -> bool:
 
 
 def check_envelope(head: Head, request: Request) -> None:
-    """A request of the newest revision says all that it must, twice the same. Raises RpcError."""
+    """A request of the newest revision has all that it must, twice the same. Raises RpcError."""
     meta = meta_of(request)
     if META_VERSION not in meta or not isinstance(meta.get(META_CAPABILITIES), dict):
         message = f"`params._meta` must have `{META_VERSION}` and `{META_CAPABILITIES}`."
@@ -340,7 +340,7 @@ async def ping(toolbox: Toolbox, params: Params) -> dict[str, Any]:
 
 
 async def discover(toolbox: Toolbox, params: Params) -> dict[str, Any]:
-    """What a handshake would say, for revisions without one."""
+    """The content of a handshake, for revisions without one."""
     return _to_keep(
         {
             "supportedVersions": SUPPORTED,

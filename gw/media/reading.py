@@ -1,6 +1,6 @@
 """Read a body against a table of fields: types and ranges as a struct, the same in words.
 
-A field that is null is one that was left out. Lengths are Unicode code points as JSON says them,
+A field that is null is one that was left out. Lengths are Unicode code points as in JSON,
 nothing trimmed or normalised. Broken JSON, a lone surrogate and a member that is there twice are
 refused where the members are found (`channels/json.py`).
 """
@@ -168,7 +168,7 @@ def _number_readings(label: str) -> set[int]:
 
 Body = TypeVar("Body", bound=Struct)
 
-# Words of which the contract only says that they are strings: a ratio, a language.
+# Words that the contract defines as strings only: a ratio, a language.
 WORD_CHARACTERS_MAX = 64
 # Ids of avatars, voices, templates.
 REFERENCE_CHARACTERS_MAX = 256

@@ -129,7 +129,7 @@ def _wanted(
 
 
 def lacks_price(model: ModelSpec) -> bool:
-    """Is a chat model called, and lacks what it is billed by? Others are told by `check-config`."""
+    """Whether a served chat model lacks its price. `check-config` reports models of other kinds."""
     if not model.callable or not model.bindings:
         return False
     if model.endpoint_type is not None:
@@ -155,7 +155,7 @@ def _check(filled: Filled, before: Config, environ: Mapping[str, str], source: P
         report.raise_if_any()
 
 
-# What a price list says otherwise than a configuration, in money.
+# Where a price list differs from a configuration, in money.
 #
 # Compared is what a model of the file costs with what the dearest of its channels costs by the
 # list; and, where calls are known, what they would have cost by either, each price with the

@@ -89,7 +89,7 @@ class PriceRow:
     endpoint_type: str | None  # None: an ordinary chat model
     capabilities: tuple[str, ...]
     aliases: tuple[str, ...]
-    note: str  # what the price does not say
+    note: str  # what the price lacks
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,7 +332,7 @@ def price_of(rows: Sequence[PriceRow]) -> PriceSpec | None:
 
 
 def dearest(prices: Sequence[PriceSpec]) -> PriceSpec:
-    """The highest of each member. Where a cached price is not said the input price holds."""
+    """The highest of each member. Without a cached price the input price holds."""
     found: dict[str, Decimal | None] = {
         name: _most(prices, name) for name in (*TOKEN_PRICES, *_AMOUNTS)
     }

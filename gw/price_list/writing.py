@@ -1,6 +1,6 @@
 """Writes models as the configuration has them: items of a YAML list, and prices.
 
-A source and its date follow each price as a comment, for whoever reads the file later.
+A source and its date follow each price as a comment, for later readers of the file.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def item(offer: Offer) -> str:
 
 
 def unpriced(offer: Offer) -> str:
-    """A model whose price is not known, as comments of a list: it waits for somebody to add one."""
+    """A model whose price is not known, as comments of a list: one may be added by hand."""
     lines = [f"id: {scalar(offer.model)}", f"channels: {bindings(offer.bindings)}"]
     text = list_item([*lines, 'price: {input: "…", output: "…"}'])
     if offer.endpoint_type is not None:
@@ -92,7 +92,7 @@ def amount(value: Decimal) -> str:
 
 
 def remark(rows: Sequence[PriceRow]) -> str:
-    """The comment after a price: when, where, and what it does not say; each once."""
+    """The comment after a price: when, where, and what it lacks; each once."""
     found = dict.fromkeys(str(row.source) for row in rows)
     notes = dict.fromkeys(row.note for row in rows if row.note)
     text = "; ".join([*found, *notes])
@@ -108,8 +108,8 @@ def scalar(text: str) -> str:
 
 # Adds to a configuration file as text, so that every comment and every blank of it stays.
 #
-# PyYAML says where things stand; what is there is not written anew. What cannot be added to so is
-# refused with its position, and the caller reads the result back before it is put in place.
+# PyYAML returns where things stand; what is there is not written anew. What cannot be added to so
+# is refused with its position, and the caller reads the result back before it is put in place.
 
 # What a list is indented by that there was none of.
 INDENT = 2
@@ -330,7 +330,7 @@ def kinds_found(environ: Mapping[str, str]) -> list[Kind]:
 
 
 def missing(kind: Kind, environ: Mapping[str, str]) -> list[str]:
-    """The variables a kind needs that are not set; of those that say the same thing, the first."""
+    """The variables a kind needs that are not set; of those that mean the same, the first."""
     needed = [(*kind.variables, *kind.ambient)]
     needed += [(name,) for name in (kind.url_variable, *dict(kind.settings).values()) if name]
     return [names[0] for names in needed if names and not any(environ.get(name) for name in names)]
@@ -357,7 +357,7 @@ def _models(kinds: Sequence[Kind], price_list: PriceList) -> str:
 
 
 def _channel(kind: Kind, environ: Mapping[str, str]) -> str:
-    """A channel whose kind says the rest, and in a comment what that is."""
+    """A channel whose kind fills in the rest, and in a comment what that is."""
     lines = [f"  - id: {kind.name}", f"    kind: {kind.name}"]
     if kind.url_variable:
         lines.append(f"    base_url: ${{{kind.url_variable}}}")

@@ -17,7 +17,7 @@ from metrics.logs import EventLog
 # goes on giving it connections that are never answered. Its silence is only believed by a parent
 # that was awake to hear it: one that was itself paused, or busy, counts from when it woke. And its
 # silence alone is no death: it is killed, and replaced, and its calls are settled, when the kernel
-# says that it has ended.
+# reports that it has ended.
 
 # So many signs of life, or looks for them, within the silence that is one too long; and never
 # further apart than a second.
@@ -75,7 +75,7 @@ class WorkerWatchdog:
         while True:
             await self._clock.sleep(pause)
             now = self._clock.monotonic()
-            if now - looked_at > 2 * pause:  # what was said meanwhile has still to be read
+            if now - looked_at > 2 * pause:  # what was sent meanwhile has still to be read
                 awake_since = now
             looked_at = now
             self._look(now, awake_since)
@@ -114,7 +114,7 @@ class Fleet:
         clock: Clock,
         metrics: FleetMetrics,
     ) -> None:
-        self._text = text  # in force, whatever the file says by now
+        self._text = text  # in force, whatever the file contains by now
         self._start = start
         self._clock = clock
         self._metrics = metrics
@@ -155,7 +155,7 @@ class Fleet:
         self._count()
 
     async def reload(self, text: str) -> bool:
-        """Reload one after the other; False, and the rest left alone, when one refuses."""
+        """Reload one after the other; False, and the rest unchanged, when one refuses."""
         self._text = text
         for index, worker in enumerate(list(self._workers)):
             if worker is None:

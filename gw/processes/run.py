@@ -60,7 +60,7 @@ PARENT = "parent"
 
 
 class Parent:
-    """The fleet with its port and its admin listener. `config` is what `text` says."""
+    """The fleet with its port and its admin listener. `config` is `text`, read."""
 
     def __init__(self, config: Config, text: str, *, count: int) -> None:
         self._config = config
@@ -206,7 +206,7 @@ class Parent:
 
 
 def accepted_file(source: Path) -> tuple[str, Config]:
-    """What a file that changed says, and the configuration that it is. Raises ConfigFaults."""
+    """The text of a file that changed, and the configuration that it is. Raises ConfigFaults."""
     text = reread_text(source)
     config = load_text(text, os.environ, source=source)
     server_context(config)
@@ -276,11 +276,11 @@ LINE_BYTES_MAX = 3 * MAX_FILE_BYTES + 1024
 
 
 class ParentGone(Exception):
-    """The parent ended before it said what to serve."""
+    """The parent ended before it sent what to serve."""
 
 
 def first_config(source: Path) -> Config:
-    """Wait for the configuration that the parent says first. Raises ParentGone, ConfigFaults."""
+    """Wait for the parent's first configuration. Raises ParentGone, ConfigFaults."""
     line = sys.stdin.buffer.readline()  # and no more: the parent waits until we serve
     if not line:
         raise ParentGone
@@ -290,7 +290,7 @@ def first_config(source: Path) -> Config:
 async def run_worker(
     config: Config, *, address: ListenAddress, parent_descriptor: int | None
 ) -> int:
-    """Serve on `address`, which others share, until told to stop or left alone by the parent.
+    """Serve on `address`, which others share, until a signal or the end of the parent.
 
     `parent_descriptor` is a socket to the parent, which keeps what all of them share.
     """
@@ -335,7 +335,7 @@ async def run_worker(
 
 
 async def _beat(seconds: float) -> None:
-    """Tell the parent again and again that the loop turns.
+    """Report to the parent again and again that the loop turns.
 
     A parent that does not read, because it is paused itself, is not waited for.
     """

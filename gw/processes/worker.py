@@ -1,8 +1,8 @@
 """One worker process as its parent sees it: a `gw serve` of its own on the shared port.
 
-Parent and worker talk in lines of JSON. The parent says `{"config": TEXT}`, at the start and for
-each reload: the text that it has accepted, because the file may say something else by the time that
-a worker has to be replaced. The worker says `{"admin": …}` when it serves, `{"reloaded": …}` after
+Parent and worker exchange lines of JSON. The parent sends `{"config": TEXT}`, at the start and for
+each reload: the text that it has accepted, because the file may have changed by the time that
+a worker has to be replaced. The worker sends `{"admin": …}` when it serves, `{"reloaded": …}` after
 each reload, and `{"alive": true}` from its loop again and again in between: one that falls silent
 hangs (`fleet.py`). A worker whose standard input ends has lost its parent, and drains.
 """
@@ -27,7 +27,7 @@ ALIVE = {"alive": True}
 
 
 class WorkerFailed(Exception):
-    """A worker ended, or said nothing, before it served."""
+    """A worker ended, or sent nothing, before it served."""
 
 
 @dataclass(eq=False)
@@ -36,7 +36,7 @@ class Worker:
 
     process: asyncio.subprocess.Process
     admin_url: str = ""
-    heard_at: float = field(default_factory=monotonic)  # when it last said anything
+    heard_at: float = field(default_factory=monotonic)  # when it last sent anything
     _replies: asyncio.Queue[dict[str, Any]] = field(default_factory=asyncio.Queue)
     _reading: asyncio.Task[None] | None = None
     _log: EventLog = field(default_factory=lambda: EventLog("gw.processes"))
@@ -64,7 +64,7 @@ class Worker:
             *(sys.executable, "-m", "gw", "serve", *arguments),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
-            # Ctrl-C reaches the whole terminal; the parent tells its workers itself.
+            # Ctrl-C reaches the whole terminal; the parent signals its workers itself.
             start_new_session=True,
             pass_fds=descriptors,
         )
