@@ -1,8 +1,9 @@
-"""Hide what an upstream's message gives away: where it lives, whose key it was, which channel.
+"""Hide what an upstream's bytes give away: where it is, whose key it was, which channel.
 
-Every upstream message passes here before a client sees it or a row of the call log keeps it. What
-remains stays readable: a reason, a parameter, a model. Finding the message in an error body is
-`channels/dialects/error_body.py`.
+There is one list of secrets, `ChannelSpec.secrets`: keys, other credentials, and what was obtained
+with them, such as access tokens. `redaction_of` finds those of one channel in what it sends, before
+anything else reads that; a `Redactor` those of all channels, and their hosts, in what clients, rows
+and the log are given. Finding the message in an error body is `channels/dialects/error_body.py`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from msgspec import Struct
 from channels.dialects.error_body import fit
 from channels.registry import ChannelSpec
 
-# Find the configured keys and hosts in an upstream's bytes, exactly, and redact them.
+# Find secrets and hosts in an upstream's bytes, exactly, and redact them.
 #
 # All other bytes stay. What is looked for is found in the spellings of JSON too, as in `https:\/\/`
 # and `\u002d`; a host counts as a whole word. `redacted` hides more, in messages.
@@ -29,7 +30,6 @@ from channels.registry import ChannelSpec
 # Below this a configured key is a placeholder, and would be found inside ordinary words.
 KEY_CHARACTERS_MIN = 6
 REDACTED_KEY = "[redacted]"
-_REDACTED_KEY = REDACTED_KEY.encode()
 REDACTED_HOST = "[host]"
 # So much is looked at in one go, and for so long until others have a turn.
 WINDOW_BYTES = 64 * 1024
@@ -37,10 +37,16 @@ TURN_SECONDS = 0.005
 # Texts that begin with so many equal characters are looked for once, by these.
 STEM_CHARACTERS = 6
 STEM_TEXTS_MIN = 3
+# So many are looked for one by one; more by one pattern, which is slower for a few.
+NEEDLES_SEARCHED_MAX = 12
+# Of a text of several lines, such as a private key, each line of this length is a secret.
+LINE_CHARACTERS_MIN = 16
 
 # JSON's longest spelling of a character, and those spellings that a text may be found behind.
 _ESCAPED_SIZE = len(r"\u0000")
-_ESCAPE = re.compile(rb"\\(?:/|u00([2-7][0-9a-fA-F]))")
+# JSON within a string of JSON has more backslashes before them. The first is looked for as it is,
+# and only where none is before it, so that a row of them is read once.
+_ESCAPE = re.compile(rb"\\(?<!\\\\)\\*+(?:/|u00([2-7][0-9a-fA-F]))")
 # What may stand before a whole word: no letter, unless it belongs to an escape.
 _BEFORE_WORD = re.compile(rb"(?:\\[bfnrt]|\\u[0-9a-fA-F]{4}|[^\w-]|\A)\Z")
 _AFTER_WORD = re.compile(rb"[^\w-]|\Z")
@@ -65,28 +71,48 @@ class _Edit(Struct, frozen=True):
 
 
 class ExactRedaction:
-    """Knows some secrets. Immutable."""
+    """Knows some secrets. Immutable; `reach` is how many bytes one of them may take."""
 
-    __slots__ = ("_needles", "_reach", "_secrets")
+    __slots__ = ("_needles", "_pattern", "_secrets", "reach")
 
     def __init__(self, secrets: Iterable[RedactedText]) -> None:
         self._secrets = sorted(set(secrets), key=lambda one: one.text)
-        self._needles = _needles([one.text for one in self._secrets])
-        self._reach = max((len(one.text) for one in self._secrets), default=0) * _ESCAPED_SIZE
+        needles = _needles([one.text for one in self._secrets])
+        is_many = len(needles) > NEEDLES_SEARCHED_MAX
+        self._pattern = re.compile(b"|".join(map(re.escape, needles))) if is_many else None
+        self._needles = () if is_many else needles
+        self.reach = max((len(one.text) for one in self._secrets), default=0) * _ESCAPED_SIZE
 
     def __repr__(self) -> str:
         return f"<ExactRedaction {len(self._secrets)} texts>"
 
     def is_clear(self, body: bytes) -> bool:
         """Whether none of them is there; False, too, where one look cannot tell."""
-        return len(body) <= WINDOW_BYTES and not self._is_near(body, 0, len(body))
+        if len(body) > WINDOW_BYTES:
+            return False
+        for needle in self._needles:
+            if needle in body:
+                return False
+        if self._pattern is not None and self._pattern.search(body) is not None:
+            return False
+        if b"\\" not in body or (b"\\/" not in body and b"\\u00" not in body):
+            return True
+        return not self._is_escaped_near(body, 0, len(body))
 
     def redacted(self, body: bytes) -> bytes:
         """The body without them. Nearly always the same bytes come back."""
-        if self.is_clear(body):
-            return body
+        return body if self.is_clear(body) else _applied(body, self.edits(body))
+
+    def redacted_text(self, text: str) -> str:
+        """The text without them; it may have lone surrogates."""
+        body = text.encode("utf-8", "surrogatepass")
+        shown = self.redacted(body)
+        return text if shown is body else shown.decode("utf-8", "surrogatepass")
+
+    def edits(self, body: bytes) -> list[_Edit]:
+        """Where they are, in order."""
         starts = range(0, len(body), WINDOW_BYTES)
-        return _applied(body, [edit for start in starts for edit in self._edits(body, start)])
+        return [edit for start in starts for edit in self._edits(body, start)]
 
     async def redact_whole(self, body: bytes, *, keeps_links: bool = False) -> bytes:
         """Redact a body of any size; `keeps_links` leaves the hosts in links to pictures."""
@@ -107,7 +133,7 @@ class ExactRedaction:
     def _edits(self, body: bytes, start: int) -> list[_Edit]:
         """The edits that begin in the window that begins here, in order."""
         stop = start + WINDOW_BYTES
-        end = min(stop + self._reach, len(body))
+        end = min(stop + self.reach, len(body))
         if not self._is_near(body, start, end):
             return []
         # A little more on either side says whether it is a whole word.
@@ -118,17 +144,45 @@ class ExactRedaction:
         return sorted(edits, key=lambda edit: (edit.start, -edit.end))
 
     def _is_near(self, body: bytes, start: int, end: int) -> bool:
-        """Whether one of them may be there; told by searches that cost next to nothing."""
-        needles = self._needles
-        for needle in needles:
-            if body.find(needle, start, end) >= 0:
-                return True
-        if body.find(b"\\", start, end) < 0:
-            return False
-        if body.find(b"\\u00", start, end) < 0 and body.find(b"\\/", start, end) < 0:
+        """Whether one of them may be there; searches that cost next to nothing."""
+        return self._has_needle(body, start, end) or self._is_escaped_near(body, start, end)
+
+    def _is_escaped_near(self, body: bytes, start: int, end: int) -> bool:
+        if _ESCAPE.search(body, start, end) is None:
             return False
         plain = _ESCAPE.sub(_character, body[start:end])
-        return any(needle in plain for needle in needles)
+        return self._has_needle(plain, 0, len(plain))
+
+    def _has_needle(self, body: bytes, start: int, end: int) -> bool:
+        if self._pattern is not None:
+            return self._pattern.search(body, start, end) is not None
+        return any(body.find(needle, start, end) >= 0 for needle in self._needles)
+
+
+class LinesRedaction:
+    """Redacts bytes that come in pieces: what begins in one and ends in the next is found, too.
+
+    No secret goes over a line's end. Of a line that has not ended, the last `reach` bytes wait.
+    """
+
+    __slots__ = ("_held", "_redaction")
+
+    def __init__(self, redaction: ExactRedaction) -> None:
+        self._redaction = redaction
+        self._held = b""
+
+    def take(self, piece: bytes) -> bytes:
+        """What can be passed on with this piece."""
+        body = self._held + piece
+        end = max(body.rfind(b"\n") + 1, len(body) - self._redaction.reach)
+        edits = [edit for edit in self._redaction.edits(body) if edit.start < end]
+        end = max([end, *[edit.end for edit in edits]])
+        self._held = body[end:]
+        return _applied(body[:end], edits)
+
+    def end(self) -> bytes:
+        """What is left."""
+        return self._redaction.redacted(self._held)
 
 
 class _Unescaped:
@@ -172,39 +226,22 @@ class _Unescaped:
         )
 
 
-class StreamRedaction(Struct, frozen=True):
-    """What is redacted in a stream: the channel's own secrets in any block, all else where an error
-    is.
+def redaction_of(channel: ChannelSpec) -> ExactRedaction:
+    """Finds the secrets of one channel, those obtained so far among them, in what it sends.
 
-    `key` is the first of its secrets, which most channels have no others beside. One that comes in
-    two pieces of a response's text is not found.
+    In a stream it is used on each event: a secret that comes in two deltas of a text is not found.
     """
-
-    key: bytes | None
-    more: tuple[bytes, ...]
-    errors: ExactRedaction
-
-    @classmethod
-    def of(cls, channel: ChannelSpec, errors: ExactRedaction) -> StreamRedaction:
-        """Of a stream that comes from this channel."""
-        secrets: tuple[bytes, ...] | None = channel.made.get(cls)
-        if secrets is None:
-            long = [one for one in channel.secrets if len(one) >= KEY_CHARACTERS_MIN]
-            # The longest first: none hides the beginning of another.
-            secrets = tuple(one.encode() for one in sorted(long, key=len, reverse=True))
-            channel.made[cls] = secrets
-        return cls(secrets[0] if secrets else None, secrets[1:], errors)
-
-    def without_key(self, block: bytes) -> bytes:
-        """A block without any of the secrets."""
-        assert self.key is not None
-        for secret in (self.key, *self.more):
-            block = block.replace(secret, _REDACTED_KEY)
-        return block
+    version, found = channel.made.get(redaction_of, (-1, None))
+    if found is None or version != channel.obtained.version:
+        version = channel.obtained.version
+        found = ExactRedaction(RedactedText(one, REDACTED_KEY) for one in key_spellings(channel))
+        channel.made[redaction_of] = (version, found)
+    redaction: ExactRedaction = found
+    return redaction
 
 
 def secrets_of(channels: Iterable[ChannelSpec], *, is_response: bool) -> Iterator[RedactedText]:
-    """What is configured of these channels: their keys and secrets, and the hosts they are on.
+    """What these channels have: their secrets, and the hosts they are on.
 
     In a response, `localhost` and names of one word are ordinary words, such as of a program that
     the model writes; there they count with their port only.
@@ -226,8 +263,16 @@ def secrets_of(channels: Iterable[ChannelSpec], *, is_response: bool) -> Iterato
 
 def key_spellings(channel: ChannelSpec) -> set[str]:
     """Its secrets as they are and as they stand in an address; none that is a placeholder."""
-    long = [one for one in channel.secrets if len(one) >= KEY_CHARACTERS_MIN]
+    long = [line for one in channel.secrets for line in _lines(one)]
     return {*long, *(quote(one, safe="") for one in long), *map(quote_plus, long)}
+
+
+def _lines(secret: str) -> list[str]:
+    """What of a secret is looked for: all of it, or each of its lines."""
+    lines = secret.split()
+    if len(lines) > 1 and "\n" in secret:
+        return [one for one in lines if len(one) >= LINE_CHARACTERS_MIN]
+    return [secret] if len(secret) >= KEY_CHARACTERS_MIN else []
 
 
 def _is_ordinary(host: str) -> bool:
@@ -322,41 +367,57 @@ _SECRETS = re.compile(
 )
 
 
-class Redactor:
-    """Knows what to hide for one set of channels. Immutable; a reload makes a new one.
+class _Lists(Struct, frozen=True):
+    """What is found exactly: secrets alone, and with hosts in errors and in whole responses."""
 
-    `errors` masks the bodies of errors that are passed on, and error events; `responses` masks
-    whole responses.
+    secrets: ExactRedaction
+    errors: ExactRedaction
+    responses: ExactRedaction
+
+
+class Redactor:
+    """Knows what to hide for one set of channels; a reload makes a new one.
+
+    What the channels obtain from then on, it knows as well.
     """
 
     def __init__(self, channels: Iterable[ChannelSpec]) -> None:
-        channels = tuple(channels)
-        self.errors = ExactRedaction(secrets_of(channels, is_response=False))
-        self.responses = ExactRedaction(secrets_of(channels, is_response=True))
+        self._channels = channels = tuple(channels)
+        self._obtained = [one.obtained for one in channels if one.authorizer is not None]
+        self._version = -1
+        self._lists: _Lists
         hosts: set[str] = set()
         words: set[str] = set()
-        keys: set[str] = set()
         ids: set[str] = set()
         for channel in channels:
             host = (urlsplit(channel.base_url).hostname or "").rstrip(".")
             (hosts if "." in host or ":" in host else words).add(host)
-            keys |= key_spellings(channel)
             ids.add(channel.id)
-        self._keys = _any_of(keys)
         self._hosts = _hosts(hosts - {""}, words - {""})
-        self._ids = _any_of(
-            (name for name in ids if len(name) >= CHANNEL_ID_CHARACTERS_MIN), whole_words=True
-        )
+        self._ids = _any_word_of(name for name in ids if len(name) >= CHANNEL_ID_CHARACTERS_MIN)
 
     def __repr__(self) -> str:
         return "<Redactor>"
 
+    @property
+    def errors(self) -> ExactRedaction:
+        """Masks the bodies of errors that are passed on, and error events."""
+        return self._current().errors
+
+    @property
+    def responses(self) -> ExactRedaction:
+        """Masks whole responses."""
+        return self._current().responses
+
+    def secrets(self, text: str) -> str:
+        """The text without secrets, for the log: hosts and names are the operator's to read."""
+        return self._current().secrets.redacted_text(text)
+
     def text(self, message: str) -> str:
         """The message without addresses, keys and channel names, at most 1000 characters."""
         message = fit(_beginning(message), READ_CHARACTERS_MAX)
-        # Keys first, exactly as configured: no later pattern may take half of one.
-        if self._keys is not None:
-            message = self._keys.sub(_KEY, message)
+        # Secrets first, exactly as they are: no later pattern may take half of one.
+        message = self.secrets(message)
         message = _ANY_URL.sub(_URL, message)
         message = _SECRETS.sub(_redacted_secret, message)
         if self._hosts is not None:
@@ -381,10 +442,23 @@ class Redactor:
         return value
 
     def _exactly(self, text: str) -> str:
-        text = self.errors.redacted(text.encode()).decode()
+        text = self.errors.redacted_text(text)
         if self._ids is not None:
             text = self._ids.sub(_CHANNEL, text)
         return _SECRETS.sub(_redacted_secret, text)
+
+    def _current(self) -> _Lists:
+        """The lists, made anew where a channel has obtained something since."""
+        version = sum([one.version for one in self._obtained])
+        if version != self._version:
+            keys = {key for channel in self._channels for key in key_spellings(channel)}
+            self._lists = _Lists(
+                ExactRedaction(RedactedText(key, REDACTED_KEY) for key in keys),
+                ExactRedaction(secrets_of(self._channels, is_response=False)),
+                ExactRedaction(secrets_of(self._channels, is_response=True)),
+            )
+            self._version = version
+        return self._lists
 
 
 def _beginning(message: str) -> str:
@@ -441,10 +515,10 @@ def _is_address(host: str) -> bool:
     return True
 
 
-def _any_of(texts: Iterable[str], *, whole_words: bool = False) -> re.Pattern[str] | None:
-    """A pattern for any of `texts`, the longest first: none hides the beginning of another."""
+def _any_word_of(texts: Iterable[str]) -> re.Pattern[str] | None:
+    """A pattern for any of `texts` as a whole word, the longest first."""
     ordered = sorted(set(texts), key=lambda text: (-len(text), text))
     if not ordered:
         return None
     pattern = "|".join(re.escape(text) for text in ordered)
-    return re.compile(rf"(?<![\w-])(?:{pattern})(?![\w-])" if whole_words else pattern, re.ASCII)
+    return re.compile(rf"(?<![\w-])(?:{pattern})(?![\w-])", re.ASCII)

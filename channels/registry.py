@@ -9,7 +9,7 @@ how busy or healthy a channel is in `actors`, how a price becomes a cost in
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from types import MappingProxyType
@@ -204,6 +204,35 @@ class HealthSpec:
     cooldown_seconds: float = 10.0
 
 
+class ObtainedSecrets:
+    """What a channel's credentials have turned into: access tokens, assertions, temporary keys.
+
+    Of each kind those in use and those before are kept, for a request that is under way. `version`
+    changes with them.
+    """
+
+    __slots__ = ("_kinds", "version")
+
+    def __init__(self) -> None:
+        self._kinds: Mapping[str, Sequence[tuple[str, ...]]] = {}
+        self.version = 0
+
+    def __repr__(self) -> str:
+        return f"<ObtainedSecrets {self.version}>"
+
+    def add(self, kind: str, *texts: str) -> None:
+        """Take these as the ones in use, before they are sent anywhere. Any thread may."""
+        known = self._kinds.get(kind, ())
+        if not known or known[-1] != texts:
+            self._kinds = {**self._kinds, kind: (*known[-1:], texts)}
+            self.version += 1
+
+    @property
+    def texts(self) -> Iterator[str]:
+        """All that are kept."""
+        return (text for sets in self._kinds.values() for texts in sets for text in texts)
+
+
 @dataclass(frozen=True, slots=True)
 class ChannelSpec:
     """One upstream account: where it is, what it speaks, how much it may carry."""
@@ -233,6 +262,9 @@ class ChannelSpec:
     propagate_trace: bool = False  # its requests say which trace they belong to
     # What is made of all this once and looked up by every call, under whoever made it.
     made: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    obtained: ObtainedSecrets = field(
+        default_factory=ObtainedSecrets, init=False, repr=False, compare=False
+    )
     ring: KeyRing = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -249,9 +281,19 @@ class ChannelSpec:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What nobody but the upstream may read: its keys, and secrets in headers and query."""
-        others = () if self.authorizer is None else self.authorizer.secrets
-        return (*self.keys, *sorted(self.field_secrets), *others)
+        """What nobody but the upstream may read: the one list that everything is redacted by.
+
+        Its keys, secrets in headers and query, credentials of other kinds and of its proxy, and
+        what was obtained with them.
+        """
+        proxy = None if self.transport is None else self.transport.proxy
+        return (
+            *self.keys,
+            *sorted(self.field_secrets),
+            *(() if self.authorizer is None else self.authorizer.secrets),
+            *(() if proxy is None else proxy.secrets),
+            *self.obtained.texts,
+        )
 
     def spoken(self, upstream_model: str) -> frozenset[str]:
         """The protocols that a model, by its name over there, is spoken to in."""

@@ -160,13 +160,14 @@ class LineWriter:
 # Takes secrets out of text on its way to the log.
 #
 # A net behind the code that should not log them in the first place. Upstreams' addresses and names
-# are no secret to an operator and stay; what clients may see is `channels/redaction.py`.
+# are no secret to an operator and stay; what clients may see is `channels/redaction.py`, and so is
+# the list of the secrets that the process knows, which go first (`hide`).
 
 REDACTED: Final = "***"
 
-# What a value may not contain: where it ends in a header, a URL, a repr or a JSON text. One of our
-# keys that is redacted already stays, so that an operator can see which it was.
-_VALUE: Final = r"(?!sk-platform-[0-9a-f]{4}\*{3})[^\s\"'\\&,;)}\]>]+"
+# What a value may not contain: where it ends in a header, a URL, a repr or a JSON text. What is
+# redacted already stays; of one of our keys an operator can see which it was.
+_VALUE: Final = r"(?!sk-platform-[0-9a-f]{4}\*{3}|\[redacted\])[^\s\"'\\&,;)}\]>]+"
 # Between a name and its value: `name: value`, `name=value`, `'name': 'value'`, `("name", "value")`.
 _BETWEEN: Final = r"(?:\\?[\"']?\s*[:=]\s*|\\?[\"'],\s*)(?:b?\\?[\"'])?"
 # The bound on what may stand before `api_key` keeps the search linear.
@@ -200,8 +201,19 @@ _RULES: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
 _SECRET_NAME: Final = re.compile(rf"(?:{_NAMES}|(?:set[-_])?cookie|secret)", re.IGNORECASE)
 
 
+# Takes the secrets that are known out of a text, exactly as they are.
+_known: Callable[[str], str] = str
+
+
+def hide(known: Callable[[str], str]) -> None:
+    """Have `known` take secrets out of every text from now on, before those known by their form."""
+    global _known
+    _known = known
+
+
 def redact(text: str) -> str:
     """Return `text` with the secrets in it redacted."""
+    text = _known(text)
     for pattern, replacement in _RULES:
         text = pattern.sub(replacement, text)
     return text

@@ -60,7 +60,7 @@ def settlement(
 ) -> tuple[Outcome, JobEnd]:
     """The row and the money of a job that ends at `now`, and what is kept with it.
 
-    `by` is `JobEnd.by`; `redact` makes an upstream's message fit for clients.
+    `by` is `JobEnd.by`; `redact` makes an upstream's words fit for clients.
     """
     job = open_job.job
     price = MediaPrice.as_stated(job.price)
@@ -82,7 +82,7 @@ def settlement(
         cost_nano_usd=price.cost_nano_usd(charged),
         created_at=now,
         latency_ms=max(0, round((now - job.submitted_at) * 1000)),
-        error_code=None if error is None else error.code,
+        error_code=None if error is None else redact(error.code),
         error_message=None if error is None else redact(error.message),
         units=_units(job, charged),
         result_urls=_urls(job, result, content_link),

@@ -17,11 +17,18 @@ from urllib.parse import quote, urlencode
 import msgspec
 from msgspec import Struct
 
-from channels.authorizers.specs import AuthorizerSpec, AwsSpec, AzureSpec, GoogleSpec, google_info
+from channels.authorizers.specs import (
+    AuthorizerSpec,
+    AwsSpec,
+    AzureSpec,
+    GoogleSpec,
+    google_info,
+    google_secrets,
+)
 from channels.errors import CredentialsUnavailable, UpstreamError
 from channels.http.interfaces import Authorizer, UpstreamRequest, UpstreamResponse, Wire
 from channels.http.transport import Transport
-from channels.registry import ChannelSpec
+from channels.registry import ChannelSpec, ObtainedSecrets
 from metrics.logs import EventLog
 
 # A value that expires, kept fresh: fetched once for all who wait, and anew before its end.
@@ -154,11 +161,13 @@ class AwsAuthorizer:
         self,
         spec: AwsSpec,
         on_failure: Callable[[CredentialsUnavailable], None],
+        obtained: ObtainedSecrets,
         *,
         now: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._spec = spec
+        self._obtained = obtained
         self._now = now
         self._skew_seconds = 0.0  # how far the upstream's clock is ahead
         self._signed_at = 0.0  # Unix seconds by the upstream's clock, of the last signature
@@ -203,7 +212,9 @@ class AwsAuthorizer:
     async def _load(self) -> tuple[AwsKeys, float]:
         spec = self._spec
         if not spec.access_key_id:
-            return await asyncio.to_thread(self._from_chain), CHAIN_GOOD_SECONDS
+            found = await asyncio.to_thread(self._from_chain)
+            self._obtained.add("keys", found.access_key, found.secret_key, found.token or "")
+            return found, CHAIN_GOOD_SECONDS
         await asyncio.to_thread(_signer)  # its import takes a while
         token = spec.session_token or None
         return AwsKeys(spec.access_key_id, spec.secret_access_key, token), float("inf")
@@ -282,11 +293,13 @@ class TokenAuthorizer(ABC, Generic[Spec]):
         self,
         spec: Spec,
         on_failure: Callable[[CredentialsUnavailable], None],
+        obtained: ObtainedSecrets,
         *,
         now: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._spec: Spec = spec
+        self._obtained = obtained
         self._now = now
         self._line: Refreshing[bytes] = Refreshing(on_failure, monotonic=monotonic)
 
@@ -305,6 +318,7 @@ class TokenAuthorizer(ABC, Generic[Spec]):
         token, seconds = await self.fetch(request, wire)
         if not token.isascii() or not token.isprintable() or " " in token:
             raise CredentialsUnavailable("a token that no header can have")
+        self._obtained.add("token", token)
         return f"Authorization: Bearer {token}\r\n".encode(), seconds
 
     @abstractmethod
@@ -370,11 +384,9 @@ class AzureAuthorizer(TokenAuthorizer[AzureSpec]):
             assertion = await asyncio.to_thread(Path(spec.token_file).read_text, "ascii")
         except (OSError, UnicodeDecodeError) as error:
             raise CredentialsUnavailable(f"azure-ad: {error}") from error
-        return {
-            **form,
-            "client_assertion_type": _ASSERTION,
-            "client_assertion": assertion.strip(),
-        }
+        assertion = assertion.strip()
+        self._obtained.add("assertion", assertion)
+        return {**form, "client_assertion_type": _ASSERTION, "client_assertion": assertion}
 
 
 def _token(status: int, body: bytes) -> tuple[str, float]:
@@ -421,7 +433,7 @@ class GoogleAuthorizer(TokenAuthorizer[GoogleSpec]):
             ) from error
         try:
             if self._credentials is None:
-                self._credentials = _credentials(self._spec)
+                self._credentials = _credentials(self._spec, self._obtained)
             with Session() as session:
                 ways = {"timeout": REQUEST_SECONDS, "proxies": _proxies(transport)}
                 self._credentials.refresh(partial(Request(session), **ways))
@@ -434,7 +446,7 @@ class GoogleAuthorizer(TokenAuthorizer[GoogleSpec]):
         return self._credentials.token, seconds
 
 
-def _credentials(spec: GoogleSpec) -> Any:
+def _credentials(spec: GoogleSpec, obtained: ObtainedSecrets) -> Any:
     """The library's credentials. Raises what it raises, OSError and ValueError."""
     import google.auth
     from google.auth import identity_pool
@@ -448,6 +460,7 @@ def _credentials(spec: GoogleSpec) -> Any:
         with open(spec.file, "rb") as file:
             text = file.read()
     info = google_info(text)
+    obtained.add("key file", *google_secrets(info))
     # Each by its own name: any type at all could name a program to be run.
     by_type: dict[str, Any] = {
         "service_account": service_account.Credentials.from_service_account_info,
@@ -474,16 +487,16 @@ def authorizer_of(channel: ChannelSpec) -> Authorizer | None:
         return None
     found: Authorizer | None = channel.made.get(authorizer_of)
     if found is None:
-        found = channel.made[authorizer_of] = _made(spec, channel.id)
+        found = channel.made[authorizer_of] = _made(spec, channel)
     return found
 
 
-def _made(spec: AuthorizerSpec, channel_id: str) -> Authorizer:
+def _made(spec: AuthorizerSpec, channel: ChannelSpec) -> Authorizer:
     def tell(failure: CredentialsUnavailable) -> None:
-        _LOG.warning("credentials_unavailable", channel=channel_id, reason=failure.detail)
+        _LOG.warning("credentials_unavailable", channel=channel.id, reason=failure.detail)
 
     if isinstance(spec, AwsSpec):
-        return AwsAuthorizer(spec, tell)
+        return AwsAuthorizer(spec, tell, channel.obtained)
     if isinstance(spec, GoogleSpec):
-        return GoogleAuthorizer(spec, tell)
-    return AzureAuthorizer(spec, tell)
+        return GoogleAuthorizer(spec, tell, channel.obtained)
+    return AzureAuthorizer(spec, tell, channel.obtained)

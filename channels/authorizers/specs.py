@@ -5,6 +5,7 @@ Empty texts are left to the provider's usual places: environment, profiles, the 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -52,9 +53,7 @@ class GoogleSpec:
     @property
     def secrets(self) -> tuple[str, ...]:
         """What nobody may read of the key that stands in the configuration."""
-        found = google_info(self.info) if self.info else {}
-        names = ("private_key", "private_key_id", "client_secret", "refresh_token")
-        return _filled(*(one for name in names if isinstance(one := found.get(name), str)))
+        return google_secrets(google_info(self.info)) if self.info else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +85,12 @@ def google_info(text: str | bytes) -> dict[str, Any]:
     if not isinstance(value, dict) or value.get("type") not in GOOGLE_TYPES:
         raise ValueError(f"no JSON object with a type of {', '.join(GOOGLE_TYPES)}")
     return value
+
+
+def google_secrets(info: Mapping[str, Any]) -> tuple[str, ...]:
+    """What nobody may read of a key file."""
+    names = ("private_key", "private_key_id", "client_secret", "refresh_token")
+    return _filled(*(one for name in names if isinstance(one := info.get(name), str)))
 
 
 def _filled(*texts: str) -> tuple[str, ...]:

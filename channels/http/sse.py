@@ -69,6 +69,11 @@ class SseSplitter:
     def __repr__(self) -> str:
         return f"<SseSplitter {len(self._held)} bytes pending>"
 
+    @property
+    def is_within_event(self) -> bool:
+        """Whether an event has begun that the next piece goes on with."""
+        return bool(self._held)
+
     def pending(self) -> bytes:
         """Bytes of the last event, which is not complete."""
         return bytes(self._held)

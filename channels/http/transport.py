@@ -57,13 +57,22 @@ class Proxy(Struct, frozen=True):
         login = f"{quote(user, safe='')}:{quote(password, safe='')}@" if self.credentials else ""
         return f"http://{login}{host}:{self.port}"
 
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Its password, and what says it in a request."""
+        _, _, password = self.credentials.partition(":")
+        return (password, self._encoded) if password else ()
+
+    @property
+    def _encoded(self) -> str:
+        return b64encode(self.credentials.encode()).decode()
+
     def connect_head(self, host: str, port: int) -> bytes:
         """What asks for a tunnel to an upstream, whose address stands without brackets."""
         target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
         if self.credentials:
-            encoded = b64encode(self.credentials.encode()).decode()
-            lines.append(f"Proxy-Authorization: Basic {encoded}")
+            lines.append(f"Proxy-Authorization: Basic {self._encoded}")
         return "\r\n".join([*lines, "", ""]).encode()
 
     async def tunnel(self, sock: socket.socket, host: str, port: int) -> None:

@@ -13,6 +13,7 @@ from channels.authorizers.authorizers import authorizer_of
 from channels.errors import UpstreamError, UpstreamMalformed
 from channels.http.interfaces import UpstreamRequest, UpstreamResponse, Wire
 from channels.media.model import Exchange, MediaRequest, MediaResponse
+from channels.redaction import ExactRedaction, redaction_of
 from channels.registry import ChannelSpec, Credentials, bearer, credentials_of
 
 # What dialects read of a response's head.
@@ -51,7 +52,9 @@ async def send(
     *,
     now: Callable[[], float],
 ) -> MediaResponse:
-    """Send a request and read its whole response; one that is longer is cut off.
+    """Send a request and read its whole response, without the channel's secrets.
+
+    One that is longer is cut off.
 
     Raises UpstreamUnreachable and UpstreamCut. Cancelling it closes the connection.
     """
@@ -60,13 +63,14 @@ async def send(
     sent.took_status(response.status)
     try:
         is_cut_off = False
+        redaction = redaction_of(channel)
         try:
-            body = await response.read(response_bytes_max)
+            body = await redaction.redact_whole(await response.read(response_bytes_max))
         except UpstreamMalformed:
             body, is_cut_off = b"", True
         return MediaResponse(
             status=response.status,
-            headers=_read(response),
+            headers=_read(response, redaction),
             body=body,
             received_at=now(),
             is_cut_off=is_cut_off,
@@ -75,9 +79,11 @@ async def send(
         response.close()
 
 
-def _read(response: UpstreamResponse) -> dict[str, str]:
+def _read(response: UpstreamResponse, redaction: ExactRedaction) -> dict[str, str]:
     found = {name: response.header(name) for name in HEADERS_READ}
-    return {name: value for name, value in found.items() if value is not None}
+    return {
+        name: redaction.redacted_text(value) for name, value in found.items() if value is not None
+    }
 
 
 # Make an exchange to its end, with the caller's way to send and to wait.

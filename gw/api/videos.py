@@ -25,6 +25,7 @@ from gw.api.base import ApiHandler
 from gw.api.services import unavailable
 from gw.api.submit import MediaSubmit, avatar_of, media_of, voice_of
 from gw.api.task_lists import Shown, error_of, listed, polled
+from gw.calls.call import sendable
 from gw.calls.media import Pin
 from gw.errors import (
     INVALID_REQUEST,
@@ -185,7 +186,6 @@ PAUSE_SECONDS = 30.0
 # Headers that are passed on as they are: of the request to the upstream, and of its response.
 PASSED_REQUEST_HEADERS = ("Range", "If-Range")
 PASSED_HEADERS = ("Content-Length", "Content-Range", "Accept-Ranges", "ETag", "Last-Modified")
-HEADER_CHARACTERS_MAX = 128
 _FILM = re.compile(r"video/[\w.+-]{1,60}", re.ASCII)
 _ANY = "application/octet-stream"
 
@@ -237,7 +237,8 @@ class ContentHandler(ApiHandler):
     def _take_head(self, response: UpstreamResponse) -> None:
         """Set the head of the response. Raises GatewayError for one that has no film."""
         status = response.status
-        headers = {name: _fit(response.header(name)) for name in PASSED_HEADERS}
+        redactor = self.services.current.redactor
+        headers = {name: sendable(response.header(name), redactor) for name in PASSED_HEADERS}
         if status == 416:
             content_range = headers["Content-Range"]
             raise GatewayError(
@@ -251,7 +252,7 @@ class ContentHandler(ApiHandler):
         if status not in (200, 206):
             raise from_upstream(429 if status == 429 else 502, "The upstream gave no film.")
         self.set_status(status)
-        stated = (response.header("Content-Type") or "").strip()
+        stated = (sendable(response.header("Content-Type"), redactor) or "").strip()
         self.set_header("Content-Type", stated if _FILM.fullmatch(stated) else _ANY)
         for name, value in headers.items():
             if value is not None:
@@ -275,10 +276,3 @@ class ContentHandler(ApiHandler):
         except (UpstreamError, TimeoutError) as error:
             EventLog("gw.web").warning("film_cut", trace=self.call_id.hex, why=repr(error))
             self.request.abort()
-
-
-def _fit(value: str | None) -> str | None:
-    """An upstream's header value, where it is fit to be sent on."""
-    if value is None or not 0 < len(value) <= HEADER_CHARACTERS_MAX:
-        return None
-    return value if value.isascii() and value.isprintable() else None

@@ -116,8 +116,8 @@ class Call(Struct, frozen=True, kw_only=True):
     detail: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-# Of a header that is passed on from an upstream; a date has 29.
-HEADER_CHARACTERS_MAX = 64
+# Of a header that is passed on from an upstream; a date has 29, a digest 64.
+HEADER_CHARACTERS_MAX = 128
 # No client is sent away for longer, however long the channels stay open: clients give up beyond it.
 RETRY_AFTER_MAX_SECONDS = 60
 

@@ -37,7 +37,7 @@ from channels.json import READ_VALUES_MAX, TRANSLATED_VALUES_MAX, weight_of
 from channels.offload.jobs import Metered, metered
 from channels.offload.pool import OffloadFailed, OffloadFull, OffloadPool
 from channels.offload.process import JobTooLong
-from channels.redaction import StreamRedaction
+from channels.redaction import redaction_of
 from channels.registry import ChannelSpec
 from channels.resources import TimeLimits
 from gw.calls.attempts import Attempts, BaseUpstream, Retry, is_success, retry_of_chat
@@ -171,6 +171,7 @@ class ChatUpstream(BaseUpstream):
             framing,
             forwards_usage=call.forwards_usage,
             has_next=attempts.has_next,
+            redaction=redaction_of(channel),
         )
         first = await _first_chunk(response, pipeline, plan)
         return StreamedResponse(
@@ -181,7 +182,7 @@ class ChatUpstream(BaseUpstream):
             plan.headers,
             framing,
             dialect.has_terminator,
-            StreamRedaction.of(channel, self._current.redactor.errors),
+            self._current.redactor.errors,
         )
 
     async def _read_whole(

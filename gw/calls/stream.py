@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import time
 from asyncio import Future
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -24,7 +24,7 @@ from channels.errors import ErrorMembers, ErrorReported, UpstreamError, Upstream
 from channels.http.interfaces import Sink, UpstreamResponse
 from channels.http.sse import SseEvent, SseSplitter
 from channels.json import EVENT_VALUES_MAX, is_heavy_event
-from channels.redaction import StreamRedaction
+from channels.redaction import ExactRedaction, LinesRedaction
 from channels.translation.session import TranslatedStream
 from gw.calls.call import ResponseWriter
 from metrics.logs import EventLog
@@ -254,7 +254,9 @@ class StreamPipeline:
 
     `has_next` says whether another channel can be asked in place of one whose stream begins with an
     error. Where none can, a stream that is passed through is the client's, as it came.
-    `rest` is what has come behind the terminator, where that is passed on; it is not decoded.
+    `redaction` is the channel's own: nothing here or behind it reads one of its secrets.
+    `rest` is what has come behind the terminator, where that is passed on (`passes_rest_on`: to the
+    client of a passthrough); it is not decoded.
     """
 
     __slots__ = (
@@ -265,10 +267,10 @@ class StreamPipeline:
         "_forwards_usage",
         "_has_begun",
         "_has_next",
-        "_has_terminator",
-        "_is_verbatim",
         "_meter",
+        "_redaction",
         "_splitter",
+        "passes_rest_on",
         "rest",
     )
 
@@ -280,8 +282,10 @@ class StreamPipeline:
         *,
         forwards_usage: bool,
         has_next: Callable[[], bool],
+        redaction: ExactRedaction,
     ) -> None:
         self.rest = b""
+        self._redaction = redaction
         self._splitter = SseSplitter()
         self._meter = meter
         self._dialect = dialect
@@ -292,8 +296,7 @@ class StreamPipeline:
         else:
             self._events = PassthroughEvents(meter, framing, forwards_usage=forwards_usage)
         self._forwards_usage = forwards_usage
-        self._is_verbatim = self._events.is_verbatim
-        self._has_terminator = dialect.has_terminator
+        self.passes_rest_on = self._events.is_verbatim
         self._has_begun = False
         self._early: list[bytes] = []
         self._early_bytes = 0
@@ -301,12 +304,7 @@ class StreamPipeline:
     @property
     def is_over(self) -> bool:
         """Whether the terminator has been seen: nothing counts after it."""
-        return self._meter.finished and self._has_terminator
-
-    @property
-    def passes_rest_on(self) -> bool:
-        """Whether what an upstream sends behind its terminator is the client's: passed through."""
-        return self._is_verbatim
+        return self._meter.finished and self._dialect.has_terminator
 
     def take(self, piece: bytes) -> bytes:
         """The chunk that a piece of the response completes; often the piece itself, or nothing.
@@ -314,9 +312,10 @@ class StreamPipeline:
         Raises UpstreamError.
         """
         try:
+            piece = self._redaction.redacted(piece)
             if self._early:
-                return self._written(self._splitter.feed(piece))
-            if self._is_verbatim:
+                return self._written(self._fed(piece))
+            if self.passes_rest_on:
                 datas = self._splitter.whole_events(piece)
                 if datas is not None:
                     return self._passed_through(piece, datas)
@@ -324,7 +323,7 @@ class StreamPipeline:
                 datas = self._splitter.whole_events(piece)
                 if datas is not None:
                     return self._written([SseEvent(b"", data) for data in datas])
-            return self._written(self._splitter.feed(piece))
+            return self._written(self._fed(piece))
         except UpstreamError:
             raise
         except Exception as error:  # whatever an upstream sends, it is no fault of the call's
@@ -343,6 +342,16 @@ class StreamPipeline:
         except Exception as error:  # as in `take`
             raise unreadable(error) from error
 
+    def _fed(self, piece: bytes) -> list[SseEvent]:
+        """The events that a piece completes. A secret may be cut in two within the first."""
+        is_cut = self._splitter.is_within_event
+        events = self._splitter.feed(piece)
+        if is_cut and events and not self._redaction.is_clear(events[0].raw):
+            first, redacted = events[0], self._redaction.redacted
+            data = None if first.data is None else redacted(first.data)
+            events[0] = SseEvent(redacted(first.raw), data, first.event)
+        return events
+
     def _passed_through(self, piece: bytes, datas: list[bytes]) -> bytes:
         """The chunk of a piece that consists of events with these data, and of nothing else."""
         meter = self._meter
@@ -350,7 +359,7 @@ class StreamPipeline:
         for index, data in enumerate(datas):
             if not meter.event(data) and not self._forwards_usage:
                 withheld.add(index)
-            if meter.finished and self._has_terminator:
+            if meter.finished and self._dialect.has_terminator:
                 break
         if meter.error_seen is not None and not self._has_begun and self._has_next():
             self._refuse_failure(datas)
@@ -411,8 +420,8 @@ class StreamPipeline:
 
     def _last(self) -> bytes | None:
         early, self._early = self._early, []
-        rest = self._splitter.pending()
-        for event in self._splitter.feed(b"\n\n"):
+        rest = self._redaction.redacted(self._splitter.pending())
+        for event in self._fed(b"\n\n"):
             if event.data is not None and self._dialect.ends(event.data):
                 last = SseEvent(rest, event.data, event.event)
                 written = self._events.write(last, event.data) or b""
@@ -420,7 +429,7 @@ class StreamPipeline:
                     self._begin(event.data, written)
                 self._has_begun = True
                 return b"".join((*early, written))
-        if self._meter.finished and self._is_verbatim and rest:
+        if self._meter.finished and self.passes_rest_on and rest:
             self._has_begun = True
             return b"".join((*early, rest))
         if self._meter.finished and not self._has_begun:
@@ -431,7 +440,7 @@ class StreamPipeline:
         return None
 
     def _keep_rest(self, *rest: bytes) -> None:
-        if self._is_verbatim:
+        if self.passes_rest_on:
             self.rest = b"".join((self.rest, *rest))
 
 
@@ -452,7 +461,7 @@ class StreamedResponse(Struct, frozen=True):
     headers: Mapping[str, str]
     framing: Framing
     has_terminator: bool
-    redaction: StreamRedaction
+    errors: ExactRedaction  # of all channels, for error events and what follows the terminator
 
 
 # How long a stream that has no terminator is waited for once all of it seems to be here: more may
@@ -474,11 +483,8 @@ class Relay(Sink):
         "_first_byte",
         "_has_terminator",
         "_keeps_up",
-        "_key",
         "_meter",
-        "_more",
         "_pipeline",
-        "_redaction",
         "_stream",
         "_timer",
         "_writer",
@@ -498,9 +504,6 @@ class Relay(Sink):
         self._stream = stream
         self._pipeline = stream.pipeline
         self._meter = stream.meter
-        self._redaction = stream.redaction
-        self._key = stream.redaction.key
-        self._more = stream.redaction.more
         self._has_terminator = stream.has_terminator
         self._first_byte = first_byte if writer.sends_at_once else _nothing_is_out
         self._writer = writer
@@ -542,17 +545,19 @@ class Relay(Sink):
         """
         pipeline, response = self._pipeline, self._stream.response
         if pipeline.is_over and pipeline.passes_rest_on:
-            self.last.append(self._redaction.errors.redacted(pipeline.rest))
+            rest = LinesRedaction(self._stream.errors)
+            self.last.append(rest.take(pipeline.rest))
             try:
                 if response.has_ended:
-                    self.last += [piece async for piece in self._rest()]
+                    self.last += [rest.take(piece) async for piece in response.chunks()]
                 else:
-                    await self._pass_rest_on()
+                    await self._pass_rest_on(rest)
             except (TimeoutError, UpstreamError):
                 response.close()
+            self.last.append(rest.end())
         self._writer.finish(b"".join(self.last))
 
-    async def _pass_rest_on(self) -> None:
+    async def _pass_rest_on(self, rest: LinesRedaction) -> None:
         """Send the terminator, and what follows it as it comes. Raises TimeoutError."""
         now = asyncio.get_running_loop().time()
         async with asyncio.timeout_at(min(self._deadline, now + REST_SECONDS)):
@@ -560,14 +565,11 @@ class Relay(Sink):
             keeps_up = self._writer.write(terminator)
             if keeps_up is not None:
                 await keeps_up
-            async for piece in self._rest():
-                keeps_up = self._writer.write(piece)
-                if keeps_up is not None:
-                    await keeps_up
-
-    async def _rest(self) -> AsyncIterator[bytes]:
-        async for piece in self._stream.response.chunks():
-            yield self._redaction.errors.redacted(piece)
+            async for piece in self._stream.response.chunks():
+                if shown := rest.take(piece):
+                    keeps_up = self._writer.write(shown)
+                    if keeps_up is not None:
+                        await keeps_up
 
     def take(self, piece: bytes) -> Future[None] | None:
         """See Sink."""
@@ -577,9 +579,7 @@ class Relay(Sink):
     def _pass_on(self, block: bytes) -> Future[None] | None:
         last = self.last
         if self._meter.error_seen is not None:
-            block = self._redaction.errors.redacted(block)
-        elif self._key is not None and (self._key in block or self._more):
-            block = self._redaction.without_key(block)
+            block = self._stream.errors.redacted(block)
         if self._meter.finished:
             if not (last or self._has_terminator):
                 now = asyncio.get_running_loop().time()

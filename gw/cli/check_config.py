@@ -26,6 +26,7 @@ from gw.cli.arguments import Result, add_command, read_config, sheet, table
 from gw.config.config import Config
 from gw.config.credentials import check_files, server_context
 from gw.config.readers import Caution, caution_records
+from metrics.logs import hide
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Subparsers
@@ -121,6 +122,7 @@ async def _probed(config: Config) -> list[dict[str, Any]]:
     """What each channel answered, in the file's order; so many are asked at once."""
     registry = config.registry
     redactor = Redactor(registry.channels.values())
+    hide(redactor.secrets)
     wire = HttpWire(connect_seconds=config.timeouts.connect)
     turns = asyncio.Semaphore(PROBES_MAX)
 

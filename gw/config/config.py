@@ -17,6 +17,7 @@ from actors.media_store.links import BucketSpec
 from channels.redaction import Redactor
 from channels.registry import ModelSpec, PriceSpec, Registry
 from gw.config.readers import Caution, ConfigFaults, Fault
+from metrics.logs import hide
 
 # What of a chat request its hold covers: the conversation alone, as in the specification, or all
 # of the body, with tools, instructions and schemas.
@@ -293,17 +294,23 @@ class LiveConfig:
     """
 
     def __init__(self, config: Config) -> None:
+        self.registry = config.registry
         self.swap(config)
+        hide(lambda text: self.redactor.secrets(text))
 
     def __repr__(self) -> str:
         registry = self.registry
         return f"<LiveConfig {len(registry.channels)} channels {len(registry.models)} models>"
 
     def swap(self, config: Config) -> None:
-        """Put another configuration in force: its channels and models."""
+        """Put another configuration in force: its channels and models.
+
+        What the one before must not show stays hidden: its calls may be under way.
+        """
+        before, self.registry = self.registry, config.registry
         self.config = config
-        self.registry = config.registry
-        self.redactor = Redactor(config.registry.channels.values())
+        channels = [*config.registry.channels.values(), *before.channels.values()]
+        self.redactor = Redactor(channels)
 
     def redact(self, text: str) -> str:
         """A message without what the channels in force must not show."""

@@ -45,6 +45,14 @@ _AUTHS = (*KEY_HEADERS, f"{QUERY_AUTH}NAME", *PROVED, NO_AUTH)
 _AUTH_ALLOWED = f"one of {', '.join(_AUTHS)}"
 _PARAMETER = re.compile(r"[A-Za-z0-9_.~-]{1,100}", re.ASCII)
 _SCOPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.:-]{0,99}", re.ASCII)
+# Fields whose name ends in such a word hold a secret, also where the file itself has it.
+_SECRET_NAME = re.compile(
+    r"(?:.*[-_.])?(?:(?:api|access|auth)?(?:key|token)|secret|passwd|password|auth|authorization"
+    r"|cookie|credentials?|sig|signature)",
+    re.IGNORECASE | re.ASCII,
+)
+# What goes before a secret in a header, and is none.
+_SCHEME = re.compile(r"\A(?:ApiKey|Basic|Bearer|Key|Token) +(?=.)", re.IGNORECASE | re.ASCII)
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}", re.ASCII)
 _PATH = re.compile(
     r"(?:/(?!\.{1,2}(?:/|\Z))(?:[\w.~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2}|\{model\})+)+", re.ASCII
@@ -78,7 +86,10 @@ OWN_HEADERS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """Headers or parameters in the order of the file, and what of them is secret."""
+    """Headers or parameters in the order of the file, and what of them is secret.
+
+    That is what comes from the environment, and values of fields that are called secret.
+    """
 
     pairs: tuple[tuple[str, str], ...] = ()
     secrets: frozenset[str] = frozenset()
@@ -238,6 +249,8 @@ def _fields(what: str, fault_of: NameCheck) -> Reader[Fields]:
                     pairs[name.lower()] = (name, value)
                     if isinstance(entry.value, Scalar):
                         secrets.update(entry.value.taken)
+                    if value and _SECRET_NAME.fullmatch(name):
+                        secrets.add(_SCHEME.sub("", value))
         return Fields(tuple(pairs.values()), frozenset(secrets))
 
     return read

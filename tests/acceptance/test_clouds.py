@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import signal
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import anthropic
@@ -393,7 +393,8 @@ def test_token_is_replaced_before_it_expires_and_every_call_has_a_good_one(
     assert 401 not in [one["status"] for one in h.upstream.requests(1000)]
 
 
-def test_probe_asks_each_for_its_models(h: House) -> None:
+def test_probe_asks_each_for_its_models(h: House, expect_log: Callable[..., None]) -> None:
+    expect_log("credentials_unavailable")
     with pytest.raises(CommandFailed) as raised:  # some are made not to be good
         h.gw("check-config", "--probe")
     probes = {one["channel"]: one for one in raised.value.answer["probes"]}

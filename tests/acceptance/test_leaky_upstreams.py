@@ -1,7 +1,8 @@
 """Upstreams that repeat what they were sent, and upstreams that answer once too often.
 
-Real connections to a real gateway: the channel's key and host reach no client, wherever they are
-repeated, and nobody is given an answer that was meant for nobody.
+Real connections to a real gateway: the channel's credentials, what they turn into, and its host
+reach no client, row or line of the log, wherever they are repeated, and nobody is given an answer
+that was meant for nobody.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from typing import Any
+from urllib.parse import parse_qsl, quote, unquote_plus
 
 import pytest
 
@@ -19,13 +21,21 @@ from tests.acceptance.pictures import generate, picture
 from tests.support.client import Reply
 from tests.support.house import House, channel, model, shared_house
 from tests.support.postgres import PostgresForTests
+from tests.support.processes import CommandFailed
 from tests.support.tenants import Tenant
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.long
 
 KEY = "key-of-leaky"
 SECRET = "GW_TEST_SECOND_SECRET"
+TOKEN = "token+of/leaky=="
+WRITTEN = "written-in-the-file"
+APP_SECRET = "secret/of the app"
+# Everything of `leaky-cloud` that only its upstream may read.
+SECRETS = (TOKEN, WRITTEN, APP_SECRET, "secret%2Fof+the+app")
 PROTOCOLS = ["chat", "messages", "responses", "native", "images"]
+MEDIA = ["videos", "music", "speech", "voices", "transcripts"]
 Answer = Callable[[str, dict[str, Any]], bytes]
 
 
@@ -34,6 +44,7 @@ class LeakyUpstream:
 
     def __init__(self) -> None:
         self.answer: Answer = lambda said, asked: b""
+        self.has_tokens = True
         self.connections = 0
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
@@ -58,15 +69,25 @@ class LeakyUpstream:
                 while (line := coming.readline()) not in (b"\r\n", b""):
                     name, _, value = line.decode().partition(":")
                     fields[name.lower()] = value.strip()
-                asked = json.loads(coming.read(int(fields["content-length"])))
+                body = coming.read(int(fields.get("content-length", 0)))
+                if b"grant_type" in body:
+                    peer.sendall(self._token(body.decode()))
+                    continue
                 said = f"I am {fields['host']}, you are {key_in(fields)}."
-                peer.sendall(self.answer(said, asked))
+                peer.sendall(self.answer(said, json.loads(body or b"{}")))
+
+    def _token(self, form: str) -> bytes:
+        """A token server that repeats the whole form where it hands out none."""
+        if self.has_tokens:
+            return plain({"access_token": TOKEN, "expires_in": 3600})
+        said = f"{form}, that is {', '.join(dict(parse_qsl(form)).values())}"
+        return plain({"error": "no", "error_description": said}, status=401)
 
 
 def key_in(fields: dict[str, str]) -> str:
-    """The key, in whichever header the protocol has it."""
-    names = ("x-second-secret", "authorization", "x-api-key", "x-goog-api-key")
-    return next(fields[name] for name in names if name in fields)
+    """The keys, in whichever header the protocol has them."""
+    names = ("x-second-secret", "authorization", "x-api-key", "x-goog-api-key", "x-team-key")
+    return " and ".join(fields[name] for name in names if name in fields)
 
 
 def plain(value: Any, *, status: int = 200) -> bytes:
@@ -77,6 +98,34 @@ def plain(value: Any, *, status: int = 200) -> bytes:
 def stream(*events: Any) -> bytes:
     body = b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events)
     return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+
+
+def cloud(channel_id: str, url: str, **more: Any) -> dict[str, Any]:
+    """A channel whose tokens come from where it is itself, with a secret in the file."""
+    app = {"tenant_id": "t", "client_id": "app", "client_secret": APP_SECRET, "authority": url}
+    return {
+        "id": channel_id,
+        "kind": "azure-openai",
+        "base_url": url,
+        "auth": "azure-ad",
+        "credentials": app,
+        "headers": {"X-Team-Key": f"Token {WRITTEN}"},
+        "protocols": [*PROTOCOLS, *MEDIA],
+        "health": {"failures": 1000},
+        **more,
+    }
+
+
+def media_models(channel_id: str) -> list[dict[str, Any]]:
+    return [
+        model("film", channel_id, endpoint_type="videos_generations", price={"per_second": "0.1"}),
+        model(
+            "song", channel_id, endpoint_type="music_generations", price={"per_generation": "0.1"}
+        ),
+        model("tts", channel_id, endpoint_type="audio_speech", price={"per_character": "0.001"}),
+        model("clone", channel_id, endpoint_type="audio_voices", price={"per_call": "0.1"}),
+        model("script", channel_id, endpoint_type="transcripts_extract", price={"per_call": "0.1"}),
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -97,11 +146,17 @@ def shared(postgres: PostgresForTests, leaky: LeakyUpstream) -> Iterator[House]:
                 headers={"X-Second-Secret": f"Token ${{{SECRET}}}"},
                 protocols=PROTOCOLS,
             ),
+            cloud("leaky-cloud", leaky.url),
+            cloud("leaky-closed", leaky.url, protocols=["chat"]),
         ],
+        "tasks": {"poll_first": 0.1, "poll_max": 0.3, "lease": 2, "catalog_seconds": 1},
         "models": [
             model("leaky-header", "leaky-header"),
             model("leaky", "leaky"),
             model("leaky-chat", "leaky-chat"),
+            model("leaky-cloud", "leaky-cloud"),
+            model("leaky-closed", "leaky-closed"),
+            *media_models("leaky-cloud"),
             picture("leaky-picture", "leaky"),
         ],
         "translations": ["chat_to_messages", "chat_to_native", "messages_to_chat"],
@@ -155,7 +210,7 @@ ASKED: dict[str, dict[str, Any]] = {
 def ask(tenant: Tenant, protocol: str, *, model: str = "leaky", **more: Any) -> Reply:
     named = {} if protocol == "native" else {"model": model}
     body = {**named, **ASKED[protocol], **more}
-    path = WHOLE[protocol][0]
+    path = WHOLE[protocol][0].replace("/leaky:", f"/{model}:")
     if more.get("stream") and protocol == "native":
         path, body = path.replace(":generate", ":streamGenerate") + "?alt=sse", ASKED[protocol]
     return tenant.client.send("POST", path, body)
@@ -184,12 +239,12 @@ def test_secret_of_a_header_is_told_as_little_as_the_key(
 ) -> None:
     leaky.answer = lambda said, asked: plain(WHOLE["chat"][1](said))
     reply = ask(tenant, "chat", model="leaky-header")
-    assert "you are Token [redacted]." in reply.body.decode()
+    assert "you are Token [redacted] and Bearer [redacted]." in reply.body.decode()
     check(h, reply, leaky)
     end = {"choices": [{"delta": {}, "finish_reason": "stop"}]}
     leaky.answer = lambda said, asked: stream({"choices": [{"delta": {"content": said}}]}, end)
     shown = ask(tenant, "chat", model="leaky-header", stream=True).body.decode()
-    assert "you are Token [redacted]." in shown
+    assert "you are Token [redacted] and Bearer [redacted]." in shown
     leaky.answer = lambda said, asked: plain({"error": {"message": said}}, status=400)
     check(h, ask(tenant, "chat", model="leaky-header"), leaky)
 
@@ -215,6 +270,137 @@ def test_images_and_errors_tell_nothing(h: House, tenant: Tenant, leaky: LeakyUp
     reply = generate(tenant.client, model="leaky-picture")
     assert reply.status == 400
     check(h, reply, leaky)
+
+
+def check_untold(shown: str) -> None:
+    """None of the secrets, in any spelling, and something was redacted."""
+    for spelled in (shown, shown.replace("\\/", "/"), unquote_plus(shown)):
+        assert [secret for secret in SECRETS if secret in spelled] == []
+    assert "[redacted]" in shown
+
+
+@pytest.mark.parametrize("protocol", WHOLE)
+def test_what_credentials_turn_into_is_told_as_little_as_a_key(
+    h: House, tenant: Tenant, leaky: LeakyUpstream, protocol: str
+) -> None:
+    whole = WHOLE[protocol][1]
+    leaky.answer = lambda said, asked: plain({**whole(said), "model": said, "modelVersion": said})
+    reply = ask(tenant, protocol, model="leaky-cloud")
+    assert reply.status == 200
+    check_untold(reply.body.decode())
+    check_untold(json.dumps(h.row(reply.trace), default=str))
+
+    def halves(said: str, asked: dict[str, Any]) -> bytes:
+        """A stream whose first event says it, cut in the middle of the token."""
+        event = json.dumps({**whole(said), "id": said}).replace("/", "\\/").encode()
+        start = event.index(b"token+of") + 5
+        pieces = (b"data: " + event[:start], event[start:] + b"\n\ndata: [DONE]\n\n")
+        chunks = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces)
+        return b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%b0\r\n\r\n" % chunks
+
+    leaky.answer = halves
+    reply = ask(tenant, protocol, model="leaky-cloud", stream=True)
+    assert reply.status == 200
+    check_untold(reply.body.decode())
+    leaky.answer = lambda said, asked: plain({"error": {"message": said}}, status=400)
+    reply = ask(tenant, protocol, model="leaky-cloud")
+    check_untold(reply.body.decode())
+    check_untold(json.dumps(h.row(reply.trace), default=str))
+
+
+def tasks(said: str, asked: dict[str, Any], **end: Any) -> bytes:
+    """A media upstream that takes any task, and ends it at the first poll."""
+    return plain({"id": "up-1", "status": "queued"} if asked else {"id": "up-1", **end})
+
+
+def ended(tenant: Tenant, path: str, asked: dict[str, Any]) -> tuple[Reply, Reply]:
+    """What a task's submit and its last poll are answered."""
+    begun = tenant.client.send("POST", path, asked)
+    assert begun.status == 200, begun
+    return begun, until(
+        lambda: (
+            reply
+            if (reply := tenant.client.get(f"{path}/{begun.json['id']}")).json["status"]
+            in ("succeeded", "failed")
+            else None
+        ),
+        what="the end of the task",
+    )
+
+
+FILM = {"model": "film", "content": [{"type": "text", "text": "a boat"}], "duration": 4}
+SONG = {"model": "song", "prompt": "a song"}
+TTS = {"model": "tts", "input": "Hello", "voice": "v", "async": True}
+
+
+@pytest.mark.parametrize(
+    ("path", "asked"),
+    [
+        ("/v1/videos/generations", FILM),
+        ("/v1/music/generations", SONG),
+        ("/v1/audio/speech", TTS),
+    ],
+    ids=["film", "song", "speech"],
+)
+def test_task_tells_nothing(
+    h: House, tenant: Tenant, leaky: LeakyUpstream, path: str, asked: dict[str, Any]
+) -> None:
+    link = f"{leaky.url}/made?token={TOKEN}&second={quote(TOKEN, safe='')}"
+    made = {"clip_id": "c", "title": TOKEN, "lyrics": WRITTEN, "audio_url": link, "image_url": link}
+    ends: list[dict[str, Any]] = [
+        {"status": "failed", "error": {"code": f"no {TOKEN}"[:64], "message": WRITTEN}},
+        {
+            "status": "succeeded",
+            **dict.fromkeys(("video_url", "audio_url"), link),
+            "output_files": [link, {"url": link, "note": TOKEN}],
+            "tracks": [made],
+        },
+    ]
+    for end in ends:
+        leaky.answer = lambda said, asked, end=end: tasks(said, asked, **end)  # type: ignore[misc]
+        begun, reply = ended(tenant, path, asked)
+        assert reply.json["status"] == end["status"]
+        check_untold(reply.body.decode())
+        check_untold(json.dumps(h.row(begun.trace), default=str))
+
+
+def test_what_is_made_at_once_and_what_is_listed_tell_nothing(
+    h: House, tenant: Tenant, leaky: LeakyUpstream
+) -> None:
+    leaky.answer = lambda said, asked: plain({"text": said, "title": said, "segments": []})
+    asked = {"model": "script", "url": "https://video.example/1"}
+    check_untold(tenant.client.send("POST", "/v1/transcripts/extract", asked).body.decode())
+    leaky.answer = lambda said, asked: plain({"error": {"message": said}}, status=422)
+    voice = {"model": "clone", "name": "Me", "audio_url": "https://media.example/a.mp3"}
+    for path, body in (("/v1/audio/voices", voice), ("/v1/audio/speech", {**TTS, "async": False})):
+        reply = tenant.client.send("POST", path, body)
+        assert reply.status == 422
+        check_untold(reply.body.decode())
+        check_untold(json.dumps(h.row(reply.trace), default=str))
+    link = f"{leaky.url}/v.mp3?token={TOKEN}"
+    listed = {"id": "v", "name": TOKEN, "language": WRITTEN, "preview_url": link}
+    leaky.answer = lambda said, asked: plain({"voices": [listed]})
+    check_untold(tenant.client.get("/v1/audio/voices").body.decode())
+
+
+def test_token_server_that_repeats_the_secret_is_quoted_nowhere(
+    h: House, tenant: Tenant, leaky: LeakyUpstream, expect_log: Callable[..., None]
+) -> None:
+    expect_log("credentials_unavailable")
+    leaky.has_tokens = False
+    try:
+        reply = ask(tenant, "chat", model="leaky-closed")
+        with pytest.raises(CommandFailed) as probed:
+            h.gw("check-config", "--probe")
+    finally:
+        leaky.has_tokens = True
+    assert reply.refusal == (502, "api_error", "upstream_unreachable")
+    assert "secret" not in reply.body.decode() + json.dumps(h.row(reply.trace), default=str)
+    (line,) = h.events("credentials_unavailable", channel="leaky-closed")
+    assert "grant_type" in line["reason"]
+    check_untold(json.dumps(line))
+    check_untold(json.dumps(probed.value.answer))
+    check_untold(h.gateway.log() + "[redacted]")
 
 
 STOLEN = plain({"id": "x", "choices": [{"message": {"content": "stolen"}}]})

@@ -428,8 +428,8 @@ MUTATIONS = (
     Mutation(
         "second-key-shown",
         "channels",
-        "for secret in (self.key, *self.more):",
-        "for secret in (self.key,):",
+        "            *self.keys,",
+        "            self.api_key,",
         "tests/unit/channels/test_key_ring.py::test_every_key_is_masked",
     ),
     Mutation(

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from channels.errors import CredentialsUnavailable
 from channels.http.client import HttpWire
 from channels.http.interfaces import Authorizer, UpstreamRequest
+from channels.registry import ObtainedSecrets
 from loadtests.simulator.server import Simulator
 
 CLAUDE = b'{"anthropic_version":"bedrock-2023-05-31","max_tokens":99,"messages":[%b]}'
@@ -23,6 +24,7 @@ class Cloud:
     simulator: Simulator
     wire: HttpWire
     told: list[str] = field(default_factory=list)
+    obtained: ObtainedSecrets = field(default_factory=ObtainedSecrets)
 
     def tell(self, failure: CredentialsUnavailable) -> None:
         self.told.append(failure.detail)

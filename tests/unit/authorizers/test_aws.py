@@ -33,7 +33,7 @@ def body_of(text: str = "Hello") -> bytes:
 
 
 def signer(there: Cloud, spec: AwsSpec = OWN) -> AwsAuthorizer:
-    return AwsAuthorizer(spec, there.tell)
+    return AwsAuthorizer(spec, there.tell, there.obtained)
 
 
 @pytest.mark.parametrize("spec", [OWN, LENT], ids=["own", "lent"])
@@ -152,11 +152,14 @@ async def test_credentials_that_are_spent_are_asked_for_anew(
     (tmp_path / "config").write_text(f"[default]\ncredential_process = {script}\n")
     time = 0.0
     async with cloud() as there:
-        authorizer = AwsAuthorizer(AwsSpec("us-east-1"), there.tell, monotonic=lambda: time)
+        authorizer = AwsAuthorizer(
+            AwsSpec("us-east-1"), there.tell, there.obtained, monotonic=lambda: time
+        )
         assert (await there.send(authorizer, INVOKE, body_of()))[0] == 403
         time = 61.0
         assert (await there.send(authorizer, INVOKE, body_of()))[0] == 200
         assert [one.status for one in there.simulator.requests()] == [403, 403, 200]
+        assert {"secret-of-EXPIRED1", "secret-of-AKIANEXT"} < set(there.obtained.texts)
 
 
 async def test_no_credentials_anywhere_is_said(

@@ -35,12 +35,16 @@ class Clock:
 
 def google(there: Cloud, clock: Clock, **more: Any) -> Authorizer:
     key = {**there.simulator.engine.cloud.issuer.google_key(there.simulator.base_url), **more}
-    return GoogleAuthorizer(GoogleSpec(info=json.dumps(key)), there.tell, monotonic=clock)
+    return GoogleAuthorizer(
+        GoogleSpec(info=json.dumps(key)), there.tell, there.obtained, monotonic=clock
+    )
 
 
 def azure(there: Cloud, clock: Clock, **more: Any) -> Authorizer:
     given = {"client_secret": "secret-of-app", "authority": there.simulator.base_url, **more}
-    return AzureAuthorizer(AzureSpec("tenant", "app", **given), there.tell, monotonic=clock)
+    return AzureAuthorizer(
+        AzureSpec("tenant", "app", **given), there.tell, there.obtained, monotonic=clock
+    )
 
 
 Make = Callable[..., Authorizer]
@@ -65,6 +69,32 @@ async def test_token_is_fetched_once_and_put_to_each_request(
             assert (await there.send(authorizer, path, body))[0] == 200
         assert [one.endswith("-token") for one in protocols(there)] == [True, False, False, False]
         assert there.simulator.requests(1)[0].api_key == owner
+
+
+@BOTH
+async def test_tokens_and_what_they_are_had_by_are_known_as_secrets(
+    make: Make, path: str, body: bytes, owner: str, tmp_path: Path
+) -> None:
+    async with cloud() as there:
+        clock, tokens = Clock(), []
+        authorizer = make(there, clock)
+        for _ in range(4):
+            request = UpstreamRequest("POST", there.simulator.base_url + path, (), body)
+            proof = (await authorizer.proof(request, there.wire)).decode()
+            tokens.append(proof.removeprefix("Authorization: Bearer ").strip())
+            clock.seconds += 7200.0
+        assert len(set(tokens)) == 4
+        assert set(tokens) & set(there.obtained.texts) == set(tokens[-2:])
+        key = there.simulator.engine.cloud.issuer.google_key(there.simulator.base_url)
+        file = tmp_path / "file"
+        file.write_text(json.dumps(key) if make is google else "assertion-of-app")
+        if make is google:
+            authorizer = GoogleAuthorizer(GoogleSpec(file=str(file)), there.tell, there.obtained)
+        else:
+            authorizer = azure(there, clock, client_secret="", token_file=str(file))
+        await authorizer.proof(request, there.wire)
+        known = key["private_key"] if make is google else "assertion-of-app"
+        assert known in set(there.obtained.texts)
 
 
 @BOTH
@@ -113,9 +143,11 @@ async def test_key_file_is_read_as_well_as_text(tmp_path: Path) -> None:
         key = there.simulator.engine.cloud.issuer.google_key(there.simulator.base_url)
         (tmp_path / "key.json").write_text(json.dumps(key))
         spec = GoogleSpec(file=str(tmp_path / "key.json"))
-        authorizer = GoogleAuthorizer(spec, there.tell)
+        authorizer = GoogleAuthorizer(spec, there.tell, there.obtained)
         assert (await there.send(authorizer, VERTEX, GEMINI_BODY))[0] == 200
-        missing = GoogleAuthorizer(GoogleSpec(file=str(tmp_path / "other.json")), there.tell)
+        missing = GoogleAuthorizer(
+            GoogleSpec(file=str(tmp_path / "other.json")), there.tell, there.obtained
+        )
         with pytest.raises(CredentialsUnavailable) as raised:
             await there.send(missing, VERTEX, GEMINI_BODY)
         assert "No such file" in raised.value.detail

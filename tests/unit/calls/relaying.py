@@ -13,10 +13,12 @@ from typing import Any
 from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import ErrorReported
 from channels.http.interfaces import UpstreamRequest
+from channels.redaction import ExactRedaction
 from channels.translation.session import TRANSLATIONS, TranslatedCall, translation_between
 from gw.api.chat import ArrayStream
 from gw.calls.stream import Framing, SseFraming, StreamPipeline, TranslatedFraming
 
+NO_SECRETS = ExactRedaction(())
 BROKEN = "It broke off."
 REQUEST = UpstreamRequest("POST", "http://upstream.example/", (), b"")
 ASKED: dict[str, dict[str, Any]] = {
@@ -68,7 +70,12 @@ def relayed(way: Way, pieces: Iterable[bytes], *, asks_for_usage: bool = True) -
         )
         framing = TranslatedFraming(stream, framing, meter, has_terminator=dialect.has_terminator)
     blocks = StreamPipeline(
-        meter, dialect, framing, forwards_usage=asks_for_usage, has_next=lambda: False
+        meter,
+        dialect,
+        framing,
+        forwards_usage=asks_for_usage,
+        has_next=lambda: False,
+        redaction=NO_SECRETS,
     )
     written: list[bytes] = []
     failed = None

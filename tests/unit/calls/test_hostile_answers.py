@@ -21,6 +21,7 @@ from channels.http.interfaces import UpstreamRequest
 from channels.json import READ_VALUES_MAX
 from channels.offload.pool import Helpers
 from channels.offload.process import JobTooLong
+from channels.redaction import ExactRedaction
 from gw.calls import chat, stream
 from gw.calls.request import UpstreamPlan
 from gw.calls.stream import Framing, SseFraming, StreamPipeline, TranslatedFraming
@@ -32,6 +33,7 @@ from tests.unit.calls.world import ACCOUNT, world
 from tests.unit.calls.writer import RecordingWriter
 from tests.unit.translators.test_odd_values import places, replaced
 
+NO_SECRETS = ExactRedaction(())
 TRANSCRIPTS = Path(__file__).parents[1] / "channels" / "transcripts"
 REQUEST = UpstreamRequest("POST", "http://a.example/", (), b"{}")
 STAND_IN = "here it stands"
@@ -95,7 +97,12 @@ def new_blocks(plan: UpstreamPlan) -> StreamPipeline:
         stream = plan.translated.stream(id="a", created=1, model="m", include_usage=True)
         framing = TranslatedFraming(stream, framing, meter, has_terminator=True)
     return StreamPipeline(
-        meter, plan.dialect, framing, forwards_usage=False, has_next=lambda: False
+        meter,
+        plan.dialect,
+        framing,
+        forwards_usage=False,
+        has_next=lambda: False,
+        redaction=NO_SECRETS,
     )
 
 

@@ -150,12 +150,13 @@ async def test_connection_lost_behind_the_terminator_ends_the_answer() -> None:
         assert told.status == ("success", None)
 
 
-async def test_key_of_the_channel_is_masked_in_the_rest() -> None:
+@pytest.mark.parametrize("end", [(), (UpstreamCut(),)], ids=["whole", "lost"])
+async def test_key_of_the_channel_is_masked_in_the_rest(end: Script) -> None:
     rest = b": api-key-of-a at http://a.example\n\n"
     masked = b": [redacted] at http://[host]\n\n"
-    async with world(a=[answer(HELLO, sse.DONE + rest, rest)]) as w:
+    async with world(a=[answer(HELLO, sse.DONE + rest, rest[:9], 3, rest[9:], b": x", *end)]) as w:
         told = await w.call(stream=True)
-        assert told.writer.sent == HELLO + sse.DONE + masked + masked
+        assert told.writer.sent == HELLO + sse.DONE + masked + masked + b": x"
 
 
 async def test_translated_stream_ends_with_its_terminator() -> None:

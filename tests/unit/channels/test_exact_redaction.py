@@ -11,7 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from channels import redaction
-from channels.redaction import WINDOW_BYTES, ExactRedaction, StreamRedaction, secrets_of
+from channels.authorizers.specs import AzureSpec
+from channels.http.transport import Proxy, Transport
+from channels.redaction import (
+    WINDOW_BYTES,
+    ExactRedaction,
+    LinesRedaction,
+    Redactor,
+    redaction_of,
+    secrets_of,
+)
 from tests.support.aio import run
 from tests.support.specs import make_channel
 from tests.support.steps import steps_of
@@ -148,20 +157,73 @@ def test_long_body_lets_others_have_their_turn(monkeypatch: pytest.MonkeyPatch) 
     assert turns >= 10
 
 
-def test_placeholder_is_no_key_of_a_stream() -> None:
-    assert StreamRedaction.of(CHANNELS[1], ERRORS).key is None
-    mask = StreamRedaction.of(CHANNELS[0], ERRORS)
-    assert mask.key == KEY.encode()
-    assert mask.without_key(f"a {KEY} b".encode()) == b"a [redacted] b"
+def test_placeholder_is_no_secret_of_a_stream() -> None:
+    block = b"EMPTY b"
+    assert redaction_of(CHANNELS[1]).redacted(block) is block
 
 
-def test_every_secret_of_a_channel_is_masked_in_its_stream() -> None:
-    secrets = frozenset({"secret-1", "secret-1-and-more"})
-    mask = StreamRedaction.of(make_channel("one", api_key=KEY, field_secrets=secrets), ERRORS)
-    assert mask.key is not None
-    assert mask.more
-    block = f"a {KEY} secret-1-and-more secret-1".encode()
-    assert mask.without_key(block) == b"a [redacted] [redacted] [redacted]"
-    assert b"secret" not in ExactRedaction(
-        secrets_of([make_channel("one", field_secrets=secrets)], is_response=True)
-    ).redacted(block)
+PEM = (
+    "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\nAQEFAASCBKcwggSj\nend==\n-----END-----"
+)
+
+
+def test_every_secret_of_a_channel_is_on_one_list() -> None:
+    channel = make_channel(
+        "one",
+        api_key=KEY,
+        field_secrets=frozenset({"secret-1", "secret-1-and-more"}),
+        authorizer=AzureSpec("t", "c", "secret-of-app"),
+        transport=Transport(Proxy("proxy", 1, "me:password-of-proxy")),
+    )
+    shown = " ".join(
+        (KEY, "secret-1-and-more", "secret-1", "secret-of-app", "password-of-proxy", PEM)
+    )
+    channel.obtained.add("key file", PEM)
+    found = [
+        redaction_of(channel).redacted(shown.encode()).decode(),
+        Redactor([channel]).responses.redacted(shown.encode()).decode(),
+        Redactor([channel]).secrets(shown),
+        Redactor([channel]).text(shown),
+        json.loads(redaction_of(channel).redacted(json.dumps(shown).encode())),
+        json.loads(Redactor([channel]).errors.redacted(json.dumps(json.dumps(shown)).encode())),
+    ]
+    for one in found:
+        assert one.count("[redacted]") >= 7
+        assert [part for part in ("secret", "password", "MII", "AQE") if part in one] == []
+
+
+def test_what_is_obtained_later_is_redacted_from_then_on_with_the_one_before() -> None:
+    channel = make_channel("one", authorizer=AzureSpec("t", "c", "secret-of-app"))
+    redactor = Redactor([make_channel("two"), channel])
+    shown = b"token-one token-two token-three"
+    assert redaction_of(channel).redacted(shown) is shown
+    expected = [
+        b"[redacted] token-two token-three",
+        b"[redacted] [redacted] token-three",
+        b"token-one [redacted] [redacted]",
+    ]
+    for token, redacted in zip(shown.decode().split(), expected, strict=True):
+        channel.obtained.add("token", token)
+        channel.obtained.add("token", token)  # the same once more moves nothing
+        channel.obtained.add("assertion", "another-kind")
+        assert redaction_of(channel).redacted(shown) == redacted
+        assert redactor.responses.redacted(shown) == redacted
+        assert redactor.text(shown.decode()) == redacted.decode()
+
+
+@pytest.mark.parametrize("end", ["", "\n", " and more\n"])
+def test_secret_is_found_wherever_pieces_cut_it(end: str) -> None:
+    body = f": first\n: a {KEY} at api.up.example{end}".encode()
+    for cut in range(len(body)):
+        for again in range(cut, len(body), 7):
+            lines = LinesRedaction(ERRORS)
+            pieces = [lines.take(one) for one in (body[:cut], body[cut:again], body[again:])]
+            shown = b"".join((*pieces, lines.end()))
+            assert shown == f": first\n: a [redacted] at [host]{end}".encode()
+
+
+def test_line_that_does_not_end_is_held_back_by_the_length_of_a_secret() -> None:
+    lines = LinesRedaction(ERRORS)
+    assert lines.take(b": now\n") == b": now\n"
+    taken = sum(len(lines.take(b"." * 1000)) for _ in range(50))
+    assert 50_000 - taken == ERRORS.reach

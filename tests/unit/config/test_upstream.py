@@ -7,6 +7,8 @@ import pytest
 from channels.http.interfaces import UpstreamRequest
 from channels.redaction import key_spellings
 from channels.registry import ChannelSpec
+from gw.config.config import Config, LiveConfig
+from metrics.logs import redact
 from tests.support.rows import each
 from tests.unit.config.reading import channel, check_fault, fault_of, places_of, read
 
@@ -26,16 +28,20 @@ def cautions_of(text: str, **environ: str) -> list[tuple[str, str]]:
 def test_channel_says_where_and_how_its_requests_go() -> None:
     spec = spec_of(
         "paths: {chat: /api/v3/chat/completions}\nauth: query:api_key\n"
-        "headers: {X-Team: a b, Authorization: Token ${TEAM_TOKEN}}\n"
+        "headers: {X-Team: a b, Authorization: Token ${TEAM_TOKEN}, X-Team-Key: Key in-the-file}\n"
         'query: {api-version: "2024-10-21", sig: "${SIG}", v: "${V:-preview}"}\n',
         TEAM_TOKEN="secret/of the team",
         SIG="signature-1",
     )
     assert spec.paths == {"chat": "/api/v3/chat/completions"}
     assert spec.auth == "query:api_key"
-    assert spec.headers == (("X-Team", "a b"), ("Authorization", "Token secret/of the team"))
+    assert spec.headers == (
+        ("X-Team", "a b"),
+        ("Authorization", "Token secret/of the team"),
+        ("X-Team-Key", "Key in-the-file"),
+    )
     assert spec.query == (("api-version", "2024-10-21"), ("sig", "signature-1"), ("v", "preview"))
-    assert spec.field_secrets == {"secret/of the team", "signature-1"}
+    assert spec.field_secrets == {"secret/of the team", "signature-1", "in-the-file"}
     assert {"secret%2Fof%20the%20team", "secret%2Fof+the+team"} < key_spellings(spec)
     assert "signature-1" not in repr(spec)
     assert "secret" not in repr(spec)
@@ -153,3 +159,16 @@ def test_channel_that_makes_tasks_has_one_key() -> None:
     text = channel().replace("[chat]", "[chat, videos]").replace(": key", ": [key-one, key-two]")
     fault = fault_of(text)
     assert (fault.path, fault.allowed) == ("channels[0].api_key", "one key where tasks are made")
+
+
+def test_key_of_the_configuration_before_stays_redacted_and_reaches_no_log() -> None:
+    def keyed(key: str) -> Config:
+        return read(channel().replace(": key", f": {key}"))
+
+    said = "first-key second-key third-key"
+    live = LiveConfig(keyed("first-key"))
+    assert redact(said) == "[redacted] second-key third-key"
+    live.swap(keyed("second-key"))
+    assert redact(said) == live.redact(said) == "[redacted] [redacted] third-key"
+    live.swap(keyed("third-key"))
+    assert redact(said) == "first-key [redacted] [redacted]"
