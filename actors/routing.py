@@ -18,7 +18,7 @@ from actors.actor import Supervisor
 from actors.channel import ChannelActor, Configure, Denied, Lease, Retire
 from actors.clock import Clock
 from channels.errors import CredentialsRefused, UpstreamError
-from channels.families import FAMILIES, PROTOCOLS, PUBLIC_NAMES
+from channels.families import FAMILIES, MODEL_TYPES, PROTOCOLS, PUBLIC_NAMES
 from channels.registry import Binding, ChannelSpec, ModelSpec
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
@@ -60,7 +60,7 @@ def candidates(
     can be translated to, the preferred first. Last come those whose keys are all set aside.
     """
     family = FAMILIES[protocol]
-    if not family.serves(model.endpoint_type):
+    if model.endpoint_type not in MODEL_TYPES[protocol]:
         return []
     if family.by_model:
         protocol = family.channel_protocol(model.id)

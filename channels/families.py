@@ -127,12 +127,6 @@ class Family:
                 return protocol
         return self.protocol
 
-    def serves(self, endpoint_type: str | None) -> bool:
-        """Is this the family of the models of this type (spec: General facts 4)?"""
-        if self.is_chat:
-            return endpoint_type is None
-        return any(one.name == endpoint_type for one in self.endpoint_types)
-
 
 # --- The rows ---
 
@@ -248,6 +242,14 @@ _ROWS = (
 # --- What is derived from them ---
 
 FAMILIES: Mapping[str, Family] = MappingProxyType({row.protocol: row for row in _ROWS})
+# The types of the models of each family, by its protocol; None is the type of chat models (spec:
+# General facts 4).
+MODEL_TYPES: Mapping[str, frozenset[str | None]] = MappingProxyType(
+    {
+        row.protocol: frozenset({None} if row.is_chat else {one.name for one in row.endpoint_types})
+        for row in _ROWS
+    }
+)
 # The protocols a channel may speak (contract §2), and those of them that chat endpoints speak.
 PROTOCOLS = tuple(row.protocol for row in _ROWS if not row.is_withdrawn)
 CHAT_PROTOCOLS = tuple(row.protocol for row in _ROWS if row.is_chat)

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from channels.authorizers.specs import AuthorizerSpec
 from channels.errors import ErrorMembers
-from channels.families import FAMILIES
+from channels.families import MODEL_TYPES
 from channels.http.transport import Transport
 from channels.kinds import KINDS
 
@@ -370,7 +370,7 @@ class ModelSpec:
 
     def is_served_on(self, protocol: str) -> bool:
         """Is this the endpoint the model is for (spec: General facts 4; Model catalog entry)?"""
-        return FAMILIES[protocol].serves(self.endpoint_type)
+        return self.endpoint_type in MODEL_TYPES[protocol]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ run in another one.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 
 from prometheus_client import (
@@ -18,6 +19,7 @@ from prometheus_client import (
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, choose_encoder
 
 from metrics.families import (
+    OTHER,
     AgentMetrics,
     ConfigMetrics,
     DatabaseMetrics,
@@ -26,7 +28,6 @@ from metrics.families import (
     KnowledgeMetrics,
     McpMetrics,
     MediaStoreMetrics,
-    ResponseModels,
     TaskMetrics,
 )
 from metrics.logs import lines_lost
@@ -361,3 +362,34 @@ class Metrics:
         except (TypeError, ValueError):  # a version that is no version
             encode, content_type = generate_latest, CONTENT_TYPE_PLAIN_0_0_4
         return encode(self._registry), content_type
+
+
+# Names of the configuration, and snapshots of an upstream, are few. An upstream that gives every
+# response a name of its own must not make a series each.
+PAIRS_PER_MODEL_MAX: Final = 32
+
+
+NAME_CHARACTERS_MAX: Final = 100
+
+
+class ResponseModels:
+    """Responses by both names, in a bounded number of series for each model."""
+
+    def __init__(self, make: Families) -> None:
+        self._responses = make.counter("gw_response_models_total")
+        self._pairs: Counter[str] = Counter()
+
+    def responded(self, *, requested: str, model: str, named: str) -> None:
+        """A call of `model`, asked for as `requested`, has a response of the model `named`."""
+        key = (requested, model, named)
+        if key not in self._responses:
+            key = self._bounded(requested, model, named)
+        self._responses[key].value += 1
+
+    def _bounded(self, requested: str, model: str, named: str) -> tuple[str, str, str]:
+        """The series for two names that have none yet."""
+        is_long = max(len(requested), len(named)) > NAME_CHARACTERS_MAX
+        if is_long or self._pairs[model] >= PAIRS_PER_MODEL_MAX:
+            return (OTHER, model, OTHER)
+        self._pairs[model] += 1
+        return (requested, model, named)

@@ -110,12 +110,15 @@ class SpanSource(Protocol):
 
 
 class Tracing:
-    """Gives each call its span: a recorded one, or one that does nothing."""
+    """Gives each call its span: a recorded one, or one that does nothing.
+
+    Without a `source` none is started: every call has `UNSAMPLED`.
+    """
 
     def __init__(
         self, source: SpanSource | None, *, sampling: Sampling, rng: Callable[[], float]
     ) -> None:
-        self._source = source
+        self.source = source
         self._sampling = sampling
         self._rng = rng
 
@@ -153,7 +156,7 @@ class Tracing:
         return cls(source, sampling=sampling_of(environ), rng=rng)
 
     def __repr__(self) -> str:
-        return f"<Tracing {'off' if self._source is None else self._sampling}>"
+        return f"<Tracing {'off' if self.source is None else self._sampling}>"
 
     def start_call(
         self,
@@ -168,19 +171,17 @@ class Tracing:
         """Start the span of a call that began at `began`, in Unix seconds.
 
         `header` finds the client's by name, as they came; without `traceparent` the trace is
-        `trace_id`, and `tracestate` counts for nothing.
+        `trace_id`, and `tracestate` counts for nothing. There is a source.
         `attributes` are asked for only when the call is sampled. A stranger, who has shown no key,
         is recorded no more often for asking for it.
         """
-        source = self._source
-        if source is None:
-            return UNSAMPLED
+        assert self.source is not None
         traceparent = header("traceparent")
         parent = parse(traceparent) if traceparent else None
         state = "" if parent is None else spans.read(header("tracestate") or "")
         if not self._is_sampled(parent, is_stranger=is_stranger):
             return UNSAMPLED if parent is None else ContinuedCall(parent, state)
-        return source.start(
+        return self.source.start(
             name=name,
             parent=parent,
             state=state,
@@ -200,7 +201,7 @@ class Tracing:
 
     def shutdown(self) -> None:
         """Export what has ended and stop the exporter; blocks for a few seconds at most."""
-        source, self._source = self._source, None
+        source, self.source = self.source, None
         if source is not None:
             source.shutdown()
 

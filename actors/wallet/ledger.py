@@ -188,14 +188,14 @@ def _rare(facts: CallFacts, outcome: Outcome) -> str | None:
     unit_type = UNIT_TYPES.get(facts.protocol)
     if outcome.status == "success" and unit_type is None and not outcome.attempts:
         assert outcome.error_code is None
-        if facts.task_id is None:
+        if (facts.job_id or facts.made_id) is None:
             return None
     rare = {
         "error_code": clean_text(outcome.error_code, 100),
         "error_message": clean_text(outcome.error_message),
         "unit_count": outcome.units if unit_type else None,
         "unit_type": unit_type,
-        "task_id": facts.task_id,
+        "task_id": facts.job_id or facts.made_id,
         "result_urls": list(outcome.result_urls) or None,
         "result_expires_at": outcome.result_expires_at,
         "attempts": list(outcome.attempts) or None,

@@ -340,6 +340,7 @@ class Dialect:
     `without_body` leaves nothing in a request that grows with its body.
     `without_foreign` takes a body and its outline (`channels/json.py`), and takes out the
     signatures that a translation sealed; None where there can be none.
+    `hostings` are other providers' ways to host it, by the `wire` of a channel.
     """
 
     family: Family
@@ -350,9 +351,22 @@ class Dialect:
     options: Callable[[str, ChannelSpec, ModelSpec], dict[str, Any]] = _usual_options
     without_foreign: Callable[[bytes, bytes], bytes] | None = None
 
+    hostings: Mapping[str, Hosting] = field(default_factory=dict)
+
     @property
     def protocol(self) -> str:
         return self.family.protocol
+
+    def passthrough_body(
+        self, request: Any, options: Mapping[str, Any], hosted: Hosted | None = None
+    ) -> bytes:
+        """The body of a checked request for a channel that speaks the client's protocol."""
+        written = self.upstream_body(request, **options)
+        if self.without_foreign is not None:
+            written = self.without_foreign(written, request.object.outline)
+        if hosted is None:
+            return written
+        return self.hostings[hosted.wire].body(written, hosted.headers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -367,7 +381,6 @@ class ChatDialect(Dialect):
     `upstream` is what a translation to it needs, `codec` what a translation from it needs as well;
     None where there is none. `closing_failure` closes a failed stream with an error of the
     gateway's, whose message it takes, and the client's terminator.
-    `hostings` are other providers' ways to host it, by the `wire` of a channel.
     `needs_max_tokens`: a request must name a maximum. `takes_max_tokens_param`: upstreams differ in
     the name they have for it (`ChannelSpec.max_tokens_param`). `takes_is_here`: its codec may find
     that a request is too long a work for the event loop (`TakesLong`).
@@ -379,7 +392,6 @@ class ChatDialect(Dialect):
     upstream: StreamingUpstream | None = None
     codec: Codec | None = None
     closing_failure: Callable[[str], bytes] | None = None
-    hostings: Mapping[str, Hosting] = field(default_factory=dict)
     needs_max_tokens: bool = False
     takes_max_tokens_param: bool = False
     takes_is_here: bool = False

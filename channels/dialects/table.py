@@ -12,7 +12,6 @@ from types import MappingProxyType
 
 from channels.dialects.dialect import ChatDialect, Dialect
 from channels.families import FAMILIES, Family
-from channels.translation.codec import Codec, StreamingUpstream
 
 
 def _record(family: Family) -> Dialect:
@@ -33,17 +32,3 @@ CHAT_DIALECTS: Mapping[str, ChatDialect] = MappingProxyType(
         if isinstance(dialect, ChatDialect)
     }
 )
-
-
-def codec(protocol: str) -> Codec:
-    """The codec of a protocol that takes part in a translation, on either side."""
-    found = CHAT_DIALECTS[protocol].codec
-    assert found is not None, protocol
-    return found
-
-
-def streaming_upstream(protocol: str) -> StreamingUpstream:
-    """What is needed of the upstream's protocol where the response is a stream."""
-    found = CHAT_DIALECTS[protocol].upstream
-    assert found is not None, protocol
-    return found

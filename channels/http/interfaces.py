@@ -46,11 +46,6 @@ class UpstreamRequest(Struct, frozen=True):
             self.key.refused(status, seconds)
         return seconds > 0
 
-    def took_response(self) -> None:
-        """The upstream has done what was wanted, so the key is good."""
-        if self.key is not None:
-            self.key.accepted()
-
     def __repr__(self) -> str:
         """Without what may hold a key: headers and query."""
         return f"<UpstreamRequest {self.method} {self.url.partition('?')[0]}>"

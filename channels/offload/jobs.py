@@ -99,17 +99,6 @@ def read_request(body: bytes, protocol: str, path: Mapping[str, Any]) -> tuple[A
     return dialect.without_body(dialect.read_request(body, **path)), None
 
 
-def passthrough_body(
-    request: Any, protocol: str, options: Mapping[str, Any], hosted: Hosted | None = None
-) -> bytes:
-    """The body of a checked request for a channel that speaks the client's protocol."""
-    dialect = DIALECTS[protocol]
-    written = dialect.upstream_body(request, **options)
-    if dialect.without_foreign is not None:
-        written = dialect.without_foreign(written, request.object.outline)
-    return written if hosted is None else _hosted(written, protocol, hosted)
-
-
 def passthrough_job(
     body: bytes,
     protocol: str,
@@ -119,7 +108,7 @@ def passthrough_job(
 ) -> tuple[None, bytes | None]:
     """The body for a channel that speaks the client's protocol; None where it is the client's."""
     request = DIALECTS[protocol].read_request(body, **path)
-    written = passthrough_body(request, protocol, options, hosted)
+    written = DIALECTS[protocol].passthrough_body(request, options, hosted)
     return None, None if written is body else written
 
 
@@ -147,12 +136,8 @@ def translated_body(
         call.report.drop(name)
     names = dict(list(call.names.items())[:NAMES_MAX])
     if hosted is not None:
-        written = _hosted(written, upstream, hosted)
+        written = DIALECTS[upstream].hostings[hosted.wire].body(written, hosted.headers)
     return Translated(call.report.shortened(), names), written
-
-
-def _hosted(body: bytes, protocol: str, hosted: Hosted) -> bytes:
-    return CHAT_DIALECTS[protocol].hostings[hosted.wire].body(body, hosted.headers)
 
 
 def metered(

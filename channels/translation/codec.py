@@ -6,7 +6,7 @@ Of requests, whole responses and streams.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 from typing import Protocol as Interface
 
@@ -14,6 +14,7 @@ from channels.dialects.meter import Usage
 from channels.dialects.validate import described
 from channels.errors import InvalidRequest
 from channels.translation.model import (
+    EMPTY,
     CallBegan,
     CallDelta,
     Citation,
@@ -22,12 +23,15 @@ from channels.translation.model import (
     Finished,
     Media,
     MediaDelta,
+    Part,
     RefusalDelta,
     Request,
     Response,
     StreamFailed,
     TextDelta,
     ThinkingDelta,
+    ToolResult,
+    Turn,
     UsageStated,
 )
 from channels.translation.tool_calls import LossReport
@@ -312,3 +316,39 @@ class Members:
     def _wrong(self, name: str, expected: str, value: Any) -> InvalidRequest:
         path = self.path(name)
         return InvalidRequest(f"{path}: expected {expected}, found {described(value)}.", path)
+
+
+def merged(turns: Iterable[Turn]) -> tuple[Turn, ...]:
+    """Merge neighbouring turns of one role; turns that say nothing disappear.
+
+    Turns merge across different participants' names as well; the merged turn has the name they
+    share, or none.
+    """
+    kept: list[tuple[Turn, list[Part]]] = []
+    for turn in turns:
+        if not turn.parts:
+            continue
+        if kept and kept[-1][0].role == turn.role:
+            before, parts = kept[-1]
+            parts.extend(turn.parts)
+            if before.name != turn.name:
+                kept[-1] = (Turn(before.role, ()), parts)
+        else:
+            kept.append((turn, list(turn.parts)))
+    return tuple(
+        Turn(turn.role, _results_first(_without_empty(parts)), turn.name) for turn, parts in kept
+    )
+
+
+def _without_empty(parts: list[Part]) -> list[Part]:
+    """The parts of a turn without empty messages where any other says something."""
+    if len(parts) == 1 or EMPTY not in parts:
+        return parts
+    return [part for part in parts if part != EMPTY] or [EMPTY]
+
+
+def _results_first(parts: list[Part]) -> tuple[Part, ...]:
+    results = [part for part in parts if isinstance(part, ToolResult)]
+    if not results:
+        return tuple(parts)
+    return (*results, *(part for part in parts if not isinstance(part, ToolResult)))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 from urllib.parse import unquote_to_bytes
 
@@ -445,39 +445,3 @@ def unsayable(origin: ClientProtocol) -> InvalidRequest:
     return InvalidRequest(
         f"{path}: nothing of a message can be said to the channel of this model: {_UNSAYABLE}", path
     )
-
-
-def merged(turns: Iterable[Turn]) -> tuple[Turn, ...]:
-    """Merge neighbouring turns of one role; turns that say nothing disappear.
-
-    Turns merge across different participants' names as well; the merged turn has the name they
-    share, or none.
-    """
-    kept: list[tuple[Turn, list[Part]]] = []
-    for turn in turns:
-        if not turn.parts:
-            continue
-        if kept and kept[-1][0].role == turn.role:
-            before, parts = kept[-1]
-            parts.extend(turn.parts)
-            if before.name != turn.name:
-                kept[-1] = (Turn(before.role, ()), parts)
-        else:
-            kept.append((turn, list(turn.parts)))
-    return tuple(
-        Turn(turn.role, _results_first(_without_empty(parts)), turn.name) for turn, parts in kept
-    )
-
-
-def _without_empty(parts: list[Part]) -> list[Part]:
-    """The parts of a turn without empty messages where any other says something."""
-    if len(parts) == 1 or EMPTY not in parts:
-        return parts
-    return [part for part in parts if part != EMPTY] or [EMPTY]
-
-
-def _results_first(parts: list[Part]) -> tuple[Part, ...]:
-    results = [part for part in parts if isinstance(part, ToolResult)]
-    if not results:
-        return tuple(parts)
-    return (*results, *(part for part in parts if not isinstance(part, ToolResult)))

@@ -17,7 +17,7 @@ from typing import Any, cast
 import msgspec
 from msgspec.structs import replace
 
-from channels.dialects.table import CHAT_DIALECTS, codec, streaming_upstream
+from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.families import CHAT, GEMINI, MESSAGES, RESPONSES
 from channels.translation.codec import Codec, StreamDecoder, StreamEncoder, StreamingUpstream
@@ -316,3 +316,17 @@ class TranslatedStream:
             began = event if isinstance(event, Began) else _UNNAMED
             self._encoder = self._encoder_of(began)
         return self._encoder.encode(event)
+
+
+def codec(protocol: str) -> Codec:
+    """The codec of a protocol that takes part in a translation, on either side."""
+    found = CHAT_DIALECTS[protocol].codec
+    assert found is not None, protocol
+    return found
+
+
+def streaming_upstream(protocol: str) -> StreamingUpstream:
+    """What is needed of the upstream's protocol where the response is a stream."""
+    found = CHAT_DIALECTS[protocol].upstream
+    assert found is not None, protocol
+    return found

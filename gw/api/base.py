@@ -45,7 +45,7 @@ from gw.idempotency import HEADER
 from gw.keys.principal import Principal
 from metrics import genai
 from metrics.logs import EventLog
-from metrics.spans import REQUEST_READ, Attributes, AttributeValue, CallSpan
+from metrics.spans import REQUEST_READ, UNSAMPLED, Attributes, AttributeValue, CallSpan
 
 # The span of a billed request: begun when its model is found, or when it is refused before.
 #
@@ -76,6 +76,8 @@ def end_refused(handler: ApiHandler, error: GatewayError) -> None:
 def _begin(
     handler: ApiHandler, model: ModelSpec | None, attributes: Callable[[], Attributes]
 ) -> CallSpan:
+    if handler.services.tracing.source is None:
+        return UNSAMPLED
     operation = operation_of(handler.protocol)
     return handler.services.tracing.start_call(
         name=operation if model is None else f"{operation} {model.id}",

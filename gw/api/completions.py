@@ -32,8 +32,7 @@ from channels.json import weight_of
 from channels.registry import ModelSpec
 from gw.agents import QUESTION_CHARACTERS, AgentRefused, framed, model_of, retrieve
 from gw.api.base import ApiHandler, HandlerWriter
-from gw.api.chat import converse
-from gw.api.model_call import ModelCall
+from gw.api.model_call import ModelCall, converse
 from gw.calls.chat import TIMED_OUT
 from gw.calls.request import lacking_tool
 from gw.errors import (

@@ -16,20 +16,13 @@ from typing import Any, Final
 from actors.store.database import Session
 from gw.api.base import ApiHandler, explain
 from gw.api.services import WikiServices
-from gw.api.wiki import (
-    IDS_MAX,
-    LIMIT_MAX,
-    OFFSET_MAX,
-    QUERY_CHARACTERS_MAX,
-    found_body,
-    page_body,
-)
+from gw.api.wiki import IDS_MAX, LIMIT_MAX, OFFSET_MAX, QUERY_CHARACTERS_MAX, page_body
 from gw.http.body import too_large
 from gw.keys.principal import Principal
 from gw.knowledge import reading
 from gw.knowledge.bases import Base, one_state, readable_bases
 from gw.knowledge.reading import Located, StoredPage, locate, name_pages
-from gw.knowledge.search import search
+from gw.knowledge.search import found_body, search
 from gw.mcp.exchange import (
     INTERNAL_ERROR,
     Exchange,

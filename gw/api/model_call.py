@@ -7,28 +7,39 @@ use-case of `gw/calls`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from typing import Any
 
+import msgspec
+from msgspec import Struct
+
 from actors.wallet.messages import CallFacts
-from channels.dialects.dialect import Dialect
+from channels.dialects.dialect import ChatDialect, Dialect, ParsedChatRequest
 from channels.errors import InvalidRequest
-from channels.json import READ_VALUES_MAX, weight_of
+from channels.json import READ_VALUES_MAX, JsonObject, weight_of
 from channels.offload.jobs import read_request
 from channels.offload.pool import Helpers
 from channels.offload.process import Job
 from channels.registry import ModelSpec, Registry
-from gw.api.base import ApiHandler
-from gw.calls.request import offloaded
+from channels.translation.session import upstream_protocols
+from gw.api.base import ApiHandler, HandlerWriter, begin_span
+from gw.calls.call import ResponseWriter
+from gw.calls.request import ChatCall, ConversationRequest, lacking_tool, offloaded
+from gw.calls.stream import Framing, SseFraming
 from gw.errors import (
     MODEL_NOT_ALLOWED,
     MODEL_NOT_FOUND,
     NO_CHANNEL_AVAILABLE,
+    TOOL_NOT_SUPPORTED,
     GatewayError,
     invalid_request,
 )
 from gw.keys.principal import Principal
+from metrics import genai
 from metrics.logs import redact
+from metrics.spans import Attributes, AttributeValue
 
 # A name this long is no model's; it is shortened where it is shown.
 SHOWN_CHARACTERS_MAX = 100
@@ -59,9 +70,9 @@ class ModelCall:
         return self.weight > READ_VALUES_MAX
 
     @property
-    def helpers(self) -> Helpers:
-        """The helper processes, in the turns of the account."""
-        return self.handler.services.offload.of(self.handler.principal.account_id)
+    def helpers(self) -> Callable[[], Helpers]:
+        """Makes the helper processes as the account uses them, in its turns."""
+        return partial(self.handler.services.offload.of, self.handler.principal.account_id)
 
     async def read(self, dialect: Dialect, **path: Any) -> Any:
         """The request, as its dialect reads it of body and `path`; its model is found.
@@ -81,7 +92,7 @@ class ModelCall:
 
     async def offload(self, job: Job, *arguments: Any) -> tuple[Any, bytes | None]:
         """Have a job done on the body. Raises what the job raises, or GatewayError."""
-        return await offloaded(self.helpers, job, self.handler.request.body, *arguments)
+        return await offloaded(self.helpers(), job, self.handler.request.body, *arguments)
 
     def find_model(self, named: str, parameters: Mapping[str, str]) -> None:
         """Find the model that the request names; `parameters` is what the call log shows of it.
@@ -149,3 +160,150 @@ def require_served(model: ModelSpec, protocol: str) -> None:
             f"No channel serves the model `{model.id}` on this endpoint.",
             param="model",
         )
+
+
+# The conversation of a chat request: how it is named, what is stated of it, and that it is run.
+#
+# Everything that costs or waits is the conversation's (`gw/calls/chat.py`), what a channel is sent
+# is `gw/calls/request.py`.
+
+# Providers that take `metadata` bound it to 16 short texts; what is longer is not looked into.
+METADATA_BYTES_MAX = 16 * 1024
+
+
+class _Metadata(Struct):
+    session_id: object = None
+    conversation_id: object = None
+
+
+def conversation_of(body: JsonObject) -> str | None:
+    """What the client's `metadata` calls the conversation; None where it does not.
+
+    Nothing is made up in its place: a conversation that has no name is not told from others.
+    """
+    raw = body.raw.get("metadata")
+    if raw is None or len(raw) > METADATA_BYTES_MAX:
+        return None
+    try:
+        metadata = msgspec.json.decode(raw, type=_Metadata)
+    except msgspec.MsgspecError:
+        return None
+    named = metadata.session_id or metadata.conversation_id
+    return named if isinstance(named, str) else None
+
+
+def number_of(text: str | None) -> float | None:
+    """A parameter that the call log shows, as a number; None for what is none."""
+    try:
+        number = float(text or "")
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+# A pin is hashed and never stored; this bounds what is hashed.
+PIN_CHARACTERS_MAX = 512
+
+
+def converse(
+    call: ModelCall,
+    dialect: ChatDialect,
+    request: ParsedChatRequest,
+    *,
+    path: Mapping[str, Any] | None = None,
+    own: Mapping[str, str] | None = None,
+    own_headers: tuple[tuple[str, str], ...] = (),
+    forwards_usage: bool = True,
+    framing: Framing | None = None,
+    body: bytes | None = None,
+    writer: ResponseWriter | None = None,
+) -> Coroutine[Any, Any, None]:
+    """Serve the call: what is returned has to be awaited. Both raise GatewayError while nothing has
+    been sent.
+
+    `path`, `own` and `own_headers` are those of `ConversationRequest`. `body` is what `request` was
+    read of where that is not the client's, `writer` what takes a response that is not its client's.
+    """
+    handler, model = call.handler, call.model
+    services = handler.services
+    if body is None:
+        body = handler.request.body
+    reached = upstream_protocols(dialect.protocol, services.current.config.translations)
+    if request.builtin_tools:
+        _refuse_tools(call, dialect, request.builtin_tools, reached)
+    chat_call = ChatCall(
+        facts=call.facts(),
+        model=model,
+        cap_nano_usd=handler.principal.spend_cap_nano_usd,
+        is_stream=request.stream,
+        forwards_usage=forwards_usage,
+        content_bytes=request.content_bytes,
+        body_bytes=len(body),
+        max_tokens=request.max_tokens,
+        pin=_pin(handler),
+        span=begin_span(handler, model, lambda: _attributes(handler, request)),
+        request=ConversationRequest(
+            request,
+            protocol=dialect.protocol,
+            model=model,
+            body=body,
+            weight=call.weight,
+            helpers=call.helpers,
+            redact=services.current.redact,
+            path=path,
+            own=own,
+            own_headers=own_headers,
+            is_strict=handler.request.headers.get("X-Protocol-Strict", "") == "1",
+        ),
+        started=services.clock.monotonic(),
+        tools=request.builtin_tools,
+        tools_protocol=dialect.family.tools_over,
+        framing=framing or SseFraming(),
+        translations=reached,
+        detail=call.detail,
+    )
+    return services.conversation.run(chat_call, writer or HandlerWriter(handler))
+
+
+def _refuse_tools(
+    call: ModelCall, dialect: ChatDialect, tools: Sequence[str], reached: Sequence[str]
+) -> None:
+    """A tool that no channel of the model has is refused before anything is held."""
+    lacking = lacking_tool(
+        tools,
+        call.model,
+        call.handler.services.current.registry.channels,
+        protocol=dialect.protocol,
+        run_over=dialect.family.tools_over or dialect.protocol,
+        reached=reached,
+    )
+    if lacking is not None:
+        raise GatewayError(
+            TOOL_NOT_SUPPORTED,
+            f"The built-in tool `{lacking}` is not supported by the channels of this model.",
+            param="tools",
+        )
+
+
+def _pin(handler: ApiHandler) -> str | None:
+    """What keeps a conversation on one channel (spec: Agent API; contract §4)."""
+    headers = handler.request.headers
+    session = headers.get("session_id") or headers.get("conversation_id")
+    if not session:
+        return None
+    return f"{handler.principal.account_id}/{session[:PIN_CHARACTERS_MAX]}"
+
+
+def _attributes(handler: ApiHandler, request: ParsedChatRequest) -> Attributes:
+    """What the span of a sampled call says of its request."""
+    headers, parameters = handler.request.headers, request.parameters
+    named = headers.get("session_id") or headers.get("conversation_id")
+    session = named or conversation_of(request.object)
+    pairs: dict[str, AttributeValue | None] = {
+        genai.REQUEST_STREAM: request.stream,
+        genai.REQUEST_MAX_TOKENS: request.max_tokens,
+        genai.REQUEST_TEMPERATURE: number_of(parameters.get("temperature")),
+        genai.REQUEST_TOP_P: number_of(parameters.get("top_p")),
+        genai.CONVERSATION_ID: redact(session[:PIN_CHARACTERS_MAX]) if session else None,
+    }
+    return {name: value for name, value in pairs.items() if value is not None}

@@ -20,7 +20,7 @@ from gw.errors import NOT_FOUND, PERMISSION_DENIED, GatewayError, dumps
 from gw.knowledge import reading
 from gw.knowledge.bases import PERSONAL, Base, one_state, readable_base, readable_bases
 from gw.knowledge.reading import StoredPage
-from gw.knowledge.search import Found, Hit, search
+from gw.knowledge.search import found_body, search
 from gw.knowledge.sources import Sources, disposition
 
 # The query of a request to a knowledge base: texts as they were sent, whole numbers, ids.
@@ -121,32 +121,6 @@ def page_body(page: StoredPage) -> dict[str, Any]:
             {"id": target, "resolved": is_resolved, "title": title}
             for target, is_resolved, title in page.outgoing_links
         ],
-    }
-
-
-def found_body(text: str, offset: int, found: Found) -> dict[str, Any]:
-    """One window of what a search has found."""
-    return {
-        "query": text,
-        "total_hits": found.total,
-        "offset": offset,
-        "returned": len(found.hits),
-        "has_more": offset + len(found.hits) < found.total and bool(found.hits),
-        "results": [hit_entry(hit) for hit in found.hits],
-    }
-
-
-def hit_entry(hit: Hit) -> dict[str, Any]:
-    """A page that was found."""
-    return {
-        "id": hit.id,
-        "title": hit.title,
-        "summary": hit.summary,
-        "snippet": hit.snippet,
-        "tags": hit.tags,
-        "confidence": hit.confidence,
-        "needs_review": hit.needs_review,
-        "score": hit.score,
     }
 
 

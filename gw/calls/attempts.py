@@ -349,6 +349,12 @@ JSON = "application/json"
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
+def accepted(request: UpstreamRequest) -> None:
+    """The upstream has done what was wanted, so the key in the request is good."""
+    if request.key is not None:
+        request.key.accepted()
+
+
 class BaseUpstream:
     """Sends requests, and reads what refuses them. Holds no state of its own."""
 
@@ -368,7 +374,8 @@ class BaseUpstream:
     async def _open(self, request: UpstreamRequest, attempts: Attempts) -> UpstreamResponse:
         """Send a request; its response is here as far as its head. Raises UpstreamError."""
         response = await self._wire.open(attempts.observer.traced(request))
-        request.took_status(response.status)
+        if response.status >= 400:
+            request.took_status(response.status)
         attempts.took_response(response)
         return response
 

@@ -32,7 +32,7 @@ from channels.errors import (
     UpstreamTimedOut,
     UpstreamUnreachable,
 )
-from channels.families import FAMILIES, UNIT_TYPES
+from channels.families import CHAT_PROTOCOLS, UNIT_TYPES
 from channels.http.client import address_of
 from channels.http.interfaces import UpstreamRequest
 from channels.redaction import Redactor
@@ -300,7 +300,7 @@ ACCEPT_JOB = "gw.job.accept"
 
 def operation_of(protocol: str) -> str:
     """The operation of a call of this family."""
-    return genai.CHAT if FAMILIES[protocol].is_chat else genai.GENERATE
+    return genai.CHAT if protocol in CHAT_PROTOCOLS else genai.GENERATE
 
 
 def end_call(span: CallSpan, ending: Ending, attributes: Attributes = NO_ATTRIBUTES) -> None:

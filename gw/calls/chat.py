@@ -40,7 +40,7 @@ from channels.offload.process import JobTooLong
 from channels.redaction import redaction_of
 from channels.registry import ChannelSpec
 from channels.resources import TimeLimits
-from gw.calls.attempts import Attempts, BaseUpstream, Retry, is_success, retry_of_chat
+from gw.calls.attempts import Attempts, BaseUpstream, Retry, accepted, is_success, retry_of_chat
 from gw.calls.bills import TokenBill, estimate
 from gw.calls.call import SUCCESS, Ending, ResponseWriter, ending_of_failure, ending_of_refusal
 from gw.calls.request import ChatCall, UpstreamPlan, channels_for
@@ -118,7 +118,7 @@ class ChatUpstream(BaseUpstream):
                     response = EventStreamResponse(response, render)
                 stream = await self._begin_stream(call, plan, response, channel, attempts)
                 attempts.observer.first_chunk()
-                plan.request.took_response()
+                accepted(plan.request)
                 return stream
             body = await self._whole(response, attempts)
             if plan.hosting is not None and plan.hosting.whole is not None:
@@ -129,7 +129,7 @@ class ChatUpstream(BaseUpstream):
             if not redaction.is_clear(body):  # hardly ever, so no coroutine else
                 body = await redaction.redact_whole(body)
             result = await self._read_whole(call, plan, body)
-            plan.request.took_response()
+            accepted(plan.request)
             return result
         except ErrorReported as error:
             if error.status >= 500:

@@ -47,6 +47,7 @@ from gw.calls.attempts import (
     BaseUpstream,
     Retry,
     Upstream,
+    accepted,
     is_success,
     retry_of_pieces,
     retry_of_submits,
@@ -464,7 +465,7 @@ class PieceUpstream(BaseUpstream):
         body = await self._whole(response, attempts)
         body = await self._current.redactor.responses.redact_whole(body, keeps_links=True)
         failed = self._read(call, body)
-        request.took_response()
+        accepted(request)
         content_type = call.content_type or self._content_type(response)
         return Delivery(content_type, body, response.status, failed=failed)
 

@@ -21,12 +21,11 @@ from channels.dialects.dialect import (
     ParsedChatRequest,
     hosting_for,
 )
-from channels.dialects.table import CHAT_DIALECTS
+from channels.dialects.table import CHAT_DIALECTS, DIALECTS
 from channels.errors import InvalidRequest, TakesLong
 from channels.http.interfaces import UpstreamRequest
 from channels.json import READ_VALUES_MAX, TRANSLATED_VALUES_MAX, JsonObject
 from channels.offload.jobs import (
-    passthrough_body,
     passthrough_job,
     submission_body,
     translated_body,
@@ -72,7 +71,7 @@ class LargeSubmission:
     def __init__(
         self,
         body: bytes,
-        helpers: Helpers,
+        helpers: Callable[[], Helpers],
         reading: Callable[..., Any],
         arguments: tuple[Any, ...],
     ) -> None:
@@ -87,7 +86,7 @@ class LargeSubmission:
     async def body_for(self, wire: str, upstream_model: str, *, idempotency_key: str) -> bytes:
         """The body for a channel of this wire. Raises GatewayError."""
         about = (self._reading, self._arguments, wire, upstream_model, idempotency_key)
-        _, written = await offloaded(self._helpers, submission_body, self._body, *about)
+        _, written = await offloaded(self._helpers(), submission_body, self._body, *about)
         assert written is not None
         return written
 
@@ -105,7 +104,7 @@ class ClientRequest:
         protocol: str,
         body: bytes,
         weight: int,
-        helpers: Helpers,
+        helpers: Callable[[], Helpers],
         path: Mapping[str, Any] | None = None,
     ) -> None:
         self.protocol = protocol
@@ -128,7 +127,7 @@ class ClientRequest:
     ) -> bytes:
         """The body for a channel of the client's own protocol. Raises InvalidRequest."""
         if self._weight <= READ_VALUES_MAX:
-            return passthrough_body(self._parsed, self.protocol, options, hosted)
+            return DIALECTS[self.protocol].passthrough_body(self._parsed, options, hosted)
         _, written = await self.offloaded(
             passthrough_job, self.protocol, self._path, options, hosted
         )
@@ -145,7 +144,7 @@ class ClientRequest:
 
     async def offloaded(self, job: Job, *arguments: Any) -> tuple[Any, bytes | None]:
         """Have a job done on the body in a helper process."""
-        return await offloaded(self._helpers, job, self._body, *arguments)
+        return await offloaded(self._helpers(), job, self._body, *arguments)
 
 
 # What a channel is sent for a chat call, and how its response will be read: one plan an attempt.
@@ -196,7 +195,7 @@ class ConversationRequest(ClientRequest):
         model: ModelSpec,
         body: bytes,
         weight: int,
-        helpers: Helpers,
+        helpers: Callable[[], Helpers],
         redact: Callable[[str], str],
         path: Mapping[str, Any] | None = None,
         own: Mapping[str, str] | None = None,

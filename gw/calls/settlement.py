@@ -195,9 +195,11 @@ class Settlement(Generic[B]):
         self._kept = response
         try:
             self.attempts.finish("success", "ok")
-            step = self.call.span.child(ACCEPT_JOB)
+            span = self.call.span
+            step = span.child(ACCEPT_JOB) if span.sampled else None
             is_accepted = await accept(self._claim_end(SUCCESS, _NOTHING))
-            step.end(error_type=None if is_accepted else "taken_for_dead")
+            if step is not None:
+                step.end(error_type=None if is_accepted else "taken_for_dead")
             if is_accepted:
                 self.end(SUCCESS)
                 seconds = self._clock.monotonic() - self.call.started

@@ -13,7 +13,15 @@ from ipaddress import ip_address
 
 from channels.dialects.dialect import MODEL
 from channels.dialects.table import CHAT_DIALECTS, DIALECTS
-from channels.families import CHAT_PRICES, ENDPOINT_TYPES, FAMILIES, TOKEN_PRICES, VIDEOS, Family
+from channels.families import (
+    CHAT_PRICES,
+    ENDPOINT_TYPES,
+    FAMILIES,
+    MODEL_TYPES,
+    TOKEN_PRICES,
+    VIDEOS,
+    Family,
+)
 from channels.redaction import CHANNEL_ID_CHARACTERS_MIN, KEY_CHARACTERS_MIN
 from channels.registry import NO_AUTH, PLAIN
 from gw.config.config import ListenAddress
@@ -270,7 +278,7 @@ def check_videos(models: Sequence[Section]) -> None:
         if video is None or not video.locations or "endpoint_type" not in model.values:
             continue
         model_id, endpoint_type = model.get("id", ""), model.values["endpoint_type"]
-        if not VIDEOS.serves(endpoint_type):
+        if endpoint_type not in MODEL_TYPES[VIDEOS.protocol]:
             named = "a chat model" if endpoint_type is None else f"a model of {endpoint_type}"
         elif VIDEOS.channel_protocol(model_id) != VIDEOS.protocol:
             named = f"{quoted(model_id)}, which is of another kind by its id"
@@ -349,7 +357,7 @@ def caution_unserved_models(models: Sequence[Section], channels: Sequence[Sectio
 def _family_of(endpoint_type: str | None) -> Family | None:
     """The family of a dedicated endpoint; None for a chat model, and for what is withdrawn."""
     served = (row for row in FAMILIES.values() if not row.is_chat and not row.is_withdrawn)
-    return next((row for row in served if row.serves(endpoint_type)), None)
+    return next((row for row in served if endpoint_type in MODEL_TYPES[row.protocol]), None)
 
 
 def caution_short_names(channels: Sequence[Section]) -> None:

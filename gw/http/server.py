@@ -10,6 +10,7 @@ import ssl
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from tornado.netutil import bind_sockets
@@ -287,7 +288,7 @@ class Server:
         for sock in self._sockets:
             self._servers.append(
                 await self._loop.create_server(
-                    lambda: Connection(self._state), sock=sock, backlog=BACKLOG
+                    partial(Connection, self._state), sock=sock, backlog=BACKLOG
                 )
             )
 
@@ -340,7 +341,7 @@ class Server:
         """Serve a connection that the loop's own server has not accepted."""
         try:
             await self._loop.connect_accepted_socket(
-                lambda: Connection(self._state), accepted, **self._tls_options
+                partial(Connection, self._state), accepted, **self._tls_options
             )
         except OSError as error:  # it has left, or its handshake failed
             self._log.debug("connection_not_made", error=repr(error))

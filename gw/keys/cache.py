@@ -29,6 +29,7 @@ from actors.store.database import Statements
 from gw.keys import store
 from gw.keys.issue import is_key_text, legacy_hash
 from gw.keys.principal import Agent, KeyRefused, Principal, RefusalReason
+from gw.keys.secret import KeyHasher
 from gw.keys.store import FoundKey
 
 # Reads that many share: what is asked for while a read is under way goes into the next, as one.
@@ -157,15 +158,6 @@ FORGET_MAX = 1_000
 UNKNOWN_CAPACITY = 10_000
 
 
-class Hasher(Protocol):
-    """What makes the hash that keys are found by."""
-
-    def lookup_hash(self, key_text: str) -> bytes: ...
-
-    def previous_hash(self, key_text: str) -> bytes | None:
-        """Under which the key may still be stored, while the secret is changed."""
-
-
 class CacheMetrics(Protocol):
     """What is counted here."""
 
@@ -200,7 +192,7 @@ class KeyCache:
     def __init__(
         self,
         database: Statements,
-        hasher: Hasher,
+        hasher: KeyHasher,
         clock: Clock,
         metrics: CacheMetrics,
         *,

@@ -427,3 +427,29 @@ def _hit(
         or plain_snippet(beginning, is_end=len(beginning) >= characters)
     )
     return Hit(base, page_id, title, summary, text, tags, confidence, needs_review, score)
+
+
+def found_body(text: str, offset: int, found: Found) -> dict[str, Any]:
+    """One window of what a search has found."""
+    return {
+        "query": text,
+        "total_hits": found.total,
+        "offset": offset,
+        "returned": len(found.hits),
+        "has_more": offset + len(found.hits) < found.total and bool(found.hits),
+        "results": [hit_entry(hit) for hit in found.hits],
+    }
+
+
+def hit_entry(hit: Hit) -> dict[str, Any]:
+    """A page that was found."""
+    return {
+        "id": hit.id,
+        "title": hit.title,
+        "summary": hit.summary,
+        "snippet": hit.snippet,
+        "tags": hit.tags,
+        "confidence": hit.confidence,
+        "needs_review": hit.needs_review,
+        "score": hit.score,
+    }

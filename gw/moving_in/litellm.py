@@ -11,7 +11,7 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from channels.families import FAMILIES
+from channels.families import FAMILIES, MODEL_TYPES
 from channels.kinds import KINDS
 from channels.registry import Binding, PriceSpec
 from gw.config.load import read_text
@@ -450,7 +450,7 @@ class _Reader:
 def _is_spoken(channel: PlannedChannel, endpoint_type: str | None) -> bool:
     if endpoint_type is None:
         return any(FAMILIES[one].is_chat for one in channel.protocols)
-    return any(FAMILIES[one].serves(endpoint_type) for one in channel.protocols)
+    return any(endpoint_type in MODEL_TYPES[one] for one in channel.protocols)
 
 
 def _split(model: str, provider: str | None) -> tuple[str, str]:

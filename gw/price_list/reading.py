@@ -21,6 +21,7 @@ from channels.families import (
     CHAT_PROTOCOLS,
     ENDPOINT_TYPES,
     FAMILIES,
+    MODEL_TYPES,
     TOKEN_PRICES,
     UNIT_PRICES,
 )
@@ -355,7 +356,9 @@ def _speaks(channel: Provided, row: PriceRow) -> bool:
     """Whether the channel has the endpoint that the model is for."""
     if row.endpoint_type is None:
         return any(protocol in channel.protocols for protocol in CHAT_PROTOCOLS)
-    family = next(one for one in FAMILIES.values() if one.serves(row.endpoint_type))
+    family = next(
+        one for one in FAMILIES.values() if row.endpoint_type in MODEL_TYPES[one.protocol]
+    )
     return family.channel_protocol(row.model) in channel.protocols
 
 

@@ -44,9 +44,10 @@ class Walker:
         self._idle: set[tuple[str, str]] = set()
 
     def walk(self, call: Callable[[], None]) -> Entered:
-        """What a call enters that an idle process does not; the first call of its kind warms up."""
-        call()
-        self._settled()
+        """What a call enters that an idle process does not; the first two of its kind warm up."""
+        for _ in range(2):
+            call()
+            self._settled()
         self._learn_idle()
         self._taken()
         call()

@@ -23,7 +23,7 @@ from channels.dialects.chat.parts import (
 )
 from channels.errors import InvalidRequest
 from channels.json import call_arguments, dumps
-from channels.translation.codec import Members
+from channels.translation.codec import Members, merged
 from channels.translation.model import (
     EMPTY,
     Effort,
@@ -40,7 +40,6 @@ from channels.translation.model import (
     ToolChoice,
     ToolResult,
     Turn,
-    merged,
 )
 from channels.translation.tool_calls import OpenCalls, made_id
 

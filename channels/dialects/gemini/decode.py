@@ -25,7 +25,7 @@ from channels.dialects.gemini.parts import (
 from channels.errors import InvalidRequest
 from channels.families import GEMINI
 from channels.json import dumps
-from channels.translation.codec import Members
+from channels.translation.codec import Members, merged
 from channels.translation.model import (
     EMPTY,
     Effort,
@@ -41,7 +41,6 @@ from channels.translation.model import (
     ToolChoice,
     ToolResult,
     Turn,
-    merged,
 )
 from channels.translation.tool_calls import OpenCalls, made_id
 

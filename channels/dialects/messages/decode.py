@@ -19,11 +19,12 @@ from channels.dialects.messages.blocks import (
     read_finish,
     write_finish,
 )
-from channels.dialects.messages.events import UsageReader, write_usage
+from channels.dialects.messages.events import UsageReader
+from channels.dialects.meter import Usage
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.families import MESSAGES
 from channels.json import arguments_object, dumps, raw_of, read_json
-from channels.translation.codec import Members
+from channels.translation.codec import Members, merged
 from channels.translation.model import (
     EMPTY,
     Effort,
@@ -41,7 +42,6 @@ from channels.translation.model import (
     ToolChoice,
     Turn,
     markdown,
-    merged,
 )
 from channels.translation.signatures import sealed
 
@@ -314,3 +314,18 @@ def thinking_block(part: Thinking) -> dict[str, Any] | None:
         return None
     signature = sealed(part.signature, part.signer, own=MESSAGES.protocol)
     return {"type": "thinking", "thinking": part.text, "signature": signature}
+
+
+def write_usage(usage: Usage | None) -> dict[str, Any]:
+    """The `usage` member, which the protocol always has; zeros where nothing is known yet."""
+    if usage is None:
+        return {"input_tokens": 0, "output_tokens": 0}
+    members: dict[str, Any] = {
+        "input_tokens": usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens,
+        "cache_creation_input_tokens": usage.cache_write_tokens,
+        "cache_read_input_tokens": usage.cached_tokens,
+        "output_tokens": usage.output_tokens,
+    }
+    if usage.reasoning_tokens:
+        members["output_tokens_details"] = {"thinking_tokens": usage.reasoning_tokens}
+    return members

@@ -251,21 +251,6 @@ class UsageReader:
         )
 
 
-def write_usage(usage: Usage | None) -> dict[str, Any]:
-    """The `usage` member, which the protocol always has; zeros where nothing is known yet."""
-    if usage is None:
-        return {"input_tokens": 0, "output_tokens": 0}
-    members: dict[str, Any] = {
-        "input_tokens": usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens,
-        "cache_creation_input_tokens": usage.cache_write_tokens,
-        "cache_read_input_tokens": usage.cached_tokens,
-        "output_tokens": usage.output_tokens,
-    }
-    if usage.reasoning_tokens:
-        members["output_tokens_details"] = {"thinking_tokens": usage.reasoning_tokens}
-    return members
-
-
 # Read a messages answer as it passes: usage, characters, how it ended.
 #
 # The bytes themselves are the caller's; nothing here changes or delays them. An event that cannot

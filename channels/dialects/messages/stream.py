@@ -19,11 +19,17 @@ from channels.dialects.messages.blocks import (
     read_finish,
     write_finish,
 )
-from channels.dialects.messages.decode import thinking_block
+from channels.dialects.messages.decode import thinking_block, write_usage
 from channels.dialects.messages.events import Event as WireEvent
-from channels.dialects.messages.events import Message, UsageReader, read_message, write_usage
+from channels.dialects.messages.events import Message, UsageReader, read_message
 from channels.families import MESSAGES
-from channels.json import NULL, dumps, read_json, read_loosely, text_of
+from channels.json import (
+    NULL,
+    dumps,
+    read_json,
+    read_loosely,
+    text_of,
+)
 from channels.translation.codec import EventEncoder
 from channels.translation.model import (
     Began,

@@ -314,7 +314,7 @@ def large(fault: Exception | None = None) -> tuple[GeneralVideo, LargeSubmission
     arguments = ("film", VideoSpec())
     request, _ = read_submission(body, read_video, *arguments)
     assert isinstance(request, GeneralVideo)
-    return request, LargeSubmission(body, FakeHelpers(fault), read_video, arguments)
+    return request, LargeSubmission(body, lambda: FakeHelpers(fault), read_video, arguments)
 
 
 async def test_a_large_body_is_written_for_the_channel_that_is_asked() -> None:

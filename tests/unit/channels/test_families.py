@@ -12,6 +12,7 @@ from channels.families import (
     DETAIL_KINDS,
     ENDPOINT_TYPES,
     FAMILIES,
+    MODEL_TYPES,
     PROTOCOLS,
     PUBLIC_NAMES,
     TOKEN_PRICES,
@@ -74,10 +75,10 @@ def test_rows_do_not_collide() -> None:
 
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
 def test_models_of_a_type_are_served_by_one_kind_of_family(family: Family) -> None:
-    assert family.serves(None) == (family.protocol in CHAT_PROTOCOLS)
+    assert (None in MODEL_TYPES[family.protocol]) == (family.protocol in CHAT_PROTOCOLS)
     for other in FAMILIES.values():
         for kind in other.endpoint_types:
-            assert family.serves(kind.name) == (family is other)
+            assert (kind.name in MODEL_TYPES[family.protocol]) == (family is other)
 
 
 @pytest.mark.parametrize(

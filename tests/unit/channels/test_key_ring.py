@@ -16,6 +16,7 @@ from channels.media.model import MediaRequest
 from channels.media.send import addressed, send
 from channels.redaction import key_spellings, redaction_of
 from channels.registry import ASIDE_SECONDS, ASIDE_UNKNOWN_SECONDS, ChannelSpec, KeyRing
+from gw.calls.attempts import accepted
 from loadtests.simulator.providers.model import Failure
 from loadtests.simulator.providers.table import PROVIDERS
 from tests.support.rows import each
@@ -107,7 +108,7 @@ def test_channel_is_aside_with_its_last_key_until_one_is_answered() -> None:
     assert not spec.ring.is_aside
     second.took_refusal(403, ErrorMembers())
     assert spec.ring.is_aside
-    first.took_response()
+    accepted(first)
     assert (spec.ring.is_aside, spec.ring.aside) == (False, 1)
 
 

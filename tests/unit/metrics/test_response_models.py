@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from metrics.families import NAME_CHARACTERS_MAX, PAIRS_PER_MODEL_MAX
+from metrics.prometheus import NAME_CHARACTERS_MAX, PAIRS_PER_MODEL_MAX
 from tests.unit.metrics.worlds import World
 
 

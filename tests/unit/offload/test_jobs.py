@@ -160,7 +160,7 @@ async def test_light_body_of_heavy_references_is_a_helpers_work(steps: int, help
     helpers = _Helpers(OffloadPool(), "a")
     helpers.done = []
     request = ClientRequest(
-        chat.read_request(body), protocol="chat", body=body, weight=0, helpers=helpers
+        chat.read_request(body), protocol="chat", body=body, weight=0, helpers=lambda: helpers
     )
     options = {"model": "u", "stream": False, "max_tokens": 9}
     _, written = await request.done(

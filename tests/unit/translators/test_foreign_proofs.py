@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from channels.dialects.gemini.parts import ESCAPE
-from channels.dialects.table import CHAT_DIALECTS, codec
+from channels.dialects.table import CHAT_DIALECTS
 from channels.json import outline
 from channels.translation.model import Part, Protocol, Response, Text, Thinking, ToolCall
+from channels.translation.session import codec
 
 USER: dict[str, Any] = {"role": "user", "content": "Hello"}
 OWN: dict[str, Any] = {"type": "thinking", "thinking": "Mine.", "signature": "b3du"}

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from channels.dialects.meter import Usage
-from channels.dialects.table import codec
 from channels.http.sse import SseEvent
 from channels.translation.model import (
     Began,
@@ -23,6 +22,7 @@ from channels.translation.model import (
     ToolCall,
     UsageStated,
 )
+from channels.translation.session import codec
 from tests.unit.translators.wire import events_from, folded, sse
 
 STOP = {"type": "message_stop"}

@@ -13,11 +13,10 @@ from random import Random
 
 import pytest
 
-from channels.dialects.table import codec
 from channels.errors import UpstreamMalformed
 from channels.http.sse import SseEvent, SseSplitter
 from channels.translation.model import Protocol
-from channels.translation.session import TRANSLATIONS, TranslatedCall, translation_between
+from channels.translation.session import TRANSLATIONS, TranslatedCall, codec, translation_between
 from tests.unit.translators.test_odd_values import BODIES, ODD, places, replaced
 from tests.unit.translators.wire import read
 

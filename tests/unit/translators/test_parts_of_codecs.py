@@ -14,7 +14,7 @@ from channels.dialects.gemini.parts import ORIGIN as GEMINI
 from channels.dialects.messages.blocks import ORIGIN as MESSAGES
 from channels.errors import InvalidRequest
 from channels.json import arguments_object, dumps, object_in, read_json
-from channels.translation.codec import Members
+from channels.translation.codec import Members, merged
 from channels.translation.model import (
     Media,
     Request,
@@ -23,7 +23,6 @@ from channels.translation.model import (
     Turn,
     data_uri,
     markdown,
-    merged,
     read_data_uri,
     stated_type,
     text_of,

@@ -10,7 +10,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from channels.dialects.table import codec
 from channels.translation.model import (
     Finished,
     Part,
@@ -21,6 +20,7 @@ from channels.translation.model import (
     Text,
     Thinking,
 )
+from channels.translation.session import codec
 from channels.translation.tool_calls import LossReport
 from tests.unit.translators.answer_strategies import answers, events_of
 from tests.unit.translators.request_strategies import chat_requests, messages_requests

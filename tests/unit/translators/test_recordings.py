@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from channels.dialects.table import codec
 from channels.errors import UpstreamMalformed
 from channels.http.sse import SseEvent, SseSplitter
 from channels.json import arguments_object
@@ -24,6 +23,7 @@ from channels.translation.model import (
     ThinkingDelta,
     ToolCall,
 )
+from channels.translation.session import codec
 from tests.unit.channels.recordings import stated_usage, stream_of, streams, values_of, wholes
 from tests.unit.translators.wire import comparable, events_from, events_in, folded, read, written
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from channels.dialects.table import CHAT_DIALECTS, codec, streaming_upstream
+from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import InvalidRequest
 from channels.http.sse import SseEvent, SseSplitter
 from channels.translation.model import (
@@ -39,6 +39,7 @@ from channels.translation.model import (
     ToolCall,
     UsageStated,
 )
+from channels.translation.session import codec, streaming_upstream
 from channels.translation.tool_calls import LossReport
 
 MAX_TOKENS = 4000
