@@ -11,14 +11,6 @@ from collections.abc import Mapping
 from typing import Any, get_args, get_type_hints
 
 import pytest
-from anthropic.types import ContentBlockParam
-from anthropic.types.beta.message_create_params import (
-    MessageCreateParamsBase as BetaMessageCreateParams,
-)
-from anthropic.types.message_create_params import MessageCreateParamsBase
-from google.genai import types
-from openai.types.chat import completion_create_params
-from pydantic import BaseModel
 
 from channels.translation.model import Protocol
 from tests.support.rows import each
@@ -99,12 +91,23 @@ def test_what_happens_anyway_is_not_listed() -> None:
         assert translated("native", upstream, body)[1] == []
 
 
+# The libraries are imported where they are asked: each takes a second or two of every collection.
+
+
 def test_every_member_the_official_library_of_chat_knows_is_in_the_table() -> None:
+    from openai.types.chat import completion_create_params
+
     known = set(completion_create_params.CompletionCreateParamsBase.__annotations__)
     assert known - {field for field, *_ in fields_of_chat.FIELDS} == set()
 
 
 def test_every_member_the_official_library_of_messages_knows_is_in_the_table() -> None:
+    from anthropic.types import ContentBlockParam
+    from anthropic.types.beta.message_create_params import (
+        MessageCreateParamsBase as BetaMessageCreateParams,
+    )
+    from anthropic.types.message_create_params import MessageCreateParamsBase
+
     known = {
         *MessageCreateParamsBase.__annotations__,
         *BetaMessageCreateParams.__annotations__,
@@ -126,17 +129,17 @@ def kinds_of(block: Any) -> tuple[str, ...]:
 
 
 # What stands where in a native-content request, by the official library's types.
-PLACES: list[tuple[str, type[BaseModel]]] = [
-    ("contents.parts", types.Part),
-    ("contents.parts.functionCall", types.FunctionCall),
-    ("contents.parts.functionResponse", types.FunctionResponse),
-    ("generationConfig", types.GenerationConfig),
-    ("generationConfig.thinkingConfig", types.ThinkingConfig),
-    ("tools", types.Tool),
-    ("tools.functionDeclarations", types.FunctionDeclaration),
-    ("toolConfig", types.ToolConfig),
-    ("toolConfig.functionCallingConfig", types.FunctionCallingConfig),
-    ("", types.GenerateContentConfig),
+PLACES = [
+    ("contents.parts", "Part"),
+    ("contents.parts.functionCall", "FunctionCall"),
+    ("contents.parts.functionResponse", "FunctionResponse"),
+    ("generationConfig", "GenerationConfig"),
+    ("generationConfig.thinkingConfig", "ThinkingConfig"),
+    ("tools", "Tool"),
+    ("tools.functionDeclarations", "FunctionDeclaration"),
+    ("toolConfig", "ToolConfig"),
+    ("toolConfig.functionCallingConfig", "FunctionCallingConfig"),
+    ("", "GenerateContentConfig"),
 ]
 # What the library keeps for itself; and the maximum, which goes beside the body here.
 ELSEWHERE = {
@@ -146,14 +149,16 @@ ELSEWHERE = {
 }
 
 
-@pytest.mark.parametrize(("place", "kind"), PLACES, ids=[place or "body" for place, _ in PLACES])
+@each("place, kind", PLACES)
 def test_every_member_the_official_library_of_gemini_knows_is_in_the_table(
-    place: str, kind: type[BaseModel]
+    place: str, kind: str
 ) -> None:
+    from google.genai import types
+
     fragments = [json.dumps(row[1]) for row in fields_of_gemini.FIELDS if row[0].startswith(place)]
     missing = {
         field.alias
-        for field in kind.model_fields.values()
+        for field in getattr(types, kind).model_fields.values()
         if not any(f'"{field.alias}":' in fragment for fragment in fragments)
     }
     assert missing - ELSEWHERE == set()
