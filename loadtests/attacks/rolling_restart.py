@@ -153,10 +153,11 @@ def upgrade(postgres: PostgresForTests, commit: str, clients: int, restarts: int
         issued = earlier_gw(h, environ, "key", "create", "--account", owner["id"], "--name", "k")
         tenant = Tenant(owner["id"], issued["id"], Client(h.gateway.url, issued["key"]))
         before = migrations(h)
-        warnings = h.gw("check-config")["warnings"]
+        warned = [one["message"] for one in h.gw("check-config")["warnings"]]
+        print(f"  check-config beforehand: {warned or 'no warning'}", flush=True)
         h.environ = {}
         is_fine = restart(h, tenant, clients, restarts)
-        print(f"  migrations: {before}, then {migrations(h)}; warnings before: {warnings}")
+        print(f"  migrations: {before}, then {migrations(h)}")
         refusal = earlier_gw(h, environ, "account", "list").get("error")
         print(f"  the earlier program goes on: {refusal or 'yes'}")
         is_fine &= refusal is not None
