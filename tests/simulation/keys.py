@@ -66,7 +66,7 @@ class KeyTables:
                 tuple(getattr(row, column.name, None) for column in columns)
                 for row in self._rows(params[0])
             ]
-        for name, channel in (("say", CHANGES_CHANNEL), ("answer", HEARD_CHANNEL)):
+        for name, channel in (("send", CHANGES_CHANNEL), ("answer", HEARD_CHANNEL)):
             if sql == CHANGES_SQL[name]:
                 self.push(channel, params[0])
                 return [("",)]
