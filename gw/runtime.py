@@ -23,8 +23,8 @@ from actors.wallet.writer import LedgerWriter
 from gw.api.overload import DelayWatch, Overload
 from gw.config.config import Config, LiveConfig
 from gw.http.application import RequestsInFlight
+from gw.http.connection import DRAIN_GRACE_SECONDS
 from gw.http.server import Server
-from gw.http.state import LAST_CALL_SECONDS
 from gw.keys.cache import KeyCache, LastUse
 from metrics.families import DatabaseMetrics
 from metrics.logs import EventLog
@@ -165,7 +165,7 @@ def start_watches(
 
 # For this share of the drain a client that could not know is still served when its stream ends: its
 # next one has at least twice as long as the one before took of the drain.
-LAST_CALLS_SHARE = 1 / 3
+DRAIN_GRACE_SHARE = 1 / 3
 # How long a stopping gateway waits for a database that is away before it leaves the rest of the
 # settlements to recovery.
 FLUSH_SECONDS = 10.0
@@ -194,7 +194,7 @@ class Shutdown:
         log.info("drain_began", in_flight=len(self.in_flight))
         await self.public.stop_accepting()
         # Each connection without a `Connection: close` may ask once more; no other client comes.
-        await self.public.last_calls(seconds * LAST_CALLS_SHARE)
+        await self.public.wait_for_clients(seconds * DRAIN_GRACE_SHARE)
         self.in_flight.refuse_new()
         log.info("last_calls_ended", in_flight=len(self.in_flight))
         left = max(0.0, deadline - self.clock.monotonic())
@@ -203,7 +203,7 @@ class Shutdown:
             log.warning("calls_cut", count=cut)
         is_settled = await self._flush(log)
         # Whose response has just ended may be asking again: that is refused in words, too.
-        await self.public.last_calls(min(LAST_CALL_SECONDS, seconds / 2))
+        await self.public.wait_for_clients(min(DRAIN_GRACE_SECONDS, seconds / 2))
         return is_settled
 
     async def _flush(self, log: EventLog) -> bool:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from asyncio import Future
 from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
 from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
 from tornado.httputil import HTTPServerRequest
+from tornado.iostream import StreamClosedError
 from tornado.routing import Rule
 from tornado.web import Application
 
@@ -114,6 +117,139 @@ def response_head(
 def chunk_of(data: bytes) -> bytes:
     """Frame a piece, which must not be empty, of a body that is sent in chunks."""
     return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+class Outbound:
+    """What goes out on one connection, and whether its client keeps up with it."""
+
+    __slots__ = ("_drained", "_ready", "is_closed", "is_paused", "loop", "transport")
+
+    transport: asyncio.Transport
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, ready: Future[None]) -> None:
+        """`ready` is a done future, for callers that need not wait."""
+        self.is_closed = False
+        self.is_paused = False  # the transport takes no more for now
+        self.loop = loop
+        self._ready = ready
+        self._drained: Future[None] | None = None
+
+    @property
+    def unsent_bytes(self) -> int:
+        """How much of what was written the system has not taken."""
+        return self.transport.get_write_buffer_size()
+
+    def send(self, data: bytes) -> None:
+        """Write, unless the client has left."""
+        if not self.is_closed:
+            self.transport.write(data)
+
+    def write(self, data: bytes) -> Future[None]:
+        """Write; the future is done when the client keeps up, or fails when it has left."""
+        if self.is_closed:
+            failed: Future[None] = self.loop.create_future()
+            failed.set_exception(StreamClosedError())
+            failed.exception()  # raised where it is awaited, which is optional
+            return failed
+        if data:
+            self.transport.write(data)
+        if not self.is_paused:
+            return self._ready
+        # Waited for by one task at a time; one that was cancelled has cancelled its future too.
+        if self._drained is None or self._drained.done():
+            self._drained = self.loop.create_future()
+        return self._drained
+
+    def abort(self) -> None:
+        """Break the connection."""
+        self.transport.abort()
+
+    def resume(self) -> None:
+        """The client keeps up again."""
+        self.is_paused = False
+        drained, self._drained = self._drained, None
+        if drained is not None and not drained.done():
+            drained.set_result(None)
+
+    def close(self, error: Exception | None) -> None:
+        """The client has left."""
+        self.is_closed = True
+        drained, self._drained = self._drained, None
+        if drained is not None and not drained.done():
+            drained.set_exception(StreamClosedError(error))
+            drained.exception()  # a waiting writer has it; none need wait
+
+
+# A client that takes nothing of what waits for it for so long is cut.
+UNREAD_SECONDS = 60.0
+FOREVER = float("inf")
+
+
+class Deadlines:
+    """The two deadlines of a connection, on one timer.
+
+    The timer is the connection's own and not one of `channels/resources.py`: its deadline changes
+    in kind and length several times a request, and moving it is two assignments here.
+    """
+
+    __slots__ = (
+        "_expired",
+        "_loop",
+        "_timer",
+        "head_until",
+        "reader_until",
+        "unsent_bytes",
+        "until",
+        "waits_in",
+    )
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, seconds: float, expired: Callable[[], None]
+    ) -> None:
+        self.until = loop.time() + seconds
+        self.waits_in: Enum | None = None  # the state that this is the deadline of
+        self.head_until = FOREVER  # of a head that is under way in a drain, however it gets on
+        self.reader_until = FOREVER  # until then the client takes something
+        self.unsent_bytes = 0  # of what was written, when that was looked at last
+        self._loop = loop
+        self._expired = expired
+        self._timer: asyncio.TimerHandle | None = None
+
+    def arm(self, until: float, waits_in: Enum) -> None:
+        """Move the deadline; the timer is only made anew when it would come too late."""
+        self.until = until
+        self.waits_in = waits_in
+        self.wake_at(until)
+
+    def disarm(self, waits_in: Enum) -> None:
+        """Wait for as long as it takes."""
+        self.until = FOREVER
+        self.waits_in = waits_in
+
+    def watch_reader(self, unsent_bytes: int) -> None:
+        """Give the client time to take something of what waits for it."""
+        self.unsent_bytes = unsent_bytes
+        self.reader_until = self._loop.time() + UNREAD_SECONDS
+        self.wake_at(self.reader_until)
+
+    def wake_at(self, until: float) -> None:
+        """Have `expired` called then, if not before."""
+        timer = self._timer
+        if timer is None or timer.when() > until:
+            if timer is not None:
+                timer.cancel()
+            self._timer = self._loop.call_at(until, self._woken)
+
+    def _woken(self) -> None:
+        self._timer = None
+        self._expired()
+
+    def cancel(self) -> None:
+        """Nothing is waited for any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        del self._expired  # which holds the connection
 
 
 # The requests in flight in this process, and how they are brought to an end on SIGTERM.

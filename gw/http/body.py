@@ -11,91 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from io import BytesIO
 
-from channels.http.connection import end_of_lines
 from gw.errors import INVALID_REQUEST, NO_CHANNEL_AVAILABLE, REQUEST_TOO_LARGE, GatewayError
-
-# What was read from a connection and not parsed yet, given out in parts.
-#
-# No part goes beyond the end of a request, wherever the reads were cut: so the parser stops there,
-# what is behind waits as bytes, and what a request means does not depend on its packets. A head
-# ends with an empty line, and so does a body in chunks; of any other body the size is known. No
-# I/O.
-
-_LINE_ENDS = b"\r\n"
-_EMPTY_LINE = b"\r\n\r\n"
-
-
-class ReadBuffer:
-    """Bytes in their order."""
-
-    __slots__ = ("_at", "_data", "_tail", "left_bytes")
-
-    def __init__(self) -> None:
-        self._data = b""
-        self._at = 0  # so much of it is taken
-        self._tail = b""  # of the line taken last, in which an empty line may begin
-        self.left_bytes = 0
-
-    def __repr__(self) -> str:
-        return f"<ReadBuffer {self.left_bytes} bytes>"
-
-    @property
-    def kept_bytes(self) -> int:
-        """What is kept in memory, of which a part may have been taken."""
-        return len(self._data)
-
-    def add(self, data: bytes) -> None:
-        """Put behind the others what was read."""
-        if self.left_bytes:
-            data = self._data[self._at :] + data
-        self._data = data
-        self._at = 0
-        self.left_bytes = len(data)
-
-    def clear(self) -> None:
-        """Forget all."""
-        self._data = b""
-        self._at = self.left_bytes = 0
-
-    def skip_line_ends(self) -> None:
-        """Drop the empty lines that may stand before a request."""
-        if self._data[self._at] in _LINE_ENDS:
-            data = self._data[self._at :].lstrip(_LINE_ENDS)
-            self.left_bytes = 0
-            self.add(data)
-
-    def take(self, size: int) -> bytes:
-        """The next `size` bytes, or as many as there are."""
-        if size >= self.left_bytes:
-            part = self._data[self._at :] if self._at else self._data
-            self.clear()
-        else:
-            at = self._at
-            self._at = end = at + size
-            part = self._data[at:end]
-            self.left_bytes -= size
-        return part
-
-    def take_lines(self, size: int, lines: int) -> bytes:
-        """The next `size` bytes as `take`, but nothing behind the next empty line.
-
-        Nor more than `lines` lines, which may be fewer than there are of both.
-        """
-        at, data = self._at, self._data
-        if self._tail:
-            found = (self._tail + data[at : at + 3]).find(_EMPTY_LINE)
-            if found >= 0:
-                size = min(size, found + 4 - len(self._tail))
-        found = data.find(_EMPTY_LINE, at, at + size)
-        if found >= 0:
-            size = found + 4 - at
-        if size > lines:
-            size = end_of_lines(data, at, min(at + size, len(data)), lines) - at
-        part = self.take(size)
-        tail = part[-4:] if len(part) > 3 else self._tail + part
-        self._tail = b"" if tail.endswith(_EMPTY_LINE) else tail[-3:]
-        return part
-
 
 # A client that has been refused goes on sending: most libraries read the response only when all of
 # the body is out, and closing under them turns the response into a broken pipe. So the rest is read
@@ -220,7 +136,7 @@ class InboundBody:
         return buffer
 
 
-class Leftover:
+class UnreadBody:
     """What a refused client still sends: counted, dropped, and not for ever."""
 
     __slots__ = (

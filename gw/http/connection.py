@@ -1,22 +1,20 @@
-"""One client connection on httptools: one request after another, each answered before the next.
+"""One client connection: one request after another, each answered before the next.
 
-Strict where lenience would let this server and one before it disagree on where a request ends
-(request smuggling): the parser runs without any of its leniencies, and `request.py` stands behind
-it for what it lets through. What comes behind a request waits unparsed until that one
-is answered and its response is on its way; a body waits so until its handler takes it.
+`TRANSITIONS` has each `State` of a connection with the `Event`s that end it. What comes behind a
+request waits unparsed until its response is on its way, a body until its handler takes it.
 
 A connection has one deadline, moved by what it waits for, and while it has unsent bytes of
-responses another one (`state.py`):
+responses another one (`Deadlines`):
 
-    what it waits for           until                       then
-    a request                   IDLE_SECONDS                closed
-      while the process drains  LAST_CALL_SECONDS           closed
-    the rest of a head          HEAD_SECONDS                closed
-      while the process drains  LAST_CALL_SECONDS a piece   closed
-    the rest of a body          BODY_SECONDS                cut
-    a response                   the call's own time-out     –
-    the client to take a part   UNREAD_SECONDS              cut
-    the client to read its end  LINGER_SECONDS              closed, or as above
+    what it waits for           until                         then
+    a request                   IDLE_SECONDS                  closed
+      while the process drains  DRAIN_GRACE_SECONDS           closed
+    the rest of a head          HEAD_SECONDS                  closed
+      while the process drains  DRAIN_GRACE_SECONDS a piece   closed
+    the rest of a body          BODY_SECONDS                  cut
+    a response                  the call's own time-out       –
+    the client to take a part   UNREAD_SECONDS                cut
+    the client to read its end  LINGER_SECONDS                closed, or as above
 
 What it holds, whatever a client without a key does, is at most CONNECTION_BYTES_MAX:
 
@@ -30,499 +28,572 @@ A body is held by its handler only (`body.py`), and no handler takes one before 
 from __future__ import annotations
 
 import asyncio
+from asyncio import Future
+from collections.abc import Mapping
+from enum import IntEnum, auto
+from itertools import islice
+from typing import cast
 
-from httptools import (
-    HttpParserCallbackError,
-    HttpParserError,
-    HttpParserInvalidMethodError,
-    HttpParserInvalidURLError,
-    HttpParserUpgrade,
-    HttpRequestParser,
-)
-
+from channels.resources import OpenFiles
 from gw.errors import INVALID_REQUEST, NO_CHANNEL_AVAILABLE, GatewayError
-from gw.http.body import ReadBuffer
-from gw.http.request import Request, head_of_body
-from gw.http.state import (
-    FOREVER,
-    HEAD_BYTES_MAX,
-    HEAD_LINES_MAX,
-    LAST_CALL_SECONDS,
-    LINGER_SECONDS,
-    READ_BYTES_MAX,
-    TOO_LARGE,
-    TOO_MANY,
-    FlowControl,
-    HeadFault,
-    ServerState,
-    headers_of,
-    may_begin,
-    method_of,
-)
-from gw.http.tornado_adapter import METHODS, RequestHeaders
-
-# What the parser has against a request, in the words that the gateway uses.
-
-REQUEST_LINE = "its request line is none of HTTP/1.1"
-_LENGTH = "Content-Length must be one whole number"
-_CODING = "only the transfer encoding `chunked` is supported"
-_BOTH = "Content-Length and Transfer-Encoding exclude each other"
-_LINE_END = "a line of its header ends without CR"
-_NAME = "a header name has a character that none may have"
-_VALUE = "a header value has a character that none may have"
-
-_WORDS = {
-    "Expected HTTP/, RTSP/ or ICE/": REQUEST_LINE,
-    "Expected space after method": REQUEST_LINE,
-    "Expected HTTP/2 Connection Preface": "its version of HTTP is not supported",
-    "Pause on PRI/Upgrade": "its version of HTTP is not supported",
-    "Invalid HTTP version": "its request line has no version of HTTP that is supported",
-    "Expected CRLF after version": "its request line has no end, or a line ends without CR",
-    "Missing expected CR after header value": f"{_VALUE}, or {_LINE_END}",
-    "Missing expected LF after header value": _VALUE,
-    "Expected LF after CR": _VALUE,
-    "Invalid header value char": _VALUE,
-    "Invalid header field char": _NAME,
-    "Invalid header token": _NAME,
-    "Unexpected whitespace after header value": "folding of header lines is not supported",
-    "Unexpected space after start line": _NAME,
-    "Content-Length can't be present with Transfer-Encoding": _BOTH,
-    "Transfer-Encoding can't be present with Content-Length": _BOTH,
-    "Invalid character in Content-Length": _LENGTH,
-    "Duplicate Content-Length": _LENGTH,
-    "Content-Length overflow": _LENGTH,
-    "Empty Content-Length": _LENGTH,
-    "Empty Transfer-Encoding": _CODING,
-    "Invalid `Transfer-Encoding` header value": _CODING,
-    "Request has invalid `Transfer-Encoding`": _CODING,
-}
-
-
-def in_words(error: HttpParserError) -> str:
-    """Say what is wrong."""
-    if isinstance(error, HttpParserInvalidMethodError | HttpParserInvalidURLError):
-        return REQUEST_LINE
-    detail = str(error)
-    return _WORDS.get(detail) or detail[:1].lower() + detail[1:]
-
+from gw.http.application import FOREVER, UNREAD_SECONDS, Deadlines, HttpApplication, Outbound
+from gw.http.parser import START, TURN_LINES, Fault, FieldNames, Head, RequestParser
+from gw.http.request import Request
+from gw.http.tornado_adapter import RequestHeaders
 
 HEAD_SECONDS = 30.0
 # A body that is not complete by then is not coming.
 BODY_SECONDS = 120.0
-# While so much waits unparsed nothing more is read. Not at once: only who reads hears of a client
-# that leaves.
+# A kept connection that stays silent for so long is closed. Longer than common load balancers
+# keep theirs, so that they close first.
+IDLE_SECONDS = 75.0
+# A client may send its next request while it cannot know yet that the process is about to end:
+# until so long after its last response, or after the drain's beginning.
+DRAIN_GRACE_SECONDS = 1.0
+# How long a client that was refused, or whose connection ends, may take to read its response, and
+# how much of what it still sends meanwhile is read and dropped.
+LINGER_SECONDS = 5.0
+LINGER_BYTES_MAX = 1024 * 1024
+# So much is read at a time. What it costs to parse is how long everybody else waits.
+READ_BYTES_MAX = 64 * 1024
+# While so much waits unparsed nothing more is read. Not before: only reading detects an end.
 READ_AHEAD_BYTES_MAX = 16 * 1024
-# Longer than any method that the parser knows.
-METHOD_BYTES_MAX = 32
-# What of heads and bodies in chunks is parsed in one turn of the loop, which everybody else waits
-# for: lines, as each may be a field or half a chunk, and bytes, as many as are read at a time. Of a
-# body whose size is known any number of bytes costs as little.
-TURN_LINES = 1024
-TURN_BYTES = READ_BYTES_MAX
 # What one connection holds of a client that has shown no key.
 CONNECTION_BYTES_MAX = 256 * 1024
+# Beside those that are served, for each so many of them, one client may be leaving: it has its
+# response, or its refusal, and time to read it. The one that has had the longest is cut for more.
+SERVED_PER_LEAVING = 8
+# Of connections without a request, so many are looked at for one that waits and owes nothing.
+LOOKS_MAX = 16
+
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+_FULL = "The gateway has as many connections as it can take. Try again shortly."
 
 
-class Connection(FlowControl):
+class State(IntEnum):
+    """What a connection is in."""
+
+    IDLE = auto()  # nothing of a request has come
+    HEAD = auto()  # a part of a head has
+    CHECKING = auto()  # the handler checks the head; the body waits unparsed
+    BODY = auto()  # a body comes in; a response to its head may be on its way
+    HANDLING = auto()  # all of the request is here, the response is not complete
+    ENDING = auto()  # nothing more is parsed; a response may not be complete, or not taken
+    CLOSED = auto()
+
+
+class Event(IntEnum):
+    """What happens to a connection."""
+
+    BEGUN = auto()  # the first of a head is here
+    HEAD_READ = auto()
+    CHECKED = auto()  # its handler takes the body, or has refused it
+    WHOLE = auto()  # the last of the request is here
+    RESPONDED = auto()  # the last of the response is written
+    END = auto()  # a fault, a timeout, or the process ends
+    LOST = auto()
+
+
+IDLE, HEAD, CHECKING, BODY, HANDLING, ENDING, CLOSED = State
+BEGUN, HEAD_READ, CHECKED, WHOLE, RESPONDED, END, LOST = Event
+_ENDS = {END: ENDING, LOST: CLOSED}
+TRANSITIONS: Mapping[State, Mapping[Event, State]] = {
+    IDLE: {**_ENDS, BEGUN: HEAD},
+    HEAD: {**_ENDS, HEAD_READ: CHECKING},
+    CHECKING: {**_ENDS, CHECKED: BODY},
+    # A response that ends before its request: what is still sent is not worth a connection.
+    BODY: {**_ENDS, WHOLE: HANDLING, RESPONDED: ENDING},
+    HANDLING: {**_ENDS, RESPONDED: IDLE},
+    ENDING: {**_ENDS, RESPONDED: ENDING},
+    CLOSED: {},
+}
+_PARSES = frozenset({IDLE, HEAD, BODY})  # what was read is parsed on
+
+
+class Connection(asyncio.BufferedProtocol):
     """A client's connection."""
 
     __slots__ = (
-        "_body_bytes",
-        "_head_deadline",
-        "_is_head",
-        "_is_parsing",
-        "_is_stray",
-        "_is_timed",
+        "_deadlines",
+        "_dropped_bytes",
+        "_is_held",
         "_is_turn_over",
-        "_is_upgrading",
-        "_kept_bytes",
-        "_lines",
-        "_method",
         "_parser",
-        "_pieces",
         "_request",
-        "_start",
+        "_server",
         "_state",
-        "_target",
-        "_unread",
+        "out",
+        "remote_ip",
     )
 
-    def __init__(self, state: ServerState) -> None:
-        super().__init__(state.loop, state.ready, state.idle_seconds)
-        self._state = state
-        self._parser = HttpRequestParser(self)
-        self._unread = ReadBuffer()
+    def __init__(self, server: ServerState) -> None:
+        self.out = Outbound(server.loop, server.ready)
+        self.remote_ip = ""
+        self._server = server
+        self._state = IDLE
+        self._parser = RequestParser(server.names)
+        self._deadlines = Deadlines(server.loop, server.idle_seconds, self._expired)
         self._request: Request | None = None  # from the end of its head to its response's
-        self._is_parsing = False  # a handler further up the stack does
+        self._is_held = False  # reading is paused
         self._is_turn_over = False  # nothing is parsed before the loop's next turn
-        self._is_head = False
-        self._head_deadline = FOREVER  # of one that is under way in a drain, however it gets on
-        self._is_timed = True  # the deadline is that of what is read
-        self._target = b""
-        self._lines: list[tuple[bytes, bytes]] = []  # of the head, or the trailer, being read
-        self._kept_bytes = 0  # parsed since there was a head or a piece of a body
-        self._body_bytes = 0  # still to come, or CHUNKED
-        self._pieces: list[bytes] = []  # of the body, in the part that is being parsed
-        self._start = b""  # of a head, at least as far as its method goes
-        self._is_stray = False  # that is none which the parser knows
-        self._method = ""  # of the request being read, when the parser does not know it
-        self._is_upgrading = False  # the parser stops at its head, the body is still to be read
+        self._dropped_bytes = 0  # read since nothing more is parsed
 
     def __repr__(self) -> str:
-        state = "closed" if self.is_closed else "ending" if self._is_ending else "open"
-        return f"<Connection {state} {self._request} {self._unread}>"
+        return f"<Connection {self._state.name} {self._request} {self._parser}>"
 
-    def is_responding(self) -> bool:
-        return self._request is not None
+    @property
+    def has_unread(self) -> bool:
+        """Whether something was read that is not parsed yet."""
+        return self._parser.buffer.left_bytes > 0
+
+    @property
+    def owes_nothing(self) -> bool:
+        """Whether all that was written for its client is out."""
+        return not self.out.unsent_bytes
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it owes nothing and nothing of a request has come."""
+        return self._state is not HEAD and not self.has_unread and self.owes_nothing
 
     # --- From the event loop ---
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)
+        self.out.transport = cast(asyncio.Transport, transport)
+        self._deadlines.arm(self._deadlines.until, IDLE)
         peer = transport.get_extra_info("peername")
         if isinstance(peer, tuple):
             self.remote_ip = peer[0]
         # With TLS the file was judged before its handshake.
         has_tls = transport.get_extra_info("sslcontext") is not None
         sock = None if has_tls else transport.get_extra_info("socket")
-        if not self._state.has_file(0 if sock is None else sock.fileno()):
-            self._state.connections.add(self)
+        if not self._server.has_file(0 if sock is None else sock.fileno()):
+            self._server.connections.add(self)
             self._refuse(GatewayError(NO_CHANNEL_AVAILABLE, _FULL), "")
             # It may not keep its file while it reads that, and is no room for the next one.
-            self._state.leaving.pop(self, None)
+            self._server.leaving.pop(self, None)
             self.stop()
-        elif not self._state.admits(self):
+        elif not self._server.admits(self):
             self._refuse(GatewayError(NO_CHANNEL_AVAILABLE, _FULL), "")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
-        self._state.left(self)
+        self._state = TRANSITIONS[self._state][LOST]
+        self.out.close(exc)
+        self._deadlines.cancel()
+        self._server.left(self)
+        self._parser.close()
         request, self._request = self._request, None
-        self._unread.clear()
-        self._lines = []
-        del self._parser  # which holds this object: it would all wait for the collector
         if request is not None:
             request.lost()
 
+    def pause_writing(self) -> None:
+        self.out.is_paused = True
+        self._hold()
+        self._deadlines.watch_reader(self.out.unsent_bytes)
+
     def resume_writing(self) -> None:
-        super().resume_writing()
+        self._deadlines.reader_until = FOREVER
+        self.out.resume()
         self.read_on()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next read goes: all connections have one buffer, emptied at once."""
-        return self._state.buffer
+        return self._server.buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        self.data_received(bytes(self._state.buffer[:nbytes]))
+        self.data_received(bytes(self._server.buffer[:nbytes]))
 
     def data_received(self, data: bytes) -> None:
         """Take what was read, and parse what may be parsed of it now."""
-        if self._is_ending:
-            self.drop(len(data))
+        if self._state is ENDING:
+            self._dropped_bytes += len(data)
+            if self._dropped_bytes > LINGER_BYTES_MAX:
+                self.abort()
             return
-        self._unread.add(data)
+        self._parser.buffer.add(data)
         self.read_on()
 
-    # --- Parsing, part by part ---
+    # --- A request comes in ---
 
     def read_on(self) -> None:
         """Parse what waits, as far as it is its turn; read more as long as little is left."""
-        if self._is_parsing or self.is_closed:
-            return
-        unread = self._unread
-        self._is_parsing = True
-        lines, size = TURN_LINES, TURN_BYTES
-        try:
-            while unread.left_bytes and self._is_wanted():
-                if self._body_bytes > 0:
-                    self._parse_sized(unread)
-                    continue
-                part = self._parse_lines(unread)
-                lines -= part.count(b"\n")
-                size -= len(part)
-                if lines <= 0 or size <= 0:
-                    self._end_turn()
-        finally:
-            self._is_parsing = False
-        if self._is_ending:
-            unread.clear()
-        elif not self._is_timed:
-            self._wait_for_rest()
-        if self._is_turn_over or unread.kept_bytes > READ_AHEAD_BYTES_MAX:
-            self.hold()
+        parser = self._parser
+        buffer = parser.buffer
+        parser.turn_lines = 0
+        while buffer.left_bytes and self._state in _PARSES and not self._is_turn_over:
+            if self._state is IDLE and self.out.is_paused:
+                break
+            events = parser.advance()
+            if self._state is IDLE and (events or parser.stage is not START):
+                self._state = TRANSITIONS[IDLE][BEGUN]
+            for event in events:
+                self._take(event)
+            if self._state is BODY and parser.stage is START:
+                self._received()
+            if parser.turn_lines >= TURN_LINES:
+                self._end_turn()
+        state = self._state
+        if state is ENDING:
+            buffer.clear()
+        elif state is HEAD or state is BODY or state is CHECKING:
+            self._wait_for_rest(parser)
+        if self._is_turn_over or buffer.kept_bytes > READ_AHEAD_BYTES_MAX:
+            self._hold()
         elif self._is_held:
-            self.resume()
+            self._resume()
 
-    def _is_wanted(self) -> bool:
-        """Whether a request takes the bytes that come next."""
-        if self._is_turn_over:
-            return False
-        request = self._request
-        if request is not None:
-            return request.is_ready and not request.is_complete
-        return not self._is_ending and (self._is_head or not self._is_paused)
+    def _take(self, event: Head | bytes | Fault) -> None:
+        if type(event) is bytes:
+            request = self._request
+            assert request is not None
+            request.take(event)
+            if request.is_finished:
+                self._responded()
+        elif type(event) is Head:
+            self._begin(event)
+        elif self._state is not ENDING:
+            self._fail(cast(Fault, event))
 
-    def _parse_sized(self, unread: ReadBuffer) -> None:
-        part = unread.take(self._body_bytes)
-        self._body_bytes -= len(part)
-        self._parse(part)
-        if self._pieces:
-            self._hand_over()
-
-    def _parse_lines(self, unread: ReadBuffer) -> bytes:
-        """Parse a part of a head or of a body in chunks, at most TURN_LINES of it; return it."""
-        if self._request is None and not self._is_head:
-            unread.skip_line_ends()
-            if not unread.left_bytes:
-                return b""
-            self._is_head = True
-            self._is_timed = False
-            self._target = b""
-        part = unread.take_lines(HEAD_BYTES_MAX + 1 - self._kept_bytes, TURN_LINES)
-        self._kept_bytes += len(part)
-        if self._is_stray:
-            self._unknown_method(part)
+    def _begin(self, head: Head) -> None:
+        """Have the handler of a request check its head."""
+        self._server.idle.pop(self, None)
+        self._state = TRANSITIONS[self._state][HEAD_READ]
+        request = self._request = Request(
+            self.out, self._server.application, head, self.remote_ip, self._responded
+        )
+        check = request.begin()
+        if check is None:
+            self._checked(request)
         else:
-            self._parse(part)
-        if self._pieces:
-            self._hand_over()
-        elif self._kept_bytes > HEAD_BYTES_MAX:
-            self._fail(TOO_LARGE)
-        return part
+            check.add_done_callback(self._check_done)
 
-    def _parse(self, part: bytes) -> None:
-        """Have it parsed, and hear what stopped that.
+    def _check_done(self, _: object) -> None:
+        if self._state is CHECKING:
+            assert self._request is not None
+            self._checked(self._request)
+            self.read_on()
 
-        Without its traceback: that would hold on to the data until the collector comes.
-        """
-        is_head = self._is_head
-        try:
-            self._parser.feed_data(part)
-        except HttpParserCallbackError as error:
-            fault = error.__context__
-            if not isinstance(fault, HeadFault):
-                raise
-            self._fail(str(fault.with_traceback(None)))
-        except HttpParserUpgrade:
-            self._ignore_upgrade()
-        except HttpParserInvalidMethodError:
-            self._unknown_method(part)
+    def _checked(self, request: Request) -> None:
+        """Have the body come: the handler takes it, or has refused the request."""
+        self._state = TRANSITIONS[self._state][CHECKED]
+        if self._parser.stage is START:
+            self._received()
             return
-        except HttpParserError as error:
-            if self._request is not None and is_head:
-                self._begin()  # its head states no end: it has its own refusal
-            self._fail(in_words(error.with_traceback(None)))
-        if is_head:
-            if self._is_head:
-                self._start += part[: METHOD_BYTES_MAX - len(self._start)]
-            elif not self._is_ending:
-                self._begin()
+        if request.expects_continue and not self.has_unread:
+            self.out.send(_CONTINUE)
+        if request.is_finished:
+            self._responded()
+
+    def _received(self) -> None:
+        request = self._request
+        assert request is not None
+        self._state = TRANSITIONS[self._state][WHOLE]
+        self._deadlines.disarm(HANDLING)
+        request.received()
+        if request.is_finished:
+            self._responded()
+
+    def _wait_for_rest(self, parser: RequestParser) -> None:
+        """Not all of a request is here, or it is checked still."""
+        deadlines, now = self._deadlines, self._server.loop.time()
+        if self._state is HEAD:
+            until = now + HEAD_SECONDS
+            if self._server.is_draining:  # each piece moves the deadline
+                # A connection has one head in a drain: its response ends it.
+                deadlines.head_until = min(deadlines.head_until, until)
+                until = min(deadlines.head_until, now + DRAIN_GRACE_SECONDS)
+            elif deadlines.waits_in is HEAD:
+                return
+            deadlines.arm(until, HEAD)
+        elif parser.stage is START:
+            deadlines.disarm(HANDLING)
+        elif deadlines.waits_in is not BODY:
+            deadlines.arm(now + BODY_SECONDS, BODY)
 
     def _end_turn(self) -> None:
         """Let others have theirs."""
         if not self._is_turn_over:
             self._is_turn_over = True
-            self.loop.call_soon(self._begin_turn)
+            self._server.loop.call_soon(self._begin_turn)
 
     def _begin_turn(self) -> None:
         self._is_turn_over = False
-        self.read_on()
+        if self._state is not CLOSED:
+            self.read_on()
 
-    # --- A head ---
+    def _hold(self) -> None:
+        """Read no more for now."""
+        if not self._is_held and not self.out.transport.is_closing():
+            self._is_held = True
+            self.out.transport.pause_reading()
 
-    def on_url(self, url: bytes) -> None:
-        if self._is_head:
-            self._target += url
+    def _resume(self) -> None:
+        """Read on, unless what was written waits for its reader."""
+        if self._is_held and not self.out.is_paused and not self.out.transport.is_closing():
+            self._is_held = False
+            self.out.transport.resume_reading()
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        lines = self._lines
-        lines.append((name, value))
-        if len(lines) >= HEAD_LINES_MAX:  # with the request line
-            raise HeadFault(TOO_MANY)
-
-    def on_headers_complete(self) -> None:
-        if not self._is_head:
-            self._is_upgrading = False  # the second parser has come to where the first stopped
-            return
-        if self._kept_bytes > HEAD_BYTES_MAX:
-            raise HeadFault(TOO_LARGE)
-        parser = self._parser
-        version = parser.get_http_version()
-        if version not in ("1.1", "1.0"):
-            raise HeadFault(f"its request line names HTTP/{version}, a version not supported")
-        headers = headers_of(self._lines, self._state.names)
-        self._lines = []
-        method = self._method or parser.get_method().decode("latin-1")
-        target = self._target.decode("latin-1")
-        request = self._request_of(method, target, f"HTTP/{version}", headers)
-        connection_header = headers.get("Connection", "").lower()
-        if method not in METHODS:
-            request.keeps_alive = False
-        else:
-            request.keeps_alive = (
-                "close" not in connection_header
-                if version == "1.1"
-                else "keep-alive" in connection_header
-            )
-        self._body_bytes = headers.body_bytes()
-        if parser.should_upgrade():
-            self._is_upgrading = "Content-Length" in headers or "Transfer-Encoding" in headers
-        self._is_head = False
-        self._is_timed = False
-        self._start = b""
-        self._method = ""
-        self._kept_bytes = 0
-        self._request = request
-        self._state.idle.pop(self, None)
-
-    def _request_of(
-        self, method: str, target: str, version: str, headers: RequestHeaders
-    ) -> Request:
-        return Request(self, self._state.application, method, target, version, headers)
-
-    # --- Its body ---
-
-    def on_body(self, body: bytes) -> None:
-        self._pieces.append(body)
-
-    def on_message_complete(self) -> None:
-        if self._is_upgrading:
-            return
-        if self._pieces:
-            self._hand_over()
+    def _fail(self, fault: Fault) -> None:
+        """What comes is not HTTP, and nothing behind it is looked at."""
         request = self._request
-        assert request is not None
-        self._body_bytes = 0
-        self._kept_bytes = 0
-        if self._lines:
-            self._lines = []
-        self._is_timed = True
-        self.disarm()
-        request.completed()
+        if request is None:
+            message = f"The request is malformed: {fault.message[:200]}."
+            self._refuse(GatewayError(INVALID_REQUEST, message), fault.target)
+        else:  # in the middle of its body
+            self._state = TRANSITIONS[self._state][END]
+            request.body_fault(fault.message)
+            self._responded()
 
-    def _hand_over(self) -> None:
-        """Give the handler the pieces of a part, be they ever so small, as one."""
-        pieces, self._pieces = self._pieces, []
-        self._kept_bytes = 0
-        if self._request is not None:
-            self._request.take(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+    def _refuse(self, error: GatewayError, target: str) -> None:
+        """Answer a request that has no handler."""
+        self._state = TRANSITIONS[self._state][END]
+        head = Head("GET", target, "HTTP/1.1", RequestHeaders({}), keeps_alive=False)
+        request = self._request = Request(
+            self.out, self._server.application, head, self.remote_ip, self._responded
+        )
+        request.refuse(error)
+        self._responded()
 
-    # --- One request after another ---
+    # --- The end of a response, and of the connection ---
 
-    def _begin(self) -> None:
+    def _responded(self) -> None:
+        """Go on to the next request, if the response of this one is complete."""
         request = self._request
-        assert request is not None
-        request.begin()
-
-    def _wait_for_rest(self) -> None:
-        """Not all of a request is here."""
-        if self._is_head:
-            self._is_timed = not self._state.is_draining  # in a drain each piece moves the deadline
-            deadline = self.loop.time() + HEAD_SECONDS
-            if not self._is_timed:  # a connection has one head in a drain: its response ends it
-                self._head_deadline = min(self._head_deadline, deadline)
-                deadline = min(self._head_deadline, self.loop.time() + LAST_CALL_SECONDS)
-            self.arm(deadline)
-        elif self._request is not None and not self._request.is_complete:
-            self._is_timed = True
-            self.arm(self.loop.time() + BODY_SECONDS)
-
-    def response_sent(self, request: Request, last: bytes) -> None:
-        """The response of the current request is complete but for its last bytes."""
-        if self.is_closed:
+        if request is None or not request.is_finished:
             return
-        if last:
-            self._transport.write(last)
         self._request = None
-        if not request.is_complete or self._is_ending:
+        self._state = TRANSITIONS[self._state][RESPONDED]
+        if self._state is ENDING:
             self.linger()
         elif not request.keeps_alive:
             self.stop()
         else:
-            self._state.idle[self] = None
-            self.arm(self.loop.time() + self._state.idle_seconds)
-            if self._unread.left_bytes:
+            self._server.idle[self] = None
+            self._deadlines.arm(self._server.loop.time() + self._server.idle_seconds, IDLE)
+            if self.has_unread:
                 self._end_turn()
 
     def drain(self) -> None:
-        """The process is about to end; who is silent is kept for a moment more."""
-        if self._request is None and not self._is_ending:
-            if self._is_head:
-                self._is_timed = False
-                self._head_deadline = self._deadline
-            self.arm(min(self._deadline, self.loop.time() + LAST_CALL_SECONDS))
+        """The process is about to end; a client without a response to come is kept for a moment."""
+        deadlines = self._deadlines
+        if self._state is HEAD:
+            deadlines.head_until = deadlines.until
+        if self._state in (IDLE, HEAD):
+            grace_until = self._server.loop.time() + DRAIN_GRACE_SECONDS
+            deadlines.arm(min(deadlines.until, grace_until), self._state)
+
+    def stop(self) -> None:
+        """End once what is written is out."""
+        self._state = TRANSITIONS[self._state][END]
+        self._deadlines.arm(self._server.loop.time() + LINGER_SECONDS, ENDING)
+        self.out.transport.close()
+
+    def abort(self) -> None:
+        """End now."""
+        self._state = TRANSITIONS[self._state][END]
+        self.out.abort()
 
     def linger(self, seconds: float = LINGER_SECONDS) -> None:
-        self._state.leaves(self)
-        super().linger(seconds)
+        """Send the end of the stream, and let the client read what was sent before.
 
-    @property
-    def is_silent(self) -> bool:
-        """See `FlowControl`."""
-        return not self._is_head and not self.has_unread and self.owes_nothing
-
-    @property
-    def farewell_seconds(self) -> float:
-        """See `FlowControl`."""
-        return self._state.farewell_seconds
-
-    @property
-    def has_unread(self) -> bool:
-        """Whether something was read that is not parsed yet."""
-        return self._unread.left_bytes > 0
-
-    # --- What cannot be read ---
-
-    def _fail(self, fault: str) -> None:
-        """What comes is not HTTP, and nothing behind it is looked at."""
-        if self._is_ending:
-            return
-        self._is_ending = True
-        if self._request is not None:  # in the middle of its body
-            self._request.body_fault(fault)
-            return
-        message = f"The request is malformed: {fault[:200]}."
-        self._refuse(GatewayError(INVALID_REQUEST, message), self._target.decode("latin-1"))
-
-    def _refuse(self, fault: GatewayError, target: str) -> None:
-        """Answer a request that has no handler."""
-        self._is_ending = True
-        request = self._request_of("GET", target, "HTTP/1.1", RequestHeaders({}))
-        request.keeps_alive = False
-        request.is_complete = True
-        self._request = request
-        request.refuse(fault)
-
-    def _unknown_method(self, part: bytes) -> None:
-        """The parser takes HTTP's methods only. What others mean here is the endpoint's to say:
-
-        the request is read as one that has a body, and keeps its name. Until its start line is
-        whole it is not known to be one, and its bytes are kept.
+        Closed with unread bytes in its buffer, a socket takes back what it has sent.
         """
-        start = self._start + part
-        method = method_of(start)
-        if method is not None:
-            self._is_stray = False
-            self._method = method
-            self._parser = HttpRequestParser(self)
-            self._parse(b"POST" + start[len(method) :])
-        elif may_begin(start):
-            self._is_stray = True
-            self._start = start
+        self._server.leaves(self)
+        self._state = TRANSITIONS[self._state][END]
+        self._deadlines.arm(self._server.loop.time() + seconds, ENDING)
+        transport = self.out.transport
+        if transport.is_closing():
+            return
+        if transport.can_write_eof():
+            self._resume()
+            transport.write_eof()
         else:
-            self._fail(REQUEST_LINE)
+            transport.close()
 
-    def _ignore_upgrade(self) -> None:
-        """This server stays with HTTP/1.1, as it may; the parser has to be told."""
-        self._parser = HttpRequestParser(self)
-        request = self._request
-        if self._is_upgrading and request is not None:
-            # It stopped before the body. Another one begins where the head has been read already.
-            try:
-                self._parser.feed_data(head_of_body(request.headers))
-            except HttpParserError as error:
-                self._begin()  # its head states no end, which the parser does not see in a CONNECT
-                self._fail(in_words(error.with_traceback(None)))
+    def _expired(self) -> None:
+        deadlines, now = self._deadlines, self._server.loop.time()
+        unsent_bytes = self.out.unsent_bytes
+        if deadlines.reader_until <= now:
+            if unsent_bytes >= deadlines.unsent_bytes > 0:
+                self.abort()
+                return
+            if unsent_bytes:
+                deadlines.watch_reader(unsent_bytes)
+            else:
+                deadlines.reader_until = FOREVER
+        if deadlines.until <= now and self._has_ended(now, unsent_bytes):
+            return
+        until = min(deadlines.until, deadlines.reader_until)
+        if until != FOREVER:
+            deadlines.wake_at(until)
+
+    def _has_ended(self, now: float, unsent_bytes: int) -> bool:
+        """The deadline has come; False where its client may read on."""
+        deadlines = self._deadlines
+        if self._request is not None or (self.out.transport.is_closing() and not unsent_bytes):
+            self.abort()
+        elif unsent_bytes:  # for its reader as long as that takes any of it
+            deadlines.until = now + UNREAD_SECONDS
+            if deadlines.reader_until == FOREVER:
+                deadlines.watch_reader(unsent_bytes)
+            return False
+        elif self._state is ENDING:
+            self.stop()
+        else:
+            # What it sends at this very moment must not cause a reset.
+            self.linger(self._server.grace_seconds)
+        return True
 
 
-_FULL = "The gateway has as many connections as it can take. Try again shortly."
+class ServerState:
+    """The application, the connections and what they need not have each of their own."""
+
+    __slots__ = (
+        "_connections_max",
+        "_emptied",
+        "_files",
+        "application",
+        "buffer",
+        "connections",
+        "idle",
+        "is_draining",
+        "leaving",
+        "loop",
+        "names",
+        "ready",
+    )
+
+    def __init__(
+        self, application: HttpApplication, connections_max: int | None, files: OpenFiles
+    ) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.application = application
+        self.names = FieldNames()
+        self.buffer = memoryview(bytearray(READ_BYTES_MAX))  # what every connection reads into
+        self.ready: Future[None] = self.loop.create_future()  # done: for callers that need not wait
+        self.ready.set_result(None)
+        self.is_draining = False  # who is silent is kept for a moment only
+        self.connections: set[Connection] = set()
+        self.idle: dict[Connection, None] = {}  # those without a request, the longest first
+        self.leaving: dict[Connection, None] = {}  # those that only read on, likewise
+        self._connections_max = connections_max
+        self._files = files
+        files.add(
+            "clients",
+            self.connections.__len__,
+            self._give_way,
+            idle=lambda: len(self.idle) + len(self.leaving),
+        )
+        self._emptied: Future[None] | None = None
+
+    @property
+    def idle_seconds(self) -> float:
+        """How long a connection is kept on which nothing comes."""
+        return DRAIN_GRACE_SECONDS if self.is_draining else IDLE_SECONDS
+
+    @property
+    def grace_seconds(self) -> float:
+        """How long the client of a connection that was idle may take to close it."""
+        return DRAIN_GRACE_SECONDS if self.is_draining else LINGER_SECONDS
+
+    @property
+    def connections_max(self) -> int:
+        """How many clients are served at the same time."""
+        return self._connections_max or self._files.clients_max
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a client that comes now would be refused."""
+        served = len(self.connections) - len(self.leaving)
+        return served >= self.connections_max and not self.idle
+
+    def counts(self) -> Mapping[str, int]:
+        """The connections by state, with their bound."""
+        idle, leaving = len(self.idle), len(self.leaving)
+        return {
+            "in_use": max(0, len(self.connections) - idle - leaving),
+            "idle": idle,
+            "leaving": leaving,
+            "limit": self.connections_max,
+        }
+
+    def admits(self, connection: Connection) -> bool:
+        """Note that a connection was made; False when it is one too many.
+
+        It is not while another one waits for a request: that one is closed for it.
+        """
+        self.connections.add(connection)
+        if len(self.connections) - len(self.leaving) > self.connections_max:
+            waiting = self._idlest()
+            if waiting is None:
+                self._files.metrics.refused("connections")
+                return False
+            self._files.metrics.freed("clients")
+            waiting.linger()
+        self.idle[connection] = None
+        return True
+
+    def has_file(self, number: int) -> bool:
+        """Whether a client's file of this number may stay (`OpenFiles.has_room`)."""
+        if self._files.has_room(number):
+            return True
+        self._files.metrics.refused("files")
+        return False
+
+    def leaves(self, connection: Connection) -> None:
+        """Note that nothing more is heard of a connection's client, which may read on a little."""
+        self.idle.pop(connection, None)
+        self.leaving[connection] = None
+        if len(self.leaving) > max(LOOKS_MAX, self.connections_max // SERVED_PER_LEAVING):
+            self._cut_leaving()
+
+    def left(self, connection: Connection) -> None:
+        """Note that a connection is gone."""
+        self.connections.discard(connection)
+        self.idle.pop(connection, None)
+        self.leaving.pop(connection, None)
+        if self._emptied is not None and not self.connections and not self._emptied.done():
+            self._emptied.set_result(None)
+
+    async def none_left(self, seconds: float) -> None:
+        """Wait until no client is connected, at most so long."""
+        if self.connections:
+            self._emptied = self.loop.create_future()
+            await asyncio.wait((self._emptied,), timeout=seconds)
+            self._emptied = None
+
+    # --- Who goes for another one ---
+
+    def _give_way(self) -> bool:
+        """Free a client's file at once; False when every client is being served."""
+        if self.leaving:
+            self._cut_leaving()
+            return True
+        waiting = self._idlest()
+        if waiting is None:
+            return False
+        waiting.abort()
+        return True
+
+    def _cut_leaving(self) -> None:
+        connection = next(iter(self.leaving))
+        del self.leaving[connection]
+        connection.abort()
+
+    def _idlest(self) -> Connection | None:
+        """Take out the connection that has waited longest for a request.
+
+        One that has begun to send it goes when all others that are looked at have, too; one whose
+        last response is not all sent stays. Those that are passed over are looked at last.
+        """
+        beginning: Connection | None = None
+        for connection in list(islice(self.idle, LOOKS_MAX)):
+            del self.idle[connection]
+            if connection.is_silent:
+                return connection
+            self.idle[connection] = None
+            if beginning is None and connection.owes_nothing:
+                beginning = connection
+        if beginning is not None:
+            del self.idle[beginning]
+        return beginning

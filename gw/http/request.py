@@ -13,7 +13,8 @@ from __future__ import annotations
 import asyncio
 import re
 from asyncio import Future
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from enum import Enum, auto
 from http import HTTPStatus
 from typing import Any
 
@@ -21,10 +22,17 @@ from tornado.httputil import HTTPHeaders, HTTPInputError
 from tornado.iostream import StreamClosedError
 
 from gw.errors import ENDING, INVALID_REQUEST, NO_CHANNEL_AVAILABLE, GatewayError, render
-from gw.http.application import LAST_CHUNK, HttpApplication, WholeResponse, chunk_of, response_head
-from gw.http.body import LINGER_SECONDS, InboundBody, Leftover
-from gw.http.state import FlowControl
-from gw.http.tornado_adapter import METHODS, RequestHeaders, TornadoHandler, TornadoRequest
+from gw.http.application import (
+    LAST_CHUNK,
+    HttpApplication,
+    Outbound,
+    WholeResponse,
+    chunk_of,
+    response_head,
+)
+from gw.http.body import LINGER_SECONDS, InboundBody, UnreadBody
+from gw.http.parser import Head
+from gw.http.tornado_adapter import METHODS, TornadoHandler, TornadoRequest
 from metrics.logs import redact
 
 # What of a request's head must be settled before it is routed: where it ends, what it asks for.
@@ -58,12 +66,6 @@ def framing_fault(version: str, headers: Mapping[str, str]) -> str | None:
     return None
 
 
-def head_of_body(headers: Mapping[str, str]) -> bytes:
-    """A head that another parser reads in place of the one that it has not seen."""
-    name = "Content-Length" if "Content-Length" in headers else "Transfer-Encoding"
-    return f"POST / HTTP/1.1\r\n{name}: {headers[name]}\r\n\r\n".encode("latin-1")
-
-
 def settle_expectation(version: str, headers: HTTPHeaders) -> None:
     """Spell `Expect` as Tornado looks for it, or a client in other letters waits in vain."""
     if headers.get("Expect", "").lower() == "100-continue":
@@ -83,54 +85,63 @@ def in_origin_form(target: str) -> str:
     return target
 
 
-_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _BODYLESS = (204, 304)
 
 CLIENT_CLOSED_REQUEST = 499  # nginx's number for a client that left before its response
 
 
-class Request(TornadoRequest):
-    """One request and its response on a connection."""
+class RequestState(Enum):
+    """What becomes of a request, until its response is complete."""
 
-    keeps_alive = True
-    is_complete = False  # all of it has been read
-    is_ready = False  # its body may be parsed
-    task: asyncio.Task[Any] | None = None  # runs the endpoint; cancelled when the client leaves
+    CHECKING = auto()  # its head is, before any of the body is taken
+    RECEIVING = auto()  # its body comes in
+    REFUSED = auto()  # its response is written, and the rest of its body dropped
+    HANDLING = auto()  # its endpoint runs
+    CUT = auto()  # its endpoint was cancelled, because the process ends
+
+
+CHECKING, RECEIVING, REFUSED, HANDLING, CUT = RequestState
+
+
+class Request(TornadoRequest):
+    """One request and its response on a connection, which calls from `begin` to `lost`."""
 
     _handler: TornadoHandler | None = None  # until the response is complete
-    _route = "malformed"  # the metrics' label
-    _early: WholeResponse | None = None  # what a request without a handler is answered
-    _inbound: InboundBody | None = None
-    _leftover: Leftover | None = None  # set once the request is refused before its body was in
-    _checking: asyncio.Task[None] | None = None
-    _lingering: asyncio.Task[None] | None = None
+    _route: str | None = "malformed"  # the metrics' label, until the response was counted
+    _early: WholeResponse | None = None  # of a request that has no handler
+    _body: InboundBody | UnreadBody | None = None
+    # What it waits for: its check, the end of a refused body, its endpoint.
+    _task: asyncio.Task[Any] | None = None
     _sent: Future[None] | None = None  # done when the response is out
     _is_chunked = False
-    _is_counted = False
-    _is_cut = False
 
     def __init__(
         self,
-        connection: FlowControl,
+        out: Outbound,
         application: HttpApplication,
-        method: str,
-        target: str,
-        version: str,
-        headers: RequestHeaders,
+        head: Head,
+        remote_ip: str,
+        responded: Callable[[], None],
     ) -> None:
-        super().__init__(method, target, version, headers, connection.remote_ip)
-        self._connection = connection
+        """`responded` is called once the response is complete, in the loop's next turn."""
+        super().__init__(head.method, head.target, head.version, head.headers, remote_ip)
+        self.keeps_alive = head.keeps_alive
+        self._out = out
         self._application = application
-        self._services = application.services
+        self._responded = responded
+        self._state = CHECKING
 
     def __repr__(self) -> str:
-        state = "finished" if self.is_finished else "complete" if self.is_complete else "open"
+        state = "FINISHED" if self.is_finished else self._state.name
         return f"<Request {self.method} {state}>"
 
     # --- From its head to its handler ---
 
-    def begin(self) -> None:
-        """Find the handler of a head that is complete, and have it checked."""
+    def begin(self) -> asyncio.Task[None] | None:
+        """Find the handler of the head, and have it checked: the body is taken after that.
+
+        What must be waited for is returned; None where nothing must be.
+        """
         application, headers = self._application, self.headers
         fault = framing_fault(self.version, headers)
         assert self.uri is not None
@@ -143,23 +154,26 @@ class Request(TornadoRequest):
                 fault = f"{str(error)[:200]}."
         if fault is not None:
             self.refuse(GatewayError(INVALID_REQUEST, f"The request is malformed: {fault}"))
-            return
+            return None
         target = application.routes.find(self)
         self._route = target.handler.route
         early = self._early = application.early_response(self, target.handler)
         if early is not None:
-            limit_bytes = self._services.config.max_body_bytes
-            if not Leftover(headers, limit_bytes).keeps_connection:
+            self._state = RECEIVING
+            if not UnreadBody(headers, self._body_bytes_max).keeps_connection:
                 self._respond_early(early, {"Connection": "close"})
-            self._ready()
-            return
+            return None
         handler = self._handler = target.handler(application, self, **target.options)
-        checking = self._check_head(handler, target.path_args)
-        if checking is None:
-            self._ready()
-        else:
-            self._checking = asyncio.create_task(self._check(handler, checking))
-            self._checking.add_done_callback(self._ready)
+        return self._check_head(handler, target.path_args)
+
+    @property
+    def expects_continue(self) -> bool:
+        """Whether the client waits for word before it sends its body."""
+        return not self.has_head_out and self.headers.get("Expect") == "100-continue"
+
+    @property
+    def _body_bytes_max(self) -> int:
+        return self._application.services.config.max_body_bytes
 
     def refuse(self, error: GatewayError) -> None:
         """Respond to a request that never reaches its handler, and end its connection.
@@ -179,20 +193,16 @@ class Request(TornadoRequest):
         self._respond_early(WholeResponse(status, {**headers, **error.headers}, body), {})
 
     def _respond_early(self, early: WholeResponse, more: Mapping[str, str]) -> None:
-        headers = {
-            **early.headers,
-            "X-Gateway-Trace": self._services.new_id().hex,
-            **more,
-        }
+        trace = self._application.services.new_id().hex
+        headers = {**early.headers, "X-Gateway-Trace": trace, **more}
         self._begin_response(early.status, HTTPStatus(early.status).phrase, headers, early.body)
         self._count(early.status)
-        self._end_response(b"")
+        self.is_finished = True
 
     def _check_head(
         self, handler: TornadoHandler, path_args: Sequence[bytes]
-    ) -> Coroutine[Any, Any, None] | None:
-        """Check what needs no waiting; what is returned must be waited for before the body."""
-        services = self._services
+    ) -> asyncio.Task[None] | None:
+        services = self._application.services
         self.submitted_at = services.clock.now()
         services.in_flight.enter(self)
         try:
@@ -203,100 +213,81 @@ class Request(TornadoRequest):
                 raise handler.refused_method()
             checking = handler.check()
             if checking is not None:
-                return checking
+                self._task = asyncio.create_task(self._check(handler, checking))
+                return self._task
             self._expect_body()
-        except Exception as error:  # noqa: BLE001  the top of a request: every fault is told
+        except Exception as error:  # noqa: BLE001  the top of a request: every fault is reported
             self._refuse(handler, error)
         return None
 
     async def _check(self, handler: TornadoHandler, checking: Coroutine[Any, Any, None]) -> None:
         try:
             await checking
+            self._task = None
             self._expect_body()
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  as in `_check_head`
+            self._task = None
             self._refuse(handler, error)
-        finally:
-            self._checking = None
-
-    def _ready(self, _: object = None) -> None:
-        """Have the body come: the handler has seen the head."""
-        if self.is_ready or self._connection.is_closed:
-            return
-        self.is_ready = True
-        if self.is_complete:
-            self._body_received()
-            return
-        if not (self.has_head_out or self._connection.has_unread) and self._waits_for_word():
-            self._connection.send(_CONTINUE)
-        self._connection.read_on()
-
-    def _waits_for_word(self) -> bool:
-        return bool(self.headers.get("Expect") == "100-continue")
 
     # --- Its body ---
 
     def _expect_body(self) -> None:
-        """Raises GatewayError when the head tells that the body will not do."""
-        services = self._services
-        self._inbound = InboundBody(self.headers, services.config.max_body_bytes, services.bodies)
+        """Raises GatewayError when the head states a body that is not accepted."""
+        services = self._application.services
+        self._body = InboundBody(self.headers, services.config.max_body_bytes, services.bodies)
+        self._state = RECEIVING
 
     def take(self, data: bytes) -> None:
         """Take in a piece of the body."""
-        handler = self._handler
+        handler, body = self._handler, self._body
         if handler is None:
             return
-        if self._leftover is not None:
-            if not self._leftover.drop(data):
-                self._end(handler)
-            return
-        assert self._inbound is not None
-        try:
-            self._inbound.feed(data)
-        except GatewayError as error:
-            self._refuse(handler, error)
-
-    def completed(self) -> None:
-        """Note that the body has ended."""
-        self.is_complete = True
-        if self.is_ready:
-            self._body_received()
+        if isinstance(body, InboundBody):
+            try:
+                body.feed(data)
+            except GatewayError as error:
+                self._refuse(handler, error)
+        elif body is not None and not body.drop(data):
+            self._end(handler)
 
     def body_fault(self, fault: str) -> None:
         """Refuse a body that cannot be read on: nothing behind it can be trusted."""
         handler = self._handler
         if handler is None:
             return
-        if self._leftover is None:
+        if self._state is not REFUSED:
             error = GatewayError(INVALID_REQUEST, f"The request body is malformed: {fault}.")
             self._refuse(handler, error)
         self._end(handler)
 
-    def _body_received(self) -> None:
-        """Start the endpoint, or end what was refused before."""
-        handler = self._handler
+    def received(self) -> None:
+        """Start the endpoint, or end what was refused before: the body is complete."""
+        handler, body = self._handler, self._body
         if handler is None:
             if self._early is not None and not self.is_finished:
                 self._respond_early(self._early, {})
-            return
-        if self._leftover is not None:
+        elif isinstance(body, InboundBody):
+            self.body = body.take()
+            self._state = HANDLING
+            handler.body_received()
+            # The loop holds it until it begins. `create_task` would make up a name for it, which is
+            # a good part of what a task costs; which loop runs is a question to the system.
+            asyncio.Task(self._serve(handler), loop=self._out.loop, name="request")
+        else:
             self._end(handler)
-            return
-        assert self._inbound is not None
-        self.body = self._inbound.take()
-        handler.body_received()
-        # The loop holds it until it begins. `create_task` would make up a name for it, which is a
-        # good part of what a task costs; which loop runs is a question to the system.
-        asyncio.Task(self._serve(handler), loop=self._connection.loop, name="request")
 
     def forget_body(self) -> None:
         self.body = b""
-        if self._inbound is not None:
-            self._inbound.forget()
-            self._inbound = None
+        inbound = self.take_body()
+        if inbound is not None:
+            inbound.forget()
 
     def take_body(self) -> InboundBody | None:
-        inbound, self._inbound = self._inbound, None
-        return inbound
+        body = self._body
+        if not isinstance(body, InboundBody):
+            return None
+        self._body = None
+        return body
 
     # --- The endpoint ---
 
@@ -305,28 +296,29 @@ class Request(TornadoRequest):
 
         A stream that was cut ends there, and on a closed connection nothing is written at all.
         """
-        if self._connection.is_closed:  # it left with its last byte
+        if self._out.is_closed:  # it left with its last byte
             self._client_left(handler)
             return
         endpoint = handler.endpoint()
         assert endpoint is not None
-        self.task = asyncio.current_task(self._connection.loop)
+        self._task = asyncio.current_task(self._out.loop)
         try:
             await endpoint(*handler.path_args)
             if not self.is_finished:
                 handler.finish()
         except asyncio.CancelledError as error:
-            if not (self.client_gone or self._is_cut):  # not ours
+            is_cut = self._state is CUT
+            if not (self.client_gone or is_cut):  # not ours
                 self._fail(handler, error)
                 raise
             if not (self.client_gone or self.has_head_out):
                 self._fail(handler, GatewayError(NO_CHANNEL_AVAILABLE, ENDING))
         except StreamClosedError:
             self._client_left(handler)
-        except Exception as error:  # noqa: BLE001  the top of a request: every fault is told
+        except Exception as error:  # noqa: BLE001  the top of a request: every fault is reported
             self._fail(handler, error)
         finally:
-            self.task = None
+            self._task = None
             if self.is_finished:
                 self._leave_flight()
             else:
@@ -335,7 +327,7 @@ class Request(TornadoRequest):
                 handler.finish()
 
     def _fail(self, handler: TornadoHandler, error: BaseException) -> None:
-        """Log the fault, and tell of it where nothing has been sent."""
+        """Log the fault, and respond with it where nothing has been sent."""
         handler.log_exception(type(error), error, error.__traceback__)
         if not self.has_head_out:
             handler.clear()
@@ -347,24 +339,25 @@ class Request(TornadoRequest):
         The response goes out now; the connection goes on only when the body has ended.
         """
         handler.log_exception(type(error), error, error.__traceback__)
-        leftover = Leftover(self.headers, self._services.config.max_body_bytes)
-        self._leftover = leftover
         self.forget_body()
+        unread = self._body = UnreadBody(self.headers, self._body_bytes_max)
+        self._state = REFUSED
         handler.release()
         handler.clear()
         handler.tell(error)
         # Servers disagree on whether a method that they do not know has a body.
-        if not (leftover.keeps_connection and self.method in METHODS):
+        if not (unread.keeps_connection and self.method in METHODS):
             handler.set_header("Connection", "close")
-        if leftover.is_held_back:
+        if unread.is_held_back:
             handler.finish()
             return
         handler.flush()
-        if leftover.is_expected:
-            self._lingering = asyncio.create_task(self._stop_lingering(handler))
+        if unread.is_expected:
+            self._task = asyncio.create_task(self._stop_lingering(handler))
 
     async def _stop_lingering(self, handler: TornadoHandler) -> None:
-        await self._services.clock.sleep(LINGER_SECONDS)
+        await self._application.services.clock.sleep(LINGER_SECONDS)
+        self._task = None
         self._end(handler)
 
     # --- Its end ---
@@ -374,26 +367,31 @@ class Request(TornadoRequest):
         handler = self._handler
         if handler is None:
             return
-        if self._leftover is not None:  # it has its response
+        if self._state is REFUSED:  # it has its response
             self._end(handler)
             return
         self._client_left(handler)
-        if self.task is not None:
-            self._cancel()
-        elif self._checking is None:
+        if self._task is None:
             self._handler = None
+        elif self._state is not CHECKING:
+            self._cancel(self._task)
 
     def cut(self) -> None:
         """End now, because the process ends (`application.py`)."""
-        self._is_cut = True
         handler = self._handler
-        if self.task is not None:
-            self._cancel()
-        elif handler is not None and self._leftover is not None:
+        if self._task is not None and self._is_running:
+            self._state = CUT
+            self._cancel(self._task)
+        elif handler is not None and self._state is REFUSED:
             self._end(handler)
         else:  # its body is still coming in, or its response still going out
-            self._connection.abort()
+            self.abort()
             self._leave()
+
+    @property
+    def _is_running(self) -> bool:
+        """Whether its task, if there is one, is the endpoint's."""
+        return self._state in (HANDLING, CUT)
 
     def _client_left(self, handler: TornadoHandler) -> None:
         self.client_gone = True
@@ -403,7 +401,7 @@ class Request(TornadoRequest):
 
     def _leave_flight(self) -> None:
         """Out of flight, once the endpoint has ended and the last byte is on its way."""
-        if self.task is not None:
+        if self._task is not None and self._is_running:
             return
         if self._sent is None or self._sent.done():
             self._leave()
@@ -412,12 +410,12 @@ class Request(TornadoRequest):
 
     def _leave(self, _: object = None) -> None:
         self.forget_body()
-        self._services.in_flight.leave(self)
+        self._application.services.in_flight.leave(self)
 
-    def _cancel(self) -> None:
+    def _cancel(self, task: asyncio.Task[Any]) -> None:
         # Once: a second one would hit what the endpoint does to end well.
-        if self.task is not None and not self.task.cancelling():
-            self.task.cancel()
+        if not task.cancelling():
+            task.cancel()
 
     def _end(self, handler: TornadoHandler) -> None:
         if not self.is_finished:
@@ -425,16 +423,17 @@ class Request(TornadoRequest):
 
     def _count(self, status: int) -> None:
         """Count the response, once."""
-        if not self._is_counted:
-            self._is_counted = True
-            self._services.metrics.http_response(route=self._route, status=status)
+        route, self._route = self._route, None
+        if route is not None:
+            self._application.services.metrics.http_response(route=route, status=status)
 
     # --- Its response ---
 
     def respond(
         self, status: int, reason: str, headers: dict[str, str], chunk: bytes
     ) -> Future[None]:
-        headers["Date"] = self._application.date.at(self._services.clock.now())
+        application = self._application
+        headers["Date"] = application.date.at(application.services.clock.now())
         return self._begin_response(status, reason, headers, chunk)
 
     def _begin_response(
@@ -447,7 +446,7 @@ class Request(TornadoRequest):
         connection_header = headers.get("Connection")
         more: str | None = None
         is_closing = connection_header is not None and connection_header.lower() == "close"
-        if is_closing or self._services.in_flight.is_draining:
+        if is_closing or self._application.services.in_flight.is_draining:
             self.keeps_alive = False
         elif has_body and not is_sized and not is_current:
             self.keeps_alive = False  # its body ends with the connection
@@ -460,35 +459,32 @@ class Request(TornadoRequest):
         self.has_head_out = True
         if chunk and has_body:
             data += chunk_of(chunk) if self._is_chunked else chunk
-        return self._connection.write(data)
+        return self._out.write(data)
 
     def write(self, chunk: bytes) -> Future[None]:
         if chunk and self._is_chunked:
             chunk = chunk_of(chunk)
-        return self._connection.write(chunk)
+        return self._out.write(chunk)
 
     def abort(self) -> None:
-        self._connection.abort()
+        self._out.abort()
 
     def finish(self, chunk: bytes, status: int, sent: Future[None] | None) -> Future[None]:
-        handler = self._handler
+        handler, self._handler = self._handler, None
         last = LAST_CHUNK if self._is_chunked else b""
         if sent is None:
             if chunk and self._is_chunked:
                 chunk = chunk_of(chunk)
-            sent = self._connection.write(chunk + last)
-            last = b""
+            sent = self._out.write(chunk + last)
+        elif last:
+            self._out.send(last)
         self._sent = sent
-        self._end_response(last)
+        self.is_finished = True
+        self._out.loop.call_soon(self._responded)
         self._count(status)
         if handler is not None:
             handler.release()
-        if self._lingering is not None and self._lingering is not asyncio.current_task():
-            self._lingering.cancel()
+        if self._state is REFUSED and self._task is not None:
+            self._task.cancel()
         self._leave_flight()
         return sent
-
-    def _end_response(self, last: bytes) -> None:
-        self.is_finished = True
-        self._handler = None
-        self._connection.response_sent(self, last)

@@ -18,8 +18,13 @@ from tornado.netutil import bind_sockets
 from channels.resources import OpenFiles, is_out_of_files
 from gw.config.config import ListenAddress
 from gw.http.application import HttpApplication
-from gw.http.connection import HEAD_SECONDS, Connection
-from gw.http.state import LAST_CALL_SECONDS, LINGER_SECONDS, ServerState
+from gw.http.connection import (
+    DRAIN_GRACE_SECONDS,
+    HEAD_SECONDS,
+    LINGER_SECONDS,
+    Connection,
+    ServerState,
+)
 from metrics.logs import EventLog
 
 # Listening sockets: bound, and closed without losing a connection that was on its way.
@@ -251,7 +256,7 @@ class Server:
         self._loop = asyncio.get_running_loop()
         self._files = files
         self._state = ServerState(application, connections_max, files)
-        # A handshake is bounded like a head, a farewell like what comes before it.
+        # A handshake is bounded like a head, the end of TLS like what comes before it.
         self._tls_options: dict[str, Any] = (
             {}
             if tls is None
@@ -346,11 +351,11 @@ class Server:
         except OSError as error:  # it has left, or its handshake failed
             self._log.debug("connection_not_made", error=repr(error))
 
-    async def last_calls(self, seconds: float) -> None:
+    async def wait_for_clients(self, seconds: float) -> None:
         """Wait so long, or until no client is connected."""
         if self._handshakes:  # who is amid one is not yet among the connections
             began = self._loop.time()
-            await asyncio.wait(self._handshakes, timeout=min(LAST_CALL_SECONDS, seconds))
+            await asyncio.wait(self._handshakes, timeout=min(DRAIN_GRACE_SECONDS, seconds))
             seconds -= self._loop.time() - began
         await self._state.none_left(seconds)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from gw.http.state import LAST_CALL_SECONDS
+from gw.http.connection import DRAIN_GRACE_SECONDS
 from gw.run import EXIT_UNSETTLED
 from tests.integration.actors.process import process
 from tests.support.caller import Caller, outcome
@@ -74,7 +74,7 @@ def test_clients_that_ask_again_as_their_streams_end_lose_nothing(when: str, h: 
         until(lambda: Admin(h.gateway.admin_url).get("/readyz").status == 503, what="the drain")
         if when == LATER:
             since = time.monotonic()
-            until(lambda: time.monotonic() > since + 2 * LAST_CALL_SECONDS, what="a while")
+            until(lambda: time.monotonic() > since + 2 * DRAIN_GRACE_SECONDS, what="a while")
             assert idle.is_closed
         if when == TOO_LATE:
             until(lambda: len(h.events("last_calls_ended")) == h.processes, what="its second part")

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.long
 
 # What one may have to open to follow a call; they only ever fall.
 FILES_MAX = {"chat": 61, "messages": 71, "image": 52, "video": 67, "search": 25}
-CALLS_BACK_UP_MAX = 10
+CALLS_BACK_UP_MAX = 9
 
 Entered = set[tuple[str, str, str, str]]
 QUESTION = [{"role": "user", "content": "Hello"}]

@@ -77,7 +77,7 @@ class NoListener:
     async def stop_accepting(self) -> None:
         """Nobody comes."""
 
-    async def last_calls(self, seconds: float) -> None:
+    async def wait_for_clients(self, seconds: float) -> None:
         """Nobody asks again."""
 
 

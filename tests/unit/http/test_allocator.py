@@ -10,7 +10,8 @@ import weakref
 import pytest
 
 from gw import runtime
-from gw.http import admin, state
+from gw.http import admin
+from gw.http import connection as state
 from gw.http.application import RequestsInFlight
 from gw.runtime import QUIET_SECONDS, QUIET_TIMES, IdleTrimmer
 

@@ -13,7 +13,7 @@ from gw.http.body import (
     SMALL_BODY_BYTES,
     BodyBudget,
     InboundBody,
-    Leftover,
+    UnreadBody,
 )
 
 LIMIT = 1000
@@ -138,13 +138,13 @@ def test_identity_is_no_compression(encoding: str) -> None:
 def test_the_headers_tell_what_to_do_with_the_rest(
     headers: dict[str, str], is_expected: bool, is_held_back: bool, keeps_connection: bool
 ) -> None:
-    leftover = Leftover(headers, LIMIT)
+    leftover = UnreadBody(headers, LIMIT)
     assert leftover.is_expected == is_expected
     assert leftover.is_held_back == is_held_back
     assert leftover.keeps_connection == keeps_connection
 
 
 def test_the_rest_is_dropped_up_to_a_bound() -> None:
-    leftover = Leftover({"Transfer-Encoding": "chunked"}, LIMIT)
+    leftover = UnreadBody({"Transfer-Encoding": "chunked"}, LIMIT)
     assert leftover.drop(b"x" * (LINGER_FACTOR * LIMIT))
     assert not leftover.drop(b"x")

@@ -18,18 +18,16 @@ from typing import Any, cast
 import pytest
 
 from gw.config.config import ListenAddress
-from gw.http import state
-from gw.http import state as pace
+from gw.http import application, connection
 from gw.http.body import InboundBody
-from gw.http.connection import CONNECTION_BYTES_MAX, TURN_LINES, Connection
+from gw.http.connection import CONNECTION_BYTES_MAX, READ_BYTES_MAX, Connection
+from gw.http.parser import HEAD_BYTES_MAX, TURN_LINES, RequestParser
 from gw.http.server import Server
-from gw.http.state import HEAD_BYTES_MAX, READ_BYTES_MAX
 from gw.keys.principal import Principal
 from tests.support.aio import eventually, jump, run
 from tests.support.rows import each
 from tests.unit.api.fakes import FakeConfig, FakeKeys, World
 from tests.unit.api.handlers import Script, make_app
-from tests.unit.http import test_server
 from tests.unit.http.test_server import FREE, Socket, connected, echo
 from tests.unit.http.wire import open_files, request
 
@@ -180,7 +178,7 @@ async def test_client_that_takes_nothing_of_its_answers_is_cut() -> None:
         one.data_received(echo(b"{}"))
         sock.unsent_bytes = 100_000
         one.pause_writing()
-        jump(pace.UNREAD_SECONDS - 1)
+        jump(application.UNREAD_SECONDS - 1)
         await asyncio.sleep(0)
         assert not sock.has_ended
         jump(1)
@@ -190,8 +188,8 @@ async def test_client_that_takes_nothing_of_its_answers_is_cut() -> None:
 async def test_client_that_takes_some_of_its_answers_is_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(pace, "UNREAD_SECONDS", 20.0)
-    monkeypatch.setattr(state, "IDLE_SECONDS", 10.0)
+    monkeypatch.setattr(application, "UNREAD_SECONDS", 20.0)
+    monkeypatch.setattr(connection, "IDLE_SECONDS", 10.0)
 
     async with connected(World()) as (one, sock):
         one.data_received(FREE)
@@ -200,13 +198,13 @@ async def test_client_that_takes_some_of_its_answers_is_waited_for(
         one.pause_writing()
         for unsent_bytes in (99_000, 98_000, 97_000):  # more slowly than it may be idle
             sock.unsent_bytes = unsent_bytes
-            jump(pace.UNREAD_SECONDS)
+            jump(application.UNREAD_SECONDS)
             for _ in range(3):
                 await asyncio.sleep(0.001)
             assert not sock.has_ended
         sock.unsent_bytes = 0
         one.resume_writing()
-        jump(pace.UNREAD_SECONDS)
+        jump(application.UNREAD_SECONDS)
         await eventually(lambda: sock.has_ended)  # now it is idle
 
 
@@ -218,7 +216,7 @@ async def test_client_that_takes_nothing_of_a_stream_is_cut_and_leaves_nothing()
         port = int(listener.url.rpartition(":")[2])
         async with clients(port, post("/v1/torrent", "Content-Length: 0"), half_closed=False):
             assert len(world.in_flight) == CLIENTS
-            jump(pace.UNREAD_SECONDS)
+            jump(application.UNREAD_SECONDS)
             await eventually(lambda: len(world.in_flight) == 0)
         assert world.limits.in_flight("acct_1") == 0
     finally:
@@ -230,7 +228,7 @@ async def test_refused_client_is_listened_to_for_so_long_only() -> None:
         one.data_received(b"nonsense\r\n\r\n")
         assert sock.written.startswith(b"HTTP/1.1 400 ")
         sock.has_ended = False
-        for _ in range(pace.LINGER_BYTES_MAX // READ_BYTES_MAX):
+        for _ in range(connection.LINGER_BYTES_MAX // READ_BYTES_MAX):
             one.data_received(b"x" * READ_BYTES_MAX)
         assert not sock.has_ended
         one.data_received(b"x")
@@ -285,7 +283,7 @@ async def test_fast_client_has_its_share_of_each_turn(
     steps: Counter[int] = Counter()
     turn = 0
 
-    class Counting(Connection):
+    class Counting(RequestParser):
         def on_header(self, name: bytes, value: bytes) -> None:
             steps[turn] += 1
             super().on_header(name, value)
@@ -298,7 +296,7 @@ async def test_fast_client_has_its_share_of_each_turn(
             steps[turn] += 1
             super()._parse(part)
 
-    monkeypatch.setattr(test_server, "Connection", Counting)
+    monkeypatch.setattr(connection, "RequestParser", Counting)
     world = World()
     world.money.remembers = True
     async with connected(world) as (one, sock):
@@ -311,7 +309,7 @@ async def test_fast_client_has_its_share_of_each_turn(
 
         counting = asyncio.create_task(count_turns())
         await fed(one, sock, sent)
-        await eventually(lambda: not (one.has_unread or one.is_responding()))
+        await eventually(lambda: not one.has_unread and one._request is None)
         counting.cancel()
     assert b" 200 OK" in sock.written
     assert max(steps.values()) <= 2 * TURN_LINES
@@ -343,6 +341,6 @@ def test_body_in_tiny_pieces_takes_no_more_than_one_and_a_half_of_its_size(
             finally:
                 tracemalloc.stop()
                 script.go_on.set()
-                await eventually(lambda: not one.is_responding())
+                await eventually(lambda: one._request is None)
 
     assert run(scene()) <= 1.5 * BODY_BYTES

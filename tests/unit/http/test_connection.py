@@ -6,8 +6,8 @@ import gc
 
 import pytest
 
+from gw.http.parser import HEAD_BYTES_MAX, HEAD_LINES_MAX
 from gw.http.request import Request
-from gw.http.state import HEAD_BYTES_MAX, HEAD_LINES_MAX
 from gw.http.tornado_adapter import TornadoHandler
 from tests.support.aio import eventually, run
 from tests.unit.api.fakes import KEY, World

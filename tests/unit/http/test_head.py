@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gw.http.state import may_begin, method_of
+from gw.http.parser import may_begin, method_of
 
 
 def test_start_line_may_be_one_until_a_byte_of_it_says_no() -> None:

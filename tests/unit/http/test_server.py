@@ -11,10 +11,11 @@ import pytest
 
 from channels.resources import OpenFiles
 from gw.config.config import ListenAddress
-from gw.http import connection, state
-from gw.http.connection import Connection
+from gw.http import connection
+from gw.http import connection as state
+from gw.http.connection import LOOKS_MAX, READ_BYTES_MAX, Connection
+from gw.http.parser import HEAD_BYTES_MAX
 from gw.http.server import Server
-from gw.http.state import HEAD_BYTES_MAX, LOOKS_MAX, READ_BYTES_MAX
 from tests.support.aio import eventually, jump, run
 from tests.unit.api.fakes import World
 from tests.unit.api.handlers import Script, make_app

@@ -19,7 +19,7 @@ from tornado.routing import PathMatches
 from tornado.web import Application, RequestHandler
 
 from gw.api.base import ApiHandler
-from gw.http.state import FieldNames, headers_of
+from gw.http.parser import FieldNames, headers_of
 from gw.http.tornado_adapter import HttpDate, RequestHeaders, TornadoRequest
 from tests.support.rows import each
 from tests.unit.api.fakes import World

@@ -10,9 +10,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from gw.http import server as accept_queue
-from gw.http.connection import HEAD_SECONDS
+from gw.http.connection import DRAIN_GRACE_SECONDS, HEAD_SECONDS, State
 from gw.http.server import Server
-from gw.http.state import LAST_CALL_SECONDS
 from tests.support.aio import both_loops, eventually, jump
 from tests.support.certificates import contexts
 from tests.unit.api.fakes import World
@@ -141,10 +140,10 @@ async def test_silent_connection_is_closed_a_moment_after_the_drain_began(*, is_
             assert (await one.ask(FREE)).status == 200
         await stop_accepting(world, listener)
         ended = asyncio.create_task(one.reader.read())
-        jump(LAST_CALL_SECONDS / 2)
+        jump(DRAIN_GRACE_SECONDS / 2)
         await asyncio.sleep(0)
         assert not ended.done()
-        jump(LAST_CALL_SECONDS / 2)
+        jump(DRAIN_GRACE_SECONDS / 2)
         assert await ended == b""
         # What it sends at that moment is answered by the end, not by a reset.
         await one.send(FREE.replace("\n", "\r\n").encode())
@@ -166,14 +165,14 @@ async def test_client_stuck_within_a_head_holds_up_a_drain_no_longer_than_a_sile
             await stop_accepting(world, listener)
         await one.send(HEAD[:30])
         (connection,) = listener._state.connections
-        await eventually(lambda: getattr(connection, "_is_head", False))
+        await eventually(lambda: connection._state is State.HEAD)
         if not is_new:
             await stop_accepting(world, listener)
-        waiting = asyncio.create_task(listener.last_calls(1e6))
-        jump(LAST_CALL_SECONDS)
+        waiting = asyncio.create_task(listener.wait_for_clients(1e6))
+        jump(DRAIN_GRACE_SECONDS)
         assert await one.ended()  # and does not leave
         assert not waiting.done()
-        jump(LAST_CALL_SECONDS)
+        jump(DRAIN_GRACE_SECONDS)
         await waiting
 
 
@@ -191,10 +190,10 @@ async def test_head_that_gets_on_in_a_drain_is_waited_for_and_served(*, is_new: 
         for start in range(0, 40, 10):
             if start == (0 if is_new else 10):
                 world.in_flight.begin_drain()
-                one._state.is_draining = True
+                one._server.is_draining = True
                 one.drain()
             one.data_received(HEAD[start : start + 10])
-            await went_by(LAST_CALL_SECONDS * 0.9)
+            await went_by(DRAIN_GRACE_SECONDS * 0.9)
         one.data_received(HEAD[40:])
         await eventually(lambda: b"HTTP/1.1 200 " in sock.written)
         assert b"Connection: close\r\n" in sock.written
@@ -203,15 +202,15 @@ async def test_head_that_gets_on_in_a_drain_is_waited_for_and_served(*, is_new: 
 async def test_head_that_gets_on_without_end_has_its_time_in_a_drain_as_well() -> None:
     async with connected(World()) as (one, sock):
         one.data_received(HEAD[:-2])
-        one._state.is_draining = True
+        one._server.is_draining = True
         one.drain()
         seconds = 0.0
         while not sock.has_ended:
             one.data_received(b"X: y\r\n")
-            seconds += LAST_CALL_SECONDS / 2
-            await went_by(LAST_CALL_SECONDS / 2)
+            seconds += DRAIN_GRACE_SECONDS / 2
+            await went_by(DRAIN_GRACE_SECONDS / 2)
             assert seconds <= HEAD_SECONDS
-        assert seconds > HEAD_SECONDS - LAST_CALL_SECONDS
+        assert seconds > HEAD_SECONDS - DRAIN_GRACE_SECONDS
 
 
 async def test_call_that_is_shed_in_a_drain_is_told_as_well() -> None:
@@ -225,7 +224,7 @@ async def test_call_that_is_shed_in_a_drain_is_told_as_well() -> None:
 
 
 @pytest.mark.parametrize("has_tls", [False, True], ids=["plain", "tls"])
-async def test_last_calls_end_when_nobody_is_connected(*, has_tls: bool) -> None:
+async def test_wait_for_clients_ends_when_none_is_connected(*, has_tls: bool) -> None:
     world = World()
     tls, trust = contexts("gateway") if has_tls else (None, None)
     async with (
@@ -234,10 +233,10 @@ async def test_last_calls_end_when_nobody_is_connected(*, has_tls: bool) -> None
     ):
         assert (await one.ask(FREE)).status == 200
         await stop_accepting(world, listener)
-        waiting = asyncio.create_task(listener.last_calls(1e6))
+        waiting = asyncio.create_task(listener.wait_for_clients(1e6))
         await asyncio.sleep(0)
         assert not waiting.done()
         one.writer.close()
         if has_tls:  # by then a handshake is over, or will never be
-            jump(LAST_CALL_SECONDS)
+            jump(DRAIN_GRACE_SECONDS)
         await waiting

@@ -1,0 +1,451 @@
+"""Requests as they are on the wire, read with httptools: heads, pieces of bodies, faults. No I/O.
+
+Strict where lenience would let this server and one before it disagree on where a request ends
+(request smuggling): the parser runs without any of its leniencies, and `request.py` stands behind
+it for what it lets through. It never sees the bytes behind a request before that one is done with.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from enum import Enum, auto
+from typing import NamedTuple
+
+from httptools import (
+    HttpParserCallbackError,
+    HttpParserError,
+    HttpParserInvalidMethodError,
+    HttpParserInvalidURLError,
+    HttpParserUpgrade,
+    HttpRequestParser,
+)
+
+from channels.http.connection import end_of_lines
+from gw.http.tornado_adapter import METHODS, RequestHeaders, spelled
+
+# What was read from a connection and not parsed yet, given out in parts.
+#
+# No part goes beyond the end of a request, wherever the reads were cut: so the parser stops there,
+# what is behind waits as bytes, and what a request means does not depend on its packets. A head
+# ends with an empty line, and so does a body in chunks; of any other body the size is known. No
+# I/O.
+
+_LINE_ENDS = b"\r\n"
+_EMPTY_LINE = b"\r\n\r\n"
+
+
+class ReadBuffer:
+    """Bytes in their order."""
+
+    __slots__ = ("_at", "_data", "_tail", "left_bytes")
+
+    def __init__(self) -> None:
+        self._data = b""
+        self._at = 0  # so much of it is taken
+        self._tail = b""  # of the line taken last, in which an empty line may begin
+        self.left_bytes = 0
+
+    def __repr__(self) -> str:
+        return f"<ReadBuffer {self.left_bytes} bytes>"
+
+    @property
+    def kept_bytes(self) -> int:
+        """What is kept in memory, of which a part may have been taken."""
+        return len(self._data)
+
+    def add(self, data: bytes) -> None:
+        """Put behind the others what was read."""
+        if self.left_bytes:
+            data = self._data[self._at :] + data
+        self._data = data
+        self._at = 0
+        self.left_bytes = len(data)
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._data = b""
+        self._at = self.left_bytes = 0
+
+    def skip_line_ends(self) -> None:
+        """Drop the empty lines that may stand before a request."""
+        if self._data[self._at] in _LINE_ENDS:
+            data = self._data[self._at :].lstrip(_LINE_ENDS)
+            self.left_bytes = 0
+            self.add(data)
+
+    def take(self, size: int) -> bytes:
+        """The next `size` bytes, or as many as there are."""
+        if size >= self.left_bytes:
+            part = self._data[self._at :] if self._at else self._data
+            self.clear()
+        else:
+            at = self._at
+            self._at = end = at + size
+            part = self._data[at:end]
+            self.left_bytes -= size
+        return part
+
+    def take_lines(self, size: int, lines: int) -> bytes:
+        """The next `size` bytes as `take`, but nothing behind the next empty line.
+
+        Nor more than `lines` lines, which may be fewer than there are of both.
+        """
+        at, data = self._at, self._data
+        if self._tail:
+            found = (self._tail + data[at : at + 3]).find(_EMPTY_LINE)
+            if found >= 0:
+                size = min(size, found + 4 - len(self._tail))
+        found = data.find(_EMPTY_LINE, at, at + size)
+        if found >= 0:
+            size = found + 4 - at
+        if size > lines:
+            size = end_of_lines(data, at, min(at + size, len(data)), lines) - at
+        part = self.take(size)
+        tail = part[-4:] if len(part) > 3 else self._tail + part
+        self._tail = b"" if tail.endswith(_EMPTY_LINE) else tail[-3:]
+        return part
+
+
+# The head of a request, as it comes from the parser: its fields, their bounds, its start line.
+
+# A head longer than this is refused in words.
+HEAD_BYTES_MAX = 64 * 1024
+# Each line costs a few microseconds before anyone has shown a key. Browsers send some twenty.
+HEAD_LINES_MAX = 256
+# Clients send the same few names again and again. Others are spelled anew each time.
+_NAMES_KEPT = 512
+
+_METHOD, _TARGET = rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+)", rb"[!-~]+"
+_START_LINE = re.compile(_METHOD + rb" " + _TARGET + rb" HTTP/1\.[01]\r\n")
+_PART_OF_LINE = re.compile(_METHOD + rb"( (" + _TARGET + rb"( ([!-~]*\r?))?)?)?")
+_VERSIONS = (b"HTTP/1.1\r\n", b"HTTP/1.0\r\n")
+
+
+class HeadFault(Exception):
+    """A head is refused; the text says why."""
+
+
+def headers_of(lines: Sequence[tuple[bytes, bytes]], names: FieldNames) -> RequestHeaders:
+    """The fields, name and value, as they came."""
+    fields: dict[str, list[str]] = {}
+    known = names.known
+    for name, value in lines:
+        field = known.get(name) or names.spelled(name)
+        text = value.rstrip(b" \t").decode("latin-1")
+        if field in fields:
+            fields[field].append(text)
+        else:
+            fields[field] = [text]
+    return RequestHeaders(fields)
+
+
+class FieldNames:
+    """Header names as Tornado spells them, remembered. One per listener."""
+
+    __slots__ = ("known",)
+
+    def __init__(self) -> None:
+        self.known: dict[bytes, str] = {}
+
+    def spelled(self, name: bytes) -> str:
+        """`content-TYPE` as `Content-Type`, which is known from then on."""
+        field = self.known.get(name)
+        if field is None:
+            field = spelled(name.decode("latin-1"))
+            if len(self.known) < _NAMES_KEPT:
+                self.known[name] = field
+        return field
+
+
+def method_of(data: bytes) -> str | None:
+    """The method of the request that begins here; None where no start line of HTTP/1 does."""
+    found = _START_LINE.match(data)
+    return found[1].decode("latin-1") if found is not None else None
+
+
+def may_begin(data: bytes) -> bool:
+    """Whether this is the beginning of a start line of HTTP/1, which more may complete."""
+    found = _PART_OF_LINE.fullmatch(data)
+    return found is not None and any(end.startswith(found[5] or b"") for end in _VERSIONS)
+
+
+TOO_LARGE = f"its header is larger than {HEAD_BYTES_MAX // 1024} KB"
+TOO_MANY = f"it has more than {HEAD_LINES_MAX} header lines"
+
+
+# What the parser has against a request, in the words that the gateway uses.
+
+REQUEST_LINE = "its request line is none of HTTP/1.1"
+_LENGTH = "Content-Length must be one whole number"
+_CODING = "only the transfer encoding `chunked` is supported"
+_BOTH = "Content-Length and Transfer-Encoding exclude each other"
+_LINE_END = "a line of its header ends without CR"
+_NAME = "a header name has a character that none may have"
+_VALUE = "a header value has a character that none may have"
+
+_WORDS = {
+    "Expected HTTP/, RTSP/ or ICE/": REQUEST_LINE,
+    "Expected space after method": REQUEST_LINE,
+    "Expected HTTP/2 Connection Preface": "its version of HTTP is not supported",
+    "Pause on PRI/Upgrade": "its version of HTTP is not supported",
+    "Invalid HTTP version": "its request line has no version of HTTP that is supported",
+    "Expected CRLF after version": "its request line has no end, or a line ends without CR",
+    "Missing expected CR after header value": f"{_VALUE}, or {_LINE_END}",
+    "Missing expected LF after header value": _VALUE,
+    "Expected LF after CR": _VALUE,
+    "Invalid header value char": _VALUE,
+    "Invalid header field char": _NAME,
+    "Invalid header token": _NAME,
+    "Unexpected whitespace after header value": "folding of header lines is not supported",
+    "Unexpected space after start line": _NAME,
+    "Content-Length can't be present with Transfer-Encoding": _BOTH,
+    "Transfer-Encoding can't be present with Content-Length": _BOTH,
+    "Invalid character in Content-Length": _LENGTH,
+    "Duplicate Content-Length": _LENGTH,
+    "Content-Length overflow": _LENGTH,
+    "Empty Content-Length": _LENGTH,
+    "Empty Transfer-Encoding": _CODING,
+    "Invalid `Transfer-Encoding` header value": _CODING,
+    "Request has invalid `Transfer-Encoding`": _CODING,
+}
+
+
+def in_words(error: HttpParserError) -> str:
+    """Say what is wrong."""
+    if isinstance(error, HttpParserInvalidMethodError | HttpParserInvalidURLError):
+        return REQUEST_LINE
+    detail = str(error)
+    return _WORDS.get(detail) or detail[:1].lower() + detail[1:]
+
+
+def head_of_body(headers: Mapping[str, str]) -> bytes:
+    """A head that another parser reads in place of the one that it has not seen."""
+    name = "Content-Length" if "Content-Length" in headers else "Transfer-Encoding"
+    return f"POST / HTTP/1.1\r\n{name}: {headers[name]}\r\n\r\n".encode("latin-1")
+
+
+# Longer than any method that the parser knows.
+METHOD_BYTES_MAX = 32
+# What of heads and bodies in chunks is parsed in one turn of the loop, which everybody else waits
+# for: lines, as each may be a field or half a chunk, and so many bytes are as much as one. Of a
+# body whose size is known any number of bytes costs as little.
+TURN_LINES = 1024
+BYTES_PER_LINE = 64
+
+
+class Head(NamedTuple):
+    """The head of a request."""
+
+    method: str
+    target: str
+    version: str
+    headers: RequestHeaders
+    keeps_alive: bool  # as far as its client wants it
+
+
+class Fault(NamedTuple):
+    """What is wrong with a request, and the target of its head as far as that was read."""
+
+    message: str
+    target: str
+
+
+class Stage(Enum):
+    """What comes next."""
+
+    START = auto()  # the next request, or empty lines before it
+    METHOD = auto()  # the rest of a start line whose method httptools does not know
+    HEAD = auto()  # the rest of a head
+    UPGRADE = auto()  # a body that httptools takes for another protocol
+    BODY = auto()  # the rest of a body
+
+
+START, METHOD, HEAD, UPGRADE, BODY = Stage
+
+
+class RequestParser:
+    """Takes what was read from one connection, and gives the events of its requests in order."""
+
+    __slots__ = (
+        "_body_bytes",
+        "_events",
+        "_kept_bytes",
+        "_lines",
+        "_method",
+        "_names",
+        "_parser",
+        "_start",
+        "_target",
+        "buffer",
+        "stage",
+        "turn_lines",
+    )
+
+    def __init__(self, names: FieldNames) -> None:
+        self.buffer = ReadBuffer()
+        self.stage = START
+        self.turn_lines = 0  # parsed since the caller has set it to 0
+        self._names = names
+        self._parser = HttpRequestParser(self)
+        self._events: list[Head | bytes | Fault] = []
+        self._target = b""
+        self._lines: list[tuple[bytes, bytes]] = []  # of the head, or the trailer, being read
+        self._kept_bytes = 0  # parsed since there was a head or a piece of a body
+        self._body_bytes = 0  # still to come, or CHUNKED
+        self._start = b""  # of a head, at least as far as its method goes
+        self._method = ""  # of the request being read, when httptools does not know it
+
+    def __repr__(self) -> str:
+        return f"<RequestParser {self.stage.name} {self.buffer}>"
+
+    def close(self) -> None:
+        """Let go of what was read, and of httptools' parser, which holds this object."""
+        self.buffer.clear()
+        self._lines = []
+        del self._parser
+
+    def advance(self) -> Sequence[Head | bytes | Fault]:
+        """Parse one part of the buffer, which must not be empty, and return its events.
+
+        A request has ended when its head was given and the stage is START. Nothing behind a Fault
+        can be parsed.
+        """
+        events = self._events = []
+        buffer = self.buffer
+        if self._body_bytes > 0:
+            part = buffer.take(self._body_bytes)
+            self._body_bytes -= len(part)
+            self._parse(part)
+            return events
+        if self.stage is START:
+            buffer.skip_line_ends()
+            if not buffer.left_bytes:
+                return events
+            self.stage = HEAD
+            self._target = b""
+        part = buffer.take_lines(HEAD_BYTES_MAX + 1 - self._kept_bytes, TURN_LINES)
+        self._kept_bytes += len(part)
+        self.turn_lines += part.count(b"\n") + len(part) // BYTES_PER_LINE
+        if self.stage is METHOD:
+            self._parse_unknown_method(part)
+        else:
+            self._parse(part)
+        if events and type(events[0]) is bytes:
+            self._kept_bytes = 0
+            if len(events) > 1:
+                _join_pieces(events)
+        elif self._kept_bytes > HEAD_BYTES_MAX:
+            self._fail(TOO_LARGE)
+        return events
+
+    def _parse(self, part: bytes) -> None:
+        # Errors lose their tracebacks, which would hold on to the data until the collector comes.
+        try:
+            self._parser.feed_data(part)
+        except HttpParserCallbackError as error:
+            fault = error.__context__
+            if not isinstance(fault, HeadFault):
+                raise
+            self._fail(str(fault.with_traceback(None)))
+        except HttpParserUpgrade:
+            self._ignore_upgrade()
+        except HttpParserInvalidMethodError:
+            self._parse_unknown_method(part)
+            return
+        except HttpParserError as error:
+            self._fail(in_words(error.with_traceback(None)))
+        if self.stage is HEAD:
+            self._start += part[: METHOD_BYTES_MAX - len(self._start)]
+
+    def _fail(self, message: str) -> None:
+        self._events.append(Fault(message, self._target.decode("latin-1")))
+
+    def _parse_unknown_method(self, part: bytes) -> None:
+        """Read a request whose method httptools does not know as a POST that keeps its name.
+
+        Until its start line is whole it may be no request, and its bytes are kept.
+        """
+        start = self._start + part
+        method = method_of(start)
+        if method is not None:
+            self.stage = HEAD
+            self._method = method
+            self._parser = HttpRequestParser(self)
+            self._parse(b"POST" + start[len(method) :])
+        elif may_begin(start):
+            self.stage = METHOD
+            self._start = start
+        else:
+            self._fail(REQUEST_LINE)
+
+    def _ignore_upgrade(self) -> None:
+        """Stay with HTTP/1.1; another parser begins where the head has been read already."""
+        self._parser = HttpRequestParser(self)
+        if self.stage is UPGRADE:
+            head = self._events[-1]
+            assert isinstance(head, Head)
+            try:
+                self._parser.feed_data(head_of_body(head.headers))
+            except HttpParserError as error:  # what httptools does not look at in a CONNECT
+                self._fail(in_words(error.with_traceback(None)))
+
+    # --- From httptools ---
+
+    def on_url(self, url: bytes) -> None:
+        if self.stage is HEAD:
+            self._target += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        lines = self._lines
+        lines.append((name, value))
+        if len(lines) >= HEAD_LINES_MAX:  # with the request line
+            raise HeadFault(TOO_MANY)
+
+    def on_headers_complete(self) -> None:
+        if self.stage is UPGRADE:  # the second parser has come to where the first stopped
+            self.stage = BODY
+            return
+        if self._kept_bytes > HEAD_BYTES_MAX:
+            raise HeadFault(TOO_LARGE)
+        parser = self._parser
+        version = parser.get_http_version()
+        if version not in ("1.1", "1.0"):
+            raise HeadFault(f"its request line names HTTP/{version}, a version not supported")
+        headers = headers_of(self._lines, self._names)
+        self._lines = []
+        method = self._method or parser.get_method().decode("latin-1")
+        connection_header = headers.get("Connection", "").lower()
+        if method not in METHODS:
+            keeps_alive = False
+        elif version == "1.1":
+            keeps_alive = "close" not in connection_header
+        else:
+            keeps_alive = "keep-alive" in connection_header
+        target = self._target.decode("latin-1")
+        self._events.append(Head(method, target, f"HTTP/{version}", headers, keeps_alive))
+        self._body_bytes = headers.body_bytes()
+        self.stage = BODY
+        if parser.should_upgrade() and ("Content-Length" in headers or self._body_bytes):
+            self.stage = UPGRADE
+        self._start = b""
+        self._method = ""
+        self._kept_bytes = 0
+
+    def on_body(self, body: bytes) -> None:
+        self._events.append(body)
+
+    def on_message_complete(self) -> None:
+        if self.stage is UPGRADE:
+            return
+        self.stage = START
+        self._body_bytes = 0
+        self._kept_bytes = 0
+        if self._lines:
+            self._lines = []
+
+
+def _join_pieces(events: list[Head | bytes | Fault]) -> None:
+    """Make one event of the pieces of a body, be they ever so small."""
+    pieces = [one for one in events if isinstance(one, bytes)]
+    events[: len(pieces)] = [b"".join(pieces)]
