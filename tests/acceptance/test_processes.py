@@ -19,7 +19,8 @@ from prometheus_client.openmetrics import parser
 
 from gw.run import EXIT_FAILED
 from tests.support.client import NANO_PER_USD, Reply
-from tests.support.house import House, house, model
+from tests.support.house import House, house, model, shared_house
+from tests.support.postgres import PostgresForTests
 from tests.support.scrape import Admin
 from tests.support.streams import Stream, follow, unlimited
 from tests.support.tenants import Tenant
@@ -35,6 +36,13 @@ LABELS = sorted(["code", "model", "process", "protocol", "status"])
 def h(database_url: str, tmp_path: Path) -> Iterator[House]:
     """A house whose gateway is several processes."""
     with house(database_url, tmp_path, processes=COUNT) as built:
+        yield built
+
+
+@pytest.fixture(scope="module")
+def together(postgres: PostgresForTests) -> Iterator[House]:
+    """One such house for the tests after which its processes are those that they were."""
+    with shared_house(postgres, processes=COUNT) as built:
         yield built
 
 
@@ -148,11 +156,16 @@ def test_process_that_hangs_while_it_drains_is_not_waited_for(h: House) -> None:
     h.start()
 
 
-def test_reload_reaches_every_process(h: House) -> None:
-    h.write(models=[*h.settings["models"], model("newcomer", h.settings["channels"][0]["id"])])
-    h.gateway.popen.send_signal(signal.SIGHUP)
-    h.gateway.wait_for_line(r'"gw.processes".*"configuration_reloaded"')
-    tenant = h.tenant()
+def test_reload_reaches_every_process(together: House) -> None:
+    together.write(
+        models=[
+            *together.settings["models"],
+            model("newcomer", together.settings["channels"][0]["id"]),
+        ]
+    )
+    together.gateway.popen.send_signal(signal.SIGHUP)
+    together.gateway.wait_for_line(r'"gw.processes".*"configuration_reloaded"')
+    tenant = together.tenant()
     for _ in range(4 * COUNT):
         listed = tenant.client.get("/v1/models").json
         assert "newcomer" in [one["id"] for one in listed["data"]]
@@ -210,14 +223,14 @@ def statuses(h: House, tenant: Tenant, count: int, **body: Any) -> Counter[int]:
     return Counter(one.status for one in seen)
 
 
-def test_minute_of_an_account_is_one_over_the_processes(h: House) -> None:
-    tenant = h.tenant(rpm=40, nano_usd=100 * NANO_PER_USD)
-    assert statuses(h, tenant, 100, sim={"events": 2}) == {200: 40, 429: 60}
-    until(lambda: len(calls_by_process(h)) == COUNT, what="calls in both processes")
+def test_minute_of_an_account_is_one_over_the_processes(together: House) -> None:
+    tenant = together.tenant(rpm=40, nano_usd=100 * NANO_PER_USD)
+    assert statuses(together, tenant, 100, sim={"events": 2}) == {200: 40, 429: 60}
+    until(lambda: len(calls_by_process(together)) == COUNT, what="calls in both processes")
     refused = tenant.client.chat()
     assert refused.refusal == (429, "rate_limit_error", "rate_limit_exceeded")
     assert refused.headers["x-ratelimit-remaining-requests"] == "0"
-    assert "limits_per_process" not in h.gateway.log()
+    assert "limits_per_process" not in together.gateway.log()
 
 
 def test_concurrency_is_one_over_the_processes_and_comes_back_from_one_that_is_killed(
@@ -250,10 +263,10 @@ def test_concurrency_is_one_over_the_processes_and_comes_back_from_one_that_is_k
         h.upstream.wait(active=10)
 
 
-def test_rate_of_the_call_logs_is_one_over_the_processes(h: House) -> None:
+def test_rate_of_the_call_logs_is_one_over_the_processes(together: House) -> None:
     def ask() -> list[Reply]:
         """The answers over connections of their own, so that both are asked."""
-        client = h.tenant().client
+        client = together.tenant().client
         return [client.get("/v1/logs") for _ in range(80)]
 
     replies = within_one_window(ask)
@@ -262,8 +275,8 @@ def test_rate_of_the_call_logs_is_one_over_the_processes(h: House) -> None:
     assert {reply.refusal[2] for reply in replies[60:]} == {"logs_rate_limited"}
 
 
-def test_summary_of_a_minute_is_the_same_from_every_process(h: House) -> None:
-    tenant = h.tenant()
+def test_summary_of_a_minute_is_the_same_from_every_process(together: House) -> None:
+    tenant = together.tenant()
 
     def asked_in_one_minute() -> set[bytes] | None:
         """What thirty questions got, with a call after each; None when the minute ended."""
@@ -275,7 +288,7 @@ def test_summary_of_a_minute_is_the_same_from_every_process(h: House) -> None:
         return bodies if time.time() // 60 == minute else None
 
     bodies = until(asked_in_one_minute, what="thirty questions in one minute")
-    assert len(calls_by_process(h)) == COUNT  # so both were asked, over new connections
+    assert len(calls_by_process(together)) == COUNT  # so both were asked, over new connections
     assert len(bodies) == 1
 
 
@@ -295,8 +308,8 @@ def test_page_of_all_is_openmetrics_and_packed_for_who_asks(h: House) -> None:
     assert sum(one.value for one in families["gw_calls"].samples) == 1
 
 
-def test_change_that_needs_a_restart_is_told_once_for_all(h: House) -> None:
-    h.write(timeouts={"chat": 77})
-    h.gateway.popen.send_signal(signal.SIGHUP)
-    h.gateway.wait_for_line(r'"gw.processes".*"configuration_reloaded"')
-    assert h.event("configuration_needs_restart")["keys"] == ["timeouts.chat"]
+def test_change_that_needs_a_restart_is_told_once_for_all(together: House) -> None:
+    together.write(timeouts={"chat": 77})
+    together.gateway.popen.send_signal(signal.SIGHUP)
+    together.gateway.wait_for_line(r'"gw.processes".*"configuration_reloaded"')
+    assert together.event("configuration_needs_restart")["keys"] == ["timeouts.chat"]
