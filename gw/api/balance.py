@@ -1,7 +1,7 @@
 """`GET /v1/key/balance` and the two billing endpoints (spec: Balance).
 
 Free, exempt from the account's limits, answered at any balance, and no use of the key. They always
-tell the latest: what any process has still to write is waited for first.
+return the latest: what any process has still to write is waited for first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gw.errors import dumps
 
 # What one key can still spend and has spent, as the balance endpoints show it.
 #
-# Pure arithmetic on what the ledger says (spec: Balance; contract §3).
+# Pure arithmetic on the ledger's figures (spec: Balance; contract §3).
 # All figures come from the same whole numbers, so that they add up to the last digit.
 
 CENTS_PER_USD = 100

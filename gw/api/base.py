@@ -49,8 +49,8 @@ from metrics.spans import REQUEST_READ, UNSAMPLED, Attributes, AttributeValue, C
 
 # The span of a billed request: begun when its model is found, or when it is refused before.
 #
-# What it says by OpenTelemetry's names of every call is here; what its endpoint knows besides comes
-# with it. How it ends is told by `gw/calls/call.py`.
+# Its attributes by OpenTelemetry's names of every call are here; what its endpoint knows besides
+# comes with it. How it ends is recorded by `gw/calls/call.py`.
 
 
 def begin_span(
@@ -109,7 +109,7 @@ def _of_every_call(handler: ApiHandler, model: ModelSpec | None) -> Attributes:
 
 # Ids of calls: UUIDs of version 7 (RFC 9562), which sort by time and so keep the indexes tidy.
 
-# The bits that say how the id was made, and what they say.
+# The bits that mark how the id was made, and their values.
 _FIXED = 0xF << 76 | 0x3 << 62
 _VERSION_AND_VARIANT = 0x7 << 76 | 0x2 << 62
 _set, _UNKNOWN = object.__setattr__, SafeUUID.unknown
@@ -131,7 +131,7 @@ def make_call_id(*, milliseconds: int, random_bytes: bytes) -> UUID:
     return made
 
 
-# Which error a client is told when an exception reaches the top of a handler.
+# Which error a client gets when an exception reaches the top of a handler.
 #
 # One ladder, used for every endpoint. A database that is away is the table's 503, which clients try
 # again; what is not known here is a fault of ours: 500, without a word about the inside.
@@ -145,7 +145,7 @@ STORE_MESSAGE = (
 
 
 def explain(error: BaseException) -> GatewayError:
-    """Turn any exception into the error that the client is told."""
+    """Turn any exception into the error for the client."""
     if isinstance(error, GatewayError):
         return error
     if is_outage(error):
@@ -157,7 +157,7 @@ def explain(error: BaseException) -> GatewayError:
 
 
 def is_outage(error: BaseException) -> bool:
-    """True when the database is away, which its own log lines tell in full."""
+    """True when the database is away, which its own log lines report in full."""
     return isinstance(error, StoreUnavailable | LedgerUnavailable)
 
 

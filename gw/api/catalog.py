@@ -137,7 +137,7 @@ class PublicCatalogHandler(ApiHandler):
 
 
 class EmbeddingsHandler(ApiHandler):
-    """Authenticates like any billed endpoint, then knows no model, whatever the body says."""
+    """Authenticates like any billed endpoint, then knows no model, whatever the body holds."""
 
     route = "embeddings"
     protocol = EMBEDDINGS.protocol

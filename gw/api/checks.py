@@ -233,7 +233,7 @@ class LimitsCheck(Check):
 class FundsCheck(Check):
     """402 when nothing is available (spec: Authentication 6; contract §3).
 
-    To ask again for what has been paid for needs no money; the rest the hold will tell.
+    To ask again for what has been paid for needs no money; the rest the hold will decide.
     """
 
     is_of_money = True

@@ -266,7 +266,7 @@ class AgentCall:
         return instructed_at_once(self._handler.request.body, given)
 
     async def _turn(self, *, wants_text: bool) -> Turn:
-        """What the client says. Raises GatewayError."""
+        """The client's message. Raises GatewayError."""
         characters = QUESTION_CHARACTERS if wants_text else 0
         try:
             if not self._call.is_heavy:

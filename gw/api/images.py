@@ -24,7 +24,7 @@ from metrics.spans import Attributes
 # The bill of an images call: held for `n` images, settled for those that came (spec: Images).
 #
 # Where the price depends on the area, what was asked for decides, and an image that the upstream
-# itself says to be larger costs the higher price too.
+# itself reports as larger costs the higher price too.
 
 # What a model with two prices makes when no size is asked for (spec: Images).
 SIZE_DEFAULT = "2048x2048"
@@ -33,7 +33,7 @@ LINK_SECONDS = 24 * 3600.0
 
 
 class UnknownArea(Exception):
-    """The price depends on the area, and the size that is asked for does not say one."""
+    """The price depends on the area, and the size that is asked for has none."""
 
 
 class ImageBill:

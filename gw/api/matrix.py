@@ -1,6 +1,6 @@
 """Which protocol reaches which model, and how (spec: Protocol compatibility).
 
-Pure: it asks the router itself, with every channel idle and healthy, so what it says is what a call
+Pure: it asks the router itself, with every channel idle and healthy, so its result is what a call
 will find. A channel that converts by itself lists the protocol as its own; to this gateway, and to
 the client, that is passthrough, which is called native outside.
 """

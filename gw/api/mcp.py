@@ -36,7 +36,7 @@ from gw.mcp.exchange import (
 from metrics.families import KnowledgeMetrics
 from metrics.logs import EventLog
 
-# The arguments of a tool call. What will not do is told in a sentence that a model can act on.
+# The arguments of a tool call. What will not do is refused in a sentence that a model can act on.
 
 Arguments = Mapping[str, Any]
 

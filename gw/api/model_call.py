@@ -1,8 +1,8 @@
 """The call of a model that a request asks for: its body is read, its model found, its row begun.
 
 A part of the endpoints that call a model, whatever the protocol. Which model a call means, and
-whether its key may use it, is told here, too (contract §7: order of checks); running the call is a
-use-case of `gw/calls`.
+whether its key may use it, is decided here, too (contract §7: order of checks); running the call is
+a use-case of `gw/calls`.
 """
 
 from __future__ import annotations
@@ -179,7 +179,8 @@ class _Metadata(Struct):
 def conversation_of(body: JsonObject) -> str | None:
     """What the client's `metadata` calls the conversation; None where it does not.
 
-    Nothing is made up in its place: a conversation that has no name is not told from others.
+    Nothing is made up in its place: a conversation that has no name is not distinguished from
+    others.
     """
     raw = body.raw.get("metadata")
     if raw is None or len(raw) > METADATA_BYTES_MAX:
@@ -295,7 +296,7 @@ def _pin(handler: ApiHandler) -> str | None:
 
 
 def _attributes(handler: ApiHandler, request: ParsedChatRequest) -> Attributes:
-    """What the span of a sampled call says of its request."""
+    """The attributes of the request in the span of a sampled call."""
     headers, parameters = handler.request.headers, request.parameters
     named = headers.get("session_id") or headers.get("conversation_id")
     session = named or conversation_of(request.object)

@@ -138,7 +138,7 @@ async def until_settled(services: Services, account_id: str) -> None:
 
 # Links to films that the gateway serves itself, because their upstream has none for them.
 #
-# A client with a link needs no key until it expires: the signature says that the gateway made it,
+# A client with a link needs no key until it expires: the signature proves that the gateway made it,
 # and the same secret signs it in every process (contract-media §7).
 
 # Where a job keeps how its client reached the gateway, which has no `public_url`.
@@ -146,7 +146,7 @@ BASE_URL = "base_url"
 
 
 class ContentLinks:
-    """Makes links and tells its own from others, under keys of 32 bytes; the first signs."""
+    """Makes links and recognises its own, under keys of 32 bytes; the first signs."""
 
     def __init__(self, *keys: bytes, public_url: str) -> None:
         self._signer = LinkSigner(*keys)
@@ -274,7 +274,7 @@ def make_sources(config: Config) -> Sources | BucketSources:
 
 
 def make_wiki(config: Config, secret: Secret, database: Database) -> WikiServices:
-    """What a configuration says of sources, with the pool that searches have."""
+    """The configuration of sources, with the pool that searches have."""
     return WikiServices(
         database=database,
         sources=make_sources(config),
@@ -313,7 +313,7 @@ class Services:
     offload: OffloadPool = field(default_factory=OffloadPool)
 
 
-# What a client is told when no upstream tells what it lists.
+# The message to a client when no upstream returns its list.
 
 
 def unavailable(failure: CatalogUnavailable, redact: Callable[[str], str]) -> GatewayError:

@@ -86,7 +86,7 @@ async def _guarded(
     use_case: Callable[[], Awaitable[None]],
     writer: HandlerWriter,
 ) -> None:
-    """The row tells the key, so that its owner finds the submissions that belong together."""
+    """The row has the key, so that its owner finds the submissions that belong together."""
     if submission is not None:
         # It is the client's to choose: it may be its API key, by mistake.
         call.detail["request"]["idempotency_key"] = redact(submission.claim.key)
@@ -110,7 +110,7 @@ class DetachableWriter(HandlerWriter):
         self._is_detached = True
 
     def ended_detached(self, error: Exception | None) -> None:
-        """The call has ended without a client: of an error it is told by its row alone."""
+        """The call has ended without a client: an error is in its row alone."""
         self._leave()
         if error is not None and not isinstance(error, KeyTaken):
             self._handler.log_exception(type(error), error, error.__traceback__)
@@ -130,7 +130,7 @@ class DetachableWriter(HandlerWriter):
 
 # What the endpoints share that ask a media upstream for something: the body, the model, the call.
 #
-# What a body may say are the tables of `gw/media`; a use-case of `gw/calls` runs the call.
+# What a body may contain are the tables of `gw/media`; a use-case of `gw/calls` runs the call.
 
 A = TypeVar("A")
 Ts = TypeVarTuple("Ts")
@@ -231,7 +231,7 @@ class MediaSubmit:
         pins: tuple[Pin, ...] = (),
         response_body: bytes | None = None,
     ) -> SubmitCall:
-        """The call that begins a job; its response says `status`, unless a body is given."""
+        """The call that begins a job; its response has `status`, unless a body is given."""
         handler = self._handler
         begun = {
             "id": job_id,

@@ -81,7 +81,7 @@ def _seconds(milliseconds: int) -> int | float:
     return milliseconds / 1000 if rest else whole
 
 
-# Ids of models whose errors say 404 and 403 (spec: Errors 6).
+# Ids of models whose errors are 404 and 403 (spec: Errors 6).
 HUMANS_AND_CLIPS = ("dh-", "clip-")
 
 

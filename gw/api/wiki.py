@@ -284,7 +284,7 @@ CHUNK_BYTES = 256 * 1024
 
 
 class DownloadHandler(ApiHandler):
-    """One source document. Whether it exists is told to whom the gateway gave a link alone."""
+    """One source document. Whether it exists is visible only with a link of the gateway."""
 
     route = "wiki_download"
     auth = "none"

@@ -1,7 +1,7 @@
 """Makes the accounts of a plan, each with its balance and its keys in one transaction, once.
 
 The id of an account follows from its source, so that an account that is there has been moved in
-before: it is left alone, with its money. A balance is an entry of the ledger as any other top-up.
+before: it is unchanged, with its money. A balance is an entry of the ledger as any other top-up.
 """
 
 from __future__ import annotations

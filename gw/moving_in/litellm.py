@@ -1,7 +1,7 @@
 """Reads a configuration of LiteLLM's proxy: `model_list`, custom prices, fallbacks, aliases.
 
 (https://docs.litellm.ai/docs/proxy/configs, as of 2026-10-13.) What it is refused for is its shape;
-what has no counterpart here stays behind and says why.
+what has no counterpart here stays behind, with the reason.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def scalar_of(node: Table, name: str) -> str | None:
 
 
 def value_of(node: Table, name: str) -> Value | None:
-    """A text: the name of a variable where it says os.environ/NAME, else one that may be secret."""
+    """A text: the name of a variable where it is os.environ/NAME, else one that may be secret."""
     text = scalar_of(node, name)
     if not text:
         return None
@@ -137,7 +137,7 @@ _HEADER = re.compile(r"[!-~]([ -~]*[!-~])?", re.ASCII)
 
 
 class ChannelReader:
-    """Reads the channels of deployments; what cannot come along is said in the plan."""
+    """Reads the channels of deployments; what cannot come along is reported in the plan."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -199,7 +199,7 @@ class ChannelReader:
         )
 
     def _settings_of(self, kind: str, params: Table) -> tuple[tuple[str, Value], ...]:
-        """What the address of a kind depends on: as it is said, or where the provider looks."""
+        """What the address of a kind depends on: as configured, or where the provider looks."""
         if kind not in KIND_SETTINGS:
             return ()
         found: dict[str, Value] = {
@@ -236,7 +236,7 @@ class ChannelReader:
         return found
 
 
-_PRICE_STEP = Decimal(1).scaleb(-12)  # the finest that a price here says
+_PRICE_STEP = Decimal(1).scaleb(-12)  # the finest step of a price here
 
 
 def read_litellm(path: Path, price_list: PriceList) -> Plan:
@@ -359,7 +359,7 @@ class _Reader:
     def _own_price(
         self, params: Table, info: Table, endpoint_type: str | None, at: Location
     ) -> PriceSpec | None:
-        """The price that the file says, of `litellm_params` rather than of `model_info`."""
+        """The price in the file, of `litellm_params` rather than of `model_info`."""
         members: dict[str, Decimal] = {}
         for key, (member, times, kind) in PRICE_MEMBERS.items():
             if kind != endpoint_type:

@@ -10,7 +10,7 @@ _PER_MILLION = Decimal(1_000_000)
 _ONE = Decimal(1)
 
 # What stands before the first slash of a model, and the kind of channel for it; empty: chat at the
-# address that is said.
+# address that is configured.
 KIND_OF_PROVIDER: Mapping[str, str] = {
     "openai": "openai",
     "azure": "azure-openai-deployments",

@@ -113,7 +113,7 @@ class AccountReader:
         self._groups = groups
 
     def read(self, users: list[Row], tokens: list[Row], source: str) -> None:
-        """Add each user with its keys; `source` tells installations apart."""
+        """Add each user with its keys; `source` distinguishes installations."""
         by_user: dict[Any, list[Row]] = {}
         for token in tokens:
             by_user.setdefault(token["user_id"], []).append(token)
@@ -241,7 +241,7 @@ TYPES: Mapping[int, ChannelType] = {
     48: ChannelType("xAI", "xai"),
     53: ChannelType("Submodel", "", "https://llm.submodel.ai"),
 }
-# Names of others, for whoever reads why they stay.
+# Names of others, for the reasons why they stay.
 OTHERS: Mapping[int, str] = {
     2: "Midjourney",
     5: "MidjourneyPlus",
@@ -272,12 +272,12 @@ BY_HAND: Mapping[int, str] = {
     41: "VertexAI: its key is the file of a service account; save it, and write a channel of kind "
     "vertex with project, region and credentials: {file: …}",
 }
-# Models whose ratio of output to input new-api has in its own code, whatever its options say.
+# Models whose ratio of output to input new-api has in its own code, regardless of its options.
 OWN_COMPLETION_RATIO = ("gpt-", "chatgpt-", "o1", "o3", "o4", "claude-", "gemini-")
 
 
 _PRIORITY_MAX = 1_000_000
-# Of a channel, what is told when it is set, and why it stays.
+# Of a channel, what is reported when it is set, and why it stays.
 _SETTINGS: Mapping[str, str] = {
     "param_override": "requests go as clients write them",
     "header_override": "set headers of the channel",
@@ -289,8 +289,8 @@ _SETTINGS: Mapping[str, str] = {
 def plan_of(
     tables: Mapping[str, list[Row]], price_list: PriceList, *, source: str, origin: str
 ) -> Plan:
-    """Make the plan. `source` tells one installation's accounts from another's, `origin` is what a
-    fault names. Raises ConfigFaults for money that cannot be read."""
+    """Make the plan. `source` separates one installation's accounts from another's, `origin` is
+    what a fault names. Raises ConfigFaults for money that cannot be read."""
     options = {str(row["key"]): row["value"] for row in tables["options"]}
     quota = Quota(options, origin)
     reader = _Reader(options, price_list, quota)
@@ -375,7 +375,7 @@ class _Reader:
         elif kind and address == KINDS[kind].base_url.removesuffix(channel_type.suffix):
             address = ""
         elif kind == "openai" and address:
-            kind = ""  # somebody else, who speaks as OpenAI does
+            kind = ""  # another provider, compatible with OpenAI
         elif address and channel_type.suffix:
             address += channel_type.suffix
         if address:
@@ -430,7 +430,7 @@ class _Reader:
             self._rows.setdefault(name, []).append(row)
 
     def prices(self) -> None:
-        """By the options where they say one, else of the price list."""
+        """By the options where they have one, else of the price list."""
         for name, model in self.plan.models.items():
             own = self._own_price(name) if model.endpoint_type is None else None
             listed = [row for row in self._rows[name] if row is not None]

@@ -54,7 +54,7 @@ Value = str | Secret | Variable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedChannel:
-    """A channel; what its `kind` says is left out. Two that are equal are one upstream account."""
+    """A channel without what its `kind` fills in. Two that are equal are one upstream account."""
 
     kind: str  # empty: one that speaks chat, at `base_url`
     base_url: Value = ""
@@ -129,7 +129,7 @@ class Plan:
     left: list[Left] = field(default_factory=list)
 
     def leave(self, what: str, reason: str) -> None:
-        """Note that something stays behind; said once."""
+        """Note that something stays behind; reported once."""
         one = Left(what, reason)
         if one not in self.left:
             self.left.append(one)

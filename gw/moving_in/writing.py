@@ -2,7 +2,7 @@
 
 Secrets go into a file of variables for their owner alone, so that the configuration holds none.
 What the file has already stays: a channel that leads to the same account is taken as it is, a model
-of the same name is left alone; to move in twice is to move in once.
+of the same name is unchanged; to move in twice is to move in once.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from gw.price_list.writing import HEAD, FileText, bindings, edited, list_item, p
 class Written:
     """The new text of a configuration and of the variables beside it; ids of what is new in it.
 
-    `unpriced` are models without a price, which `check-config` tells of until they have one.
+    `unpriced` are models without a price, which `check-config` reports until they have one.
     """
 
     text: str

@@ -38,7 +38,8 @@ from gw.api.services import LogServices, until_settled
 from gw.errors import LOG_NOT_FOUND, LOGS_RATE_LIMITED, PERMISSION_DENIED, GatewayError, dumps
 from gw.keys.principal import AGENT
 
-# What the three endpoints of the call log share: their rate, told on every response, and no agents.
+# What the three endpoints of the call log share: their rate, in the headers of every response, and
+# no agents.
 #
 # Free at any balance and outside the account's limits (contract §5); a use of the key like any
 # other. A request counts as soon as its key is good, whatever becomes of it.
@@ -74,7 +75,7 @@ class LogRate(Check):
 class LogsHandler(ApiHandler):
     """One request to the call log: 401, then 403 for an agent key, then 429.
 
-    The rate is asked before the 403, whose response tells it, too; it refuses no agent key.
+    The rate is asked before the 403, whose response has it, too; it refuses no agent key.
     """
 
     every_check = (GOOD_KEY, LogRate(), KIND_OF_KEY, FIT_TEXT)
@@ -97,7 +98,7 @@ class LogsHandler(ApiHandler):
         return visibility
 
     def report_rate(self, status: LimitStatus) -> None:
-        """Tell the key's rate on the response, whatever becomes of it."""
+        """Write the key's rate to the response, whatever becomes of it."""
         self._rate_headers = rate_headers(status)
         self._set_rate_headers()
 

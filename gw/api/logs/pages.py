@@ -2,7 +2,7 @@
 
 no filter        down an index of (account or key, instant, id)
 ref              by the index of request ids, and of task ids
-filters          the sums per day, then per hour, say where there are rows that pass, and how
+filters          the sums per day, then per hour, show where there are rows that pass, and how
                  many. Few rows in what fills the page: there they are searched, by the index
                  that suits. Many: a walk down an index ends soon.
 """
@@ -219,8 +219,8 @@ async def read_in_flight(database: Database, query: LogListQuery) -> list[InFlig
 def enough(busy: Busy, width: timedelta, params: Mapping[str, Any]) -> Busy:
     """The first days or hours that are sure to hold the page.
 
-    Of one that reaches beyond the window, or has the instant of the cursor's row in it, nobody
-    knows how many of its rows are still to be shown.
+    Of one that reaches beyond the window, or has the instant of the cursor's row in it, it is
+    unknown how many of its rows are still to be shown.
     """
     counted = 0
     for rank, (start, count) in enumerate(busy, start=1):

@@ -51,7 +51,7 @@ class CallRecord:
     task_id: str | None
     attempts: Sequence[Mapping[str, Any]]
     detail: Mapping[str, Any]
-    # What the row said before its call's true settlement came; None: it always said what it says.
+    # The row before its call's true settlement came; None: it never changed.
     corrected_at: datetime | None
     status_before: str | None
     cost_before_nano_usd: int | None
@@ -102,11 +102,11 @@ def read_ref(text: str) -> int | UUID | None:
         return None
 
 
-# The detail view of a row (spec: Call log detail): what a client is told of its own call.
+# The detail view of a row (spec: Call log detail): what a client sees of its own call.
 #
-# Three lists of name and text: the request's parameters, what the upstream said, and the receipt.
-# Channels have no names here, only their positions in the order considered; whatever an upstream
-# said is redacted once more, because a row may be older than the channels of today.
+# Three lists of name and text: the request's parameters, the upstream's error, and the receipt.
+# Channels have no names here, only their positions in the order considered; text of upstreams
+# is redacted once more, because a row may be older than the channels of today.
 
 Pairs = list[dict[str, str]]
 
@@ -164,7 +164,7 @@ def request_pairs(record: CallRecord) -> tuple[Pairs, str | None]:
 
 
 def upstream_pairs(record: CallRecord, redact: Callable[[str], str]) -> Pairs:
-    """What the upstream said, without a word on which one it was."""
+    """The upstream's error, without a sign of which one it was."""
     upstream = record.detail.get("upstream") or {}
     http_status = upstream.get("status")
     facts: dict[str, Any] = {
@@ -209,7 +209,7 @@ def gateway_pairs(
 
 
 def _correction(record: CallRecord) -> dict[str, str]:
-    """What the row said until the true settlement of its call came."""
+    """The row until the true settlement of its call came."""
     if record.corrected_at is None:
         return {}
     return {

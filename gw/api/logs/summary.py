@@ -209,8 +209,8 @@ def show_summary(
 #
 # A minute of the wall clock is a bucket: requests for the same within it get the same bytes, in
 # every case within 60 seconds of their making. Many who ask at once share one reading; a reading
-# that fails is told to those who waited for it and forgotten. The processes of one `gw serve` share
-# their summaries through the parent; while that is silent each has its own.
+# that fails is raised to those who waited for it and forgotten. The processes of one `gw serve`
+# share their summaries through the parent; while that is silent each has its own.
 
 BUCKET_SECONDS = 60
 # A response has some kilobytes; beyond this the oldest of the minute are made anew when asked for.
@@ -264,7 +264,7 @@ class SummaryCache:
         name = hashlib.sha256(repr(question).encode()).hexdigest()
         try:
             found = await shared.find(name, minute)
-        except ParentUnavailable:  # the limits, which ask it all the time, tell of it
+        except ParentUnavailable:  # the limits, which ask it all the time, log it
             return await compute()
         if found is not None:
             return found
