@@ -28,6 +28,7 @@ from tests.simulation.run import simulate
 from tests.simulation.store import SimulatedStore
 
 BLOCKS, BLOCK = 12, 25
+QUICK = 2  # so many of them run without `--all`
 # The rarest of the faults below shows in one world of forty, whichever ones a change makes of the
 # seeds: among so many it always does.
 SEEDS_TO_FAIL = BLOCKS * BLOCK
@@ -39,7 +40,10 @@ _cost = TokenPrice.cost_nano_usd
 _begin = Failover.__init__
 
 
-@pytest.mark.parametrize("block", range(BLOCKS))
+@pytest.mark.parametrize(
+    "block",
+    [pytest.param(one, marks=[pytest.mark.long] if one >= QUICK else []) for one in range(BLOCKS)],
+)
 def test_no_rule_is_broken(block: int) -> None:
     reports = [simulate(seed) for seed in range(block * BLOCK, (block + 1) * BLOCK)]
     assert {report.seed: report.breach for report in reports if report.breach} == {}
@@ -95,6 +99,7 @@ def _tries_with_everything(failover: Failover, *order: Any, **_: Any) -> None:
     _begin(failover, *order, may_try=True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("owner", "name", "fault"),
     [

@@ -77,7 +77,7 @@ _WRONG_VALUES: dict[str, tuple[dict[str, Any], str]] = {
     "a number among messages": ({"messages": [_HELLO, 1]}, "messages[1]"),
     "role missing": (_message(content="x"), "messages[1].role"),
     "role null": (_message(role=None, content="x"), "messages[1].role"),
-    "role unknown": (_message(role="robot", content="x"), "robot"),
+    "role unknown": (_message(role="robot", content="x"), "messages[1].role"),
     "role in capitals": (_message(role="User", content="x"), "messages[1].role"),
     "role a number": (_message(role=1, content="x"), "messages[1].role"),
     "role an array": (_message(role=["user"], content="x"), "messages[1].role"),

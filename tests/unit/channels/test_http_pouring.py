@@ -102,6 +102,7 @@ async def test_what_waits_already_comes_first_and_what_is_left_stays() -> None:
         assert await response.read(100) == b"fourth"
 
 
+@pytest.mark.long
 async def test_sink_that_does_not_keep_up_stops_the_upstream() -> None:
     async with pouring() as (response, peer):
         go_on: asyncio.Future[None] = asyncio.get_running_loop().create_future()

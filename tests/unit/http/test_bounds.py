@@ -141,6 +141,7 @@ async def held_bytes(sent: bytes, *, half_closed: bool) -> float:
     return (after - before) / CLIENTS
 
 
+@pytest.mark.long
 @each("half_closed", [False, True])
 @each("sent", KINDS.values())
 def test_connection_without_a_key_holds_no_more_than_its_bound(
