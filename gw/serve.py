@@ -67,12 +67,12 @@ from metrics.logs import EventLog, set_level
 from metrics.prometheus import Metrics
 from metrics.tracing import Tracing
 
-# The public application: what the endpoints use, made of the configuration and what runs below.
+# The public application: the services of the endpoints, from the configuration and the resources.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Foundation:
-    """What a process has running before it serves anybody."""
+class Resources:
+    """What runs in a process before it serves."""
 
     keys: KeyCache
     wallets: Wallets
@@ -91,7 +91,7 @@ class Foundation:
 
 def make_endpoints(
     current: LiveConfig,
-    below: Foundation,
+    resources: Resources,
     *,
     wire: Wire,
     offload: OffloadPool,
@@ -99,10 +99,10 @@ def make_endpoints(
     media_store: MediaStore | None,
 ) -> tuple[GatewayApplication, MediaServices]:
     """Make the application; the services of media come along, whose catalogs are to be closed."""
-    config, clock, metrics = current.config, below.clock, below.metrics
+    config, clock, metrics = current.config, resources.clock, resources.metrics
     billing = Billing(
-        wallets=below.wallets,
-        live=below.live,
+        wallets=resources.wallets,
+        live=resources.live,
         current=current,
         clock=clock,
         metrics=metrics,
@@ -110,20 +110,20 @@ def make_endpoints(
     media = make_media_services(
         current,
         billing=billing,
-        channels=below.channels,
-        database=below.pools.calls,
+        channels=resources.channels,
+        database=resources.pools.calls,
         links=links_of(media_store, config.public_url),
         wire=wire,
-        in_flight=below.in_flight,
-        secret=below.secret,
+        in_flight=resources.in_flight,
+        secret=resources.secret,
         clock=clock,
         metrics=metrics,
     )
     services = Services(
-        keys=below.keys,
-        wallets=below.wallets,
-        settled=below.settled,
-        limits=AccountLimits(limiter=below.limiter, metrics=metrics),
+        keys=resources.keys,
+        wallets=resources.wallets,
+        settled=resources.settled,
+        limits=AccountLimits(limiter=resources.limiter, metrics=metrics),
         current=current,
         metrics=metrics,
         tracing=tracing,
@@ -131,16 +131,16 @@ def make_endpoints(
         new_id=new_call_id,
         config=config,
         refusals=RefusalRows(
-            wallets=below.wallets, current=current, clock=clock, metrics=metrics
+            wallets=resources.wallets, current=current, clock=clock, metrics=metrics
         ).record,
         idempotency=IdempotencyGuard(
-            kept=IdempotencyStore(below.pools.calls),
+            kept=IdempotencyStore(resources.pools.calls),
             response_bytes_max=config.idempotency_max_bytes,
             metrics=metrics,
         ),
         conversation=Conversation(
             billing=billing,
-            channels=below.channels,
+            channels=resources.channels,
             wire=wire,
             current=current,
             clock=clock,
@@ -152,18 +152,18 @@ def make_endpoints(
         ),
         media=media,
         logs=LogServices(
-            database=below.pools.logs,
-            rates=below.limiter,
+            database=resources.pools.logs,
+            rates=resources.limiter,
             credits_per_usd=config.credits_per_usd,
-            cursors=CursorSeal(*below.secret.subkeys("gw log cursors")),
-            summaries=SummaryCache(clock, shared=below.parent),
+            cursors=CursorSeal(*resources.secret.subkeys("gw log cursors")),
+            summaries=SummaryCache(clock, shared=resources.parent),
         ),
-        wiki=make_wiki(config, below.secret, below.pools.knowledge),
-        agents=below.pools.agents,
+        wiki=make_wiki(config, resources.secret, resources.pools.knowledge),
+        agents=resources.pools.agents,
         media_store=media_store,
-        in_flight=below.in_flight,
+        in_flight=resources.in_flight,
         bodies=BodyBudget(max(config.max_bodies_bytes, config.max_body_bytes)),
-        overload=below.overload,
+        overload=resources.overload,
         offload=offload,
     )
     return make_application(services), media
@@ -455,7 +455,7 @@ class Gateway:
         )
         application, media = make_endpoints(
             self.current,
-            Foundation(
+            Resources(
                 keys=self._keys,
                 wallets=self._wallets,
                 settled=self._neighbours.settled,

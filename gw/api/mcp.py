@@ -26,9 +26,9 @@ from gw.knowledge.search import found_body, search
 from gw.mcp.exchange import (
     INTERNAL_ERROR,
     Exchange,
+    HandledMessage,
     Head,
     RpcError,
-    Served,
     Tool,
     ToolError,
     error_body,
@@ -256,7 +256,7 @@ SOURCELESS = "This page names no source document. Read the page itself with read
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class ReadScope:
     """What one call may read: a session, and the bases in the order of `/kbs`."""
 
     session: Session
@@ -386,16 +386,16 @@ class KnowledgeTools:
         return await self._wiki.linked(page.source, base_url=self._base_url, now=self._now)
 
     @asynccontextmanager
-    async def _reach(self) -> AsyncIterator[Reach]:
+    async def _reach(self) -> AsyncIterator[ReadScope]:
         principal = self._principal
         async with one_state(self._wiki.database) as session:
-            yield Reach(
+            yield ReadScope(
                 session,
                 await readable_bases(session, account_id=principal.account_id, user=principal.user),
             )
 
 
-async def _shown(reach: Reach, pages: Sequence[StoredPage]) -> list[dict[str, Any]]:
+async def _shown(reach: ReadScope, pages: Sequence[StoredPage]) -> list[dict[str, Any]]:
     """Pages with every field, whatever is an id of theirs in a form that leads back."""
     linked = [
         (page.base, target)
@@ -485,7 +485,7 @@ class McpHandler(ApiHandler):
             if served.code:
                 self._tell_operator(served)
 
-    def _tell_operator(self, served: Served) -> None:
+    def _tell_operator(self, served: HandledMessage) -> None:
         _LOG.info(
             "mcp.error",
             trace=self.call_id.hex,

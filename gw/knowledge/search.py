@@ -282,7 +282,7 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     """The hits of one window, and how many there are in all; `match` is which terms they have."""
 
     total: int
@@ -301,7 +301,7 @@ class Ranked:
 
 async def search(
     store: Statements, bases: Sequence[Base], text: str, *, offset: int, limit: int
-) -> Found:
+) -> SearchResult:
     """Find the pages of some bases. Raises StoreUnavailable."""
     query = parse_query(text)
     match: Match = "all"
@@ -314,7 +314,7 @@ async def search(
                 store, bases, text, terms, every=False, offset=offset, limit=limit
             )
     hits = await _hits(store, bases, terms, ranked)
-    return Found(total, hits, match if total else "none")
+    return SearchResult(total, hits, match if total else "none")
 
 
 async def rank(
@@ -429,7 +429,7 @@ def _hit(
     return Hit(base, page_id, title, summary, text, tags, confidence, needs_review, score)
 
 
-def found_body(text: str, offset: int, found: Found) -> dict[str, Any]:
+def found_body(text: str, offset: int, found: SearchResult) -> dict[str, Any]:
     """One window of what a search has found."""
     return {
         "query": text,

@@ -422,7 +422,7 @@ class Reply(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class HandledMessage:
     """What became of one message, for who counts; `code` is 0 where there was no error.
 
     `method` is empty where the protocol does not know it, `tool` where no known one was called.
@@ -443,7 +443,7 @@ class Exchange:
 
     def __init__(self, head: Head, toolbox: Toolbox) -> None:
         self.request: Request | None = None
-        self.served: list[Served] = []
+        self.served: list[HandledMessage] = []
         self._head = head
         self._toolbox = toolbox
         self._began = time.perf_counter()
@@ -542,4 +542,4 @@ class Exchange:
     def _count(self, method: str, tool: str, outcome: Outcome, code: int) -> None:
         seconds = time.perf_counter() - self._began
         known = method if method in KNOWN else ""
-        self.served.append(Served(known, tool, outcome, seconds, code))
+        self.served.append(HandledMessage(known, tool, outcome, seconds, code))

@@ -15,7 +15,7 @@ from gw import accounts as accounts
 from gw.knowledge.bases import one_state, readable_base
 from gw.knowledge.folder import read_folder
 from gw.knowledge.importing import ImportTarget, import_folder
-from gw.knowledge.search import Found, search
+from gw.knowledge.search import SearchResult, search
 from gw.knowledge.sources import Sources
 
 
@@ -40,7 +40,7 @@ class Bases:
         sources = Sources(self.folder / "sources")
         await import_folder(database or self.database, target, read, sources, keep=False)
 
-    async def search(self, kb_id: str, query: str, *, limit: int) -> Found:
+    async def search(self, kb_id: str, query: str, *, limit: int) -> SearchResult:
         """Search a base as an endpoint does."""
         async with one_state(self.database) as session:
             base = await readable_base(session, kb_id, account_id=self.account_id, user="owner")

@@ -11,7 +11,7 @@ from actors.store.database import Database
 from gw.knowledge.bases import Base, one_state, readable_base
 from gw.knowledge.folder import read_folder
 from gw.knowledge.importing import Imported, ImportTarget, import_folder
-from gw.knowledge.search import Found, search
+from gw.knowledge.search import SearchResult, search
 from gw.knowledge.sources import Sources
 from tests.integration.keys.table import account_in
 
@@ -46,7 +46,9 @@ class Bases:
         assert found is not None
         return found
 
-    async def search(self, text: str, *kb_ids: str, offset: int = 0, limit: int = 50) -> Found:
+    async def search(
+        self, text: str, *kb_ids: str, offset: int = 0, limit: int = 50
+    ) -> SearchResult:
         """Search bases together."""
         bases = [await self.base(kb_id) for kb_id in kb_ids or (KB,)]
         async with one_state(self.database) as session:

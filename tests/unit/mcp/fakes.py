@@ -12,8 +12,8 @@ from gw.mcp.exchange import (
     META_VERSION,
     STATELESS,
     Exchange,
+    HandledMessage,
     Head,
-    Served,
     Tool,
     ToolError,
 )
@@ -58,7 +58,7 @@ def stateless(method: str, **params: Any) -> tuple[Head, dict[str, Any]]:
 
 
 async def post(
-    value: Any, head: Head = JSON, observed: list[Served] | None = None, **fields: Any
+    value: Any, head: Head = JSON, observed: list[HandledMessage] | None = None, **fields: Any
 ) -> tuple[int, Any]:
     """The status and the value of the reply; a value that is bytes is the body as it stands."""
     body = value if isinstance(value, bytes) else json.dumps(value).encode()

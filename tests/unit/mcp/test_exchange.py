@@ -19,7 +19,7 @@ from gw.mcp.exchange import (
     STATELESS,
     SUPPORTED,
     Exchange,
-    Served,
+    HandledMessage,
 )
 from tests.unit.mcp.fakes import JSON, META, FakeToolbox, message, post, stateless
 
@@ -376,7 +376,7 @@ async def test_the_meta_of_a_handshake_version_may_hold_anything() -> None:
 
 
 async def test_what_is_counted_has_no_name_of_a_stranger() -> None:
-    seen: list[Served] = []
+    seen: list[HandledMessage] = []
     for value in (
         PING,
         message("x" * 100),
