@@ -59,6 +59,45 @@ def whole_output(
     return output_tokens, min(reasoning_tokens, output_tokens)
 
 
+def usage_of(
+    *,
+    input_tokens: int | None,
+    output_tokens: int | None,
+    total_tokens: int | None,
+    cached_tokens: int,
+    cache_write_tokens: int,
+    reasoning_tokens: int,
+) -> Usage | None:
+    """The usage of counts as stated; None where one is below zero, or not stated.
+
+    One of input and output may be missing when the total is stated. Tokens read from a cache and
+    written to one never exceed the input.
+    """
+    if total_tokens is not None:
+        if input_tokens is None and output_tokens is not None:
+            input_tokens = total_tokens - output_tokens
+        elif output_tokens is None and input_tokens is not None:
+            output_tokens = total_tokens - input_tokens
+    if input_tokens is None or output_tokens is None:
+        return None
+    if min(input_tokens, output_tokens, cached_tokens, cache_write_tokens, reasoning_tokens) < 0:
+        return None
+    output_tokens, reasoning_tokens = whole_output(
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        reasoning_tokens=reasoning_tokens,
+        total_tokens=total_tokens,
+    )
+    cached_tokens = min(cached_tokens, input_tokens)
+    return Usage(
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        cached_tokens=cached_tokens,
+        cache_write_tokens=min(cache_write_tokens, input_tokens - cached_tokens),
+        reasoning_tokens=reasoning_tokens,
+    )
+
+
 class PartialUsage(Struct, frozen=True, omit_defaults=True):
     """What an upstream stated of a usage that it never stated whole; None is what it left out.
 

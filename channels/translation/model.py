@@ -23,6 +23,7 @@ from channels.errors import InvalidRequest
 # The `protocol` of a chat family (`channels/families.py`).
 Protocol: TypeAlias = str
 Role = Literal["user", "assistant"]
+MediaKind = Literal["image", "document", "audio", "video"]
 FinishReason = Literal["stop", "length", "tool_calls", "refusal", "stop_sequence", "pause"]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
@@ -44,7 +45,7 @@ class Text(Struct, frozen=True):
 class Media(Struct, frozen=True):
     """An image, document, audio or video: inline base64, or by URL; exactly one of the two."""
 
-    kind: Literal["image", "document", "audio", "video"]
+    kind: MediaKind
     mime_type: str | None
     data: str | None = None  # base64
     url: str | None = None
@@ -104,6 +105,11 @@ class Turn(Struct, frozen=True):
     name: str | None = None  # chat's participant name
 
 
+def is_system(part: Part) -> bool:
+    """Whether a part is an instruction given in the middle of a conversation."""
+    return isinstance(part, Text) and part.is_system
+
+
 # --- A request ---
 
 
@@ -126,6 +132,11 @@ class ToolChoice(Struct, frozen=True):
     mode: Literal["auto", "none", "required", "named"]
     name: str | None = None
     allowed: tuple[str, ...] = ()
+
+    @property
+    def forces_call(self) -> bool:
+        """Whether the model must call a tool."""
+        return self.mode in ("required", "named")
 
 
 class Format(Struct, frozen=True):
@@ -193,6 +204,13 @@ class Request(Struct, frozen=True, kw_only=True):
     user: str | None = None
     extras: Mapping[str, Any] = field(default_factory=dict)  # members only `origin` knows
     origin: ClientProtocol
+
+    def allowed_tools(self) -> tuple[Tool, ...]:
+        """The tools that `tool_choice` leaves."""
+        if self.tool_choice is None or not self.tool_choice.allowed:
+            return self.tools
+        allowed = frozenset(self.tool_choice.allowed)
+        return tuple(tool for tool in self.tools if tool.name in allowed)
 
 
 # --- A response ---

@@ -26,6 +26,7 @@ from channels.translation.model import (
     ToolCall,
     ToolResult,
     Turn,
+    is_system,
     unsayable,
 )
 from channels.translation.tool_calls import (
@@ -84,8 +85,8 @@ class MessageWriter:
             else:
                 report_part(self._origin, part, self._report)
         spoken = [*follows, *rest]
-        for is_system, parts in groupby(spoken, lambda part: _is_system(part)):
-            self._write_spoken("system" if is_system else "user", list(parts), name=turn.name)
+        for is_instruction, parts in groupby(spoken, is_system):
+            self._write_spoken("system" if is_instruction else "user", list(parts), name=turn.name)
 
     def _write_spoken(
         self,
@@ -126,20 +127,7 @@ class MessageWriter:
         return media
 
     def _write_assistant(self, turn: Turn) -> None:
-        members: dict[str, Any] = {}
-        texts = [part for part in turn.parts if isinstance(part, Text)]
-        content = write_content(texts, origin=self._origin, report=self._report)
-        if content is not None:
-            members["content"] = content
-        refusals = [part.text for part in turn.parts if isinstance(part, Refusal)]
-        if len(refusals) == 1:
-            members["refusal"] = refusals[0]
-        elif refusals:
-            text_parts = (
-                [{"type": "text", "text": content}] if isinstance(content, str) else content
-            )
-            refused = [{"type": "refusal", "refusal": text} for text in refusals]
-            members["content"] = [*(text_parts or ()), *refused]
+        members = self._spoken(turn)
         if calls := [self._call(part) for part in turn.parts if isinstance(part, ToolCall)]:
             members["tool_calls"] = calls
         thinking = [part for part in turn.parts if isinstance(part, Thinking)]
@@ -151,11 +139,27 @@ class MessageWriter:
         for part in turn.parts:
             if isinstance(part, Media | ToolResult):
                 report_part(self._origin, part, self._report)
-        if not calls and not refusals:
+        if not members.keys() & {"tool_calls", "refusal"}:
             members.setdefault("content", "")
         if turn.name is not None:
             members["name"] = turn.name
         self._messages.append({"role": "assistant", **members})
+
+    def _spoken(self, turn: Turn) -> dict[str, Any]:
+        """The members that hold text and refusals; several refusals are parts of the content."""
+        members: dict[str, Any] = {}
+        texts = [part for part in turn.parts if isinstance(part, Text)]
+        content = write_content(texts, origin=self._origin, report=self._report)
+        if content is not None:
+            members["content"] = content
+        refusals = [part.text for part in turn.parts if isinstance(part, Refusal)]
+        if len(refusals) == 1:
+            members["refusal"] = refusals[0]
+        elif refusals:
+            parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
+            refused = [{"type": "refusal", "refusal": text} for text in refusals]
+            members["content"] = [*(parts or ()), *refused]
+        return members
 
     def _call(self, call: ToolCall) -> dict[str, Any]:
         written: dict[str, Any] = {
@@ -169,10 +173,6 @@ class MessageWriter:
             self._report.drop(spelled(self._origin, "call.signature"))
         report_extras(self._origin, self._origin.parts, call.extras, self._report)
         return written
-
-
-def _is_system(part: Text | Media) -> bool:
-    return isinstance(part, Text) and part.is_system
 
 
 # Whether a schema may be enforced strictly on the chat-completions wire.
@@ -194,27 +194,40 @@ def fits_strict(schema: Any, *, depth: int = 0) -> bool:
     if depth > _DEPTH_MAX:
         return False
     kind = schema.get("type")
-    if kind == "object" or (isinstance(kind, list) and "object" in kind):
-        properties = schema.get("properties") or {}
-        required = schema.get("required") or []
-        if not (isinstance(properties, Mapping) and isinstance(required, list)):
-            return False
-        if schema.get("additionalProperties") is not False:
-            return False
-        if not properties.keys() <= {name for name in required if isinstance(name, str)}:
-            return False
+    if (kind == "object" or (isinstance(kind, list) and "object" in kind)) and not _is_closed(
+        schema
+    ):
+        return False
+    inner = _inner_schemas(schema)
+    return inner is not None and all(fits_strict(one, depth=depth + 1) for one in inner)
+
+
+def _is_closed(schema: Mapping[str, Any]) -> bool:
+    """Whether an object's schema requires every property and allows no others."""
+    properties = schema.get("properties") or {}
+    required = schema.get("required") or []
+    return (
+        isinstance(properties, Mapping)
+        and isinstance(required, list)
+        and schema.get("additionalProperties") is False
+        and properties.keys() <= {name for name in required if isinstance(name, str)}
+    )
+
+
+def _inner_schemas(schema: Mapping[str, Any]) -> list[Any] | None:
+    """The schemas within a schema; None where a member that holds several has another type."""
     inner: list[Any] = [schema[name] for name in _ONE if name in schema]
     for name in _MANY:
         schemas = schema.get(name) or []
         if not isinstance(schemas, list):
-            return False
+            return None
         inner += schemas
     for name in _NAMED:
         named = schema.get(name) or {}
         if not isinstance(named, Mapping):
-            return False
+            return None
         inner += named.values()
-    return all(fits_strict(one, depth=depth + 1) for one in inner)
+    return inner
 
 
 LIMITS = IdentifierLimits(name_characters_max=64, id_characters_max=40)
@@ -299,7 +312,7 @@ def _write_tools(request: Request, body: dict[str, Any], report: LossReport) -> 
     choice = request.tool_choice
     if not request.tools:
         # The protocol refuses either without tools. Not to call any is what happens anyway.
-        if choice is not None and (choice.mode in ("required", "named") or choice.allowed):
+        if choice is not None and (choice.forces_call or choice.allowed):
             report.drop(spelled(request.origin, "tool_choice"))
         return
     body["tools"] = [_tool(tool, request, report) for tool in request.tools]

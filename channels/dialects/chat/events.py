@@ -382,11 +382,8 @@ class ToolCallReader:
         """The call that a piece belongs to, which may be a new one."""
         number = piece.index
         if number is None:
-            known = self._by_id.get(piece.id) if piece.id else None
-            if known is not None:
+            if (known := self._unnumbered_call(piece, name)) is not None:
                 return known
-            if self._calls and not piece.id and not name:
-                return self._calls[-1]
             number = self._number_max + 1
         call = self._by_number.get(number)
         # A second call under a number that is taken gives itself away by id and name.
@@ -401,6 +398,12 @@ class ToolCallReader:
         if call.id:
             self._by_id.setdefault(call.id, call)
         return call
+
+    def _unnumbered_call(self, piece: ToolCall, name: str | None) -> _Call | None:
+        """The call that a piece without a number continues: by its id, else the latest."""
+        if piece.id:
+            return self._by_id.get(piece.id)
+        return self._calls[-1] if self._calls and not name else None
 
     def _begin(self, call: _Call, events: list[Event]) -> None:
         if call.has_begun:

@@ -29,7 +29,7 @@ from channels.dialects.meter import (
     Tokens,
     Usage,
     fit_name,
-    whole_output,
+    usage_of,
 )
 from channels.errors import UpstreamMalformed
 from channels.json import NULL
@@ -95,45 +95,24 @@ class UsageReader:
 
 
 def read_usage(usage: msgspec.Raw) -> Usage | None:
-    """Numbers of a `usage` member; None when they are not whole, not there, or below zero.
-
-    One count may be missing when the total tells it. The parts that were read from a cache and
-    written to one never exceed the input.
-    """
+    """Numbers of a `usage` member; None when they are not whole, not there, or below zero."""
     try:
         stated = _USAGE.decode(usage)
     except (msgspec.DecodeError, RecursionError):
         return None
-    prompt, completion, total = stated.prompt_tokens, stated.completion_tokens, stated.total_tokens
-    if prompt is None and completion is not None and total is not None:
-        prompt = total - completion
-    elif completion is None and prompt is not None and total is not None:
-        completion = total - prompt
-    if prompt is None or completion is None or prompt < 0 or completion < 0:
-        return None
-    input_details = stated.prompt_tokens_details
-    cached = input_details.cached_tokens if input_details else None
-    written = (input_details.cache_write_tokens if input_details else None) or 0
+    details, output_details = stated.prompt_tokens_details, stated.completion_tokens_details
+    cached = details.cached_tokens if details else None
     if cached is None:
         cached = stated.cached_tokens
     if cached is None:
-        cached = stated.prompt_cache_hit_tokens or 0
-    details = stated.completion_tokens_details
-    reasoning = (details.reasoning_tokens if details else None) or 0
-    if cached < 0 or written < 0 or reasoning < 0:
-        return None
-    completion, reasoning = whole_output(
-        input_tokens=prompt,
-        output_tokens=completion,
-        reasoning_tokens=reasoning,
-        total_tokens=total,
-    )
-    return Usage(
-        input_tokens=prompt,
-        output_tokens=completion,
-        cached_tokens=min(cached, prompt),
-        cache_write_tokens=min(written, prompt - min(cached, prompt)),
-        reasoning_tokens=reasoning,
+        cached = stated.prompt_cache_hit_tokens
+    return usage_of(
+        input_tokens=stated.prompt_tokens,
+        output_tokens=stated.completion_tokens,
+        total_tokens=stated.total_tokens,
+        cached_tokens=cached or 0,
+        cache_write_tokens=(details.cache_write_tokens if details else None) or 0,
+        reasoning_tokens=(output_details.reasoning_tokens if output_details else None) or 0,
     )
 
 
@@ -236,16 +215,19 @@ class ChatMeter(ResponseMeter[Chunk, Chunk]):
             self._stated.take_spare(chunk.x_groq)
         if self.response_id is None or self.response_model is None:
             self._note_names(chunk.id, chunk.model)
-        usage = chunk.usage
-        if choices and usage is NULL and chunk.error is NULL:
+        if choices and chunk.usage is NULL and chunk.error is NULL:
             return True  # as nearly every one
-        has_usage = usage is not NULL and bytes(usage) != b"null"
-        if has_usage and not self._stated.take(usage):
+        return self._take_end(chunk)
+
+    def _take_end(self, chunk: Chunk) -> bool:
+        """Meter usage and errors. False where the chunk states usage and nothing else."""
+        has_usage = chunk.usage is not NULL and bytes(chunk.usage) != b"null"
+        if has_usage and not self._stated.take(chunk.usage):
             self.malformed_events += 1
         has_error = False
-        if chunk.error is not NULL or not choices:
+        if chunk.error is not NULL or not chunk.choices:
             has_error = self._note_error(error_in(chunk))
-        return bool(choices) or has_error or not has_usage
+        return bool(chunk.choices) or has_error or not has_usage
 
 
 def ends(data: bytes) -> bool:

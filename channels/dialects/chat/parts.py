@@ -6,13 +6,15 @@ left over by name, for the report.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from channels.families import CHAT, GEMINI, MESSAGES, RESPONSES
 from channels.translation.model import (
     ClientProtocol,
     Media,
+    MediaKind,
     Protocol,
     Refusal,
     Text,
@@ -109,26 +111,20 @@ def _read_part(part: Mapping[str, Any], left_over: dict[str, Any]) -> Text | Med
         if name not in ("type", kind) and value is not None
     }
     held = part.get(kind) if isinstance(kind, str) else None
-    if kind == "text" and isinstance(held, str):
+    if isinstance(held, str) and kind in ("text", "refusal"):
+        if kind == "refusal":
+            return Refusal(held)
         return Text(held, extras) if held else None
-    if kind == "refusal" and isinstance(held, str):
-        return Refusal(held)
-    media = None
-    if kind in ("image_url", "video_url"):
-        media = _read_url("image" if kind == "image_url" else "video", held, extras)
-    elif kind == "input_audio" and isinstance(held, Mapping):
-        media = _read_audio(held, extras)
-    elif kind == "file" and isinstance(held, Mapping):
-        media = _read_file(held, extras)
-        if held.get("file_id") is not None:
-            left_over["messages.file.file_id"] = held["file_id"]
-            return media
-    if media is None:
+    read = _MEDIA.get(kind) if isinstance(kind, str) else None
+    media = None if read is None else read(held, extras)
+    if kind == "file" and isinstance(held, Mapping) and held.get("file_id") is not None:
+        left_over["messages.file.file_id"] = held["file_id"]
+    elif media is None:
         left_over[f"messages.{kind}"] = held
     return media
 
 
-def _read_url(kind: Any, held: Any, extras: dict[str, Any]) -> Media | None:
+def _read_url(held: Any, extras: dict[str, Any], *, kind: MediaKind) -> Media | None:
     detail = None
     if isinstance(held, Mapping):
         detail = held.get("detail")
@@ -142,7 +138,9 @@ def _read_url(kind: Any, held: Any, extras: dict[str, Any]) -> Media | None:
     return Media(kind, inline[0], data=inline[1], detail=detail, extras=extras)
 
 
-def _read_audio(held: Mapping[str, Any], extras: dict[str, Any]) -> Media | None:
+def _read_audio(held: Any, extras: dict[str, Any]) -> Media | None:
+    if not isinstance(held, Mapping):
+        return None
     data, form = held.get("data"), held.get("format")
     if not isinstance(data, str):
         return None
@@ -150,7 +148,9 @@ def _read_audio(held: Mapping[str, Any], extras: dict[str, Any]) -> Media | None
     return Media("audio", mime_type, data=data, extras=extras)
 
 
-def _read_file(held: Mapping[str, Any], extras: dict[str, Any]) -> Media | None:
+def _read_file(held: Any, extras: dict[str, Any]) -> Media | None:
+    if not isinstance(held, Mapping):
+        return None
     data, name = held.get("file_data"), held.get("filename")
     if not isinstance(data, str):
         return None
@@ -162,6 +162,14 @@ def _read_file(held: Mapping[str, Any], extras: dict[str, Any]) -> Media | None:
         return Media("document", None, url=data, name=name, extras=extras)
     mime_type = stated_type(None, data)
     return Media("document", mime_type, data=data, name=name, extras=extras)
+
+
+_MEDIA: Mapping[str, Callable[[Any, dict[str, Any]], Media | None]] = {
+    "image_url": partial(_read_url, kind="image"),
+    "video_url": partial(_read_url, kind="video"),
+    "input_audio": _read_audio,
+    "file": _read_file,
+}
 
 
 # --- The other way ---
@@ -203,17 +211,12 @@ def _write_part(
 
 
 def _write_media(media: Media, *, origin: ClientProtocol) -> dict[str, Any] | None:
-    target = media.url if media.data is None else None
-    if media.kind == "image":
-        image: dict[str, Any] = {"url": data_uri(media) if target is None else target}
+    if media.kind == "image" or (media.kind == "video" and origin is ORIGIN):
+        target = media.url if media.data is None else None
+        held: dict[str, Any] = {"url": data_uri(media) if target is None else target}
         if media.detail is not None:
-            image["detail"] = media.detail
-        return {"type": "image_url", "image_url": image}
-    if media.kind == "video" and origin is ORIGIN:
-        video: dict[str, Any] = {"url": data_uri(media) if target is None else target}
-        if media.detail is not None:
-            video["detail"] = media.detail
-        return {"type": "video_url", "video_url": video}
+            held["detail"] = media.detail
+        return {"type": f"{media.kind}_url", f"{media.kind}_url": held}
     if media.kind == "audio" and media.data is not None:
         form = _AUDIO_FORMATS.get(media.mime_type or "")
         if form is None and origin is ORIGIN and media.mime_type is not None:

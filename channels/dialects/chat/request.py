@@ -397,29 +397,33 @@ def upstream_body(
     """
     members = request.object
     raw = members.raw
-    replace: dict[str, bytes] = {}
-    add: dict[str, bytes] = {}
+    put: dict[str, bytes] = {}
     rename: dict[str, str] = {}
     if request.model != upstream_model:
-        replace["model"] = msgspec.json.encode(upstream_model)
+        put["model"] = msgspec.json.encode(upstream_model)
     if request.max_tokens is None:
         if default_max_tokens is not None:
-            # A null is as good as nothing, but a name must not be there twice.
-            name = max_tokens_param or MAX_TOKENS_PARAMS[0]
-            target = replace if name in raw else add
-            target[name] = b"%d" % default_max_tokens
+            put[max_tokens_param or MAX_TOKENS_PARAMS[0]] = b"%d" % default_max_tokens
     elif max_tokens_param is not None:
-        other = next(name for name in MAX_TOKENS_PARAMS if name != max_tokens_param)
-        if other in raw and max_tokens_param not in raw:
-            rename[other] = max_tokens_param
-        elif max_tokens_param in raw and bytes(raw[max_tokens_param]) == b"null":
-            replace[max_tokens_param] = b"%d" % request.max_tokens
+        if max_tokens_param not in raw:
+            rename[_other_max_tokens_param(max_tokens_param)] = max_tokens_param
+        elif bytes(raw[max_tokens_param]) == b"null":
+            put[max_tokens_param] = b"%d" % request.max_tokens
     if request.stream and not request.include_usage:
-        target = replace if "stream_options" in raw else add
-        target["stream_options"] = request.usage_options
-    if not replace and not add and not rename:
+        put["stream_options"] = request.usage_options
+    if not put and not rename:
         return members.body
-    return members.edited(replace=replace, add=add, rename=rename)
+    # A null is as good as nothing, but a name must not be there twice.
+    present = put.keys() & raw.keys()
+    return members.edited(
+        replace={name: put[name] for name in present},
+        add={name: value for name, value in put.items() if name not in present},
+        rename=rename,
+    )
+
+
+def _other_max_tokens_param(param: str) -> str:
+    return next(name for name in MAX_TOKENS_PARAMS if name != param)
 
 
 def without_body(request: ChatRequest) -> ChatRequest:

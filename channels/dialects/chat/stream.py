@@ -147,8 +147,8 @@ class StreamDecoder:
     def _take(self, chunk: Chunk) -> list[Event]:
         events: list[Event] = []
         stated = chunk.error if chunk.choices else error_in(chunk)
-        error = None if stated is NULL else read_loosely(bytes(stated))
-        if (failed := failure_in(error)) is not None:
+        failed = None if stated is NULL else failure_in(read_loosely(bytes(stated)))
+        if failed is not None:
             self._ended = True
             return [failed]
         if not self._began and chunk.choices is not None:
@@ -156,10 +156,7 @@ class StreamDecoder:
             self._calls.seed = chunk.id or ""
             events.append(Began(chunk.id, chunk.model))
         for choice in chunk.choices or ():
-            if choice.usage is not NULL and self._stated.take_spare(None, choice.usage):
-                self._emit_usage(events)
-            if not choice.index:
-                self._take_choice(choice, events)
+            self._take_choice(choice, events)
         if chunk.x_groq is not None and self._stated.take_spare(chunk.x_groq):
             self._emit_usage(events)
         if chunk.usage is not NULL and is_stated(chunk.usage) and self._stated.take(chunk.usage):
@@ -167,6 +164,10 @@ class StreamDecoder:
         return events
 
     def _take_choice(self, choice: Choice, events: list[Event]) -> None:
+        if choice.usage is not NULL and self._stated.take_spare(None, choice.usage):
+            self._emit_usage(events)
+        if choice.index:
+            return
         if choice.delta is not None:
             self._take_delta(choice.delta, events)
         if choice.finish_reason:
@@ -490,37 +491,46 @@ def _calls(message: Mapping[str, Any], response_id: str) -> list[ToolCall]:
 
 def encode_response(response: Response, *, id: str, created: int, model: str) -> bytes:
     """Write a whole response under this id, at this Unix second."""
-    parts = response.parts
-    calls = [_call(part) for part in parts if isinstance(part, ToolCall)]
-    content = "".join(text_of_part(part) for part in parts)
-    refusal = "".join(part.text for part in parts if isinstance(part, Refusal))
-    if not refusal and response.finish == "refusal" and response.explanation:
-        refusal = response.explanation
-    message: dict[str, Any] = {
-        "role": "assistant",
-        "content": content if content or not (calls or refusal) else None,
-        "refusal": refusal or None,
+    message = _message(response)
+    choice = {
+        "index": 0,
+        "message": message,
+        "logprobs": None,
+        "finish_reason": write_finish(response.finish, has_calls="tool_calls" in message),
     }
-    message.update(members_of(part for part in parts if isinstance(part, Thinking)))
-    if calls:
-        message["tool_calls"] = calls
     whole: dict[str, Any] = {
         "id": id,
         "object": "chat.completion",
         "created": created,
         "model": model,
-        "choices": [
-            {
-                "index": 0,
-                "message": message,
-                "logprobs": None,
-                "finish_reason": write_finish(response.finish, has_calls=bool(calls)),
-            }
-        ],
+        "choices": [choice],
     }
     if response.usage is not None:
         whole["usage"] = write_usage(response.usage)
     return dumps(whole)
+
+
+def _message(response: Response) -> dict[str, Any]:
+    parts = response.parts
+    calls = [_call(part) for part in parts if isinstance(part, ToolCall)]
+    content = "".join(text_of_part(part) for part in parts)
+    refusal = _refusal(response)
+    message: dict[str, Any] = {
+        "role": "assistant",
+        "content": content if content or not (calls or refusal) else None,
+        "refusal": refusal,
+    }
+    message.update(members_of(part for part in parts if isinstance(part, Thinking)))
+    if calls:
+        message["tool_calls"] = calls
+    return message
+
+
+def _refusal(response: Response) -> str | None:
+    refusal = "".join(part.text for part in response.parts if isinstance(part, Refusal))
+    if not refusal and response.finish == "refusal":
+        return response.explanation or None
+    return refusal or None
 
 
 def text_of_part(part: Part) -> str:

@@ -120,23 +120,25 @@ def _read_reasoning(config: Members, left_over: dict[str, Any]) -> Reasoning | N
     shows = stated.boolean("includeThoughts")
     for name, value in stated.rest().items():
         left_over[f"generationConfig.thinkingConfig.{name}"] = value
+    if budget is not None:
+        _check_budget(budget, level, stated.path("thinkingBudget"))
     effort = _LEVELS.get(level)
-    if level != _UNSPECIFIED and budget is not None:
-        path = stated.path("thinkingBudget")
-        raise InvalidRequest(f"{path}: send either it or thinkingLevel, not both.", path)
-    if budget is not None and budget < _DYNAMIC:
-        path = stated.path("thinkingBudget")
-        raise InvalidRequest(f"{path}: expected a number of tokens, 0 or -1.", path)
     if effort is None and level != _UNSPECIFIED:
         left_over["generationConfig.thinkingConfig.thinkingLevel"] = level
-    is_enabled = {_OFF: False, _DYNAMIC: True}.get(budget) if budget is not None else None
-    if budget is not None and is_enabled is not None:
+    is_enabled = None if budget is None else {_OFF: False, _DYNAMIC: True}.get(budget)
+    if is_enabled is not None:
         budget = None
-    if effort is None and budget is None and is_enabled is None and shows is None:
-        return None
-    return Reasoning(
+    reasoning = Reasoning(
         effort=effort, budget_tokens=budget, is_enabled=is_enabled, shows_thoughts=shows
     )
+    return None if reasoning == Reasoning() else reasoning
+
+
+def _check_budget(budget: int, level: str, path: str) -> None:
+    if level != _UNSPECIFIED:
+        raise InvalidRequest(f"{path}: send either it or thinkingLevel, not both.", path)
+    if budget < _DYNAMIC:
+        raise InvalidRequest(f"{path}: expected a number of tokens, 0 or -1.", path)
 
 
 # Read the parts of a gemini request into canonical ones.

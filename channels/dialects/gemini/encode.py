@@ -38,6 +38,7 @@ from channels.translation.model import (
     ToolChoice,
     ToolResult,
     Turn,
+    is_system,
     refuse_empty,
     unsayable,
 )
@@ -152,13 +153,7 @@ def _thinking(
     elif effort is not None:
         if budget is not None:
             report.drop(spelled(origin, "reasoning.budget_tokens"))
-        if _TAKES_BUDGETS_ONLY.search(model):
-            report.drop(spelled(origin, "reasoning.effort"))
-            config["thinkingBudget"] = _BUDGETS[effort]
-        else:
-            if effort == "max":
-                report.drop(spelled(origin, "reasoning.effort"))
-            config["thinkingLevel"] = _LEVELS[effort]
+        config.update(_effort(effort, origin, model, report))
     elif budget is not None:
         config["thinkingBudget"] = budget
     elif reasoning.is_enabled:
@@ -169,6 +164,17 @@ def _thinking(
     if shows is not None and not (is_off and origin.shows_thoughts):
         config["includeThoughts"] = shows
     return config
+
+
+def _effort(
+    effort: Effort, origin: ClientProtocol, model: str, report: LossReport
+) -> dict[str, Any]:
+    only_budgets = _TAKES_BUDGETS_ONLY.search(model) is not None
+    if only_budgets or effort == "max":
+        report.drop(spelled(origin, "reasoning.effort"))
+    if only_budgets:
+        return {"thinkingBudget": _BUDGETS[effort]}
+    return {"thinkingLevel": _LEVELS[effort]}
 
 
 def _write_resolution(request: Request, config: dict[str, Any], report: LossReport) -> None:
@@ -222,16 +228,7 @@ class ContentWriter:
 
         Raises InvalidRequest for a turn of which nothing can be said, and where there is none.
         """
-        contents: list[_Written] = []
-        for turn in turns:
-            role = "user" if turn.role == "user" else "model"
-            parts = self._write_turn(turn)
-            if not parts and self._origin is not ORIGIN and not all(map(_is_system, turn.parts)):
-                raise unsayable(self._origin)
-            if contents and contents[-1]["role"] == role:
-                contents[-1]["parts"].extend(parts)
-            elif parts:
-                contents.append({"role": role, "parts": parts})
+        contents = self._write_turns(turns)
         field = self._origin.system or "messages."
         system_texts = [self._text(text, field=field) for text in system]
         instruction = [part for part in system_texts if part is not None]
@@ -239,13 +236,26 @@ class ContentWriter:
             if not contents:
                 if not instruction:
                     raise unsayable(self._origin)
-                # Instructions alone are no conversation here: they are what is asked.
+                # The protocol has no conversation of instructions alone: they become the user's.
                 self._report.drop(spelled(self._origin, "turn.role"))
                 return None, [{"role": "user", "parts": instruction}]
             if _begins_with_call(contents[0]):
                 self._report.drop(spelled(self._origin, "turn.role"))
                 contents.insert(0, {"role": "user", "parts": [{"text": _OPENING}]})
         return ({"parts": instruction} if instruction else None), contents
+
+    def _write_turns(self, turns: Iterable[Turn]) -> list[_Written]:
+        contents: list[_Written] = []
+        for turn in turns:
+            role = "user" if turn.role == "user" else "model"
+            parts = self._write_turn(turn)
+            if not parts and self._origin is not ORIGIN and not all(map(is_system, turn.parts)):
+                raise unsayable(self._origin)
+            if contents and contents[-1]["role"] == role:
+                contents[-1]["parts"].extend(parts)
+            elif parts:
+                contents.append({"role": role, "parts": parts})
+        return contents
 
     def _write_turn(self, turn: Turn) -> list[_Written]:
         if self._origin is ORIGIN:
@@ -262,25 +272,26 @@ class ContentWriter:
     # --- What the user says ---
 
     def _write_user(self, parts: Sequence[Part]) -> list[_Written]:
-        results = [part for part in parts if isinstance(part, ToolResult)]
+        written = self._results([part for part in parts if isinstance(part, ToolResult)])
+        for part in parts:
+            if isinstance(part, Text | Refusal):
+                if is_system(part):
+                    self._report.drop(spelled(self._origin, "turn.role"))
+                written.append(self._text(part if isinstance(part, Text) else Text(part.text)))
+            elif isinstance(part, Media):
+                written.append(self._media(part))
+            elif isinstance(part, Thinking):
+                self._report.drop(spelled(self._origin, "thinking"))
+        return [part for part in written if part is not None]
+
+    def _results(self, results: list[ToolResult]) -> list[_Written | None]:
         order = self._call_order
         results.sort(key=lambda result: order.get(result.call_id, len(order)))
         written = [self._result(result) for result in results]
         for result in results:  # beside a result only newer models take media
             media = [part for part in result.parts if isinstance(part, Media)]
             written.extend(self._media(part) for part in media)
-        for part in parts:
-            if isinstance(part, Text):
-                if part.is_system:
-                    self._report.drop(spelled(self._origin, "turn.role"))
-                written.append(self._text(part))
-            elif isinstance(part, Refusal):
-                written.append(self._text(Text(part.text)))
-            elif isinstance(part, Media):
-                written.append(self._media(part))
-            elif isinstance(part, Thinking):
-                self._report.drop(spelled(self._origin, "thinking"))
-        return [part for part in written if part is not None]
+        return written
 
     def _result(self, result: ToolResult) -> _Written | None:
         self._report_extras(result.extras)
@@ -371,10 +382,6 @@ class ContentWriter:
             report_extras(self._origin, field, extras, self._report)
 
 
-def _is_system(part: Part) -> bool:
-    return isinstance(part, Text) and part.is_system
-
-
 def _identified(function: _Written, call_id: str) -> _Written:
     return {"id": call_id, **function} if call_id else function
 
@@ -434,27 +441,28 @@ def _write_tools(
     is_own = request.origin is ORIGIN
     if request.parallel_tools is False and tools:
         report.drop(spelled(request.origin, "parallel_tools"))
-    if choice is not None and choice.mode == "auto" and choice.allowed and not is_own:
+    if choice is not None and choice.mode == "auto" and not is_own:
         # The protocol narrows the choice only where a call is a must.
-        narrowed = frozenset(choice.allowed)
-        tools = tuple(tool for tool in tools if tool.name in narrowed)
+        tools = request.allowed_tools()
         choice = ToolChoice("auto")
     if tools:
-        body["tools"] = [
-            {"functionDeclarations": [_tool(tool, request, report, room) for tool in tools]}
-        ]
+        declarations = [_tool(tool, request, report, room) for tool in tools]
+        body["tools"] = [{"functionDeclarations": declarations}]
     elif choice is not None and not is_own:
         # Refused without functions. Not to call any is what happens anyway.
-        if choice.mode in ("required", "named") or request.tools:
+        if choice.forces_call or request.tools:
             report.drop(spelled(request.origin, "tool_choice"))
         return
-    if choice is None:
-        return
+    if choice is not None:
+        body["toolConfig"] = {"functionCallingConfig": _calling(choice)}
+
+
+def _calling(choice: ToolChoice) -> dict[str, Any]:
     calling: dict[str, Any] = {"mode": _MODES[choice.mode]}
     allowed = (choice.name or "",) if choice.mode == "named" else choice.allowed
     if allowed:
         calling["allowedFunctionNames"] = [LIMITS.name(name) for name in allowed]
-    body["toolConfig"] = {"functionCallingConfig": calling}
+    return calling
 
 
 def _tool(tool: Tool, request: Request, report: LossReport, room: CopyRoom) -> dict[str, Any]:

@@ -441,17 +441,18 @@ class _Writer:
             written["nullable"] = True
             values = [value for value in values if value is not None]
         kinds = set(map(type, values))
+        is_whole = False
         if kinds == {str}:
-            if "" in values:
-                self._drop(name)
-            written["enum"] = [value for value in values if value]
-            if not written["enum"]:
-                del written["enum"]
+            texts = list(filter(None, values))
+            is_whole = len(texts) == len(values)
+            if texts:
+                written["enum"] = texts
         elif kinds and kinds <= {int, float}:
-            if len(set(values)) > 1:
-                self._drop(name)
+            is_whole = len(set(values)) == 1
             written["minimum"], written["maximum"] = min(values), max(values)
-        elif kinds != {bool} or len(set(values)) < 2:
+        elif kinds == {bool}:
+            is_whole = len(set(values)) == 2
+        if not is_whole:
             self._drop(name)
 
     def _write_alternatives(

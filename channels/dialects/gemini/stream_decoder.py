@@ -171,10 +171,6 @@ def _put(done: _Open, piece: PartialArgument) -> None:
     steps = _steps(path)
     if not steps:
         return
-    value: Any = piece.string_value
-    for raw in (piece.number_value, piece.bool_value):
-        if value is None and raw is not NULL:
-            value = read_loosely(bytes(raw))
     holder: Any = done.args
     for step, following in pairwise(steps):
         if not _has_member(holder, step):
@@ -185,11 +181,20 @@ def _put(done: _Open, piece: PartialArgument) -> None:
     last: Any = steps[-1]
     if not _has_member(holder, last):
         return
+    value = _value(piece)
     holder[last] = value
     if piece.will_continue and isinstance(value, str):
         done.unfinished = path
         done.pieces.append(value)
         done.write = functools.partial(operator.setitem, holder, last)
+
+
+def _value(piece: PartialArgument) -> Any:
+    value: Any = piece.string_value
+    for raw in (piece.number_value, piece.bool_value):
+        if value is None and raw is not NULL:
+            value = read_loosely(bytes(raw))
+    return value
 
 
 def _steps(path: str) -> list[Any]:
@@ -359,16 +364,18 @@ class StreamDecoder:
             events.append(Began(chunk.response_id, chunk.model_version))
         # Before the content: some clients' protocols state the input's count at the beginning.
         if chunk.usage_metadata is not None:
-            is_whole = self._stated.take(chunk.usage_metadata)
-            if is_whole and chunk.usage_metadata != self._last_stated:
-                self._last_stated = chunk.usage_metadata
-                self._emit_usage(events)
+            self._take_usage(chunk.usage_metadata, events)
         for candidate in chunk.candidates or ():
             if not candidate.index:  # one response is all we translate
                 self._take_candidate(candidate, events)
         feedback = chunk.prompt_feedback
         if feedback is not None and feedback.block_reason not in (None, *_NO_BLOCK):
             self._blocked = (feedback.block_reason or "", feedback.block_reason_message)
+
+    def _take_usage(self, stated: UsageMetadata, events: list[Event]) -> None:
+        if self._stated.take(stated) and stated != self._last_stated:
+            self._last_stated = stated
+            self._emit_usage(events)
 
     def _emit_usage(self, events: list[Event]) -> None:
         usage = self._stated.usage(is_empty=not self._has_output)

@@ -24,8 +24,10 @@ from channels.translation.model import (
     Thinking,
     Tool,
     ToolCall,
+    ToolChoice,
     ToolResult,
     Turn,
+    is_system,
     refuse_empty,
     unsayable,
 )
@@ -98,10 +100,10 @@ def _thinking(
 ) -> dict[str, Any] | None:
     origin = request.origin
     budget = reasoning.budget_tokens
-    if reasoning.is_enabled is False or reasoning.effort == "none" or budget == 0:
+    if _is_disabled(reasoning):
         return {"type": "disabled"}
     has_budget = budget is not None and budget > 0
-    if not (has_budget or reasoning.effort or reasoning.is_enabled or budget is not None):
+    if not (reasoning.effort or reasoning.is_enabled or budget is not None):
         if reasoning.shows_thoughts is not None:
             report.drop(spelled(origin, "reasoning.shows_thoughts"))
         return None
@@ -111,17 +113,25 @@ def _thinking(
         if has_budget or reasoning.effort is None:
             report.drop(spelled(origin, asked))
         return None
-    if not has_budget:
+    if budget is None or not has_budget:
         return {"type": "adaptive"} | _display(reasoning)
-    assert budget is not None
-    fits = max_tokens > _BUDGET_TOKENS_MIN
-    if not fits or _continues_unproven(request):
-        report.drop(spelled(origin, asked))
-        return None
-    fitted = max(_BUDGET_TOKENS_MIN, min(budget, max_tokens - 1))
+    fitted = _fitted_budget(budget, request, max_tokens)
     if fitted != budget:
         report.drop(spelled(origin, asked))
-    return {"type": "enabled", "budget_tokens": fitted} | _display(reasoning)
+    return {"type": "enabled", "budget_tokens": fitted} | _display(reasoning) if fitted else None
+
+
+def _is_disabled(reasoning: Reasoning) -> bool:
+    return (
+        reasoning.is_enabled is False or reasoning.effort == "none" or reasoning.budget_tokens == 0
+    )
+
+
+def _fitted_budget(budget: int, request: Request, max_tokens: int) -> int | None:
+    """The budget within the protocol's bounds; None where it takes none."""
+    if max_tokens <= _BUDGET_TOKENS_MIN or _continues_unproven(request):
+        return None
+    return max(_BUDGET_TOKENS_MIN, min(budget, max_tokens - 1))
 
 
 def _continues_unproven(request: Request) -> bool:
@@ -202,6 +212,20 @@ class TurnWriter:
 
         Raises InvalidRequest for a turn of which nothing can be said, and where there is none.
         """
+        messages = self._write_turns(turns)
+        blocks = [block for text in system if (block := self._text(text)) is not None]
+        if not messages and self._origin is not ORIGIN:
+            if not blocks:
+                raise unsayable(self._origin)
+            # The protocol has no conversation of instructions alone: they become the user's.
+            self._report.drop(spelled(self._origin, "turn.role"))
+            return None, [{"role": "user", "content": _shortest(blocks)}]
+        self._open(messages)
+        for message in messages:
+            message["content"] = _shortest(message["content"])
+        return _shortest(blocks) if blocks else None, messages
+
+    def _write_turns(self, turns: Iterable[Turn]) -> list[_Message]:
         messages: list[_Message] = []
         for turn in turns:
             written = self._write_turn(turn)
@@ -212,17 +236,7 @@ class TurnWriter:
                     messages[-1]["content"].extend(blocks)
                 elif blocks:
                     messages.append({"role": role, "content": blocks})
-        blocks = [block for text in system if (block := self._text(text)) is not None]
-        if not messages and self._origin is not ORIGIN:
-            if not blocks:
-                raise unsayable(self._origin)
-            # Instructions alone are no conversation here: they are what is asked.
-            self._report.drop(spelled(self._origin, "turn.role"))
-            return None, [{"role": "user", "content": _shortest(blocks)}]
-        self._open(messages)
-        for message in messages:
-            message["content"] = _shortest(message["content"])
-        return _shortest(blocks) if blocks else None, messages
+        return messages
 
     def _open(self, messages: list[_Message]) -> None:
         """Mend the beginning and the end that the protocol refuses."""
@@ -239,7 +253,7 @@ class TurnWriter:
 
     def _must_say(self, turn: Turn) -> bool:
         """Whether the conversation is another one without this turn; instructions may be blank."""
-        return self._origin is not ORIGIN and not all(map(_is_system, turn.parts))
+        return self._origin is not ORIGIN and not all(map(is_system, turn.parts))
 
     def _write_turn(self, turn: Turn) -> list[tuple[str, list[dict[str, Any]]]]:
         """The messages of a turn: one, but for instructions in between."""
@@ -250,11 +264,11 @@ class TurnWriter:
         results = [part for part in turn.parts if isinstance(part, ToolResult)]
         rest = [part for part in turn.parts if not isinstance(part, ToolResult)]
         written = [("user", self._blocks(results, role="user"))]
-        for is_system, group in groupby(rest, _is_system):
+        for is_instruction, group in groupby(rest, is_system):
             role = "user"
-            if is_system and self._has_system_turns:
+            if is_instruction and self._has_system_turns:
                 role = "system"
-            elif is_system:
+            elif is_instruction:
                 self._report.drop(spelled(self._origin, "turn.role"))
             written.append((role, self._blocks(list(group), role="user")))
         return written
@@ -351,10 +365,6 @@ class TurnWriter:
         return {} if mark is None else {"cache_control": mark}
 
 
-def _is_system(part: Part) -> bool:
-    return isinstance(part, Text) and part.is_system
-
-
 def _shortest(blocks: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
     """Blocks as a string where one plain text is all there is."""
     if len(blocks) == 1 and blocks[0].keys() == {"type", "text"}:
@@ -365,6 +375,7 @@ def _shortest(blocks: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
 
 LIMITS = IdentifierLimits(name_characters_max=128, id_characters_max=64)
 _SERVICE_TIERS = {"auto": "auto", "default": "standard_only"}
+_MODES = {"auto": "auto", "none": "none", "required": "any", "named": "tool"}
 _UNSAYABLE = ("seed", "frequency_penalty", "presence_penalty")
 
 
@@ -415,30 +426,26 @@ def encode_request(
 
 def _write_tools(request: Request, body: dict[str, Any], report: LossReport) -> bool:
     """Write tools and their choice. Returns whether the model has to call one."""
-    choice, parallel = request.tool_choice, request.parallel_tools
-    tools = request.tools
-    if choice is not None and choice.allowed:
-        allowed = frozenset(choice.allowed)
-        tools = tuple(tool for tool in tools if tool.name in allowed)
+    choice = request.tool_choice
+    tools = request.allowed_tools()
     if not tools:
         # The protocol refuses a choice without tools. Not to call any is what happens anyway.
-        if choice is not None and (choice.mode in ("required", "named") or choice.allowed):
+        if choice is not None and (choice.forces_call or choice.allowed):
             report.drop(spelled(request.origin, "tool_choice"))
         return False
     body["tools"] = [_tool(tool, request, report) for tool in tools]
-    stated: dict[str, Any] = {}
-    if choice is None:
-        if parallel is False:
-            stated = {"type": "auto"}
-    elif choice.mode == "named":
-        stated = {"type": "tool", "name": LIMITS.name(choice.name or "")}
-    else:
-        stated = {"type": "any" if choice.mode == "required" else choice.mode}
-    if stated:
-        if parallel is not None and stated["type"] != "none":
-            stated["disable_parallel_tool_use"] = not parallel
-        body["tool_choice"] = stated
-    return choice is not None and choice.mode in ("required", "named")
+    if choice is not None or request.parallel_tools is False:
+        body["tool_choice"] = _choice(choice or ToolChoice("auto"), request.parallel_tools)
+    return choice is not None and choice.forces_call
+
+
+def _choice(choice: ToolChoice, parallel: bool | None) -> dict[str, Any]:
+    stated: dict[str, Any] = {"type": _MODES[choice.mode]}
+    if choice.mode == "named":
+        stated["name"] = LIMITS.name(choice.name or "")
+    if parallel is not None and choice.mode != "none":
+        stated["disable_parallel_tool_use"] = not parallel
+    return stated
 
 
 def _tool(tool: Tool, request: Request, report: LossReport) -> dict[str, Any]:

@@ -163,6 +163,13 @@ class _Usage(Struct, gc=False):
     output_tokens: Tokens | None = None
     output_tokens_details: _Thought | None = None
 
+    def written_tokens(self) -> int | None:
+        """Tokens written to a cache: stated as a sum, or by how long they are kept."""
+        kept = self.cache_creation
+        if self.cache_creation_input_tokens is not None or kept is None:
+            return self.cache_creation_input_tokens
+        return (kept.ephemeral_5m_input_tokens or 0) + (kept.ephemeral_1h_input_tokens or 0)
+
 
 _USAGE = msgspec.json.Decoder(_Usage)
 
@@ -213,16 +220,8 @@ class UsageReader:
             counts = _USAGE.decode(stated)
         except (msgspec.DecodeError, RecursionError):
             return False
-        written = counts.cache_creation_input_tokens
-        if written is None and (parts := counts.cache_creation) is not None:
-            written = (parts.ephemeral_5m_input_tokens or 0) + (
-                parts.ephemeral_1h_input_tokens or 0
-            )
-        fresh, read, output = (
-            counts.input_tokens,
-            counts.cache_read_input_tokens,
-            counts.output_tokens,
-        )
+        fresh, read = counts.input_tokens, counts.cache_read_input_tokens
+        written, output = counts.written_tokens(), counts.output_tokens
         details = counts.output_tokens_details
         thought = None if details is None else details.thinking_tokens
         numbers = (fresh, read, written, output, thought)

@@ -110,11 +110,9 @@ class ItemWriter:
         for part in turn.parts:
             if isinstance(part, Text):
                 self._lose_extras(part)
-                for piece in split_markdown(part.text) or [""]:  # an empty message is one
-                    if isinstance(piece, Media):
-                        shown.append({"type": "input_image", "image_url": data_uri(piece)})
-                    else:
-                        message_parts.append({"type": "output_text", "text": piece})
+                texts, images = _text_and_images(part.text)
+                message_parts += texts
+                shown += images
             elif isinstance(part, Refusal):
                 message_parts.append({"type": "refusal", "refusal": part.text})
             elif isinstance(part, ToolCall):
@@ -185,6 +183,17 @@ class ItemWriter:
 
     def _lose_extras(self, part: Text | Media, *, carried: tuple[str, ...] = ()) -> None:
         report_extras(self._origin, "messages.", part.extras, self._report, carried=carried)
+
+
+def _text_and_images(text: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The parts of a text, and the images that an earlier response drew in it."""
+    texts, images = [], []
+    for piece in split_markdown(text) or [""]:  # an empty message is one
+        if isinstance(piece, Media):
+            images.append({"type": "input_image", "image_url": data_uri(piece)})
+        else:
+            texts.append({"type": "output_text", "text": piece})
+    return texts, images
 
 
 def _reasoning(text: str, proof: str) -> dict[str, Any]:

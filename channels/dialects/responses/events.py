@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec import Struct
 
-from channels.dialects.meter import ResponseMeter, Tokens, Usage, fit_name, whole_output
+from channels.dialects.meter import ResponseMeter, Tokens, Usage, fit_name, usage_of
 from channels.errors import UpstreamMalformed
 from channels.json import (
     NULL,
@@ -212,37 +212,19 @@ class UsageReader:
 
 
 def read_usage(usage: msgspec.Raw) -> Usage | None:
-    """Numbers of a `usage` member; None when they are not whole, not there, or below zero.
-
-    One count may be missing when the total tells it. The parts never exceed the input.
-    """
+    """Numbers of a `usage` member; None when they are not whole, not there, or below zero."""
     try:
         stated = _USAGE.decode(usage)
     except (msgspec.DecodeError, RecursionError):
         return None
-    taken, given, total = stated.input_tokens, stated.output_tokens, stated.total_tokens
-    if taken is None and given is not None and total is not None:
-        taken = total - given
-    elif given is None and taken is not None and total is not None:
-        given = total - taken
-    if taken is None or given is None:
-        return None
-    inner, outer = stated.input_tokens_details, stated.output_tokens_details
-    cached = (inner.cached_tokens if inner else None) or 0
-    written = (inner.cache_write_tokens if inner else None) or 0
-    reasoning = (outer.reasoning_tokens if outer else None) or 0
-    if min(taken, given, cached, written, reasoning) < 0:
-        return None
-    cached = min(cached, taken)
-    given, reasoning = whole_output(
-        input_tokens=taken, output_tokens=given, reasoning_tokens=reasoning, total_tokens=total
-    )
-    return Usage(
-        input_tokens=taken,
-        output_tokens=given,
-        cached_tokens=cached,
-        cache_write_tokens=min(written, taken - cached),
-        reasoning_tokens=reasoning,
+    details, output_details = stated.input_tokens_details, stated.output_tokens_details
+    return usage_of(
+        input_tokens=stated.input_tokens,
+        output_tokens=stated.output_tokens,
+        total_tokens=stated.total_tokens,
+        cached_tokens=(details.cached_tokens if details else None) or 0,
+        cache_write_tokens=(details.cache_write_tokens if details else None) or 0,
+        reasoning_tokens=(output_details.reasoning_tokens if output_details else None) or 0,
     )
 
 
