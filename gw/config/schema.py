@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from decimal import Decimal
 from functools import cache
+from typing import Any
 
 from channels.authorizers.specs import AWS_SIGV4
 from channels.dialects.dialect import MODEL as MODEL_IN_PATH
@@ -159,30 +160,33 @@ def _filled_section(key: Key, defaults: Mapping[str, str]) -> Key:
 def _placed(found: Section, kind: Kind | None) -> Section:
     """The channel with region and project in its kind's address and paths, which may need them."""
     values = dict(found.values)
-    region, project = values.get("region"), values.get("project")
-    base_url, paths = values.get("base_url"), values.get("paths")
+    marks = {REGION: values.get("region") or "", PROJECT: values.get("project") or ""}
+    base_url = values.get("base_url")
     if kind is not None and base_url == kind.base_url:
-        base_url = kind.regional.get(region or "", base_url)
-    templates = [base_url or ""]
-    if paths is not None:
-        spoken = values.get("protocols") or ()
-        templates += [path for name, path in paths.values.items() if path and name in spoken]
-    for name, value, mark in (("region", region, REGION), ("project", project, PROJECT)):
-        is_needed = any(mark in one for one in templates)
-        if name == "region" and values.get("auth") == AWS_SIGV4:
-            is_needed = True
-        if is_needed and value is None and name in values:
-            who = f"kind {kind.name}" if kind is not None else f"auth: {AWS_SIGV4}"
-            found.location(name).blame(found="nothing", allowed=f"a {name}: {who} needs one")
-    marks = {REGION: region or "", PROJECT: project or ""}
+        base_url = kind.regional.get(marks[REGION], base_url)
+    who = f"auth: {AWS_SIGV4}" if kind is None else f"kind {kind.name}"
+    for name in _missing(values, base_url or ""):
+        found.location(name).blame(found="nothing", allowed=f"a {name}: {who} needs one")
     if base_url is not None:
         values["base_url"] = _with(base_url, marks)
-    if paths is not None:
+    if (paths := values.get("paths")) is not None:
         own = {name: path and _with(path, marks) for name, path in paths.values.items()}
         values["paths"] = replace(paths, values=own)
     if kind is not None and "protocols" not in found.locations:
         values["by_model"] = tuple((text, frozenset({name})) for text, name in kind.by_model)
     return replace(found, values=values)
+
+
+def _missing(values: Mapping[str, Any], base_url: str) -> list[str]:
+    """Which of region and project the address, the paths or the signature of a channel lack."""
+    templates = [base_url]
+    if (paths := values.get("paths")) is not None:
+        spoken = values.get("protocols") or ()
+        templates += [path for name, path in paths.values.items() if path and name in spoken]
+    text = " ".join(templates)
+    is_signed = values.get("auth") == AWS_SIGV4
+    needed = {"region": is_signed or REGION in text, "project": PROJECT in text}
+    return [name for name in needed if needed[name] and values.get(name, "") is None]
 
 
 def _with(template: str, marks: Mapping[str, str]) -> str:

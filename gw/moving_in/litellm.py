@@ -146,57 +146,58 @@ class ChannelReader:
         self, kind: str, provider: str, params: Table, at: Location, label: str
     ) -> PlannedChannel | None:
         """The upstream account of a deployment; None when it cannot be reached from here."""
-        base = value_of(params, "api_base") or value_of(params, "base_url")
         key = value_of(params, "api_key")
-        if isinstance(base, Secret):
-            base = base.value
         if isinstance(key, Secret) and not is_key(key.value):
             at.key("api_key", params.entries["api_key"].mark).blame(
                 found="text (not shown)", allowed="a key: ASCII without spaces"
             )
             return None
+        found = self._address(kind, params, at)
+        if found is None:
+            return None
         if key is None and kind and KINDS[kind].variables and not proved(kind):
             key = Variable(KINDS[kind].variables[0])  # where LiteLLM looks for it, too
-        chat_path, address = "", base or ""
-        if isinstance(base, str) and base:
-            parts = urlsplit(base)
-            if parts.scheme not in ("http", "https") or not parts.hostname:
-                named = "api_base" if "api_base" in params.entries else "base_url"
-                at.key(named, params.entries[named].mark).blame(
-                    found="no address", allowed="an address from http:// or https:// on"
-                )
-                return None
-            if kind and urlsplit(KINDS[kind].base_url).hostname == parts.hostname:
-                address = ""
-            elif kind in ("", "openai"):
-                kind, (address, chat_path) = "", without_version(base)
-            else:
-                address = base.rstrip("/").removesuffix("/v1")
-        elif isinstance(base, Variable):
-            if kind == "openai":
-                kind = ""
-            self._plan.leave(f"the end of ${base.name}", "an address here has no /v1 at its end")
+        kind, address, chat_path = found
         if not address and (not kind or not KINDS[kind].base_url):
             self._plan.leave(label, "it says no api_base, and the provider has no one address")
             return None
-        headers = self._headers(params, label)
-        organization = value_of(params, "organization")
-        if organization is not None:
-            headers.append(("OpenAI-Organization", organization))
-        version = scalar_of(params, "api_version")
-        is_versioned = bool(version) and kind == "azure-openai-deployments"
+        is_azure = kind == "azure-openai-deployments"
+        version = scalar_of(params, "api_version") if is_azure else None
         return PlannedChannel(
             kind=kind,
             base_url=address,
             keys=(key,) if key is not None else (),
             chat_path=chat_path,
-            headers=tuple(headers),
-            query=(("api-version", version),) if is_versioned and version else (),
+            headers=tuple(self._headers(params, label)),
+            query=(("api-version", version),) if version else (),
             settings=self._settings_of(kind, params),
             credentials=self._credentials(kind, params, label),
             priority=number_of(params, "order", at) or 1,
             max_concurrency=number_of(params, "max_parallel_requests", at),
         )
+
+    def _address(self, kind: str, params: Table, at: Location) -> tuple[str, Value, str] | None:
+        """Kind, address and path of chat; an empty address is the kind's. None: a fault."""
+        base = value_of(params, "api_base") or value_of(params, "base_url")
+        if isinstance(base, Secret):
+            base = base.value
+        if isinstance(base, Variable):
+            self._plan.leave(f"the end of ${base.name}", "an address here has no /v1 at its end")
+            return "" if kind == "openai" else kind, base, ""
+        if not base:
+            return kind, "", ""
+        parts = urlsplit(base)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            named = "api_base" if "api_base" in params.entries else "base_url"
+            at.key(named, params.entries[named].mark).blame(
+                found="no address", allowed="an address from http:// or https:// on"
+            )
+            return None
+        if kind and urlsplit(KINDS[kind].base_url).hostname == parts.hostname:
+            return kind, "", ""
+        if kind in ("", "openai"):
+            return "", *without_version(base)
+        return kind, base.rstrip("/").removesuffix("/v1"), ""
 
     def _settings_of(self, kind: str, params: Table) -> tuple[tuple[str, Value], ...]:
         """What the address of a kind depends on: as configured, or where the provider looks."""
@@ -233,6 +234,9 @@ class ChannelReader:
                     self._plan.leave(f"the header {name} of {label}", "it is no text of a header")
                 else:
                     found.append((name, value))
+        organization = value_of(params, "organization")
+        if organization is not None:
+            found.append(("OpenAI-Organization", organization))
         return found
 
 
@@ -297,12 +301,9 @@ class _Reader:
         provider, upstream = _split(model, scalar_of(params, "custom_llm_provider"))
         kind = KIND_OF_PROVIDER.get(provider)
         mode = scalar_of(info, "mode") or "chat"
-        if mode not in MODES:
-            self.plan.leave(label, f"mode {mode}: there is no such endpoint here")
-        elif "*" in name or "*" in upstream:
-            self.plan.leave(label, "models have names here: gw models import adds those it knows")
-        elif not is_name(name) or not is_name(upstream):
-            self.plan.leave(label, "a name here has neither spaces nor commas")
+        reason = _unfit(name, upstream, mode)
+        if reason is not None:
+            self.plan.leave(label, reason)
         elif kind is None or (kind and kind not in KINDS):
             self.plan.leave(label, f"no kind of channel is for its provider, {provider or 'none'}")
         else:
@@ -310,6 +311,9 @@ class _Reader:
             if channel is not None:
                 model_type = MODES[mode]
                 self._add(name, upstream, channel, provider, model_type, params, info, where, label)
+        self._leave_settings(node, params, label)
+
+    def _leave_settings(self, node: Table, params: Table, label: str) -> None:
         for param in params.entries:
             if param not in PARAMS:
                 self.plan.leave(f"{param} of {label}", "requests go as clients write them")
@@ -451,6 +455,17 @@ def _is_spoken(channel: PlannedChannel, endpoint_type: str | None) -> bool:
     if endpoint_type is None:
         return any(FAMILIES[one].is_chat for one in channel.protocols)
     return any(endpoint_type in MODEL_TYPES[one] for one in channel.protocols)
+
+
+def _unfit(name: str, upstream: str, mode: str) -> str | None:
+    """Why a deployment cannot be a model here; None where it can."""
+    if mode not in MODES:
+        return f"mode {mode}: there is no such endpoint here"
+    if "*" in name or "*" in upstream:
+        return "models have names here: gw models import adds those it knows"
+    if not is_name(name) or not is_name(upstream):
+        return "a name here has neither spaces nor commas"
+    return None
 
 
 def _split(model: str, provider: str | None) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from actors.wallet.pricing import MAX_NANO_USD, NANO_PER_USD, div_round_half_up
 from channels.families import FAMILIES
@@ -301,6 +301,20 @@ def plan_of(
     return reader.plan
 
 
+def _upstream_names(row: Row) -> dict[str, str]:
+    """What the upstream calls each model of a channel."""
+    mapping = json_of(row["model_mapping"])
+    names = [one.strip() for one in str(row["models"] or "").split(",") if one.strip()]
+    if not isinstance(mapping, dict):
+        mapping = {}
+    return {name: str(mapping.get(name, name)) for name in names}
+
+
+def _is_plain(parts: SplitResult) -> bool:
+    is_http = parts.scheme in ("http", "https") and bool(parts.hostname)
+    return is_http and not parts.query and not parts.username
+
+
 class _Reader:
     def __init__(self, options: Mapping[str, Any], price_list: PriceList, quota: Quota) -> None:
         self.plan = Plan()
@@ -332,6 +346,27 @@ class _Reader:
             return
         kind, address, chat_path = found
         keys = self._keys(row, label)
+        self._leave_settings(row, label)
+        version = str(row["other"] or "") if kind == "azure-openai-deployments" else ""
+        organization = Secret(str(row["openai_organization"] or ""))
+        # A task is known to the key that made it alone, so that its channel has one key.
+        is_split = kind and any(FAMILIES[one].has_tasks for one in KINDS[kind].protocols)
+        parts = [(key,) for key in keys] if is_split else [tuple(keys)]
+        upstreams = _upstream_names(row)
+        for part in parts:
+            channel = PlannedChannel(
+                kind=kind,
+                base_url=address,
+                keys=part,
+                chat_path=chat_path,
+                headers=(("OpenAI-Organization", organization),) if organization.value else (),
+                query=(("api-version", version),) if version else (),
+                priority=priority,
+            )
+            for name, upstream in upstreams.items():
+                self._model(name, upstream, channel, str(row["name"] or kind), label)
+
+    def _leave_settings(self, row: Row, label: str) -> None:
         for name, reason in _SETTINGS.items():
             if row[name] not in (None, "", "{}", "null"):
                 self.plan.leave(f"{name} of {label}", reason)
@@ -339,29 +374,6 @@ class _Reader:
             self.plan.leave(f"weight of {label}", "channels of one priority share by load")
         if (row["group"] or "default") != "default":
             self.plan.leave(f"group {row['group']} of {label}", "channels serve every account")
-        version = str(row["other"] or "") if kind == "azure-openai-deployments" else ""
-        organization = row["openai_organization"]
-        headers: list[tuple[str, Value]] = []
-        if organization:
-            headers.append(("OpenAI-Organization", Secret(str(organization))))
-        # A task is known to the key that made it alone, so that its channel has one key.
-        is_split = kind and any(FAMILIES[one].has_tasks for one in KINDS[kind].protocols)
-        parts = [(key,) for key in keys] if is_split else [tuple(keys)]
-        mapping = json_of(row["model_mapping"])
-        names = [one.strip() for one in str(row["models"] or "").split(",") if one.strip()]
-        for part in parts:
-            channel = PlannedChannel(
-                kind=kind,
-                base_url=address,
-                keys=part,
-                chat_path=chat_path,
-                headers=tuple(headers),
-                query=(("api-version", version),) if version else (),
-                priority=priority,
-            )
-            for name in dict.fromkeys(names):
-                upstream = mapping.get(name, name) if isinstance(mapping, dict) else name
-                self._model(name, str(upstream), channel, str(row["name"] or kind), label)
 
     def _address(
         self, row: Row, channel_type: ChannelType, label: str
@@ -379,9 +391,7 @@ class _Reader:
         elif address and channel_type.suffix:
             address += channel_type.suffix
         if address:
-            parts = urlsplit(address)
-            is_plain = not parts.query and not parts.username
-            if parts.scheme not in ("http", "https") or not parts.hostname or not is_plain:
+            if not _is_plain(urlsplit(address)):
                 self.plan.leave(label, "its address is none that a channel here can have")
                 return None
         elif not kind or not KINDS[kind].base_url:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from channels.kinds import KINDS, REGION
+from channels.kinds import KINDS, REGION, Kind
 from channels.registry import NO_AUTH, Binding, ChannelSpec
 from gw.config.load import load_text
 from gw.config.readers import FaultReport
@@ -119,25 +119,28 @@ def _channels(
 
 def _leads_there(spec: ChannelSpec, channel: PlannedChannel, environ: Mapping[str, str]) -> bool:
     """Is a channel of the file one to the same account, in the same way?"""
+    settings = {name: _plain(value, environ) for name, value in channel.settings}
+    project = settings.get("project", "")
+    if not any(project in path for path in spec.paths.values()) and "project" in settings:
+        return False
     base_url = _plain(channel.base_url, environ).rstrip("/")
-    if not base_url and channel.kind:
-        base_url = KINDS[channel.kind].base_url
-    for setting, value in channel.settings:
-        plain = _plain(value, environ)
-        if setting == "region" and not channel.base_url:
-            regional = KINDS[channel.kind].regional.get(plain)
-            base_url = regional or base_url.replace(REGION, plain)
-        elif setting == "project" and not any(plain in path for path in spec.paths.values()):
-            return False
+    if channel.kind and not base_url:
+        base_url = _kind_base_url(KINDS[channel.kind], settings.get("region"))
     keys = tuple(_plain(key, environ) for key in channel.keys)
     headers = tuple((name, _plain(value, environ)) for name, value in channel.headers)
     return (
         spec.base_url == base_url
-        and tuple(key for key in spec.keys if key) == keys
+        and tuple(filter(None, spec.keys)) == keys
         and spec.headers == headers
         and (not channel.chat_path or spec.paths.get("chat") == channel.chat_path)
         and set(channel.protocols) & spec.protocols != set()
     )
+
+
+def _kind_base_url(kind: Kind, region: str | None) -> str:
+    if region is None:
+        return kind.base_url
+    return kind.regional.get(region) or kind.base_url.replace(REGION, region)
 
 
 def _channel_lines(name: str, channel: PlannedChannel, secrets: dict[str, str]) -> list[str]:
@@ -148,24 +151,7 @@ def _channel_lines(name: str, channel: PlannedChannel, secrets: dict[str, str]) 
         lines.append(f"base_url: {_written(channel.base_url, name, 'URL', secrets)}")
     if channel.chat_path:
         lines.append(f"paths: {{chat: {_quoted(channel.chat_path)}}}")
-    keys = [
-        _written(key, name, f"KEY_{number}" if number > 1 else "KEY", secrets)
-        for number, key in enumerate(channel.keys, start=1)
-    ]
-    if keys:
-        lines.append(f"api_key: {keys[0] if len(keys) == 1 else '[' + ', '.join(keys) + ']'}")
-    elif not channel.kind or (KINDS[channel.kind].auth != NO_AUTH and not proved(channel.kind)):
-        lines.append(f"auth: {NO_AUTH}")
-    for setting, value in channel.settings:
-        lines.append(f"{setting}: {_written(value, name, setting.upper(), secrets)}")
-    if channel.credentials:
-        texts = [
-            f"{member}: {_written(value, name, member.upper(), secrets)}"
-            for member, value in channel.credentials
-        ]
-        lines.append(f"credentials: {{{', '.join(texts)}}}")
-    if keys and channel.kind and KINDS[channel.kind].auth == NO_AUTH:
-        lines.append("auth: bearer")
+    lines += _key_lines(name, channel, secrets)
     if not channel.kind:
         lines.append("protocols: [chat]")
     for field_name, pairs in (("headers", channel.headers), ("query", channel.query)):
@@ -180,6 +166,31 @@ def _channel_lines(name: str, channel: PlannedChannel, secrets: dict[str, str]) 
         lines.append(f"max_concurrency: {channel.max_concurrency}")
     if channel.priority != 1:
         lines.append(f"priority: {channel.priority}")
+    return lines
+
+
+def _key_lines(name: str, channel: PlannedChannel, secrets: dict[str, str]) -> list[str]:
+    """What a channel authorizes its requests with."""
+    lines = []
+    keys = [
+        _written(key, name, f"KEY_{number}" if number > 1 else "KEY", secrets)
+        for number, key in enumerate(channel.keys, start=1)
+    ]
+    auth = KINDS[channel.kind].auth if channel.kind else ""
+    if keys:
+        lines.append(f"api_key: {keys[0] if len(keys) == 1 else '[' + ', '.join(keys) + ']'}")
+    elif not channel.kind or (auth != NO_AUTH and not proved(channel.kind)):
+        lines.append(f"auth: {NO_AUTH}")
+    for setting, value in channel.settings:
+        lines.append(f"{setting}: {_written(value, name, setting.upper(), secrets)}")
+    if channel.credentials:
+        texts = [
+            f"{member}: {_written(value, name, member.upper(), secrets)}"
+            for member, value in channel.credentials
+        ]
+        lines.append(f"credentials: {{{', '.join(texts)}}}")
+    if keys and auth == NO_AUTH:
+        lines.append("auth: bearer")
     return lines
 
 

@@ -216,8 +216,7 @@ def compare(registry: Registry, price_list: PriceList) -> Comparison:
         listed = price_of(rows)
         if listed is not None and (changes := changes_of(model.price, listed)):
             differing.append(Difference(model, listed, tuple(rows), changes))
-    names = set(registry.models)
-    names.update(alias for model in registry.models.values() for alias in model.aliases)
+    names = _names(registry)
     offered = [one for one in offers(price_list, channels) if one.model not in names]
     return Comparison(
         differing=tuple(differing),
@@ -225,6 +224,11 @@ def compare(registry: Registry, price_list: PriceList) -> Comparison:
         unpriced=tuple(one.model for one in offered if one.price is None),
         not_listed=tuple(not_listed),
     )
+
+
+def _names(registry: Registry) -> set[str]:
+    aliases = (alias for model in registry.models.values() for alias in model.aliases)
+    return {*registry.models, *aliases}
 
 
 def changes_of(now: PriceSpec, listed: PriceSpec) -> tuple[Change, ...]:

@@ -342,9 +342,10 @@ def dearest(prices: Sequence[PriceSpec]) -> PriceSpec:
             costs = (effective(price, name) for price in prices)
             found[name] = max(cost for cost in costs if cost is not None)
     thresholds = [one.area_threshold_mp for one in prices if one.area_threshold_mp is not None]
-    tables = [one.per_second_by_resolution or {} for one in prices]
-    names = dict.fromkeys(name for table in tables for name in table)
-    by_resolution = {name: max(one[name] for one in tables if name in one) for name in names}
+    by_resolution: dict[str, Decimal] = {}
+    for one in prices:
+        for name, amount in (one.per_second_by_resolution or {}).items():
+            by_resolution[name] = max(amount, by_resolution.get(name, amount))
     return PriceSpec(
         **found,
         area_threshold_mp=min(thresholds, default=None),

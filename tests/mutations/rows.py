@@ -342,7 +342,7 @@ MUTATIONS = (
     Mutation(
         "chat-cache-overlooked",
         "channels/dialects/chat",
-        "cached = stated.prompt_cache_hit_tokens or 0",
+        "cached = stated.prompt_cache_hit_tokens",
         "cached = 0",
         "tests/unit/channels/test_chat_usage.py::test_usage_is_read_as_stated",
     ),
@@ -363,8 +363,8 @@ MUTATIONS = (
     Mutation(
         "responses-cache-overlooked",
         "channels/dialects/responses",
-        "cached = (inner.cached_tokens if inner else None) or 0",
-        "cached = 0",
+        "cached_tokens=(details.cached_tokens if details else None) or 0",
+        "cached_tokens=0",
         "tests/unit/channels/test_dialect_usage.py::test_responses_usage_is_read_from_every_last_event",
     ),
     Mutation(
