@@ -18,6 +18,7 @@ import pytest
 from tests.acceptance import films, pictures
 from tests.acceptance.bases import imported
 from tests.support import recorder
+from tests.support.client import NANO_PER_USD
 from tests.support.folders import temporary_folder
 from tests.support.house import House, house
 from tests.support.postgres import PostgresForTests
@@ -28,7 +29,7 @@ from tests.tidy.files import ROOT, imports_of, module_of
 pytestmark = pytest.mark.long
 
 # What one may have to open to follow a call; they only ever fall.
-FILES_MAX = {"chat": 61, "messages": 71, "image": 52, "video": 67, "search": 25}
+FILES_MAX = {"chat": 43, "messages": 53, "image": 40, "video": 59, "search": 21}
 CALLS_BACK_UP_MAX = 9
 
 Entered = set[tuple[str, str, str, str]]
@@ -106,7 +107,7 @@ def _walker(url: str, folder: Path) -> Iterator[Walker]:
         ],
     }
     with house(url, folder, is_funded=False, environ=environ, **settings) as built:
-        tenant = built.tenant()
+        tenant = built.tenant(nano_usd=100 * NANO_PER_USD)
         imported(built, tenant, folder / "base")
         yield Walker(built, tenant, folder / "walk")
 
