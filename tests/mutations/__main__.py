@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
@@ -48,6 +49,8 @@ def main() -> int:
         trees: SimpleQueue[Path] = SimpleQueue()
         for number in range(options.jobs):
             trees.put(_copy(Path(folder) / str(number)))
+        if not _pass_without_any(chosen, trees):
+            return 1
         with ThreadPoolExecutor(options.jobs) as pool:
             found = []
             for one in pool.map(lambda mutation: _tried(mutation, trees), chosen):
@@ -76,6 +79,20 @@ def _copy(folder: Path) -> Path:
     return folder
 
 
+def _pass_without_any(chosen: Sequence[Mutation], trees: SimpleQueue[Path]) -> bool:
+    """Whether the tests pass in the tree as it is; where they do not, a failure proves nothing."""
+    tree = trees.get()
+    trees.put(tree)
+    named = dict.fromkeys(one.tests for one in chosen)
+    tests = [one for one in named if one.startswith("tests/")]
+    for selection in (" ".join(tests), *(one for one in named if one not in tests)):
+        done = _run_tests(selection, tree) if selection else None
+        if done is not None and done.returncode:
+            print(f"fails without a mutation: {selection}", (done.stdout + done.stderr)[-2000:])
+            return False
+    return True
+
+
 def _tried(mutation: Mutation, trees: SimpleQueue[Path]) -> Found:
     """Run the tests of one mutation in a tree that is free, which is then as it was."""
     tree = trees.get()
@@ -98,20 +115,24 @@ def _write(path: Path, text: str) -> None:
     os.utime(path, (before + 2, before + 2))
 
 
-def _run(mutation: Mutation, tree: Path) -> tuple[str, str]:
-    arguments = mutation.tests.split()
+def _run_tests(selection: str, tree: Path) -> subprocess.CompletedProcess[str]:
+    arguments = selection.split()
     if arguments[0].startswith("tests/"):
         arguments = ["pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", *arguments]
+    return subprocess.run(
+        [sys.executable, "-m", *arguments],
+        cwd=tree,
+        env={**os.environ, "PYTHONPATH": str(tree)},
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_SECONDS,
+        check=False,
+    )
+
+
+def _run(mutation: Mutation, tree: Path) -> tuple[str, str]:
     try:
-        done = subprocess.run(
-            [sys.executable, "-m", *arguments],
-            cwd=tree,
-            env={**os.environ, "PYTHONPATH": str(tree)},
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_SECONDS,
-            check=False,
-        )
+        done = _run_tests(mutation.tests, tree)
     except subprocess.TimeoutExpired:
         return "caught", "(a test that does not end)"
     first = _FAILED.search(done.stdout)

@@ -91,7 +91,7 @@ TRAPS = {
         "gemini.test_stream_decoder.test_usage_is_stated_as_the_upstream_does",
         "test_whole_answers.test_usage_of_zero_is_stated_and_none_is_not",
     ),
-    "usage of responses, however it ended": ("tests.unit.channels.test_dialect_transcripts",),
+    "usage of responses, however it ended": ("tests.unit.channels.test_transcripts",),
     "thinking: its proof, never as text, on the first of parallel calls": (
         "test_thinking_round_trip.test_signatures_survive_a_chat_client",
         "test_thinking_round_trip.test_thinking_is_never_visible_text",
