@@ -20,7 +20,7 @@ from gw.api.base import GatewayApplication
 from gw.api.catalog import EmbeddingsHandler, ModelsHandler, PublicCatalog, PublicCatalogHandler
 from gw.api.chat import GeminiHandler, MessagesHandler, endpoint
 from gw.api.clips import TemplateHandler, TemplatesHandler
-from gw.api.completions import ChatCompletionsHandler
+from gw.api.completions import AgentCompletionsHandler
 from gw.api.images import ImagesHandler
 from gw.api.logs.handlers import LogDetailHandler, LogListHandler, SummaryHandler
 from gw.api.mcp import McpHandler
@@ -43,7 +43,7 @@ def routes() -> list[Route]:
     """Path to handler, in the order of the specification."""
     return [
         # Chat
-        (r"/v1/chat/completions", ChatCompletionsHandler),
+        (r"/v1/chat/completions", AgentCompletionsHandler),
         (r"/v1/messages", MessagesHandler),
         (r"/v1/responses", endpoint(responses.DIALECT)),
         # Its official library asks under /v1 too, unless the version is set.

@@ -37,9 +37,9 @@ from gw.keys import store as keys
 from gw.keys.issue import KeyWish, Viewer, issue_key, reveal_key
 from gw.keys.principal import AGENT, OWNER
 from gw.keys.secret import KeyHasher, KeySealer, Secret
-from gw.knowledge.bases import PERSONAL
 from gw.knowledge.folder import read_folder
 from gw.knowledge.importing import ImportTarget, import_folder
+from gw.knowledge.reading import PERSONAL
 from gw.run import run_gateway
 from gw.serve import Gateway
 from metrics.logs import write_line

@@ -16,7 +16,6 @@ from actors.jobs.results import JobContent, LinkRenewal
 from actors.jobs.store import Jobs, Links, as_stored
 from actors.routing import ChannelDirectory
 from actors.store.database import Database
-from actors.wallet.messages import CallFacts, JobEnd, Outcome
 from actors.wallet.wallets import Wallets
 from channels.http.interfaces import Wire
 from channels.registry import ChannelSpec
@@ -77,7 +76,7 @@ def make_poller(
         endings=make_endings(
             current,
             database=database,
-            settle=_settled_by(wallets),
+            settle=wallets.settle_job,
             upstreams=upstreams,
             secret=secret,
             clock=clock,
@@ -135,14 +134,6 @@ def make_endings(
         clock=clock,
         metrics=metrics,
     )
-
-
-def _settled_by(wallets: Wallets) -> Settles:
-    async def settle(facts: CallFacts, outcome: Outcome, job_end: JobEnd) -> None:
-        wallets.settle(facts, outcome, job_end=job_end)
-        await wallets.settled(facts.account_id)
-
-    return settle
 
 
 def _schedule(tasks: Tasks) -> Schedule:

@@ -20,9 +20,8 @@ from actors.recovery import Heartbeat
 from actors.store.connection import StoreUnavailable
 from actors.store.database import Database
 from actors.wallet.writer import LedgerWriter
-from gw.api.overload import DelayWatch, Overload
 from gw.config.config import Config, LiveConfig
-from gw.http.application import RequestsInFlight
+from gw.http.application import DelayWatch, Overload, RequestsInFlight
 from gw.http.connection import DRAIN_GRACE_SECONDS
 from gw.http.server import Server
 from gw.keys.cache import KeyCache, LastUse

@@ -37,7 +37,6 @@ from channels.resources import OpenFiles
 from gw.api.base import GatewayApplication, new_call_id
 from gw.api.logs.list_query import CursorSeal
 from gw.api.logs.summary import SummaryCache
-from gw.api.overload import Overload
 from gw.api.services import (
     LogServices,
     MediaServices,
@@ -52,7 +51,7 @@ from gw.calls.settlement import Billing
 from gw.config.config import Config, LiveConfig, changes, check_prices
 from gw.config.credentials import check_files, expires_at, renew, server_context
 from gw.http.admin import AdminServer, make_admin_application
-from gw.http.application import RequestsInFlight
+from gw.http.application import Overload, RequestsInFlight
 from gw.http.body import BodyBudget
 from gw.http.server import Server, check_free
 from gw.idempotency import ExpiredKeys, IdempotencyGuard, IdempotencyStore

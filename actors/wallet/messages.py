@@ -144,11 +144,6 @@ class CallFacts(Struct, frozen=True, kw_only=True):
     job_id: str | None = None
     made_id: str | None = None
 
-    @property
-    def task_id(self) -> str | None:
-        """The `task_id` of its row, however the call ends (contract for media §3)."""
-        return self.job_id or self.made_id
-
 
 class Hold(Struct, frozen=True, kw_only=True):
     """Reserve `amount_nano_usd` for one call, within the balance and the key's spend cap.

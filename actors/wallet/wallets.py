@@ -220,6 +220,11 @@ class Wallets:
             Settle(facts=facts, outcome=outcome, claim_end=claim_end, job_end=job_end, span=span),
         )
 
+    async def settle_job(self, facts: CallFacts, outcome: Outcome, job_end: JobEnd) -> None:
+        """Settle the call of a job that has ended, and wait until that is durable."""
+        self.settle(facts, outcome, job_end=job_end)
+        await self.settled(facts.account_id)
+
     def recover(self, facts: CallFacts, outcome: Outcome) -> None:
         """End a call of a process declared dead, at what is known of it, until it reports more."""
         self._post(facts.account_id, Settle(facts=facts, outcome=outcome, is_recovery=True))

@@ -60,7 +60,8 @@ async def send(
     """
     sent = addressed(channel, request)
     response = await wire.open(sent)
-    sent.took_status(response.status)
+    if response.status >= 400:
+        sent.took_status(response.status)
     try:
         is_cut_off = False
         redaction = redaction_of(channel)

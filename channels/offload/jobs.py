@@ -8,8 +8,7 @@ nothing is kept between two jobs.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -19,23 +18,21 @@ from msgspec.structs import replace
 from channels.dialects.dialect import Hosted, Meter
 from channels.dialects.table import CHAT_DIALECTS, DIALECTS
 from channels.errors import InvalidRequest, UpstreamMalformed
-from channels.json import COUNTED_BYTES_MAX, dumps
+from channels.json import COUNTED_BYTES_MAX
 from channels.media.dialects import DIALECTS as MEDIA_DIALECTS
 from channels.media.requests import GeneralVideo
-from channels.translation.model import Request, Text, ToolCall, ToolResult
-from channels.translation.session import TranslatedCall, request_of, translation_between
+from channels.translation.session import (
+    VALUES_MAX,
+    TranslatedCall,
+    _check,
+    translation_between,
+)
 from channels.translation.tool_calls import LossReport
 
 # How many values a body holds, and how many it may.
 #
 # A model reads each as a token at least, and none reads so many; but each takes memory and time
 # here that its two or three bytes do not show.
-
-VALUES_MAX = 500_000
-
-# A string as a whole, without a way back into it, or the mark of one value more.
-_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[,{\[]', re.S)
-_QUOTE = ord('"')
 
 
 def check_values(body: bytes) -> None:
@@ -45,44 +42,6 @@ def check_values(body: bytes) -> None:
     """
     if body.count(b",") + body.count(b"{") + body.count(b"[") > VALUES_MAX:
         _check((body,))
-
-
-def check_inner_values(request: Request) -> None:
-    """The same for JSON in its texts, all together: arguments and results of calls are read."""
-    texts = list(_inner(request))
-    if sum(text.count(",") + text.count("{") + text.count("[") for text in texts) > VALUES_MAX:
-        _check(text.encode("utf-8", "surrogatepass") for text in texts)
-
-
-def _inner(request: Request) -> Iterator[str]:
-    for turn in request.turns:
-        for part in turn.parts:
-            if isinstance(part, ToolCall):
-                yield part.arguments
-            elif isinstance(part, ToolResult):
-                texts = (one.text for one in part.parts if isinstance(one, Text))
-                yield from (text for text in texts if text.lstrip().startswith("{"))
-
-
-def _check(texts: Iterable[bytes]) -> None:
-    count = 0
-    for text in texts:
-        for token in _TOKEN.finditer(text):
-            if text[token.start()] != _QUOTE:
-                count += 1
-                if count > VALUES_MAX:
-                    raise InvalidRequest(f"The request body holds more than {VALUES_MAX} values.")
-
-
-# Names that a translation changed and that are known again in the response; history names many.
-NAMES_MAX = 10_000
-
-
-class Translated(Struct, frozen=True):
-    """What a translated call needs of its request once its body is made."""
-
-    report: LossReport
-    names: Mapping[str, str]
 
 
 class Metered(Struct, frozen=True):
@@ -110,34 +69,6 @@ def passthrough_job(
     request = DIALECTS[protocol].read_request(body, **path)
     written = DIALECTS[protocol].passthrough_body(request, options, hosted)
     return None, None if written is body else written
-
-
-def translated_body(
-    body: bytes,
-    client: str,
-    upstream: str,
-    options: Mapping[str, Any],
-    dropped: Sequence[str],
-    hosted: Hosted | None = None,
-    *,
-    is_here: bool = False,
-) -> tuple[Translated, bytes]:
-    """The body for a channel of another protocol; `dropped` is lost besides. Raises InvalidRequest.
-
-    `is_here`: on the event loop; raises TakesLong for what is not to be done there. RecursionError
-    is handled where the client gets its error.
-    """
-    if is_here and CHAT_DIALECTS[upstream].takes_is_here:
-        options = {**options, "is_here": True}
-    call = TranslatedCall(translation_between(client, upstream), request_of(body), redact=str)
-    check_inner_values(call.request)
-    written = dumps(call.upstream_body(**options))
-    for name in dropped:
-        call.report.drop(name)
-    names = dict(list(call.names.items())[:NAMES_MAX])
-    if hosted is not None:
-        written = DIALECTS[upstream].hostings[hosted.wire].body(written, hosted.headers)
-    return Translated(call.report.shortened(), names), written
 
 
 def metered(

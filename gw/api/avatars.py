@@ -15,7 +15,7 @@ from actors.jobs.store import new_job_id
 from channels.families import AVATARS
 from channels.media.requests import AvatarRequest
 from gw.api.base import ApiHandler
-from gw.api.model_call import first_of
+from gw.api.chat import first_of
 from gw.api.services import unavailable
 from gw.api.submit import MediaSubmit, media_of
 from gw.errors import INVALID_REQUEST, NOT_FOUND, GatewayError, as_http_status, dumps

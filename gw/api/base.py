@@ -2,7 +2,7 @@
 
 An endpoint is a subclass with the class attributes below and `on_get`, `on_post`, …: ten lines that
 read, call one use-case and render. It is the one class between an endpoint and Tornado's handler;
-what endpoints share beyond it are parts that an endpoint calls (`model_call.py`, `submit.py`). The
+what endpoints share beyond it are parts that an endpoint calls (`chat.py`, `submit.py`). The
 checks stand in `checks.py` in their order; bodies and disconnects are the request's
 (`gw/http/request.py`). Errors are rendered here and nowhere else.
 """

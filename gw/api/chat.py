@@ -1,21 +1,322 @@
-"""The endpoints of the chat protocols but chat-completions (`completions.py`).
+"""The endpoints of the chat protocols, and the call of a model that any request asks for.
 
-How a request is read is its dialect's; how the call is run is `model_call.py`.
+A call's body is read, its model found, its row begun: a part of every endpoint that calls a model,
+whatever the protocol. Which model a call means, and whether its key may use it, is decided here
+(contract §7: order of checks); running the call is a use-case of `gw/calls`.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from actors.wallet.messages import CallFacts
 from channels.dialects import gemini
-from channels.dialects.dialect import ChatDialect
+from channels.dialects.chat.dialect import DIALECT as CHAT
+from channels.dialects.dialect import ChatDialect, Dialect, ParsedChatRequest
 from channels.dialects.gemini.dialect import DIALECT as GEMINI
 from channels.dialects.messages import VERSION
 from channels.dialects.messages.dialect import DIALECT as MESSAGES
 from channels.dialects.messages.dialect import VERSION_HEADER
 from channels.dialects.validate import is_repeatable
+from channels.errors import InvalidRequest
 from channels.http.sse import SseEvent
-from gw.api.base import ApiHandler
-from gw.api.model_call import ModelCall, converse
-from gw.errors import INVALID_REQUEST, GatewayError
+from channels.json import READ_VALUES_MAX, JsonObject, weight_of
+from channels.offload.jobs import read_request
+from channels.offload.pool import Helpers
+from channels.offload.process import Job
+from channels.registry import ModelSpec, Registry
+from channels.translation.session import upstream_protocols
+from gw.api.base import ApiHandler, HandlerWriter, begin_span
+from gw.calls.call import ResponseWriter
+from gw.calls.request import ChatCall, ConversationRequest, lacking_tool, offloaded
+from gw.calls.stream import Framing, SseFraming
+from gw.errors import (
+    INVALID_REQUEST,
+    MODEL_NOT_ALLOWED,
+    MODEL_NOT_FOUND,
+    NO_CHANNEL_AVAILABLE,
+    TOOL_NOT_SUPPORTED,
+    GatewayError,
+    invalid_request,
+)
+from gw.keys.principal import AGENT, Principal
+from metrics import genai
+from metrics.logs import redact
+from metrics.spans import Attributes, AttributeValue
+
+# A name this long is no model's; it is shortened where it is shown.
+SHOWN_CHARACTERS_MAX = 100
+
+
+class ModelCall:
+    """One call of a model, over the handler of its request.
+
+    `weight`: values that the body may hold (`channels/json.py`). `model` and `detail` are
+    there once the model is found; `detail` is what the call's row keeps of the request.
+    """
+
+    __slots__ = ("detail", "handler", "model", "weight")
+
+    detail: dict[str, Any]
+    model: ModelSpec
+
+    def __init__(self, handler: ApiHandler) -> None:
+        self.handler = handler
+        self.weight = weight_of(handler.request.body)
+
+    def __repr__(self) -> str:
+        return f"<ModelCall {self.handler.call_id} of {self.handler.model_name}>"
+
+    @property
+    def is_heavy(self) -> bool:
+        """Whether the body is read in a helper process: nothing of it is here but its bytes."""
+        return self.weight > READ_VALUES_MAX
+
+    @property
+    def helpers(self) -> Callable[[], Helpers]:
+        """Makes the helper processes as the account uses them, in its turns."""
+        return partial(self.handler.services.offload.of, self.handler.principal.account_id)
+
+    async def read(self, dialect: Dialect, **path: Any) -> Any:
+        """The request, as its dialect reads it of body and `path`; its model is found.
+
+        Raises GatewayError.
+        """
+        handler = self.handler
+        try:
+            if self.is_heavy:
+                request, _ = await self.offload(read_request, handler.protocol, path)
+            else:
+                request = dialect.read_request(handler.request.body, **path)
+        except InvalidRequest as invalid:
+            raise invalid_request(invalid) from None
+        self.find_model(request.model, request.parameters)
+        return request
+
+    async def offload(self, job: Job, *arguments: Any) -> tuple[Any, bytes | None]:
+        """Have a job done on the body. Raises what the job raises, or GatewayError."""
+        return await offloaded(self.helpers(), job, self.handler.request.body, *arguments)
+
+    def find_model(self, named: str, parameters: Mapping[str, str]) -> None:
+        """Find the model that the request names; `parameters` is what the call log shows of it.
+
+        Raises GatewayError.
+        """
+        handler = self.handler
+        handler.model_name = named
+        registry = handler.services.current.registry
+        is_known = registry.resolve(named) is not None
+        # What is no model may be anything, a key in the wrong place too.
+        shown = named if is_known else redact(named)
+        self.detail = handler.row_detail = {"request": {"model": shown, **parameters}}
+        self.model = resolve_model(registry, named, handler.principal)
+
+    def facts(self) -> CallFacts:
+        """What is known of the call before it is admitted."""
+        handler = self.handler
+        principal = handler.principal
+        return CallFacts(
+            call_id=handler.call_id,
+            account_id=principal.account_id,
+            key_id=principal.key_id,
+            protocol=handler.protocol,
+            model=self.model.id,
+            submitted_at=handler.request.submitted_at,
+        )
+
+
+def resolve_model(registry: Registry, model_id: str, principal: Principal) -> ModelSpec:
+    """The model of this id or alias. Raises GatewayError: not found, a placeholder, not allowed."""
+    model = registry.resolve(model_id)
+    if model is None or not model.callable:
+        raise GatewayError(
+            MODEL_NOT_FOUND,
+            f"The model `{model_id[:SHOWN_CHARACTERS_MAX]}` does not exist. "
+            "GET /v1/models lists the models there are.",
+            param="model",
+        )
+    allowed = principal.allowed_models
+    if allowed is not None and model.id not in allowed:
+        raise GatewayError(
+            MODEL_NOT_ALLOWED,
+            f"This API key may not use the model `{model.id}`.",
+            param="model",
+        )
+    return model
+
+
+def first_of(registry: Registry, endpoint_type: str) -> str:
+    """The first model of a type that can be called, for requests that name none; empty: none is."""
+    models = registry.models.values()
+    return next((m.id for m in models if m.endpoint_type == endpoint_type and m.callable), "")
+
+
+def require_served(model: ModelSpec, protocol: str) -> None:
+    """Raise GatewayError for a model that is for another endpoint.
+
+    To the media endpoints this comes before the hold: such a model has no price there. The chat
+    endpoints find out when they look for channels (spec: General facts 4).
+    """
+    if not model.is_served_on(protocol):
+        raise GatewayError(
+            NO_CHANNEL_AVAILABLE,
+            f"No channel serves the model `{model.id}` on this endpoint.",
+            param="model",
+        )
+
+
+# The conversation of a chat request: how it is named, what is stated of it, and that it is run.
+#
+# Everything that costs or waits is the conversation's (`gw/calls/chat.py`), what a channel is sent
+# is `gw/calls/request.py`.
+
+# Providers that take `metadata` bound it to 16 short texts; what is longer is not looked into.
+METADATA_BYTES_MAX = 16 * 1024
+
+
+class _Metadata(Struct):
+    session_id: object = None
+    conversation_id: object = None
+
+
+def conversation_of(body: JsonObject) -> str | None:
+    """What the client's `metadata` calls the conversation; None where it does not.
+
+    Nothing is made up in its place: a conversation that has no name is not distinguished from
+    others.
+    """
+    raw = body.raw.get("metadata")
+    if raw is None or len(raw) > METADATA_BYTES_MAX:
+        return None
+    try:
+        metadata = msgspec.json.decode(raw, type=_Metadata)
+    except msgspec.MsgspecError:
+        return None
+    named = metadata.session_id or metadata.conversation_id
+    return named if isinstance(named, str) else None
+
+
+def number_of(text: str | None) -> float | None:
+    """A parameter that the call log shows, as a number; None for what is none."""
+    try:
+        number = float(text or "")
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+# A pin is hashed and never stored; this bounds what is hashed.
+PIN_CHARACTERS_MAX = 512
+
+
+def converse(
+    call: ModelCall,
+    dialect: ChatDialect,
+    request: ParsedChatRequest,
+    *,
+    path: Mapping[str, Any] | None = None,
+    own: Mapping[str, str] | None = None,
+    own_headers: tuple[tuple[str, str], ...] = (),
+    forwards_usage: bool = True,
+    framing: Framing | None = None,
+    body: bytes | None = None,
+    writer: ResponseWriter | None = None,
+) -> Coroutine[Any, Any, None]:
+    """Serve the call: what is returned has to be awaited. Both raise GatewayError while nothing has
+    been sent.
+
+    `path`, `own` and `own_headers` are those of `ConversationRequest`. `body` is what `request` was
+    read of where that is not the client's, `writer` what takes a response that is not its client's.
+    """
+    handler, model = call.handler, call.model
+    services = handler.services
+    if body is None:
+        body = handler.request.body
+    reached = upstream_protocols(dialect.protocol, services.current.config.translations)
+    if request.builtin_tools:
+        _refuse_tools(call, dialect, request.builtin_tools, reached)
+    chat_call = ChatCall(
+        facts=call.facts(),
+        model=model,
+        cap_nano_usd=handler.principal.spend_cap_nano_usd,
+        is_stream=request.stream,
+        forwards_usage=forwards_usage,
+        content_bytes=request.content_bytes,
+        body_bytes=len(body),
+        max_tokens=request.max_tokens,
+        pin=_pin(handler),
+        span=begin_span(handler, model, lambda: _attributes(handler, request)),
+        request=ConversationRequest(
+            request,
+            protocol=dialect.protocol,
+            model=model,
+            body=body,
+            weight=call.weight,
+            helpers=call.helpers,
+            redact=services.current.redact,
+            path=path,
+            own=own,
+            own_headers=own_headers,
+            is_strict=handler.request.headers.get("X-Protocol-Strict", "") == "1",
+        ),
+        started=services.clock.monotonic(),
+        tools=request.builtin_tools,
+        tools_protocol=dialect.family.tools_over,
+        framing=framing or SseFraming(),
+        translations=reached,
+        detail=call.detail,
+    )
+    return services.conversation.run(chat_call, writer or HandlerWriter(handler))
+
+
+def _refuse_tools(
+    call: ModelCall, dialect: ChatDialect, tools: Sequence[str], reached: Sequence[str]
+) -> None:
+    """A tool that no channel of the model has is refused before anything is held."""
+    lacking = lacking_tool(
+        tools,
+        call.model,
+        call.handler.services.current.registry.channels,
+        protocol=dialect.protocol,
+        run_over=dialect.family.tools_over or dialect.protocol,
+        reached=reached,
+    )
+    if lacking is not None:
+        raise GatewayError(
+            TOOL_NOT_SUPPORTED,
+            f"The built-in tool `{lacking}` is not supported by the channels of this model.",
+            param="tools",
+        )
+
+
+def _pin(handler: ApiHandler) -> str | None:
+    """What keeps a conversation on one channel (spec: Agent API; contract §4)."""
+    headers = handler.request.headers
+    session = headers.get("session_id") or headers.get("conversation_id")
+    if not session:
+        return None
+    return f"{handler.principal.account_id}/{session[:PIN_CHARACTERS_MAX]}"
+
+
+def _attributes(handler: ApiHandler, request: ParsedChatRequest) -> Attributes:
+    """The attributes of the request in the span of a sampled call."""
+    headers, parameters = handler.request.headers, request.parameters
+    named = headers.get("session_id") or headers.get("conversation_id")
+    session = named or conversation_of(request.object)
+    pairs: dict[str, AttributeValue | None] = {
+        genai.REQUEST_STREAM: request.stream,
+        genai.REQUEST_MAX_TOKENS: request.max_tokens,
+        genai.REQUEST_TEMPERATURE: number_of(parameters.get("temperature")),
+        genai.REQUEST_TOP_P: number_of(parameters.get("top_p")),
+        genai.CONVERSATION_ID: redact(session[:PIN_CHARACTERS_MAX]) if session else None,
+    }
+    return {name: value for name, value in pairs.items() if value is not None}
 
 
 def endpoint(dialect: ChatDialect) -> type[ApiHandler]:
@@ -35,6 +336,30 @@ def endpoint(dialect: ChatDialect) -> type[ApiHandler]:
     DialectHandler.__name__ = f"{family.dialect.title()}Handler"
     DialectHandler.__doc__ = f"The {family.public_name} protocol."
     return DialectHandler
+
+
+# POST /v1/chat/completions (spec: Chat, chat-completions protocol).
+
+
+class ChatCompletionsHandler(ApiHandler):
+    """The chat-completions protocol; what agents' keys call is `completions.py`'s."""
+
+    shape = CHAT.family.error_shape
+    route = "chat_completions"
+    protocol = CHAT.protocol
+    limited = billed = True
+
+    async def on_post(self) -> None:
+        if self.principal.kind == AGENT:
+            await self.run_agent()
+            return
+        call = ModelCall(self)
+        request = await call.read(CHAT)
+        await converse(call, CHAT, request, forwards_usage=request.include_usage)
+
+    async def run_agent(self) -> None:
+        """Serve the call of an agent. Raises GatewayError while nothing has been sent."""
+        raise NotImplementedError
 
 
 # POST /v1beta/models/{model}:generateContent and :streamGenerateContent (spec: native-content).

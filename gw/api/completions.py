@@ -31,8 +31,8 @@ from channels.http.sse import SseSplitter
 from channels.json import weight_of
 from channels.registry import ModelSpec
 from gw.agents import QUESTION_CHARACTERS, AgentRefused, framed, model_of, retrieve
-from gw.api.base import ApiHandler, HandlerWriter
-from gw.api.model_call import ModelCall, converse
+from gw.api.base import HandlerWriter
+from gw.api.chat import ChatCompletionsHandler, ModelCall, converse
 from gw.calls.chat import TIMED_OUT
 from gw.calls.request import lacking_tool
 from gw.errors import (
@@ -345,22 +345,13 @@ def _can_see(model: ModelSpec, turn: Turn) -> bool:
 # POST /v1/chat/completions (spec: Chat, chat-completions protocol; Agent API).
 
 
-class ChatCompletionsHandler(ApiHandler):
-    """The chat-completions protocol, and the one endpoint that agents' keys work on."""
+class AgentCompletionsHandler(ChatCompletionsHandler):
+    """The same for agents, whose keys work on this endpoint alone."""
 
-    shape = DIALECT.family.error_shape
-    route = "chat_completions"
-    protocol = DIALECT.protocol
-    limited = billed = True
     agent_keys_allowed = True
 
-    async def on_post(self) -> None:
-        call = ModelCall(self)
-        if self.principal.kind == AGENT:
-            await AgentCall(call).run()
-            return
-        request = await call.read(DIALECT)
-        await converse(call, DIALECT, request, forwards_usage=request.include_usage)
+    async def run_agent(self) -> None:
+        await AgentCall(ModelCall(self)).run()
 
     def named_model(self) -> str | None:
         """Of an agent, what it calls: the client's word for it counts for nothing."""

@@ -12,7 +12,7 @@ from channels.dialects.images.dialect import DIALECT
 from channels.registry import ModelSpec
 from channels.signed_links import is_link, lasts_until
 from gw.api.base import ApiHandler, begin_span
-from gw.api.model_call import ModelCall, require_served
+from gw.api.chat import ModelCall, require_served
 from gw.api.submit import guarded, media_of, submission_of
 from gw.calls.bills import Charged
 from gw.calls.media import PieceCall, PieceRequest

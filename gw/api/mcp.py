@@ -20,8 +20,15 @@ from gw.api.wiki import IDS_MAX, LIMIT_MAX, OFFSET_MAX, QUERY_CHARACTERS_MAX, pa
 from gw.http.body import too_large
 from gw.keys.principal import Principal
 from gw.knowledge import reading
-from gw.knowledge.bases import Base, one_state, readable_bases
-from gw.knowledge.reading import Located, StoredPage, locate, name_pages
+from gw.knowledge.reading import (
+    Base,
+    Located,
+    StoredPage,
+    locate,
+    name_pages,
+    one_state,
+    readable_bases,
+)
 from gw.knowledge.search import found_body, search
 from gw.mcp.exchange import (
     INTERNAL_ERROR,

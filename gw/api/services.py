@@ -31,13 +31,12 @@ from channels.media.replies import Failed
 from channels.offload.pool import OffloadPool
 from gw.api.logs.list_query import CursorSeal
 from gw.api.logs.summary import SummaryCache
-from gw.api.overload import Overload
 from gw.calls.chat import Conversation
 from gw.calls.jobs import JobSubmit
 from gw.calls.media import Media, PieceCall, SubmitCall
 from gw.config.config import Config, LiveConfig
 from gw.errors import NO_CHANNEL_AVAILABLE, UPSTREAM_UNREACHABLE, GatewayError, from_upstream
-from gw.http.application import RequestsInFlight
+from gw.http.application import Overload, RequestsInFlight
 from gw.http.body import BODIES_BYTES, BodyBudget
 from gw.idempotency import IdempotencyGuard
 from gw.keys.cache import KeyCache

@@ -25,7 +25,7 @@ from channels.media.requests import Submission as MediaSubmission
 from channels.offload.jobs import read_submission
 from channels.registry import ModelSpec
 from gw.api.base import ApiHandler, HandlerWriter, begin_span, explain
-from gw.api.model_call import ModelCall, require_served
+from gw.api.chat import ModelCall, require_served
 from gw.api.services import BASE_URL, MediaServices
 from gw.calls.bills import Bill
 from gw.calls.call import ResponseWriter

@@ -10,7 +10,7 @@ from channels.families import TRANSCRIPTS
 from channels.media.replies import Done, TranscriptResult
 from channels.redaction import Redactor
 from gw.api.base import ApiHandler
-from gw.api.model_call import first_of
+from gw.api.chat import first_of
 from gw.api.submit import MediaSubmit, media_of
 from gw.calls.bills import UnitBill
 from gw.calls.media import Delivery, SubmitResult

@@ -131,7 +131,7 @@ class SubmitCall(MediaCall, frozen=True, kw_only=True):
     @property
     def upstream_key(self) -> str:
         """The idempotency key that the upstream gets: the id of what is made, or the call's."""
-        return self.facts.task_id or self.facts.call_id.hex
+        return self.facts.job_id or self.facts.made_id or self.facts.call_id.hex
 
 
 C = TypeVar("C", bound=MediaCall)

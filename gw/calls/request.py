@@ -25,15 +25,11 @@ from channels.dialects.table import CHAT_DIALECTS, DIALECTS
 from channels.errors import InvalidRequest, TakesLong
 from channels.http.interfaces import UpstreamRequest
 from channels.json import READ_VALUES_MAX, TRANSLATED_VALUES_MAX, JsonObject
-from channels.offload.jobs import (
-    passthrough_job,
-    submission_body,
-    translated_body,
-)
+from channels.offload.jobs import passthrough_job, submission_body
 from channels.offload.pool import Helpers, OffloadFailed, OffloadFull
 from channels.offload.process import Job, JobTooLong
 from channels.registry import BUILTIN_TOOLS, PLAIN, ChannelSpec, ModelSpec
-from channels.translation.session import TranslatedCall, translation_between
+from channels.translation.session import TranslatedCall, translated_body, translation_between
 from gw.calls.bills import OUTPUT_TOKENS_DEFAULT_MAX
 from gw.calls.call import Call
 from gw.calls.stream import Framing, SseFraming

@@ -39,7 +39,7 @@ from gw.cli.arguments import (
 )
 from gw.errors import GatewayError
 from gw.keys.principal import OWNER
-from gw.knowledge.bases import readable_base
+from gw.knowledge.reading import readable_base
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Parser, Subparsers

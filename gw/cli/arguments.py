@@ -39,8 +39,8 @@ from gw.config.readers import ConfigFaults, closest, fault_records
 from gw.keys.issue import NotRevealable, RequestIsDecided, UnknownRequest
 from gw.keys.secret import Secret, SecretFault, WrongSecret, load_secret
 from gw.keys.store import CapIsNeeded, HashIsTaken, KeyIsRevoked, UnknownKey
-from gw.knowledge.bases import UnknownBase
 from gw.knowledge.pages import FolderFaults
+from gw.knowledge.reading import UnknownBase
 from gw.knowledge.removing import ExportRefused
 
 # The output of a command: one record for programs, tables for people (contract §1: `--json`).

@@ -31,10 +31,10 @@ from gw.cli.arguments import (
     with_database,
 )
 from gw.keys.principal import OWNER
-from gw.knowledge import bases
-from gw.knowledge.bases import PERSONAL, BaseRecord
+from gw.knowledge import reading
 from gw.knowledge.folder import read_folder, unread
 from gw.knowledge.importing import Imported, ImportTarget, import_folder
+from gw.knowledge.reading import PERSONAL, BaseRecord
 from gw.knowledge.removing import clean_up, export_base, remove_base, remove_page
 from gw.knowledge.sources import SourceStore
 from metrics.logs import EventLog, events_shown
@@ -143,14 +143,14 @@ async def import_base(context: Context, options: Namespace) -> Result:
 
 async def list_(context: Context, options: Namespace) -> Result:
     await accounts.show(context.database, options.account)
-    found = await bases.list_all(context.database, options.account)
+    found = await reading.list_all(context.database, options.account)
     records = [base_record(base) for base in found]
     return Result({"kbs": records}, table(records, COLUMNS))
 
 
 async def show(context: Context, options: Namespace) -> Result:
     base = await _find(context, options)
-    lost = await bases.unresolved(context.database, base)
+    lost = await reading.unresolved(context.database, base)
     record = base_record(base)
     unresolved = [{"id": page, "target": target} for page, target in lost]
     lines = [sheet(record), *(f"{page}: [[{target}]] leads nowhere" for page, target in lost)]
@@ -187,7 +187,7 @@ async def grant(context: Context, options: Namespace) -> Result:
     if options.to_account == options.account:
         raise CommandRefused("an account's own users need no grant to it", "own_account")
     whom = {"user": options.to_user, "account": options.to_account}
-    await bases.grant(context.database, base, **whom)
+    await reading.grant(context.database, base, **whom)
     _log("kb.granted", account=options.account, kb=base.kb_id)
     return await _shown(context, options)
 
@@ -195,7 +195,7 @@ async def grant(context: Context, options: Namespace) -> Result:
 async def revoke(context: Context, options: Namespace) -> Result:
     base = await _find(context, options)
     whom = {"user": options.to_user, "account": options.to_account}
-    if not await bases.revoke(context.database, base, **whom):
+    if not await reading.revoke(context.database, base, **whom):
         raise CommandRefused("there is no such grant", "grant_not_found")
     return await _shown(context, options)
 
@@ -258,7 +258,7 @@ async def _shown(context: Context, options: Namespace) -> Result:
 async def _find(context: Context, options: Namespace) -> BaseRecord:
     target = _target(options)
     await accounts.show(context.database, target.account_id)
-    return await bases.find(context.database, target.account_id, target.kb_id, target.user)
+    return await reading.find(context.database, target.account_id, target.kb_id, target.user)
 
 
 def _target(options: Namespace) -> ImportTarget:

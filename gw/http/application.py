@@ -6,6 +6,7 @@ import asyncio
 from asyncio import Future
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
+from math import inf
 from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
@@ -24,6 +25,8 @@ from gw.http.tornado_adapter import (
     path_args_of,
     rules_of,
 )
+from metrics.logs import EventLog
+from metrics.prometheus import Metrics
 
 # Which handler serves a path: the application's rules, with a short way for those of one path.
 #
@@ -401,3 +404,167 @@ class HttpApplication(Application):
     def early_response(self, request: TornadoRequest, handler: type[Any]) -> WholeResponse | None:
         """Return the response of a request that is to have no handler at all."""
         return None
+
+
+# Refuses calls early when there is more to do than can be done: admission by queue delay.
+#
+# Overload is found as CoDel finds a standing queue (RFC 8289): the delay stays above a target
+# during a whole interval, so a burst that is worked off in less is none. From then on the number
+# of calls that may wait for their hold at a time is limited, and the limit follows the delay by
+# additive increase and multiplicative decrease (AIMD; Chiu and Jain, 1989), once an interval:
+#
+#     state     in an interval                                   then
+#     free      every delay was above the target                 limited to LIMIT_FIRST
+#     limited   the mean delay was above a quarter of the target the limit falls to DECREASE of it
+#     limited   it was not, and calls were refused               the limit rises by LIMIT_FIRST / 4
+#     limited   neither, for CALM_INTERVALS                      free
+#
+# The next call above the limit is refused when its head is there, before its key is looked up and
+# its body read. Delay is that of the loop and of the ledger's queue, measured by `DelayWatch`
+# below; the response to a refused call is in `gw/api/base.py`. Pure: time comes as an argument
+# (monotonic seconds).
+
+INTERVAL_SECONDS = 0.25
+# So many calls keep the loop busy while their holds are made. A smaller limit makes ledger batches
+# smaller, which cost more for each call; a fourth of it is the least.
+LIMIT_FIRST = 64
+DECREASE = 2 / 3
+CALM_INTERVALS = 4
+
+
+class Overload:
+    """Decides for each call whether it may wait for its hold. One per process."""
+
+    __slots__ = (
+        "_calm",
+        "_count",
+        "_interval_at",
+        "_refused",
+        "_sum_seconds",
+        "_target_seconds",
+        "limit",
+        "waiting",
+    )
+
+    def __init__(self, target_seconds: float | None) -> None:
+        """Without a target nothing is ever refused."""
+        self.waiting = 0  # calls whose body is here and whose hold is not answered
+        self.limit: float = inf
+        self._target_seconds = inf if target_seconds is None else target_seconds
+        self._calm = 0  # intervals in a row with neither delay nor refusals
+        # In this interval:
+        self._interval_at = 0.0
+        self._count = 0
+        self._sum_seconds = 0.0
+        self._refused = 0
+
+    def __repr__(self) -> str:
+        return f"<Overload {self.waiting} waiting, limit {self.limit:g}>"
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether calls may be refused."""
+        return self.limit != inf
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the next call has to be refused."""
+        return self.waiting >= self.limit
+
+    def enter(self) -> None:
+        """A call waits for its hold from now on."""
+        self.waiting += 1
+
+    def leave(self) -> None:
+        """Note that a call has its hold, or will not get one."""
+        self.waiting -= 1
+
+    def refused(self) -> None:
+        """A call was refused."""
+        self._refused += 1
+
+    def measured(self, delay_seconds: float, now: float) -> None:
+        """Take one delay, measured at `now`; change the limit at the end of an interval."""
+        if not self.is_limited and delay_seconds <= self._target_seconds:
+            self._begin_interval()
+            return
+        if not self._count:  # a pause of the process is one delay, however long it was
+            self._interval_at = now
+        self._count += 1
+        self._sum_seconds += delay_seconds
+        if now - self._interval_at < INTERVAL_SECONDS:
+            return
+        if self.is_limited:
+            self._adjust()
+        else:
+            self.limit, self._calm = LIMIT_FIRST, 0
+        self._begin_interval()
+
+    def _adjust(self) -> None:
+        step = LIMIT_FIRST // 4
+        is_late = self._sum_seconds / self._count > self._target_seconds / 4
+        self._calm = 0 if is_late or self._refused else self._calm + 1
+        if self.waiting > self.limit:
+            return  # the calls that waited when the limit was set are not through yet
+        if is_late:
+            self.limit = max(step, int(self.limit * DECREASE))
+        elif self._refused:
+            self.limit += step
+        elif self._calm >= CALM_INTERVALS:
+            self.limit = inf
+
+    def _begin_interval(self) -> None:
+        self._count, self._sum_seconds, self._refused = 0, 0.0, 0
+
+
+# Measures how long work waits in this process, and reports it to `Overload`.
+#
+# A timer that fires late shows the loop's delay. Holds that a full batch has left behind wait for
+# the ledger even while the loop is idle. A busy process is measured more often than one at rest.
+
+BUSY_SECONDS = 0.01
+REST_SECONDS = 0.05
+
+
+class DelayWatch:
+    """Measures the delay until cancelled."""
+
+    def __init__(
+        self,
+        overload: Overload,
+        *,
+        ledger_seconds: Callable[[], float],
+        clock: Clock,
+        metrics: Metrics,
+    ) -> None:
+        self._overload = overload
+        self._ledger_seconds = ledger_seconds
+        self._clock = clock
+        self._metrics = metrics
+        self._log = EventLog("gw.web.overload")
+
+    def __repr__(self) -> str:
+        return f"<DelayWatch {self._overload!r}>"
+
+    async def run(self) -> None:
+        """Measure until cancelled."""
+        overload, clock = self._overload, self._clock
+        while True:
+            is_busy = overload.waiting or overload.is_limited
+            seconds = BUSY_SECONDS if is_busy else REST_SECONDS
+            due = clock.monotonic() + seconds
+            await clock.sleep(seconds)
+            now = clock.monotonic()
+            self._measured(max(now - due, self._ledger_seconds()), now)
+
+    def _measured(self, delay_seconds: float, now: float) -> None:
+        overload = self._overload
+        was_limited = overload.is_limited
+        overload.measured(delay_seconds, now)
+        self._metrics.queue_delay(delay_seconds)
+        if overload.is_limited != was_limited:
+            self._metrics.overloaded(overload.is_limited)
+            if overload.is_limited:
+                self._log.warning("overload_began", waiting=overload.waiting)
+            else:
+                self._log.warning("overload_ended")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
@@ -14,10 +13,10 @@ from typing import Any, NamedTuple, TypeVar
 from actors.store.connection import ConstraintViolated
 from actors.store.database import Database, Session
 from actors.wallet.ledger import UnknownAccount
-from gw.knowledge.bases import PERSONAL, SQL
 from gw.knowledge.folder import Folder, Source, unread
 from gw.knowledge.pages import FolderFault, FolderFaults, Page
 from gw.knowledge.query import field_parts, folded_name
+from gw.knowledge.reading import PERSONAL, SQL, alias_key
 from gw.knowledge.sources import SourceStore, r2_key
 
 # Part of every page's digest: raised when the same file is stored or found differently.
@@ -301,11 +300,6 @@ async def _insert(
         Stored(nos[page.id], row["slot"], len(page.body.encode()))
         for (page, _), row in zip(batch, rows, strict=True)
     ]
-
-
-def alias_key(text: str) -> str:
-    """What an alias is found by: it has no case."""
-    return unicodedata.normalize("NFC", text).casefold()
 
 
 def _names(page: Page) -> list[tuple[str, str]]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
-from actors.store.database import Statements
-from gw.knowledge.bases import SQL, Base
-from gw.knowledge.importing import alias_key
+from actors.store.connection import ConstraintViolated
+from actors.store.database import Database, Session, Statements
+from actors.store.queries import load
+from actors.wallet.ledger import UnknownAccount
 
 # A body is cut to as many characters as are asked for; this is more than any body has.
 WHOLE = 2**30
@@ -200,3 +204,128 @@ async def name_pages(
 
 def _leads_to(located: Located | None, base: Base) -> bool:
     return located is not None and located.base.no == base.no
+
+
+# Which bases a user may read, and how an operator finds, grants and removes them.
+
+SQL = load("gw.knowledge", "knowledge.sql")
+PERSONAL = "default"
+GRANTEE_MISSING = "kb_grants_to_account"
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """A base as one user reads it; `no` is 0 for a personal base that nothing was imported into."""
+
+    no: int
+    kb_id: str
+    name: str
+    pages: int
+
+
+@dataclass(frozen=True, slots=True)
+class BaseRecord:
+    """A base as its operator sees it; `user` is None for a named one."""
+
+    no: int
+    kb_id: str
+    user: str | None
+    name: str
+    pages: int
+    is_restricted: bool
+    updated_at: datetime | None
+    sources: int = 0
+    granted_to_users: Sequence[str] = ()
+    granted_to_accounts: Sequence[str] = ()
+
+
+class UnknownBase(Exception):
+    """An account has no such base."""
+
+
+@asynccontextmanager
+async def one_state(database: Database) -> AsyncIterator[Session]:
+    """One state of all bases for the statements of a request."""
+    async with database.transaction() as session:
+        await session.execute(SQL["begin_reading"])
+        yield session
+
+
+async def readable_bases(store: Statements, *, account_id: str, user: str) -> list[Base]:
+    """Every base that the user may read: the personal one, the account's, the granted ones."""
+    params = {"account": account_id, "user": user, "kb": None}
+    found = [Base(*row) for row in await store.fetch_all(SQL["readable"], params)]
+    if not found or found[0].kb_id != PERSONAL:
+        found.insert(0, _nothing_yet())
+    return found
+
+
+async def readable_base(
+    store: Statements, kb_id: str, *, account_id: str, user: str
+) -> Base | None:
+    """The base of this id; None whether it is absent or not for this user."""
+    params = {"account": account_id, "user": user, "kb": kb_id}
+    row = await store.fetch_one(SQL["readable"], params)
+    if row is None:
+        return _nothing_yet() if kb_id == PERSONAL else None
+    return Base(*row)
+
+
+async def find(store: Statements, account_id: str, kb_id: str, user: str | None) -> BaseRecord:
+    """A base of an account. Raises UnknownBase; a personal one is always there."""
+    params = {"account": account_id, "kb": kb_id, "user": user}
+    row = await store.fetch_one(SQL["find_base"], params)
+    if row is None:
+        if user is None:
+            raise UnknownBase(kb_id)
+        return BaseRecord(0, kb_id, user, kb_id, 0, False, None)
+    return (await _detailed(store, [row]))[0]
+
+
+async def list_all(store: Statements, account_id: str) -> list[BaseRecord]:
+    """Every base of an account that something was imported into."""
+    return await _detailed(store, await store.fetch_all(SQL["list_bases"], (account_id,)))
+
+
+async def unresolved(store: Statements, base: BaseRecord) -> list[tuple[str, str]]:
+    """Page and target of each link that leads nowhere."""
+    return [(row[0], row[1]) for row in await store.fetch_all(SQL["unresolved"], (base.no,))]
+
+
+async def grant(
+    store: Statements, base: BaseRecord, *, user: str | None, account: str | None
+) -> None:
+    """Let a user of its account, or all users of another account, read a base.
+
+    Raises UnknownAccount.
+    """
+    params = {"base": base.no, "user": user, "account": account}
+    try:
+        await store.execute(SQL["grant"], params)
+    except ConstraintViolated as error:
+        if error.constraint_name == GRANTEE_MISSING:
+            raise UnknownAccount(account) from error
+        raise
+
+
+async def revoke(
+    store: Statements, base: BaseRecord, *, user: str | None, account: str | None
+) -> bool:
+    """Take a grant back; False when there was none."""
+    params = {"base": base.no, "user": user, "account": account}
+    return bool(await store.execute(SQL["revoke"], params))
+
+
+async def _detailed(store: Statements, rows: Sequence[tuple[Any, ...]]) -> list[BaseRecord]:
+    nos = [row[0] for row in rows]
+    found = {row[0]: row[1:] for row in await store.fetch_all(SQL["base_details"], (nos,))}
+    return [BaseRecord(*row, *found[row[0]]) for row in rows]
+
+
+def _nothing_yet() -> Base:
+    return Base(0, PERSONAL, PERSONAL, 0)
+
+
+def alias_key(text: str) -> str:
+    """What an alias is found by: it has no case."""
+    return unicodedata.normalize("NFC", text).casefold()

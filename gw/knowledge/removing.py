@@ -13,7 +13,6 @@ from typing import Any
 from actors.clock import Clock
 from actors.store.connection import StoreError
 from actors.store.database import Database, Statements
-from gw.knowledge.bases import SQL, Base, BaseRecord, UnknownBase
 from gw.knowledge.importing import (
     ImportTarget,
     Stored,
@@ -23,7 +22,7 @@ from gw.knowledge.importing import (
     settle_pages,
     until_none,
 )
-from gw.knowledge.reading import resolve
+from gw.knowledge.reading import SQL, Base, BaseRecord, UnknownBase, resolve
 from gw.knowledge.sources import SourceStore
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics

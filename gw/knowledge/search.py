@@ -15,7 +15,6 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from actors.store.database import Statements
-from gw.knowledge.bases import SQL, Base
 from gw.knowledge.query import (
     CJK,
     LINE_BREAK,
@@ -29,6 +28,7 @@ from gw.knowledge.query import (
     normalise,
     parse_query,
 )
+from gw.knowledge.reading import SQL, Base
 
 # The text of a page around what a search has found in it, on one line; pure.
 #

@@ -17,8 +17,8 @@ from typing import Any, TypeVar, cast
 
 from actors.store.connection import Params, Row
 from actors.store.database import Database, Session
-from gw.knowledge.bases import SQL
 from gw.knowledge.importing import ImportTarget
+from gw.knowledge.reading import SQL
 from gw.knowledge.removing import remove_base, remove_page
 from loadtests.knowledge.base import Bases, empty_bases
 from loadtests.knowledge.latency import Language

@@ -20,7 +20,7 @@ NAMED = {
 # Endpoints that their dialect's record alone does not serve: headers, paths, forms of a stream.
 ENDPOINTS = {
     "gw/api/completions.py": {"chat"},
-    "gw/api/chat.py": {"gemini", "messages"},
+    "gw/api/chat.py": {"chat", "gemini", "messages"},
 }
 # What one dialect alone can carry over for another, for which there is no canonical field.
 PAIRS = {

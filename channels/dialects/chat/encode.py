@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from channels.dialects.chat.parts import ORIGIN, call_signature, members_of, write_content
+from channels.dialects.chat.parts import ORIGIN, _write_media, call_signature, members_of
 from channels.families import MESSAGES
 from channels.translation.model import (
     ClientProtocol,
@@ -36,6 +36,7 @@ from channels.translation.tool_calls import (
     report_members,
     report_part,
     spelled,
+    spelled_media,
 )
 
 # Write system texts and turns as chat-completions messages.
@@ -411,3 +412,38 @@ def _write_members(request: Request, body: dict[str, Any], report: LossReport) -
             body["service_tier"] = _SERVICE_TIERS[tier]
             carried.add("service_tier")
     report_members(request, report, carried=carried)
+
+
+def write_content(
+    parts: Sequence[Text | Media], *, origin: ClientProtocol, report: LossReport
+) -> str | list[dict[str, Any]] | None:
+    """A `content` member; None when nothing of the parts can be said."""
+    written = [
+        part
+        for part in (_write_part(part, origin=origin, report=report) for part in parts)
+        if part is not None
+    ]
+    if not written:
+        return None
+    if len(written) == 1 and written[0].keys() == {"type", "text"}:
+        text: str = written[0]["text"]
+        return text
+    return written
+
+
+def _write_part(
+    part: Text | Media, *, origin: ClientProtocol, report: LossReport
+) -> dict[str, Any] | None:
+    extras: Mapping[str, Any] = part.extras
+    if origin is not ORIGIN:
+        report_extras(origin, origin.parts, extras, report)
+        extras = {}
+    if isinstance(part, Text):
+        return {"type": "text", "text": part.text, **extras}
+    member = _write_media(part, origin=origin)
+    if member is None:
+        report.drop(spelled_media(origin, part))
+        return None
+    if part.name is not None and member["type"] != "file" and origin is not ORIGIN:
+        report.drop(spelled(origin, "media.name"))
+    return {**member, **extras}

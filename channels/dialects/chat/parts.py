@@ -24,7 +24,6 @@ from channels.translation.model import (
     stated_type,
     text_of,
 )
-from channels.translation.tool_calls import LossReport, report_extras, spelled, spelled_media
 
 # What a client of chat-completions calls the members of a request: for telling what was dropped.
 #
@@ -173,41 +172,6 @@ _MEDIA: Mapping[str, Callable[[Any, dict[str, Any]], Media | None]] = {
 
 
 # --- The other way ---
-
-
-def write_content(
-    parts: Sequence[Text | Media], *, origin: ClientProtocol, report: LossReport
-) -> str | list[dict[str, Any]] | None:
-    """A `content` member; None when nothing of the parts can be said."""
-    written = [
-        part
-        for part in (_write_part(part, origin=origin, report=report) for part in parts)
-        if part is not None
-    ]
-    if not written:
-        return None
-    if len(written) == 1 and written[0].keys() == {"type", "text"}:
-        text: str = written[0]["text"]
-        return text
-    return written
-
-
-def _write_part(
-    part: Text | Media, *, origin: ClientProtocol, report: LossReport
-) -> dict[str, Any] | None:
-    extras: Mapping[str, Any] = part.extras
-    if origin is not ORIGIN:
-        report_extras(origin, origin.parts, extras, report)
-        extras = {}
-    if isinstance(part, Text):
-        return {"type": "text", "text": part.text, **extras}
-    member = _write_media(part, origin=origin)
-    if member is None:
-        report.drop(spelled_media(origin, part))
-        return None
-    if part.name is not None and member["type"] != "file" and origin is not ORIGIN:
-        report.drop(spelled(origin, "media.name"))
-    return {**member, **extras}
 
 
 def _write_media(media: Media, *, origin: ClientProtocol) -> dict[str, Any] | None:

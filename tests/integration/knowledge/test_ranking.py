@@ -8,8 +8,8 @@ from math import log
 from pathlib import Path
 from typing import Any
 
-from gw.knowledge.bases import SQL
 from gw.knowledge.query import folded_name, parse_query
+from gw.knowledge.reading import SQL
 from gw.knowledge.search import asked
 from tests.integration.knowledge.importing import Bases, bases_in
 

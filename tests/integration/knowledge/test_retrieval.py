@@ -12,7 +12,7 @@ from actors.store.database import Database
 from gw.agents import AgentRefused, retrieve
 from gw.config.config import AgentSettings
 from gw.keys.principal import Agent
-from gw.knowledge.bases import grant, list_all
+from gw.knowledge.reading import grant, list_all
 from tests.integration.knowledge.importing import KB, Bases, bases_in
 from tests.integration.knowledge.test_search import OTTER
 

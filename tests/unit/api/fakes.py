@@ -19,11 +19,10 @@ from channels.registry import Registry
 from gw.api.base import GatewayApplication
 from gw.api.logs.list_query import CursorSeal
 from gw.api.logs.summary import SummaryCache
-from gw.api.overload import Overload
 from gw.api.services import LogServices, RefusedCall, Services
 from gw.app import make_application
 from gw.config.config import Timeouts
-from gw.http.application import RequestsInFlight
+from gw.http.application import Overload, RequestsInFlight
 from gw.idempotency import IdempotencyGuard, StoredResponse
 from gw.keys.principal import KeyRefused, Principal
 from metrics.tracing import Sampling, Tracing

@@ -8,7 +8,7 @@ from typing import ClassVar
 import pytest
 
 from gw.api.base import ApiHandler, GatewayApplication
-from gw.api.model_call import ModelCall
+from gw.api.chat import ModelCall
 from gw.api.submit import DetachableWriter, detached
 from gw.calls.media import DetachedTasks
 from gw.errors import NO_CHANNEL_AVAILABLE, GatewayError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from channels.registry import Registry
-from gw.api.model_call import resolve_model
+from gw.api.chat import resolve_model
 from gw.errors import GatewayError
 from gw.keys.principal import Principal
 from tests.support.specs import make_channel, make_model

@@ -8,7 +8,7 @@ from math import inf
 
 import pytest
 
-from gw.api.overload import LIMIT_FIRST, Overload
+from gw.http.application import LIMIT_FIRST, Overload
 from tests.support.aio import eventually
 from tests.unit.api.fakes import KEY, World
 from tests.unit.api.handlers import Script, make_app

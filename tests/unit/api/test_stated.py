@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.json import JsonObject
-from gw.api.model_call import METADATA_BYTES_MAX, conversation_of, number_of
+from gw.api.chat import METADATA_BYTES_MAX, conversation_of, number_of
 
 NAMED: dict[str, tuple[Any, str | None]] = {
     "session": ({"session_id": "s-1", "conversation_id": "c-1"}, "s-1"),

@@ -13,6 +13,7 @@ import pytest
 
 from channels.errors import InvalidRequest, UpstreamError
 from channels.offload import jobs
+from channels.translation import session
 from gw.calls.stream import StreamPipeline
 from loadtests.attacks.body_shapes import ANSWERS, HOSTILE_ANSWERS, SHAPES, WAYS, body_of
 from tests.support.rows import each
@@ -58,7 +59,7 @@ def ask(shape: str, upstream: str, size: int) -> None:
             jobs.passthrough_job(body, client, named, OPTIONS[client])
         else:
             said = {"model": "u", "stream": False, "max_tokens": 9}
-            jobs.translated_body(body, client, upstream, said, [])
+            session.translated_body(body, client, upstream, said, [])
     except (InvalidRequest, RecursionError):
         pass
 

@@ -27,8 +27,8 @@ def of(*rules: tuple[str, type[NotFoundHandler]]) -> Routes:
 @pytest.mark.parametrize(
     ("path", "handler", "parts"),
     [
-        ("/v1/chat/completions", "ChatCompletionsHandler", []),
-        ("/v1/chat/completions?key=x", "ChatCompletionsHandler", []),
+        ("/v1/chat/completions", "AgentCompletionsHandler", []),
+        ("/v1/chat/completions?key=x", "AgentCompletionsHandler", []),
         ("/v1/logs", "LogListHandler", []),
         ("/v1/logs/summary", "SummaryHandler", []),
         ("/v1/logs/call%201", "LogDetailHandler", [b"call 1"]),

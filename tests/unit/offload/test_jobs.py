@@ -14,10 +14,16 @@ from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.json import READ_VALUES_MAX, TRANSLATED_VALUES_MAX, dumps, weight_of
 from channels.offload import jobs
-from channels.offload.jobs import VALUES_MAX
 from channels.offload.pool import Helpers, OffloadPool
 from channels.offload.process import Job
-from channels.translation.session import TRANSLATIONS, TranslatedCall, Translation, request_of
+from channels.translation import session
+from channels.translation.session import (
+    TRANSLATIONS,
+    VALUES_MAX,
+    TranslatedCall,
+    Translation,
+    request_of,
+)
 from gw.calls.request import ClientRequest
 from tests.unit.translators.test_odd_values import BODIES
 
@@ -81,7 +87,7 @@ def test_translation_is_the_same(translation: Translation) -> None:
     call = TranslatedCall(translation, request_of(body), redact=str)
     expected = dumps(call.upstream_body(**options))
     call.report.drop("a-header")
-    made, written = jobs.translated_body(
+    made, written = session.translated_body(
         body, translation.client, translation.upstream, options, ["a-header"]
     )
     assert written == expected
@@ -130,9 +136,9 @@ def test_values_in_arguments_count_as_those_of_the_body(upstream: str) -> None:
     options = {"model": "u", "stream": False, "max_tokens": 9}
     body = asked_with([",".join(["[]"] * (VALUES_MAX // 2))] * 3)
     with pytest.raises(InvalidRequest, match="more than 500000 values"):
-        jobs.translated_body(body, "chat", upstream, options, [])
+        session.translated_body(body, "chat", upstream, options, [])
     text = dumps({"a": "[], " * VALUES_MAX})
-    _, written = jobs.translated_body(asked_with([text.decode()]), "chat", upstream, options, [])
+    _, written = session.translated_body(asked_with([text.decode()]), "chat", upstream, options, [])
     assert text in written
 
 
@@ -164,7 +170,7 @@ async def test_light_body_of_heavy_references_is_a_helpers_work(steps: int, help
     )
     options = {"model": "u", "stream": False, "max_tokens": 9}
     _, written = await request.done(
-        jobs.translated_body, "chat", "native", options, [], values_max=TRANSLATED_VALUES_MAX
+        session.translated_body, "chat", "native", options, [], values_max=TRANSLATED_VALUES_MAX
     )
     assert written is not None
     assert written.count(b'"type":"string"') == 2 ** (steps - 1)
