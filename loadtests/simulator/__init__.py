@@ -12,7 +12,7 @@ gateway. Run `python -m loadtests.simulator --host 127.0.0.1 --port 0 --seed 7`,
 
 Endpoints: `POST /v1/chat/completions`, `/v1/responses`, `/v1/messages`,
 `/v1beta/models/M:generateContent`, `:streamGenerateContent`, `/v1/images/generations`, those of
-providers with paths of their own (`providers/paths.py`) and those of tasks (below). Any key that
+providers with paths of their own (`engine.py`) and those of tasks (below). Any key that
 is not empty will do, in the header of the protocol; without one it is a 401.
 
 What an answer is: without a directive it echoes the beginning of the last user message; with
@@ -51,7 +51,7 @@ a plain answer counts as one event. Bytes are bytes of the body, without its fra
 |                     | `chunk`         | half of the events, then a broken chunk size |
 | `refuse`            | true            | reads the request, ends the connection without a byte |
 | `situation`         | text            | fails as the provider does that the port plays: |
-|                     |                 | `rate_limited`, `bad_key`, … (`providers/model.py`) |
+|                     |                 | `rate_limited`, `bad_key`, … (`providers/table.py`) |
 | `text`              | text            | the answer's text |
 | `chars`             | number          | so many characters of plain words |
 | `events`            | number          | so many content deltas (images: so many images) |

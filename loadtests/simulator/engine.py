@@ -7,14 +7,14 @@ repeated request of a benchmark costs one look-up.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from loadtests.simulator import directives, script
 from loadtests.simulator.answers import compose
 from loadtests.simulator.ask import Ask, Refusal
 from loadtests.simulator.cloud.server import CloudServer
-from loadtests.simulator.dialects.base import Dialect
+from loadtests.simulator.dialects.base import Dialect, bearer
 from loadtests.simulator.dialects.chat import ChatDialect
 from loadtests.simulator.dialects.gemini import PLAIN, PREFIX, STREAMED, GeminiDialect
 from loadtests.simulator.dialects.images import ImagesDialect
@@ -23,9 +23,7 @@ from loadtests.simulator.dialects.responses import ResponsesDialect
 from loadtests.simulator.directives import Directive, DirectiveError, Layer
 from loadtests.simulator.exchange import RING_REQUESTS, Exchange, Ring
 from loadtests.simulator.faults import FaultBook
-from loadtests.simulator.providers.face import FaceDialect
-from loadtests.simulator.providers.paths import ROUTES
-from loadtests.simulator.providers.played import Played
+from loadtests.simulator.providers.face import FaceDialect, Played
 from loadtests.simulator.providers.table import PROVIDERS
 from loadtests.simulator.script import Script
 from loadtests.simulator.stats import Stats
@@ -37,6 +35,43 @@ KEPT_REQUEST_BYTES: Final = 16 * 1024
 KEPT_ANSWER_BYTES: Final = 48 * 1024
 
 TASK_SECONDS: Final = 1.0  # that a task takes unless it is told otherwise
+
+
+class BearerMessagesDialect(MessagesDialect):
+    """Messages of providers that take their key as a bearer token."""
+
+    def authenticate(self, exchange: Exchange) -> str:
+        return bearer(exchange)
+
+
+_CHAT = ChatDialect()
+_RESPONSES = ResponsesDialect()
+_BEARER_MESSAGES = BearerMessagesDialect()
+# Paths on which providers serve these wires, beside the usual ones; each takes the key where the
+# provider does, and several take it as a bearer token on messages.
+_ROUTES: Final[Mapping[bytes, Dialect]] = {
+    # Groq
+    b"/openai/v1/chat/completions": _CHAT,
+    b"/openai/v1/responses": _RESPONSES,
+    # OpenRouter
+    b"/api/v1/chat/completions": _CHAT,
+    b"/api/v1/responses": _RESPONSES,
+    b"/api/v1/messages": _BEARER_MESSAGES,
+    # Fireworks
+    b"/inference/v1/chat/completions": _CHAT,
+    b"/inference/v1/responses": _RESPONSES,
+    b"/inference/v1/messages": _BEARER_MESSAGES,
+    # Zhipu, Z.ai
+    b"/api/paas/v4/chat/completions": _CHAT,
+    b"/api/anthropic/v1/messages": MessagesDialect(),
+    # Ark
+    b"/api/v3/chat/completions": _CHAT,
+    b"/api/v3/responses": _RESPONSES,
+    # DashScope
+    b"/compatible-mode/v1/chat/completions": _CHAT,
+    # DeepSeek
+    b"/anthropic/v1/messages": MessagesDialect(),
+}
 
 Token = tuple[bytes | int, ...]
 
@@ -68,7 +103,7 @@ class Engine:
             b"/v1/messages": MessagesDialect(),
             b"/v1/responses": ResponsesDialect(),
             b"/v1/images/generations": ImagesDialect(self.tasks.files),
-            **ROUTES,
+            **_ROUTES,
             **self.cloud.routes,
         }
 

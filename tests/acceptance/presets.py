@@ -17,8 +17,7 @@ from urllib.parse import urlsplit
 from channels.dialects.error_body import status_in
 from channels.kinds import KINDS
 from channels.registry import NO_AUTH
-from loadtests.simulator.providers.model import Face, Failure, Provider
-from loadtests.simulator.providers.table import PROVIDERS
+from loadtests.simulator.providers.table import PROVIDERS, Face, Failure, Provider
 from tests.acceptance.dialogues.asked import Asked, body_of, path_of
 from tests.acceptance.dialogues.cases import PROTOCOLS, TRANSLATIONS
 from tests.acceptance.dialogues.streamed import read_stream

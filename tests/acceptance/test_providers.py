@@ -15,9 +15,8 @@ import pytest
 from channels.kinds import KINDS
 from channels.registry import NO_AUTH
 from loadtests.simulator.answers import Tokens
-from loadtests.simulator.providers.chat_wire import ProviderChat
+from loadtests.simulator.providers.chat_wire import HIDDEN, THINK_TAGS, ProviderChat
 from loadtests.simulator.providers.table import PROVIDERS
-from loadtests.simulator.providers.thoughts import HIDDEN, THINK_TAGS
 from tests.acceptance.dialogues.asked import Asked, body_of, path_of
 from tests.acceptance.dialogues.cases import (
     FINISHES,
@@ -76,7 +75,7 @@ def spoken(way: Way, directive: Mapping[str, Any]) -> str:
     """What is to be read of an answer; some do not keep their thoughts apart from it."""
     text: str = directive.get("text", "")
     is_tagged = isinstance(chat := way.face.dialect, ProviderChat) and (
-        chat.traits.thoughts is THINK_TAGS
+        chat.traits.thoughts == THINK_TAGS
     )
     thought = directive.get("reasoning_text")
     return f"<think>\n{thought}\n</think>\n\n{text}" if is_tagged and thought else text
@@ -102,7 +101,7 @@ def counts_reasoning(way: Way) -> bool:
     if "messages" in (way.client, way.upstream):
         return False
     tokens = Tokens(input=9, output=9, cached=0, cache_write=0, reasoning=5)
-    return not isinstance(chat, ProviderChat) or "reasoning" in str(chat.traits.usage(tokens))
+    return not isinstance(chat, ProviderChat) or "reasoning" in str(chat.traits.usage_of(tokens))
 
 
 ASKED = covering(

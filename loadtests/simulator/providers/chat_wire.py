@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -12,56 +12,161 @@ from loadtests.simulator.answers import Answer, Call, Tokens
 from loadtests.simulator.ask import Ask
 from loadtests.simulator.dialects.base import Stream, argument_pieces, encode
 from loadtests.simulator.dialects.chat import DONE, ChatDialect
-from loadtests.simulator.providers.thoughts import REASONING_CONTENT, Thoughts
 
 
-def usage_of_openai(tokens: Tokens) -> dict[str, Any]:
-    """Usage with the details of OpenAI, which most have taken over."""
+@dataclass(frozen=True, slots=True)
+class Thoughts:
+    """One form in which a model's thoughts stand on the chat wire.
+
+    `message(thought, content)`: the members of a whole message; `delta(thought)`: of a delta.
+    `thought` is empty where there is none, `content` None where the message has calls alone.
+    `text` makes of a piece of text what stands in a delta's content after a thought.
+    """
+
+    message: Callable[[str, str | None], dict[str, Any]]
+    delta: Callable[[str], dict[str, Any]]
+    text: Callable[[str], Any] = str
+
+
+def _in_member(name: str) -> Thoughts:
+    """A text in a member of its own."""
+
+    def message(thought: str, content: str | None) -> dict[str, Any]:
+        return {"content": content, **({name: thought} if thought else {})}
+
+    return Thoughts(message, lambda thought: {name: thought})
+
+
+def _with_details(thought: str) -> dict[str, Any]:
+    details = {"type": "reasoning.text", "text": thought, "format": "unknown", "index": 0}
+    return {"reasoning": thought, "reasoning_details": [details]}
+
+
+def _thinking_part(thought: str) -> dict[str, Any]:
+    return {"type": "thinking", "thinking": [{"type": "text", "text": thought}]}
+
+
+def _parts(thought: str, content: str | None) -> dict[str, Any]:
+    if not thought:
+        return {"content": content}
+    texts = [{"type": "text", "text": content}] if content else []
+    return {"content": [_thinking_part(thought), *texts]}
+
+
+def _tagged(thought: str, content: str | None) -> dict[str, Any]:
+    return {"content": f"<think>\n{thought}\n</think>\n\n{content or ''}" if thought else content}
+
+
+# What shows no thought apart from the text.
+HIDDEN: Final = "hidden"
+THINK_TAGS: Final = "think_tags"
+_THOUGHTS: Final[Mapping[str, Thoughts]] = {
+    "reasoning_content": _in_member("reasoning_content"),
+    "reasoning": _in_member("reasoning"),
+    # The text, and an envelope beside it.
+    "reasoning_details": Thoughts(
+        lambda thought, content: {
+            "content": content,
+            **(_with_details(thought) if thought else {}),
+        },
+        _with_details,
+    ),
+    # A part of the content.
+    "content_parts": Thoughts(
+        _parts,
+        lambda thought: {"content": [_thinking_part(thought)]},
+        lambda piece: [{"type": "text", "text": piece}],
+    ),
+    # Of servers that do not parse what a model writes.
+    THINK_TAGS: Thoughts(_tagged, lambda thought: _tagged(thought, None)),
+    HIDDEN: Thoughts(lambda _, content: {"content": content}, lambda _: {}),
+}
+
+
+# The details are those of OpenAI, which most have taken over.
+OPENAI_USAGE: Final = {
+    "prompt_tokens": "$input",
+    "completion_tokens": "$output",
+    "total_tokens": "$total",
+    "prompt_tokens_details": {"cached_tokens": "$cached"},
+    "completion_tokens_details": {"reasoning_tokens": "$reasoning"},
+}
+
+
+def filled(template: Any, values: Mapping[str, Any]) -> Any:
+    """A JSON value with `$name` at the end of a text replaced by the value of that name.
+
+    A member whose name ends in `?` is left out where all that is filled in there is zero.
+    """
+    if isinstance(template, str):
+        before, mark, name = template.partition("$")
+        return before + values[name] if before and mark else values[name] if mark else template
+    if isinstance(template, list):
+        return [filled(one, values) for one in template]
+    if not isinstance(template, dict):
+        return template
+    members = {name: filled(one, values) for name, one in template.items()}
     return {
-        "prompt_tokens": tokens.input,
-        "completion_tokens": tokens.output,
-        "total_tokens": tokens.input + tokens.output,
-        "prompt_tokens_details": {"cached_tokens": tokens.cached},
-        "completion_tokens_details": {"reasoning_tokens": tokens.reasoning},
+        name.removesuffix("?"): value
+        for name, value in members.items()
+        if not name.endswith("?") or any(value.values())
     }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChatTraits:
+class ChatTraits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How one provider's answers look.
 
     `head` stands in answers and chunks, `choice` in each choice. `opening` is sent before the first
     chunk, as it is (a comment), and `whole_opening` before a whole answer. `every_delta` is in each
-    delta, `first_delta` is one of its own (None: there is none). `has_whole_calls`: a tool call
-    comes in one chunk, `has_joint_finish`: the finish comes with the last words or calls. `call_id`
-    makes a call's id, `call` is further members of one; `has_call_index`: its place is told, too.
-    `has_null_finish`: chunks before the last say that there is none. `usage` stands in a last chunk
-    of its own (with these choices), in that of the finish, in its choice, in each chunk, or under
-    `x_groq`; `is_usage_unasked`: also where no `stream_options` asked for it.
+    delta, `first_delta` is one of its own (None: there is none), `message` in each whole message,
+    `last_members` in the last chunk, `whole_members` at the end of a whole answer.
+    `has_whole_calls`: a tool call comes in one chunk; `has_joint_finish`: the finish comes with the
+    last words or calls. `call_id` makes a call's id of its `token`, `name` and last `digit`, `call`
+    is further members of one, `has_call_index`: its index, too. `has_null_finish`: chunks before
+    the last have a null as finish; `finishes` are the provider's own words for some. `usage`
+    stands in a last chunk of its own (with these choices), in that of the finish, in its choice, in
+    each chunk, or under `x_groq`; `is_usage_unasked`: also where no `stream_options` request it.
     """
 
     id_prefix: str = "chatcmpl-"
-    head: Mapping[str, Any] = field(default_factory=dict)
-    choice: Mapping[str, Any] = field(default_factory=dict)
-    opening: bytes = b""
-    whole_opening: bytes = b""
-    first_delta: Mapping[str, Any] | None = field(
+    head: dict[str, Any] = {}
+    choice: dict[str, Any] = {}
+    opening: str = ""
+    whole_opening: str = ""
+    first_delta: dict[str, Any] | None = msgspec.field(
         default_factory=lambda: {"role": "assistant", "content": ""}
     )
-    every_delta: Mapping[str, Any] = field(default_factory=dict)
-    last_delta: Mapping[str, Any] = field(default_factory=dict)
-    message: Mapping[str, Any] = field(default_factory=dict)
-    thoughts: Thoughts = REASONING_CONTENT
+    every_delta: dict[str, Any] = {}
+    last_delta: dict[str, Any] = {}
+    message: dict[str, Any] = {}
+    last_members: dict[str, Any] = {}
+    whole_members: dict[str, Any] = {}
+    thoughts: str = "reasoning_content"
     has_whole_calls: bool = False
     has_joint_finish: bool = False
     has_call_index: bool = True
     has_null_finish: bool = True
-    call_id: Callable[[Call], str] = lambda call: call.id("call_")
-    call: Mapping[str, Any] = field(default_factory=lambda: {"type": "function"})
-    usage: Callable[[Tokens], dict[str, Any]] = usage_of_openai
+    finishes: dict[str, str] = {}
+    call_id: str = "call_{token}"
+    call: dict[str, Any] = msgspec.field(default_factory=lambda: {"type": "function"})
+    usage: dict[str, Any] = msgspec.field(default_factory=lambda: dict(OPENAI_USAGE))
     usage_in: Literal["own_chunk", "last_chunk", "choice", "x_groq", "every_chunk"] = "own_chunk"
     is_usage_unasked: bool = False
     own_chunk_choices: tuple[Any, ...] = ()
+
+    def usage_of(self, tokens: Tokens) -> dict[str, Any]:
+        """The usage that reports these counts."""
+        counts = {
+            "input": tokens.input,
+            "output": tokens.output,
+            "total": tokens.input + tokens.output,
+            "cached": tokens.cached,
+            "uncached": tokens.input - tokens.cached,
+            "reasoning": tokens.reasoning,
+            "visible": tokens.output - tokens.reasoning,
+        }
+        found: dict[str, Any] = filled(self.usage, counts)
+        return found
 
 
 class ProviderChat(ChatDialect):
@@ -73,7 +178,10 @@ class ProviderChat(ChatDialect):
     def plain(self, ask: Ask, answer: Answer) -> bytes:
         traits = self.traits
         content = None if answer.calls and not answer.text else answer.text
-        message = {"role": "assistant", **traits.thoughts.message(answer.thinking, content)}
+        message = {
+            "role": "assistant",
+            **_THOUGHTS[traits.thoughts].message(answer.thinking, content),
+        }
         message |= traits.message
         if answer.calls:
             message["tool_calls"] = [
@@ -90,15 +198,17 @@ class ProviderChat(ChatDialect):
             for index in range(ask.choices)
         ]
         if answer.usage is not None:
-            whole["usage"] = traits.usage(answer.usage)
-        return traits.whole_opening + encode(whole)
+            whole["usage"] = traits.usage_of(answer.usage)
+        whole |= traits.whole_members
+        return traits.whole_opening.encode() + encode(whole)
 
     def stream(self, ask: Ask, answer: Answer, *, is_finished: bool) -> Stream:
         traits = self.traits
+        thoughts = _THOUGHTS[traits.thoughts]
         head = self._head(ask, answer, "chat.completion.chunk")
         wants_usage = ask.include_usage or traits.is_usage_unasked
-        usage = traits.usage(answer.usage) if answer.usage is not None and wants_usage else None
-        frames: list[bytes] = [traits.opening] if traits.opening else []
+        usage = traits.usage_of(answer.usage) if answer.usage is not None and wants_usage else None
+        frames: list[bytes] = [traits.opening.encode()] if traits.opening else []
 
         def put(delta: Mapping[str, Any], finish: str | None = None, **more: Any) -> None:
             in_choice = {"usage": usage} if finish and usage and traits.usage_in == "choice" else {}
@@ -122,8 +232,8 @@ class ProviderChat(ChatDialect):
         if traits.first_delta is not None:
             put(traits.first_delta)
         if answer.thinking:
-            put(traits.thoughts.delta(answer.thinking))
-        text = traits.thoughts.text if answer.thinking else str
+            put(thoughts.delta(answer.thinking))
+        text = thoughts.text if answer.thinking else str
         deltas: list[Mapping[str, Any]] = [{"content": text(piece)} for piece in answer.deltas]
         texts = len(deltas)
         for number, call in enumerate(answer.calls):
@@ -147,7 +257,7 @@ class ProviderChat(ChatDialect):
             members["x_groq"] = {"id": f"req_{answer.id[:26]}", "usage": usage}
         if usage is not None and self.traits.usage_in == "last_chunk":
             members["usage"] = usage
-        return members
+        return members | self.traits.last_members
 
     def _call_deltas(self, call: Call, number: int) -> list[dict[str, Any]]:
         if self.traits.has_whole_calls:
@@ -162,13 +272,18 @@ class ProviderChat(ChatDialect):
         function = {"name": call.name, "arguments": arguments}
         return {
             **({"index": number} if self.traits.has_call_index else {}),
-            "id": call.given_id or self.traits.call_id(call),
+            "id": call.given_id or self._call_id(call),
             **self.traits.call,
             "function": function,
         }
 
     def _end(self, answer: Answer) -> str:
-        return "stop" if answer.is_declined else answer.finish
+        finish = "stop" if answer.is_declined else answer.finish
+        return self.traits.finishes.get(finish, finish)
+
+    def _call_id(self, call: Call) -> str:
+        digit = int(call.token[-1], 16)
+        return self.traits.call_id.format(token=call.token, name=call.name, digit=digit)
 
     def _head(self, ask: Ask, answer: Answer, kind: str) -> dict[str, Any]:
         return {

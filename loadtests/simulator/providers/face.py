@@ -1,36 +1,33 @@
-"""A provider's face played on the dialect it is closest to: keys, checks, errors of its own."""
+"""A provider as a port plays it: its faces with their keys, checks and errors, its list of models.
+
+A face is the dialect it is closest to, with what `table.py` states of the provider on top.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
+from loadtests.simulator import directives, script
 from loadtests.simulator.answers import Answer
 from loadtests.simulator.ask import Ask, Refusal
-from loadtests.simulator.dialects.base import Stream, encode
+from loadtests.simulator.dialects.base import JSON, Stream
 from loadtests.simulator.directives import Directive, DirectiveError
 from loadtests.simulator.exchange import Exchange
-from loadtests.simulator.providers.model import (
+from loadtests.simulator.faults import FaultBook
+from loadtests.simulator.providers.table import (
     ANYBODY,
     BEARER,
-    WRONG_KEY,
     Face,
     Failure,
+    FailureRefusal,
     Provider,
 )
+from loadtests.simulator.script import Script
 
-
-class FailureRefusal(Refusal):
-    """The provider refuses the request in words of its own."""
-
-    def __init__(
-        self, failure: Failure, *, model: str = "", param: str = "", key: str = ""
-    ) -> None:
-        lines = "".join(f"{name}: {value}\r\n" for name, value in failure.headers.items())
-        body = _filled(failure.body, model=model, param=param, key=key)
-        super().__init__(failure.status, "", lines=lines.encode("latin-1"), body=body)
+WRONG_KEY: Final = "wrong-"
 
 
 class FaceDialect:
@@ -48,25 +45,23 @@ class FaceDialect:
         return f"<FaceDialect {self._provider.name} {self.name}>"
 
     def authenticate(self, exchange: Exchange) -> str:
-        return key_of(exchange, self.face.keys, self.face.failures)
+        return _key_of(exchange, self.face.keys, self.face.failures)
 
     def read(self, exchange: Exchange) -> Ask:
+        failures = self.face.failures
         try:
             ask = self._inner.read(exchange)
         except FailureRefusal:
             raise
         except Refusal as refusal:
-            if "bad_parameter" not in self.face.failures:
+            if "bad_parameter" not in failures:
                 raise
-            failure = self.face.failures["bad_parameter"]
-            raise FailureRefusal(failure, param=refusal.message) from refusal
-        if ask.model not in self._provider.models and "unknown_model" in self.face.failures:
-            raise FailureRefusal(self.face.failures["unknown_model"], model=ask.model)
+            raise FailureRefusal(failures["bad_parameter"], param=refusal.message) from refusal
+        if ask.model not in self._provider.models and "unknown_model" in failures:
+            raise FailureRefusal(failures["unknown_model"], model=ask.model)
         body: Mapping[str, Any] = msgspec.json.decode(exchange.body)
         for check in self.face.checks:
-            found = check(body, ask)
-            if found is not None:
-                raise FailureRefusal(found[0], model=ask.model, param=found[1])
+            check.check(body, ask)
         return ask
 
     def situated(self, directive: Directive, model: str, key: str) -> Directive:
@@ -82,7 +77,7 @@ class FaceDialect:
         return msgspec.structs.replace(
             directive,
             status=failure.status,
-            body=msgspec.Raw(_filled(failure.body, model=model, param="param", key=key)),
+            body=msgspec.Raw(failure.bytes(model=model, param="param", key=key)),
             headers={**failure.headers, **(directive.headers or {})},
         )
 
@@ -102,7 +97,41 @@ class FaceDialect:
         return [text.encode()]
 
 
-def key_of(exchange: Exchange, keys: tuple[str, ...], failures: Mapping[Any, Failure]) -> str:
+class Played:
+    """A provider ready to answer."""
+
+    def __init__(self, provider: Provider) -> None:
+        self._provider = provider
+        self._faces = [FaceDialect(provider, face) for face in provider.faces]
+
+    def __repr__(self) -> str:
+        return f"<Played {self._provider.name}>"
+
+    def dialect(self, path: str) -> FaceDialect | None:
+        """The face that a path is of; None for a path that the provider does not have."""
+        return next((face for face in self._faces if face.face.is_at(path)), None)
+
+    def listing(self, exchange: Exchange, faults: FaultBook) -> Script | None:
+        """The list of models, if this is its path; standing directives may have it fail."""
+        listing = self._provider.listing
+        if exchange.method != "GET" or exchange.path != listing.path:
+            return None
+        exchange.protocol = "models"
+        face = self._faces[0]
+        try:
+            exchange.api_key = _key_of(exchange, listing.keys, face.face.failures)
+            taken = faults.take(exchange.api_key, exchange.port)
+            directive = directives.merge([fault.layer for fault in taken])
+            directive = face.situated(directive, "", exchange.api_key)
+        except Refusal as refusal:
+            return script.refusal_script(face, refusal)
+        instead = script.instead_script(face.error, directive)
+        if instead is not None:
+            return instead
+        return script.body_script(200, directive, listing.body(self._provider.models), JSON)
+
+
+def _key_of(exchange: Exchange, keys: tuple[str, ...], failures: Mapping[str, Failure]) -> str:
     """The key of a request; raises FailureRefusal without one, and for a wrong one."""
     for way in keys:
         key = _key_in(exchange, way)
@@ -120,14 +149,3 @@ def _key_in(exchange: Exchange, way: str) -> str:
         scheme, _, key = exchange.header(b"authorization").decode("latin-1").partition(" ")
         return key.strip() if scheme.lower() == BEARER else ""
     return exchange.header(way.encode()).decode("latin-1").strip()
-
-
-def _filled(body: Any, *, model: str, param: str, key: str) -> bytes:
-    """The bytes of a failure's body."""
-    if body is None:
-        return b""
-    text = body.encode() if isinstance(body, str) else encode(body)
-    for mark, value in ((b"{model}", model), (b"{param}", param), (b"{key}", key)):
-        inside = value.encode() if isinstance(body, str) else encode(value)[1:-1]
-        text = text.replace(mark, inside)
-    return bytes(text)

@@ -1,59 +1,289 @@
-"""Every provider that a port can play, by the `kind` of the channels that speak to it."""
+"""Providers as data: each file `*.yaml` of this folder is a row of this table, or a list of rows.
+
+`failures` are error answers by situation, a word of the directive `situation`:
+`[status, body, headers]`. A body is JSON, a text is sent as it is. `{model}`, `{param}` and `{key}`
+in a text are replaced by the request's model, the parameter at fault and the key that was sent.
+`failure_headers` stand on all of them. A messages face derives its failures from these in that
+protocol's form (`own_failures`: it does not). `listing` is the list of models: in `entry`, `$model`
+is replaced by the id, in `whole`, `$entries` by all of them. `parts` hold anchors.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from types import MappingProxyType
+from typing import Any, Final
 
-from loadtests.simulator.providers.anthropic import ANTHROPIC
-from loadtests.simulator.providers.ark import ARK
-from loadtests.simulator.providers.azure_openai import AZURE_OPENAI, AZURE_OPENAI_DEPLOYMENTS
-from loadtests.simulator.providers.dashscope import DASHSCOPE
-from loadtests.simulator.providers.deepseek import DEEPSEEK
-from loadtests.simulator.providers.fireworks import FIREWORKS
-from loadtests.simulator.providers.gateway import GATEWAY
-from loadtests.simulator.providers.gemini import GEMINI
-from loadtests.simulator.providers.groq import GROQ
-from loadtests.simulator.providers.llama_cpp import LLAMA_CPP
-from loadtests.simulator.providers.minimax import MINIMAX
-from loadtests.simulator.providers.mistral import MISTRAL
-from loadtests.simulator.providers.model import Provider
-from loadtests.simulator.providers.moonshot import MOONSHOT
-from loadtests.simulator.providers.ollama import OLLAMA
-from loadtests.simulator.providers.openai import OPENAI
-from loadtests.simulator.providers.openrouter import OPENROUTER
-from loadtests.simulator.providers.siliconflow import SILICONFLOW
-from loadtests.simulator.providers.together import TOGETHER
-from loadtests.simulator.providers.vllm import VLLM
-from loadtests.simulator.providers.xai import XAI
-from loadtests.simulator.providers.zhipu import ZHIPU
+import msgspec
+import yaml
 
-PROVIDERS: Mapping[str, Provider] = MappingProxyType(
-    {
-        row.name: row
-        for row in (
-            OPENAI,
-            ANTHROPIC,
-            GEMINI,
-            DEEPSEEK,
-            GROQ,
-            OPENROUTER,
-            MISTRAL,
-            XAI,
-            TOGETHER,
-            FIREWORKS,
-            ZHIPU,
-            ARK,
-            DASHSCOPE,
-            MOONSHOT,
-            MINIMAX,
-            SILICONFLOW,
-            OLLAMA,
-            VLLM,
-            LLAMA_CPP,
-            AZURE_OPENAI,
-            AZURE_OPENAI_DEPLOYMENTS,
-            GATEWAY,
-        )
-    }
-)
+from loadtests.simulator.ask import Ask, Refusal
+from loadtests.simulator.dialects.base import Dialect, encode
+from loadtests.simulator.dialects.chat import DONE
+from loadtests.simulator.dialects.gemini import GeminiDialect
+from loadtests.simulator.dialects.messages import ERROR_TYPES, MessagesDialect
+from loadtests.simulator.dialects.responses import ResponsesDialect
+from loadtests.simulator.exchange import Exchange
+from loadtests.simulator.providers.chat_wire import ChatTraits, ProviderChat, filled
+
+# How a key is sent: as a bearer token, or in a header of this name; some want none.
+BEARER: Final = "bearer"
+ANYBODY: Final = "anybody"
+REQUEST_ID: Final = "req_011CSHoEeqs5C35K2UUqR7Fy"
+
+
+class Failure(msgspec.Struct, frozen=True, array_like=True):
+    """An error answer."""
+
+    status: int
+    body: Any
+    headers: dict[str, str] = {}
+
+    def bytes(self, **marks: str) -> bytes:
+        """The body with its marks replaced; `model`, `param` and `key` are empty unless given."""
+        text = self.body.encode() if isinstance(self.body, str) else encode(self.body)
+        for name, value in {"model": "", "param": "", "key": "", **marks}.items():
+            inside = value.encode() if isinstance(self.body, str) else encode(value)[1:-1]
+            text = text.replace(b"{%b}" % name.encode(), inside)
+        return text
+
+
+class FailureRefusal(Refusal):
+    """The provider refuses the request with one of its failures."""
+
+    def __init__(self, failure: Failure, **marks: str) -> None:
+        lines = "".join(f"{name}: {value}\r\n" for name, value in failure.headers.items())
+        body = failure.bytes(**marks)
+        super().__init__(failure.status, "", lines=lines.encode("latin-1"), body=body)
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a face checks before it answers. The failure's `{param}` is the member at fault.
+
+    The body has none of `refused` (with `models`: only for these) and no other members than
+    `known`; no assistant's turn has one of `refused_of_assistants` or another than
+    `known_of_assistants` (`{turn}` is its number); the ids of tool calls match `call_ids`.
+    """
+
+    failure: Failure
+    refused: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    known: frozenset[str] | None = None
+    refused_of_assistants: tuple[str, ...] = ()
+    known_of_assistants: frozenset[str] | None = None
+    call_ids: str | None = None
+
+    def check(self, body: Mapping[str, Any], ask: Ask) -> None:
+        """Raise FailureRefusal for the first member at fault."""
+        if self.models and ask.model not in self.models:
+            return
+        for param, turn in self._faults(body):
+            raise FailureRefusal(self.failure, model=ask.model, param=param, turn=turn)
+
+    def _faults(self, body: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        yield from ((name, "") for name in self.refused if body.get(name) is not None)
+        if self.known is not None:
+            yield from ((name, "") for name in body if name not in self.known)
+        for number, turn in enumerate(body.get("messages", ())):
+            if turn["role"] == "assistant":
+                at = str(number)
+                yield from ((name, at) for name in self.refused_of_assistants if name in turn)
+                if self.known_of_assistants is not None:
+                    yield from ((name, at) for name in turn if name not in self.known_of_assistants)
+            if self.call_ids is not None:
+                ids = [call["id"] for call in turn.get("tool_calls") or ()]
+                ids += [turn["tool_call_id"]] if turn["role"] == "tool" else []
+                yield from ((one, "") for one in ids if not re.fullmatch(self.call_ids, one))
+
+
+class Face(msgspec.Struct, frozen=True, kw_only=True):
+    """One protocol of a provider.
+
+    `path` is a pattern that matches a whole path. `keys` are the ways in which a key is accepted,
+    `stream_failure` is the text of the events that report an error within a stream (None: the
+    dialect's own). `counts_cached`: its usage reports how much of the input came from a cache.
+    """
+
+    path: str
+    dialect: Dialect
+    keys: tuple[str, ...]
+    failures: Mapping[str, Failure]
+    stream_failure: str | None
+    checks: tuple[Check, ...]
+    counts_cached: bool
+
+    def is_at(self, path: str) -> bool:
+        """Whether a path is this face's."""
+        return re.fullmatch(self.path, path) is not None
+
+
+class Listing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The list of models: its path, its keys and what stands in it."""
+
+    path: str = "/v1/models"
+    keys: tuple[str, ...] = (BEARER,)
+    entry: dict[str, Any] = msgspec.field(
+        default_factory=lambda: {
+            "id": "$model",
+            "object": "model",
+            "created": 1_700_000_000,
+            "owned_by": "provider",
+        }
+    )
+    whole: Any = msgspec.field(default_factory=lambda: {"object": "list", "data": "$entries"})
+
+    def body(self, models: tuple[str, ...]) -> bytes:
+        """The answer for these models."""
+        entries = [filled(self.entry, {"model": id, "title": id.title()}) for id in models]
+        named = [{"name": model, "model": model} for model in models]
+        values = {"entries": entries, "names": named, "first": models[0], "last": models[-1]}
+        return encode(filled(self.whole, values))
+
+
+class Provider(msgspec.Struct, frozen=True, kw_only=True):
+    """One provider. `name` is the `kind` of its channels; `sources` are where its facts are from.
+
+    `models` are those it has, the first one for ordinary tests; `headers` stand on every answer
+    that is no error.
+    """
+
+    name: str
+    sources: Mapping[str, str]
+    models: tuple[str, ...]
+    headers: Mapping[str, str]
+    listing: Listing
+    faces: tuple[Face, ...]
+
+    def __repr__(self) -> str:
+        return f"<Provider {self.name}>"
+
+
+class _StreamFailure(msgspec.Struct, forbid_unknown_fields=True):
+    """An event within a stream: `data` is a body, or a situation whose body it has."""
+
+    data: Any
+    event: str = ""
+    has_done: bool = False
+
+
+class _FaceRow(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A face as it is written. `no_version` makes it a deployment's (`_DeploymentChat`)."""
+
+    dialect: str
+    path: str
+    keys: tuple[str, ...] = (BEARER,)
+    failures: dict[str, Failure] = {}
+    own_failures: bool = False
+    stream_failure: str | _StreamFailure | None = None
+    checks: tuple[Check, ...] = ()
+    counts_cached: bool = True
+    traits: ChatTraits = ChatTraits()
+    no_version: Failure | None = None
+
+
+class _Row(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A provider as it is written."""
+
+    name: str
+    sources: dict[str, str]
+    models: tuple[str, ...]
+    faces: tuple[_FaceRow, ...]
+    headers: dict[str, str] = {}
+    failure_headers: dict[str, str] = {}
+    failures: dict[str, Failure]
+    listing: Listing = Listing()
+    parts: Any = None
+
+
+class _DeploymentChat(ProviderChat):
+    """The deployment is in the path, and the version of the API in the query."""
+
+    def __init__(self, traits: ChatTraits, no_version: Failure) -> None:
+        super().__init__(traits)
+        self._no_version = no_version
+
+    def read(self, exchange: Exchange) -> Ask:
+        if not exchange.parameters().get("api-version"):
+            raise FailureRefusal(self._no_version)
+        ask = super().read(exchange)
+        return msgspec.structs.replace(ask, model=exchange.path.split("/")[3])
+
+
+_DIALECTS: Mapping[str, Callable[[], Dialect]] = {
+    "messages": MessagesDialect,
+    "responses": ResponsesDialect,
+    "native": GeminiDialect,
+}
+
+
+def _provider(row: _Row) -> Provider:
+    faces = tuple(_face(face, row) for face in row.faces)
+    return Provider(
+        name=row.name,
+        sources=row.sources,
+        models=row.models,
+        headers=row.headers,
+        listing=row.listing,
+        faces=faces,
+    )
+
+
+def _face(face: _FaceRow, row: _Row) -> Face:
+    failures = dict(row.failures)
+    if face.dialect == "messages" and not face.own_failures:
+        failures = {name: _in_messages(failure) for name, failure in failures.items()}
+    failures |= face.failures
+    for name, failure in failures.items():
+        headers = {**row.failure_headers, **failure.headers}
+        failures[name] = msgspec.structs.replace(failure, headers=headers)
+    if face.dialect != "chat":
+        dialect = _DIALECTS[face.dialect]()
+    elif face.no_version is not None:
+        dialect = _DeploymentChat(face.traits, face.no_version)
+    else:
+        dialect = ProviderChat(face.traits)
+    return Face(
+        path=face.path,
+        dialect=dialect,
+        keys=face.keys,
+        failures=failures,
+        stream_failure=_event(face.stream_failure, failures),
+        checks=face.checks,
+        counts_cached=face.counts_cached,
+    )
+
+
+def _in_messages(failure: Failure) -> Failure:
+    """The same failure in the form of the messages protocol."""
+    message = failure.body
+    while isinstance(message, Mapping):
+        message = message.get("error") or message.get("message") or message.get("detail")
+    error = {"type": ERROR_TYPES.get(failure.status, "api_error"), "message": str(message)}
+    body = {"type": "error", "error": error, "request_id": REQUEST_ID}
+    return Failure(failure.status, body, failure.headers)
+
+
+def _event(written: str | _StreamFailure | None, failures: Mapping[str, Failure]) -> str | None:
+    if written is None:
+        return None
+    found = _StreamFailure(written) if isinstance(written, str) else written
+    body = failures[found.data].body if isinstance(found.data, str) else found.data
+    name = f"event: {found.event}\n" if found.event else ""
+    end = DONE.decode() if found.has_done else ""
+    return f"{name}data: {json.dumps(body, ensure_ascii=False)}\n\n{end}"
+
+
+def _rows() -> Iterator[_Row]:
+    # The safe loader in C, where there is one, is ten times as fast.
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    for path in sorted(Path(__file__).parent.glob("*.yaml")):
+        with path.open(encoding="utf-8") as text:
+            read = yaml.load(text, Loader=loader)
+        for row in read if isinstance(read, list) else [read]:
+            yield msgspec.convert(row, _Row)
+
+
+PROVIDERS: Mapping[str, Provider] = MappingProxyType({row.name: _provider(row) for row in _rows()})

@@ -17,8 +17,7 @@ from channels.media.send import addressed, send
 from channels.redaction import key_spellings, redaction_of
 from channels.registry import ASIDE_SECONDS, ASIDE_UNKNOWN_SECONDS, ChannelSpec, KeyRing
 from gw.calls.attempts import accepted
-from loadtests.simulator.providers.model import Failure
-from loadtests.simulator.providers.table import PROVIDERS
+from loadtests.simulator.providers.table import PROVIDERS, Failure
 from tests.support.rows import each
 from tests.support.specs import make_channel
 from tests.unit.channels.raw_server import OK, Peer, RawServer, new_wire

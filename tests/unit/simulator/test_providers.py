@@ -10,8 +10,7 @@ import pytest
 from channels.dialects.error_body import error_members, status_in
 from channels.kinds import KINDS
 from channels.registry import ASIDE_SECONDS, KEY_REFUSALS, KeyRing, KnownRefusals
-from loadtests.simulator.providers.model import ANYBODY, Failure, Provider
-from loadtests.simulator.providers.table import PROVIDERS
+from loadtests.simulator.providers.table import ANYBODY, PROVIDERS, Failure, Provider
 from loadtests.simulator.server import Simulator
 from tests.support.rows import each
 from tests.unit.simulator.client import Reply, call
