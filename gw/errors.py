@@ -200,6 +200,11 @@ def as_http_status(error: GatewayError) -> GatewayError:
     return GatewayError(error.kind, error.message, param=error.param, http_status=status)
 
 
+def unserved(message: str, *, param: str | None = None) -> GatewayError:
+    """503 for what the configuration has no channel for: repeating the request cannot mend it."""
+    return GatewayError(NO_CHANNEL_AVAILABLE, message, param=param, headers=NO_RETRY)
+
+
 def invalid_request(invalid: InvalidRequest) -> GatewayError:
     """Make the client's error of what a protocol's reader refused."""
     return GatewayError(

@@ -40,10 +40,10 @@ from gw.errors import (
     INVALID_REQUEST,
     MODEL_NOT_ALLOWED,
     MODEL_NOT_FOUND,
-    NO_CHANNEL_AVAILABLE,
     TOOL_NOT_SUPPORTED,
     GatewayError,
     invalid_request,
+    unserved,
 )
 from gw.keys.principal import AGENT, Principal
 from metrics import genai
@@ -164,11 +164,8 @@ def require_served(model: ModelSpec, protocol: str) -> None:
     endpoints find out when they look for channels (spec: General facts 4).
     """
     if not model.is_served_on(protocol):
-        raise GatewayError(
-            NO_CHANNEL_AVAILABLE,
-            f"No channel serves the model `{model.id}` on this endpoint.",
-            param="model",
-        )
+        shown = f"No channel serves the model `{model.id}` on this endpoint."
+        raise unserved(shown, param="model")
 
 
 # The conversation of a chat request: how it is named, what is stated of it, and that it is run.

@@ -35,7 +35,13 @@ from gw.calls.chat import Conversation
 from gw.calls.jobs import JobSubmit
 from gw.calls.media import Media, PieceCall, SubmitCall
 from gw.config.config import Config, LiveConfig
-from gw.errors import NO_CHANNEL_AVAILABLE, UPSTREAM_UNREACHABLE, GatewayError, from_upstream
+from gw.errors import (
+    NO_CHANNEL_AVAILABLE,
+    UPSTREAM_UNREACHABLE,
+    GatewayError,
+    from_upstream,
+    unserved,
+)
 from gw.http.application import Overload, RequestsInFlight
 from gw.http.body import BODIES_BYTES, BodyBudget
 from gw.idempotency import IdempotencyGuard
@@ -320,7 +326,7 @@ def unavailable(failure: CatalogUnavailable, redact: Callable[[str], str]) -> Ga
     such a list at all."""
     reply = failure.reply
     if reply is None:
-        return GatewayError(NO_CHANNEL_AVAILABLE, "No channel lists this.")
+        return unserved("No channel lists this.")
     message = redact(reply.message) if reply.message else "The upstream did not tell."
     if isinstance(reply, Failed) and reply.is_unreachable:
         return GatewayError(UPSTREAM_UNREACHABLE, message)

@@ -37,6 +37,7 @@ from gw.errors import (
     GatewayError,
     as_http_status,
     from_upstream,
+    unserved,
 )
 from gw.media import lists
 from gw.media.reading import model_of
@@ -122,9 +123,7 @@ class VideosHandler(ApiHandler):
         except GatewayError as error:
             self._refuse(error)
         if request is None:
-            raise GatewayError(
-                NO_CHANNEL_AVAILABLE, f"Nobody makes films of the kind of `{submit.model.id}`."
-            )
+            raise unserved(f"No channel makes films of the kind of `{submit.model.id}`.")
         submit.show(request)
         if request.portrait_auth is not None:
             submit.detail["portrait_auth"] = request.portrait_auth

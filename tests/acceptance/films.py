@@ -55,6 +55,7 @@ SETTINGS: dict[str, Any] = {
         model("clip-realman", "one", **GENERAL),
         model("clip-mixcut", "one", **GENERAL),
         model("clip-news", "one", **GENERAL),
+        model("dh-of-another-kind", "one", **GENERAL),
     ],
     "tasks": {"poll_first": 0.1, "poll_max": 0.3, "lease": 2, "catalog_seconds": 1},
 }

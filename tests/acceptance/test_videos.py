@@ -214,6 +214,10 @@ REFUSED: dict[str, tuple[dict[str, Any], tuple[int, str, str]]] = {
     "no such model": ({"model": "nobody"}, (400, BAD, "model_not_found")),
     "no such human": ({"model": "dh-nobody"}, (404, BAD, "model_not_found")),
     "no such clip": ({"model": "clip-nobody"}, (404, BAD, "model_not_found")),
+    "human of no kind we make": (
+        {"model": "dh-of-another-kind"},
+        (503, "server_error", "no_channel_available"),
+    ),
     "another endpoint's": ({"model": "sim-model"}, (503, "server_error", "no_channel_available")),
     "lite without resolution": ({"model": "film-lite"}, (400, BAD, "invalid_request")),
     "human without duration": (
@@ -239,6 +243,7 @@ def test_what_is_refused_holds_nothing_and_asks_nobody(
 ) -> None:
     reply = submit(tenant.client, **asked)
     assert reply.refusal == refusal
+    assert reply.headers["x-should-retry"] == "false"
     assert posted(h) == []
     assert tenant.client.get(VIDEOS).json == {"data": []}
     row = h.row(reply.trace)

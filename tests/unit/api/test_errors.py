@@ -6,8 +6,10 @@ import json
 
 import pytest
 
+from actors.catalogs import CatalogUnavailable
 from channels.families import ErrorShape
 from gw import errors as errors
+from gw.api.services import unavailable
 from gw.errors import ERROR_TABLE, ErrorKind, GatewayError, from_upstream, render
 from tests.support.rows import each
 
@@ -175,6 +177,11 @@ def test_every_error_says_whether_to_come_back(kind: ErrorKind) -> None:
     assert known.headers == expected | {"Retry-After": "9"}
     if not expected:
         assert GatewayError(kind, "Busy.", http_status=503).headers == {"Retry-After": "1"}
+
+
+def test_a_list_that_no_channel_has_is_503_not_to_be_repeated() -> None:
+    told = unavailable(CatalogUnavailable(None), str)
+    assert (told.http_status, told.headers) == (503, {"x-should-retry": "false"})
 
 
 def test_a_503_of_an_upstream_says_when_to_come_back() -> None:
