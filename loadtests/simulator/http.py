@@ -7,8 +7,10 @@ anything with time in it is played by a task, which the client's leaving cancels
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import socket
 import struct
+import termios
 from collections import deque
 from collections.abc import Callable, Coroutine
 from functools import partial
@@ -18,9 +20,19 @@ import httptools
 
 from loadtests.simulator.engine import Engine
 from loadtests.simulator.exchange import Exchange, Outcome
-from loadtests.simulator.kernel import unsent_bytes
 from loadtests.simulator.playback import play
 from loadtests.simulator.script import Ending, Script
+
+
+def unsent_bytes(descriptor: int) -> int:
+    """Bytes written but not yet acknowledged by the other side; 0 where that cannot be asked."""
+    try:
+        answer = fcntl.ioctl(descriptor, termios.TIOCOUTQ, struct.pack("i", 0))
+    except OSError:
+        return 0
+    (waiting,) = struct.unpack("i", answer)
+    return int(waiting)
+
 
 MAX_BODY_BYTES: Final = 256 * 1024 * 1024
 FLUSH_SECONDS: Final = 2.0

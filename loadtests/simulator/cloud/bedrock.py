@@ -16,8 +16,7 @@ from loadtests.simulator.ask import Ask, Refusal
 from loadtests.simulator.cloud import event_stream
 from loadtests.simulator.cloud.sigv4 import refused, signed_by
 from loadtests.simulator.dialects.base import Stream, encode
-from loadtests.simulator.dialects.messages import MessagesDialect
-from loadtests.simulator.dialects.messages_request import read
+from loadtests.simulator.dialects.messages import MessagesDialect, read_messages
 from loadtests.simulator.exchange import Exchange
 
 VERSION: Final = "bedrock-2023-05-31"
@@ -77,7 +76,7 @@ class BedrockDialect(AwsFace):
     def read(self, exchange: Exchange) -> Ask:
         found = PATH.fullmatch(exchange.path)
         assert found is not None, exchange
-        return read(
+        return read_messages(
             as_messages(
                 exchange.body,
                 VERSION,

@@ -10,10 +10,9 @@ from loadtests.simulator.answers import Answer
 from loadtests.simulator.ask import Ask, Refusal
 from loadtests.simulator.cloud.bedrock import as_messages, of_host
 from loadtests.simulator.cloud.issuer import Issuer
-from loadtests.simulator.dialects import gemini_request, messages_request
 from loadtests.simulator.dialects.base import Stream
-from loadtests.simulator.dialects.gemini import GeminiDialect
-from loadtests.simulator.dialects.messages import MessagesDialect
+from loadtests.simulator.dialects.gemini import GeminiDialect, read_gemini
+from loadtests.simulator.dialects.messages import MessagesDialect, read_messages
 from loadtests.simulator.exchange import Exchange
 
 VERSION: Final = "vertex-2023-10-16"
@@ -51,7 +50,7 @@ class VertexGemini(GeminiDialect):
         found = PATH.fullmatch(exchange.path)
         assert found is not None, exchange
         is_stream = found[5] == "streamGenerateContent"
-        return gemini_request.read(
+        return read_gemini(
             exchange.body,
             model=unquote(found[4]),
             is_stream=is_stream,
@@ -76,7 +75,7 @@ class VertexClaude(MessagesDialect):
         assert found is not None, exchange
         is_stream = found[5] == "streamRawPredict"
         body = as_messages(exchange.body, VERSION, ("model",), model=unquote(found[4]))
-        ask = messages_request.read(body)
+        ask = read_messages(body)
         if ask.stream != is_stream:
             raise Refusal(400, "stream: has to be said in the body as in the path")
         return ask

@@ -8,8 +8,7 @@ import msgspec
 
 from loadtests.simulator.answers import Answer
 from loadtests.simulator.ask import NULL, Ask, Refusal, given, tokens_of
-from loadtests.simulator.dialects.base import JSON, Stream, bearer, decode, encode
-from loadtests.simulator.dialects.openai_errors import error_body
+from loadtests.simulator.dialects.base import JSON, Stream, bearer, decode, encode, error_body
 from loadtests.simulator.exchange import Exchange
 from loadtests.simulator.media.picture import png_base64
 from loadtests.simulator.tasks.files import Files, base_of, picture_file

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from loadtests.simulator.ask import Refusal
-from loadtests.simulator.dialects.base import bearer, encode
-from loadtests.simulator.dialects.openai_errors import error_type
+from loadtests.simulator.dialects.base import bearer, encode, error_type
 from loadtests.simulator.exchange import Exchange
 from loadtests.simulator.tasks.call import (
     DAY,
