@@ -46,7 +46,7 @@ class ActorStopped(Exception):
 
 
 class Envelope(Generic[M]):
-    """A message, when it came, and where its reply goes (nowhere, for a tell)."""
+    """A message, when it came, and where its reply goes (nowhere, for `tell`)."""
 
     __slots__ = ("message", "put_at", "reply")
 

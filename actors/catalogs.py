@@ -109,7 +109,7 @@ class ReplyMemory:
         return await asyncio.shield(task)
 
     async def close(self) -> None:
-        """Ask nobody any more."""
+        """Ask no upstream any more."""
         asking = list(self._asking.values())
         for task in asking:
             task.cancel()
@@ -207,7 +207,7 @@ class Catalogs:
         return f"<Catalogs {self._memory!r}>"
 
     async def close(self) -> None:
-        """Ask nobody any more."""
+        """Ask no upstream any more."""
         await self._memory.close()
 
     async def templates(self, scene: str) -> Sequence[Template]:

@@ -323,12 +323,12 @@ def _claimed(row: Sequence[Any], lease: str) -> Claimed:
 # A submission, seen from here:
 #
 # 1. `wallets.hold(Hold(facts=…, job=jobs.new_job(…)))`, with `facts.job_id` from `new_job_id`:
-# money is held and the job is there, `submitting`, not shown to its account yet. 2. The request is
-# sent to the upstream, with the job's id as its idempotency key. 3. It accepts: `accepted`, and
-# only then the client gets its response. The call has no settlement of its own any more: what ends
-# the job settles it. 4. It does not: `wallets.settle` ends the call, and the job with it, as
-# `failed`. Where it is unknown whether it did, `submit_unknown` logs that first; nothing is sent
-# again.
+#    money is held and the job is there, `submitting`, not shown to its account yet.
+# 2. The request is sent to the upstream, with the job's id as its idempotency key.
+# 3. It accepts: `accepted`, and only then the client gets its response. The call has no
+#    settlement of its own any more: the end of the job settles it.
+# 4. It does not: `wallets.settle` ends the call, and the job with it, as `failed`. Where it is
+#    unknown whether it did, `submit_unknown` logs that first; nothing is sent again.
 #
 # Should the process die before 3, recovery does 4.
 

@@ -51,21 +51,21 @@ from metrics.logs import EventLog
 #     5xx                                         next channel   next channel        next channel
 #     504                                         next channel   next channel        unknown
 #     a response that cannot be used, or was cut   next channel   unknown             unknown
-#     a response that says it failed at the work   next channel   unknown             final
+#     a response that reports a failed work   next channel   unknown             final
 #     3xx, 204 or another status of no use        final          unknown             unknown
 #     no response in time                           final          final               unknown
 #
 # What comes of a chat call costs nothing until it is read, so it may be asked for again. What is
 # sold by the piece is made once: after a response that had begun and cannot be used, pieces may
 # have been made that are to be paid for, and no other channel makes them again. What is submitted
-# to be made (a film, a song, a voice, a script) is paid for once the upstream has taken it, whoever
-# hears of it: wherever it may have, nothing is sent again.
+# to be made (a film, a song, a voice, a script) is paid for once the upstream has taken it,
+# whichever side hears of it: wherever it may have, nothing is sent again.
 #
 # A refusal (4xx) is no failed attempt and passes; on chat one of the channel's own key is, as a
 # 5xx. After a trial (`Failover`) the next channel is asked whatever it ended with.
 
 # `unknown`: the upstream may have done what was asked, so nothing is sent again; the operator is
-# told, because it may ask to be paid for what no client got.
+# warned, because it may ask to be paid for what no client got.
 Retry = Literal["next_channel", "final", "unknown"]
 
 
@@ -176,7 +176,8 @@ class Attempts:
 
         The lease and the response of that channel are kept for `finish`, unless it refuses: then
         its attempt is over. Raises FailoverExhausted, and GatewayError when the channels' actors
-        are gone. A cancelled attempt gives its lease back and says nothing of the channel's health.
+        are gone. A cancelled attempt gives its lease back and counts nothing for the channel's
+        health.
         """
         self._failover = failover
         try:
@@ -258,7 +259,7 @@ class Attempts:
         lease, self._lease = self._lease, None
         if lease is not None:
             lease.release(verdict)
-            # A refusal says nothing against the channel; the try has still failed.
+            # A refusal is nothing against the channel; the try has still failed.
             self.observer.attempt_ended(outcome, self.status, is_ok=outcome == "ok")
 
     def has_next(self) -> bool:
@@ -395,10 +396,10 @@ class BaseUpstream:
         is_translated: bool = False,
         passes_body: bool = False,
     ) -> UpstreamRefusal:
-        """What an error says. Raises UpstreamFailed for a server's.
+        """The client's error. Raises UpstreamFailed for a server's.
 
-        `headers` are for the client. `is_translated`: the client is told the message alone, as the
-        rest is said in another protocol's words. `passes_body`: it may get the body as it came.
+        `headers` are for the client. `is_translated`: the client gets the message alone, as the
+        rest is in another protocol's words. `passes_body`: it may get the body as it came.
         """
         status = response.status
         try:

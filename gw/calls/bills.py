@@ -23,10 +23,10 @@ NO_TOKENS = Usage(input_tokens=0, output_tokens=0)
 
 
 class Charged(Struct, frozen=True, kw_only=True):
-    """The cost of a call, and what its row and its receipt say of it (`call.py`).
+    """The cost of a call, with the members of its row and its receipt (`call.py`).
 
     `units` are those of the row's `unit_type`; 0 where the call is billed by tokens. `upstream` is
-    what the upstream said of its response, unredacted.
+    what the upstream reported of its response, unredacted.
     """
 
     cost_nano_usd: int
@@ -48,11 +48,11 @@ class Bill(Protocol):
 
     @property
     def terms(self) -> Mapping[str, Any]:
-        """The price, and what was assumed for the hold, as the receipt will say it."""
+        """The price, and what was assumed for the hold, as in the receipt."""
 
     @property
     def is_complete(self) -> bool:
-        """Has the upstream said everything? Then its connection may serve another call."""
+        """Whether the upstream has sent everything. Then its connection may serve another call."""
 
     def delivered(self) -> Delivered | None:
         """What has gone out so far, priced; None while that is nothing."""
@@ -61,7 +61,7 @@ class Bill(Protocol):
         """The cost. `first_byte_seconds` is None when nothing went out to the client."""
 
     def attributes(self, charged: Charged, *, first_byte_seconds: float | None) -> Attributes:
-        """What the span of a sampled call says of its response."""
+        """The attributes of the response in the span of a sampled call."""
 
 
 # The bill of a call of which is known beforehand how much it makes: so many characters, or one.
@@ -122,7 +122,7 @@ class UnitBill:
 BYTES_PER_TOKEN = 4
 # Spec: without an explicit maximum, the smaller of the model's own and this many tokens is held.
 OUTPUT_TOKENS_DEFAULT_MAX = 32_768
-# No response has this many tokens. An upstream that says so is not believed: one number must not
+# No response has this many tokens. An upstream that reports it is not believed: one number must not
 # empty a wallet, nor overflow the ledger.
 PLAUSIBLE_TOKENS_MAX = 1_000_000_000
 
@@ -188,7 +188,7 @@ def charge(meter: MeterReading, *, input_estimate_tokens: int, price: TokenPrice
     if usage is not None and _is_plausible(usage):
         return Charge(usage, price.cost_nano_usd(usage), "stated")
     if not meter.characters and (not meter.finished or meter.error_seen is not None):
-        return NOTHING  # also where an upstream stated its input and then said nothing
+        return NOTHING  # also where an upstream stated its input and then sent nothing
     partial = meter.partial_usage
     if partial is not None:
         return _completed(partial, meter, input_estimate_tokens, price)
@@ -303,7 +303,7 @@ class TokenBill:
         }
 
     def _stated(self, first_byte_seconds: float | None) -> Attributes:
-        """What the upstream said of its response: only what is known."""
+        """What the upstream reported of its response: only what is known."""
         meter = self.meter
         pairs: dict[str, AttributeValue | None] = {}
         if meter is not None:
@@ -329,7 +329,7 @@ class TokenBill:
         return detail
 
     def _upstream(self, charged: Charge) -> dict[str, Any]:
-        """What the upstream said of its response; its usage where that is not what is charged."""
+        """What the upstream reported of its response; its usage unless that is what is charged."""
         meter = self.meter
         if meter is None:
             return {}

@@ -153,12 +153,12 @@ SUCCESS = Ending("success", None, None)
 CLIENT_GONE = Ending("interrupted", "client_disconnected", "The client closed its connection.")
 STOPPING = Ending("interrupted", "gateway_stopping", "The gateway was stopped.")
 
-# What the client is told when the channels' own actors are gone or overrun.
+# The client's message when the channels' own actors are gone or overrun.
 NO_CHANNEL = "No channel can take this request at the moment."
 
 
 def shown(status: RowStatus, error: GatewayError) -> Ending:
-    """An ending that the client is told of: the row says what the client is shown."""
+    """An ending that the client sees: the row has the client's message."""
     return Ending(status, error.kind.code, error.message, error)
 
 
@@ -214,7 +214,7 @@ def ending_of_refusal(refusal: UpstreamRefusal, redactor: Redactor) -> Ending:
 
 
 def ending_of_report(message: str, redactor: Redactor) -> Ending:
-    """An upstream's response says that it failed: its words, as an error."""
+    """An upstream's response reports a failure: its words, as an error."""
     return shown("error", errors.from_upstream(502, redactor.text(message)))
 
 
@@ -268,7 +268,7 @@ def _from_upstream(
 
 
 def _retry_after(status: int, stated: str | None, redactor: Redactor) -> dict[str, str]:
-    """What an upstream that is too busy says of when to come back, fit to be sent on."""
+    """The `Retry-After` of an upstream that is too busy, fit to be sent on."""
     value = sendable(stated, redactor) if status in (429, 503) else None
     return {} if value is None else {"Retry-After": value}
 
@@ -290,7 +290,7 @@ def _no_channel(passed_over: Mapping[str, str], serving: Sequence[str]) -> str:
     return "No channel of this model is available at the moment. Try again shortly."
 
 
-# What the spans of a call are called, and how they say how it ended.
+# The names of a call's spans, and their attributes of how it ended.
 
 # Steps of a call, as its trace shows them.
 HOLD = "gw.wallet.hold"
@@ -322,18 +322,24 @@ def end_call(span: CallSpan, ending: Ending, attributes: Attributes = NO_ATTRIBU
 # kept by name for operators; what a client is shown of it is `gw/api/logs`. Names are short and
 # what goes without saying is left out, because every call has one:
 #
-# request what was asked, without the conversation {name: text} price USD per 1M tokens
-# (`TokenPrice.stated`) {input, output, …} or per piece (`ImagePrice.stated`) {per_image, …} hold
-# nano-USD held integer estimate tokens it was held for [input, output] order channels considered,
-# in order [[channel, protocol], …] pinned the order is that of a pinned conversation true
-# passed_over why some of them were not tried {channel: reason} tried attempts, the answered one
-# last [[channel, Unix s, ms, outcome], …] first_byte_ms when the client was sent the first byte
-# integer translation by which translation, and what was lost header value or the path's name;
-# `dropped`: [field, …] upstream what the upstream said of its response {status, id, model, finish,
-# …} basis what the tokens rest on, unless "stated" `charge.Basis` units pieces by their price
-# {standard, large, references} characters counted where output was estimated integer cache_write,
-# reasoning tokens, parts of input and output integers trace_id OpenTelemetry's, of a call that is
-# traced 32 hex digits
+#   request        what was asked, without the conversation     {name: text}
+#   price          USD per 1M tokens (`TokenPrice.stated`)      {input, output, …}
+#                  or per piece (`ImagePrice.stated`)           {per_image, …}
+#   hold           nano-USD held                                integer
+#   estimate       tokens it was held for                       [input, output]
+#   order          channels considered, in order                [[channel, protocol], …]
+#   pinned         the order is that of a pinned conversation   true
+#   passed_over    why some of them were not tried              {channel: reason}
+#   tried          attempts, the answered one last              [[channel, Unix s, ms, outcome], …]
+#   first_byte_ms  when the client was sent the first byte      integer
+#   translation    by which translation, and what was lost      header value or the path's name;
+#                                                               `dropped`: [field, …]
+#   upstream       what the upstream reported of its response   {status, id, model, finish, …}
+#   basis          what the tokens rest on, unless "stated"     `bills.Basis`
+#   units          pieces by their price                        {standard, large, references}
+#   characters     counted where output was estimated           integer
+#   cache_write, reasoning   tokens, parts of input and output  integers
+#   trace_id       OpenTelemetry's, of a call that is traced    32 hex digits
 
 # Members of `upstream` that are the upstream's own: sentences, and names.
 _WORDS = frozenset({"error", "error_code"})
@@ -473,7 +479,7 @@ class CallObserver:
     def receipt(
         self, charged: Charged, http_status: int | None, redactor: Redactor
     ) -> Mapping[str, Any]:
-        """The whole detail, with what is charged and what the upstream said of its response.
+        """The whole detail, with what is charged and what the upstream reported of its response.
 
         `http_status` is that of the last attempt's response, None where there was none.
         """
@@ -531,7 +537,7 @@ class CallObserver:
 
 
 def _redact(upstream: dict[str, Any], redactor: Redactor) -> None:
-    """Redact what an upstream said: its words for an error, and the names it gave its response."""
+    """Redact an upstream's text: its words for an error, and the names it gave its response."""
     for name in _WORDS & upstream.keys():
         upstream[name] = redactor.text(upstream[name])
         if not upstream[name]:
@@ -549,6 +555,6 @@ def _server_of(request: UpstreamRequest) -> Attributes:
 
 
 def _error_type(outcome: str, status: int | None) -> str:
-    """What went wrong: the status, where that alone says it."""
+    """What went wrong: the status, where that is all that is known."""
     is_status = status is not None and outcome == f"status_{status // 100}xx"
     return str(status) if is_status else outcome

@@ -226,7 +226,7 @@ class ChatUpstream(BaseUpstream):
             ) from error
 
     def _names(self, call: ChatCall, meter: Meter) -> Any:
-        """What a translated response is called, unless its stream still says it."""
+        """The name of a translated response, unless its stream still carries it."""
         return {
             "id": meter.response_id or call.facts.call_id.hex,
             "created": int(self._clock.now()),
@@ -244,8 +244,8 @@ def _of_request(refusal: UpstreamRefusal) -> UpstreamRefusal:
 
 
 def _for_client(found: ErrorReported, plan: UpstreamPlan) -> ErrorReported:
-    """The error that a body consists of, as the client is told of it."""
-    if plan.translated is not None:  # the rest is said in another protocol's words
+    """The error that a body consists of, for the client."""
+    if plan.translated is not None:  # the rest is in another protocol's words
         return ErrorReported(ErrorMembers(found.members.message), status=found.status)
     return found
 
@@ -254,7 +254,7 @@ def _refuse_unusable(body: bytes, meter: Meter, plan: UpstreamPlan) -> None:
     """A body that was read and is no response. Raises UpstreamError, with the upstream's words.
 
     That is an error where a response was promised, in the dialect's form or in another: a response
-    says something, or states what it took, or why it says nothing, or at least what it is called.
+    has content, or states what it took, or why it is empty, or at least its id.
     """
     if meter.characters:
         return
@@ -422,7 +422,8 @@ class Conversation:
             pass  # cut, unless the end had been seen
         except TimeoutError:
             if not meter.finished:
-                # Who kept us waiting? A client that does not read says nothing of the channel.
+                # Who kept us waiting? A client that does not read is no sign of the channel's
+                # health.
                 verdict: Verdict = "abandoned" if relay.is_held_up else "failure"
                 settlement.attempts.finish(verdict, "timeout")
                 settlement.end(
@@ -452,7 +453,7 @@ class Conversation:
         await relay.finish()
 
     def _end_complete(self, settlement: Settlement[TokenBill], meter: Meter) -> None:
-        """The response came to its end, but it may say that it is an error."""
+        """The response came to its end, but it may be an error."""
         if meter.error_seen is not None:
             settlement.attempts.finish("failure", "error_event")
             settlement.end(Ending("error", "upstream_error", _ERROR_EVENT))

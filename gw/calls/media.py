@@ -88,7 +88,7 @@ class SubmitResult(Struct, frozen=True):
 
 
 class Delivery(Struct, frozen=True):
-    """What the client gets; `failed` is the upstream's message where it says that it failed."""
+    """What the client gets; `failed` is the upstream's message where it reports a failure."""
 
     content_type: str
     body: bytes
@@ -101,7 +101,7 @@ class Delivery(Struct, frozen=True):
 
 
 class MediaCall(Call, frozen=True, kw_only=True):
-    """A media call; `cheaper` tells a client that is refused for its balance what costs less."""
+    """A media call; `cheaper` names what costs less to a client that is refused for its balance."""
 
     bill: Bill
     cheaper: str
@@ -217,7 +217,7 @@ class Media(Generic[C]):
         """Settle a call that has its result."""
         delivery = await self._delivery_of(call, result)
         if delivery.failed is not None:
-            # Its way of refusing this prompt, say: no sign that the channel is ill.
+            # For instance its way of refusing this prompt: no sign that the channel is ill.
             settlement.attempts.finish("success", "error_event")
             settlement.fail(ending_of_report(delivery.failed, self._current.redactor))
         settlement.attempts.finish("success", "ok")
@@ -401,7 +401,7 @@ class PieceBill(Bill, Protocol):
     def read(self, body: bytes, *, now: float) -> str | None:
         """Count a whole response of the upstream, which came at `now` (Unix seconds).
 
-        Returns its message where it says that it failed all the same. Raises UpstreamMalformed.
+        Returns its message where it reports a failure all the same. Raises UpstreamMalformed.
         """
 
 
@@ -590,5 +590,5 @@ class SpeechUpstream(ExchangeUpstream):
             return await super().attempt(call, candidate, channel, attempts)
         except UpstreamCut as error:
             raise UpstreamLost(error.detail) from error
-        except UpstreamTimedOut as error:  # said by the upstream: ours is a TimeoutError
+        except UpstreamTimedOut as error:  # reported by the upstream: ours is a TimeoutError
             raise UpstreamFailed(504, ErrorMembers()) from error

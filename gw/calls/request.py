@@ -153,7 +153,7 @@ class ClientRequest:
 class UpstreamPlan(Struct, frozen=True):
     """The request to one channel, the dialect of its response, and the way back if translated.
 
-    `hosting` says how the response is read where the dialect is hosted elsewhere.
+    `hosting` is how the response is read where the dialect is hosted elsewhere.
     """
 
     request: UpstreamRequest
@@ -163,7 +163,7 @@ class UpstreamPlan(Struct, frozen=True):
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """What the client is told of a translation (spec: Translation paths)."""
+        """The headers of a translation for the client (spec: Translation paths)."""
         if self.translated is None:
             return {}
         headers = {}
@@ -209,7 +209,7 @@ class ConversationRequest(ClientRequest):
         self._is_strict = is_strict
 
     async def plan_for(self, candidate: Candidate, channel: ChannelSpec) -> UpstreamPlan:
-        """What this channel is sent. Raises GatewayError for what cannot be said to it."""
+        """What this channel is sent. Raises GatewayError for what cannot be expressed to it."""
         dialect = CHAT_DIALECTS[candidate.protocol]
         is_own = candidate.protocol == self.protocol
         own_headers = self._own_headers if is_own else ()
@@ -383,5 +383,5 @@ def channels_for(
 
 
 def _configured(tools: Sequence[str]) -> frozenset[str]:
-    """Of what a provider runs beside these the configuration says nothing: it judges itself."""
+    """A provider's other tools are not in the configuration: the provider judges them itself."""
     return frozenset(BUILTIN_TOOLS).intersection(tools)

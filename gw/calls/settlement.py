@@ -143,7 +143,7 @@ class Settlement(Generic[B]):
             self.observer.first_byte(seconds)
 
     def end(self, ending: Ending) -> None:
-        """Say how the call ended. The first word counts."""
+        """Record how the call ended. The first record counts."""
         if self.ending is None:
             self.ending = ending
 
@@ -152,7 +152,7 @@ class Settlement(Generic[B]):
         self._kept = response
 
     def fail(self, ending: Ending) -> NoReturn:
-        """Say how the call ended, and raise what the client is told of it."""
+        """Record how the call ended, and raise the client's error."""
         self.end(ending)
         assert ending.error is not None
         raise ending.error
@@ -214,7 +214,7 @@ class Settlement(Generic[B]):
     async def until_durable(self) -> None:
         """Wait until a call with a key is settled: a response is kept before anybody sees it.
 
-        And a client that is told of an error finds the key free, in every process. A ledger that
+        And a client that gets an error finds the key free, in every process. A ledger that
         cannot be reached keeps no client waiting for long; it is settled later.
         """
         if self.call.submission is not None:
@@ -222,10 +222,10 @@ class Settlement(Generic[B]):
                 async with asyncio.timeout(DURABLE_SECONDS):
                     await self._wallets.settled(self.call.facts.account_id)
             except (TimeoutError, LedgerUnavailable):
-                pass  # the writer goes on trying, and says so
+                pass  # the writer goes on trying, and logs it
 
     def _ending_of(self, error: BaseException) -> Ending:
-        """How a call has ended that was left by this error before it said so itself."""
+        """The end of a call that this error left before it recorded one itself."""
         if isinstance(error, ClientGone):
             return CLIENT_GONE
         if isinstance(error, asyncio.CancelledError):
@@ -302,7 +302,7 @@ class Billing:
     ) -> Settlement[B]:
         """Hold what a call may cost; what comes back settles it, once it is entered.
 
-        `cheaper` tells a client that is refused what would cost less, `job` is what the call
+        `cheaper` names what would cost less to a client that is refused, `job` is what the call
         begins. Raises GatewayError, and KeyTaken when the idempotency key of the call is not free.
         Nothing waits between the granted hold and the return.
         """

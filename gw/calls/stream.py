@@ -35,7 +35,7 @@ from metrics.logs import EventLog
 # translation (`channels/translation`) reads and writes beside the meter: usage is always metered as
 # the upstream states it.
 
-# A client that is sent nothing for so long is told that the response is still coming.
+# A client that is sent nothing for so long gets a sign that the response is still coming.
 SILENCE_SECONDS = 10.0
 
 
@@ -61,7 +61,7 @@ class Framing(Protocol):
     def broken(self, message: str) -> bytes:
         """The bytes that end one that failed: none, but where the gateway closes its streams.
 
-        `message` says why, to the client (spec: Stream failure behaviour 1, 3).
+        `message` is the reason, for the client (spec: Stream failure behaviour 1, 3).
         """
 
 
@@ -177,14 +177,14 @@ class TranslatedFraming:
         return self.event(event)
 
     def refuse_failure(self, data: bytes, written: bytes) -> None:
-        """See EventWriter. What the upstream still says, its usage too, is dropped."""
+        """See EventWriter. What the upstream still sends, its usage too, is dropped."""
         error = self._stream.failed or self._meter.error_seen
         if error is not None and not written:
             status = error_reported(data).status
             raise ErrorReported(ErrorMembers(error.message), status=status)
 
     def event(self, event: SseEvent) -> bytes:
-        """What a client gets for an event that says nothing, such as a comment."""
+        """What a client gets for an event without content, such as a comment."""
         return self._sent(self._framed(self._filler()))
 
     def take(self, read: Any) -> bytes:
@@ -200,9 +200,9 @@ class TranslatedFraming:
         return written
 
     def _filler(self) -> bytes:
-        """What keeps the connection alive, where the upstream only says that it is still there.
+        """What keeps the connection alive, where the upstream only shows that it is still there.
 
-        Its own comments and pings, and thoughts that the client's protocol cannot carry, say
+        Its own comments and pings, and thoughts that the client's protocol cannot carry, send
         nothing to the client; what stands between them cuts connections that are silent.
         """
         if self._monotonic() - self._spoke < SILENCE_SECONDS:
@@ -234,7 +234,7 @@ def _too_heavy() -> UpstreamMalformed:
 # The last guard before an upstream's bytes: a fault of ours in reading them is logged.
 #
 # Every reader of responses takes any bytes there are. Should one not, then the response is what
-# cannot be used, another channel may do better, and the log says where to look.
+# cannot be used, another channel may do better, and the log names the place.
 
 _LOG = EventLog("gw.calls")
 
@@ -252,7 +252,7 @@ EARLY_BYTES_MAX = 64 * 1024
 class StreamPipeline:
     """Whole events, as many as each read brought, as the client is to have them.
 
-    `has_next` says whether another channel can be asked in place of one whose stream begins with an
+    `has_next`: whether another channel can be asked in place of one whose stream begins with an
     error. Where none can, a stream that is passed through is the client's, as it came.
     `redaction` is the channel's own: nothing here or behind it reads one of its secrets.
     `rest` is what has come behind the terminator, where that is passed on (`passes_rest_on`: to the
@@ -409,7 +409,7 @@ class StreamPipeline:
         return b"".join(kept)
 
     def _begin(self, data: bytes, written: bytes) -> None:
-        """The first event that is the client's begins the stream, if it has something to say.
+        """The first event that is the client's begins the stream, if it has content.
 
         Raises ErrorReported where that is an error, and is not passed through for want of another
         channel.
@@ -433,7 +433,7 @@ class StreamPipeline:
             self._has_begun = True
             return b"".join((*early, rest))
         if self._meter.finished and not self._has_begun:
-            # A translated response may have nothing to say before its end, and is whole all the
+            # A translated response may have no event before its end, and is whole all the
             # same.
             self._has_begun = True
             return b"".join(early)

@@ -39,7 +39,7 @@ Render = Callable[[str], Awaitable[tuple[bytes, str]]]  # `Accept` → page and 
 Readiness = Callable[[], Awaitable[str | None]]  # why not ready, or None
 
 
-# Names that nobody can have in the public DNS: no page of a stranger's stands under one of them.
+# Names that do not exist in the public DNS: no page of a stranger's stands under one of them.
 _INNER_NAMES = (".local", ".localhost", ".localdomain", ".internal", ".svc", ".home.arpa")
 
 
@@ -141,7 +141,7 @@ class ReadinessHandler(_AdminHandler):
 def make_admin_application(
     config: Config, *, render: Render, readiness: Readiness, new_id: Callable[[], UUID]
 ) -> Application:
-    """Build the application; `readiness` says in a word or two why not, e.g. "draining"."""
+    """Build the application; `readiness` returns in a word or two why not, e.g. "draining"."""
     return Application(
         [
             (r"/metrics", MetricsHandler),

@@ -70,7 +70,7 @@ class Routes:
         return self._otherwise
 
     def handler_at(self, target: str) -> Any:
-        """Return the handler's class of a request's target, as far as that can be told."""
+        """Return the handler's class of a request's target, as far as it can be determined."""
         rule = self._first(target.partition("?")[0])
         return self._otherwise.handler if rule is None else rule.target
 
@@ -257,18 +257,18 @@ class Deadlines:
 
 # The requests in flight in this process, and how they are brought to an end on SIGTERM.
 #
-# Draining is: every response ends its connection; listen no more, and serve once more whoever could
-# not know (both the listener's business); refuse what is asked from then on, so that the number of
-# those in flight can only fall; let them finish for so many seconds, then cut the rest and wait
-# until each has settled. A request enters and leaves by itself (`request.py`); who calls is
-# `gw/serve.py`.
+# Draining is: every response ends its connection; listen no more, and serve once more every client
+# that could not know (both the listener's business); refuse what is asked from then on, so that the
+# number of those in flight can only fall; let them finish for so many seconds, then cut the rest
+# and wait until each has settled. A request enters and leaves by itself (`request.py`); who calls
+# is `gw/serve.py`.
 
 # A call that was cut still has its settlement to send on its way, which takes no I/O of its own.
 CUT_SECONDS = 5.0
 
 
 class Cuttable(Protocol):
-    """A request that can be told to end now."""
+    """A request that can be ended now."""
 
     def cut(self) -> None:
         """End at once: what was delivered is settled, the client sees its response end."""
@@ -293,7 +293,7 @@ class RequestsInFlight:
 
     @property
     def is_draining(self) -> bool:
-        """True from the first moment of a drain; responses close, `/readyz` says so."""
+        """True from the first moment of a drain; responses close, `/readyz` reports it."""
         return self._is_draining
 
     @property
@@ -313,7 +313,7 @@ class RequestsInFlight:
             self._idle.set_result(None)
 
     def begin_drain(self) -> None:
-        """Say that this process is about to end: responses ask their clients to reconnect."""
+        """Announce that this process is about to end: responses ask their clients to reconnect."""
         self._is_draining = True
 
     def refuse_new(self) -> None:
@@ -322,7 +322,7 @@ class RequestsInFlight:
         self._is_refusing = True
 
     async def drain(self, *, seconds: float, clock: Clock) -> int:
-        """Wait until nothing is in flight, at most `seconds`; cut the rest and say how many."""
+        """Wait until nothing is in flight, at most `seconds`; cut the rest and return how many."""
         self.begin_drain()
         if await self._emptied(seconds, clock):
             return 0
@@ -417,7 +417,7 @@ class HttpApplication(Application):
 #     free      every delay was above the target                 limited to LIMIT_FIRST
 #     limited   the mean delay was above a quarter of the target the limit falls to DECREASE of it
 #     limited   it was not, and calls were refused               the limit rises by LIMIT_FIRST / 4
-#     limited   neither, for CALM_INTERVALS                      free
+#     limited   no refusal, in CALM_INTERVALS on end            free
 #
 # The next call above the limit is refused when its head is there, before its key is looked up and
 # its body read. Delay is that of the loop and of the ledger's queue, measured by `DelayWatch`
@@ -451,7 +451,7 @@ class Overload:
         self.waiting = 0  # calls whose body is here and whose hold is not answered
         self.limit: float = inf
         self._target_seconds = inf if target_seconds is None else target_seconds
-        self._calm = 0  # intervals in a row with neither delay nor refusals
+        self._calm = 0  # intervals in a row without a refusal
         # In this interval:
         self._interval_at = 0.0
         self._count = 0
@@ -502,16 +502,15 @@ class Overload:
 
     def _adjust(self) -> None:
         step = LIMIT_FIRST // 4
-        is_late = self._sum_seconds / self._count > self._target_seconds / 4
-        self._calm = 0 if is_late or self._refused else self._calm + 1
-        if self.waiting > self.limit:
+        self._calm = 0 if self._refused else self._calm + 1
+        if self._calm >= CALM_INTERVALS:
+            self.limit = inf
+        elif self.waiting > self.limit:
             return  # the calls that waited when the limit was set are not through yet
-        if is_late:
+        elif self._sum_seconds / self._count > self._target_seconds / 4:
             self.limit = max(step, int(self.limit * DECREASE))
         elif self._refused:
             self.limit += step
-        elif self._calm >= CALM_INTERVALS:
-            self.limit = inf
 
     def _begin_interval(self) -> None:
         self._count, self._sum_seconds, self._refused = 0, 0.0, 0

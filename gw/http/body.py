@@ -22,7 +22,7 @@ LINGER_SECONDS = 30.0
 KEEP_ALIVE_BYTES = 64 * 1024
 # What a body may have that is not counted with the others: the number of connections bounds these.
 SMALL_BODY_BYTES = 64 * 1024
-# Of all others together, unless the configuration says otherwise.
+# Of all others together, unless the configuration sets another.
 BODIES_BYTES = 512 * 1024 * 1024
 
 
@@ -64,7 +64,7 @@ class InboundBody:
     )
 
     def __init__(self, headers: Mapping[str, str], limit_bytes: int, budget: BodyBudget) -> None:
-        """Raises GatewayError at once when the headers alone tell that it will not do."""
+        """Raises GatewayError at once when the headers alone show that it is refused."""
         self._budget = budget
         self._first = b""  # all of it, as mostly
         self._buffer: BytesIO | None = None  # all of it, once there is more than one piece

@@ -123,7 +123,7 @@ _VERSIONS = (b"HTTP/1.1\r\n", b"HTTP/1.0\r\n")
 
 
 class HeadFault(Exception):
-    """A head is refused; the text says why."""
+    """A head is refused; the text has the reason."""
 
 
 def headers_of(lines: Sequence[tuple[bytes, bytes]], names: FieldNames) -> RequestHeaders:
@@ -212,7 +212,7 @@ _WORDS = {
 
 
 def in_words(error: HttpParserError) -> str:
-    """Say what is wrong."""
+    """Return what is wrong."""
     if isinstance(error, HttpParserInvalidMethodError | HttpParserInvalidURLError):
         return REQUEST_LINE
     detail = str(error)

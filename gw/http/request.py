@@ -46,7 +46,7 @@ _ABSOLUTE_FORM = re.compile(r"https?://[^/?#@]+", re.IGNORECASE)
 
 
 def framing_fault(version: str, headers: Mapping[str, str]) -> str | None:
-    """Say what is wrong with how the body's length is declared, or None.
+    """Return what is wrong with how the body's length is declared, or None.
 
     Stricter than the RFC where lenience lets two servers disagree on where a request ends
     (request smuggling): a length that came twice is refused even when both are equal.

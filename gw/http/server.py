@@ -241,7 +241,7 @@ SERVED_PER_HANDSHAKE = 4
 
 
 class Server:
-    """The application on an address; port 0 takes any free port, `url` says which."""
+    """The application on an address; port 0 takes any free port, `url` has it."""
 
     def __init__(
         self,
@@ -316,7 +316,7 @@ class Server:
     def _begin_handshake(self, accepted: socket.socket, _: object = None) -> None:
         """Begin a TLS handshake; for one too many the one that has taken longest is given up."""
         if not self._state.has_file(accepted.fileno()):
-            accepted.close()  # nothing can be said before a handshake
+            accepted.close()  # nothing can be sent before a handshake
             return
         handshakes_max = self._state.connections_max // SERVED_PER_HANDSHAKE
         if len(self._handshakes) >= handshakes_max and self._give_up_handshake():

@@ -228,7 +228,7 @@ class TornadoHandler(RequestHandler):
         """Note that the body is complete and the endpoint begins."""
 
     def tell(self, error: BaseException) -> None:
-        """Set status, headers and body, Content-Length included, to tell of `error`."""
+        """Set status, headers and body, Content-Length included, for `error`."""
         raise NotImplementedError
 
     def release(self) -> None:

@@ -143,7 +143,7 @@ def stem(word: str) -> str:
     return folded
 
 
-# English words that do not tell pages apart, with and without their apostrophes.
+# English words that do not distinguish pages, with and without their apostrophes.
 
 _WORDS = """
     a about after again all also am an and any are as at be because been before being both but by
