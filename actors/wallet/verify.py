@@ -175,14 +175,9 @@ async def _prove(
             if ends not in dropped:
                 faults += await _faults(session, CHECKPOINT, {"since": before, "ends": ends})
     written: list[str] = []
-    for month in months:
-        if month.is_sealed or not month.has_ended or faults:
-            continue
-        span = {"since": (written or sealed or [NEVER])[-1], "ends": month.ends_at}
-        faults = await _faults(session, SEALING, span)
-        if not faults:
-            await session.execute(SQL["seal"], span)
-            written.append(month.ends_at)
+    if not faults:
+        ended = [month.ends_at for month in months if month.has_ended and not month.is_sealed]
+        written, faults = await _seal(session, ended, since=sealed[-1] if sealed else NEVER)
     names = ("accounts", "entries", "open_holds", "call_log_rows", "idempotency_keys")
     return VerifyReport(
         counts=dict(zip(names, counts, strict=True)),
@@ -190,6 +185,21 @@ async def _prove(
         since=None if since == NEVER else since,
         sealed=written,
     )
+
+
+async def _seal(
+    session: Session, ended: Sequence[str], *, since: str
+) -> tuple[list[str], list[Mapping[str, Any]]]:
+    """Seal months in order until one has faults: the ends of those sealed, and the faults."""
+    written: list[str] = []
+    for ends in ended:
+        span = {"since": since, "ends": ends}
+        if faults := await _faults(session, SEALING, span):
+            return written, faults
+        await session.execute(SQL["seal"], span)
+        written.append(ends)
+        since = ends
+    return written, []
 
 
 async def _faults(

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Any, ClassVar, Generic, TypeVar
 from uuid import UUID
@@ -311,27 +311,19 @@ class LedgerWriter(Actor[Message]):
     async def _apply(self, work: list[Work], *, is_repeat: bool) -> list[Work]:
         """Apply `work` in one transaction; return what is to be applied in another."""
         holds = [(e, e.message) for e in work if isinstance(e.message, Hold)]
-        settlements = [e.message for e in work if isinstance(e.message, Settle | Void)]
-        batch = Batch(
-            settlements=settlements,
-            holds=[message for _, message in holds],
-            records=[e.message for e in work if isinstance(e.message, Record)],
-        )
+        batch = _batch_of(work)
         left: list[Work] = []
         if len(batch):
-            if self._session is None:
-                session = await self._database.session()
-                self._session = session
-                await take_over(session, self._identity.first_id)
+            session = await self._writing_session()
             started = self.clock.monotonic()
             signed = self._identity.id
-            applied = await apply(self._session, signed, batch)
+            applied = await apply(session, signed, batch)
             self.metrics.ledger_batch(size=len(batch), seconds=self.clock.monotonic() - started)
             for account_id, (balance, held) in applied.balances.items():
                 self.on_balance(account_id, balance - held)
             self._look_for_late(batch, applied, is_repeat=is_repeat)
             if applied.is_buried:
-                await reregister(self._session, self._identity, signed, self.metrics)
+                await reregister(session, self._identity, signed, self.metrics)
                 left = [e for e, _ in holds if not _is_given_up(e)]
                 work = [e for e in work if not isinstance(e.message, Hold)]
             else:
@@ -342,6 +334,12 @@ class LedgerWriter(Actor[Message]):
             if isinstance(envelope.message, Barrier):
                 envelope.resolve(None)
         return left
+
+    async def _writing_session(self) -> Session:
+        if self._session is None:
+            self._session = await self._database.session()
+            await take_over(self._session, self._identity.first_id)
+        return self._session
 
     def _reply_to_holds(self, holds: list[tuple[Work, Hold]], applied: Applied) -> None:
         for seq, (envelope, hold) in enumerate(holds):
@@ -414,6 +412,15 @@ class LedgerWriter(Actor[Message]):
         session, self._session = self._session, None
         if session is not None:
             await session.close()
+
+
+def _batch_of(work: Iterable[Work]) -> Batch:
+    messages = [envelope.message for envelope in work]
+    return Batch(
+        settlements=[one for one in messages if isinstance(one, Settle | Void)],
+        holds=[one for one in messages if isinstance(one, Hold)],
+        records=[one for one in messages if isinstance(one, Record)],
+    )
 
 
 def _is_given_up(envelope: Envelope[Message]) -> bool:

@@ -338,21 +338,22 @@ def lacking_tool(
     """
     if not tools or model.endpoint_type is not None:
         return None
-    bound = [
-        (channel, channel.spoken(binding.upstream_model or model.id))
-        for binding in model.bindings
-        for channel in (channels[binding.channel_id],)
-    ]
-    if not any({protocol, run_over, *reached} & spoken for _, spoken in bound):
+    speaking, reachable = [], set[str]()
+    for binding in model.bindings:
+        channel = channels[binding.channel_id]
+        spoken = channel.spoken(binding.upstream_model or model.id)
+        reachable |= spoken
+        if run_over in spoken:
+            speaking.append(channel)
+    if not {protocol, run_over, *reached} & reachable:
         return None
     if run_over != protocol:
         for tool in tools:
             if not is_run_for(tool, model):
                 return tool
-    speaking = [channel for channel, spoken in bound if run_over in spoken]
     if any(_configured(tools) <= channel.tools for channel in speaking):
         return None
-    offered = {tool for channel in speaking for tool in channel.tools}
+    offered = set().union(*(channel.tools for channel in speaking))
     return next((tool for tool in tools if tool not in offered), tools[0])
 
 

@@ -124,7 +124,7 @@ def _result(
     following = [f"gw check-config{named}", f"gw serve{named}"]
     if secrets:
         following.insert(0, f"set -a; . {target.secrets_path}; set +a")
-    record: dict[str, Any] = {
+    shown: dict[str, Any] = {
         "file": str(target.path),
         "written": not is_dry_run and (target.is_new or written.text != target.text),
         "secrets": secrets,
@@ -132,10 +132,10 @@ def _result(
         "models": written.models,
         "kept": written.kept,
         "unpriced": written.unpriced,
-        "left": [{"what": one.what, "reason": one.reason} for one in plan.left],
-        "next": following,
     }
-    text = [sheet({name: value for name, value in record.items() if name not in ("left", "next")})]
+    left = [{"what": one.what, "reason": one.reason} for one in plan.left]
+    record = {**shown, "left": left, "next": following}
+    text = [sheet(shown)]
     if plan.accounts:
         record["accounts"] = [_account(one) for one in _in_words(plan, booked)]
         text += ["", table(record["accounts"], ACCOUNT_COLUMNS)]

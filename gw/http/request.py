@@ -443,14 +443,13 @@ class Request(TornadoRequest):
         is_sized = "Content-Length" in headers
         is_current = self.version == "HTTP/1.1"
         self._is_chunked = is_current and has_body and not is_sized
-        connection_header = headers.get("Connection")
+        connection_header = headers.get("Connection", "")
         more: str | None = None
-        is_closing = connection_header is not None and connection_header.lower() == "close"
-        if is_closing or self._application.services.in_flight.is_draining:
+        if connection_header.lower() == "close" or self._application.services.in_flight.is_draining:
             self.keeps_alive = False
         elif has_body and not is_sized and not is_current:
             self.keeps_alive = False  # its body ends with the connection
-        if connection_header is None:
+        if not connection_header:
             if not self.keeps_alive:
                 more = "close"
             elif not is_current:

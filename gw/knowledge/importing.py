@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, NamedTuple, TypeVar
@@ -85,23 +85,7 @@ async def import_folder(
             row[0]: (Stored(row[1], row[3], row[4]), bytes(row[2]))
             for row in await session.fetch_all(SQL["stored_pages"], (base_no,))
         }
-        fresh: list[tuple[Page, bytes]] = []
-        gone = (
-            [] if keep else [one for page, (one, _) in stored.items() if page not in folder.pages]
-        )
-        result.removed = len(gone)
-        for page in folder.pages.values():
-            digest = _digest(page, folder.sources.get(page.id))
-            there, before = stored.get(page.id, (None, b""))
-            if before == digest:
-                result.unchanged += 1
-                continue
-            fresh.append((page, digest))
-            if there is not None:
-                gone.append(there)
-                result.changed += 1
-            else:
-                result.added += 1
+        fresh, gone = _changes(folder, stored, result, keep=keep)
         await asyncio.to_thread(_store_sources, sources, target.account_id, folder)
         if gone or fresh:
             await remove_pages(session, base_no, gone)
@@ -116,6 +100,28 @@ async def import_folder(
         result.sources = used[0][1]
         result.pages = len(stored) - result.removed + result.added
     return result
+
+
+def _changes(
+    folder: Folder, stored: Mapping[str, tuple[Stored, bytes]], result: Imported, *, keep: bool
+) -> tuple[list[tuple[Page, bytes]], list[Stored]]:
+    """The pages to write with their digests, and the stored ones to remove; counts them."""
+    fresh: list[tuple[Page, bytes]] = []
+    gone = [] if keep else [one for page, (one, _) in stored.items() if page not in folder.pages]
+    result.removed = len(gone)
+    for page in folder.pages.values():
+        digest = _digest(page, folder.sources.get(page.id))
+        there, before = stored.get(page.id, (None, b""))
+        if before == digest:
+            result.unchanged += 1
+            continue
+        fresh.append((page, digest))
+        if there is not None:
+            gone.append(there)
+            result.changed += 1
+        else:
+            result.added += 1
+    return fresh, gone
 
 
 async def begin_changing(session: Session, account_id: str) -> None:

@@ -345,18 +345,18 @@ async def rank(
 
 def asked(terms: Sequence[Term]) -> dict[str, Any]:
     """The terms as `kb_rank` takes them, whatever bases they are looked for in."""
-    lexemes = [
-        (n, alternative, lexeme)
-        for n, term in enumerate(terms)
-        for alternative, sequence in enumerate(term.sequences)
-        for _, lexeme in sequence
-    ]
+    numbers, alternatives, lexemes = [], [], []
+    for n, term in enumerate(terms):
+        for alternative, sequence in enumerate(term.sequences):
+            numbers += [n] * len(sequence)
+            alternatives += [alternative] * len(sequence)
+            lexemes += [lexeme for _, lexeme in sequence]
     phrases = [(n, term) for n, term in enumerate(terms) if not term.is_lexeme]
     near = near_tsquery(terms, PREFIX_MARK)
     return {
-        "numbers": [row[0] for row in lexemes],
-        "alternatives": [row[1] for row in lexemes],
-        "lexemes": [row[2] for row in lexemes],
+        "numbers": numbers,
+        "alternatives": alternatives,
+        "lexemes": lexemes,
         "costs": [1 if term.is_lexeme else PHRASE_COST for term in terms],
         "phrase_numbers": [n for n, _ in phrases],
         "phrases": [term.tsquery(PREFIX_MARK) for _, term in phrases],

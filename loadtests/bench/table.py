@@ -120,13 +120,16 @@ def _targets(sections: dict[str, Section]) -> Iterable[str]:
         )
 
 
+def _stolen(section: Section) -> str:
+    shares = [one["stolen"] for row in section.rows for one in row.valid if "stolen" in one]
+    return f"; other guests of the host took up to {max(shares):.1%} of the cores" if shares else ""
+
+
 def _section(section: Section) -> Iterable[str]:
     base = section.row(REFERENCE)
     columns = [name for name in section.columns if name != RATIO or base is not None]
     windows = max(len(row.windows) for row in section.rows)
-    shares = [one["stolen"] for row in section.rows for one in row.valid if "stolen" in one]
-    others = f"; other guests of the host took up to {max(shares, default=0):.1%} of the cores"
-    about = f"{section.date}, `{section.command}`; windows: {windows}{others if shares else ''}"
+    about = f"{section.date}, `{section.command}`; windows: {windows}{_stolen(section)}"
     yield from (f"### {section.title}", "", about, "")
     # The cost of an event where there is one, else of a call, is what is compared.
     compared = "event_us" if "event_us" in section.columns else "cpu_ms"

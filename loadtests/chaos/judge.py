@@ -9,7 +9,7 @@ report: then its answered calls cost less than their price, or nothing, and neve
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from loadtests.chaos.book import Book, Entries, Row
@@ -103,18 +103,10 @@ def _of_call(
     terms: Terms,
     verdict: Verdict,
 ) -> list[str]:
-    breaches = []
+    breaches: list[str] = []
     rows = book.rows.get(call_id or "", ())
     entries = book.entries.get(call_id or "", _NO_ENTRIES)
-    outcome = call.outcome
-    if outcome == "hung":
-        breaches.append("nothing came of it in a minute")
-    elif outcome not in ("answered", *terms.may):
-        breaches.append(f"not to be seen in this fault: {short(call)}")
-    if outcome == "refused" and (why := call.unclean()):
-        breaches.append(why)
-    if outcome == "refused" and not (rows or terms.forgets or call.is_turned_away):
-        breaches.append(f"refused without a row: {short(call)}")
+    breaches += _of_outcome(call, terms, has_rows=bool(rows))
     attempts = served.get(call.number, 0)
     if not call.is_keyed:
         if attempts > ATTEMPTS_MAX:
@@ -131,6 +123,18 @@ def _of_call(
         breaches.append(f"ended without a row, entries {entries}")
     breaches += [why for row in rows if (why := _of_row(call, row, terms, verdict))]
     return breaches
+
+
+def _of_outcome(call: Call, terms: Terms, *, has_rows: bool) -> Iterator[str]:
+    if call.outcome == "hung":
+        yield "nothing came of it in a minute"
+    elif call.outcome not in ("answered", *terms.may):
+        yield f"not to be seen in this fault: {short(call)}"
+    if call.outcome == "refused":
+        if why := call.unclean():
+            yield why
+        if not (has_rows or terms.forgets or call.is_turned_away):
+            yield f"refused without a row: {short(call)}"
 
 
 def _of_row(call: Call, row: Row, terms: Terms, verdict: Verdict) -> str | None:

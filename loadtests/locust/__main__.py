@@ -80,12 +80,7 @@ def parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, Sequence[str]]:
     add("--simulator", action="store_true", help="its upstream is the simulator")
     add("--remote", action="store_true", help="allow a host elsewhere, with no ledger verified")
     options, for_locust = parser.parse_known_args(arguments)
-    files = {"--keys": options.keys, "--config": options.config}
-    for name, path in {**files, "--agent-keys": options.agent_keys}.items():
-        if path is not None and options.host is None:
-            parser.error(f"{name} is for a gateway given by --host")
-        if path is not None and not path.is_file():
-            parser.error(f"{name}: there is no file {path}")
+    _check_files(parser, options)
     if options.host is not None:
         if options.keys is None or not options.keys.read_text(encoding="utf-8").split():
             parser.error("--host needs keys: --keys FILE, one a line")
@@ -100,6 +95,15 @@ def parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, Sequence[str]]:
     if options.families != list(families):
         parser.error("--families: some need the simulator behind the gateway, or --agent-keys")
     return options, for_locust
+
+
+def _check_files(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    files = {"--keys": options.keys, "--config": options.config}
+    for name, path in {**files, "--agent-keys": options.agent_keys}.items():
+        if path is not None and options.host is None:
+            parser.error(f"{name} is for a gateway given by --host")
+        if path is not None and not path.is_file():
+            parser.error(f"{name}: there is no file {path}")
 
 
 class _Target(NamedTuple):

@@ -14,7 +14,7 @@ import time
 import uuid
 from argparse import ArgumentParser
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -210,32 +210,35 @@ def judge(environment: Any, **_: Any) -> None:
     entries = environment.stats.entries.items()
     counted = [entry for (_, method), entry in entries if method in {"GET", "POST", TASK}]
     first = [entry for (_, method), entry in entries if method == FIRST]
-    measured = Measured(
-        calls=sum(entry.num_requests for entry in counted),
-        failures=sum(entry.num_failures for entry in counted),
-        p95_first_event_ms=max(
-            (one.get_response_time_percentile(0.95) for one in first), default=None
-        ),
-    )
+    measured = _measured(counted, first)
     asked = [kind for one in options.families.split(",") for kind in FAMILIES[one].kinds.values()]
     thresholds = Thresholds(
         p95_first_event_ms=options.p95_first_event_ms if any(k.stream for k in asked) else None,
         failure_ratio=options.failure_ratio,
     )
     environment.process_exit_code = 0
-    per_second: Counter[int] = Counter()
-    for entry in counted:
-        per_second.update(entry.num_reqs_per_sec)
-    whole = max((one.get_response_time_percentile(0.95) for one in counted), default=0)
-    p95 = measured.p95_first_event_ms
     if options.summary:
-        summary = {
-            "requests": measured.calls,
-            "rate": busiest_rate(per_second),
-            "p95_ms": whole if p95 is None else p95,
-        }
-        Path(options.summary).write_text(json.dumps(summary), "utf-8")
+        Path(options.summary).write_text(json.dumps(_summary(measured, counted)), "utf-8")
     for is_kept, line in thresholds.verdicts(measured):
         print(f"{'kept  ' if is_kept else 'BROKEN'}  {line}", flush=True)
         if not is_kept:
             environment.process_exit_code = 1
+
+
+def _measured(counted: Sequence[Any], first: Sequence[Any]) -> Measured:
+    p95s = (one.get_response_time_percentile(0.95) for one in first)
+    return Measured(
+        calls=sum(entry.num_requests for entry in counted),
+        failures=sum(entry.num_failures for entry in counted),
+        p95_first_event_ms=max(p95s, default=None),
+    )
+
+
+def _summary(measured: Measured, counted: Sequence[Any]) -> dict[str, Any]:
+    per_second: Counter[int] = Counter()
+    for entry in counted:
+        per_second.update(entry.num_reqs_per_sec)
+    p95 = measured.p95_first_event_ms
+    if p95 is None:
+        p95 = max((one.get_response_time_percentile(0.95) for one in counted), default=0)
+    return {"requests": measured.calls, "rate": busiest_rate(per_second), "p95_ms": p95}

@@ -154,12 +154,7 @@ def from_value(value: object, *, is_part: bool = False) -> Layer:
         directive = msgspec.convert(given, Directive)
     except msgspec.ValidationError as error:
         raise DirectiveError(f"sim: {error}") from error
-    sent = dict(directive.headers or {})
-    if isinstance(directive.retry_after, str):
-        sent["retry-after"] = directive.retry_after
-    for name, text in sent.items():
-        if not _HEADER.fullmatch(f"{name}: {text}"):
-            raise DirectiveError(f"sim: header {name!r} cannot be sent")
+    _check_headers(directive)
     for name in PARTS:
         part = getattr(directive, name)
         if part is not None and is_part:
@@ -167,6 +162,15 @@ def from_value(value: object, *, is_part: bool = False) -> Layer:
         if part is not None:
             from_value(part, is_part=True)
     return Layer(members={name: getattr(directive, name) for name in value})
+
+
+def _check_headers(directive: Directive) -> None:
+    sent = dict(directive.headers or {})
+    if isinstance(directive.retry_after, str):
+        sent["retry-after"] = directive.retry_after
+    for name, text in sent.items():
+        if not _HEADER.fullmatch(f"{name}: {text}"):
+            raise DirectiveError(f"sim: header {name!r} cannot be sent")
 
 
 def from_text(text: str) -> tuple[Layer | None, str]:

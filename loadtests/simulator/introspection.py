@@ -102,19 +102,10 @@ async def _answer(
     # Cut the raw path: a key may hold an encoded slash.
     noun, *rest = exchange.path.removeprefix("/_sim").removeprefix("/").split("/", 1)
     match exchange.method, noun:
-        case "GET", "stats":
-            return 200, engine.stats.describe()
-        case "GET", "requests":
-            count = _number(exchange.parameters().get("last", "50"))
-            recent = engine.ring.last(count)
-            return 200, {"requests": [request.describe() for request in recent]}
-        case "GET", "tasks":
-            count = _number(exchange.parameters().get("last", "50"))
-            tasks = engine.tasks
-            return 200, {"tasks": tasks.book.describe(count, tasks.clock())}
-        case "GET", "google-key":
-            base_url = f"http://{exchange.header(b'host').decode('latin-1')}"
-            return 200, dict(engine.cloud.issuer.google_key(base_url))
+        case "GET", "wait":
+            return await _wait(engine, exchange.parameters())
+        case "GET", _:
+            return 200, _shown(engine, exchange, noun)
         case "POST", "withdraw":
             engine.cloud.issuer.withdraw()
             return 200, {}
@@ -136,16 +127,31 @@ async def _answer(
             if name not in PROVIDERS:
                 raise BadQuestion(404, f"no provider {name!r}, but {', '.join(PROVIDERS)}")
             return 200, {"base_url": await open_provider(name)}
-        case "GET", "wait":
-            return await _wait(engine, exchange.parameters())
-        case "GET", "faults":
-            return 200, engine.faults.describe()
         case "PUT", "faults":
             engine.faults.put(_channel(rest), parse(exchange.body))
             return 200, engine.faults.describe()
         case "DELETE", "faults":
             engine.faults.clear(_channel(rest))
             return 200, engine.faults.describe()
+    raise BadQuestion(404, f"no {exchange.method} {exchange.path} here")
+
+
+def _shown(engine: Engine, exchange: Exchange, noun: str) -> dict[str, Any]:
+    """What a GET shows of the simulator's state."""
+    match noun:
+        case "stats":
+            return engine.stats.describe()
+        case "requests":
+            recent = engine.ring.last(_number(exchange.parameters().get("last", "50")))
+            return {"requests": [request.describe() for request in recent]}
+        case "tasks":
+            count = _number(exchange.parameters().get("last", "50"))
+            return {"tasks": engine.tasks.book.describe(count, engine.tasks.clock())}
+        case "google-key":
+            base_url = f"http://{exchange.header(b'host').decode('latin-1')}"
+            return dict(engine.cloud.issuer.google_key(base_url))
+        case "faults":
+            return engine.faults.describe()
     raise BadQuestion(404, f"no {exchange.method} {exchange.path} here")
 
 

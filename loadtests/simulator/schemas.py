@@ -25,26 +25,33 @@ def _example(schema: object, words: str, *, depth: int) -> Any:
         return None
     if "const" in schema:
         return schema["const"]
-    choices = schema.get("enum")
-    if isinstance(choices, list) and choices:
+    if choices := _listed(schema, "enum"):
         return choices[len(words) % len(choices)]
     for union in ("anyOf", "oneOf"):
-        options = schema.get(union)
-        if isinstance(options, list) and options:
+        if options := _listed(schema, union):
             return _example(options[0], words, depth=depth + 1)
-    kind = schema.get("type")
-    if isinstance(kind, list):
-        kind = next((name for name in kind if name != "null"), "null")
-    kind = kind.lower() if isinstance(kind, str) else ""  # native writes its types in capitals
+    kind = _kind(schema)
     properties = schema.get("properties")
-    if kind == "object" or (not kind and isinstance(properties, Mapping)):
-        members = properties if isinstance(properties, Mapping) else {}
+    members = properties if isinstance(properties, Mapping) else {}
+    if kind == "object" or (not kind and properties is members):
         return {name: _example(inner, words, depth=depth + 1) for name, inner in members.items()}
     if kind == "array":
         return [_example(schema.get("items", {}), words, depth=depth + 1)]
     if kind in ("integer", "number"):
         return _number(schema, len(words), is_whole=kind == "integer")
     return {"boolean": True, "null": None}.get(kind, words)
+
+
+def _listed(schema: Mapping[str, Any], name: str) -> list[Any]:
+    listed = schema.get(name)
+    return listed if isinstance(listed, list) else []
+
+
+def _kind(schema: Mapping[str, Any]) -> str:
+    kind = schema.get("type")
+    if isinstance(kind, list):
+        kind = next((name for name in kind if name != "null"), "null")
+    return kind.lower() if isinstance(kind, str) else ""  # native writes its types in capitals
 
 
 def _number(schema: Mapping[str, Any], wish: int, *, is_whole: bool) -> int | float:

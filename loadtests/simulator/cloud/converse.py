@@ -224,11 +224,11 @@ class ConverseDialect(AwsFace):
 
 
 def _ask(request: _Request, model: str, is_stream: bool, body: bytes) -> Ask:
-    turn = next((one for one in reversed(request.messages) if one.role == "user"), None)
-    blocks = [] if turn is None else turn.content
+    blocks = next((one.content for one in reversed(request.messages) if one.role == "user"), [])
     caches = b'"cachePoint"' in body
     inference = request.inferenceConfig or _Inference()
     more = request.additionalModelRequestFields or {}
+    thinks = "thinking" in more
     ask = Ask(
         model=model,
         stream=is_stream,
@@ -237,8 +237,8 @@ def _ask(request: _Request, model: str, is_stream: bool, body: bytes) -> Ask:
         max_tokens=inference.maxTokens,
         reads_cache=caches,
         writes_cache=caches,
-        shows_reasoning="thinking" in more,
-        reasoning_tokens=64 if "thinking" in more else 0,
+        shows_reasoning=thinks,
+        reasoning_tokens=64 * thinks,
         sim=None if "sim" not in more else given(msgspec.Raw(encode(more["sim"]))),
     )
     for block in blocks:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -236,8 +236,7 @@ class ProviderChat(ChatDialect):
         text = thoughts.text if answer.thinking else str
         deltas: list[Mapping[str, Any]] = [{"content": text(piece)} for piece in answer.deltas]
         texts = len(deltas)
-        for number, call in enumerate(answer.calls):
-            deltas += ({"tool_calls": [one]} for one in self._call_deltas(call, number))
+        deltas += self._all_call_deltas(answer)
         last = deltas.pop() if traits.has_joint_finish and deltas else traits.last_delta
         for delta in deltas:
             put(delta)
@@ -250,6 +249,11 @@ class ProviderChat(ChatDialect):
             frames.append(DONE)
         more = _chunk(head, {"index": 0, "delta": {"content": "more "}, "finish_reason": None}, {})
         return Stream(frames=frames, text_end=text_end, more=lambda _: more)
+
+    def _all_call_deltas(self, answer: Answer) -> Iterator[dict[str, Any]]:
+        for number, call in enumerate(answer.calls):
+            for one in self._call_deltas(call, number):
+                yield {"tool_calls": [one]}
 
     def _last_members(self, answer: Answer, usage: Mapping[str, Any] | None) -> dict[str, Any]:
         members: dict[str, Any] = {}

@@ -89,14 +89,16 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             yield from ((name, "") for name in body if name not in self.known)
         for number, turn in enumerate(body.get("messages", ())):
             if turn["role"] == "assistant":
-                at = str(number)
-                yield from ((name, at) for name in self.refused_of_assistants if name in turn)
-                if self.known_of_assistants is not None:
-                    yield from ((name, at) for name in turn if name not in self.known_of_assistants)
+                yield from ((name, str(number)) for name in self._faults_of_assistant(turn))
             if self.call_ids is not None:
                 ids = [call["id"] for call in turn.get("tool_calls") or ()]
                 ids += [turn["tool_call_id"]] if turn["role"] == "tool" else []
                 yield from ((one, "") for one in ids if not re.fullmatch(self.call_ids, one))
+
+    def _faults_of_assistant(self, turn: Mapping[str, Any]) -> Iterator[str]:
+        yield from (name for name in self.refused_of_assistants if name in turn)
+        if self.known_of_assistants is not None:
+            yield from (name for name in turn if name not in self.known_of_assistants)
 
 
 class Face(msgspec.Struct, frozen=True, kw_only=True):
