@@ -1,15 +1,16 @@
-"""How fast bases are searched (`latency`) and how well (`relevance`)."""
+"""How fast bases are searched (`latency`) and how well (`relevance`), and how long one statement of
+an import takes (`statements`)."""
 
 import argparse
 import asyncio
 
-from loadtests.knowledge import latency, relevance
+from loadtests.knowledge import latency, relevance, statements
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m loadtests.knowledge", description=__doc__)
     parts = parser.add_subparsers(required=True)
-    for part in (latency, relevance):
+    for part in (latency, relevance, statements):
         part.add_options(parts.add_parser(part.__name__.rpartition(".")[2], help=part.__doc__))
     options = parser.parse_args()
     asyncio.run(options.run(options))
