@@ -15,7 +15,7 @@ from msgspec import Struct
 
 
 class ErrorMembers(Struct, frozen=True):
-    """What an error body says. `details` is a JSON object or list, whatever is in it."""
+    """What an error body states. `details` is a JSON object or list, whatever is in it."""
 
     message: str | None = None
     details: Any = None
@@ -24,7 +24,7 @@ class ErrorMembers(Struct, frozen=True):
 
 
 class ErrorBody(Struct, frozen=True):
-    """An upstream's error as it came, where endpoints pass it on unchanged (spec: Images)."""
+    """An upstream's error as received, where endpoints pass it on unchanged (spec: Images)."""
 
     content_type: str
     body: bytes
@@ -135,7 +135,7 @@ class ErrorReported(UpstreamError):
 class UpstreamRefusal(Struct, frozen=True):
     """The upstream refused the request (4xx): a response, to be passed on.
 
-    `headers` are what the client is told of a translation. `is_rejected`: nothing was asked to be
+    `headers` are what the client receives a translation. `is_rejected`: nothing was asked to be
     made yet, what it was to be made of was refused. `is_of_key`: it was for the channel's key.
     """
 

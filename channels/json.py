@@ -18,7 +18,7 @@ from channels.errors import InvalidRequest
 
 # A JSON body without the insides of its long strings: all that a reader of its shape needs.
 #
-# A request with an image in it is one string of a megabyte among a few hundred bytes that say
+# A request with an image in it is one string of a megabyte among a few hundred bytes that state
 # something. Once the whole has been checked, its types and its short values are read
 # from the outline, at no cost that grows with the image.
 
@@ -77,7 +77,7 @@ def _character_at(body: bytes, position: int) -> int:
 
 _DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
-_SPACE = ord(" ")  # no byte below it can stand between tokens but white space
+_SPACE = ord(" ")  # no byte below it can be between tokens but white space
 _SPACES = re.compile(rb"[ \t\r\n]*")
 # Without a way back, so that a name of a million escapes takes no room.
 _NAME = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.S)
@@ -97,7 +97,7 @@ class InvalidJson(InvalidRequest):
 
 
 class JsonObject:
-    """A JSON object as it came; where its members are is found when it is asked for."""
+    """A JSON object as received; where its members are is found on demand."""
 
     __slots__ = ("_members", "_outline", "body", "raw")
 
@@ -385,7 +385,7 @@ def length_of(raw: msgspec.Raw) -> int:
     except (msgspec.DecodeError, UnicodeDecodeError):
         return 0
     except RecursionError:
-        text = bytes(raw)  # too deep to be read, and counted as it stands
+        text = bytes(raw)  # too deep to be read, and counted as it is
     return 0 if text in (b"null", b"{}") else len(text.decode("utf-8", "replace"))
 
 
@@ -462,7 +462,7 @@ def read_json(data: bytes) -> Any:
 
 
 def call_arguments(text: str) -> str:
-    """A call's arguments as they were written; `{}` where they say that there are none."""
+    """A call's arguments as they were written; `{}` where they state that there are none."""
     return "{}" if is_no_arguments(text) or text.isspace() else text
 
 
@@ -479,7 +479,7 @@ def may_say_no_arguments(text: str) -> bool:
 def object_in(text: str) -> dict[str, Any] | None:
     """The object that JSON text holds; None when it is not one object.
 
-    Text that says that there are no arguments is `{}`.
+    Text that states that there are no arguments is `{}`.
     """
     if is_no_arguments(text) or text.isspace():
         return {}
@@ -508,7 +508,7 @@ def raw_arguments(text: str) -> dict[str, Any]:
     return {"raw_arguments": text}
 
 
-# How long the event loop would be busy with a body, told in advance and cheaply.
+# How long the event loop would be busy with a body, estimated in advance and cheaply.
 #
 # A text or an image of a megabyte is read in a millisecond; a megabyte of brackets is half a
 # million values, and takes a hundred times as long. So what is counted is what may be a value.
@@ -527,7 +527,7 @@ ESCAPES_A_VALUE = 10
 # `"`, `%`, `,`, `[` and `{` as JSON texts escape them that hide what they hold: the first digits.
 _HIDING = (b"\\u002", b"\\u005", b"\\u007")
 # A long event of a stream is an image, or a long text. One of more values than these is nothing
-# that a model says, and is not read: that would hold up the loop.
+# that a model sends, and is not read: that would hold up the loop.
 LONG_EVENT_BYTES = 64 * 1024
 EVENT_VALUES_MAX = 50_000
 

@@ -2,7 +2,7 @@
 
 `source` is the provider's own page. `read_on` is the day on which a copy of that documentation was
 read for the row; None: the row is from what others publish of that provider, and waits to be
-compared with the page. No row was tried on a live provider. What a channel says itself takes the
+compared with the page. No row was tried on a live provider. What a channel states itself takes the
 place of the row's.
 """
 
@@ -33,10 +33,10 @@ class Kind:
     none where it needs no key. `url_variable` is the one that holds its address, where each account
     has its own; `settings` are other keys of a channel that it needs, each with its variable.
     `ambient` are those by which a provider's library finds credentials without a key.
-    `models_path` lists its models, to whoever holds a key, free of charge; it is appended to
+    `models_path` lists its models, to any holder of a key, free of charge; it is appended to
     `base_url`, on a host that `models_host` names by a replacement.
     `by_model` says which protocol models are spoken to in, by a text in their name over there,
-    where the channel does not say its protocols itself. `regional` are the addresses of regions
+    where the channel does not state its protocols itself. `regional` are the addresses of regions
     that have a host of another form. Address and paths may have REGION and PROJECT in them. A kind
     whose `auth` needs more than a key takes a key, too, as bearer. `quirks` are differences on the
     wire that an operator should know. A kind that `is_reseller` serves models of others, which a

@@ -36,7 +36,7 @@ _BEARER = Address(path="", key=bearer)
 
 
 class Probe(Struct, frozen=True):
-    """What came back. `status` is None where nothing did; `models` where it is no list of them.
+    """The response. `status` is None where there was none; `models` where it is no list of them.
 
     `message` is the upstream's or what went wrong, without keys and hosts of any channel.
     """
@@ -54,7 +54,7 @@ class Probe(Struct, frozen=True):
 async def probe(
     channel: ChannelSpec, wire: Wire, redactor: Redactor, *, timeout_seconds: float
 ) -> Probe:
-    """Ask for the list of models. Never raises for what the upstream does."""
+    """Request the list of models. Never raises for what the upstream does."""
     try:
         async with asyncio.timeout(timeout_seconds):
             response = await wire.open(models_request(channel))

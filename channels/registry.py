@@ -67,7 +67,7 @@ REQUEST_WORDS = frozenset(
 
 
 class KnownRefusals(NamedTuple):
-    """What a kind of upstream says: statuses, each with a text in the message."""
+    """How a kind of upstream refuses: statuses, each with a text in the message."""
 
     of_key: Sequence[tuple[int, str]]
     of_request: Sequence[tuple[int, str]]
@@ -112,7 +112,7 @@ class ChannelKey:
         self.aside_until = 0.0
 
 
-# Told of a refusal: the key's number, the status, and whether it was in use until now.
+# Called on a refusal: the key's number, the status, and whether it was in use until now.
 Listener = Callable[[int, int, bool], None]
 
 
@@ -150,7 +150,7 @@ class KeyRing:
         return True
 
     def next_index(self) -> int:
-        """Where the key of the next request stands."""
+        """The index of the next request's key."""
         now, count = self._monotonic(), len(self.keys)
         for step in range(1, count + 1):
             index = (self._last + step) % count
@@ -160,7 +160,7 @@ class KeyRing:
         return min(range(count), key=lambda one: self.keys[one].aside_until)
 
     def on_refused(self, key: ChannelKey, status: int, seconds: float) -> None:
-        """Set a key aside, and tell."""
+        """Set a key aside, and report it."""
         now = self._monotonic()
         was_in_use = key.aside_until <= now
         key.aside_until = max(key.aside_until, now + seconds)
@@ -172,7 +172,7 @@ def _is_any(known: Sequence[tuple[int, str]], status: int, message: str) -> bool
     return any(status == one and text in message for one, text in known)
 
 
-# The dialect of media upstreams that a channel speaks where its `wire` does not say.
+# The dialect of media upstreams that a channel speaks where its `wire` does not name one.
 PLAIN = "plain"
 
 VideoTier: TypeAlias = Literal["lite", "mini", "fast", "full"]
@@ -281,7 +281,7 @@ class ChannelSpec:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What nobody but the upstream may read: the one list that everything is redacted by.
+        """What only the upstream may read: the one list that everything is redacted by.
 
         Its keys, secrets in headers and query, credentials of other kinds and of its proxy, and
         what was obtained with them.
@@ -414,7 +414,7 @@ class Registry:
         return self._by_name.get(model_id)
 
 
-# How a channel's key goes with its requests: the ways of `auth`, and what else a channel says.
+# How a channel's key goes with its requests: the ways of `auth`, and what else a channel states.
 #
 # A key is in one header or in one parameter of the query; where it is empty, or the way is `none`,
 # in neither.
@@ -471,7 +471,7 @@ class Credentials(Struct, frozen=True):
 
 def credentials_of(channel: ChannelSpec, own_way: KeyHeader, key: str) -> Credentials:
     """What a channel adds with one of its keys; `own_way` is the protocol's, where the channel does
-    not say another."""
+    not state another."""
     query = channel.query
     key_headers: Pairs = ()
     if key and channel.auth != NO_AUTH and channel.authorizer is None:

@@ -1,7 +1,7 @@
 """What is over after a while, all of a kind after equally long: one timer for each kind.
 
 A call asks once or twice, and has a time of its own. A time-out each (`asyncio.timeout`) would be a
-thirtieth of what a plain call costs. What begins later is over later, so the oldest stands first.
+thirtieth of what a plain call costs. What begins later is over later, so the oldest is first.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ def is_out_of_files(error: BaseException | None) -> bool:
 
 
 def raise_open_files() -> None:
-    """Take what the system allows, and no less than is WANTED where this user may ask for it."""
+    """Take what the system allows, and no less than is WANTED where this user may request it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard == resource.RLIM_INFINITY:
         if soft != hard and soft < WANTED:
@@ -270,7 +270,7 @@ class OpenFiles:
 
     @property
     def is_used_up(self) -> bool:
-        """Whether a client that comes now would be refused: no file, and no idle one, for it."""
+        """Whether a client that connects now would be refused: no file, and no idle one, for it."""
         if any(idle() for idle in self._idle.values()):
             return False
         try:

@@ -12,13 +12,13 @@ from urllib.parse import parse_qsl, urlsplit
 
 # Longer texts are no links, or hold the file itself.
 LINK_CHARACTERS_MAX = 8192
-# What a link says is believed within these bounds; storages sign for a week at most.
+# What a link states is believed within these bounds; storages sign for a week at most.
 LASTS_SECONDS_MAX = 366 * 86_400.0
 _SIGNED_AT = "%Y%m%dT%H%M%SZ"
 
 
 def expires_at(url: str) -> float | None:
-    """Unix seconds; None where the link does not say it in a way that is known."""
+    """Unix seconds; None where the link does not state it in a way that is known."""
     try:
         query = {name.lower(): value for name, value in parse_qsl(urlsplit(url).query)}
         for name, value in query.items():
@@ -46,7 +46,7 @@ def is_link(text: str) -> bool:
 
 
 def lasts_until(urls: Sequence[str], *, now: float, usual_seconds: float) -> float | None:
-    """When the first of these links stops working; a link that does not say so lasts as usual.
+    """When the first of these links stops working; a link that does not state so lasts as usual.
 
     None without links.
     """

@@ -143,7 +143,7 @@ class Address:
 
 # A dialect as another provider hosts it: elsewhere, with members moved, in another framing.
 #
-# A channel says it by `wire` (`ChannelSpec.wire`); the hostings of a dialect are in its record.
+# A channel states it by `wire` (`ChannelSpec.wire`); the hostings of a dialect are in its record.
 
 HeaderPairs = tuple[tuple[str, str], ...]
 
@@ -153,14 +153,14 @@ class Hosting:
     """One way to host a dialect.
 
     `only` is a text in the names of the models that it is for, `otherwise` hosts all others.
-    `without` are members that the path or the host says or does not know, `adds` those that it
+    `without` are members that the path or the host states or does not know, `adds` those that it
     wants, as JSON text; `renames` are its own names of members, `mends` make the JSON of a member
     (by the dialect's name) what it takes.
     `moves` are a client's headers that become members of the body: lists of names. `rewrite` puts
-    the body into other words, and raises InvalidRequest for what they cannot say.
+    the body into other words, and raises InvalidRequest for what they cannot express.
 
     `new_render` reads streams in Amazon's framing; it takes a name for the response and one for the
-    model, for hosts that say neither. `whole` makes of a whole response the dialect's own, by the
+    model, for hosts that state neither. `whole` makes of a whole response the dialect's own, by the
     model's name; it raises UpstreamMalformed. Without them responses are the dialect's own.
     """
 
@@ -262,7 +262,7 @@ class Meter(MeterReading, Protocol):
 
     `read` gives what an event's data hold, for the meter and for a translation both; None where
     they cannot be read. `take` meters it, and `event` does the two in one; False where the event
-    is one that only a client that asked for usage gets. None of them raises. `body` raises
+    is one that only a client that requested usage gets. None of them raises. `body` raises
     UpstreamMalformed. `reads_any_size`: `event` builds little of an event of ever so many values.
     """
 
@@ -294,9 +294,9 @@ class Meter(MeterReading, Protocol):
 
 
 class ParsedChatRequest(Protocol):
-    """What a checked request of any dialect tells the gateway.
+    """What a checked request of any dialect gives the gateway.
 
-    `object` is the body as it came; `content_bytes` is the length of the conversation as sent, for
+    `object` is the body as received; `content_bytes` is the length of the conversation as sent, for
     the pre-charge; `parameters` is what the call log shows of the request. `fault` is what is not
     as documented: an upstream of the same protocol judges it, a translation refuses it.
     """
@@ -334,7 +334,7 @@ def _usual_options(upstream_model: str, channel: ChannelSpec, model: ModelSpec) 
 class Dialect:
     """The form on the wire of one family: what `channels/dialects/<dialect>/dialect.py` registers.
 
-    `read_request` takes a body, and by name what the path says besides. Raises InvalidRequest.
+    `read_request` takes a body, and by name what the path states besides. Raises InvalidRequest.
     `upstream_body` makes of the request the body for a channel that speaks the same, given by name
     the `options` for that channel: of the upstream's name of the model, the channel, the model.
     `without_body` leaves nothing in a request that grows with its body.

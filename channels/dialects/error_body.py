@@ -1,4 +1,4 @@
-"""Find in an upstream's error body what its client is told: the message, `details` and `param`.
+"""Find in an upstream's error body what its client receives: the message, `details` and `param`.
 
 What is found still has to pass `channels/redaction.py` before anyone sees it. Error events within a
 stream are the meters' business.
@@ -19,7 +19,7 @@ from msgspec import Raw
 from channels.errors import ErrorMembers, ErrorReported
 from channels.json import NULL, raw_of
 
-# MiniMax's way to say that a chat failed: `base_resp` in a response whose status is 200.
+# MiniMax's way to state that a chat failed: `base_resp` in a response whose status is 200.
 #
 # What of it counts for speech is the contract's for media (`channels/media/minimax.py`). Source:
 # https://platform.minimax.io/docs/api-reference/errorcode, read on 2026-11-22.
@@ -123,7 +123,7 @@ _NOT_JSON = object()
 
 
 def error_members(body: bytes) -> ErrorMembers:
-    """The message of an error body, as `error_message` finds it, and what stands beside it.
+    """The message of an error body, as `error_message` finds it, and what is beside it.
 
     Client libraries act on the `details` of the messages and the native-content protocol (retry
     information, error codes) and on the `param` of chat-completions.
@@ -260,7 +260,7 @@ def _find(value: Any, *, depth: int) -> str | None:
     if isinstance(value, str):
         return _find_in_text(value.strip(), depth=depth)
     if isinstance(value, list):
-        # The first entry that says something; the rest repeat it for other fields.
+        # The first entry that states something; the rest repeat it for other fields.
         entries = value[:_ENTRIES_MAX]
     elif isinstance(value, Mapping):
         entries = [value[name] for name in _MEMBERS if name in value]

@@ -26,7 +26,7 @@ Tokens = Annotated[int, Meta(le=TOKENS_MAX)]
 
 
 class Usage(Struct, frozen=True):
-    """Tokens an upstream says a call took.
+    """Tokens an upstream states a call took.
 
     `input_tokens` is the whole input: fresh, read from a cache, and written to one; the two cache
     counts are parts of it. `output_tokens` is the whole output, `reasoning_tokens` a part of it.

@@ -137,7 +137,7 @@ def read_body(
     names: Mapping[str, str],
     allowed: Mapping[str, str],
 ) -> tuple[JsonObject, Body]:
-    """The members as they came, and as types. Raises InvalidRequest naming the member at fault.
+    """The members as received, and as types. Raises InvalidRequest naming the member at fault.
 
     `names` is made by `lookalikes_of`; `allowed` says in words what each member may be. Of what is
     in long strings the types hold the ends only (`channels/json.py`).
@@ -147,7 +147,7 @@ def read_body(
 
 
 def read_members(body: bytes, names: Mapping[str, str]) -> JsonObject:
-    """The members as they came. Raises InvalidRequest for one that looks like one we act on."""
+    """The members as received. Raises InvalidRequest for one that looks like one we act on."""
     members = JsonObject.parse(body)
     refuse_lookalikes(members, names)
     return members
@@ -238,7 +238,7 @@ def model_in(body: bytes) -> str | None:
     return model if model and is_repeatable(model) else None
 
 
-# A request's parameters as the call log shows them: how a response was asked for, never what.
+# A request's parameters as the call log shows them: how a response was requested, never what.
 #
 # Made from what the request's reader has already parsed. Nothing that a person wrote is taken: of
 # texts, files and schemas only their number; of strings only short ones, as settings are. Which
@@ -254,7 +254,7 @@ _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class Typed(msgspec.Struct, gc=False):
-    """An object that says of what type it is."""
+    """An object that states of what type it is."""
 
     type: str | None = None
 

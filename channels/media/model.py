@@ -103,13 +103,13 @@ class MediaDialect(Protocol):
         """Whether the upstream makes such a thing at all; what it does not is never submitted."""
 
     def submit(self, submission: Submission, *, idempotency_key: str) -> Exchange[SubmitReply]:
-        """Ask for something to be made. The key is the task's id, or the call's."""
+        """Submit something to be made. The key is the task's id, or the call's."""
 
     def poll(self, kind: TaskKind, upstream_id: str) -> Exchange[PollReply]:
-        """Ask how a task is."""
+        """Request a task's status."""
 
     def cancel(self, kind: TaskKind, upstream_id: str) -> Exchange[bool] | None:
-        """Ask for a task to be given up, or an avatar to be deleted: did the upstream do so?
+        """Request that a task is given up, or an avatar to be deleted: did the upstream do so?
 
         None where it has no way to.
         """
@@ -118,16 +118,16 @@ class MediaDialect(Protocol):
         """The request for the film of a task whose result has no link; None in other dialects."""
 
     def templates(self, scene: str) -> Exchange[CatalogReply[tuple[Template, ...]]] | None:
-        """Ask for the templates of a scene; None where the upstream has none."""
+        """Request the templates of a scene; None where the upstream has none."""
 
     def template(self, template_id: str) -> Exchange[CatalogReply[TemplateDetail]] | None:
-        """Ask for one template; Refused with 404 where there is no such."""
+        """Request one template; Refused with 404 where there is no such."""
 
     def preset_avatars(self) -> Exchange[CatalogReply[tuple[PresetAvatar, ...]]] | None:
-        """Ask for the avatars that everybody may use."""
+        """Request the avatars that every account may use."""
 
     def preset_voices(self) -> Exchange[CatalogReply[tuple[PresetVoice, ...]]] | None:
-        """Ask for the voices that everybody may use."""
+        """Request the voices that every account may use."""
 
 
 # What a dialect has no way to is None: the parts that most dialects lack.

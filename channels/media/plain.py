@@ -68,7 +68,7 @@ from channels.media.requests import (
     VoiceRequest,
 )
 
-# Lists on the plain wire: templates, avatars and voices that everybody may use.
+# Lists on the plain wire: templates, avatars and voices that every account may use.
 
 T = TypeVar("T")
 Entry = Mapping[str, Any]
@@ -82,7 +82,7 @@ def ask(
     *,
     query: tuple[tuple[str, str], ...] = (),
 ) -> Exchange[CatalogReply[T]]:
-    """Ask for a list; `read` makes it of the JSON value, None where it cannot."""
+    """Request a list; `read` makes it of the JSON value, None where it cannot."""
 
     def read_response(response: MediaResponse) -> CatalogReply[T]:
         if not is_ok(response):
@@ -109,7 +109,7 @@ def template(template_id: str) -> Exchange[CatalogReply[TemplateDetail]]:
 
 
 def preset_avatars() -> Exchange[CatalogReply[tuple[PresetAvatar, ...]]]:
-    """The avatars that everybody may use."""
+    """The avatars that every account may use."""
     return ask(plain_submit.PRESET_AVATARS, lambda value: _all(member(value, "avatars"), _avatar))
 
 
@@ -199,7 +199,7 @@ _AVATAR_STATES = {**STATES, "ready": "succeeded"}
 
 
 def poll(kind: TaskKind, upstream_id: str) -> Exchange[PollReply]:
-    """Ask how a task is."""
+    """Request a task's status."""
     request = MediaRequest(method="GET", path=f"{TASKS[kind]}/{segment(upstream_id)}")
     return Exchange(request=request, read=partial(_read, kind, upstream_id))
 

@@ -194,7 +194,7 @@ def accepted(response: MediaResponse) -> SubmitReply:
 
 
 def video(request: Video, *, idempotency_key: str) -> Exchange[SubmitReply]:
-    """Ask for a film, its images registered first where the model wants that."""
+    """Request a film, its images registered first where the model wants that."""
     if isinstance(request, GeneralVideo) and request.registers_images:
         return _next_image(request, idempotency_key, 0)
     body = encoded(video_body(request))
@@ -202,7 +202,7 @@ def video(request: Video, *, idempotency_key: str) -> Exchange[SubmitReply]:
 
 
 def _next_image(request: GeneralVideo, key: str, position: int) -> Exchange[SubmitReply]:
-    """Register the first image from a position on; ask for the film where there is none."""
+    """Register the first image from a position on; request the film where there is none."""
     content = request.content
     while position < len(content) and content[position].type != "image_url":
         position += 1
@@ -239,19 +239,19 @@ def _registered(request: GeneralVideo, key: str, position: int, response: MediaR
 
 
 def music(request: MusicRequest, *, idempotency_key: str) -> Exchange[SubmitReply]:
-    """Ask for songs."""
+    """Request songs."""
     body = encoded(without_nothing(request))
     return post(MUSIC, body, accepted, idempotency_key=idempotency_key)
 
 
 def avatar(request: AvatarRequest, *, idempotency_key: str) -> Exchange[SubmitReply]:
-    """Ask for an avatar."""
+    """Request an avatar."""
     body = encoded(without_nothing(request))
     return post(AVATARS, body, accepted, idempotency_key=idempotency_key)
 
 
 def speech(request: SpeechRequest, *, idempotency_key: str) -> Exchange[SubmitReply]:
-    """Ask for a recording: the sound itself, or a task."""
+    """Request a recording: the sound itself, or a task."""
     fields = without_nothing(request, leaves_out=("is_async",))
     if request.is_async:
         body = encoded(fields | {"async": True})
@@ -266,7 +266,7 @@ def speech(request: SpeechRequest, *, idempotency_key: str) -> Exchange[SubmitRe
 
 
 def voice(request: VoiceRequest, *, idempotency_key: str) -> Exchange[SubmitReply]:
-    """Ask for a voice, which is there at once."""
+    """Request a voice, which is there at once."""
 
     def read(response: MediaResponse) -> SubmitReply:
         reply = accepted(response)
@@ -279,7 +279,7 @@ def voice(request: VoiceRequest, *, idempotency_key: str) -> Exchange[SubmitRepl
 
 
 def transcript(request: TranscriptRequest, *, idempotency_key: str) -> Exchange[SubmitReply]:
-    """Ask for a script; where it is not there at once, look every second until it is."""
+    """Request a script; where it is not there at once, look every second until it is."""
 
     def read(response: MediaResponse) -> Outcome:
         if not is_ok(response):

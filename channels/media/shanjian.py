@@ -217,7 +217,7 @@ def opened_poll(
     return Trouble(reason=f"code {code}" if code else "no envelope", status=response.status)
 
 
-# Templates, which come in pages, and the avatars and voices that everybody may use.
+# Templates, which come in pages, and the avatars and voices that every account may use.
 #
 # Only a template's details hold whether it has a title and a persona. So they are fetched one after
 # another before a list is complete; the gateway keeps it for a while.
@@ -306,7 +306,7 @@ def _page(listing: _Listing, sid: str | None) -> Exchange[Templates]:
 
 
 def _details(listing: _Listing) -> Templates | Exchange[Templates]:
-    """Ask for the details that are not known yet; one that cannot be had leaves its flags on."""
+    """Request the details that are not known yet; one that cannot be had leaves its flags on."""
     position = listing.checked
     if position >= min(len(listing.found), DETAILS_MAX):
         return CatalogValue(listing.found)
@@ -405,12 +405,12 @@ def _layers(edit_info: Entry) -> list[Layer]:
 
 
 def preset_avatars() -> Exchange[CatalogReply[tuple[PresetAvatar, ...]]]:
-    """The avatars that everybody may use."""
+    """The avatars that every account may use."""
     return _get(AVATARS, lambda response: _all(response, "virtualmanId", _avatar))
 
 
 def preset_voices() -> Exchange[CatalogReply[tuple[PresetVoice, ...]]]:
-    """The voices that everybody may use."""
+    """The voices that every account may use."""
     return _get(VOICES, lambda response: _all(response, "speakerId", _preset_voice))
 
 
@@ -454,7 +454,7 @@ VOICE_PAUSE_SECONDS = 1.0
 def submit(
     path: str, body: dict[str, Any], *, waits: bool, idempotency_key: str
 ) -> Exchange[SubmitReply]:
-    """Ask for something; `waits`: for a voice, until it is there."""
+    """Request something; `waits`: for a voice, until it is there."""
     read = partial(_submitted, waits)
     return post(path, encoded(body), read, idempotency_key=idempotency_key)
 
@@ -470,7 +470,7 @@ def _submitted(waits: bool, response: MediaResponse) -> SubmitReply | Exchange[S
 
 
 def poll(kind: TaskKind, upstream_id: str) -> Exchange[PollReply]:
-    """Ask how a task is."""
+    """Request a task's status."""
     return Exchange(request=_question(upstream_id), read=partial(_read, kind))
 
 

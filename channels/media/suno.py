@@ -44,7 +44,7 @@ from channels.media.requests import MusicRequest, Submission
 
 SUBMIT = "/suno/submit/music"
 FETCH = "/suno/fetch"
-# How it says that there is no such task, be it with the status of an error or of none.
+# How it states that there is no such task, be it with the status of an error or of none.
 LOST = "task_not_exist"
 LOST_STATUSES = (200, 400)
 

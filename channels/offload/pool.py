@@ -157,7 +157,7 @@ class Helpers:
             return await asyncio.wrap_future(waiting)
         finally:
             # An exception knows this frame, and a future its exception: the circle would keep the
-            # body until the collector comes by.
+            # body until the collector runs.
             del waiting
 
 

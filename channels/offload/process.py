@@ -23,7 +23,7 @@ Job = Callable[..., tuple[Any, bytes | None]]
 
 _HEAD = struct.Struct(">QQ")
 _READ_BYTES = 1024 * 1024
-# Beside the event loop, whose calls wait for it, this work comes second.
+# Beside the event loop, whose calls wait for it, this work has the lower priority.
 _NICENESS = 5
 
 
@@ -124,7 +124,7 @@ def work(file_descriptor: int, job_cpu_seconds: float) -> None:
             signal.setitimer(signal.ITIMER_PROF, job_cpu_seconds)
             try:
                 result, payload = job(body or b"", *arguments)
-            except (Exception, RecursionError) as raised:  # noqa: BLE001  told where it was asked
+            except (Exception, RecursionError) as raised:  # noqa: BLE001  raised in the caller
                 error = raised.with_traceback(None)
                 error.__cause__ = error.__context__ = None
             finally:
@@ -134,7 +134,7 @@ def work(file_descriptor: int, job_cpu_seconds: float) -> None:
 
 
 def _send(line: socket.socket, value: Any, body: bytes | None) -> None:
-    """Send a message; a body of None is told by a length of its own."""
+    """Send a message; a body of None is sent as a length of its own."""
     text = pickle.dumps(value)
     length = 0 if body is None else len(body) + 1
     line.sendall(_HEAD.pack(len(text), length) + text)

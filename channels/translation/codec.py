@@ -71,7 +71,7 @@ class MakesEncoder(Interface):
 class StreamingUpstream(Interface):
     """What an upstream's protocol needs for a translation of streams.
 
-    `encode_request` notes in the report what it could not say, and raises InvalidRequest for a
+    `encode_request` notes in the report what it could not express, and raises InvalidRequest for a
     conversation that would be another one without it. `tool_names` are the names that it changes,
     to the client's own.
     """
@@ -95,7 +95,7 @@ class StreamingUpstream(Interface):
 class Codec(StreamingUpstream, Interface):
     """A protocol on either side, streaming or not.
 
-    `KEEP_ALIVE` is what a client is sent while there is nothing to say; empty where the protocol
+    `KEEP_ALIVE` is what a client is sent while there is nothing to send; empty where the protocol
     has nothing for it.
 
     `decode_request` raises InvalidRequest, `decode_response` UpstreamMalformed; the encoders of
@@ -120,7 +120,7 @@ class Codec(StreamingUpstream, Interface):
 # What the stream encoders of all dialects have in common: which event is written how, and when.
 #
 # Lifecycle, the reason of the end and the usage are held back: no byte goes out before there is
-# something to say, so that another channel may still be tried, and none of the end before the
+# something to send, so that another channel may still be tried, and none of the end before the
 # upstream has really ended (spec: Stream failure behaviour). Each
 # dialect has an encoder of its own.
 
@@ -141,7 +141,7 @@ class EventEncoder(ABC):
         self._is_over = False
 
     def encode(self, event: Event) -> bytes:
-        """The bytes that say the event; none where it says nothing yet, or after the end."""
+        """The bytes of the event; empty where there are none yet, or after the end."""
         if self._is_over:
             return b""
         if type(event) is TextDelta:
@@ -231,7 +231,7 @@ class Members:
         return f"{self.location}.{name}" if self.location else name
 
     def whole(self) -> Mapping[str, Any]:
-        """The object as it came."""
+        """The object as received."""
         return self._value
 
     def any(self, name: str) -> Any:
@@ -319,7 +319,7 @@ class Members:
 
 
 def merged(turns: Iterable[Turn]) -> tuple[Turn, ...]:
-    """Merge neighbouring turns of one role; turns that say nothing disappear.
+    """Merge neighbouring turns of one role; turns that are empty disappear.
 
     Turns merge across different participants' names as well; the merged turn has the name they
     share, or none.
@@ -341,7 +341,7 @@ def merged(turns: Iterable[Turn]) -> tuple[Turn, ...]:
 
 
 def _without_empty(parts: list[Part]) -> list[Part]:
-    """The parts of a turn without empty messages where any other says something."""
+    """The parts of a turn without empty messages where any other is not empty."""
     if len(parts) == 1 or EMPTY not in parts:
         return parts
     return [part for part in parts if part != EMPTY] or [EMPTY]

@@ -3,7 +3,7 @@ response.
 
 Values only. Every field is what at least two protocols can say; what only one can say stays in
 `extras`, scoped to that protocol, and survives a hop back to it. Absent and empty are different:
-None means that the client did not say.
+None means that the client did not state it.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class Format(Struct, frozen=True):
 
 
 class Reasoning(Struct, frozen=True):
-    """How much thinking is asked for: in words, or as a number of tokens; both where given."""
+    """How much thinking is requested: in words, or as a number of tokens; both where given."""
 
     effort: Effort | None = None
     budget_tokens: int | None = None
@@ -170,18 +170,18 @@ class ClientProtocol(Struct, frozen=True, kw_only=True):
     names: Mapping[str, str]
     neutral: Mapping[str, Any]
     turns: str = "messages"  # the member that holds the conversation
-    parts: str = "messages."  # what stands before the name of a part's member, when told of
+    parts: str = "messages."  # what is before the name of a part's member, when it is reported
     tools: str = "tools."  # the same for a tool's
     system: str | None = None  # the same for the instructions', where they have a member
-    modalities: str | None = None  # the member that says what a response may be made of
-    shows_thoughts: bool = False  # whether it does, unless the client says otherwise
+    modalities: str | None = None  # the member that states what a response may be made of
+    shows_thoughts: bool = False  # whether it does, unless the client states otherwise
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """What a client asks for, apart from model and streaming.
+    """What a client requests, apart from model and streaming.
 
-    `empty` are the paths of the messages that say nothing. They stand among the turns as an empty
-    text, unless their turn says something else; not every protocol takes such a message.
+    `empty` are the paths of the empty messages. They stand among the turns as an empty
+    text, unless their turn holds something else; not every protocol takes such a message.
     """
 
     system: tuple[Text, ...] = ()
@@ -268,7 +268,7 @@ class MediaDelta(Struct, frozen=True):
 class Citation(Struct, frozen=True):
     """A source of what was said: the text from `start` to before `end` rests on it.
 
-    Both count the characters of all text of the response; None where the upstream does not say.
+    Both count the characters of all text of the response; None where the upstream does not state.
     """
 
     url: str
@@ -370,7 +370,7 @@ def read_data_uri(uri: str) -> tuple[str | None, str] | None:
     if comma < 0:
         return None
     data = uri[comma + 1 :]  # often megabytes, and copied once
-    # What stands between the first and the last parameter may be long, and is not looked at.
+    # What is between the first and the last parameter may be long, and is not looked at.
     mime_type, _, parameters = uri[5:comma].partition(";")
     mime_type = mime_type.strip()
     if parameters.rpartition(";")[2].strip().lower() == "base64":
@@ -411,7 +411,7 @@ def markdown(media: Media) -> str:
 
 
 def split_markdown(text: str) -> list[str | Media]:
-    """A text and the images that stand in it as Markdown with their data; empty pieces left out."""
+    """A text and the images that are in it as Markdown with their data; empty pieces left out."""
     if _IMAGE_BEGINS not in text:
         return [text] if text else []
     pieces: list[str | Media] = []
@@ -443,7 +443,7 @@ def _type_of(data: str) -> str | None:
 # to alternate, all results of one turn's calls in the next turn, and before anything else in it.
 # They have no empty messages either: leaving one out would make another conversation of it.
 
-# What stands for a message that says nothing.
+# What stands for a message that is empty.
 EMPTY = Text("")
 _UNSAYABLE = (
     "the channel of this model speaks another protocol, which has no message without content; "
@@ -452,13 +452,13 @@ _UNSAYABLE = (
 
 
 def refuse_empty(request: Request) -> None:
-    """Raise InvalidRequest for a message that says nothing, where the protocol has no such."""
+    """Raise InvalidRequest for a message that is empty, where the protocol has no such."""
     for path in request.empty:
         raise InvalidRequest(f"{path}: {_UNSAYABLE}", path)
 
 
 def unsayable(origin: ClientProtocol) -> InvalidRequest:
-    """The client's error for a turn of which nothing can be said, or for no turn at all."""
+    """The client's error for a turn of which nothing can be written, or for no turn at all."""
     path = origin.turns
     return InvalidRequest(
         f"{path}: nothing of a message can be said to the channel of this model: {_UNSAYABLE}", path

@@ -40,7 +40,7 @@ from channels.translation.tool_calls import LossReport, event_renamed, response_
 # Which translations there are, and what they are called.
 #
 # Beside the table's there is the way that built-in tools of chat-completions take: over a channel's
-# responses protocol, whatever the configuration says of translations (contract §7).
+# responses protocol, whatever the configuration states of translations (contract §7).
 #
 # The table is the specification's (spec: Translation paths). Which of them are switched on is the
 # configuration's (`translations`, by `setting`); trying a translation after the channels that speak
@@ -203,7 +203,7 @@ class TranslatedCall:
             raise UpstreamMalformed(_TOO_DEEP) from None
 
     def stream(self, *, id: str, created: int, model: str, include_usage: bool) -> TranslatedStream:
-        """The way back for a stream; `id` and `model` are for one that says neither of itself.
+        """The way back for a stream; `id` and `model` are for one that states neither.
 
         It keeps nothing of the request but the names of its tools.
         """
@@ -287,7 +287,7 @@ class TranslatedStream:
 
     @property
     def keep_alive(self) -> bytes:
-        """What may be sent while the upstream has nothing to say; nothing before the beginning."""
+        """What may be sent while the upstream has nothing to send; nothing before the beginning."""
         return self._keep_alive if self.has_written and self.failed is None else b""
 
     def end(self) -> bytes:
@@ -297,7 +297,7 @@ class TranslatedStream:
     def broken(self, message: str) -> bytes:
         """The client's bytes where the upstream's stream broke off; none where it just ends.
 
-        `message` is for the client, unless the upstream had said itself what was wrong.
+        `message` is for the client, unless the upstream had stated itself what was wrong.
         """
         if self._closing is None:
             return b""

@@ -2,7 +2,7 @@
 
 A thinking block's signature means something to its maker only, yet it must come back to its maker
 unchanged. Where a protocol has one field for its own signatures, a foreign one travels in it under
-a tag that says whose it is.
+a tag that states whose it is.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def opened(text: str, *, own: Protocol) -> tuple[str, Protocol]:
 # every signature and refuses those that it did not make. So the thoughts they prove stay behind, as
 # they do where a request is translated; everything else goes on as the client sent it.
 #
-# Where signatures stand is each dialect's own (`channels/dialects/<dialect>/strip_signatures.py`).
-# It looks for their tags, which stand at the beginning of strings, in one scan of the outline
+# Where signatures are is each dialect's own (`channels/dialects/<dialect>/strip_signatures.py`).
+# It looks for their tags, which are at the beginning of strings, in one scan of the outline
 # (`channels/json.py`) of a body that its reader has checked.
 
 Turn = dict[str, Any]

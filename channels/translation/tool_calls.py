@@ -29,7 +29,7 @@ from channels.translation.model import (
     ToolCall,
 )
 
-# What a translation could not say: field names, in the client's own spelling.
+# What a translation could not express: field names, in the client's own spelling.
 #
 # The gateway shows them in `X-Protocol-Warning`, or refuses the call for them when the client asked
 # to be strict (spec: Translation paths). Which fields a target lacks is each encoder's knowledge;
@@ -84,7 +84,7 @@ class LossReport:
 # How the client's protocol spells what the canonical model holds: for naming what was dropped.
 #
 # Each dialect that clients speak has its own words (its `ORIGIN`). Members
-# that the model does not hold are named as they came.
+# that the model does not hold are named as received.
 
 
 def spelled_media(origin: ClientProtocol, media: Media) -> str:
@@ -99,7 +99,7 @@ def spelled(origin: ClientProtocol, field: str) -> str:
     return origin.names.get(field, field)
 
 
-# Members of a request that only the client's own protocol knows: told, never silently lost.
+# Members of a request that only the client's own protocol knows: reported, never silently lost.
 #
 # Decoders keep them in `extras`, by the client's spelling; an encoder of another protocol carries
 # those it can and lists the rest here. A member whose value is what happens anyway (`n` of 1,
@@ -136,7 +136,7 @@ def report_extras(
 
 
 def report_part(origin: ClientProtocol, part: Part, report: LossReport) -> None:
-    """List a part that cannot be said, or not where it stands; other parts are always said."""
+    """List a part that cannot be said, or not where it is; other parts are always written."""
     if isinstance(part, Media):
         report.drop(spelled_media(origin, part))
     elif isinstance(part, Thinking):
@@ -147,7 +147,7 @@ def report_part(origin: ClientProtocol, part: Part, report: LossReport) -> None:
 #
 # The words are those an upstream may use in any dialect; the names are the specification's (spec:
 # Errors). HTTP errors have a status and are `gw/errors.py`'s part. An upstream out of funds is the
-# operator's trouble: the client is told of an upstream error, not of its own balance.
+# operator's trouble: the client is shown an upstream error, not its own balance.
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,12 +222,12 @@ def failure_named(code: str | None) -> ErrorNames:
     return OTHER if code is None else _WORDS.get(code.lower(), OTHER)
 
 
-# For an upstream that says that it failed, and not why.
+# For an upstream that reports a failure without a reason.
 UNNAMED = StreamFailed(None, "The upstream reported an error.")
 
 
 def failure_in(error: Any, names: Iterable[str] = ("code", "type")) -> StreamFailed | None:
-    """The failure that an upstream's `error` member states; None where it says nothing.
+    """The failure that an upstream's `error` member states; None where it states nothing.
 
     `names` are the members that may hold its code, the most trusted first.
     """
@@ -324,7 +324,7 @@ class WaitingArguments:
         return "".join(self._pieces)
 
     def take(self) -> str | None:
-        """All that wait, once; None while they still may say that there are none."""
+        """All that wait, once; None while they still may state that there are none."""
         if self._size <= NO_ARGUMENTS_CHARACTERS_MAX and may_say_no_arguments(self.text()):
             return None
         text = self.text()

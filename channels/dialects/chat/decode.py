@@ -69,7 +69,7 @@ _KNOWN = frozenset(
 class MessagesDecoder:
     """Reads one message after the other; `left_over` are members and parts we do not hold.
 
-    `empty` are the paths of the messages that say nothing.
+    `empty` are the paths of the empty messages.
     """
 
     system: list[Text] = field(default_factory=list)
@@ -108,7 +108,7 @@ class MessagesDecoder:
             self._read_system(message)
 
     def _add(self, turn: Turn, path: str) -> None:
-        """Take a turn, which may say nothing."""
+        """Take a turn, which may be empty."""
         if not turn.parts:
             self.empty.append(f"{path}.content")
             turn = replace(turn, parts=(EMPTY,))
@@ -198,7 +198,7 @@ def _in_order(parts: tuple[Part, ...]) -> tuple[Part, ...]:
 
 
 def _spoken(parts: list[Text | Media | Refusal]) -> tuple[Text | Media, ...]:
-    """Parts as the user or a tool may say them: a refusal is text there."""
+    """Parts of a user or a tool: a refusal is text there."""
     return tuple(Text(part.text) if isinstance(part, Refusal) else part for part in parts)
 
 
@@ -261,7 +261,7 @@ def _read_tools(members: Members, left_over: dict[str, Any]) -> tuple[Tool, ...]
         kind = tool.text("type")
         function = tool.object("function")
         if kind != "function" or function is None:
-            # Kept as it came: one of the upstream's own goes there unchanged, or is listed.
+            # Kept as received: one of the upstream's own goes there unchanged, or is listed.
             left_over.setdefault(f"tools.{kind}", []).append(tool.whole())
         else:
             tools.append(_read_function(function, tool.rest()))

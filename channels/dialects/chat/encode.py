@@ -1,4 +1,4 @@
-"""Encode a canonical request as a chat-completions body, and tell what it cannot say.
+"""Encode a canonical request as a chat-completions body, and report what it cannot express.
 
 A request that came as chat-completions goes out as it
 came; the rules below that drop or change something are for the others.
@@ -63,7 +63,7 @@ class MessageWriter:
         return f"<MessageWriter from {self._origin.protocol}, {len(self._messages)} messages>"
 
     def write(self, system: Sequence[Text], turns: Iterable[Turn]) -> list[dict[str, Any]]:
-        """All messages, in order: of a turn that says nothing here an empty one."""
+        """All messages, in order: an empty one of a turn that has no part here."""
         if system:
             self._write_spoken("system", system, is_instruction=True)
         for turn in turns:
@@ -256,7 +256,7 @@ def encode_request(
 ) -> dict[str, Any]:
     """The body for the upstream. `max_tokens` goes under the channel's `max_tokens_param`.
 
-    A stream is always asked for its usage (contract §5). Raises InvalidRequest where there is
+    A stream's usage is always requested (contract §5). Raises InvalidRequest where there is
     nothing to answer.
     """
     origin = request.origin
@@ -417,7 +417,7 @@ def _write_members(request: Request, body: dict[str, Any], report: LossReport) -
 def write_content(
     parts: Sequence[Text | Media], *, origin: ClientProtocol, report: LossReport
 ) -> str | list[dict[str, Any]] | None:
-    """A `content` member; None when nothing of the parts can be said."""
+    """A `content` member; None when no part can be written."""
     written = [
         part
         for part in (_write_part(part, origin=origin, report=report) for part in parts)

@@ -51,7 +51,7 @@ class ToolCall(Struct, gc=False):
 
 
 class Message(Struct, gc=False):
-    """What a choice says, or adds to it."""
+    """The message of a choice, or what is added to it."""
 
     content: str | None = None
     refusal: str | None = None
@@ -96,7 +96,7 @@ class LooseMessage(Message, gc=False):
 
 
 class Choice(Struct, gc=False):
-    """One of the responses asked for; the first may come without its index."""
+    """One of the responses requested; the first may come without its index."""
 
     index: int | None = None
     delta: Message | None = None
@@ -106,7 +106,7 @@ class Choice(Struct, gc=False):
 
 
 class GroqMember(Struct, gc=False):
-    """What Groq says of its own in the last chunk."""
+    """Groq's own member of the last chunk."""
 
     usage: msgspec.Raw = NULL
 
@@ -179,7 +179,7 @@ def _read_loosely(data: bytes, *, mends: bool) -> Chunk | None:
     """What can be read of a response that is not as documented.
 
     An id that is a number, a lone surrogate in the text, content in parts: what was delivered still
-    counts, and is still said.
+    counts, and is still shown.
     """
     value = read_loosely(data, mends=mends)
     if not isinstance(value, dict):
@@ -299,7 +299,7 @@ class _Call:
     """One call, and what is known of it.
 
     `index` is the canonical one, from when the call has begun. Arguments wait that came before the
-    name, or that may say that there are none.
+    name, or that may state that there are none.
     """
 
     id: str | None
@@ -312,7 +312,7 @@ class _Call:
 
     @property
     def has_begun(self) -> bool:
-        """Whether it has been told that there is this call."""
+        """Whether its beginning has been emitted."""
         return self.index >= 0
 
 
@@ -423,7 +423,7 @@ class ToolCallReader:
 
 
 def _emit_arguments(call: _Call, events: list[Event]) -> None:
-    """Let go of the arguments that wait, unless they still may say that there are none."""
+    """Let go of the arguments that wait, unless they may still be a word for none."""
     if call.has_begun and (arguments := call.waiting.take()) is not None:
         call.has_arguments = True
         events.append(CallDelta(call.index, arguments))

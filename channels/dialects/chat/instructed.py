@@ -1,6 +1,6 @@
 """Requests that the gateway itself gives a model, instructions, tools and things to read.
 
-The client has its turns and its settings, byte for byte; what it says of model and tools is
+The client has its turns and its settings, byte for byte; what it sends as model and tools is
 dropped, whatever it is. First `read_turn` checks the client's body as any other is checked, then
 `instructed_body` makes another one of it, which is read and sent as if it had come in.
 """

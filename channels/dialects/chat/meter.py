@@ -117,7 +117,7 @@ def read_usage(usage: msgspec.Raw) -> Usage | None:
 
 
 def total_alone(usage: msgspec.Raw) -> int | None:
-    """The total of a `usage` member that says no more, as MiniMax's may; None for any other."""
+    """The total of a `usage` member that states no more, as MiniMax's may; None for any other."""
     try:
         stated = _USAGE.decode(usage)
     except (msgspec.DecodeError, RecursionError):
@@ -130,7 +130,7 @@ def total_alone(usage: msgspec.Raw) -> int | None:
 def spare_usage(groq: GroqMember | None, of_choices: Iterable[msgspec.Raw]) -> Usage | None:
     """The usage that some upstreams state elsewhere than in `usage`: in a choice, or as Groq does.
 
-    It is actual usage, and counts where the member that the protocol has for it says nothing.
+    It is actual usage, and counts where the member that the protocol has for it states nothing.
     """
     stated = () if groq is None else (groq.usage,)
     usages = (read_usage(usage) for usage in (*stated, *of_choices) if usage is not NULL)
@@ -176,7 +176,7 @@ class ChatMeter(ResponseMeter[Chunk, Chunk]):
         """Meter what was read of an event.
 
         False for the chunk that states usage and nothing else: it is withheld from a client that
-        did not ask for usage (contract §5).
+        did not request usage (contract §5).
         """
         if read is None:
             self.malformed_events += 1
@@ -205,7 +205,7 @@ class ChatMeter(ResponseMeter[Chunk, Chunk]):
                 if one_delta is not None:
                     self.characters += one_delta.characters()
                 elif choice.message is not None and not self.characters:
-                    # Elsewhere it says once more what the deltas did, whole or as far as they came.
+                    # Elsewhere it repeats what the deltas held, whole or as far as received.
                     self.characters += choice.message.characters()
                 if choice.finish_reason is not None:
                     self.finish_reason = fit_name(choice.finish_reason)

@@ -25,7 +25,7 @@ from channels.translation.model import (
     text_of,
 )
 
-# What a client of chat-completions calls the members of a request: for telling what was dropped.
+# What a client of chat-completions calls the members of a request: for reporting what was dropped.
 #
 # Left the field of `channels/translation/model.py`, right this protocol's word, dotted and without
 # indices. A field that it has no word for cannot have come from it.
@@ -62,7 +62,7 @@ _NAMES = {
     "media.name": "messages.file.filename",
 }
 
-# Values that say no more than leaving the member out does.
+# Values that mean no more than leaving the member out does.
 _NEUTRAL = {
     "store": False,
     "logprobs": False,
@@ -229,7 +229,7 @@ _FORMATS: Mapping[Protocol, str] = {
     CHAT.protocol: "chat-completions-v1",
 }
 _SIGNERS: Mapping[str, Protocol] = {name: signer for signer, name in _FORMATS.items()}
-# Where a tool call's signature stands, by its signer.
+# Where a tool call's signature is, by its signer.
 _CALL_SIGNERS: Mapping[Protocol, str] = {
     GEMINI.protocol: "google",
     MESSAGES.protocol: "anthropic",
@@ -301,7 +301,7 @@ def read_entry(entry: Mapping[str, Any]) -> Thinking | None:
 
 
 def members_of(parts: Iterable[Thinking]) -> dict[str, Any]:
-    """The members that say these thoughts: their text, and the envelope of the proven ones."""
+    """The members that state these thoughts: their text, and the envelope of the proven ones."""
     members: dict[str, Any] = {}
     texts = []
     details: list[dict[str, Any]] = []

@@ -1,6 +1,6 @@
 """Read a chat-completions request, and make of it the body an upstream is sent.
 
-The client's bytes are kept: only the model's name, the token maximum and the asking for usage are
+The client's bytes are kept: only the model's name, the token maximum and the request for usage are
 edited in (spec: Chat pre-charge 2, Events; contract §5, §7).
 """
 
@@ -187,7 +187,7 @@ class LenientToolSpec(Struct, gc=False):
 
 
 class LenientBody(Struct, gc=False):
-    """The members that the gateway must read, whatever the upstream says to the rest."""
+    """The members that the gateway must read, whether or not the upstream takes the rest."""
 
     model: Annotated[str, Meta(min_length=1, max_length=MODEL_CHARACTERS_MAX)]
     messages: Annotated[
@@ -215,7 +215,7 @@ class LenientBody(Struct, gc=False):
 class AnyModelBody(ChatBody, gc=False, kw_only=True):
     """`ChatBody` of a request whose model is not the client's to name."""
 
-    model: Raw | UnsetType = UNSET  # type: ignore[assignment]  # whatever stands there is not read
+    model: Raw | UnsetType = UNSET  # type: ignore[assignment]  # whatever is there is not read
 
 
 class LenientAnyModelBody(LenientBody, gc=False, kw_only=True):

@@ -64,13 +64,13 @@ from channels.translation.model import (
 )
 from channels.translation.tool_calls import OTHER, ErrorNames, failure_in, failure_named, made_id
 
-# Why a model stopped, as the chat-completions protocol says it, and in the canonical words.
+# Why a model stopped, as the chat-completions protocol states it, and in the canonical words.
 
 _READ: dict[str, FinishReason] = {
     "stop": "stop",
     "length": "length",
     # Cut short as well: by the model's own length (Mistral), by a server that ran out of room
-    # (DeepSeek), by an error that is told no better.
+    # (DeepSeek), by an error that is not named.
     "model_length": "length",
     "insufficient_system_resource": "length",
     "error": "length",
@@ -98,7 +98,7 @@ _WRITTEN: dict[FinishReason, str] = {
 def read_finish(reason: str, *, has_calls: bool) -> FinishReason:
     """The canonical reason.
 
-    Some upstreams say `stop` after calling tools, others that tools were called where none was: a
+    Some upstreams send `stop` after calling tools, others that tools were called where none was: a
     client would wait for calls that do not come.
     """
     found = _READ.get(reason, "stop")
@@ -140,7 +140,7 @@ class StreamDecoder:
         return self._take(read)
 
     def end(self) -> list[Event]:
-        """The upstream has closed. Without its terminator the stream was cut: nothing to say."""
+        """The upstream has closed. Without its terminator the stream was cut: nothing to send."""
         self._ended = True
         return []
 
@@ -231,11 +231,11 @@ def _take_images(raw: msgspec.Raw, events: list[Event]) -> None:
 # The first chunk carries the role, a call's first piece its id and name; calls are numbered by
 # themselves. How it ended is held back until the upstream has really ended: a cut stream has no
 # finish_reason and no `[DONE]` (spec: Stream failure behaviour). Lifecycle is held back too: no
-# byte goes out before there is something to say, so that another channel may still be tried.
+# byte goes out before there is something to send, so that another channel may still be tried.
 
 _TERMINATOR = b"data: [DONE]\n\n"
 
-# What is sent while there is nothing to say: a comment, which clients pass over.
+# What is sent while there is nothing to send: a comment, which clients pass over.
 KEEP_ALIVE = b": keep-alive\n\n"
 
 
@@ -264,7 +264,7 @@ class StreamEncoder(EventEncoder):
             "model": model,
         }
         self._head = b"data: " + dumps(start)[:-1] + b',"choices":['
-        # Every chunk says that its usage is none, but the one that states it.
+        # Every chunk has a null usage, but the one that states it.
         self._tail = b'],"usage":null}\n\n' if include_usage else b"]}\n\n"
         self._includes_usage = include_usage
         self._ends = b',"logprobs":null,"finish_reason":null}' + self._tail
@@ -272,7 +272,7 @@ class StreamEncoder(EventEncoder):
         self._thought: list[str] = []  # text of the present thought
         self._thoughts = 0
         self._characters = 0  # of the text so far
-        # Where in the text a medium stands, and the characters of those before it.
+        # Where in the text a medium is, and the characters of those before it.
         self._media_offsets: list[tuple[int, int]] = []
         self._placed_characters = 0
 
@@ -341,7 +341,7 @@ class StreamEncoder(EventEncoder):
         return {"type": "url_citation", "url_citation": cited}
 
     def _media_before(self, offset: int) -> int:
-        """Characters of the media that stand before an offset in the text."""
+        """Characters of the media before an offset in the text."""
         found = bisect_left(self._media_offsets, (offset, 0))
         return (
             self._media_offsets[found][1]
@@ -414,7 +414,7 @@ def _written(failure: ErrorNames, message: str) -> bytes:
 
 # Whole chat-completions answers, both ways.
 #
-# Of several choices the first is read: more are never asked for in a translation. The
+# Of several choices the first is read: more are never requested in a translation. The
 # classes for streams must read and write the same.
 
 
@@ -425,7 +425,7 @@ def decode_response(body: bytes) -> Response:
     choice = choices[0] if isinstance(choices, list) and choices else None
     message = choice.get("message") if isinstance(choice, dict) else None
     if message is None and isinstance(choice, dict) and choice.get("finish_reason") in WITHHELD:
-        message = {}  # there is nothing that may be said
+        message = {}  # there is nothing that may be shown
     if not isinstance(value, dict) or not isinstance(choice, dict) or not isinstance(message, dict):
         raise UpstreamMalformed("a chat completion without a choice")
     response_id = _string(value, "id")

@@ -1,7 +1,7 @@
-"""A gemini stream as one JSON array, for clients that did not ask for `alt=sse`.
+"""A gemini stream as one JSON array, for clients that did not request `alt=sse`.
 
 The upstream is always asked for server-sent events; their data are the array's elements, byte for
-byte (contract §5). A stream that is cut leaves the array open, so its client can tell.
+byte (contract §5). A stream that is cut leaves the array open, so its client can detect it.
 """
 
 from __future__ import annotations

@@ -289,7 +289,7 @@ def joined(parts: Iterable[Part | ThoughtPiece]) -> tuple[Part, ...]:
 
 
 def text_of_code(part: Mapping[str, Any]) -> str:
-    """Code that the provider ran, or what came of it, in words; empty for anything else."""
+    """Code that the provider ran, or its outcome, in words; empty for anything else."""
     code, outcome = part.get("executableCode"), part.get("codeExecutionResult")
     if isinstance(code, Mapping):
         language = _string(code, "language").lower()
@@ -317,7 +317,7 @@ def _media(kind: str, value: Any, extras: dict[str, Any]) -> Text | Media:
 
 
 def _address(value: Any) -> str:
-    """What can be said of a file that only the provider has: how it is called."""
+    """What can be expressed of a file that only the provider has: how it is called."""
     held = camel_keys(value) if isinstance(value, Mapping) else {}
     name = _string(held, "displayName") or _string(held, "fileUri")
     return f"[{name}]" if name else ""
@@ -390,7 +390,7 @@ def _read_system(members: Members, reader: PartReader) -> tuple[Text, ...]:
 
 
 def _read_turns(members: Members, reader: PartReader) -> tuple[tuple[Turn, ...], list[str]]:
-    """The turns, and the paths of those that say nothing.
+    """The turns, and the paths of the empty ones.
 
     Neighbours of one role are joined first, as a thought may go on in the next.
     """

@@ -17,7 +17,7 @@ from channels.errors import InvalidRequest
 _DEPTH_MAX = 64
 
 _COUNTS = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
-# How a value is stored, which JSON schema does not say; an enum shows by its values.
+# How a value is stored, which JSON schema does not state; an enum shows by its values.
 _STORAGE_FORMATS = frozenset(("enum", "int32", "int64", "float", "double"))
 # Spelled without the sign in the protocol's definition.
 _RENAMED = {"ref": "$ref", "defs": "$defs"}

@@ -11,7 +11,7 @@ from channels.registry import KEY_HEADERS
 
 DIALECT = ChatDialect(
     family=GEMINI,
-    # A stream is always asked for as server-sent events; what its client asked for is made of them
+    # A stream is always asked for as server-sent events; what its client requested is made of them
     # (`array_stream.py`).
     address=Address(
         path=f"/v1beta/models/{MODEL}",

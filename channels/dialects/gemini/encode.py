@@ -1,4 +1,4 @@
-"""Encode a canonical request as a gemini body, and tell what it cannot say.
+"""Encode a canonical request as a gemini body, and report what it cannot express.
 
 A request that came as gemini goes out saying the same, its own members with it.
 """
@@ -160,7 +160,7 @@ def _thinking(
         config["thinkingBudget"] = _DYNAMIC
     shows = reasoning.shows_thoughts
     if shows is None and origin.shows_thoughts and reasoning.is_enabled:
-        shows = True  # what that protocol does unless told otherwise
+        shows = True  # what that protocol does by default
     if shows is not None and not (is_off and origin.shows_thoughts):
         config["includeThoughts"] = shows
     return config
@@ -180,7 +180,7 @@ def _effort(
 def _write_resolution(request: Request, config: dict[str, Any], report: LossReport) -> None:
     """How closely to look at images: of all of them at once, as older models know it.
 
-    Where images differ in it, the closest look that one of them asks for is taken.
+    Where images differ in it, the closest look that one of them requests is taken.
     """
     parts = [part for turn in request.turns for part in turn.parts]
     parts += [one for part in parts if isinstance(part, ToolResult) for one in part.parts]
@@ -226,7 +226,7 @@ class ContentWriter:
     ) -> tuple[_Written | None, list[_Written]]:
         """The `systemInstruction` member, None where there is none, and the contents.
 
-        Raises InvalidRequest for a turn of which nothing can be said, and where there is none.
+        Raises InvalidRequest for a turn of which nothing can be written, and where there is none.
         """
         contents = self._write_turns(turns)
         field = self._origin.system or "messages."
@@ -269,7 +269,7 @@ class ContentWriter:
             return self._write_user(turn.parts)
         return self._write_model(turn.parts)
 
-    # --- What the user says ---
+    # --- The user's turns ---
 
     def _write_user(self, parts: Sequence[Part]) -> list[_Written]:
         written = self._results([part for part in parts if isinstance(part, ToolResult)])
@@ -302,14 +302,14 @@ class ContentWriter:
                 texts.append(part.text)
         call = self._calls.get(result.call_id)
         if call is None:
-            # A result of no call is refused; what it says is not lost.
+            # A result of no call is refused; its text is not lost.
             self._report.drop(spelled(self._origin, "turn.role"))
             return self._text(Text("\n".join(texts)))
         response = write_response(texts, is_error=result.is_error, is_exact=False)
         function: _Written = {"name": LIMITS.name(call.name), "response": response}
         return {"functionResponse": _identified(function, result.call_id)}
 
-    # --- What the model said ---
+    # --- The model's turns ---
 
     def _write_model(self, parts: Sequence[Part]) -> list[_Written]:
         written: list[_Written] = []
@@ -391,7 +391,7 @@ def _begins_with_call(content: _Written) -> bool:
 
 
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY", "named": "ANY"}
-# Members that stand within others or have been written by their parts.
+# Members that are within others or have been written by their parts.
 _NOT_RESTORED = ("contents.", "systemInstruction.")
 
 
@@ -411,7 +411,7 @@ def encode_request(
 ) -> dict[str, Any]:
     """The body for the upstream. Model and streaming are in the path. Raises InvalidRequest.
 
-    The model's name still tells how much thinking can be asked for. `is_here`: raises TakesLong
+    The model's name still decides how much thinking can be requested. `is_here`: raises TakesLong
     for what would hold up the event loop.
     """
     if request.origin is not ORIGIN:
@@ -487,7 +487,7 @@ def _tool(tool: Tool, request: Request, report: LossReport, room: CopyRoom) -> d
 
 
 def _write_modalities(request: Request, body: dict[str, Any]) -> Collection[str]:
-    """What the response may be made of: chat clients ask image models for images this way."""
+    """What the response may be made of: chat clients request images of image models this way."""
     name = request.origin.modalities
     wanted = None if name is None else request.extras.get(name)
     if name is None or not isinstance(wanted, list) or "image" not in wanted:

@@ -24,7 +24,7 @@ _FOREIGN_TERMINATOR = b"[DONE]"
 
 
 class PartialArgument(Struct, rename="camel", gc=False):
-    """A piece of an argument: where it stands, and its value or the next piece of its text."""
+    """A piece of an argument: its path, and its value or the next piece of its text."""
 
     json_path: str | None = None
     string_value: str | None = None
@@ -44,7 +44,7 @@ class Call(Struct, rename="camel", gc=False):
 
 
 class Part(Struct, rename="camel", gc=False):
-    """One part of what is said: text or a thought, a call, media, code and what came of it."""
+    """One part of what is said: text or a thought, a call, media, code and its outcome."""
 
     text: str | None = None
     thought: bool | None = None
@@ -71,13 +71,13 @@ class Part(Struct, rename="camel", gc=False):
 
 
 class Content(Struct, gc=False):
-    """What a candidate says, or adds to it."""
+    """The content of a candidate, or what is added to it."""
 
     parts: list[Part] | None = None
 
 
 class Candidate(Struct, rename="camel", gc=False):
-    """One of the responses asked for."""
+    """One of the responses requested."""
 
     content: Content | None = None
     finish_reason: str | None = None
@@ -103,7 +103,7 @@ class UsageMetadata(Struct, rename="camel", gc=False):
     cached_content_token_count: _Count | None = None
 
     def states_output(self) -> bool:
-        """Whether it says what was put out, in its own count or within the total."""
+        """Whether it states the output, in its own count or within the total."""
         if self.candidates_token_count is not None:
             return True
         return bool(self.thoughts_token_count) or (self.total_token_count or 0) > self.taken()
@@ -259,20 +259,20 @@ def _read(decoder: msgspec.json.Decoder[_T], value: Any) -> _T | None:
 class UsageReader:
     """The usage of one response so far: running counts, of which each replaces the one before.
 
-    Counts become a usage only when they are asked for, as every chunk of a stream has some.
+    Counts become a usage only when they are requested, as every chunk of a stream has some.
     """
 
     __slots__ = ("_running", "_stated")
 
     def __init__(self) -> None:
         self._stated: UsageMetadata | None = None  # the counts stated last
-        self._running: UsageMetadata | None = None  # likewise, where they tell the input only
+        self._running: UsageMetadata | None = None  # likewise, where they state the input only
 
     def __repr__(self) -> str:
         return f"<UsageReader {self._stated or self._running}>"
 
     def take(self, stated: UsageMetadata) -> bool:
-        """Take a chunk's counts. False where they do not tell the output."""
+        """Take a chunk's counts. False where they do not state the output."""
         if stated.prompt_token_count is None:
             return False
         if not stated.states_output():
@@ -315,7 +315,7 @@ def write_usage(usage: Usage) -> dict[str, int]:
 # read is passed on and counted in `malformed_events`: it must not end a stream.
 #
 # A stream has no terminator. It is read until the upstream ends it, and was complete if by then
-# every candidate had said why it stopped, or the prompt was refused: that is `finished`. More may
+# every candidate had stated why it stopped, or the prompt was refused: that is `finished`. More may
 # follow the reason, such as the usage; so `finished` is no cause to stop reading.
 
 

@@ -1,4 +1,4 @@
-"""Write parts of a request or a response as they stand on the gemini wire.
+"""Write parts of a request or a response as they are on the gemini wire.
 
 For what came in this protocol, or goes to a client of it: nothing is lost, foreign signatures go in
 their envelope. What an upstream makes of another protocol's parts is `encode.py`'s part.
@@ -106,7 +106,7 @@ _TYPES = {
     "webm": "video/webm",
     "mpeg": "video/mpeg",
 }
-# What a file most likely is where nothing tells.
+# What a file most likely is where nothing states it.
 _LIKELY: dict[_Kind, str] = {"image": "image/jpeg", "document": "application/pdf"}
 _STANDARD = str.maketrans("-_", "+/")
 
@@ -171,7 +171,7 @@ def write_media(media: Media, *, guesses_type: bool) -> dict[str, Any]:
 def _host_of(address: str) -> str | None:
     try:
         return urlsplit(address).hostname
-    except ValueError:  # the upstream that fetches it will say what is wrong with it
+    except ValueError:  # the upstream that fetches it will report what is wrong with it
         return None
 
 
@@ -400,7 +400,7 @@ def prove_calls(parts: Sequence[_Written]) -> None:
 
 
 def _sign_last(written: list[_Written], part: Thinking) -> None:
-    """Write a signature that came on a text or a medium, or on a part that said nothing."""
+    """Write a signature that came on a text or a medium, or on an empty part."""
     if not part.signature:
         return
     last = written[-1] if written else {}
@@ -424,7 +424,7 @@ def _media(media: Media) -> _Written:
     return restored(written, media.extras)
 
 
-# What a client of gemini calls the members of a request: for telling what was dropped.
+# What a client of gemini calls the members of a request: for reporting what was dropped.
 #
 # Left the field of `channels/translation/model.py`, right this protocol's word, dotted and without
 # indices. A field that it has no word for cannot have come from it.
@@ -466,7 +466,7 @@ _NAMES = {
     "is_error": "contents.parts.functionResponse.response.error",
 }
 
-# Values that say no more than leaving the member out does.
+# Values that mean no more than leaving the member out does.
 _NEUTRAL = {
     "safetySettings": [],
     "labels": {},

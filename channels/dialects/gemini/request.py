@@ -168,7 +168,7 @@ class LenientConfig(Struct, rename="camel", gc=False):
 
 
 class LenientBody(Struct, rename="camel", gc=False):
-    """The members that the gateway must read, whatever the upstream says to the rest.
+    """The members that the gateway must read, whether or not the upstream takes the rest.
 
     Upstreams of this protocol take one object where an array of it is documented.
     """
@@ -322,7 +322,7 @@ def _thinking(raw: msgspec.Raw, within: str) -> dict[str, str]:
     try:
         config = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
     except msgspec.ValidationError:
-        return {}  # no object: the upstream will say so
+        return {}  # no object: the upstream refuses it
     return settings(config, _OF_THINKING, within=within)
 
 

@@ -1,7 +1,7 @@
 """Whole gemini responses, both ways.
 
 A whole response has the shape of a stream's chunk, and is read as a stream of one: so both say the
-same. Of several candidates the first is read: more are never asked for in a translation.
+same. Of several candidates the first is read: more are never requested in a translation.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def _extend(parts: list[_Gathered], event: Event) -> None:
 
 
 def encode_response(response: Response, *, id: str, created: int, model: str) -> bytes:
-    """Write a whole response under this id; the protocol does not say when it was made."""
+    """Write a whole response under this id; the protocol does not state when it was made."""
     has_refusal = any(isinstance(part, Refusal) for part in response.parts)
     reason, message = write_finish(response.finish, response.explanation, has_refusal=has_refusal)
     candidate: dict[str, Any] = {}
@@ -156,7 +156,7 @@ def encode_response(response: Response, *, id: str, created: int, model: str) ->
 # has no finishReason (spec: Stream failure behaviour). As server-sent events here; the elements of
 # the array form are the same objects (`channels/dialects/gemini/array_stream.py`).
 
-# What is sent while there is nothing to say: this protocol has no word for that.
+# What is sent while there is nothing to send: this protocol has no word for that.
 KEEP_ALIVE = b""
 
 

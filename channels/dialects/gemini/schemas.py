@@ -1,7 +1,7 @@
 """JSON schemas as the part of them that the gemini protocol takes.
 
-What it says in other words is rewritten (`null` among the types, a constant, references, limits
-that exclude); what it cannot say is left out and reported by the keyword, as in
+What it states in other words is rewritten (`null` among the types, a constant, references, limits
+that exclude); what it cannot express is left out and reported by the keyword, as in
 `tools.function.parameters.additionalProperties`. The upstream refuses a schema with any keyword it
 does not know.
 """
@@ -38,12 +38,12 @@ COPIED_MEMBERS_HERE_MAX = 2_000
 COPIED_BYTES_HERE_MAX = 1024 * 1024
 # Of a copy without content: what it becomes where nothing is known of a value.
 _COPY_BYTES_MIN = 80
-# Members that say what a value is, and do not merely narrow it.
+# Members that state what a value is, and do not merely narrow it.
 _DESCRIBING = frozenset(
     ("type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const", "properties", "items")
 )
 _DEFINITIONS = ("$defs", "definitions")
-# Members that say something of values of these types only.
+# Members that state something of values of these types only.
 _OF_TYPES = {
     "minLength": ("string",),
     "maxLength": ("string",),

@@ -161,7 +161,7 @@ def _arguments(raw: msgspec.Raw) -> str:
 
 
 def _put(done: _Open, piece: PartialArgument) -> None:
-    """Put a value where its path says; a path that cannot be followed is passed over."""
+    """Put a value at its path; a path that cannot be followed is passed over."""
     path = piece.json_path or ""
     if piece.string_value is not None and done.go_on(path, piece.string_value):
         if not piece.will_continue:
@@ -222,7 +222,7 @@ def _has_member(holder: Any, step: Any) -> bool:
     return False
 
 
-# Why a model stopped, as the gemini protocol says it, and in the canonical words.
+# Why a model stopped, as the gemini protocol states it, and in the canonical words.
 #
 # The protocol has no word for "called a tool": that is STOP, with a call somewhere before it. What
 # the provider withheld for one reason or another is a refusal elsewhere, a call it could not read
@@ -272,7 +272,7 @@ def read_block(reason: str, message: str | None) -> tuple[FinishReason, str | No
 
 
 def _explanation(reason: str) -> str | None:
-    """A reason's own word, where it says more than that there was one."""
+    """A reason's own word, where it states more than that there was one."""
     return None if reason in (_REFUSED, "OTHER") else reason
 
 
@@ -332,7 +332,7 @@ class StreamDecoder:
         return events
 
     def end(self) -> list[Event]:
-        """The upstream has ended the stream cleanly. Nothing to say where it was cut all the same.
+        """The upstream has ended the stream cleanly. Nothing to send where it was cut all the same.
 
         A call whose arguments were still coming is whole by then: some upstreams leave its end out.
         """

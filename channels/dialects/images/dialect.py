@@ -163,7 +163,7 @@ def pixels_of(size: str) -> int | None:
 
 # Read what an images upstream made: how many images, where they are, how large.
 #
-# The body goes to the client as it came; this only counts. An image is an entry of `data` with a
+# The body goes to the client as received; this only counts. An image is an entry of `data` with a
 # link or a picture in it: upstreams put other entries beside them, such as the error of one that
 # could not be made. `usage.generated_images` is not asked: what counts is what the client receives.
 
@@ -199,7 +199,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImagesResponse:
-    """What a response holds; `error` is the upstream's message where it says that it failed."""
+    """What a response holds; `error` is the upstream's message where it states that it failed."""
 
     images: Sequence[Image]
     model: str | None

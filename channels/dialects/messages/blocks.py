@@ -217,7 +217,7 @@ def _string(block: Mapping[str, Any], name: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
-# What a client of messages calls the members of a request: for telling what was dropped.
+# What a client of messages calls the members of a request: for reporting what was dropped.
 #
 # Left the field of `channels/translation/model.py`, right this protocol's word, dotted and without
 # indices. A field that it has no word for cannot have come from it.
@@ -247,7 +247,7 @@ _NAMES = {
     "is_error": "messages.tool_result.is_error",
 }
 
-# Values that say no more than leaving the member out does.
+# Values that mean no more than leaving the member out does.
 _NEUTRAL = {
     "service_tier": "auto",
     "speed": "standard",
@@ -270,7 +270,7 @@ ORIGIN = ClientProtocol(
 )
 
 
-# Why a model stopped, as the messages protocol says it, and in the canonical words.
+# Why a model stopped, as the messages protocol states it, and in the canonical words.
 
 _READ: dict[str, FinishReason] = {
     "end_turn": "stop",
@@ -310,7 +310,7 @@ def write_finish(
     has_calls: bool,
     has_refusal: bool,
 ) -> dict[str, Any]:
-    """The members that say how a message ended.
+    """The members that state how a message ended.
 
     A refusal in the model's own words ends a message like one by the provider does.
     """

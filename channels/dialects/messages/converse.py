@@ -257,7 +257,7 @@ def _unsayable(param: str, what: str) -> InvalidRequest:
     return InvalidRequest(f"{param}: the upstream of this model does not take {what}.", param)
 
 
-# What fails within a stream of Bedrock, as the messages protocol says it.
+# What fails within a stream of Bedrock, as the messages protocol states it.
 
 # What an exception of Bedrock is called in the dialect's own error events.
 _ERROR_TYPES = {
@@ -311,7 +311,7 @@ def messages_body(body: bytes, model: str) -> bytes:
 
 
 class ConverseStream:
-    """One stream. `name` is what the response is called, which Converse does not say."""
+    """One stream. `name` is what the response is called, which Converse does not state."""
 
     def __init__(self, name: str, model: str) -> None:
         self._name = name

@@ -84,7 +84,7 @@ def decode_request(body: Mapping[str, Any]) -> Request:
 def _read_turns(
     members: Members, reader: BlockReader, system: list[Text]
 ) -> tuple[tuple[Turn, ...], list[str]]:
-    """The turns, and the paths of those that say nothing.
+    """The turns, and the paths of the empty ones.
 
     Instructions that come before anything is said join `system`.
     """
@@ -226,7 +226,7 @@ def _read_user(members: Members, left_over: dict[str, Any]) -> str | None:
 # Whole messages answers, both ways.
 #
 # Blocks of the provider's own tools are passed over: what the model said around them is the
-# response. Streams are `stream.py` and `stream.py`, and must say the same.
+# response. Streams are `stream.py` and `stream.py`, and must state the same.
 
 
 def decode_response(body: bytes) -> Response:
@@ -234,7 +234,7 @@ def decode_response(body: bytes) -> Response:
     value = read_json(body)
     content = value.get("content") if isinstance(value, dict) else None
     if content is None and isinstance(value, dict) and value.get("stop_reason") == "refusal":
-        content = []  # there is nothing that may be said
+        content = []  # there is nothing that may be shown
     if not isinstance(value, dict) or not isinstance(content, list):
         raise UpstreamMalformed("a message without content")
     stated = UsageReader()
@@ -266,7 +266,7 @@ def _parts(content: list[Any]) -> tuple[Part, ...]:
 
 
 def encode_response(response: Response, *, id: str, created: int, model: str) -> bytes:
-    """Write a whole response under this id; the protocol does not say when it was made."""
+    """Write a whole response under this id; the protocol does not state when it was made."""
     blocks = [block for part in response.parts if (block := _block(part)) is not None]
     message: dict[str, Any] = {
         "id": id,

@@ -29,7 +29,7 @@ from channels.translation.signatures import TAG, Turn, edited, opened
 #
 # Vertex AI: rawPredict and streamRawPredict, the provider's own stream. Bedrock: invoke and
 # invoke-with-response-stream, whose events come in Amazon's framing; for models that are not
-# claude, and so do not speak the dialect, Converse, which says the same in its own words.
+# claude, and so do not speak the dialect, Converse, which states the same in its own words.
 
 BETA_HEADER = "anthropic-beta"
 

@@ -1,6 +1,6 @@
-"""Encode a canonical request as a messages body, and tell what it cannot say.
+"""Encode a canonical request as a messages body, and report what it cannot express.
 
-A request that came as messages goes out as it came.
+A request that came as messages goes out as received.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ class TurnWriter:
     ) -> tuple[str | list[dict[str, Any]] | None, list[_Message]]:
         """The `system` member, None where there is none, and the messages.
 
-        Raises InvalidRequest for a turn of which nothing can be said, and where there is none.
+        Raises InvalidRequest for a turn of which nothing can be written, and where there is none.
         """
         messages = self._write_turns(turns)
         blocks = [block for text in system if (block := self._text(text)) is not None]
@@ -337,7 +337,7 @@ class TurnWriter:
         return {**block, **self._extras(result.extras)}
 
     def _thinking(self, part: Thinking) -> dict[str, Any] | None:
-        """Thinking that this provider can check; as it came, when it came from this protocol."""
+        """Thinking that this provider can check; as received, when it came from this protocol."""
         signer = part.signer
         if signer is None or (signer != MESSAGES.protocol and self._origin is not ORIGIN):
             self._report.drop(spelled(self._origin, "thinking"))
@@ -487,7 +487,7 @@ def _write_stop(request: Request, body: dict[str, Any], report: LossReport) -> N
 
 
 def _write_format(form: Format, request: Request, body: dict[str, Any], report: LossReport) -> None:
-    """A schema is always enforced here; JSON without a schema cannot be asked for."""
+    """A schema is always enforced here; JSON without a schema cannot be requested."""
     if form.kind == "text":
         return
     if form.schema is None:

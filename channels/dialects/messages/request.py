@@ -121,7 +121,7 @@ class LenientTool(Struct, gc=False):
 
 
 class LenientBody(Struct, gc=False):
-    """The members that the gateway must read, whatever the upstream says to the rest."""
+    """The members that the gateway must read, whether or not the upstream takes the rest."""
 
     model: Annotated[str, Meta(min_length=1, max_length=MODEL_CHARACTERS_MAX)]
     max_tokens: _Count
@@ -216,7 +216,7 @@ def _effort(raw: msgspec.Raw) -> dict[str, str]:
     try:
         config = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
     except msgspec.ValidationError:
-        return {}  # no object: the upstream will say so
+        return {}  # no object: the upstream refuses it
     return settings(config, ("effort",), within="output_config.")
 
 

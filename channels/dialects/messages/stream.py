@@ -87,7 +87,7 @@ class StreamDecoder:
         return events
 
     def end(self) -> list[Event]:
-        """The upstream has closed. Without its terminator the stream was cut: nothing to say."""
+        """The upstream has closed. Without its terminator the stream was cut: nothing to send."""
         self._ended = True
         return []
 
@@ -305,20 +305,20 @@ class BlockQueue:
 
 
 def arguments_delta(arguments: str) -> bytes:
-    """The delta that says a piece of a call's arguments."""
+    """The delta that states a piece of a call's arguments."""
     return b'{"type":"input_json_delta","partial_json":' + dumps(arguments) + b"}"
 
 
 # Write canonical events as a messages stream.
 #
 # message_start, blocks, message_delta, message_stop, in this order. The start is held back until
-# there is something to say, so that another channel may still be tried; the end until the upstream
+# there is something to send, so that another channel may still be tried; the end until the upstream
 # has really ended: a cut stream has no stop reason and no `message_stop` (spec: Stream failure
 # behaviour).
 
 _TERMINATOR = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
 
-# What is sent while there is nothing to say: the protocol has an event for it.
+# What is sent while there is nothing to send: the protocol has an event for it.
 KEEP_ALIVE = b'event: ping\ndata: {"type":"ping"}\n\n'
 
 

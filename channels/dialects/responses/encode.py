@@ -41,9 +41,9 @@ from channels.translation.tool_calls import (
 # Write system texts and turns as the instructions and the input of a responses request.
 #
 # A turn becomes messages, calls and results, each an item of its own. Instructions given in the
-# middle of a conversation stay there, under the role that says what they are.
+# middle of a conversation stay there, under the role that states what they are.
 
-# Where a prompt's cached beginning ends: the one thing both protocols say beside a part.
+# Where a prompt's cached beginning ends: the one thing both protocols state beside a part.
 _BREAKPOINT = "prompt_cache_breakpoint"
 # The protocol wants a name for every inline file.
 _FILE_NAMES = {"application/pdf": "document.pdf"}

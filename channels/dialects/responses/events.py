@@ -96,7 +96,7 @@ _FOREIGN_TERMINATOR = b"[DONE]"
 def read_event(data: bytes) -> Event | None:
     """An event, as far as it can be read; None when it is no JSON object. Never raises.
 
-    A terminator of another dialect is an event of no type, which says nothing.
+    A terminator of another dialect is an event of no type, which states nothing.
     """
     try:
         return decode_event(data)

@@ -81,7 +81,7 @@ class ToolChoice(Struct, gc=False):
 
 
 class Reasoning(Struct, gc=False):
-    """How much thinking is asked for, and whether it is told."""
+    """How much thinking is requested, and whether it is shown."""
 
     effort: str | UnsetType | None = UNSET
     summary: str | UnsetType | None = UNSET
@@ -123,7 +123,7 @@ class LenientTool(Struct, gc=False):
 
 
 class LenientBody(Struct, gc=False):
-    """The members that the gateway must read, whatever the upstream says to the rest."""
+    """The members that the gateway must read, whether or not the upstream takes the rest."""
 
     model: Annotated[str, Meta(min_length=1, max_length=MODEL_CHARACTERS_MAX)]
     input: str | Annotated[list[LenientItem], Meta(min_length=1)]
@@ -229,7 +229,7 @@ def _text(raw: msgspec.Raw) -> dict[str, str]:
     try:
         config = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
     except msgspec.ValidationError:
-        return {}  # no object: the upstream will say so
+        return {}  # no object: the upstream refuses it
     return settings(config, ("format", "verbosity"), within="text.")
 
 

@@ -65,7 +65,7 @@ class _Part:
 class _Call:
     """A function call.
 
-    `waiting` are arguments that came before it was named, or that may say that there are none.
+    `waiting` are arguments that came before it was named, or that may state that there are none.
     """
 
     index: int
@@ -237,7 +237,7 @@ class ItemReader:
     def _take_image(self, item_key: ItemKey, item: Mapping[str, Any]) -> list[Event]:
         data = item.get("result")
         if not isinstance(data, str) or not data:
-            return []  # it was not to be made; the model says why
+            return []  # it was not to be made; the model gives the reason
         self._whole.add(item_key)
         stated = _FORMATS.get(str(item.get("output_format")), "image/png")
         return [MediaDelta(Media("image", stated_type(stated, data), data=data))]
@@ -265,7 +265,7 @@ class ItemReader:
 
 
 def _emit_arguments(call: _Call) -> list[Event]:
-    """The arguments that wait, unless they still may say that there are none."""
+    """The arguments that wait, unless they still may state that there are none."""
     arguments = call.waiting.take() if call.has_begun else None
     if arguments is None:
         return []
@@ -298,7 +298,7 @@ class StreamDecoder:
         return [] if read is None or self._ended else self._take(read)
 
     def end(self) -> list[Event]:
-        """The upstream has closed. A failure that it told before is all there is to say."""
+        """The upstream has closed. A failure it reported before was the last event."""
         failed = None if self._ended else self._failed
         self._ended = True
         return [] if failed is None else [failed]
