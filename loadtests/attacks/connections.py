@@ -6,7 +6,7 @@
 Each kind gets a gateway of its own. Every connection sends what the gateway takes of it for so many
 seconds, and reads nothing. Prints the memory of the process before, at the most, and once they have
 left, what that is for each connection, and how long a stranger waited for an answer meanwhile;
-exits 1 when a connection holds more than CONNECTION_BYTES_MAX, or when nobody is answered once they
+exits 1 if a connection holds more than CONNECTION_BYTES_MAX, or if no client is answered once they
 have left. The kind "one body" is one of 12 MB in chunks of two bytes. The kind "idle, few files"
 gives the process FEW_FILES, fills them with clients that have had a response and stay, and exits 1
 unless every new one is served and those that have been idle for longest are closed for it; first,
@@ -154,7 +154,7 @@ def resident_bytes(h: House) -> int:
 
 
 def wait_ms(h: House) -> float:
-    """How long somebody else waits for an answer; infinite where there is none in 20 s."""
+    """How long another client waits for an answer; infinite where there is none in 20 s."""
     start = time.monotonic()
     try:
         with urllib.request.urlopen(h.gateway.url + "/api/v1/models/public", timeout=20) as answer:

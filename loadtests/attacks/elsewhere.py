@@ -2,7 +2,7 @@
 
     python -m loadtests.attacks.elsewhere HOST PACE serve --config FILE …
 
-HOST is what it says its host is; an empty one leaves the name alone. PACE multiplies how long it
+HOST is the host name it reports; an empty one leaves the name alone. PACE multiplies how long it
 waits before it takes others for dead or gives up a hold; 1 leaves everything alone.
 """
 

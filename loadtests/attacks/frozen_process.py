@@ -5,7 +5,7 @@
 Two gateways share a database. One is stopped (SIGSTOP) with calls under way, plain ones and
 streams; the upstream answers them meanwhile; the other one has time to take it for dead; then it
 goes on (SIGCONT) and its clients read their answers. Once both are processes of one host, once of
-two. Last, one is stopped while the hold of a call is being made and goes on when nobody waits for
+two. Last, one is stopped while the hold of a call is made and goes on with no client waiting for
 it any more. Prints for each what was answered, what of it cost nothing, and what `gw ledger verify`
 says; exits 1 if anything is not as it should be. `--pace 0.15` takes a sixth of the time.
 """
@@ -40,7 +40,7 @@ COST_NANO_USD = 60_000  # of that usage, at 1 and 10 USD per million
 
 
 class Gateway(Process):
-    """A gateway that may say that it runs on another host, and waits as long as `pace` says."""
+    """A gateway that may pose as one of another host; `pace` scales its waits."""
 
     def __init__(self, config: Path, *, host: str, pace: float) -> None:
         module = "loadtests.attacks.elsewhere"
@@ -118,7 +118,7 @@ def freeze_under_calls(h: House, *, host: str, pace: float, calls: int) -> Found
             for reply in replies
             if reply.status == 200 and not reply.is_broken and b"error" not in reply.body
         ]
-        # Settled means told to the ledger: whatever is asked of it now comes after.
+        # Settled means sent to the ledger: every later query comes after.
         assert client.remaining_nano_usd() > 0
         costs = {
             row["request_id"].replace("-", ""): row["cost_nano_usd"] for row in rows(h, tenant)
@@ -130,7 +130,7 @@ def freeze_under_calls(h: House, *, host: str, pace: float, calls: int) -> Found
 
 
 def freeze_under_a_hold(h: House, *, pace: float) -> Found:
-    """Stop a process while a hold is being made: it is granted, and nobody learns of it."""
+    """Stop a process while a hold is being made: it is granted, and no client learns of it."""
     tenant = h.tenant()
     with gateways(h, host="elsewhere", pace=pace) as victim:
         assert client_of(victim, tenant).remaining_nano_usd() > 0  # it knows the key by now
@@ -204,7 +204,7 @@ def waiting_batches(h: House) -> int:
 def found(
     h: House, tenant: Tenant, attack: str, answered: int, free: int, statuses: Counter[int]
 ) -> Found:
-    """The rows, and what the proof says."""
+    """The rows, and the result of the proof."""
     logged = Counter((row["status"], row["cost_nano_usd"]) for row in rows(h, tenant))
     try:
         h.verify()

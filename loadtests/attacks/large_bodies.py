@@ -5,8 +5,8 @@
 Starts a gateway, an upstream that takes anything, and a prober that asks `/healthz` every few
 milliseconds all the while. Sends one body after the other, natively and over translations, then
 requests and answers that are framed in tiny pieces, and hostile answers. Prints for each what the
-client was told, how long that took, and the longest that the prober waited for its answer; first
-the same in silence. Exits 1 if anyone was told of a fault of the gateway's, or the prober waited
+client received, how long that took, and the longest that the prober waited for its answer; first
+the same in silence. Exits 1 if a client received a fault of the gateway's, or the prober waited
 longer than `--longest` milliseconds. Figures: `ops/measurements.md`.
 """
 
@@ -168,7 +168,7 @@ class Found(NamedTuple):
 
 
 def sent(h: House, key: str, path: str, body: bytes) -> str:
-    """Send a request; the status of its answer, and what it says where that is no 200."""
+    """Send a request; the status of its answer, and its message where that is no 200."""
     connection = connected(h.gateway.url)
     try:
         headers = {"x-api-key": key, "content-type": "application/json"}
@@ -246,7 +246,7 @@ def attack(h: House, key: str, only: str, size: int) -> Iterator[Found]:
 
 
 def settings(port: str, size: int) -> dict[str, Any]:
-    """Channels whose key says what their upstream answers, and a model for each."""
+    """Channels whose key selects what their upstream answers, and a model for each."""
     places = {name: (name, f"place:{name}:-:0") for name in ANSWERS}
     for shape, (protocol, _) in {**HOSTILE_ANSWERS, **FRAMED_ANSWERS}.items():
         place = f"place:{protocol}:{shape.replace(' ', '_')}:{size}"

@@ -239,7 +239,7 @@ async def open_loop(target: Target, name: str, rate: float, seconds: float, *, k
     seen.memory_mb = resident_mb(target.pid)
     served = len(seen.served)
     await drained(load)
-    del seen.served[served:]  # those were answered when nobody asked any more
+    del seen.served[served:]  # those were answered after the last request
     probing.cancel()
     print(seen.line(), flush=True)
     return seen

@@ -7,7 +7,7 @@ First clients stream over kept connections when SIGTERM comes, and each makes it
 stream ends. Then clients call in a loop, half of them over kept connections, while one gateway
 after the other takes the port over; they try again when they are refused a connection, and only
 then. Prints what became of the calls, and of each gateway that ended: its exit code, its open holds
-and what `gw ledger verify` says at once. Exits 1 if anything is not as it should be.
+and what `gw ledger verify` reports at once. Exits 1 if anything is not as it should be.
 
 With `--from` the first gateway is that of an earlier commit, on a database of its own, which the
 next one migrates under the calls; then the earlier one is started again, and must refuse what is
@@ -44,7 +44,7 @@ from tests.support.processes import CommandFailed, ProcessDied
 from tests.support.tenants import Tenant
 
 CREDIT_NANO_USD = 1000 * NANO_PER_USD
-# What a call may come to: a client can tell each of them from a failure.
+# What a call may come to: a client can distinguish each from a failure.
 FINE = {"200", "refused", "closed", "asked to come back"}
 CALLING_SECONDS = 1.0  # between the steps of a restart
 USAGE = {"input": 60, "output": 20}
@@ -221,7 +221,7 @@ def gateway(
 
 
 def main() -> int:
-    """Attack, and say whether all is as it should be."""
+    """Attack, and report whether all is as it should be."""
     parser = argparse.ArgumentParser(description="End and replace gateways under load.")
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--restarts", type=int, default=3)

@@ -62,7 +62,7 @@ class Bench(NamedTuple):
         targets = list[processes.Target]()
         with ExitStack() as stack:
             for own in (processes.OWN, *self.trees):
-                # What a call costs is asked; one refused for overload would say nothing of it.
+                # What a call costs is asked; one refused for overload has no bearing on it.
                 calm = {"shed_delay_ms": 0} if own.knows("shed_delay_ms") else {}
                 gateway = processes.gateway(self.upstream.url, own=own, settings=calm, **options)
                 targets.append(stack.enter_context(gateway))
@@ -158,5 +158,5 @@ def _stolen(windows: Sequence[Window]) -> float:
 
 
 def _say(text: str) -> None:
-    """Tell whoever waits how far it is."""
+    """Report the progress on stderr."""
     print(text, file=sys.stderr, flush=True)

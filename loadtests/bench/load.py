@@ -65,7 +65,7 @@ class Load:
     """The connections to a subject, and what they see: before the windows, in each, and after."""
 
     def __init__(self, subject: Subject) -> None:
-        self.tallies = [Tally()]  # whoever adds another one begins a window
+        self.tallies = [Tally()]  # adding another one begins a window
         self._ask, self._target, self._left = subject.ask, subject.target, subject.calls
         first = subject.skipped % len(subject.requests)
         self.requests = itertools.cycle(subject.requests[first:] + subject.requests[:first])

@@ -1,8 +1,8 @@
 """The reference: a bare proxy on the gateway's stack, what a call costs before it is a gateway's.
 
 `python -m loadtests.bench.reference HOST PORT` serves POST /v1/chat/completions through one Tornado
-application over httptools. Of a gateway's work it has only what nobody on this stack could leave
-out: the body is decoded, a mailbox is asked before and told after (where money would be), three
+application over httptools. Of a gateway's work it has only what no server on this stack can leave
+out: the body is decoded, a mailbox is asked before and notified after (where money would be), three
 metrics and one span that is not sampled. No key, no database, no log, no time-outs, no limits.
 
 It shares nothing with `gw` on purpose: a change of the gateway must not move what it is compared
@@ -214,7 +214,7 @@ class Front(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         if not self.written.done():
             self.written.set_exception(StreamClosedError())
-            self.written.exception()  # perhaps nobody waits for it
+            self.written.exception()  # it may have no waiter
         if self._exchange is not None and self._exchange.on_close is not None:
             self._exchange.on_close()
 

@@ -109,7 +109,7 @@ class Connection(asyncio.Protocol):
 
 
 def serve(connections: Callable[[], Callable[[], asyncio.Protocol]]) -> None:
-    """Listen on a free port, print `ready listen=URL`, and end when told to.
+    """Listen on a free port, print `ready listen=URL`, and end on a signal.
 
     `connections` is called in the loop and makes what makes the protocol of a connection.
     """

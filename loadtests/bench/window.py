@@ -116,7 +116,7 @@ def read_spent(subject: Subject, rig: Rig) -> Spent:
 
 
 def grown(early: Spent, late: Spent, seconds: float | None = None) -> Spent:
-    """What was spent between; in so many seconds at the pace of the time between, if they say."""
+    """What was spent between; in so many seconds at the pace of the time between, if given."""
     scale = 1.0 if seconds is None else seconds / (late["at"] - early["at"])
     return {key: (late[key] - early[key]) * scale for key in late}
 
@@ -148,7 +148,7 @@ def from_tally(subject: Subject, tally: Tally, seconds: float, spent: Spent, rig
 
 
 def read_metrics(subject: Subject) -> Metrics:
-    """What the gateway says of itself, nothing of other servers. Raises OSError."""
+    """The gateway's own metrics; none for other servers. Raises OSError."""
     url = subject.target.admin_url
     if url is None:
         return {}
@@ -202,7 +202,7 @@ def _run(subject: Subject, meanwhile: Callable[[Load], Awaitable[None]] | None =
 
     sys.setswitchinterval(SWITCH_SECONDS)
     gc.collect()
-    gc.disable()  # a collection would be a gap that nobody but this process made
+    gc.disable()  # a collection would be a gap that this process made
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             load = runner.run(run())

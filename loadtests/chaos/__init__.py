@@ -1,4 +1,4 @@
-"""Faults under load, each told by what became of every call: `./ops/chaos`.
+"""Faults under load, and what became of every call: `./ops/chaos`.
 
 A fault has a gateway of two processes, a PostgreSQL, a Redis and an upstream of its own. Calls come
 all the while at the same rate; each has a number of its own, so that afterwards what its client saw

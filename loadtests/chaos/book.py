@@ -1,4 +1,4 @@
-"""What the database says of each call, and what the upstream remembers of it."""
+"""What database and upstream recorded of each call."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Book:
 
 
 def read_book(database_url: str) -> Book:
-    """Everything that the database says."""
+    """Everything in the database."""
     with transaction(database_url) as cursor:
 
         def fetch(query: str) -> list[tuple[Any, ...]]:

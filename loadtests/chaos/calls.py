@@ -36,7 +36,7 @@ Outcome = Literal["answered", "refused", "interrupted", "cut", "unanswered", "le
 # Of a hundred calls so many are of this kind.
 SHARES: dict[KindName, int] = {"chat": 30, "stream": 40, "messages": 16, "picture": 7, "film": 7}
 _ENDS: dict[KindName, bytes] = {"stream": b"data: [DONE]\n\n", "messages": b"message_stop"}
-# A refusal may say one of these: come back, ask somebody else, wait until the key is free.
+# Allowed refusals: come back, try another process, wait until the key is free.
 REFUSALS = frozenset({408, 409, 429, 502, 503, 504, 529})
 
 
@@ -101,7 +101,7 @@ class Call:
 
     @property
     def is_turned_away(self) -> bool:
-        """Was it refused by a process that ends, before anybody looked at its key?"""
+        """Was it refused by a process that ends, before its key was read?"""
         return self.seen.status == 503 and self.seen.headers.get("connection") == "close"
 
     @property

@@ -1,4 +1,4 @@
-"""A client that says of one request exactly what it saw: nothing, a part, a whole response.
+"""A client that reports exactly what it saw of one request: nothing, a part, a whole response.
 
 It tries nothing again. A connection is kept where the server lets it, as most libraries do.
 """
@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal, Self
 
-# Far above what any call here takes, and any time-out of the gateway: whoever waits so long hangs.
+# Far above what any call here takes, and any time-out of the gateway: such a wait is a hang.
 HANGS_SECONDS = 60.0
 
 # How it ended: `nothing` came; the response was `cut`; it is `whole`; the client `left`; it `hung`.

@@ -60,7 +60,7 @@ def judge(
 
 
 def shown(breaches: Sequence[str]) -> list[str]:
-    """As many of them as anybody reads."""
+    """The first of them."""
     more = len(breaches) - SHOWN_MAX
     return [*breaches[:SHOWN_MAX], *([f"and {more} more"] if more > 0 else [])]
 
@@ -72,7 +72,7 @@ def short(call: Call) -> str:
 
 
 def _ids(calls: Sequence[Call], book: Book) -> dict[int, str]:
-    """The id of each call that has one: its client was told, or what was held says its number."""
+    """The id of each call that has one: its client received it, or the hold carries its number."""
     ids = {
         at: call.seen.trace
         for at, call in enumerate(calls)
@@ -145,7 +145,7 @@ def _of_row(call: Call, row: Row, terms: Terms, verdict: Verdict) -> str | None:
         return f"refused and not free: {row}"
     if call.outcome != "answered" or (row.status, row.cost_nano_usd) == ("success", price):
         return None
-    # What has a key is durable before anybody sees it.
+    # What has a key is durable before a client sees it.
     if terms.forgets and row.status == "interrupted" and not call.is_keyed:
         verdict.forgotten += 1
         return None

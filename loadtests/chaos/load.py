@@ -126,7 +126,7 @@ class Load:
             self._idle.append(connection)
 
     async def _connection(self) -> Connection | None:
-        """One that was left open, or a new one; None where nobody listens."""
+        """One that was left open, or a new one; None without a listener."""
         if self._rng.random() < KEPT_RATIO:
             while self._idle:
                 kept = self._idle.pop(self._rng.randrange(len(self._idle)))

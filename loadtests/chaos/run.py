@@ -27,9 +27,9 @@ BEFORE_SECONDS = 2.0
 QUIET_SECONDS = 30.0
 # Under load every channel is closed so soon after calls are answered again, standbys too.
 CLOSED_SECONDS = 30.0
-# What the gateway says of its own defects.
+# Log events that report the gateway's own defects.
 DEFECTS = ("hold_leaked", "uncaught_exception", "actor_restarted", "request_failed")
-# What the command itself says: that it serves; why it cannot, and is started again.
+# Events of the command itself: it serves; it cannot, and is started again.
 COMMAND_LINES = ("ready ", "error: ")
 
 
@@ -160,7 +160,7 @@ def _last_refused(calls: Sequence[Call]) -> str:
 
 
 def _of_log(lines: Sequence[str]) -> list[str]:
-    """What the log says that it should not, each sort once."""
+    """Events of the log that report a defect, each sort once."""
     found: Counter[str] = Counter()
     first: dict[str, str] = {}
     for line in lines:

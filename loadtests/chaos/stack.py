@@ -213,7 +213,7 @@ async def running(seed: int, **settings: Any) -> AsyncIterator[Stack]:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on at this moment."""
+    """Ports without a listener at this moment."""
     with ExitStack() as stack:
         socks = [stack.enter_context(socket.socket()) for _ in range(count)]
         for sock in socks:

@@ -19,7 +19,7 @@ _SECONDS = struct.Struct("d")
 
 
 class WrongClock:
-    """The clock of some processes, as whoever sets it sees it."""
+    """The clock of some processes, for the process that sets it."""
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / "offset"
@@ -41,7 +41,7 @@ class WrongClock:
 
 
 def install() -> None:
-    """Let `time.time` and `time.time_ns` of this process be as wrong as the file says."""
+    """Let `time.time` and `time.time_ns` of this process be as wrong as the file states."""
     with open(os.environ[VARIABLE], "rb") as file:
         shared = mmap.mmap(file.fileno(), _SECONDS.size, prot=mmap.PROT_READ)
     now, now_ns = time.time, time.time_ns

@@ -66,7 +66,7 @@ class Language:
                 yield self.han(self._chance.randint(2, 5))
 
     def hostile(self, count: int) -> dict[str, list[str]]:
-        """What nobody asks who wants to find something."""
+        """Questions that no reader asks."""
         common = self.words[:60]
         pairs = [f'"{a} {b}"' for a, b in zip(common, reversed(common), strict=True)]
         kinds = {"common words": common, "common phrases": pairs, "characters": [self.han(500)]}

@@ -1,7 +1,7 @@
 """How good the order of a search is, beside FTS5's bm25 over the same pages in the same run.
 
-Writes `loadtests/relevance.md`. Nothing is asserted here: tests/integration/knowledge says what has
-to hold.
+Writes `loadtests/relevance.md`. Bounds are asserted in
+tests/integration/knowledge.
 """
 
 from __future__ import annotations

@@ -148,7 +148,7 @@ def _run_locust(target: _Target, options: argparse.Namespace, for_locust: Sequen
     found = importlib.util.find_spec(USERS)
     assert found is not None
     assert found.origin is not None
-    # Set for whoever imports locust without wanting that; here its sockets have to be replaced.
+    # Set by the environment for other importers of locust; here its sockets have to be replaced.
     environ = {name: v for name, v in os.environ.items() if not name.startswith("LOCUST_SKIP_")}
     with tempfile.NamedTemporaryFile("r", prefix="gw-load-") as summary:
         command = [

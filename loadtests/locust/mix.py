@@ -147,7 +147,7 @@ FAMILIES: Mapping[str, Family] = {
             )
         },
     ),
-    # Withdrawn: whoever still asks is told so.
+    # Withdrawn: a request for it is answered so.
     "embeddings": Family(
         weight=1,
         is_harmless=True,

@@ -14,7 +14,7 @@ from loadtests.rig.machine import cpu_seconds, of_tree, proportional_mb
 
 EVERY_SECONDS = 1.0
 SETTLING_SHARE = 0.2  # of a run, in which memory grows to what it needs
-SHORTEST_SECONDS = 600.0  # of which growth is told
+SHORTEST_SECONDS = 600.0  # after which growth is reported
 
 
 @dataclass
@@ -46,7 +46,7 @@ class Taken:
 
     @property
     def mb_per_hour(self) -> float | None:
-        """How memory grew, None after a run too short to tell."""
+        """How memory grew, None after too short a run."""
         settled = self.at[-1] * SETTLING_SHARE
         points = [point for point in zip(self.at, self.mb, strict=True) if point[0] >= settled]
         if self.at[-1] < SHORTEST_SECONDS:

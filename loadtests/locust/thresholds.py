@@ -1,4 +1,4 @@
-"""What a run must not exceed, and the words in which it is told whether it did."""
+"""What a run must not exceed, and the report of whether it did."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
-    """The most that is accepted; `p95_first_event_ms` is None where nobody asks for streams."""
+    """The most that is accepted; `p95_first_event_ms` is None without streams."""
 
     p95_first_event_ms: float | None
     failure_ratio: float

@@ -1,1 +1,1 @@
-"""What every load needs: processes on cores of their own, funded keys, and what the system says."""
+"""Needed by every load: processes on cores of their own, funded keys, the system's counters."""

@@ -1,4 +1,4 @@
-"""What the operating system says: CPU time and memory of processes, where they may run, versions.
+"""The operating system's counters: CPU time and memory of processes, where they may run, versions.
 
 CPU time is the scheduler's own count in nanoseconds where it can be asked for, because the ticks of
 /proc (and of psutil) are 10 ms long, as long as a hundred plain calls.
@@ -75,7 +75,7 @@ def children(pid: int) -> list[int]:
 
 
 def stolen_seconds() -> float:
-    """CPU time of all cores that other guests of this machine's host have taken; 0 if not told."""
+    """CPU time of all cores that other guests of this machine's host have taken; 0 if unknown."""
     every_core = Path("/proc/stat").read_text().partition("\n")[0].split()
     return int(every_core[8]) / _TICK if len(every_core) > 8 else 0.0
 
@@ -99,7 +99,7 @@ def go_first(pids: Iterable[int]) -> bool:
     """Let processes, and what they start, go before other work; returns whether they may.
 
     All of a run alike, so that its parts compete among themselves as they would alone. Linux may
-    weigh sessions first and processes only within one: then each session is told, too.
+    weigh sessions first and processes only within one: then each session is set, too.
     """
     for pid in pids:
         session = Path(f"/proc/{pid}/autogroup")

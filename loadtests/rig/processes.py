@@ -118,7 +118,7 @@ def started(
             ready = process.stderr.readline()
             if not ready or time.monotonic() > deadline:
                 raise SystemExit(f"{' '.join(arguments)} did not become ready")
-        # A pipe that nobody reads would stop the process once it is full.
+        # A pipe without a reader would stop the process once it is full.
         reader = threading.Thread(target=sys.stderr.writelines, args=(process.stderr,), daemon=True)
         reader.start()
         yield process.pid, dict(word.split("=", 1) for word in ready.split() if "=" in word)
@@ -153,7 +153,7 @@ def reference(upstream: Target, placement: Placement) -> Iterator[Target]:
 
 @contextmanager
 def other_server(against: Against, upstream: Target, placement: Placement) -> Iterator[Target]:
-    """Any server that takes chat-completions; its command is told where the upstream is."""
+    """Any server that takes chat-completions; its command contains the upstream's address."""
     host, port = _host_and_port(against.url)
     there = {"upstream_host": upstream.host, "upstream_port": upstream.port}
     command = against.command.format(upstream_url=upstream.url, port=port, **there)
@@ -181,7 +181,7 @@ def gateway(
 ) -> Iterator[Target]:
     """A gateway with keys that will not run dry, one an account; verified when it has stopped.
 
-    `channels` says which protocols each speaks, `settings` what its configuration has besides.
+    `channels` states which protocols each speaks, `settings` what its configuration has besides.
     Raises VerifyFailed.
     """
     where = placement or place(available_cores())
@@ -229,7 +229,7 @@ def _settings(
 
 
 def verify(config: Path | str, own: Tree = OWN) -> None:
-    """Print what `gw ledger verify` says. Raises VerifyFailed."""
+    """Print the output of `gw ledger verify`. Raises VerifyFailed."""
     path = str(Path(config).resolve())
     command = [own.python, "-m", "gw", "ledger", "verify", "--config", path, "--json"]
     done = subprocess.run(command, cwd=own.folder, capture_output=True, check=False, text=True)

@@ -31,8 +31,8 @@ A JSON object: as the top-level member `sim` of a request, as `[[sim {...}]]` in
 message, or standing: `PUT /_sim/faults/KEY` for an upstream key, `/_sim/faults/port:N` for a
 listening port, `/_sim/faults` for everybody (`DELETE` takes it away, `GET` lists). They are merged
 member by member; the request's own beat those of the key, the port and everybody, in this order
-(`sim` beats the text). A member given as null is back at its default. A member nobody knows, a
-wrong type or a value out of bounds is a 400 that says so.
+(`sim` beats the text). A member given as null is back at its default. An unknown member, a
+wrong type or a value out of bounds is a 400 that names it.
 
 An *event* is one server-sent event on the wire, of any kind, counted from the first of the stream;
 a plain answer counts as one event. Bytes are bytes of the body, without its framing.
@@ -65,19 +65,19 @@ a plain answer counts as one event. Bytes are bytes of the body, without its fra
 | `refusal`           | text            | the model declines in these words, in the dialect's form |
 | `blocked`           | true            | the provider gives no answer at all: by its wire |
 |                     |                 | `content_filter`, a bare `refusal`, `promptFeedback` |
-| `stop_sequence`     | text            | the text ended before it, which only messages tells |
+| `stop_sequence`     | text            | the text ended before it, which only messages reports |
 | `finish_reason`     | text            | `stop length tool_calls content_filter` in any |
 |                     |                 | dialect, or the dialect's own word |
 | `usage`             | object          | `input output cached cache_write reasoning`; input and |
 |                     |                 | output are totals, zero is sent as zero |
-| `no_usage`          | true            | says nothing about usage |
+| `no_usage`          | true            | reports no usage |
 | `no_done`           | true            | leaves out the terminator: `[DONE]`, `message_stop`, |
 |                     |                 | `response.completed`, the chunk with `finishReason` |
 | `delay_headers_ms`  | milliseconds    | waits before the status line |
 | `delay_event_ms`    | milliseconds    | waits between events |
 | `hang`              | `"headers"`     | never answers |
 |                     | number          | never goes on after so many events |
-| `pause`             | the same two    | goes on when told to: `POST /_sim/resume` |
+| `pause`             | the same two    | goes on after `POST /_sim/resume` |
 | `error_event`       | number          | after so many events the dialect's error event, then the |
 |                     |                 | end; a plain answer becomes a 500 |
 | `cut_after_events`  | number          | ends the connection after so many events |
@@ -94,13 +94,13 @@ Films, songs, speech, avatars, voices and transcripts come over the plain wire, 
 gateway's own client API (`tasks/routes.py` lists the endpoints): a submit gives an id, polls tell
 `queued`, then `running` with its progress, and at the end links to real files, an mp4, an mp3, a
 PNG, signed and good for a while, whole or by `Range`. A task takes `--task-seconds` (1 when not
-given) and needs nobody: its state is worked out when it is asked for. A submit with the
-`Idempotency-Key` of an earlier one gets that one's answer again. What is told is foreseeable: a
+given) and needs no worker: its state is worked out when it is asked for. A submit with the
+`Idempotency-Key` of an earlier one gets that one's answer again. All values are predictable: a
 film is as long as its `duration` (5 s without one, a clip 30), `dh-avatar` speaks 5 characters a
 second, speech 15.
 
 The same tasks over the dialects of five providers, with the errors, states and ends of links of
-each, as their files in `tasks/` say:
+each, as their files in `tasks/` state:
 
 | Dialect    | Begins at |
 |------------|-------------------------------------------------------------|
@@ -110,7 +110,7 @@ each, as their files in `tasks/` say:
 | `minimax`  | `/v1/t2a_v2`, `/v1/t2a_async_v2` |
 | `shanjian` | `/v1/virtualman/…`, `/v1/clip/…`, `/v1/voice/train`; `/v1/task/info` |
 
-What stands at the top of a directive concerns the submit, what it says of the task the whole of it:
+What stands at the top of a directive concerns the submit, its members for tasks the whole task:
 
 | Member           | Value            | What it does |
 |------------------|------------------|-----------------------------------------------|
@@ -119,7 +119,7 @@ What stands at the top of a directive concerns the submit, what it says of the t
 | `task_end`       | text             | the word it ends with: `failed`, `expired`, any |
 | `task_error`     | object or text   | its error; alone it makes the task fail |
 | `no_result`      | true             | it succeeds and has no link |
-| `no_progress`    | true             | it says nothing of how far it is |
+| `no_progress`    | true             | it reports no progress |
 | `real_seconds`   | number or text   | the length it reports, in place of the true one |
 | `no_seconds`     | true             | it reports no length |
 | `link_seconds`   | seconds          | how long its links live, from its end |
@@ -135,7 +135,7 @@ What stands at the top of a directive concerns the submit, what it says of the t
 | `asset`          | a directive      | for registering a picture |
 
 So `[[sim {"poll": {"status": 503, "times": 2}}]]` in a prompt makes the first two polls of that
-task fail, and the same as a standing directive the next two of anybody's.
+task fail, and the same as a standing directive the next two of any key.
 
 Looking inside
 --------------

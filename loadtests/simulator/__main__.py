@@ -1,6 +1,6 @@
 """Run the simulator as a process: `python -m loadtests.simulator --host H --port P --seed N`.
 
-When it accepts requests it says so in one line on stderr, `ready listen=http://HOST:PORT`.
+When it accepts requests it writes one line to stderr, `ready listen=http://HOST:PORT`.
 SIGTERM and SIGINT end it at once, with exit status 0.
 """
 

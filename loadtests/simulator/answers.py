@@ -35,7 +35,7 @@ THOUGHT: Final = "The request is short, so a short answer will do."
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool call: `arguments` is the text that goes out, JSON unless a directive says other."""
+    """A tool call: `arguments` is the text as sent, JSON unless a directive states another."""
 
     token: str
     name: str
@@ -94,7 +94,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 def compose(ask: Ask, directive: Directive, seed_key: bytes, body: bytes) -> Answer:
     """Derive the answer; `body` is the request's and only feeds the ids."""
-    # A bounded sample keeps a megabyte of image from being hashed; the length tells most apart.
+    # A bounded sample keeps a megabyte of image from being hashed; the length distinguishes most.
     sample = b"%d:%b%b" % (len(body), body[:2048], body[-2048:])
     digest = blake2b(sample, key=seed_key, digest_size=32).hexdigest()
     is_declined = directive.blocked or directive.refusal is not None

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-# Five bytes are a token here. The gateway's own estimate counts four, so a test can tell from the
+# Five bytes are a token here. The gateway's own estimate counts four, so a test can infer from the
 # figures which of the two was charged.
 TOKEN_CHARS: Final = 5
 
@@ -142,7 +142,7 @@ def offer(
 
 @contextmanager
 def content_of(member: str) -> Iterator[None]:
-    """Reading what is said in a member; raises Refusal where it has another type."""
+    """Read a member; raises Refusal where it has another type."""
     try:
         yield
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

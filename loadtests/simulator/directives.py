@@ -185,7 +185,7 @@ def from_text(text: str) -> tuple[Layer | None, str]:
     rest = text[end:].lstrip()
     if not rest.startswith(TEXT_END):
         raise DirectiveError(f"sim: the directive in the text does not end with {TEXT_END}")
-    # only the end came from this lenient scanner: the strict reader has the say
+    # only the end came from this lenient scanner: the strict reader decides
     layer = parse(text[start + len(TEXT_MARK) : end])
     return layer, (text[:start].rstrip() + " " + rest[2:].lstrip()).strip()
 

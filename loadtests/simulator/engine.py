@@ -34,7 +34,7 @@ KEPT_SCRIPTS: Final = 1024
 KEPT_REQUEST_BYTES: Final = 16 * 1024
 KEPT_ANSWER_BYTES: Final = 48 * 1024
 
-TASK_SECONDS: Final = 1.0  # that a task takes unless it is told otherwise
+TASK_SECONDS: Final = 1.0  # that a task takes unless a directive states others
 
 
 class BearerMessagesDialect(MessagesDialect):
@@ -96,7 +96,7 @@ class Engine:
         self._seed_key = b"%d" % seed
         self._kept: dict[Token, Script] = {}
         self._played: dict[int, Played] = {}
-        self._unknown: Dialect = ChatDialect()  # the shape of answers to paths nobody knows
+        self._unknown: Dialect = ChatDialect()  # the shape of answers to unknown paths
         self._gemini: Dialect = GeminiDialect()
         self._routes: dict[bytes, Dialect] = {
             b"/v1/chat/completions": ChatDialect(),
@@ -124,7 +124,7 @@ class Engine:
         self._kept.clear()
 
     def begin(self, exchange: Exchange) -> Script:
-        """Count the request in and decide its delivery; whoever delivers it counts it out."""
+        """Count the request in and decide its delivery; the delivery counts it out."""
         played = self._played.get(exchange.port)
         if played is not None:
             listed = played.listing(exchange, self.faults)

@@ -16,7 +16,7 @@ HTML: Final = b"<!doctype html><html><head><title>Bad gateway</title></head><bod
 def head(
     status: int, content_type: bytes, framing: bytes, digest: str, directive: Directive
 ) -> bytes:
-    """Status line and headers; `framing` is the header line that says where the body ends."""
+    """Status line and headers; `framing` is the header line that delimits the body."""
     lines = b"HTTP/1.1 %d %b\r\nContent-Type: %b\r\n" % (
         status,
         phrase(status).encode(),

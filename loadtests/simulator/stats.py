@@ -38,7 +38,7 @@ class Stats:
         self.requests = 0
         self.active = 0
         self.held_back = 0  # connections whose client reads too slowly
-        self.paused = 0  # exchanges that wait to be told to go on
+        self.paused = 0  # exchanges that wait for `resume`
         self.completed = 0
         self.cut = 0
         self.cancelled_by_client = 0

@@ -124,12 +124,12 @@ def as_messages(
 
 
 def of_host(body: bytes, host: str) -> bytes:
-    """A message, or its start, whose id says where it was made."""
+    """A message, or its start, whose id states where it was made."""
     return body.replace(b'"id":"msg_', b'"id":"msg_%b_' % host.encode(), 1)
 
 
 def _chunk(frame: bytes, answer: Answer) -> bytes:
-    """An event of the messages wire as one of Amazon's; the last one tells of the invocation."""
+    """An event of the messages wire as one of Amazon's; the last one reports the invocation."""
     found = _DATA.search(frame)
     assert found is not None, frame
     data = found[1]

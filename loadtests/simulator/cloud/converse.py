@@ -285,7 +285,7 @@ def _input(arguments: str) -> object:
 
 
 def _event(kind: str, members: dict[str, Any]) -> bytes:
-    """An event, padded to hide how long what it says is."""
+    """An event, padded to hide the length of its text."""
     padding = "abcdefghijklmnop"[: len(str(members)) % 16]
     return event_stream.event(kind, encode({**members, "p": padding}))
 

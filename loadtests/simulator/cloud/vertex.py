@@ -84,7 +84,7 @@ class VertexClaude(MessagesDialect):
         return of_host(super().plain(ask, answer), "vrtx")
 
     def stream(self, ask: Ask, answer: Answer, *, is_finished: bool) -> Stream:
-        """The events, padded to hide how long what they say is."""
+        """The events, padded to hide the length of their text."""
         stream = super().stream(ask, answer, is_finished=is_finished)
         frames = [_padded(of_host(frame, "vrtx")) for frame in stream.frames]
         return Stream(frames=frames, text_end=stream.text_end, more=stream.more)

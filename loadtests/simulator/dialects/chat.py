@@ -1,6 +1,6 @@
 """The chat-completions wire: how answers look.
 
-The usage chunk (`choices: []`) goes out only when asked for; then every other chunk says
+The usage chunk (`choices: []`) goes out only when asked for; then every other chunk has
 `usage: null`, as the real upstreams do.
 """
 
@@ -228,7 +228,7 @@ class ChatDialect:
 
 
 def _is_silent(answer: Answer) -> bool:
-    """Tools are called, and nothing is said beside that."""
+    """Tools are called, and there is no text."""
     return bool(answer.calls) and not answer.text
 
 

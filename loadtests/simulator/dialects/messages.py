@@ -260,7 +260,7 @@ def _message(ask: Ask, answer: Answer) -> dict[str, Any]:
 
 
 def _stopped(answer: Answer) -> dict[str, Any]:
-    """The members that say why the message ended."""
+    """The members that state why the message ended."""
     if answer.stop_sequence is not None:
         return {"stop_reason": "stop_sequence", "stop_sequence": answer.stop_sequence}
     reason = STOP_REASONS.get(answer.finish, answer.finish)

@@ -38,7 +38,7 @@ def wav(seconds: float, seed: int = 0) -> bytes:
 
 
 def flac(seconds: float, seed: int = 0) -> bytes:
-    """Silence: each frame says that all its samples are zero."""
+    """Silence: each frame states that all its samples are zero."""
     samples = max(1, round(seconds * RATE))
     info = BitWriter()
     for value, width in ((FLAC_BLOCK, 16), (FLAC_BLOCK, 16), (0, 24), (0, 24)):

@@ -21,7 +21,7 @@ MINUTE: Final = 60.0
 class Replay:
     """The answer under an idempotency key; no body when it was too large to keep."""
 
-    asked: bytes  # what tells the request from another
+    asked: bytes  # a digest of the request
     status: int
     content_type: bytes
     body: bytes | None
@@ -51,7 +51,7 @@ class TaskBook:
         self._recent.clear()
 
     def new_id(self) -> str:
-        """32 hex digits that nobody has had."""
+        """32 hex digits, unused so far."""
         self._serial += 1
         return blake2b(b"%d" % self._serial, key=self._seed_key, digest_size=16).hexdigest()
 
@@ -126,5 +126,5 @@ def replay_of(target: bytes, asked: bytes, status: int, content_type: bytes, bod
 
 
 def digest_of(target: bytes, asked: bytes) -> bytes:
-    """What tells a request from another under the same key."""
+    """A digest that distinguishes requests under the same key."""
     return blake2b(target + b"\0" + asked, digest_size=16).digest()

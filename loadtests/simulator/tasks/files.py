@@ -1,6 +1,6 @@
 """Result files: signed links that end, and their bytes on request, whole or in part.
 
-A link says all about its file, `/_files/film/5000-16x9-7-0/ID.mp4?expires=…&signature=…`, so none
+A link describes its file whole, `/_files/film/5000-16x9-7-0/ID.mp4?expires=…&signature=…`, so none
 is kept: it is made when it is fetched. `file_bytes` makes a film as large as is wanted by a box
 that players skip; those bytes are never in memory at once.
 """

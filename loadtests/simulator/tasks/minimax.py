@@ -124,7 +124,7 @@ def retrieve(call: Call) -> Reply:
 
 
 def _task(call: Call, task_id: str) -> Task:
-    """As everywhere, but what nobody knows is a bad parameter."""
+    """As everywhere, but an unknown name is a bad parameter."""
     try:
         return call.task(task_id)
     except Refusal:
@@ -132,7 +132,7 @@ def _task(call: Call, task_id: str) -> Task:
 
 
 def _asked(body: Json, characters_max: int) -> tuple[str, str, float]:
-    """Text, format and the seconds it takes to say; raises Refusal 400."""
+    """Text, format and the seconds of its speech; raises Refusal 400."""
     text_of(body, "model")
     text = text_of(body, "text")
     voice, sound = body.get("voice_setting"), body.get("audio_setting", {})

@@ -263,7 +263,7 @@ def _refused(wire: Wire, refusal: Refusal) -> Script:
 
 
 def _file_error(status: int, message: str) -> bytes:
-    """As storages say it."""
+    """In the form of an object storage."""
     code, _, told = message.partition(": ")
     if not told:
         code, told = phrase(status).replace(" ", ""), message

@@ -2,7 +2,7 @@
 
 Of its own: an envelope `{code, data, message}` with status 200 whatever the code; one place to ask
 for any task; avatars and voices that are trained by tasks; lists in pages of which each names the
-next (`sid`), and which leave out what only a template's details say. Pages here are short, so that
+next (`sid`), and which leave out a template's details. Pages here are short, so that
 a list takes more than one.
 """
 

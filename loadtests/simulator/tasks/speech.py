@@ -47,7 +47,7 @@ def cancel(call: Call) -> Reply:
 
 
 def spoken_seconds(text: str, speed: float) -> float:
-    """How long it takes to say this."""
+    """The length of this text as speech."""
     return min(SECONDS_MAX, max(0.5, len(text) / CHARACTERS_PER_SECOND / speed))
 
 

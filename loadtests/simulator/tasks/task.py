@@ -1,7 +1,7 @@
 """One piece of work of an upstream: what was asked, what will become of it, where it stands now.
 
 Nothing runs: where a task stands follows from the clock, from what was asked of it (`Plan`) and
-from whether it was cancelled or told to finish.
+from whether it was cancelled or forced to finish.
 """
 
 from __future__ import annotations
@@ -115,13 +115,13 @@ class Task:
         return QUEUED if share < QUEUED_SHARE else RUNNING
 
     def progress(self, now: float) -> int | None:
-        """How much of it is done, of 100; None where it does not say."""
+        """How much of it is done, of 100; None where it is not reported."""
         if not self.plan.has_progress or self.is_over(now):
             return None
         return int(100 * self._share(now))
 
     def reported_seconds(self) -> float | str | None:
-        """The length it tells of what it made; None where it does not say."""
+        """The reported length of what it made; None where it is not reported."""
         if not self.plan.has_seconds:
             return None
         told = self.plan.real_seconds
