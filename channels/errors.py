@@ -1,6 +1,6 @@
 """What can be wrong on either side of the gateway: the upstream's errors, and the client's request.
 
-An upstream error's docstring is its message. What a library said goes into `detail`, for logs
+An upstream error's docstring is its message. A library's own text goes into `detail`, for logs
 only: it names hosts and ports, and no client may see those. Status codes and error bodies are made
 of these in `gw/errors.py`.
 """
@@ -120,7 +120,7 @@ class TrialRefused(UpstreamFailed):
 class ErrorReported(UpstreamError):
     """The upstream reported an error within its response.
 
-    `status` is what the client is told: the upstream's own was that of a response. Below 500 it is
+    `status` is for the client: the upstream's own was that of a response. Below 500 it is
     one that the upstream states in another place, and means as others mean theirs.
     """
 

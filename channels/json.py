@@ -277,7 +277,7 @@ def _undecodable(body: bytes) -> str:
 
 
 def _fault(body: bytes, reason: str) -> str:
-    """Say what is broken and where; `reason` is the reader's own wording."""
+    """Describe what is broken and where; `reason` is the reader's own wording."""
     if not body.strip(b" \t\r\n"):
         return "The request body is empty; a JSON object is expected."
     if body.startswith(b"\xef\xbb\xbf"):
@@ -335,7 +335,7 @@ def text_of(value: Any) -> str | None:
 
 
 def is_stated(raw: msgspec.Raw) -> bool:
-    """Whether a member is there and says more than null."""
+    """Whether a member is there and not null."""
     # The default is shared, so an absent member costs no comparison of bytes.
     return raw is not NULL and bytes(raw) != b"null"
 

@@ -27,7 +27,7 @@ class Kind:
     """One kind. `base_url` is empty where each account has its own.
 
     `key_refusals` are statuses with which it refuses a key or an empty account besides 401 and 402,
-    each with a text in the message that tells it from others; `request_refusals` likewise those of
+    each with a text in the message that distinguishes it; `request_refusals` likewise those of
     a request's content with a status that refuses keys elsewhere.
     `variables` are the names under which its key is found in the environment, the usual one first;
     none where it needs no key. `url_variable` is the one that holds its address, where each account
@@ -35,7 +35,7 @@ class Kind:
     `ambient` are those by which a provider's library finds credentials without a key.
     `models_path` lists its models, to any holder of a key, free of charge; it is appended to
     `base_url`, on a host that `models_host` names by a replacement.
-    `by_model` says which protocol models are spoken to in, by a text in their name over there,
+    `by_model` has the protocol that models are spoken to in, by a text in their name over there,
     where the channel does not state its protocols itself. `regional` are the addresses of regions
     that have a host of another form. Address and paths may have REGION and PROJECT in them. A kind
     whose `auth` needs more than a key takes a key, too, as bearer. `quirks` are differences on the

@@ -87,7 +87,7 @@ class ExactRedaction:
         return f"<ExactRedaction {len(self._secrets)} texts>"
 
     def is_clear(self, body: bytes) -> bool:
-        """Whether none of them is there; False, too, where one look cannot tell."""
+        """Whether none of them is there; False, too, where one look cannot decide."""
         if len(body) > WINDOW_BYTES:
             return False
         for needle in self._needles:
@@ -136,7 +136,7 @@ class ExactRedaction:
         end = min(stop + self.reach, len(body))
         if not self._is_near(body, start, end):
             return []
-        # A little more on either side says whether it is a whole word.
+        # A little more on either side shows whether it is a whole word.
         window = _Unescaped(body, max(0, start - _ESCAPED_SIZE), end + 1)
         edits = [edit for secret in self._secrets for edit in window.found(secret)]
         edits = [edit for edit in edits if start <= edit.start < stop]
@@ -470,7 +470,7 @@ def _beginning(message: str) -> str:
 
 
 def _redacted_secret(found: re.Match[str]) -> str:
-    """Keep the word that says what it was: Bearer, key=."""
+    """Keep the word for what it was: Bearer, key=."""
     return (found["scheme"] or found["name"] or found["query"] or "") + _KEY
 
 
@@ -478,7 +478,7 @@ def _hosts(hosts: set[str], words: set[str]) -> re.Pattern[str] | None:
     """A pattern for hosts wherever they stand, and their ports.
 
     Of a host with three labels and more the parent domain is hidden too: the upstream's other
-    names tell who it is just as well. A host of one word is hidden only as a word.
+    names identify it just as well. A host of one word is hidden only as a word.
     """
     names = set(hosts)
     for host in hosts:

@@ -254,13 +254,13 @@ class ChannelSpec:
     field_secrets: frozenset[str] = field(default=frozenset(), repr=False)  # in those two
     more_keys: tuple[str, ...] = field(default=(), repr=False)  # used in turn with `api_key`
     transport: Transport | None = None  # None: the usual one
-    authorizer: AuthorizerSpec | None = None  # None: a key, or nothing, says who asks
+    authorizer: AuthorizerSpec | None = None  # None: a key, or nothing, identifies the gateway
     # Which of its protocols models are spoken to in that have a text in their name over there: the
     # first of these that is found. Empty: each model in each of them.
     by_model: tuple[tuple[str, frozenset[str]], ...] = ()
     kind: str = ""  # the row of `kinds.py` that filled in what the file left out
-    propagate_trace: bool = False  # its requests say which trace they belong to
-    # What is made of all this once and looked up by every call, under whoever made it.
+    propagate_trace: bool = False  # its requests carry the trace they belong to
+    # What is made of all this once and looked up by every call, under its maker.
     made: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     obtained: ObtainedSecrets = field(
         default_factory=ObtainedSecrets, init=False, repr=False, compare=False

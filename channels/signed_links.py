@@ -1,4 +1,4 @@
-"""When a pre-signed link stops working, as the link itself says.
+"""When a pre-signed link stops working, by the link itself.
 
 Storages write it into the query: a lifetime beside the date of signing (X-Amz-Expires and its like
 of other makers), an instant in Unix seconds (Expires), or an instant in words (se).

@@ -1,4 +1,4 @@
-"""Which authorizer a channel has: made once of what its configuration says."""
+"""Which authorizer a channel has: made once from its configuration."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from metrics.logs import EventLog
 
 # A value that expires, kept fresh: fetched once for all who wait, and anew before its end.
 #
-# While a value is good nobody waits. Its successor is fetched ahead, in a task of its own, and one
+# While a value is good no call waits. Its successor is fetched ahead, in a task of its own, and one
 # at a time; only where there is no good value do requests wait for it, and fail with it.
 
 T = TypeVar("T")
@@ -46,15 +46,15 @@ AHEAD_SECONDS = 300.0
 MARGIN_SECONDS = 30.0
 # After a fetch ahead of time has failed, until the next one.
 RETRY_SECONDS = 15.0
-# A value younger than this is not thrown away, whoever refuses it.
+# A value younger than this is not thrown away, even if it is refused.
 YOUNG_SECONDS = 60.0
 
-# Fetches a value, and says how many seconds it is good for. Raises CredentialsUnavailable.
+# Fetches a value, with the seconds for which it is good. Raises CredentialsUnavailable.
 Load = Callable[[], Awaitable[tuple[T, float]]]
 
 
 class Refreshing(Generic[T]):
-    """One value. Belongs to one event loop. `on_failure` is told of each fetch that failed."""
+    """One value. Belongs to one event loop. `on_failure` is called for each fetch that failed."""
 
     def __init__(
         self,
@@ -267,7 +267,7 @@ def _signer() -> tuple[Any, Any]:
         raise CredentialsUnavailable(f"aws-sigv4 needs botocore: {AWS_EXTRA}") from error
 
     class Signer(SigV4Auth):  # type: ignore[misc]
-        """botocore's, by a time of ours: it has been told how far the upstream's clock is off."""
+        """botocore's, by a time of ours: corrected by how far the upstream's clock is off."""
 
         def sign(self, request: Any, signed_at: str) -> None:
             """Add the signature, and the token of credentials that are lent."""
@@ -287,7 +287,7 @@ Spec = TypeVar("Spec", GoogleSpec, AzureSpec)
 
 
 class TokenAuthorizer(ABC, Generic[Spec]):
-    """The token of one channel, wherever its `spec` says that it comes from."""
+    """The token of one channel, from the source that its `spec` names."""
 
     def __init__(
         self,
@@ -390,7 +390,7 @@ class AzureAuthorizer(TokenAuthorizer[AzureSpec]):
 
 
 def _token(status: int, body: bytes) -> tuple[str, float]:
-    """The token in a response. Raises CredentialsUnavailable, with what the response says."""
+    """The token in a response. Raises CredentialsUnavailable, with the response's reason."""
     try:
         reply = msgspec.json.decode(body, type=_TokenBody)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -439,7 +439,7 @@ class GoogleAuthorizer(TokenAuthorizer[GoogleSpec]):
                 self._credentials.refresh(partial(Request(session), **ways))
         except Exception as error:  # whatever the library meets on its way
             raise CredentialsUnavailable(f"google-service-account: {error}") from error
-        ends = self._credentials.expiry  # UTC, and does not say so
+        ends = self._credentials.expiry  # UTC, without a zone
         seconds = UNKNOWN_SECONDS
         if ends is not None:
             seconds = ends.replace(tzinfo=UTC).timestamp() - self._now()

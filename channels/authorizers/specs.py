@@ -1,4 +1,4 @@
-"""What a configuration says of credentials that are more than a key: one record a way.
+"""The settings of credentials that are more than a key: one record a way.
 
 Empty texts are left to the provider's usual places: environment, profiles, the machine itself.
 """
@@ -35,7 +35,7 @@ class AwsSpec:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What nobody may read."""
+        """The secrets among these."""
         return _filled(self.access_key_id, self.secret_access_key, self.session_token)
 
 
@@ -52,7 +52,7 @@ class GoogleSpec:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What nobody may read of the key that stands in the configuration."""
+        """The secrets of the key that stands in the configuration."""
         return google_secrets(google_info(self.info)) if self.info else ()
 
 
@@ -69,7 +69,7 @@ class AzureSpec:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What nobody may read."""
+        """The secrets among these."""
         return _filled(self.client_secret)
 
 
@@ -88,7 +88,7 @@ def google_info(text: str | bytes) -> dict[str, Any]:
 
 
 def google_secrets(info: Mapping[str, Any]) -> tuple[str, ...]:
-    """What nobody may read of a key file."""
+    """The secrets in a key file."""
     names = ("private_key", "private_key_id", "client_secret", "refresh_token")
     return _filled(*(one for name in names if isinstance(one := info.get(name), str)))
 

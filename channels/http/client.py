@@ -203,7 +203,7 @@ def head_of(
 
 def with_length(head: bytes, request: UpstreamRequest) -> bytes:
     """A whole head: no request but a GET leaves its length unsaid."""
-    # The parser of responses cannot be told that one to HEAD has no body.
+    # The parser of responses cannot know that one to HEAD has no body.
     assert request.method != "HEAD"
     size = len(request.body)
     more = request.proof if request.trace is None else request.proof + request.trace.header
@@ -428,7 +428,7 @@ class HttpWire(Wire):
     No redirects, no cookies, no decompression; a proxy where a request's transport has one. A
     connection that had been kept alive and was closed by the upstream before the request had
     arrived there is replaced by a new one, once. A request that has arrived is never sent twice.
-    `allows` says which addresses may be connected to; without it all may. In an account of open
+    `allows` decides which addresses may be connected to; without it all may. In an account of open
     `files` its connections are a part, of which idle ones give way.
     """
 

@@ -40,7 +40,7 @@ class Http1Response:
     """One response; also the iterator over its pieces. An UpstreamResponse.
 
     `status` is 0 until its head is here. Its source is None once there is nothing more to come
-    from it: the response has ended, was closed, or was lost, and then `fault` says so.
+    from it: the response has ended, was closed, or was lost, and then `fault` has the reason.
     """
 
     __slots__ = (
@@ -349,7 +349,7 @@ class UpstreamConnection(asyncio.Protocol):
         self.is_held = False  # reading has stopped
         self._unread = b""  # was read and is for the loop's next turns
         self._is_sending = False  # not all of a request has been taken by the system
-        self._is_large = False  # and perhaps TLS has, but not the system: it does not tell
+        self._is_large = False  # and perhaps TLS has, but not the system: it does not report it
         self._parser = HttpResponseParser(self)
         # Where lines end and a chunk's size begins is clear in these, too.
         self._parser.set_dangerous_leniencies(
@@ -414,8 +414,8 @@ class UpstreamConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
         self._transport = cast(asyncio.Transport, transport)
-        # Told of everything that is buffered, and of the moment when nothing is any more. TLS
-        # takes nothing at all for as much as 0, and would say "pause" with each read and write.
+        # Called for everything that is buffered, and when the buffer is empty again. TLS
+        # takes nothing at all for as much as 0, and would pause with each read and write.
         is_secure = transport.get_extra_info("sslcontext") is not None
         self._transport.set_write_buffer_limits(high=1 if is_secure else 0, low=0)
         self._owner.on_open(self)

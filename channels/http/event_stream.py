@@ -35,7 +35,7 @@ _PRELUDE = struct.Struct(">III")  # both lengths and their checksum
 _CHECKSUM = struct.Struct(">I")
 _LEAST = _PRELUDE.size + _CHECKSUM.size
 _STRING = 7
-# Bytes of a value, by its type; those of types 6 and 7 say their length themselves.
+# Bytes of a value, by its type; those of types 6 and 7 carry their length themselves.
 _SIZES = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
 _SIZED = (6, _STRING)
 
@@ -53,7 +53,7 @@ class EventMessage(Struct, frozen=True, gc=False):
 
     @property
     def failure(self) -> tuple[str, str]:
-        """What one that is no event says went wrong: its type, and its words."""
+        """The error of a message that is no event: its type, and its text."""
         kind = self.headers.get(":exception-type") or self.headers.get(":error-code", "")
         words = self.headers.get(":error-message", "")
         with suppress(*UNREADABLE):  # an error has no payload, its words are in its headers
@@ -69,7 +69,7 @@ _FAILURE = msgspec.json.Decoder(_Failure)
 
 
 class Render(Protocol):
-    """Makes of one stream's messages the server-sent events that say the same."""
+    """Makes of one stream's messages the equivalent server-sent events."""
 
     def take(self, message: EventMessage) -> bytes:
         """The events of a message. Raises UpstreamMalformed."""

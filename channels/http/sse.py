@@ -18,7 +18,7 @@ from channels.errors import UpstreamMalformed
 # An image inside one event takes megabytes; nothing sensible takes more than this.
 EVENT_BYTES_MAX = 32 * 1024 * 1024
 
-# An event of one line is the usual one; nobody writes JSON over so many.
+# An event of one line is the usual one; no JSON is written over so many.
 EVENT_LINES_MAX = 16 * 1024
 # A piece that is read all in one go; a longer one has events that are worth a look each.
 USUAL_BYTES_MAX = 64 * 1024

@@ -59,7 +59,7 @@ class Proxy(Struct, frozen=True):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Its password, and what says it in a request."""
+        """Its password, and the form of it in a request."""
         _, _, password = self.credentials.partition(":")
         return (password, self._encoded) if password else ()
 
@@ -124,8 +124,9 @@ def verifying(ca_file: str = "") -> ssl.SSLContext:
 
 # Whether all that was written to a connection has arrived, as the operating system knows it.
 #
-# TCP's acknowledgements say what the other side's system has taken; with the end of the stream that
-# comes from there, they say what it had taken when it closed. Only Linux and its like can be asked.
+# TCP's acknowledgements show what the other side's system has taken; with the end of the stream
+# that comes from there, they show what it had taken when it closed. Only Linux and its like can be
+# asked.
 
 try:
     import fcntl

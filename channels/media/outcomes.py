@@ -39,7 +39,7 @@ NAME_CHARACTERS_MAX = 1000
 LYRICS_CHARACTERS_MAX = 20_000
 # Of one response: what is read of more holds up the event loop.
 VALUES_MAX = 100_000
-# Above this all lengths are the same one: nobody pays by it (`actors/jobs/ending.py`).
+# Above this all lengths are the same one: none is charged by it (`actors/jobs/ending.py`).
 MILLISECONDS_MAX = 10**15
 
 _NUMERIC = re.compile(r"\s*+\+?+(?:\d++\.?+\d*+|\.\d++)(?:[eE][+-]?+\d++)?+\s*+", re.ASCII)

@@ -1,7 +1,7 @@
 """The one model between the protocols: a request, a response, and the events of a streamed
 response.
 
-Values only. Every field is what at least two protocols can say; what only one can say stays in
+Values only. Every field is what at least two protocols can express; what only one can stays in
 `extras`, scoped to that protocol, and survives a hop back to it. Absent and empty are different:
 None means that the client did not state it.
 """
@@ -162,7 +162,7 @@ class ClientProtocol(Struct, frozen=True, kw_only=True):
     """The protocol that a client speaks, as far as a translation must know it.
 
     `names` are its words for the fields of a request (of this module, dotted), where they differ;
-    `neutral` are values of members that only it knows, by their dotted names, which say no more
+    `neutral` are values of members that only it knows, by their dotted names, which mean no more
     than leaving the member out does.
     """
 
@@ -266,7 +266,7 @@ class MediaDelta(Struct, frozen=True):
 
 
 class Citation(Struct, frozen=True):
-    """A source of what was said: the text from `start` to before `end` rests on it.
+    """A source of the text: what stands from `start` to before `end` rests on it.
 
     Both count the characters of all text of the response; None where the upstream does not state.
     """
@@ -385,7 +385,7 @@ def read_data_uri(uri: str) -> tuple[str | None, str] | None:
 
 
 def stated_type(mime_type: str | None, data: str) -> str | None:
-    """The type of base64 data: by its first bytes where they tell, else as it was stated."""
+    """The type of base64 data: by its first bytes where they show it, else as it was stated."""
     found = _type_of(data)
     if found is not None:
         return found

@@ -136,7 +136,7 @@ def report_extras(
 
 
 def report_part(origin: ClientProtocol, part: Part, report: LossReport) -> None:
-    """List a part that cannot be said, or not where it is; other parts are always written."""
+    """List a part that cannot be expressed, or not where it is; other parts always are."""
     if isinstance(part, Media):
         report.drop(spelled_media(origin, part))
     elif isinstance(part, Thinking):
@@ -300,7 +300,7 @@ class Arguments:
 
 
 class WaitingArguments:
-    """Pieces of a call's arguments that came before the call's name, or may say there are none."""
+    """Pieces of a call's arguments that came before its name, or may mean that there are none."""
 
     __slots__ = ("_pieces", "_size")
 
