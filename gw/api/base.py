@@ -305,7 +305,7 @@ class ApiHandler(TornadoHandler):
 
     def shape_of(self, error: GatewayError) -> ErrorShape:
         """Return the shape of an error: that of the endpoint, where its method is served."""
-        return shape_at(self.request.path) if error.kind is METHOD_NOT_ALLOWED else self.shape
+        return shape_at(self.request) if error.kind is METHOD_NOT_ALLOWED else self.shape
 
     def tell(self, error: BaseException) -> None:
         error_response = explain(error)
@@ -366,12 +366,16 @@ def _log_fields(span: CallSpan | None) -> Mapping[str, Any]:
 _SHAPES = (("/v1beta", ErrorShape.GEMINI), ("/v1/messages", ErrorShape.MESSAGES))
 
 
-def shape_at(path: str) -> ErrorShape:
-    """The shape of a 404 or 405 at a path (contract §7, Unknown paths)."""
+def shape_at(request: TornadoRequest) -> ErrorShape:
+    """The shape of a 404 or 405 at a path (contract §7, Unknown paths).
+
+    The official library of native-content asks under /v1 too; it is known by the header of its key.
+    """
+    path = request.path
     for prefix, shape in _SHAPES:
         if path == prefix or path.startswith(f"{prefix}/"):
             return shape
-    return ErrorShape.CHAT
+    return ErrorShape.GEMINI if "x-goog-api-key" in request.headers else ErrorShape.CHAT
 
 
 class NotFoundHandler(ApiHandler):
@@ -384,7 +388,7 @@ class NotFoundHandler(ApiHandler):
         return GatewayError(NOT_FOUND, "There is no such endpoint.")
 
     def shape_of(self, error: GatewayError) -> ErrorShape:
-        return shape_at(self.request.path)
+        return shape_at(self.request)
 
 
 # The client's connection as a call writes to it, over a handler.
