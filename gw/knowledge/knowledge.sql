@@ -9,7 +9,9 @@ SELECT pg_advisory_xact_lock(hashtextextended('gw kb ' || %s, 0))
 -- begin_changing --
 -- Plans that look up what they are about, whatever is known of how many rows there are: most were written just before.
 SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off;
-SET LOCAL enable_material = off; SET LOCAL jit = off
+SET LOCAL enable_material = off; SET LOCAL jit = off;
+-- Between its statements a change cuts pages into words and sends sources to a bucket.
+SET LOCAL idle_in_transaction_session_timeout = '1h'
 
 -- readable --
 -- The bases that a user of an account may read, as they are named to that user.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import pytest
 
 from actors.media_store.bucket import BucketFault, S3Client
+from actors.store import connection
+from gw.knowledge import importing
 from gw.knowledge.removing import CLEANED_EVERY_SECONDS, clean_up, keep_clean
 from gw.knowledge.sources import BucketSources, Sources, r2_key
 from metrics.prometheus import Metrics
@@ -157,3 +160,12 @@ def test_sources_in_a_folder_are_their_owners_alone(tmp_path: Path) -> None:
             assert (tmp_path / folder).stat().st_mode & 0o777 == 0o700
             (tmp_path / folder).chmod(0o755)
         path.chmod(0o644)
+
+
+async def test_an_import_may_be_long_between_two_statements(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "IDLE_IN_TRANSACTION_MS", 100)
+    monkeypatch.setattr(importing, "_store_sources", lambda *given: time.sleep(0.4))
+    async with bases_in(database_url, tmp_path) as bases:
+        assert (await bases.become({"page": "# Page"})).added == 1
