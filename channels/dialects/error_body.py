@@ -155,7 +155,7 @@ def _words(error: Any, details: Any = None) -> frozenset[str]:
 
 
 def retry_after_in(details: Any) -> str | None:
-    """The seconds after which Google's `details` say to come back, which it has no header for."""
+    """The retry delay, in seconds, in Google's `details`, which has no header for it."""
     for one in details if isinstance(details, list) else ():
         delay = one.get("retryDelay") if isinstance(one, Mapping) else None
         if isinstance(delay, str) and (stated := _DELAY.fullmatch(delay)):
@@ -169,7 +169,7 @@ def error_reported(body: bytes) -> ErrorReported:
 
 
 def try_error_reported(body: bytes) -> ErrorReported | None:
-    """The error that a body consists of, in whatever form; None: it is no JSON or says nothing."""
+    """The error that a body consists of, in whatever form; None: it is no JSON or has no error."""
     text, value = _read_body(body)
     found = _reported(text, value) if isinstance(value, dict | list) else None
     return None if found is None or found.members.message is None else found

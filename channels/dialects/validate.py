@@ -1,4 +1,4 @@
-"""Check a request body against its dialect's table of members, and say what is wrong with it.
+"""Check a request body against its dialect's table of members, and describe what is wrong with it.
 
 The same steps for every dialect: the body as members (`channels/json.py`), no member that
 only looks like one we act on, then the types. The tables are in
@@ -20,7 +20,7 @@ import msgspec
 from channels.errors import InvalidRequest
 from channels.json import InvalidJson, JsonObject
 
-# Say what is wrong with a request body: which member, what was found, what is allowed.
+# Describe what is wrong with a request body: which member, what was found, what is allowed.
 #
 # For the reader's type errors, whatever the dialect; each dialect brings its own words.
 
@@ -139,7 +139,7 @@ def read_body(
 ) -> tuple[JsonObject, Body]:
     """The members as received, and as types. Raises InvalidRequest naming the member at fault.
 
-    `names` is made by `lookalikes_of`; `allowed` says in words what each member may be. Of what is
+    `names` is made by `lookalikes_of`; `allowed` has in words what each member may be. Of what is
     in long strings the types hold the ends only (`channels/json.py`).
     """
     members = read_members(body, names)
@@ -166,7 +166,7 @@ def decode_members(
 
 
 class Tables(Generic[Body, Lenient]):
-    """Both tables of a chat dialect; `allowed` says in words what each member may be."""
+    """Both tables of a chat dialect; `allowed` has in words what each member may be."""
 
     __slots__ = ("_allowed", "_documented", "_lenient")
 
@@ -244,7 +244,7 @@ def model_in(body: bytes) -> str | None:
 # texts, files and schemas only their number; of strings only short ones, as settings are. Which
 # members there are is each dialect's own table (`<dialect>/parameters.py`).
 
-# Settings are words such as `high`. What is longer may be anything, and is told by its length.
+# Settings are words such as `high`. What is longer may be anything, and is described by its length.
 SETTING_CHARACTERS_MAX = 40
 NUMBER_BYTES_MAX = 32
 NAMES_MAX = 20
@@ -267,7 +267,7 @@ def settings(
 ) -> dict[str, str]:
     """The members of these names that are numbers, booleans or short strings, in their order.
 
-    An object with a `type` is told by it, an array by its length; null is as good as nothing.
+    An object with a `type` is described by it, an array by its length; null is as good as nothing.
     """
     texts: dict[str, str] = {}
     for name, raw in members.items():

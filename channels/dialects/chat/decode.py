@@ -189,7 +189,7 @@ class MessagesDecoder:
 
 
 def _in_order(parts: tuple[Part, ...]) -> tuple[Part, ...]:
-    """The order in which one message of the model's says things: thinking first, calls last."""
+    """The order within one message of the model's: thinking first, calls last."""
     thoughts = settled([part for part in parts if isinstance(part, Thinking)])
     refusals = [part for part in parts if isinstance(part, Refusal)]
     calls = [part for part in parts if isinstance(part, ToolCall)]

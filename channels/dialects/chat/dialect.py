@@ -22,7 +22,7 @@ from channels.json import UNREADABLE, dumps
 # Mistral answers 422 for every member that it does not document, in the body or in a turn, so also
 # for the asking for usage, which its streams state unasked; its tool calls have ids of nine letters
 # and digits, and other ids of calls in the history are a 400. Groq and Fireworks answer 400 for
-# thoughts in a turn that are not told in their own way.
+# thoughts in a turn that are not written in their own form.
 
 _CALL_ID = re.compile(r"[a-zA-Z0-9]{9}")
 # What turns of assistants hold that other providers gave; a client sends them as it got them.

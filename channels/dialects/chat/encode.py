@@ -42,7 +42,7 @@ from channels.translation.tool_calls import (
 # Write system texts and turns as chat-completions messages.
 #
 # Tool results become messages of their own, right after the turn that called; what else the user
-# said follows them. Images within a result follow as the user's, as a tool's message holds text
+# text follows them. Images within a result follow as the user's, as a tool's message holds text
 # only.
 
 

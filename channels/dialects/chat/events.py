@@ -158,7 +158,7 @@ def is_terminator(data: bytes) -> bool:
 
 
 def error_in(chunk: Chunk) -> msgspec.Raw:
-    """What an event or a response says of its failure: its `error`, or other forms in that one."""
+    """The failure in an event or a response: its `error`, or other forms in that one."""
     if chunk.error is not NULL or chunk.choices:
         return chunk.error
     if chunk.base_resp is not NULL:

@@ -61,7 +61,7 @@ P = TypeVar("P", bound=Part)
 class Turn(Struct, frozen=True):
     """What of a client's request decides what is made of it.
 
-    `text` is what the latest user message says, as far as it is wanted; `has_images`: a message,
+    `text` is the latest user message's, as far as it is wanted; `has_images`: a message,
     of whatever role, has an `image_url` part; `fault` is what of the messages only an upstream of
     this protocol may judge.
     """
@@ -212,7 +212,7 @@ def _read(raw: Raw, decoder: msgspec.json.Decoder[P]) -> P | None:
 
 
 def _latest_text(messages: Raw, characters: int) -> str:
-    """What the latest user message says in its text parts, one below the other."""
+    """The text parts of the latest user message, one below the other."""
     turns = _MESSAGES.decode(messages)
     at = _latest_user(turns)
     if at is None:

@@ -86,7 +86,7 @@ class UsageReader:
         return total is not None
 
     def take_spare(self, groq: GroqMember | None, *of_choices: msgspec.Raw) -> bool:
-        """Take usage stated elsewhere. False where it says nothing, or the protocol's own does."""
+        """Take usage stated elsewhere. False where it is empty, or the protocol's own is there."""
         usage = None if self._is_own else spare_usage(groq, of_choices)
         if usage is None:
             return False

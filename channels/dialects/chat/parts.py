@@ -1,6 +1,6 @@
 """The content of chat-completions messages, both ways: text, images, audio, files.
 
-A string and an array of parts say the same. Parts that the canonical model does not hold are
+A string and an array of parts are equivalent. Parts that the canonical model does not hold are
 left over by name, for the report.
 """
 
@@ -254,7 +254,7 @@ def read_thinking(message: Mapping[str, Any]) -> list[Thinking]:
 def settled(thoughts: Sequence[Thinking]) -> list[Thinking]:
     """The proven thoughts, and before them the text of the others where none of them has text.
 
-    The bare text repeats what the proven ones say.
+    The bare text repeats the proven ones.
     """
     found = [thinking for thinking in thoughts if is_proven(thinking)]
     if not any(thinking.text for thinking in found):

@@ -29,7 +29,7 @@ from channels.registry import BUILTIN_TOOLS, MAX_TOKENS_PARAMS, ChannelSpec, Mod
 # The members of a chat-completions request, as types and as words (spec: Chat-completions).
 #
 # `ChatBody` has the documented types, `LenientBody` those that the gateway itself must read;
-# `ALLOWED` says the same to the client. Members that are not here are forwarded unread.
+# `ALLOWED` is the same in words, for the client. Members that are not here are forwarded unread.
 
 # The type of a tool is repeated in responses, too.
 TOOL_TYPE_CHARACTERS_MAX = 64
@@ -294,7 +294,7 @@ _SETTINGS = frozenset(
 def parameters(raw: Mapping[str, msgspec.Raw], chat: ChatBody | LenientBody) -> dict[str, str]:
     """What was asked, by the names of the protocol; `messages` and `images` are numbers of them.
 
-    Tools and images are told of a body as documented.
+    Tools and images are recognised in a body as documented.
     """
     shown = settings(raw, _SETTINGS)
     if chat.stream_options is not None and chat.stream_options.include_usage:

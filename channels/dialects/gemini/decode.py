@@ -145,7 +145,7 @@ def _check_budget(budget: int, level: str, path: str) -> None:
 #
 # Calls may come without ids: they get some, always the same, and results are put to the oldest call
 # of their name that nothing answered yet. What only this provider knows (code it ran, files it
-# stores) is kept in the extras of a text that tells the same to another model.
+# stores) is kept in the extras of a text that means the same to another model.
 
 # What a part is, by the member that holds it; looked for in this order.
 _KINDS = ("functionCall", "functionResponse", "inlineData", "fileData", "text")

@@ -1,7 +1,7 @@
 """The gemini protocol's schemas as JSON schemas. The way back is `schemas.py`.
 
 The protocol's own schema is a part of OpenAPI's: types in capitals, `nullable`, counts as strings,
-formats that say how a number is stored. JSON schemas, which it takes under other member names, are
+formats of how a number is stored. JSON schemas, which it takes under other member names, are
 left as they are.
 """
 

@@ -44,7 +44,7 @@ class Call(Struct, rename="camel", gc=False):
 
 
 class Part(Struct, rename="camel", gc=False):
-    """One part of what is said: text or a thought, a call, media, code and its outcome."""
+    """One part of the content: text or a thought, a call, media, code and its outcome."""
 
     text: str | None = None
     thought: bool | None = None
@@ -86,7 +86,7 @@ class Candidate(Struct, rename="camel", gc=False):
 
 
 class Feedback(Struct, rename="camel", gc=False):
-    """What is said of the prompt."""
+    """The feedback on the prompt."""
 
     block_reason: str | None = None
     block_reason_message: str | None = None
@@ -284,7 +284,7 @@ class UsageReader:
     def usage(self, *, is_empty: bool) -> Usage | None:
         """The usage stated last; None while none was stated whole.
 
-        Counts that tell the input only are whole where the response is complete and empty, as zeros
+        Counts of the input only are whole where the response is complete and empty, as zeros
         may be left out on the wire; where text has passed they are not.
         """
         if self._stated is not None:
@@ -400,8 +400,8 @@ class GeminiMeter(ResponseMeter[Chunk, Sequence[Chunk]]):
 def ends(data: bytes) -> bool:
     """Whether an event that lacks its blank line counts all the same, at the end of the stream.
 
-    There is no terminator that could stand alone; a chunk that is whole and says why the response
-    stopped, or states its usage only, is taken for the last.
+    There is no terminator that could stand alone; a chunk that is whole and has the reason why the
+    response stopped, or states its usage only, is taken for the last.
     """
     return any(
         any(candidate.finish_reason for candidate in chunk.candidates or ())

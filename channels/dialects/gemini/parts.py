@@ -388,7 +388,7 @@ def restored(written: _Written, extras: Mapping[str, Any]) -> _Written:
         else:
             written[name] = value
     if not _OWN.isdisjoint(extras):
-        written.pop("text", None)  # which was only to tell others of it
+        written.pop("text", None)  # which was only for other processes
     return written
 
 
@@ -493,7 +493,7 @@ ORIGIN = ClientProtocol(
 
 # Signatures of other providers, taken out of a request that needs no translation.
 #
-# Why they are there is said in `channels/translation/signatures.py`.
+# Why they are there is in `channels/translation/signatures.py`.
 
 
 def without_foreign(body: bytes, outline: bytes) -> bytes:

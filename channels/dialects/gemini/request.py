@@ -33,7 +33,7 @@ from channels.json import NOTHING, JsonObject
 # The members of a gemini request, as types and as words (spec: Native-content protocol).
 #
 # `GeminiBody` has the documented types, `LenientBody` those that the gateway itself must read;
-# `ALLOWED` says the same to the client. Members that are not here are forwarded unread.
+# `ALLOWED` is the same in words, for the client. Members that are not here are forwarded unread.
 #
 # Upstreams of this protocol take a member's name in two spellings, `generationConfig` and
 # `generation_config`. What we act on is read in both, so that neither goes unseen.
@@ -298,7 +298,7 @@ def parameters(
 ) -> dict[str, str]:
     """What was asked, by the names of the protocol; `contents` and `images` are numbers of them.
 
-    Functions and images are told of a body as documented.
+    Functions and images are recognised in a body as documented.
     """
     shown = {"stream": "true"} if stream else {}
     if config is not None:
@@ -461,7 +461,7 @@ def _spelling(members: JsonObject, names: tuple[str, str], *, within: str) -> st
 
 
 def _check_same_model(named: object, model: str) -> None:
-    """The path says the model; a body that says another is refused, as an upstream may read it."""
+    """The path has the model; a body with another one is refused, as an upstream may read it."""
     if named is None or named in (model, _RESOURCE + model):
         return
     raise InvalidRequest(

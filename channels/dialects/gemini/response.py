@@ -1,6 +1,6 @@
 """Whole gemini responses, both ways.
 
-A whole response has the shape of a stream's chunk, and is read as a stream of one: so both say the
+A whole response has the shape of a stream's chunk, and is read as a stream of one: so both mean the
 same. Of several candidates the first is read: more are never requested in a translation.
 """
 

@@ -252,7 +252,7 @@ class _Merged:
 
 
 def describes(schema: Any) -> bool:
-    """Whether a schema says by itself what a value is."""
+    """Whether a schema defines by itself what a value is."""
     return isinstance(schema, Mapping) and not _DESCRIBING.isdisjoint(schema)
 
 
@@ -276,7 +276,7 @@ def split_types(schema: _Schema) -> tuple[list[str], bool]:
 
 
 def of_type(schema: _Schema, kind: str) -> dict[str, Any]:
-    """What a schema of several types says of one of them."""
+    """The members of a schema of several types for one of them."""
     kept = {name: value for name, value in schema.items() if kind in _OF_TYPES.get(name, (kind,))}
     return {**kept, "type": kind}
 
@@ -374,7 +374,7 @@ class _Writer:
             self._report.drop(self._path)
             return dict(ANYTHING)
         if not isinstance(schema, Mapping):
-            self._drop("type")  # `true` and `false`: anything, and nothing, which cannot be said
+            self._drop("type")  # `true` and `false`: anything; nothing, which has no form
             return dict(ANYTHING)
         before = self._references.opened()
         schema = self._references.flattened(schema)
@@ -388,7 +388,7 @@ class _Writer:
                 self._drop(name)
         types, is_nullable = split_types(schema)
         if len(types) > 1:
-            # As many schemas, each with what is said of its own type.
+            # As many schemas, each with the members of its own type.
             written = {name: schema[name] for name in ("title", "description") if name in schema}
             bare = {name: value for name, value in schema.items() if name not in written}
             bare.pop("nullable", None)

@@ -1,8 +1,8 @@
 """Read a gemini stream into canonical events.
 
-The protocol has no terminator: a stream that has said why it stopped, or that the prompt was
+The protocol has no terminator: a stream that has reported why it stopped, or that the prompt was
 refused, is complete where the upstream ends it. Until then more may follow, such as the usage; so
-why it stopped is told at the end. Nothing an upstream sends raises.
+why it stopped is reported at the end. Nothing an upstream sends raises.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from channels.translation.tool_calls import failure_in, made_id
 # the call. The arguments are put together here and given once they are whole.
 
 _STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d{1,6})\]|\[(?:'([^']*)'|"([^"]*)")\]""")
-# An index says how long its array is; pieces come one by one, so none can be far ahead.
+# An index shows how long its array is; pieces come one by one, so none can be far ahead.
 _GAP_MAX = 64
 
 
@@ -317,7 +317,7 @@ class StreamDecoder:
         self._finish: tuple[str, str | None] | None = None  # reason and message
         self._blocked: tuple[str, str | None] | None = None
         self._stated = UsageReader()
-        self._last_stated: UsageMetadata | None = None  # the counts that were told last
+        self._last_stated: UsageMetadata | None = None  # the counts that were reported last
 
     def __repr__(self) -> str:
         state = "over" if self._is_over else "began" if self._began else "new"

@@ -26,8 +26,8 @@ from channels.json import NOTHING, JsonObject, outline, raw_of, read_loosely
 
 # The members of an images request, as types and as words (spec: Images; Limits).
 #
-# The types are what the reader checks; `ALLOWED` says the same to the client. Members that are not
-# here are forwarded unread.
+# The types are what the reader checks; `ALLOWED` is the same in words, for the client. Members that
+# are not here are forwarded unread.
 
 # Spec, Limits: image count `n`, and image reference images.
 IMAGES_MAX = 10
@@ -226,7 +226,10 @@ def parse_response(body: bytes) -> ImagesResponse:
 
 
 def _read(body: bytes) -> _Body:
-    """Read strictly, which is fast; what that cannot read, a broken emoji say, by milder rules."""
+    """Read strictly, which is fast.
+
+    What that cannot read, a broken emoji for instance, by milder rules.
+    """
     try:
         return _RESPONSE_DECODER.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -246,7 +249,7 @@ def _image(entry: _Entry) -> Image | None:
 
 
 def _is_text(raw: Raw) -> bool:
-    """Is this a string with something in it? Told without reading it."""
+    """Whether this is a string with something in it, without reading it."""
     view = memoryview(raw)
     return len(view) > 2 and view[0] == ord('"')
 

@@ -40,7 +40,7 @@ _NOT_IN_NAME = re.compile(r"[^A-Za-z0-9()\[\]-]+")
 _METADATA = re.compile(r"[A-Za-z0-9\s:_@$#=/+,.-]{0,256}", re.ASCII)
 _TITLE_CHARACTERS_MAX = 150  # of the 200 that a name may have
 _NUMBER = re.compile(r"\d+")
-# Said by the path, by the operation, or by nothing at all.
+# Set by the path, by the operation, or by nothing at all.
 _LEFT = frozenset({"model", "stream", "anthropic_version"})
 
 
@@ -277,8 +277,8 @@ def error_event(message: EventMessage) -> bytes:
 
 # Bedrock's Converse answers as messages: whole ones, and the events of its stream.
 #
-# Its stream begins no block of text and says the usage after the end; the messages protocol begins
-# every block, and ends behind the usage. Nothing in it names the response or the model.
+# Its stream begins no block of text and reports the usage after the end; the messages protocol
+# begins every block, and ends behind the usage. Nothing in it names the response or the model.
 
 _STOP_REASONS: Mapping[str, str] = MappingProxyType(
     {"content_filtered": "refusal", "guardrail_intervened": "refusal"}

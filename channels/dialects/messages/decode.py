@@ -86,7 +86,7 @@ def _read_turns(
 ) -> tuple[tuple[Turn, ...], list[str]]:
     """The turns, and the paths of the empty ones.
 
-    Instructions that come before anything is said join `system`.
+    Instructions before the first turn join `system`.
     """
     turns: list[Turn] = []
     empty: list[str] = []
@@ -225,7 +225,7 @@ def _read_user(members: Members, left_over: dict[str, Any]) -> str | None:
 
 # Whole messages answers, both ways.
 #
-# Blocks of the provider's own tools are passed over: what the model said around them is the
+# Blocks of the provider's own tools are passed over: the model's text around them is the
 # response. Streams are `stream.py` and `stream.py`, and must state the same.
 
 

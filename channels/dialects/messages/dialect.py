@@ -115,7 +115,7 @@ HOSTINGS: Mapping[str, Hosting] = MappingProxyType(
 
 # Signatures of other providers, taken out of a request that needs no translation.
 #
-# Why they are there is said in `channels/translation/signatures.py`.
+# Why they are there is in `channels/translation/signatures.py`.
 
 _SIGNED = {"thinking": "signature", "redacted_thinking": "data"}
 

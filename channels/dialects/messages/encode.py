@@ -109,7 +109,7 @@ def _thinking(
         return None
     asked = "reasoning.budget_tokens" if has_budget else "reasoning.is_enabled"
     if is_forced:
-        # The effort, if there was one, has been said.
+        # The effort, if there was one, has been written.
         if has_budget or reasoning.effort is None:
             report.drop(spelled(origin, asked))
         return None

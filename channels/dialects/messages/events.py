@@ -19,7 +19,7 @@ from channels.json import NULL, UNREADABLE, is_stated, length_of, raw_of, read_l
 
 
 class Delta(Struct, gc=False):
-    """What is added to a block, or said of the message as a whole."""
+    """What is added to a block, or to the message as a whole."""
 
     text: str | None = None
     partial_json: str | None = None
@@ -255,7 +255,7 @@ class UsageReader:
 # The bytes themselves are the caller's; nothing here changes or delays them. An event that cannot
 # be read is passed on and counted in `malformed_events`: it must not end a stream.
 #
-# Usage comes in two parts: `message_start` tells the input, `message_delta` what has been put out
+# Usage comes in two parts: `message_start` has the input, `message_delta` what has been put out
 # so far, and anew whatever has changed. Its numbers are running totals, so each replaces the one
 # before (contract §3). The output that `message_start` states is that of its first moment, and no
 # use.

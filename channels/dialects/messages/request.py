@@ -31,7 +31,7 @@ from channels.json import NOTHING, JsonObject
 # The members of a messages request, as types and as words (spec: Chat, messages protocol).
 #
 # `MessagesBody` has the documented types, `LenientBody` those that the gateway itself must read;
-# `ALLOWED` says the same to the client. Members that are not here are forwarded unread.
+# `ALLOWED` is the same in words, for the client. Members that are not here are forwarded unread.
 
 # The type of a tool is repeated in responses, too.
 TOOL_TYPE_CHARACTERS_MAX = 64
@@ -198,7 +198,7 @@ _SETTINGS = frozenset(
 def parameters(raw: Mapping[str, msgspec.Raw], read: MessagesBody | LenientBody) -> dict[str, str]:
     """What was asked, by the names of the protocol; `messages` and `images` are numbers of them.
 
-    Tools and images are told of a body as documented.
+    Tools and images are recognised in a body as documented.
     """
     shown = settings(raw, _SETTINGS)
     if isinstance(read, LenientBody):
@@ -323,7 +323,7 @@ def _refuse_thread(members: JsonObject) -> None:
 
 
 def _fault(read: MessagesBody) -> InvalidRequest | None:
-    """What the types do not tell: a choice of no tool, a source that is text, half a tool."""
+    """What the types do not show: a choice of no tool, a source that is text, half a tool."""
     choice = None if read.tool_choice is None else _fault_of_choice(read.tool_choice)
     return choice or _fault_of_sources(read.messages) or _fault_of_tools(read.tools or ())
 

@@ -110,7 +110,7 @@ class StreamDecoder:
         return []
 
     def _take_usage(self, stated: msgspec.Raw, events: list[Event]) -> None:
-        """Tell the usage that an event states, before the response's end."""
+        """Report the usage that an event states, before the response's end."""
         if self._stated.take(stated, is_start=False) and (usage := self._stated.displayed):
             events.insert(len(events) - self._ended, UsageStated(usage))
 
@@ -229,7 +229,7 @@ class PendingBlock:
     is_finished: bool = False
 
     def is_whole(self) -> bool:
-        """Whether nothing more needs to be said in it."""
+        """Whether nothing more needs to be written in it."""
         return self.arguments is None or self.arguments.is_whole()
 
 

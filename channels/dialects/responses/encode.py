@@ -162,7 +162,7 @@ class ItemWriter:
         )
 
     def _content(self, part: Text | Media) -> dict[str, Any] | None:
-        """A part as the user or a tool says it; None where there is no way to."""
+        """A part of the user's or a tool's message; None where it has no form."""
         self._lose_extras(part, carried=(_BREAKPOINT,))
         written: dict[str, Any]
         if isinstance(part, Text):
@@ -268,7 +268,7 @@ def encode_request(
 
 
 def _write_tools(request: Request, body: dict[str, Any], report: LossReport) -> set[str]:
-    """Functions, then the built-in tools as the client described them; the extras that are said."""
+    """Functions, then the built-in tools as the client described them; extras too."""
     carried = set()
     tools = [_function(tool, request, report) for tool in request.tools]
     for name, described in _builtin(request).items():

@@ -233,9 +233,10 @@ def read_usage(usage: msgspec.Raw) -> Usage | None:
 # The bytes themselves are the caller's; nothing here changes or delays them. An event that cannot
 # be read is passed on and counted in `malformed_events`: it must not end a stream.
 #
-# What an item says comes several times: in deltas, in the `done` events of its parts, in the item
-# when it is done, and once more in the whole response at the end. Deltas are counted as they pass;
-# the item and the response only add what no delta has told, as some upstreams send whole items.
+# The content of an item comes several times: in deltas, in the `done` events of its parts, in the
+# item when it is done, and once more in the whole response at the end. Deltas are counted as they
+# pass; the item and the response only add what no delta has carried, as some upstreams send whole
+# items.
 
 # Deltas are text, but for these.
 _SOUND = frozenset(("response.audio.delta", "response.output_audio.delta"))

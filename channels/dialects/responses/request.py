@@ -31,7 +31,7 @@ from channels.json import NOTHING, JsonObject
 # The members of a responses request, as types and as words (spec: Chat, responses protocol).
 #
 # `ResponsesBody` has the documented types, `LenientBody` those that the gateway itself must read;
-# `ALLOWED` says the same to the client. Members that are not here are forwarded unread.
+# `ALLOWED` is the same in words, for the client. Members that are not here are forwarded unread.
 
 # The type of a tool is repeated in responses, too.
 TOOL_TYPE_CHARACTERS_MAX = 64
@@ -206,7 +206,7 @@ _SETTINGS = frozenset(
 def parameters(raw: Mapping[str, msgspec.Raw], read: ResponsesBody | LenientBody) -> dict[str, str]:
     """What was asked, by the names of the protocol; `input` and `images` are numbers of items.
 
-    Tools and images are told of a body as documented.
+    Tools and images are recognised in a body as documented.
     """
     shown = settings(raw, _SETTINGS)
     if isinstance(read, LenientBody):

@@ -1,9 +1,9 @@
 """Read a responses stream into canonical events.
 
-What an item says comes several times: in deltas, when a part of it is done, when the item is done,
-and in the whole response at the end. It is told when it first comes, once. Items have their index
-in the output; their ids are not to be relied on, as some upstreams change them from event to event.
-Nothing an upstream sends raises.
+The content of an item comes several times: in deltas, when a part of it is done, when the item is
+done, and in the whole response at the end. It is reported when it first comes, once. Items have
+their index in the output; their ids are not to be relied on, as some upstreams change them from
+event to event. Nothing an upstream sends raises.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from channels.translation.model import (
 )
 from channels.translation.tool_calls import UNNAMED, WaitingArguments, failure_in, made_id
 
-# The items of a responses answer as canonical events, each thing told once.
+# The items of a response as canonical events, each content once.
 #
 # A message has parts with text, refusals and citations; function calls are counted; an image that
-# the provider made comes whole. Web searches and what else the provider runs are its own: they say
+# the provider made comes whole. Web searches and what else the provider runs are its own: they mean
 # nothing to the client but by what the model makes of them.
 
 # An index in the output, or an id where an upstream gives none.
@@ -54,7 +54,7 @@ _FORMATS = {"png": "image/png", "jpeg": "image/jpeg", "jpg": "image/jpeg", "webp
 
 @dataclass(slots=True)
 class _Part:
-    """A part of a message: where its text begins among all text, and what of it was told."""
+    """A part of a message: where its text begins among all text, and what of it was reported."""
 
     start: int
     is_emitted: bool = False
@@ -75,7 +75,7 @@ class _Call:
 
 
 class ItemReader:
-    """What the items of one response have told so far. `seed` makes the ids that are missing."""
+    """The items of one response so far. `seed` makes the ids that are missing."""
 
     __slots__ = ("_calls", "_characters", "_parts", "_thoughts", "_whole", "seed")
 
@@ -84,8 +84,8 @@ class ItemReader:
         self._characters = 0
         self._parts: dict[tuple[ItemKey, int], _Part] = {}
         self._calls: dict[ItemKey, _Call] = {}
-        self._thoughts: dict[ItemKey, _Step] = {}  # which was told last
-        self._whole: set[ItemKey] = set()  # items told whole
+        self._thoughts: dict[ItemKey, _Step] = {}  # which was reported last
+        self._whole: set[ItemKey] = set()  # items reported whole
 
     def __repr__(self) -> str:
         return f"<ItemReader {self._characters} characters, {self.count} calls>"
@@ -97,16 +97,16 @@ class ItemReader:
 
     @property
     def has_emitted(self) -> bool:
-        """Whether any item has said anything."""
+        """Whether any item has had content."""
         return bool(self._parts or self._calls or self._thoughts or self._whole)
 
     def note_emitted(self, item_key: ItemKey, content: int, characters: int) -> None:
-        """Text, or a refusal, of a part has been told."""
+        """Text, or a refusal, of a part has been reported."""
         self._part(item_key, content).is_emitted = True
         self._characters += characters
 
     def cite(self, item_key: ItemKey, content: int, annotation: Mapping[str, Any]) -> list[Event]:
-        """A source of what a part says; other annotations point at files of the provider."""
+        """A source of a part's text; other annotations point at files of the provider."""
         url = annotation.get("url")
         part = self._part(item_key, content)
         part.citations += 1
@@ -124,7 +124,7 @@ class ItemReader:
         ]
 
     def take_part(self, item_key: ItemKey, content: int, part: Mapping[str, Any]) -> list[Event]:
-        """A part that is done: what of it has not been told."""
+        """A part that is done: what of it has not been reported."""
         if part.get("type") in _THOUGHTS:
             return self._take_thought(item_key, content, part)
         events: list[Event] = []
@@ -149,7 +149,7 @@ class ItemReader:
         return self._begin_call(item_key, item) if item.get("type") == "function_call" else []
 
     def take_item(self, item_key: ItemKey, item: Mapping[str, Any]) -> list[Event]:
-        """An item that is done: what of it has not been told."""
+        """An item that is done: what of it has not been reported."""
         kind = item.get("type")
         if kind == "message":
             parts = item.get("content")
@@ -200,7 +200,10 @@ class ItemReader:
     def _take_thought(
         self, item_key: ItemKey, content: int, part: Mapping[str, Any]
     ) -> list[Event]:
-        """A part of a thought that is done; a thought whose summary was told is not told again."""
+        """A part of a thought that is done.
+
+        A thought whose summary was reported is not reported again.
+        """
         text, last_step = part.get("text"), self._thoughts.get(item_key)
         if self._part(item_key, content).is_emitted or (last_step is not None and last_step[0]):
             return []
@@ -243,9 +246,9 @@ class ItemReader:
         return [MediaDelta(Media("image", stated_type(stated, data), data=data))]
 
     def _take_reasoning(self, item_key: ItemKey, item: Mapping[str, Any]) -> list[Event]:
-        """The thinking that no delta told, and the proof of it.
+        """The thinking that no delta carried, and the proof of it.
 
-        Where an upstream shows what was thought, its summary says nothing more.
+        Where an upstream shows what was thought, its summary adds nothing.
         """
         events: list[Event] = []
         thoughts, summaries = item.get("content"), item.get("summary")
@@ -276,7 +279,7 @@ def _emit_arguments(call: _Call) -> list[Event]:
 class StreamDecoder:
     """Reads one stream. Made for one attempt, used from one task.
 
-    An `error` event is kept until the response is said to have failed, or until the upstream ends
+    An `error` event is kept until the response is reported as failed, or until the upstream ends
     the stream: what belongs to the failure, such as its usage, comes in between.
     """
 
@@ -355,7 +358,10 @@ class StreamDecoder:
         return [Began(response.id or None, response.model or None)]
 
     def _end(self, read: WireEvent) -> list[Event]:
-        """The whole response repeats all items, images too; they are read only if none was told."""
+        """The whole response repeats all items, images too.
+
+        They are read only if none was reported.
+        """
         self._ended = True
         response = read_response(read.response) or Response()
         events: list[Event] = []
