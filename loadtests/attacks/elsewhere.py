@@ -15,8 +15,8 @@ import sys
 from gw.cli.main import main
 
 PACED = (
-    ("actors.process", "INTERVAL_SECONDS"),
-    ("actors.process", "BREAK_SECONDS"),
+    ("actors.recovery", "BEAT_SECONDS"),
+    ("actors.recovery", "BREAK_SECONDS"),
     ("actors.recovery", "INTERVAL_SECONDS"),
     ("actors.recovery", "STALE_SECONDS"),
     ("actors.wallet.wallets", "HOLD_SECONDS"),

@@ -168,10 +168,11 @@ def gw(config: Path, *arguments: str) -> Any:
     """Run one command of the CLI with `--json`; return its object. Raises CommandFailed.
 
     In this process, because to start an interpreter takes longer than what most commands do; in one
-    of its own where $PYTHONPATH names another tree, whose command is meant then.
+    of its own where $PYTHONPATH names another tree, whose command is meant then, and for `serve`,
+    which handles the signals of a process.
     """
     command = [*arguments, "--config", str(config), "--json"]
-    if "PYTHONPATH" in os.environ:
+    if "PYTHONPATH" in os.environ or arguments[0] == "serve":
         done = subprocess.run(
             [sys.executable, "-m", "gw", *command], capture_output=True, text=True, check=False
         )
