@@ -98,18 +98,8 @@ class Schema:
 
     def missing(self, applied: Sequence[Applied]) -> list[Migration]:
         """Return what the database lacks, in order. Raises MigrationFault."""
-        if not applied and self.tables is not None:
-            later = [m for m in self.migrations if m.version > self.tables.version]
-            return [self.tables, *later]
-        return self._later(_without_released(self.tables, applied))
-
-    def _later(self, applied: Sequence[Applied]) -> list[Migration]:
-        """Compare what was applied with the files one by one, from the first that may differ."""
-        known = {m.version: m for m in self.migrations}
-        if self.tables is not None and applied and applied[0][1] == self.tables.name:
-            known = {m.version: m for m in self.migrations if m.version > self.tables.version}
-            known[self.tables.version] = self.tables
-        for version, name, checksum in applied:
+        known = {migration.version: migration for migration in self._way_of(applied)}
+        for version, name, checksum in _without_released(self.tables, applied):
             migration = known.pop(version, None)
             if migration is None:
                 raise MigrationFault(
@@ -123,10 +113,17 @@ class Schema:
                 )
         return [known[version] for version in sorted(known)]
 
+    def _way_of(self, applied: Sequence[Applied]) -> Sequence[Migration]:
+        """The files of a database that began as this one: with `tables`, or with the release."""
+        tables = self.tables
+        if tables is None or (applied and applied[0][1] != tables.name):
+            return self.migrations
+        return [tables, *(m for m in self.migrations if m.version > tables.version)]
+
 
 def _without_released(tables: Migration | None, applied: Sequence[Applied]) -> Sequence[Applied]:
     """Leave out the migrations of the earlier release, whose files are gone."""
-    if tables is None or applied[0][1] == tables.name:
+    if tables is None or not applied or applied[0][1] == tables.name:
         return applied
     released = applied[:RELEASED_VERSION]
     if _digest(checksum for _, _, checksum in released) != RELEASED_CHECKSUM:
@@ -209,6 +206,7 @@ async def _apply_next(session: Session, schema: Schema) -> Migration | None:
         if not missing:
             return None
         migration = missing[0]
+        await session.execute(SQL["make_loader"])
         for function in schema.functions:
             if function.is_trigger:
                 await _load(session, function)
@@ -228,6 +226,7 @@ async def _load_functions(session: Session, schema: Schema) -> None:
         mine = schema.functions_checksum
         if mine in {checksum for (checksum,) in await session.fetch_all(SQL["function_sets"])}:
             return
+        await session.execute(SQL["make_loader"])
         loaded: dict[str, str] = dict(await session.fetch_all(SQL["functions"]))
         for function in schema.functions:
             if loaded.pop(function.name, None) != function.checksum:

@@ -5,7 +5,7 @@
 SELECT pg_advisory_xact_lock(%s)
 
 -- make_tables --
--- The lists of what has been applied and loaded, and the function that loads others.
+-- The lists of what has been applied and loaded.
 CREATE TABLE IF NOT EXISTS schema_migrations (
     version    integer PRIMARY KEY,
     name       text NOT NULL,
@@ -21,8 +21,12 @@ CREATE TABLE IF NOT EXISTS schema_functions (
 CREATE TABLE IF NOT EXISTS schema_function_sets (
     checksum  text PRIMARY KEY,
     loaded_at timestamptz NOT NULL DEFAULT now()
-);
--- Replaces the function in place, so that callers never find none. Where that is refused, because it returns something
+)
+
+-- make_loader --
+-- The functions that load and drop others; made only where there is something to load.
+--
+-- Replaces a function in place, so that callers never find none. Where that is refused, because it returns something
 -- else, the old one is dropped first. One that has other parameters now stands beside the old one, which goes.
 CREATE OR REPLACE FUNCTION schema_load_function(p_name text, p_source text) RETURNS void LANGUAGE plpgsql AS $load$
 DECLARE
