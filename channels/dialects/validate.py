@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
 
@@ -112,6 +112,11 @@ Lenient = TypeVar("Lenient")
 
 # No registry has longer model ids, and a refused id is repeated in responses and rows.
 MODEL_CHARACTERS_MAX = 256
+# The type of a tool is repeated in responses, too.
+TOOL_TYPE_CHARACTERS_MAX = 64
+# The largest integer that every JSON reader agrees on.
+INTEGER_MAX = 2**53 - 1
+Count = Annotated[int, msgspec.Meta(ge=1, le=INTEGER_MAX)]
 
 _TOO_DEEP = "The request body is nested too deeply."
 

@@ -14,7 +14,10 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
 from channels.dialects.validate import (
+    INTEGER_MAX,
     MODEL_CHARACTERS_MAX,
+    TOOL_TYPE_CHARACTERS_MAX,
+    Count,
     Tables,
     counts,
     names_of,
@@ -30,13 +33,6 @@ from channels.registry import BUILTIN_TOOLS, MAX_TOKENS_PARAMS, ChannelSpec, Mod
 #
 # `ChatBody` has the documented types, `LenientBody` those that the gateway itself must read;
 # `ALLOWED` is the same in words, for the client. Members that are not here are forwarded unread.
-
-# The type of a tool is repeated in responses, too.
-TOOL_TYPE_CHARACTERS_MAX = 64
-# The largest integer that every JSON reader agrees on.
-INTEGER_MAX = 2**53 - 1
-
-_Count = Annotated[int, Meta(ge=1, le=INTEGER_MAX)]
 
 
 class Part(Struct, gc=False):
@@ -136,14 +132,14 @@ class ChatBody(Struct, gc=False):
         list[System | Developer | User | Assistant | Tool | Function], Meta(min_length=1)
     ]
     stream: bool | None = None
-    max_tokens: _Count | None = None
-    max_completion_tokens: _Count | None = None
+    max_tokens: Count | None = None
+    max_completion_tokens: Count | None = None
     temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
     tools: list[ToolSpec] | None = None
     tool_choice: str | ToolChoice | None = None
     stream_options: StreamOptions | None = None
     response_format: ResponseFormat | None = None
-    n: _Count | None = None
+    n: Count | None = None
 
 
 class Object(Struct, gc=False):
@@ -202,14 +198,14 @@ class LenientBody(Struct, gc=False):
         Meta(min_length=1),
     ]
     stream: bool | None = None
-    max_tokens: _Count | None = None
-    max_completion_tokens: _Count | None = None
+    max_tokens: Count | None = None
+    max_completion_tokens: Count | None = None
     temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
     tools: list[LenientToolSpec] | None = None
     tool_choice: str | Object | None = None
     stream_options: StreamOptions | None = None
     response_format: Object | None = None
-    n: _Count | None = None
+    n: Count | None = None
 
 
 class AnyModelBody(ChatBody, gc=False, kw_only=True):

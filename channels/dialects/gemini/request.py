@@ -15,7 +15,9 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 from msgspec.structs import replace
 
 from channels.dialects.validate import (
+    INTEGER_MAX,
     MODEL_CHARACTERS_MAX,
+    Count,
     Tables,
     check_model,
     counts,
@@ -37,11 +39,6 @@ from channels.json import NOTHING, JsonObject
 #
 # Upstreams of this protocol take a member's name in two spellings, `generationConfig` and
 # `generation_config`. What we act on is read in both, so that neither goes unseen.
-
-# The largest integer that every JSON reader agrees on.
-INTEGER_MAX = 2**53 - 1
-
-_Count = Annotated[int, Meta(ge=1, le=INTEGER_MAX)]
 
 
 class Object(Struct, gc=False):
@@ -96,12 +93,12 @@ class Instruction(Struct, gc=False):
 class GenerationConfig(Struct, rename="camel", gc=False):
     """How the response is made. The maximum is read in both spellings."""
 
-    max_output_tokens: _Count | None = None
-    max_output_tokens_spelled: _Count | None = field(name="max_output_tokens", default=None)
+    max_output_tokens: Count | None = None
+    max_output_tokens_spelled: Count | None = field(name="max_output_tokens", default=None)
     temperature: float | None = None
     top_p: float | None = None
     top_k: float | None = None
-    candidate_count: _Count | None = None
+    candidate_count: Count | None = None
     stop_sequences: list[str] | None = None
     response_mime_type: str | None = None
 
@@ -161,10 +158,10 @@ class LenientContent(Struct, gc=False):
 class LenientConfig(Struct, rename="camel", gc=False):
     """How the response is made, as far as it is counted or bounded."""
 
-    max_output_tokens: _Count | None = None
-    max_output_tokens_spelled: _Count | None = field(name="max_output_tokens", default=None)
+    max_output_tokens: Count | None = None
+    max_output_tokens_spelled: Count | None = field(name="max_output_tokens", default=None)
     temperature: float | None = None
-    candidate_count: _Count | None = None
+    candidate_count: Count | None = None
 
 
 class LenientBody(Struct, rename="camel", gc=False):

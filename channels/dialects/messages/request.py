@@ -15,7 +15,10 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
 from channels.dialects.validate import (
+    INTEGER_MAX,
     MODEL_CHARACTERS_MAX,
+    TOOL_TYPE_CHARACTERS_MAX,
+    Count,
     Tables,
     check_model,
     counts,
@@ -32,13 +35,6 @@ from channels.json import NOTHING, JsonObject
 #
 # `MessagesBody` has the documented types, `LenientBody` those that the gateway itself must read;
 # `ALLOWED` is the same in words, for the client. Members that are not here are forwarded unread.
-
-# The type of a tool is repeated in responses, too.
-TOOL_TYPE_CHARACTERS_MAX = 64
-# The largest integer that every JSON reader agrees on.
-INTEGER_MAX = 2**53 - 1
-
-_Count = Annotated[int, Meta(ge=1, le=INTEGER_MAX)]
 
 
 class Object(Struct, gc=False):
@@ -92,7 +88,7 @@ class MessagesBody(Struct, gc=False):
     """Every member the gateway reads. `Any` stands where only presence matters."""
 
     model: Annotated[str, Meta(min_length=1, max_length=MODEL_CHARACTERS_MAX)]
-    max_tokens: _Count
+    max_tokens: Count
     messages: Annotated[list[Message], Meta(min_length=1)]
     system: str | list[Block] | None = None
     stream: bool | None = None
@@ -124,7 +120,7 @@ class LenientBody(Struct, gc=False):
     """The members that the gateway must read, whether or not the upstream takes the rest."""
 
     model: Annotated[str, Meta(min_length=1, max_length=MODEL_CHARACTERS_MAX)]
-    max_tokens: _Count
+    max_tokens: Count
     messages: Annotated[list[LenientMessage], Meta(min_length=1)]
     system: str | list[Raw] | None = None
     stream: bool | None = None

@@ -14,7 +14,10 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
 from channels.dialects.validate import (
+    INTEGER_MAX,
     MODEL_CHARACTERS_MAX,
+    TOOL_TYPE_CHARACTERS_MAX,
+    Count,
     Tables,
     check_model,
     counts,
@@ -32,13 +35,6 @@ from channels.json import NOTHING, JsonObject
 #
 # `ResponsesBody` has the documented types, `LenientBody` those that the gateway itself must read;
 # `ALLOWED` is the same in words, for the client. Members that are not here are forwarded unread.
-
-# The type of a tool is repeated in responses, too.
-TOOL_TYPE_CHARACTERS_MAX = 64
-# The largest integer that every JSON reader agrees on.
-INTEGER_MAX = 2**53 - 1
-
-_Count = Annotated[int, Meta(ge=1, le=INTEGER_MAX)]
 
 
 class Object(Struct, gc=False):
@@ -94,7 +90,7 @@ class ResponsesBody(Struct, gc=False):
     input: str | Annotated[list[Item], Meta(min_length=1)]
     instructions: str | None = None
     stream: bool | None = None
-    max_output_tokens: _Count | None = None
+    max_output_tokens: Count | None = None
     reasoning: Reasoning | None = None
     temperature: float | None = None
     top_p: float | None = None
@@ -129,7 +125,7 @@ class LenientBody(Struct, gc=False):
     input: str | Annotated[list[LenientItem], Meta(min_length=1)]
     instructions: str | None = None
     stream: bool | None = None
-    max_output_tokens: _Count | None = None
+    max_output_tokens: Count | None = None
     reasoning: Object | None = None
     temperature: float | None = None
     top_p: float | None = None
