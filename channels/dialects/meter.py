@@ -25,12 +25,38 @@ TOKENS_MAX = 2**31 - 1
 Tokens = Annotated[int, Meta(le=TOKENS_MAX)]
 
 
+class UsageParts(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Parts of a usage that some prices are made for, and what was used beside its tokens.
+
+    Each count of tokens is a part of the one it is named after: `cache_write_1h_tokens` of the
+    tokens written to a cache, audio and image tokens of the input (the cached ones included) or of
+    the output, cached audio and image tokens also of the cached ones. The rest are calls of tools
+    that the upstream ran. `web_search_size` is the size of context a search was made with,
+    `service_tier` the tier that the upstream reports to have served: `priority`, `flex`, `batch`
+    or `fast`, None for the standard one.
+    """
+
+    cache_write_1h_tokens: int = 0
+    audio_input_tokens: int = 0
+    cached_audio_tokens: int = 0
+    image_input_tokens: int = 0
+    cached_image_tokens: int = 0
+    audio_output_tokens: int = 0
+    image_output_tokens: int = 0
+    web_searches: int = 0
+    file_searches: int = 0
+    code_sessions: int = 0
+    web_search_size: str | None = None
+    service_tier: str | None = None
+
+
 class Usage(Struct, frozen=True):
     """Tokens an upstream states a call took.
 
     `input_tokens` is the whole input: fresh, read from a cache, and written to one; the two cache
     counts are parts of it. `output_tokens` is the whole output, `reasoning_tokens` a part of it.
-    A count of 0 is a statement; where an upstream states nothing there is no Usage at all.
+    A count of 0 is a statement; where an upstream states nothing there is no Usage at all. `parts`
+    is None where nothing of it was reported, which is most calls.
     """
 
     input_tokens: int
@@ -38,6 +64,7 @@ class Usage(Struct, frozen=True):
     cached_tokens: int = 0
     cache_write_tokens: int = 0
     reasoning_tokens: int = 0
+    parts: UsageParts | None = None
 
     def __post_init__(self) -> None:
         assert min(self.cached_tokens, self.cache_write_tokens, self.reasoning_tokens) >= 0, self

@@ -91,8 +91,8 @@ def _charges_no_leaver(bill: TokenBill, *, first_byte_seconds: float | None) -> 
 
 
 def _prices_all_as_fresh(price: TokenPrice, usage: Usage) -> int:
-    tokens = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
-    return _cost(price, Usage(**tokens))
+    fresh = Usage(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens)
+    return _cost(price, fresh)
 
 
 def _tries_with_everything(failover: Failover, *order: Any, **_: Any) -> None:
