@@ -20,6 +20,7 @@ from actors.wallet.wallets import Wallets
 from channels.http.interfaces import Wire
 from channels.registry import ChannelSpec
 from gw.api.services import ContentLinks, FilmCount, MediaServices
+from gw.calls.bills import UpstreamPrices
 from gw.calls.jobs import JobSubmit
 from gw.calls.media import (
     DetachedTasks,
@@ -131,6 +132,7 @@ def make_endings(
         upstreams=upstreams,
         redact=current.redact,
         content_link=make_content_links(current, secret).link,
+        upstream_cost=UpstreamPrices(current).of_job,
         clock=clock,
         metrics=metrics,
     )

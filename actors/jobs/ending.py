@@ -47,6 +47,8 @@ LINK_SECONDS = 7 * 24 * 3600.0
 
 # The link to a film that the gateway serves itself, good until that instant (Unix seconds).
 ContentLink: TypeAlias = Callable[[Job, float], str]
+# What the operator pays for a job that made so much, in nano-USD; None: not known.
+UpstreamCost: TypeAlias = Callable[[OpenJob, int], int | None]
 
 
 def settlement(
@@ -57,6 +59,7 @@ def settlement(
     by: str,
     redact: Callable[[str], str],
     content_link: ContentLink,
+    upstream_cost: UpstreamCost,
 ) -> tuple[Outcome, JobEnd]:
     """The row and the money of a job that ends at `now`, and what is kept with it.
 
@@ -88,6 +91,8 @@ def settlement(
         result_urls=_urls(job, result, content_link),
         result_expires_at=_expiry(result),
         attempts=open_job.attempts,
+        upstream_cost_nano_usd=upstream_cost(open_job, charged),
+        channel_id=job.channel_id,
         detail=detail,
     )
     kept = None if result is None else msgspec.to_builtins(result)
@@ -269,6 +274,7 @@ class Endings:
         upstreams: CancelsJobs,
         redact: Callable[[str], str],
         content_link: ContentLink,
+        upstream_cost: UpstreamCost,
         clock: Clock,
         metrics: Metrics,
     ) -> None:
@@ -277,6 +283,7 @@ class Endings:
         self._upstreams = upstreams
         self._redact = redact
         self._content_link = content_link
+        self._upstream_cost = upstream_cost
         self._clock = clock
         self._metrics = metrics
         self._log = EventLog("actors.jobs")
@@ -297,6 +304,7 @@ class Endings:
             by=by,
             redact=self._redact,
             content_link=self._content_link,
+            upstream_cost=self._upstream_cost,
         )
         await self._settle(open_job.facts, outcome, job_end)
         found = await store.read_end(self._database, job_id)

@@ -183,13 +183,15 @@ def _settlement(settle: Settle | Void) -> str:
     )
 
 
-def _rare(facts: CallFacts, outcome: Outcome) -> str | None:
-    """The columns that a successful call billed by tokens leaves empty."""
+def _rare(facts: CallFacts, outcome: Outcome) -> str:
+    """The columns that a successful call billed by tokens leaves empty, and what the call cost the
+    operator, at which channel: an array, which stands alone where there is nothing else."""
     unit_type = UNIT_TYPES.get(facts.protocol)
+    bought = [outcome.upstream_cost_nano_usd, outcome.channel_id]
     if outcome.status == "success" and unit_type is None and not outcome.attempts:
         assert outcome.error_code is None
         if (facts.job_id or facts.made_id) is None:
-            return None
+            return to_json(bought)
     rare = {
         "error_code": clean_text(outcome.error_code, 100),
         "error_message": clean_text(outcome.error_message),
@@ -199,6 +201,7 @@ def _rare(facts: CallFacts, outcome: Outcome) -> str | None:
         "result_urls": list(outcome.result_urls) or None,
         "result_expires_at": outcome.result_expires_at,
         "attempts": list(outcome.attempts) or None,
+        "bought": bought,
     }
     return to_json({name: value for name, value in rare.items() if value is not None})
 

@@ -183,6 +183,8 @@ class Outcome(Struct, frozen=True, kw_only=True):
     """How a call ended: one call-log row and the money that goes with it.
 
     `units` are of the kind that the call's protocol is billed by (`channels/families.py`).
+    `upstream_cost_nano_usd` is what the operator pays for it, which no client is shown; None: not
+    known. `channel_id` is the last channel that was tried for it.
     """
 
     status: RowStatus
@@ -198,6 +200,8 @@ class Outcome(Struct, frozen=True, kw_only=True):
     result_urls: Sequence[str] = ()
     result_expires_at: float | None = None  # Unix seconds
     attempts: Sequence[Mapping[str, Any]] = ()
+    upstream_cost_nano_usd: int | None = None
+    channel_id: str | None = None
     detail: Mapping[str, Any] | None = None
 
 

@@ -14,7 +14,7 @@ from channels.signed_links import is_link, lasts_until
 from gw.api.base import ApiHandler, begin_span
 from gw.api.chat import ModelCall, require_served
 from gw.api.submit import guarded, media_of, submission_of
-from gw.calls.bills import Charged
+from gw.calls.bills import Charged, UpstreamPrice
 from gw.calls.media import PieceCall, PieceRequest
 from gw.errors import INVALID_REQUEST, GatewayError
 from gw.idempotency import Submission
@@ -95,6 +95,20 @@ class ImageBill:
             detail={"units": {name: number for name, number in priced.items() if number}},
             upstream={"model": self._response.model, "error": self._response.error},
         )
+
+    def upstream_cost(self, price: UpstreamPrice | None, charged: Charged) -> int | None:
+        if self._response is None or not self._response.images:
+            return 0
+        if price is None:
+            return None
+        try:
+            bill = ImageBill(
+                self._request, ImagePrice.of(price.model.price, price.model.multiplier)
+            )
+        except UnknownArea:
+            return None
+        bill._response = self._response
+        return bill.charged(first_byte_seconds=0.0).cost_nano_usd
 
     def attributes(self, charged: Charged, *, first_byte_seconds: float | None) -> Attributes:
         pairs: dict[str, str | int] = {"gw.units": charged.units}

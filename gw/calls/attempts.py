@@ -18,7 +18,9 @@ from actors.actor import ActorStopped
 from actors.channel import Lease, Verdict
 from actors.clock import Clock
 from actors.routing import Candidate, FailedAttempt, Failover, FailoverExhausted
+from channels.dialects.dialect import Meter
 from channels.dialects.error_body import error_members, retry_after_in
+from channels.dialects.meter import Usage
 from channels.errors import (
     CredentialsRefused,
     ErrorBody,
@@ -38,6 +40,7 @@ from channels.errors import (
 from channels.http.interfaces import UpstreamRequest, UpstreamResponse, Wire
 from channels.registry import ChannelSpec
 from channels.resources import TimeLimit
+from gw.calls.bills import stated_usage
 from gw.calls.call import NO_CHANNEL, Call, CallObserver, sendable
 from gw.config.config import LiveConfig
 from gw.errors import NO_CHANNEL_AVAILABLE, GatewayError
@@ -148,14 +151,23 @@ class Attempts:
         "_lease",
         "_response",
         "abandoned_on",
+        "candidate",
+        "is_unknown",
+        "meter",
         "observer",
         "status",
+        "unused",
     )
 
     def __init__(self, call: Call, observer: CallObserver) -> None:
         self.observer = observer
         self.status: int | None = None  # of the last attempt's response
         self.abandoned_on: str | None = None  # the channel that was asked as it was cancelled
+        self.candidate: Candidate | None = None  # of the last attempt
+        self.meter: Meter | None = None  # what it has read its response with, if with any
+        # What attempts whose response was not used stated that they took.
+        self.unused: list[tuple[Candidate, Usage]] = []
+        self.is_unknown = False  # the last one may have made what is to be paid for
         self._call = call
         self._failover: Failover | None = None
         self._lease: Lease | None = None  # of the attempt that gave the response
@@ -184,7 +196,7 @@ class Attempts:
             while True:
                 began = call.span.now() if call.span.sampled else 0
                 candidate, lease = await failover.lease()
-                self.status = None
+                self.candidate, self.status, self.meter = candidate, None, None
                 self.observer.attempt_begins(candidate, lease.spec, began)
                 try:
                     if failover.is_trial:
@@ -199,6 +211,7 @@ class Attempts:
                         raise failover.exhausted() from raised
                 except BaseException:
                     self.abandoned_on = candidate.channel_id
+                    self._note_unused(candidate)
                     self._drop("cancelled")
                     lease.release("abandoned")
                     raise
@@ -206,6 +219,7 @@ class Attempts:
                     self._lease = lease
                     self.observer.passed_over(failover.passed_over)
                     if isinstance(result, UpstreamRefusal):
+                        self._note_unused(candidate)
                         self.finish("success", f"status_{result.status // 100}xx")
                     return result
         except FailoverExhausted:
@@ -290,10 +304,17 @@ class Attempts:
         self, failover: Failover, candidate: Candidate, lease: Lease, error: UpstreamError
     ) -> None:
         """The attempt has failed, which counts against the channel, its key alone, or neither."""
+        self._note_unused(candidate)
         seconds = self._drop(_outcome(error))
         lease.release(_verdict(error))
         started_at = self.observer.started_at
         failover.add_failed(candidate, error, started_at=started_at, seconds=seconds)
+
+    def _note_unused(self, candidate: Candidate) -> None:
+        """The attempt gives no response to the call; its upstream counts what it has stated."""
+        usage = None if self.meter is None else stated_usage(self.meter)
+        if usage is not None:
+            self.unused.append((candidate, usage))
 
     def _may_go_on(
         self, upstream: Upstream[Any, Any], candidate: Candidate, error: UpstreamError
@@ -301,6 +322,7 @@ class Attempts:
         """Whether another channel may be asked after this failure."""
         retry = upstream.retry(error)
         if retry == "unknown":
+            self.is_unknown = True
             _LOG.warning(
                 "answer_unusable",
                 channel=candidate.channel_id,

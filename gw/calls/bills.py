@@ -5,17 +5,24 @@ A chat call is billed by tokens, a media call by the piece.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any, Literal, Protocol
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from actors.jobs.store import OpenJob
+from actors.routing import Candidate
 from actors.wallet.pricing import MediaPrice, TokenPrice
 from actors.wallet.wallets import Delivered
 from channels.dialects.dialect import Meter, MeterReading
 from channels.dialects.meter import PartialUsage, Usage
+from channels.registry import ModelSpec
+from gw.config.config import LiveConfig
+from gw.price_list.reading import bundled, cost_of
 from metrics import genai
 from metrics.spans import Attributes, AttributeValue
 
@@ -39,6 +46,61 @@ class Charged(Struct, frozen=True, kw_only=True):
     upstream: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
 
+class UpstreamPrice(Struct, frozen=True):
+    """What an upstream charges for a model: `model` with that price and no multiplier.
+
+    `tokens` is the same compiled, of a model that is billed by tokens.
+    """
+
+    model: ModelSpec
+    tokens: TokenPrice
+
+
+class UpstreamPrices:
+    """What the channels of the configuration in force cost the operator, each compiled once.
+
+    Of a channel that states no cost it is what the bundled list has for its provider.
+    """
+
+    def __init__(self, current: LiveConfig) -> None:
+        bundled()  # read now: no call waits for it
+        self._current = current
+        self._compiled: dict[tuple[str, Candidate], tuple[ModelSpec, UpstreamPrice | None]] = {}
+
+    def __repr__(self) -> str:
+        return f"<UpstreamPrices {len(self._compiled)}>"
+
+    def of(self, model: ModelSpec, candidate: Candidate) -> UpstreamPrice | None:
+        """The price of a model at a channel; None where it is not known."""
+        known = self._compiled.get((model.id, candidate))
+        if known is None or known[0] is not model:
+            known = (model, self._price(model, candidate))
+            self._compiled[model.id, candidate] = known
+        return known[1]
+
+    def _price(self, model: ModelSpec, candidate: Candidate) -> UpstreamPrice | None:
+        channel = self._current.registry.channels.get(candidate.channel_id)
+        cost = None if channel is None else cost_of(model, channel, candidate.upstream_model)
+        if cost is None:
+            return None
+        priced = dataclasses.replace(model, price=cost, multiplier=Decimal(1))
+        return UpstreamPrice(priced, TokenPrice.of(cost, priced.multiplier))
+
+    def of_job(self, open_job: OpenJob, quantity: int) -> int | None:
+        """The cost of a job in nano-USD that made so much, which may be nothing."""
+        job = open_job.job
+        model = self._current.registry.resolve(job.model)
+        if not quantity:
+            return 0
+        if model is None or job.channel_id is None or job.upstream_model is None:
+            return None
+        price = self.of(model, Candidate(job.channel_id, job.upstream_model, job.protocol))
+        if price is None:
+            return None
+        resolution = (open_job.detail.get("request") or {}).get("resolution")
+        return MediaPrice.of(price.model, resolution=resolution).cost_nano_usd(quantity)
+
+
 class Bill(Protocol):
     """Reads the response of one call and prices it."""
 
@@ -59,6 +121,10 @@ class Bill(Protocol):
 
     def charged(self, *, first_byte_seconds: float | None) -> Charged:
         """The cost. `first_byte_seconds` is None when nothing went out to the client."""
+
+    def upstream_cost(self, price: UpstreamPrice | None, charged: Charged) -> int | None:
+        """What the operator pays for the response in nano-USD, by the price of its channel, also
+        where it is not charged; None where that is not known."""
 
     def attributes(self, charged: Charged, *, first_byte_seconds: float | None) -> Attributes:
         """The attributes of the response in the span of a sampled call."""
@@ -100,6 +166,13 @@ class UnitBill:
             units=self._quantity,
             detail={"units": self._price.units(self._quantity)},
         )
+
+    def upstream_cost(self, price: UpstreamPrice | None, charged: Charged) -> int | None:
+        if not charged.units:
+            return 0
+        if price is None:
+            return None
+        return MediaPrice.of(price.model).cost_nano_usd(charged.units)
 
     def attributes(self, charged: Charged, *, first_byte_seconds: float | None) -> Attributes:
         return {"gw.units": charged.units}
@@ -235,6 +308,17 @@ def delivered(
     )
 
 
+def stated_usage(meter: MeterReading) -> Usage | None:
+    """What an upstream has stated of a response that is not used, as far as it goes; None: nothing.
+
+    Nothing is estimated: what an upstream fails with it may not count at all.
+    """
+    usage, partial = meter.usage, meter.partial_usage
+    if usage is None and partial is not None and partial.input is not None:
+        usage = replace(partial.input, output_tokens=partial.output_tokens or 0)
+    return usage if usage is not None and _is_plausible(usage) else None
+
+
 def _is_plausible(usage: Usage) -> bool:
     return (
         max(usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.cache_write_tokens)
@@ -280,9 +364,7 @@ class TokenBill:
     def charged(self, *, first_byte_seconds: float | None) -> Charged:
         charged = NOTHING
         if self.meter is not None and first_byte_seconds is not None:
-            charged = charge(
-                self.meter, input_estimate_tokens=self._expected.input_tokens, price=self._price
-            )
+            charged = self._charge(self.meter)
         return Charged(
             cost_nano_usd=charged.cost_nano_usd,
             usage=charged.usage,
@@ -290,6 +372,14 @@ class TokenBill:
             detail=self._detail(charged),
             upstream=self._upstream(charged),
         )
+
+    def upstream_cost(self, price: UpstreamPrice | None, charged: Charged) -> int | None:
+        usage = charged.usage
+        if usage == NO_TOKENS and self.meter is not None:  # perhaps nothing went out of it
+            usage = self._charge(self.meter).usage
+        if usage == NO_TOKENS:
+            return 0
+        return None if price is None else price.tokens.cost_nano_usd(usage)
 
     def attributes(self, charged: Charged, *, first_byte_seconds: float | None) -> Attributes:
         usage = charged.usage
@@ -301,6 +391,9 @@ class TokenBill:
             genai.USAGE_REASONING_OUTPUT_TOKENS: usage.reasoning_tokens,
             **self._stated(first_byte_seconds),
         }
+
+    def _charge(self, meter: Meter) -> Charge:
+        return charge(meter, input_estimate_tokens=self._expected.input_tokens, price=self._price)
 
     def _stated(self, first_byte_seconds: float | None) -> Attributes:
         """What the upstream reported of its response: only what is known."""

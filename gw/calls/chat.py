@@ -128,7 +128,7 @@ class ChatUpstream(BaseUpstream):
             redaction = self._current.redactor.responses
             if not redaction.is_clear(body):  # hardly ever, so no coroutine else
                 body = await redaction.redact_whole(body)
-            result = await self._read_whole(call, plan, body)
+            result = await self._read_whole(call, plan, body, attempts)
             accepted(plan.request)
             return result
         except ErrorReported as error:
@@ -153,7 +153,7 @@ class ChatUpstream(BaseUpstream):
     ) -> StreamedResponse:
         """Read a stream as far as its first events. Raises UpstreamError."""
         dialect, framing = plan.dialect, call.framing
-        meter = dialect.new_meter()
+        meter = attempts.meter = dialect.new_meter()
         if plan.translated is not None:
             stream = plan.translated.stream(
                 **self._names(call, meter), include_usage=call.forwards_usage
@@ -186,11 +186,12 @@ class ChatUpstream(BaseUpstream):
         )
 
     async def _read_whole(
-        self, call: ChatCall, plan: UpstreamPlan, body: bytes
+        self, call: ChatCall, plan: UpstreamPlan, body: bytes, attempts: Attempts
     ) -> CompleteResponse:
         """Meter a whole response, and translate it where that is due. Raises UpstreamError."""
         try:
             read, written = await self._metered(call, plan, body)
+            attempts.meter = read.meter
             _refuse_unusable(body, read.meter, plan)
         except UpstreamError:
             raise

@@ -19,7 +19,7 @@ from actors.wallet.messages import ClaimEnd
 from actors.wallet.wallets import Delivered
 from channels.media.model import TaskKind
 from channels.media.replies import Accepted
-from gw.calls.bills import Bill, Charged
+from gw.calls.bills import Bill, Charged, UpstreamPrice
 from gw.calls.call import attempt_row, shown
 from gw.calls.media import Delivery, Media, SubmitCall, SubmitResult, kept
 from gw.calls.settlement import Settlement
@@ -54,6 +54,9 @@ class JobBill:
 
     def charged(self, *, first_byte_seconds: float | None) -> Charged:
         return NOTHING
+
+    def upstream_cost(self, price: UpstreamPrice | None, charged: Charged) -> int | None:
+        return 0  # as far as the submission goes
 
     def attributes(self, charged: Charged, *, first_byte_seconds: float | None) -> Attributes:
         return {}

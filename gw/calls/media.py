@@ -203,6 +203,7 @@ class Media(Generic[C]):
                 return await self._refuse(settlement, self._ending_of(call, failure), passed_body)
             except asyncio.CancelledError:
                 if attempts.abandoned_on is not None:
+                    attempts.is_unknown = True
                     self._abandon(call, attempts.abandoned_on)
                 raise
             if isinstance(result, UpstreamRefusal):

@@ -27,10 +27,9 @@ from actors.wallet.messages import (
 )
 from actors.wallet.pricing import MAX_NANO_USD
 from actors.wallet.wallets import Delivered, HoldRefused, KeyTaken, LiveCalls, Wallets
-from channels.redaction import Redactor
 from gw import errors as errors
 from gw.calls.attempts import Attempts
-from gw.calls.bills import Bill, Charged
+from gw.calls.bills import Bill, Charged, UpstreamPrices
 from gw.calls.call import (
     ACCEPT_JOB,
     CLIENT_GONE,
@@ -64,14 +63,12 @@ class Settlement(Generic[B]):
     """The money of one call under way; `attempts` is what was tried for it."""
 
     __slots__ = (
+        "_billing",
         "_client",
-        "_clock",
         "_first_byte_seconds",
         "_is_settled",
         "_kept",
-        "_live",
         "_redactor",
-        "_wallets",
         "attempts",
         "bill",
         "call",
@@ -85,22 +82,16 @@ class Settlement(Generic[B]):
         call: Call,
         bill: B,
         client: Client,
-        wallets: Wallets,
-        live: LiveCalls,
-        clock: Clock,
-        metrics: Metrics,
-        redactor: Redactor,
+        billing: Billing,
     ) -> None:
         self.call = call
         self.bill = bill
-        self.observer = CallObserver(call, clock=clock, metrics=metrics)
+        self.observer = CallObserver(call, clock=billing.clock, metrics=billing.metrics)
         self.attempts = Attempts(call, self.observer)
         self.ending: Ending | None = None
+        self._billing = billing
         self._client = client
-        self._wallets = wallets
-        self._live = live
-        self._clock = clock
-        self._redactor = redactor
+        self._redactor = billing.current.redactor
         self._kept: KeptResponse | None = None
         self._is_settled = False
         self._first_byte_seconds: float | None = None
@@ -139,7 +130,7 @@ class Settlement(Generic[B]):
     def first_byte(self) -> None:
         """Something goes out to the client now."""
         if self._first_byte_seconds is None:
-            seconds = self._first_byte_seconds = self._clock.monotonic() - self.call.started
+            seconds = self._first_byte_seconds = self._billing.clock.monotonic() - self.call.started
             self.observer.first_byte(seconds)
 
     def end(self, ending: Ending) -> None:
@@ -166,11 +157,11 @@ class Settlement(Generic[B]):
             self.attempts.finish("abandoned", "cancelled")
             ending = self.ending or STOPPING
             charged = self.bill.charged(first_byte_seconds=self._first_byte_seconds)
-            now = self._clock.now()
-            seconds = self._clock.monotonic() - self.call.started
+            now = self._billing.clock.now()
+            seconds = self._billing.clock.monotonic() - self.call.started
             outcome = self._outcome(ending, charged, now, seconds)
             span = self.call.span
-            self._wallets.settle(
+            self._billing.wallets.settle(
                 self.call.facts,
                 outcome,
                 claim_end=self._claim_end(ending, charged),
@@ -179,7 +170,7 @@ class Settlement(Generic[B]):
             self.observer.call_ended(ending, self.bill, charged, seconds)
         finally:
             # Whatever went wrong above: a hold without a live call is found by recovery.
-            self._live.leave(self.call.facts.call_id)
+            self._billing.live.leave(self.call.facts.call_id)
 
     async def hand_over(
         self, accept: Callable[[ClaimEnd], Awaitable[bool]], response: KeptResponse
@@ -202,14 +193,14 @@ class Settlement(Generic[B]):
                 step.end(error_type=None if is_accepted else "taken_for_dead")
             if is_accepted:
                 self.end(SUCCESS)
-                seconds = self._clock.monotonic() - self.call.started
+                seconds = self._billing.clock.monotonic() - self.call.started
                 self.observer.call_ended(SUCCESS, self.bill, _NOTHING, seconds)
             else:
                 self._is_settled = False
             return is_accepted
         finally:
             if self._is_settled:
-                self._live.leave(self.call.facts.call_id)
+                self._billing.live.leave(self.call.facts.call_id)
 
     async def until_durable(self) -> None:
         """Wait until a call with a key is settled: a response is kept before anybody sees it.
@@ -220,7 +211,7 @@ class Settlement(Generic[B]):
         if self.call.submission is not None:
             try:
                 async with asyncio.timeout(DURABLE_SECONDS):
-                    await self._wallets.settled(self.call.facts.account_id)
+                    await self._billing.wallets.settled(self.call.facts.account_id)
             except (TimeoutError, LedgerUnavailable):
                 pass  # the writer goes on trying, and logs it
 
@@ -247,7 +238,24 @@ class Settlement(Generic[B]):
             response=self._kept,
         )
 
+    def _upstream_cost(self, charged: Charged) -> int | None:
+        """What the operator pays for all attempts in nano-USD; None: not known of one of them."""
+        attempts, model = self.attempts, self.call.model
+        if attempts.candidate is None:
+            return 0
+        price_of = self._billing.upstream_prices.of
+        cost = self.bill.upstream_cost(price_of(model, attempts.candidate), charged)
+        if attempts.is_unknown:
+            return None
+        for candidate, usage in attempts.unused:
+            price = price_of(model, candidate)
+            if cost is None or price is None:
+                return None
+            cost += price.tokens.cost_nano_usd(usage)
+        return cost
+
     def _outcome(self, ending: Ending, charged: Charged, now: float, seconds: float) -> Outcome:
+        upstream_cost = self._upstream_cost(charged)
         usage = charged.usage
         return Outcome(
             status=ending.status,
@@ -263,6 +271,10 @@ class Settlement(Generic[B]):
             result_urls=charged.result_urls,
             result_expires_at=charged.result_expires_at,
             attempts=[attempt_row(attempt, self._redactor) for attempt in self.attempts.failed],
+            upstream_cost_nano_usd=upstream_cost,
+            channel_id=None
+            if self.attempts.candidate is None
+            else self.attempts.candidate.channel_id,
             detail=self.observer.receipt(charged, self.attempts.status, self._redactor),
         )
 
@@ -285,11 +297,12 @@ class Billing:
         clock: Clock,
         metrics: Metrics,
     ) -> None:
-        self._wallets = wallets
-        self._live = live
-        self._current = current
-        self._clock = clock
-        self._metrics = metrics
+        self.wallets = wallets
+        self.live = live
+        self.current = current
+        self.upstream_prices = UpstreamPrices(current)
+        self.clock = clock
+        self.metrics = metrics
 
     async def hold(
         self,
@@ -331,14 +344,10 @@ class Billing:
             call=call,
             bill=bill,
             client=client,
-            wallets=self._wallets,
-            live=self._live,
-            clock=self._clock,
-            metrics=self._metrics,
-            redactor=self._current.redactor,
+            billing=self,
         )
-        self._live.enter(call.facts.call_id, settlement.delivered)
-        self._metrics.call_started(call.facts.protocol)
+        self.live.enter(call.facts.call_id, settlement.delivered)
+        self.metrics.call_started(call.facts.protocol)
         return settlement
 
     async def _admit(
@@ -360,7 +369,7 @@ class Billing:
             # An absurd maximum asks for more than any balance can cover.
             raise GatewayError(errors.QUOTA_EXCEEDED, f"{_NOT_COVERED} {cheaper}")
         try:
-            await self._wallets.hold(
+            await self.wallets.hold(
                 Hold(
                     facts=call.facts,
                     amount_nano_usd=amount_nano_usd,
@@ -398,9 +407,9 @@ class Billing:
     def _record_cancelled(self, call: Call, *, is_client_gone: bool) -> None:
         """Write the row of a call that ended before its hold was granted: nothing to settle."""
         ending = CLIENT_GONE if is_client_gone else STOPPING
-        now = self._clock.now()
-        seconds = self._clock.monotonic() - call.started
-        self._wallets.record(
+        now = self.clock.now()
+        seconds = self.clock.monotonic() - call.started
+        self.wallets.record(
             call.facts,
             Outcome(
                 status=ending.status,
@@ -413,8 +422,8 @@ class Billing:
             ),
         )
         protocol = call.facts.protocol
-        self._metrics.call_started(protocol)
-        self._metrics.call_finished(
+        self.metrics.call_started(protocol)
+        self.metrics.call_finished(
             protocol=protocol,
             model=call.model.id,
             status=ending.status,

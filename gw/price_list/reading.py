@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,14 @@ from channels.families import (
     UNIT_PRICES,
 )
 from channels.kinds import KINDS
-from channels.registry import CAPABILITIES, Binding, ModelSpec, PriceSpec, Registry
+from channels.registry import (
+    CAPABILITIES,
+    Binding,
+    ChannelSpec,
+    ModelSpec,
+    PriceSpec,
+    Registry,
+)
 from gw.config.load import read_text
 from gw.config.readers import (
     FaultReport,
@@ -102,11 +110,13 @@ class PriceList:
     rows: tuple[PriceRow, ...]
 
     def of(self, provider: str, upstream: str) -> PriceRow | None:
-        """The row of a model as its provider calls it."""
-        found = (row for row in self.rows if row.provider == provider)
-        return next((row for row in found if row.upstream == upstream), None)
+        """The row of a model as its provider calls it, by an alias where there is no other."""
+        rows = [row for row in self.rows if row.provider == provider]
+        named = (row for row in rows if row.upstream == upstream)
+        return next(named, None) or next((row for row in rows if upstream in row.aliases), None)
 
 
+@cache
 def bundled() -> PriceList:
     """Read the list that comes with the program."""
     return read(Path(str(files("gw.price_list") / BUNDLED)))
@@ -289,11 +299,16 @@ class Offer:
         return self.rows[0].capabilities
 
 
+def provider_of(channel: ChannelSpec) -> str:
+    """The kind whose models a channel has; empty where it is not known."""
+    return channel.kind or _BY_ADDRESS.get(channel.base_url, "")
+
+
 def provided_by(registry: Registry) -> list[Provided]:
     """The channels whose provider is known, in the order of the file."""
     found = []
     for channel in registry.channels.values():
-        provider = channel.kind or _BY_ADDRESS.get(channel.base_url, "")
+        provider = provider_of(channel)
         if provider:
             found.append(Provided(channel.id, provider, channel.protocols))
     return found
@@ -322,6 +337,12 @@ def rows_of(
             if row is not None and row.endpoint_type == model.endpoint_type:
                 found.append(row)
     return found
+
+
+def cost_of(model: ModelSpec, channel: ChannelSpec, upstream_model: str) -> PriceSpec | None:
+    """What a channel's provider charges for a model by the bundled list; None: not known."""
+    row = bundled().of(provider_of(channel), upstream_model)
+    return None if row is None or row.endpoint_type != model.endpoint_type else row.price
 
 
 def price_of(rows: Sequence[PriceRow]) -> PriceSpec | None:

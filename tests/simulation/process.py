@@ -216,6 +216,7 @@ class GatewayProcess:
                 upstreams=upstreams,
                 redact=str,
                 content_link=lambda job_id, _: f"https://gateway.example/{job_id}",
+                upstream_cost=lambda *_: None,
                 clock=clock,
                 metrics=metrics,
             ),

@@ -18,7 +18,7 @@ from channels.dialects import images as pictures
 from channels.http.interfaces import Wire
 from channels.offload.pool import OffloadPool
 from channels.redaction import Redactor
-from channels.registry import ModelSpec
+from channels.registry import ModelSpec, Registry
 from gw.api.images import ImageBill
 from gw.calls.chat import Conversation
 from gw.calls.jobs import JobBill
@@ -43,6 +43,7 @@ from metrics.prometheus import Metrics
 from metrics.spans import UNSAMPLED
 
 RESPONSE_BYTES_MAX = 1_000_000
+NO_MODELS = Registry.of([], [])
 
 
 @dataclass(frozen=True)
@@ -54,9 +55,9 @@ class Limits:
     total_seconds: float
 
 
-def in_force(redactor: Redactor) -> LiveConfig:
+def in_force(redactor: Redactor, registry: Registry = NO_MODELS) -> LiveConfig:
     """What calls read of the configuration in force."""
-    return cast(LiveConfig, SimpleNamespace(redactor=redactor))
+    return cast(LiveConfig, SimpleNamespace(redactor=redactor, registry=registry))
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,7 @@ def use_cases(
     channels: ChannelDirectory,
     wire: Wire,
     redactor: Redactor,
+    registry: Registry = NO_MODELS,
     offload: OffloadPool,
     limits: Limits,
     clock: Clock,
@@ -82,7 +84,7 @@ def use_cases(
     precharge: Precharge = "messages",
 ) -> UseCases:
     """Wire them as `gw serve` does."""
-    current = in_force(redactor)
+    current = in_force(redactor, registry)
     billing = Billing(wallets=wallets, live=live, current=current, clock=clock, metrics=metrics)
     conversation = Conversation(
         billing=billing,

@@ -398,7 +398,11 @@ def _settlements(rows: str | None, details: str | None) -> list[dict[str, Any]]:
     found = []
     for row, detail in _aligned(rows, details, _SETTLEMENT):
         del row["has_detail"]
-        row.update(dict.fromkeys(_RARE), **ujson.loads(row.pop("rare") or "{}"), detail=detail)
+        rare = ujson.loads(row.pop("rare") or "{}")
+        if isinstance(rare, list):
+            rare = {"bought": rare}
+        row["upstream_cost_nano_usd"], row["channel_id"] = rare.pop("bought", (None, None))
+        row.update(dict.fromkeys(_RARE), **rare, detail=detail)
         delivered = row["cost"] != 0 or row["status"] == "success"
         row["kind"] = "settle" if delivered else "refund"
         found.append(row)

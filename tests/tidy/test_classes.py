@@ -23,7 +23,7 @@ WIDE = {
     "KeyRecord": (18, ROW),
     "LogRow": (23, ROW),
     "NewKey": (15, ROW),
-    "Outcome": (14, ROW),
+    "Outcome": (16, ROW),
     "Principal": (14, ROW),
     "StoredPage": (14, ROW),
     "Event": (16, BODY),
@@ -45,7 +45,6 @@ WIDE = {
     "Database": (14, "a pool's limits, and its connections by state"),
     "KeyCache": (16, "entries by hash, key and account, so that each change finds them"),
     "Poller": (23, "what it polls, its bounds, and what is under way"),
-    "Settlement": (13, "the ways in which one call may end"),
     "SharedLimits": (13, "the link's state, and what is owed over it"),
 }
 

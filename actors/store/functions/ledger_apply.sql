@@ -171,9 +171,9 @@ BEGIN
                 unit_count integer, unit_type text, latency_ms bigint, detail json)
         ), logged AS (
             INSERT INTO call_logs (created_at, submitted_at, account_id, key_id, request_id, protocol, model,
-                status, error_code, error_message, unit_count, unit_type, latency_ms, detail)
+                status, error_code, error_message, unit_count, unit_type, latency_ms, upstream_cost_nano_usd, detail)
             SELECT created_at, submitted_at, account_id, key_id, request_id, protocol, model,
-                status, error_code, error_message, unit_count, unit_type, latency_ms, detail
+                status, error_code, error_message, unit_count, unit_type, latency_ms, 0, detail
             FROM refusals WHERE NOT is_recovered
             ON CONFLICT (request_id, created_at) DO NOTHING
         )

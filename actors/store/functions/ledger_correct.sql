@@ -6,6 +6,7 @@ RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     before     call_logs;
     difference bigint;
+    bought     json := CASE json_typeof(p_true.rare) WHEN 'array' THEN p_true.rare ELSE p_true.rare -> 'bought' END;
 BEGIN
     SELECT * INTO before FROM call_logs WHERE request_id = p_true.call_id;
     IF NOT FOUND THEN
@@ -28,7 +29,8 @@ BEGIN
         cost_nano_usd = p_true.cost, latency_ms = p_true.latency_ms, task_id = p_true.rare ->> 'task_id',
         result_urls = p_true.rare -> 'result_urls',
         result_expires_at = to_timestamp((p_true.rare ->> 'result_expires_at')::double precision),
-        attempts = p_true.rare -> 'attempts', detail = p_detail
+        attempts = p_true.rare -> 'attempts', upstream_cost_nano_usd = (bought ->> 0)::bigint,
+        channel_id = bought ->> 1, detail = p_detail
     WHERE request_id = before.request_id AND created_at = before.created_at;
     RETURN true;
 END $$;

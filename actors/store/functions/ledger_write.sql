@@ -16,7 +16,9 @@ BEGIN
         RETURNING h.call_id, h.account_id, h.key_id, h.amount_nano_usd AS amount, s.cost,
             to_timestamp(s.created_at) AS created_at, to_timestamp(s.submitted_at) AS submitted_at,
             s.protocol, s.model, s.status, s.input_tokens, s.output_tokens, s.cached_tokens, s.latency_ms,
-            CASE WHEN s.has_detail THEN s.detail END AS detail, s.rare
+            CASE WHEN s.has_detail THEN s.detail END AS detail, s.rare,
+            -- What of the rare is not rare: alone in an array where there is nothing else.
+            CASE json_typeof(s.rare) WHEN 'array' THEN s.rare ELSE s.rare -> 'bought' END AS bought
     ), granted AS MATERIALIZED (
         SELECT x.call_id, x.account_id, x.key_id, x.amount, x.call
         FROM ROWS FROM (unnest(p_holds), json_array_elements(p_calls)) AS x(
@@ -51,12 +53,12 @@ BEGIN
         INSERT INTO call_logs (created_at, submitted_at, account_id, key_id, request_id, protocol, model,
             status, error_code, error_message, input_tokens, output_tokens, cached_tokens,
             unit_count, unit_type, cost_nano_usd, latency_ms, task_id, result_urls,
-            result_expires_at, attempts, detail)
+            result_expires_at, attempts, upstream_cost_nano_usd, channel_id, detail)
         SELECT created_at, submitted_at, account_id, key_id, call_id, protocol, model,
             status, rare ->> 'error_code', rare ->> 'error_message', input_tokens, output_tokens, cached_tokens,
             (rare ->> 'unit_count')::integer, rare ->> 'unit_type', cost, latency_ms, rare ->> 'task_id',
             rare -> 'result_urls', to_timestamp((rare ->> 'result_expires_at')::double precision),
-            rare -> 'attempts', detail
+            rare -> 'attempts', (bought ->> 0)::bigint, bought ->> 1, detail
         FROM gone WHERE status IS NOT NULL
     )
     SELECT (SELECT array_agg(call_id) FROM gone),

@@ -44,6 +44,7 @@ class Watched:
             upstreams=upstreams,
             redact=str,
             content_link=lambda job, _: f"https://gateway.example/{job.id}",
+            upstream_cost=lambda *_: None,
             clock=SystemClock(),
             metrics=self.metrics,
         )

@@ -106,7 +106,13 @@ def test_job_lives_on_postgres_as_in_memory(driver: Driver) -> None:
                 return None
             by = f"machine/{self.leases}"
             told, job_end = settlement(
-                open_job, end, now=2e9, by=by, redact=str, content_link=lambda *_: ""
+                open_job,
+                end,
+                now=2e9,
+                by=by,
+                redact=str,
+                content_link=lambda *_: "",
+                upstream_cost=lambda *_: None,
             )
             settle = Settle(facts=open_job.facts, outcome=told, job_end=job_end)
             run(ledger.apply(database, PROCESS, Batch(settlements=[settle])))

@@ -27,6 +27,7 @@ async def ended(mine: Process, job_id: str, end: End, *, channel: str = "one") -
         by="proc",
         redact=str,
         content_link=lambda job, _: f"https://gateway.example/{job.id}",
+        upstream_cost=lambda *_: None,
     )
     mine.wallets.settle(facts, outcome, job_end=job_end)
     await mine.wallets.settled(ACCOUNT)

@@ -217,7 +217,7 @@ async def assert_proved(database: Database, calls: int, entries: int) -> None:
     assert await ledger.read_balance(database, ACCOUNT) == (BALANCE - calls, 0)
 
 
-@pytest.mark.parametrize("behind", [1, 2, 3])
+@pytest.mark.parametrize("behind", [1, 2, 3, 4])
 async def test_database_of_an_earlier_program_is_upgraded_while_its_gateways_write(
     empty_url: str, tmp_path: Path, behind: int
 ) -> None:

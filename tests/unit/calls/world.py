@@ -28,7 +28,7 @@ from actors.wallet.writer import LedgerWriter
 from channels.http.interfaces import UpstreamRequest
 from channels.offload.pool import OffloadPool
 from channels.redaction import Redactor
-from channels.registry import ChannelSpec, HealthSpec, ModelSpec
+from channels.registry import ChannelSpec, HealthSpec, ModelSpec, Registry
 from gw.calls.call import Call
 from gw.calls.chat import Conversation
 from gw.calls.media import Media, PieceCall
@@ -269,6 +269,7 @@ async def world(
         channels=directory,
         wire=wire,
         redactor=redactor,
+        registry=Registry.of(channels, []),
         offload=offload,
         limits=Limits(timeout_seconds, ATTEMPT_SECONDS, TOTAL_SECONDS),
         clock=clock,

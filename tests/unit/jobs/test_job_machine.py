@@ -88,7 +88,13 @@ class FakeJobMachine(JobMachine):
         if self.row is None:
             return None
         outcome, _ = settlement(
-            opened(), end, now=1.0, by="me", redact=str, content_link=lambda *_: ""
+            opened(),
+            end,
+            now=1.0,
+            by="me",
+            redact=str,
+            content_link=lambda *_: "",
+            upstream_cost=lambda *_: None,
         )
         self.row, self.state, self.held = None, end.state, 0
         self.costs.append(outcome.cost_nano_usd)

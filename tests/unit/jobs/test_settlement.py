@@ -77,6 +77,7 @@ def settled(open_job: OpenJob, end: End) -> Any:
         by="me",
         redact=lambda text: text.replace("secret", "…"),
         content_link=lambda job, expires_at: f"https://gw.example/{job.id}?{expires_at:.0f}",
+        upstream_cost=lambda open_job, quantity: 3 * quantity,
     )
 
 
@@ -127,6 +128,8 @@ def test_what_succeeded_is_paid_for(
     outcome, job_end = settled(open_job, end)
     assert (outcome.status, outcome.cost_nano_usd, outcome.units) == ("success", cost, units)
     assert list(outcome.result_urls) == urls
+    charged = outcome.detail.get("milliseconds", outcome.units)
+    assert (outcome.upstream_cost_nano_usd, outcome.channel_id) == (3 * charged, "c")
     assert outcome.latency_ms == 100_000
     assert (job_end.state, job_end.by) == ("succeeded", "me")
     job = replace(open_job.job, stored_result=job_end.result)

@@ -1,0 +1,20 @@
+-- Rows that are changed or taken out leave the sums of what calls cost the operator (`call_logs_add_margins`).
+--
+-- A row from before that table is in none of its sums and may leave one of less than no requests. `call_log_rollups` loses
+-- the row too, so that the difference of both remains what was counted there alone.
+CREATE OR REPLACE FUNCTION call_logs_take_back_margins() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO call_log_margins AS m
+    SELECT (created_at AT TIME ZONE 'UTC')::date, account_id, model, coalesce(channel_id, ''), -count(*),
+        count(upstream_cost_nano_usd) - count(*), -sum(cost_nano_usd), coalesce(-sum(upstream_cost_nano_usd), 0)
+    FROM old_rows
+    GROUP BY 1, 2, 3, 4
+    ON CONFLICT (day, account_id, model, channel_id) DO UPDATE SET
+        requests = m.requests + excluded.requests,
+        unknown_costs = m.unknown_costs + excluded.unknown_costs,
+        cost_nano_usd = m.cost_nano_usd + excluded.cost_nano_usd,
+        upstream_cost_nano_usd = m.upstream_cost_nano_usd + excluded.upstream_cost_nano_usd;
+    DELETE FROM call_log_margins WHERE requests = 0 AND unknown_costs = 0 AND cost_nano_usd = 0
+        AND upstream_cost_nano_usd = 0 AND account_id IN (SELECT account_id FROM old_rows);
+    RETURN NULL;
+END $$;

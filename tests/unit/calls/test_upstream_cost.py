@@ -1,0 +1,104 @@
+"""What a call costs its operator: by the prices of the channels that stated a usage."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from channels.errors import UpstreamCut, UpstreamUnreachable
+from channels.registry import Binding, ChannelSpec, ModelSpec
+from gw.price_list.reading import bundled
+from tests.support.specs import make_channel, make_model
+from tests.unit.calls import sse
+from tests.unit.calls.fake_wire import FOR_EVER, Script, answer
+from tests.unit.calls.world import Told, world
+from tests.unit.calls.writer import RecordingWriter
+
+KNOWN, OTHER, STRANGE = "gpt-5.4-mini", "gpt-5.4-nano", "nowhere-listed"
+STREAM = answer(sse.delta("Hi"), sse.usage_event(1000, 10, 400), sse.DONE)
+WHOLE = answer(sse.whole(usage=sse.usage_of(1000, 10, 400)))
+SERVED = 600 * 750 + 400 * 75 + 10 * 4500  # 0.75, 0.075 and 4.5 USD per million
+# 200, and an error where the content would be: nothing of it is used.
+EMPTY = json.dumps(
+    {"error": {"message": "lost"}, "choices": [], "usage": sse.usage_of(500, 100)}
+).encode()
+LEFT = 500 * 200 + 100 * 1250  # at the prices of the other: 0.2 and 1.25
+REFUSED: Script = (UpstreamUnreachable("refused"),)
+
+
+def shop(*names: str) -> tuple[list[ChannelSpec], ModelSpec]:
+    """Channels `a`, `b`, … at OpenAI, each with a model of this name there."""
+    channels = [
+        make_channel(one, kind="openai", priority=place)
+        for place, one in enumerate("abc"[: len(names)], start=1)
+    ]
+    bound = (Binding(one.id, name) for one, name in zip(channels, names, strict=True))
+    return channels, make_model(*bound)
+
+
+async def call(names: tuple[str, ...], *scripts: Script, **options: Any) -> Told:
+    channels, model = shop(*names)
+    given = {one.id: [script] for one, script in zip(channels, scripts, strict=True)}
+    async with world(given, channels=channels, model=model) as w:
+        return await w.call(**options)
+
+
+def test_prices_are_those_of_the_list() -> None:
+    found = [bundled().of("openai", name) for name in (KNOWN, OTHER, STRANGE)]
+    assert [None if row is None else str(row.price and row.price.input) for row in found] == [
+        "0.75",
+        "0.2",
+        None,
+    ]
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
+@pytest.mark.parametrize(
+    ("names", "first", "cost", "channel"),
+    [
+        ((KNOWN,), None, SERVED, "a"),
+        ((STRANGE,), None, None, "a"),
+        ((STRANGE, KNOWN), REFUSED, SERVED, "b"),  # who cannot be reached bills nothing
+        ((OTHER, KNOWN), answer(EMPTY), SERVED + LEFT, "b"),
+        ((STRANGE, KNOWN), answer(EMPTY), None, "b"),
+        ((OTHER, STRANGE), answer(EMPTY), None, "b"),
+    ],
+)
+async def test_every_usage_that_was_stated_is_paid_for(
+    names: tuple[str, ...], first: Script | None, cost: int | None, channel: str, stream: bool
+) -> None:
+    served = STREAM if stream else WHOLE
+    if stream and first is not None and first != REFUSED:
+        broken = {"error": {"message": "lost"}, "usage": sse.usage_of(500, 100)}
+        first = answer(sse.event(broken), UpstreamCut())
+    scripts = [served] if first is None else [first, served]
+    told = await call(names, *scripts, stream=stream)
+    assert told.row is not None
+    assert told.status == ("success", None)
+    assert told.cost == 600 * 1000 + 400 * 100 + 10 * 10_000  # what the client pays
+    assert (told.row["upstream_cost_nano_usd"], told.row["channel_id"]) == (cost, channel)
+
+
+async def test_call_that_no_channel_took_costs_nothing() -> None:
+    told = await call((STRANGE,), answer(sse.error_body("no"), status=400))
+    assert told.row is not None
+    assert (told.cost, told.row["upstream_cost_nano_usd"]) == (0, 0)
+
+
+async def test_client_that_left_before_the_first_byte_is_paid_for_by_the_operator() -> None:
+    """Its upstream has stated the input by then, and no client pays for it."""
+    channels, model = shop(KNOWN)
+    began = answer(sse.event({"choices": [], "usage": sse.usage_of(1000, 0)}), FOR_EVER)
+    async with world({"a": [began]}, channels=channels, model=model) as w:
+        writer = RecordingWriter()
+        one = w.prepare(stream=True)
+        task = w.begin(one, writer)
+        while not w.wire.responses or not w.wire.responses[0].pieces_taken:
+            await w.settled()
+        writer.leave()
+        told = await w.end(one, writer)
+        assert task.done()
+        assert told.row is not None
+        assert (told.cost, told.row["upstream_cost_nano_usd"]) == (0, 750_000)
