@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypedDict
 
-from actors.store.database import Database, Session
+from actors.store.database import Database, Session, Statements
 from actors.store.queries import load, settings
 from actors.wallet.ledger import UnknownAccount, top_up
 
@@ -66,6 +66,27 @@ async def create(
     with_trial: bool = False,
 ) -> Account:
     """Make an account with its first credits, all of it or nothing. Raises StoreError."""
+    async with database.transaction() as session:
+        return await insert(
+            session,
+            name,
+            rpm_limit=rpm_limit,
+            concurrency_limit=concurrency_limit,
+            credit_nano_usd=credit_nano_usd,
+            with_trial=with_trial,
+        )
+
+
+async def insert(
+    session: Session,
+    name: str,
+    *,
+    rpm_limit: int | None = None,
+    concurrency_limit: int | None = None,
+    credit_nano_usd: int = 0,
+    with_trial: bool = False,
+) -> Account:
+    """The same in the transaction of the caller. Raises StoreError."""
     account_id = new_account_id()
     row = {
         "id": account_id,
@@ -73,13 +94,12 @@ async def create(
         "rpm_limit": rpm_limit,
         "concurrency_limit": concurrency_limit,
     }
-    async with database.transaction() as session:
-        await session.execute(SQL["insert"], row)
-        if with_trial:
-            await top_up(session, account_id, TRIAL_NANO_USD, kind="trial")
-        if credit_nano_usd:
-            await top_up(session, account_id, credit_nano_usd, kind="topup")
-    return await show(database, account_id)
+    await session.execute(SQL["insert"], row)
+    if with_trial:
+        await top_up(session, account_id, TRIAL_NANO_USD, kind="trial")
+    if credit_nano_usd:
+        await top_up(session, account_id, credit_nano_usd, kind="topup")
+    return await show(session, account_id)
 
 
 async def create_once(
@@ -97,7 +117,7 @@ async def create_once(
     return True
 
 
-async def show(database: Database, account_id: str) -> Account:
+async def show(database: Statements, account_id: str) -> Account:
     """One account. Raises UnknownAccount."""
     row = await database.fetch_one(SQL["show"], (account_id,))
     if row is None:
@@ -110,21 +130,21 @@ async def list_all(database: Database) -> list[Account]:
     return [Account(*row) for row in await database.fetch_all(SQL["list"])]
 
 
-async def set_limits(database: Database, account_id: str, changes: LimitChanges) -> None:
+async def set_limits(database: Statements, account_id: str, changes: LimitChanges) -> None:
     """Set the limits that `changes` names. Raises UnknownAccount."""
     params = settings(changes, LimitChanges.__annotations__)
     if not await database.execute(SQL["limit"], {"id": account_id, **params}):
         raise UnknownAccount(account_id)
 
 
-async def set_models(database: Database, account_id: str, changes: ModelChanges) -> None:
+async def set_models(database: Statements, account_id: str, changes: ModelChanges) -> None:
     """Set what `changes` names, in canonical ids. Raises UnknownAccount."""
     params = settings(changes, ModelChanges.__annotations__)
     if not await database.execute(SQL["set_models"], {"id": account_id, **params}):
         raise UnknownAccount(account_id)
 
 
-async def set_enabled(database: Database, account_id: str, *, enabled: bool) -> None:
+async def set_enabled(database: Statements, account_id: str, *, enabled: bool) -> None:
     """Let the account's keys work, or refuse them all. Raises UnknownAccount."""
     if not await database.execute(SQL["enable"], {"id": account_id, "enabled": enabled}):
         raise UnknownAccount(account_id)

@@ -263,6 +263,9 @@ JOB_CONNECTIONS = 2
 KNOWLEDGE_CONNECTIONS = 2
 AGENT_CONNECTIONS = 2
 SEARCH_SECONDS = 5.0
+# Operators wait for each other, and no call for them.
+ADMIN_CONNECTIONS = 2
+ADMIN_STATEMENT_SECONDS = 10.0
 STATEMENT_SECONDS = 30.0
 
 
@@ -285,6 +288,7 @@ class Pools:
         self.knowledge = pool("knowledge", KNOWLEDGE_CONNECTIONS, SEARCH_SECONDS)
         self.agents = pool("agents", AGENT_CONNECTIONS, SEARCH_SECONDS)
         self.jobs = pool("jobs", JOB_CONNECTIONS)
+        self.admin = pool("admin", ADMIN_CONNECTIONS, ADMIN_STATEMENT_SECONDS)
         # Opened where there is a media store.
         self.media = pool("media", MEDIA_CONNECTIONS)
 
@@ -293,7 +297,15 @@ class Pools:
 
     @property
     def _all(self) -> tuple[Database, ...]:
-        return (self.knowledge, self.agents, self.media, self.jobs, self.logs, self.calls)
+        return (
+            self.admin,
+            self.knowledge,
+            self.agents,
+            self.media,
+            self.jobs,
+            self.logs,
+            self.calls,
+        )
 
     def open_count(self) -> int:
         """How many connections are open, sessions and listeners with them."""

@@ -34,6 +34,9 @@ from channels.http.client import HttpWire
 from channels.http.interfaces import Wire
 from channels.offload.pool import OffloadPool
 from channels.resources import OpenFiles
+from gw.api.admin.routes import make_admin_api
+from gw.api.admin.server import AdminApi
+from gw.api.admin.table import AdminServices
 from gw.api.base import GatewayApplication, new_call_id
 from gw.api.logs.list_query import CursorSeal
 from gw.api.logs.summary import SummaryCache
@@ -51,6 +54,7 @@ from gw.calls.settlement import Billing
 from gw.config.config import Config, LiveConfig, changes, check_prices
 from gw.config.credentials import check_files, expires_at, renew, server_context
 from gw.http.admin import AdminServer, make_admin_application
+from gw.http.admin_api import PROOF_VARIABLE
 from gw.http.application import Overload, RequestsInFlight
 from gw.http.body import BodyBudget
 from gw.http.server import Server, check_free
@@ -480,6 +484,8 @@ class Gateway:
             render=self._render_metrics,
             readiness=self._why_not_ready,
             new_id=new_call_id,
+            respond=self._make_admin_api().respond,
+            peer_proof=self._environ.get(PROOF_VARIABLE, ""),
         )
         self._admin = AdminServer(admin, config.admin_listen)
         self._files.add("admin", self._admin.__len__)
@@ -496,6 +502,15 @@ class Gateway:
         for listener in (self._admin, self._public):
             self._stack.push_async_callback(listener.close)
             await listener.start()
+
+    def _make_admin_api(self) -> AdminApi:
+        services = AdminServices(
+            database=self._pools.admin,
+            current=self.current,
+            secret=self._secret,
+            clock=self._clock,
+        )
+        return make_admin_api(services, self._limiter)
 
     # What runs beside the calls
 

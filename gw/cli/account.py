@@ -1,6 +1,6 @@
 """`gw account`: make accounts, look at them, give them credit, limit, enable and disable them.
 
-The table is `gw/accounts.py`, the credit `actors/wallet/ledger.py` (contract §1).
+What is done is `gw/admin/accounts.py` (contract §1).
 """
 
 from __future__ import annotations
@@ -8,12 +8,13 @@ from __future__ import annotations
 from argparse import SUPPRESS, Namespace
 from typing import TYPE_CHECKING, Any
 
-from actors.wallet.ledger import top_up
-from actors.wallet.pricing import NANO_PER_USD, format_usd
+import msgspec
+
 from gw import accounts
-from gw.accounts import Account, LimitChanges, ModelChanges
+from gw.admin import accounts as admin
+from gw.admin.accounts import AccountChanges, AccountView
+from gw.admin.values import read_chat_model
 from gw.cli.arguments import (
-    CommandRefused,
     Context,
     Result,
     UsageFault,
@@ -26,8 +27,6 @@ from gw.cli.arguments import (
     label,
     names_models,
     or_none,
-    read_chat_model,
-    rfc3339,
     sheet,
     shown_models,
     table,
@@ -38,9 +37,6 @@ from gw.cli.arguments import (
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Parser, Subparsers
-
-# (spec: Account wallet)
-TOP_UP_MIN_NANO_USD = NANO_PER_USD
 
 COLUMNS = (
     "id",
@@ -107,38 +103,36 @@ def add(nouns: Subparsers) -> None:
 
 
 async def create(context: Context, options: Namespace) -> Result:
-    account = await accounts.create(
-        context.database,
-        options.name,
-        rpm_limit=options.rpm,
-        concurrency_limit=options.concurrency,
-        credit_nano_usd=options.credit_usd,
-        with_trial=options.trial,
-    )
-    return _result(account)
+    async with context.change() as (session, actor):
+        made = await admin.create(
+            session,
+            actor,
+            options.name,
+            rpm_limit=options.rpm,
+            concurrency_limit=options.concurrency,
+            credit_nano_usd=options.credit_usd,
+            with_trial=options.trial,
+        )
+    return _result(made)
 
 
 async def list_(context: Context, options: Namespace) -> Result:
-    records = [account_record(account) for account in await accounts.list_all(context.database)]
+    found = await accounts.list_all(context.database)
+    records = [_record(admin.view(account)) for account in found]
     return Result({"accounts": records}, table(records, COLUMNS))
 
 
 async def show(context: Context, options: Namespace) -> Result:
-    return await _shown(context, options.id)
+    return _result(await admin.show(context.database, options.id))
 
 
 def check_topup(options: Namespace) -> None:
-    if options.amount < TOP_UP_MIN_NANO_USD:
-        least = format_usd(TOP_UP_MIN_NANO_USD)
-        given = format_usd(options.amount)
-        raise CommandRefused(
-            f"{given} USD is too little: a top-up is at least {least} USD", "amount_too_small"
-        )
+    admin.check_top_up(options.amount)
 
 
 async def topup(context: Context, options: Namespace) -> Result:
-    await top_up(context.database, options.id, options.amount, kind="topup")
-    return await _shown(context, options.id)
+    async with context.change() as (session, actor):
+        return _result(await admin.top_up(session, actor, options.id, options.amount))
 
 
 def check_limits(options: Namespace) -> None:
@@ -147,14 +141,12 @@ def check_limits(options: Namespace) -> None:
 
 
 async def limits(context: Context, options: Namespace) -> Result:
-    changes = LimitChanges()
+    changes = AccountChanges()
     if "rpm" in options:
         changes["rpm_limit"] = options.rpm
     if "concurrency" in options:
         changes["concurrency_limit"] = options.concurrency
-    await accounts.set_limits(context.database, options.id, changes)
-    await context.in_force()
-    return await _shown(context, options.id)
+    return await _change(context, options, changes)
 
 
 def check_set(options: Namespace) -> None:
@@ -163,51 +155,36 @@ def check_set(options: Namespace) -> None:
 
 
 async def set_(context: Context, options: Namespace) -> Result:
-    changes, registry = ModelChanges(), context.config.registry
+    changes, registry = AccountChanges(), context.config.registry
     if "default_model" in options:
         changes["default_model"] = read_chat_model(options.default_model, registry)
     if names_models(options):
         changes["allowed_models"] = allowed_models(options, registry)
-    await accounts.set_models(context.database, options.id, changes)
-    await context.in_force()
-    return await _shown(context, options.id)
+    return await _change(context, options, changes)
 
 
 async def enable(context: Context, options: Namespace) -> Result:
-    await accounts.set_enabled(context.database, options.id, enabled=True)
-    await context.in_force()
-    return await _shown(context, options.id)
+    return await _change(context, options, {"enabled": True})
 
 
 async def disable(context: Context, options: Namespace) -> Result:
-    await accounts.set_enabled(context.database, options.id, enabled=False)
+    return await _change(context, options, {"enabled": False})
+
+
+async def _change(context: Context, options: Namespace, changes: AccountChanges) -> Result:
+    async with context.change() as (session, actor):
+        changed = await admin.change(session, actor, options.id, changes)
     await context.in_force()
-    return await _shown(context, options.id)
+    return _result(changed)
 
 
-def account_record(account: Account) -> dict[str, Any]:
-    """An account as `--json` shows it; amounts are decimal strings."""
-    return {
-        "id": account.id,
-        "name": account.name,
-        "enabled": account.enabled,
-        "balance_usd": format_usd(account.balance_nano_usd),
-        "held_usd": format_usd(account.held_nano_usd),
-        "available_usd": format_usd(account.available_nano_usd),
-        "rpm_limit": account.rpm_limit,
-        "concurrency_limit": account.concurrency_limit,
-        "default_model": account.default_model,
-        "allowed_models": account.allowed_models,
-        "created_at": rfc3339(account.created_at),
-    }
+def _record(account: AccountView) -> dict[str, Any]:
+    record: dict[str, Any] = msgspec.to_builtins(account)
+    return record
 
 
-async def _shown(context: Context, account_id: str) -> Result:
-    return _result(await accounts.show(context.database, account_id))
-
-
-def _result(account: Account) -> Result:
-    record = account_record(account)
+def _result(account: AccountView) -> Result:
+    record = _record(account)
     return Result(record, sheet({**record, "allowed_models": shown_models(account.allowed_models)}))
 
 

@@ -16,6 +16,7 @@ from actors.store.database import Database
 from actors.wallet.pricing import format_credits, format_usd
 from gw import accounts as accounts
 from gw import agents
+from gw.admin.values import read_chat_model
 from gw.agents import AgentChanges, AgentRecord, effective_model
 from gw.api.logs.list_query import STATUSES, Parameters, Window, read_window
 from gw.api.logs.list_query import show as show_instant
@@ -29,7 +30,6 @@ from gw.cli.arguments import (
     identifier,
     label,
     or_none,
-    read_chat_model,
     rfc3339,
     sheet,
     table,

@@ -24,23 +24,22 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from actors.changes import heard_by_all
 from actors.media_store.bucket import BucketFault
-from actors.store.connection import SessionsNotKept, StoreError, StoreUnavailable
-from actors.store.database import Database
+from actors.store.connection import SessionsNotKept, StoreError
+from actors.store.database import Database, Session
 from actors.store.embedded.access import EmbeddedFault
 from actors.store.embedded.cluster import EmbeddedPostgres
 from actors.store.schema import MigrationFault, migrate
-from actors.wallet.ledger import UnknownAccount
-from actors.wallet.pricing import MoneyError, parse_usd
 from channels.registry import Registry
-from gw.agents import UnknownAgent, chat_model
+from gw.admin import refusals, values
+from gw.admin.audit import Actor
+from gw.admin.refusals import Invalid, Refused
+from gw.admin.values import canonical_models
 from gw.config.config import Config
 from gw.config.load import find, load
-from gw.config.readers import ConfigFaults, closest, fault_records
-from gw.keys.issue import NotRevealable, RequestIsDecided, UnknownRequest
-from gw.keys.secret import Secret, SecretFault, WrongSecret, load_secret
-from gw.keys.store import CapIsNeeded, HashIsTaken, KeyIsRevoked, UnknownKey
+from gw.config.readers import ConfigFaults, fault_records
+from gw.keys.secret import Secret, SecretFault, load_secret
+from gw.keys.store import CapIsNeeded
 from gw.knowledge.pages import FolderFaults
-from gw.knowledge.reading import UnknownBase
 from gw.knowledge.removing import ExportRefused
 
 # The output of a command: one record for programs, tables for people (contract §1: `--json`).
@@ -132,7 +131,7 @@ EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130  # the shells' code of a command that Ctrl-C ended
 
 
-class UsageFault(Exception):
+class UsageFault(Invalid):
     """The command line cannot be understood; `usage` is the line that shows how it is written."""
 
     def __init__(self, message: str, usage: str = "") -> None:
@@ -140,12 +139,8 @@ class UsageFault(Exception):
         self.usage = usage
 
 
-class CommandRefused(Exception):
+class CommandRefused(Refused):
     """The command was understood and not done; `code` is the reason in one word."""
-
-    def __init__(self, message: str, code: str) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +156,8 @@ class CommandFailure:
 
 def explain(error: Exception) -> CommandFailure | None:
     """Put an exception into words; None for one that should not have come."""
-    if isinstance(error, UsageFault):
-        text = f"{error.usage}error: {error}"
+    if isinstance(error, Invalid):
+        text = f"{error.usage if isinstance(error, UsageFault) else ''}error: {error}"
         return CommandFailure(str(error), "usage", EXIT_USAGE, text=text)
     if isinstance(error, ConfigFaults):
         more = {"faults": fault_records(error.faults)}
@@ -173,11 +168,10 @@ def explain(error: Exception) -> CommandFailure | None:
         faults = [{"file": one.file, "line": one.line, "text": one.text} for one in error.faults]
         text = str(error)
         return CommandFailure(text, "invalid_pages", EXIT_USAGE, text=text, more={"faults": faults})
-    if isinstance(error, CommandRefused):
-        return CommandFailure(str(error), error.code)
-    if isinstance(error, CapIsNeeded):
-        text = f"the key {error} was requested, and such keys keep a spend cap"
-        return CommandFailure(text, "usage", EXIT_USAGE)
+    refusal = refusals.explain(error)
+    if refusal is not None:
+        exit_code = EXIT_USAGE if isinstance(error, CapIsNeeded) else EXIT_REFUSED
+        return CommandFailure(refusal.message, refusal.code, exit_code)
     for kind, (code, wording) in _WORDINGS.items():
         if isinstance(error, kind):
             return CommandFailure(wording.format(error), code)
@@ -194,25 +188,11 @@ def print_failure(failure: CommandFailure, *, as_json: bool) -> None:
 
 # The first kind that fits is taken, so that the special ones stand before the general ones.
 _WORDINGS: Mapping[type[Exception], tuple[str, str]] = {
-    UnknownAccount: ("account_not_found", "there is no account {}"),
-    UnknownKey: ("key_not_found", "there is no key {}"),
-    KeyIsRevoked: ("key_revoked", "the key {} is revoked, and revocation is for good"),
-    HashIsTaken: ("key_exists", "a key with this hash has been imported before"),
-    NotRevealable: (
-        "key_not_revealable",
-        "the key {} is stored as a hash only and cannot be revealed",
-    ),
-    UnknownAgent: ("agent_not_found", "there is no agent {}"),
-    UnknownRequest: ("request_not_found", "there is no request {}"),
-    RequestIsDecided: ("request_decided", "the request {} has been approved or rejected before"),
-    UnknownBase: ("kb_not_found", "the account has no knowledge base {}"),
     ExportRefused: ("export_refused", "{}"),
-    WrongSecret: ("wrong_secret", "{}"),
     SecretFault: ("secret_unavailable", "{}"),
     EmbeddedFault: ("embedded_database", "{}"),
     MigrationFault: ("migration", "{}"),
     SessionsNotKept: ("database_pooler", "{}"),
-    StoreUnavailable: ("database_unavailable", "the database cannot be reached: {}"),
     StoreError: ("database_refused", "the database refused the command: {}"),
     BucketFault: ("storage_failed", "the storage of source documents failed: {}"),
 }
@@ -223,11 +203,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-LABEL_MAX = 200
-# What the column holds; a limit that large is none anyway.
-COUNT_MAX = 2**31 - 1
-
-_USER_NAME = re.compile(r"[A-Za-z0-9._@-]{1,64}")
 _RFC3339 = re.compile(
     r"(?P<date>\d{4}-\d\d-\d\d)[Tt ](?P<time>\d\d:\d\d:\d\d)(?P<fraction>\.\d+)?"
     r"(?:[Zz]|(?P<sign>[+-])(?P<hours>\d\d):(?P<minutes>\d\d))",
@@ -289,51 +264,28 @@ def add_command(
     return parser
 
 
-def label(text: str) -> str:
-    """Read a name: up to 200 printable characters, not only spaces."""
-    name = text.strip()
-    if not name:
-        raise argparse.ArgumentTypeError("a name is needed")
-    if len(name) > LABEL_MAX or not name.isprintable():
-        raise argparse.ArgumentTypeError(f"a name is at most {LABEL_MAX} printable characters")
-    return name
+def _reader(read: Callable[[str], T]) -> Callable[[str], T]:
+    """A reader of values that reports faults as the parser wants them."""
+
+    def reader(text: str) -> T:
+        try:
+            return read(text)
+        except Invalid as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    return reader
 
 
-def user_name(text: str) -> str:
-    """Read the name of a user of an account."""
-    if not _USER_NAME.fullmatch(text):
-        raise argparse.ArgumentTypeError(
-            f"{text!a} is not a name of a user: 1 to 64 of A-Z a-z 0-9 . _ @ -"
-        )
-    return text
-
-
-def identifier(text: str) -> str:
-    """Read an id; whether there is such a thing the database knows."""
-    if not (text.isascii() and text.isprintable() and text):
-        raise argparse.ArgumentTypeError(f"{text!a} is not an id")
-    return text
-
-
-def usd(text: str) -> int:
-    """Read an amount in USD, also a negative one, into nano-USD."""
-    try:
-        return parse_usd(text)
-    except MoneyError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-
-
-def usd_or_more(text: str) -> int:
-    """Read an amount in USD that is not negative into nano-USD."""
-    amount = usd(text)
-    if amount < 0:
-        raise argparse.ArgumentTypeError(f"{text} is negative")
-    return amount
+label = _reader(values.label)
+user_name = _reader(values.user_name)
+identifier = _reader(values.identifier)
+usd = _reader(values.usd)
+usd_or_more = _reader(values.usd_or_more)
 
 
 def count(text: str) -> int:
     """Read a whole number from 1 on."""
-    if not (text.isascii() and text.isdigit() and 1 <= int(text[:11]) <= COUNT_MAX):
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:11]) <= values.COUNT_MAX):
         raise argparse.ArgumentTypeError(f"{text!a} is not a whole number from 1 on")
     return int(text)
 
@@ -396,7 +348,7 @@ def names_models(options: Namespace) -> bool:
 
 
 def allowed_models(options: Namespace, registry: Registry) -> list[str] | None:
-    """The list that the options make: None is every model. Raises CommandRefused."""
+    """The list that the options make: None is every model. Raises Refused."""
     if options.allow_none:
         return []
     return canonical_models(options.allow, registry) if options.allow else None
@@ -405,35 +357,6 @@ def allowed_models(options: Namespace, registry: Registry) -> list[str] | None:
 def shown_models(allowed: Sequence[str] | None) -> str:
     """The list as a person reads it."""
     return "all" if allowed is None else ", ".join(allowed) or "none"
-
-
-def canonical_models(names: Sequence[str], registry: Registry) -> list[str]:
-    """Ids for ids and aliases, each once. Raises CommandRefused with guesses for unknown ones."""
-    unknown = [name for name in dict.fromkeys(names) if registry.resolve(name) is None]
-    if unknown:
-        raise CommandRefused(
-            "; ".join(_unknown(name, registry) for name in unknown), "model_not_found"
-        )
-    found = (registry.resolve(name) for name in names)
-    return list(dict.fromkeys(model.id for model in found if model is not None))
-
-
-def read_chat_model(name: str | None, registry: Registry) -> str | None:
-    """The id of a model that an agent may be given; None stays None. Raises UsageFault."""
-    if name is None:
-        return None
-    model = chat_model(registry, name)
-    if model is not None:
-        return model.id
-    if registry.resolve(name) is None:
-        raise UsageFault(_unknown(name, registry))
-    raise UsageFault(f"{name} is not a chat model that can be called")
-
-
-def _unknown(name: str, registry: Registry) -> str:
-    names = [*registry.models, *(alias for m in registry.models.values() for alias in m.aliases)]
-    guess = closest(name, names)
-    return f"there is no model {name}" + (f", did you mean {guess}?" if guess else "")
 
 
 # What a command works with: the configuration, and the database for as long as it runs.
@@ -453,6 +376,12 @@ class Context:
         """The secret keys are stored under. Raises SecretFault."""
         config = self.config
         return load_secret(config.secret, config.data_dir, previous=config.previous_secret)
+
+    @asynccontextmanager
+    async def change(self) -> AsyncIterator[tuple[Session, Actor]]:
+        """A transaction, and who makes the changes in it."""
+        async with self.database.transaction() as session:
+            yield session, Actor.of_this_process()
 
     async def in_force(self) -> None:
         """Return when what has been changed holds in every running gateway (contract §1)."""

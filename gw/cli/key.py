@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from argparse import SUPPRESS, Namespace
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from actors.wallet.pricing import format_usd
 from channels.registry import Registry
-from gw import accounts as accounts
-from gw import agents as agents
+from gw import accounts
+from gw.admin import keys as admin
 from gw.cli.arguments import (
     Context,
     Result,
@@ -37,18 +38,8 @@ from gw.cli.arguments import (
     with_database,
 )
 from gw.keys import issue, store
-from gw.keys.issue import (
-    KeyRequest,
-    KeyWish,
-    View,
-    Viewer,
-    import_hash,
-    issue_key,
-    reveal_key,
-    views_of,
-)
-from gw.keys.principal import AGENT, KEY_KINDS, OWNER
-from gw.keys.secret import KeyHasher, KeySealer
+from gw.keys.issue import KeyRequest, KeyWish, View, views_of
+from gw.keys.principal import KEY_KINDS, OWNER
 from gw.keys.store import KeyChanges, KeyRecord
 
 if TYPE_CHECKING:
@@ -103,11 +94,19 @@ def add_set_options(parser: Parser) -> None:
 
 
 def check_create(options: Namespace) -> None:
-    """Raise UsageFault for options that do not go together."""
-    if (options.agent is not None) != (options.kind == AGENT):
-        raise UsageFault(f"--agent goes with --kind {AGENT}, and that needs it")
-    if options.kind == AGENT:
-        _check_agent_key(options, account_logs=options.account_logs)
+    """Raise Invalid for options that do not go together."""
+    # Which models these are, the registry knows; here it counts that there is a list.
+    models: list[str] | None = [] if options.allow or options.allow_none else None
+    admin.check_wish(
+        KeyWish(
+            account_id=options.account,
+            name=options.name,
+            kind=options.kind,
+            agent_id=options.agent,
+            allowed_models=models,
+            account_logs=options.account_logs,
+        )
+    )
 
 
 def read_wish(options: Namespace, registry: Registry) -> KeyWish:
@@ -132,15 +131,12 @@ def check_set(options: Namespace) -> None:
         raise UsageFault("nothing to set: name at least one setting")
 
 
-def read_changes(options: Namespace, key: KeyRecord, registry: Registry) -> KeyChanges:
-    """What is to be changed of `key`. Raises CommandRefused, UsageFault."""
+def read_changes(options: Namespace, registry: Registry) -> KeyChanges:
+    """What is to be changed of a key. Raises Refused for a model that is not there."""
     changes = KeyChanges()
-    if key.kind == AGENT:
-        _check_agent_key(options, account_logs=getattr(options, "account_logs", False))
     if "name" in options:
         changes["name"] = options.name
     if "kind" in options:
-        _check_kind(options.kind, key)
         changes["kind"] = options.kind
     if names_models(options):
         changes["allowed_models"] = allowed_models(options, registry)
@@ -151,22 +147,6 @@ def read_changes(options: Namespace, key: KeyRecord, registry: Registry) -> KeyC
     if "account_logs" in options:
         changes["account_logs"] = options.account_logs
     return changes
-
-
-def _check_kind(kind: str, key: KeyRecord) -> None:
-    """An agent's key is fenced in; it can neither leave the fence nor slip in behind it."""
-    if (kind == AGENT) != (key.kind == AGENT):
-        raise UsageFault(f"{key.id} is of kind {key.kind} and cannot become one of kind {kind}")
-
-
-def _check_agent_key(options: Namespace, *, account_logs: bool) -> None:
-    """What an agent may call is its organisation's word, and it reads no logs."""
-    if options.allow or options.allow_none:
-        raise UsageFault(
-            f"a key of kind {AGENT} has no list of models of its own: see `gw account set`"
-        )
-    if account_logs:
-        raise UsageFault(f"a key of kind {AGENT} reads no logs")
 
 
 # How a key is shown: as a record, in a list, and with its text where that is asked for.
@@ -215,27 +195,8 @@ def key_views_result(views: Sequence[View]) -> Result:
 
 def key_record(key: KeyRecord) -> dict[str, Any]:
     """A key as `--json` shows it; amounts are decimal strings, times RFC 3339 or null."""
-    return {
-        "id": key.id,
-        "account_id": key.account_id,
-        "name": key.name,
-        "kind": key.kind,
-        "agent_id": key.agent_id,
-        "user": key.user,
-        "requested_by": key.requested_by,
-        "prefix": key.prefix,
-        "status": status(key, datetime.now(UTC)),
-        "enabled": key.enabled,
-        "revealable": key.is_revealable,
-        "allowed_models": key.allowed_models,
-        "expires_at": rfc3339(key.expires_at),
-        "account_logs": key.account_logs,
-        "spend_cap_usd": _usd_or_none(key.spend_cap_nano_usd),
-        "spent_usd": format_usd(key.spent_nano_usd),
-        "last_used_at": rfc3339(key.last_used_at),
-        "created_at": rfc3339(key.created_at),
-        "revoked_at": rfc3339(key.revoked_at),
-    }
+    record: dict[str, Any] = msgspec.to_builtins(admin.view(key))
+    return record
 
 
 def key_request_result(request: KeyRequest) -> Result:
@@ -267,23 +228,8 @@ def key_request_record(request: KeyRequest) -> dict[str, Any]:
     }
 
 
-def status(key: KeyRecord, now: datetime) -> str:
-    """What a request with this key would meet, its account apart."""
-    if key.revoked_at is not None:
-        return "revoked"
-    if not key.enabled:
-        return "disabled"
-    if key.expires_at is not None and key.expires_at <= now:
-        return "expired"
-    return "active"
-
-
 def _sheet(record: Mapping[str, Any]) -> str:
     return sheet({**record, "allowed_models": shown_models(record["allowed_models"])})
-
-
-def _usd_or_none(amount_nano_usd: int | None) -> str | None:
-    return None if amount_nano_usd is None else format_usd(amount_nano_usd)
 
 
 HASH_HELP = "SHA-256 of the whole key text (sk-platform-…), in hex, without any salt"
@@ -338,34 +284,29 @@ def add(nouns: Subparsers) -> None:
 
 
 async def create(context: Context, options: Namespace) -> Result:
-    await _check_agent(context, options)
-    secret = context.secret()
-    issued = await issue_key(
-        context.database,
-        read_wish(options, context.config.registry),
-        hasher=KeyHasher(secret),
-        sealer=KeySealer(secret),
-    )
-    return new_key_result(await store.show(context.database, issued.id), issued.text)
+    wish = read_wish(options, context.config.registry)
+    async with context.change() as (session, actor):
+        return new_key_result(*await admin.create(session, actor, wish, context.secret()))
 
 
 async def import_hash_(context: Context, options: Namespace) -> Result:
-    await _check_agent(context, options)
     wish = read_wish(options, context.config.registry)
-    key_id = await import_hash(context.database, wish, sha256=options.hash)
-    return await _changed(context, key_id)
+    async with context.change() as (session, actor):
+        key = await admin.import_hash(session, actor, wish, sha256=options.hash)
+    return await _changed(context, key)
 
 
 async def request(context: Context, options: Namespace) -> Result:
-    await _check_agent(context, options)
-    made = await issue.ask(
-        context.database,
-        account_id=options.account,
-        agent_id=options.agent,
-        name=options.name,
-        requested_by=options.requested_by,
-        spend_cap_nano_usd=options.spend_cap_usd,
-    )
+    async with context.change() as (session, actor):
+        made = await admin.ask(
+            session,
+            actor,
+            account_id=options.account,
+            agent_id=options.agent,
+            name=options.name,
+            requested_by=options.requested_by,
+            spend_cap_nano_usd=options.spend_cap_usd,
+        )
     return key_request_result(made)
 
 
@@ -375,22 +316,13 @@ async def requests_of(context: Context, options: Namespace) -> Result:
 
 
 async def approve(context: Context, options: Namespace) -> Result:
-    secret = context.secret()
-    async with context.database.transaction() as session:
-        issued = await issue.approve(
-            session,
-            options.id,
-            viewer=Viewer.of_this_process(),
-            hasher=KeyHasher(secret),
-            sealer=KeySealer(secret),
-        )
-    return new_key_result(await store.show(context.database, issued.id), issued.text)
+    async with context.change() as (session, actor):
+        return new_key_result(*await admin.approve(session, actor, options.id, context.secret()))
 
 
 async def reject(context: Context, options: Namespace) -> Result:
-    viewer = Viewer.of_this_process()
-    async with context.database.transaction() as session:
-        return key_request_result(await issue.reject(session, options.id, viewer=viewer))
+    async with context.change() as (session, actor):
+        return key_request_result(await admin.reject(session, actor, options.id))
 
 
 async def list_(context: Context, options: Namespace) -> Result:
@@ -399,9 +331,8 @@ async def list_(context: Context, options: Namespace) -> Result:
 
 
 async def reveal(context: Context, options: Namespace) -> Result:
-    sealer, viewer = KeySealer(context.secret()), Viewer.of_this_process()
-    text = await reveal_key(context.database, options.id, sealer, viewer=viewer)
-    return revealed_result(await store.show(context.database, options.id), text)
+    async with context.change() as (session, actor):
+        return revealed_result(*await admin.reveal(session, actor, options.id, context.secret()))
 
 
 async def views(context: Context, options: Namespace) -> Result:
@@ -410,40 +341,32 @@ async def views(context: Context, options: Namespace) -> Result:
 
 
 async def set_(context: Context, options: Namespace) -> Result:
-    record = await store.show(context.database, options.id)
-    changes = read_changes(options, record, context.config.registry)
-    await store.change(context.database, options.id, changes)
-    return await _changed(context, options.id)
+    return await _change(context, options, read_changes(options, context.config.registry))
 
 
 async def enable(context: Context, options: Namespace) -> Result:
-    await store.change(context.database, options.id, {"enabled": True})
-    return await _changed(context, options.id)
+    return await _change(context, options, {"enabled": True})
 
 
 async def disable(context: Context, options: Namespace) -> Result:
-    await store.change(context.database, options.id, {"enabled": False})
-    return await _changed(context, options.id)
+    return await _change(context, options, {"enabled": False})
 
 
 async def revoke(context: Context, options: Namespace) -> Result:
-    await store.revoke(context.database, options.id)
-    return await _changed(context, options.id)
+    async with context.change() as (session, actor):
+        key = await admin.revoke(session, actor, options.id)
+    return await _changed(context, key)
 
 
-async def _check_agent(context: Context, options: Namespace) -> None:
-    """An agent that is named is one of the account. Raises UnknownAccount, UsageFault."""
-    if options.agent is None:
-        return
-    await accounts.show(context.database, options.account)
-    found = await agents.list_all(context.database, options.account)
-    if options.agent not in [agent.id for agent in found]:
-        raise UsageFault(f"the account {options.account} has no agent {options.agent}")
+async def _change(context: Context, options: Namespace, changes: KeyChanges) -> Result:
+    async with context.change() as (session, actor):
+        key = await admin.change(session, actor, options.id, changes)
+    return await _changed(context, key)
 
 
-async def _changed(context: Context, key_id: str) -> Result:
+async def _changed(context: Context, key: KeyRecord) -> Result:
     await context.in_force()
-    return key_result(await store.show(context.database, key_id))
+    return key_result(key)
 
 
 def _with_id(parser: Parser) -> None:

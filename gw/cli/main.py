@@ -32,6 +32,7 @@ NOUNS = {
     "serve": "gw.cli.serve",
     "check-config": "gw.cli.check_config",
     "matrix": "gw.cli.matrix",
+    "admin": "gw.cli.admin",
     "account": "gw.cli.account",
     "key": "gw.cli.key",
     "agent": "gw.cli.agent",

@@ -1,6 +1,7 @@
 """The admin listener, on Tornado's own server: metrics, liveness, readiness; never for clients.
 
-It needs no key, and answers whatever the public side is doing: scraping runs beside the loop.
+These need no key, and answer whatever the public side is doing: scraping runs beside the loop. The
+admin API, which needs a token, is handed on (`admin_api.py`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from tornado.web import Application, RequestHandler
 
 from gw.config.config import Config, ListenAddress
 from gw.errors import RETRY_AFTER, dumps
+from gw.http.admin_api import PREFIX, AdminApiMixin, Respond
 from gw.http.server import Acceptor, bind
 from metrics.logs import EventLog
 
@@ -138,22 +140,40 @@ class ReadinessHandler(_AdminHandler):
     head = get
 
 
+class AdminApiHandler(AdminApiMixin, _AdminHandler):
+    """`/admin/v1/…`."""
+
+
 def make_admin_application(
-    config: Config, *, render: Render, readiness: Readiness, new_id: Callable[[], UUID]
+    config: Config,
+    *,
+    render: Render,
+    readiness: Readiness,
+    new_id: Callable[[], UUID],
+    respond: Respond | None = None,
+    peer_proof: str = "",
 ) -> Application:
-    """Build the application; `readiness` returns in a word or two why not, e.g. "draining"."""
+    """Build the application; `readiness` returns in a word or two why not, e.g. "draining".
+
+    `respond` is the admin API, if it is served; `peer_proof` is known to a parent that hands its
+    clients' requests on (`admin_api.py`).
+    """
+    api = [] if respond is None else [(f"{PREFIX}(.*)", AdminApiHandler)]
     return Application(
         [
             (r"/metrics", MetricsHandler),
             (r"/healthz", LivenessHandler),
             (r"/readyz", ReadinessHandler),
+            *api,
         ],
         default_handler_class=AdminNotFoundHandler,
         log_function=lambda handler: None,
         hosts=frozenset((config.admin_listen.host, *config.admin_hosts)),
         render=render,
         readiness=readiness,
+        respond=respond,
         new_id=new_id,
+        peer_proof=peer_proof,
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import secrets
 import select
 import signal
 import socket
@@ -24,16 +25,26 @@ from prometheus_client.exposition import choose_encoder
 
 from actors.clock import SystemClock
 from actors.parent.server import ParentServer
-from channels.errors import UpstreamError
+from channels.errors import UpstreamError, UpstreamLost, UpstreamUnreachable
 from channels.http.client import HttpWire
 from channels.http.interfaces import UpstreamRequest
 from channels.resources import raise_open_files
+from gw.api.admin.server import REPLAYED_HEADER
 from gw.api.base import new_call_id
 from gw.config.config import Config, ListenAddress
 from gw.config.credentials import check_files, server_context
 from gw.config.load import MAX_FILE_BYTES, load_text, reread_text
 from gw.config.readers import ConfigFaults
+from gw.errors import RETRY_AFTER
 from gw.http.admin import AdminServer, make_admin_application
+from gw.http.admin_api import (
+    PEER_HEADER,
+    PREFIX,
+    PROOF_VARIABLE,
+    AdminRequest,
+    AdminResponse,
+    error_body,
+)
 from gw.http.server import bind
 from gw.processes.fleet import Fleet, beat_seconds
 from gw.processes.worker import ALIVE, END, Worker, merged
@@ -53,7 +64,12 @@ from metrics.logs import EventLog, set_level, write_line
 ASK_SECONDS = 3.0
 # Of one worker's page of metrics; far more than there are series for.
 PAGE_BYTES_MAX = 64 * 1024 * 1024
-
+# What the admin API needs at most: a change waits so long until every process has heard of it.
+ADMIN_SECONDS = 60.0
+# By it the workers know who reports the address of a client.
+_PROOF = secrets.token_hex(32)
+# What of a request to the admin API a worker reads.
+_ADMIN_HEADERS = ("Authorization", "Content-Type", "Idempotency-Key")
 
 # The label `process` of what parent and workers both have.
 PARENT = "parent"
@@ -104,6 +120,7 @@ class Parent:
                 render=self._render,
                 readiness=self._why_not_ready,
                 new_id=new_call_id,
+                respond=self._respond,
             )
             admin = AdminServer(application, self._config.admin_listen)
             self._stack.push_async_callback(admin.close)
@@ -161,6 +178,7 @@ class Parent:
                 [*arguments, "--parent-socket", str(descriptor)],
                 text=text,
                 descriptors=(descriptor,),
+                environ={**os.environ, PROOF_VARIABLE: _PROOF},
             )
 
     async def _forget_idle(self) -> None:
@@ -187,6 +205,37 @@ class Parent:
         )
         late = [str(index) for index, (status, _) in enumerate(responses) if status != 200]
         return f"not ready: process {', '.join(late)}" if late else None
+
+    async def _respond(self, request: AdminRequest) -> AdminResponse:
+        """What the first worker that can be reached responds to a request to the admin API."""
+        headers = [(name, value) for name in _ADMIN_HEADERS if (value := request.headers.get(name))]
+        headers.append((PEER_HEADER, f"{_PROOF} {request.address}"))
+        path = f"{PREFIX}{request.path}" + (f"?{request.query}" if request.query else "")
+        message = "No process of the gateway can be reached."
+        for worker in self._fleet.workers:
+            if worker is None:
+                continue
+            sent = UpstreamRequest(
+                request.method, worker.admin_url + path, tuple(headers), request.body
+            )
+            try:
+                return await self._responded(sent)
+            except (UpstreamError, TimeoutError) as error:
+                self._log.warning("process_silent", pid=worker.pid, path=path, why=repr(error))
+                if not isinstance(error, UpstreamUnreachable) or isinstance(error, UpstreamLost):
+                    message = "The process that carried this out was lost; it may have been done."
+                    break
+        body = error_body("process_unavailable", message, request.trace)
+        return AdminResponse(503, body, {"Retry-After": RETRY_AFTER})
+
+    async def _responded(self, request: UpstreamRequest) -> AdminResponse:
+        async with asyncio.timeout(ADMIN_SECONDS):
+            response = await self._wire.open(request)
+            with closing(response):
+                body = await response.read(PAGE_BYTES_MAX)
+        passed = ("x-gateway-trace", "Retry-After", "Allow", "WWW-Authenticate", REPLAYED_HEADER)
+        headers = {name: value for name in passed if (value := response.header(name)) is not None}
+        return AdminResponse(response.status, body, headers)
 
     async def _ask(self, worker: Worker | None, path: str, accept: str = "*/*") -> tuple[int, str]:
         if worker is None:

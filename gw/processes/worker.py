@@ -14,7 +14,7 @@ import json
 import re
 import signal
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
@@ -54,7 +54,12 @@ class Worker:
 
     @classmethod
     async def start(
-        cls, arguments: Sequence[str], *, text: str, descriptors: Sequence[int] = ()
+        cls,
+        arguments: Sequence[str],
+        *,
+        text: str,
+        descriptors: Sequence[int] = (),
+        environ: Mapping[str, str] | None = None,
     ) -> Worker:
         """Start `gw serve` on the configuration `text` and wait until it serves.
 
@@ -67,6 +72,7 @@ class Worker:
             # Ctrl-C reaches the whole terminal; the parent signals its workers itself.
             start_new_session=True,
             pass_fds=descriptors,
+            env=environ,
         )
         worker = cls(process)
         worker._reading = asyncio.create_task(worker._read())

@@ -21,6 +21,7 @@ WIDE = {
     "Copy": (15, ROW),
     "Job": (23, ROW),
     "KeyRecord": (18, ROW),
+    "KeyView": (19, ROW),
     "LogRow": (23, ROW),
     "NewKey": (15, ROW),
     "Outcome": (16, ROW),

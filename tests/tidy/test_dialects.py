@@ -49,6 +49,7 @@ WORDS = {
     "gw/config/config.py": "a value of `precharge`",
     "gw/config/schema.py": "a key of `timeouts`, a value of `precharge`",
     "gw/demo.py": "first calls to be pasted",
+    "gw/api/admin/description.py": "a member of a document in OpenAPI",
     "gw/moving_in/litellm.py": "what LiteLLM calls a model's mode",
     "gw/moving_in/litellm_words.py": "what LiteLLM calls a model's mode",
     "gw/moving_in/plan.py": "what a channel of no kind speaks",

@@ -208,8 +208,8 @@ def test_command_line_that_is_wrong_says_so(
     [
         (["account", "limits", "a"], "nothing to set"),
         (["key", "set", "k"], "nothing to set"),
-        ([*CREATE, "--agent", "g"], "--agent goes with --kind agent"),
-        ([*CREATE, "--kind", "agent"], "--agent goes with --kind agent"),
+        ([*CREATE, "--agent", "g"], "an agent goes with the kind agent"),
+        ([*CREATE, "--kind", "agent"], "an agent goes with the kind agent"),
         ([*AGENT_KEY, "--allow", "m"], "no list of models"),
         ([*AGENT_KEY, "--allow-none"], "no list of models"),
         ([*AGENT_KEY, "--account-logs"], "reads no logs"),
@@ -228,9 +228,8 @@ def test_options_that_do_not_go_together_are_refused_before_anything_is_opened(
 
 
 def test_checks_pass_what_goes_together() -> None:
-    check_create(Namespace(agent=None, kind="console"))
-    agents = {"agent": "g", "kind": "agent", "allow": None, "allow_none": False}
-    check_create(Namespace(**agents, account_logs=False))
+    for options in ([], ["--kind", "agent", "--agent", "g"]):
+        check_create(make_parser(CREATE).parse_args([*CREATE, *options]))
     check_set(Namespace(allow=None, allow_none=False, allow_all=True))
     check_set(Namespace(allow=None, allow_none=False, allow_all=False, expires=None))
     with pytest.raises(UsageFault):

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from gw.cli.arguments import CommandRefused, UsageFault, canonical_models
+from gw.admin.keys import check_changes, status
+from gw.admin.refusals import Invalid, Refused
+from gw.admin.values import canonical_models
 from gw.cli.key import (
     key_list_result,
     key_result,
@@ -17,7 +19,6 @@ from gw.cli.key import (
     read_changes,
     read_wish,
     revealed_result,
-    status,
 )
 from gw.cli.main import make_parser
 from gw.keys.store import KeyRecord
@@ -64,7 +65,9 @@ def options_of(*arguments: str) -> Namespace:
 
 
 def changes_of(*arguments: str, **key: Any) -> dict[str, Any]:
-    return dict(read_changes(options_of(*arguments), replace(KEY, **key), REGISTRY))
+    changes = read_changes(options_of(*arguments), REGISTRY)
+    check_changes(changes, replace(KEY, **key))
+    return dict(changes)
 
 
 def test_models_are_stored_under_their_own_id_and_once() -> None:
@@ -73,7 +76,7 @@ def test_models_are_stored_under_their_own_id_and_once() -> None:
 
 
 def test_unknown_models_are_refused_with_guesses() -> None:
-    with pytest.raises(CommandRefused) as caught:
+    with pytest.raises(Refused) as caught:
         canonical_models(["gpt-large", "gpt_smal", "zzz", "GPT-large-latest"], REGISTRY)
     assert caught.value.code == "model_not_found"
     assert str(caught.value) == (
@@ -125,7 +128,7 @@ def test_agent_keys_stay_agent_keys() -> None:
         (["--allow-none"], "agent"),
         (["--account-logs"], "agent"),
     ):
-        with pytest.raises(UsageFault):
+        with pytest.raises(Invalid):
             changes_of(*arguments, kind=kind)
 
 

@@ -1,0 +1,106 @@
+"""The audit trail: who changed what, when and from where, in the transaction of the change.
+
+Every use-case of this room that changes anything writes one row. Never a secret: of a key its id,
+of a prompt its length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from actors.store.database import Statements
+from actors.store.queries import load
+from actors.wallet.ledger import to_json
+from gw.admin.pages import Instant, Page, PageQuery, page_of
+from gw.keys.issue import Viewer
+
+SQL = load("gw.admin", "admin.sql")
+
+# Who acts: a command, a token of the admin API, or one who is signed in to the console.
+ActorKind = Literal["command", "token", "operator", "owner"]
+
+
+class Actor(Struct, frozen=True):
+    """Who makes a change. `origin`: the client's address, or the host on which a command runs."""
+
+    kind: ActorKind
+    name: str
+    origin: str
+
+    @classmethod
+    def of_this_process(cls) -> Actor:
+        """The user whose command this process is."""
+        viewer = Viewer.of_this_process()
+        return cls("command", viewer.os_user, viewer.host)
+
+    @property
+    def viewer(self) -> Viewer:
+        """The same as who looks at the text of a key."""
+        name = self.name if self.kind == "command" else f"{self.kind} {self.name}"
+        return Viewer(name, self.origin)
+
+
+class AuditEntry(Struct, frozen=True):
+    """One change. `details` is what was set, without secrets."""
+
+    id: int
+    at: Instant
+    actor_kind: ActorKind
+    actor: str
+    origin: str
+    action: str
+    object: str
+    account_id: str | None
+    details: dict[str, Any]
+
+
+class AuditQuery(PageQuery, frozen=True):
+    """Which changes to list."""
+
+    account_id: str | None = None
+    object: str | None = None
+    actor: str | None = None
+    action: str | None = None
+
+
+async def note(
+    session: Statements,
+    actor: Actor,
+    action: str,
+    object_id: str,
+    *,
+    account_id: str | None = None,
+    details: Mapping[str, Any] | None = None,
+) -> None:
+    """Write one change down; `session` is the transaction that makes it."""
+    row = {
+        "kind": actor.kind,
+        "actor": actor.name,
+        "origin": actor.origin,
+        "action": action,
+        "object": object_id,
+        "account": account_id,
+        "details": to_json(msgspec.to_builtins(details or {})),
+    }
+    await session.execute(SQL["note"], row)
+
+
+async def trail(store: Statements, query: AuditQuery) -> Page[AuditEntry]:
+    """Changes, the newest first. Raises Invalid for a cursor of another list."""
+    before = query.position(int)
+    rows = await store.fetch_all(
+        SQL["trail"],
+        {
+            "account": query.account_id,
+            "object": query.object,
+            "actor": query.actor,
+            "action": query.action,
+            "before": before,
+            "limit": query.limit + 1,
+        },
+    )
+    return page_of([AuditEntry(*row) for row in rows], query.limit, lambda entry: entry.id)

@@ -1,0 +1,294 @@
+"""Keys as an operator handles them: made, requested, changed, revealed, revoked; each noted.
+
+The table is `gw/keys/store.py`; how a text is made and sealed is `gw/keys/issue.py`.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from msgspec import Struct, structs
+
+from actors.store.database import Session, Statements
+from actors.wallet.pricing import format_usd
+from gw import accounts, agents
+from gw.admin import audit
+from gw.admin.audit import SQL, Actor
+from gw.admin.pages import Instant, Page, PageQuery, Position, after, page_of
+from gw.admin.refusals import Invalid
+from gw.keys import issue, store
+from gw.keys.issue import KeyRequest, KeyWish
+from gw.keys.principal import AGENT
+from gw.keys.secret import KeyHasher, KeySealer, Secret
+from gw.keys.store import KeyChanges, KeyRecord
+
+
+class KeyView(Struct, frozen=True):
+    """A key without its text; amounts are decimal strings.
+
+    `status` is what a request with it would meet, its account apart: active, revoked, disabled or
+    expired. `allowed_models`: null is every model.
+    """
+
+    id: str
+    account_id: str
+    name: str
+    kind: str
+    agent_id: str | None
+    user: str
+    requested_by: str | None
+    prefix: str
+    status: str
+    enabled: bool
+    revealable: bool
+    allowed_models: list[str] | None
+    expires_at: Instant | None
+    account_logs: bool
+    spend_cap_usd: str | None
+    spent_usd: str
+    last_used_at: Instant | None
+    created_at: Instant
+    revoked_at: Instant | None
+
+
+class KeyWithText(KeyView, frozen=True):
+    """A key with its text, which is shown by its making and by a reveal alone."""
+
+    key: str
+
+
+def view(key: KeyRecord) -> KeyView:
+    """A key as it is shown."""
+    cap = key.spend_cap_nano_usd
+    return KeyView(
+        id=key.id,
+        account_id=key.account_id,
+        name=key.name,
+        kind=key.kind,
+        agent_id=key.agent_id,
+        user=key.user,
+        requested_by=key.requested_by,
+        prefix=key.prefix,
+        status=status(key, datetime.now(UTC)),
+        enabled=key.enabled,
+        revealable=key.is_revealable,
+        allowed_models=key.allowed_models,
+        expires_at=key.expires_at,
+        account_logs=key.account_logs,
+        spend_cap_usd=None if cap is None else format_usd(cap),
+        spent_usd=format_usd(key.spent_nano_usd),
+        last_used_at=key.last_used_at,
+        created_at=key.created_at,
+        revoked_at=key.revoked_at,
+    )
+
+
+def with_text(key: KeyRecord, text: str) -> KeyWithText:
+    """A key as it is shown beside its text."""
+    return KeyWithText(**structs.asdict(view(key)), key=text)
+
+
+def status(key: KeyRecord, now: datetime) -> str:
+    """What a request with this key would meet, its account apart."""
+    if key.revoked_at is not None:
+        return "revoked"
+    if not key.enabled:
+        return "disabled"
+    if key.expires_at is not None and key.expires_at <= now:
+        return "expired"
+    return "active"
+
+
+class KeyQuery(PageQuery, frozen=True):
+    """Which keys to list."""
+
+    account_id: str | None = None
+
+
+async def page(database: Statements, query: KeyQuery) -> Page[KeyView]:
+    """Keys of an account, or of all, the newest first. Raises UnknownAccount, Invalid."""
+    if query.account_id is not None:
+        await accounts.show(database, query.account_id)
+    params = {"account": query.account_id, **after(query)}
+    rows = await database.fetch_all(SQL["page_of_keys"], params)
+    found = [view(KeyRecord(*row)) for row in rows]
+    return page_of(found, query.limit, lambda one: Position(one.created_at, one.id))
+
+
+async def show(database: Statements, key_id: str) -> KeyView:
+    """One key. Raises UnknownKey."""
+    return view(await store.show(database, key_id))
+
+
+def check_wish(wish: KeyWish) -> None:
+    """Raise Invalid for settings of a new key that do not go together."""
+    if (wish.agent_id is not None) != (wish.kind == AGENT):
+        raise Invalid(f"an agent goes with the kind {AGENT}, and that needs one")
+    if wish.kind == AGENT:
+        _check_fence(has_models=wish.allowed_models is not None, reads_logs=wish.account_logs)
+
+
+def check_changes(changes: KeyChanges, key: KeyRecord) -> None:
+    """Raise Invalid for what cannot be set on `key`: an agent's key is fenced in.
+
+    It can neither leave the fence nor slip in behind it.
+    """
+    if not changes:
+        raise Invalid("nothing to set: name at least one setting")
+    kind = changes.get("kind", key.kind)
+    if (kind == AGENT) != (key.kind == AGENT):
+        raise Invalid(f"{key.id} is of kind {key.kind} and cannot become one of kind {kind}")
+    if key.kind == AGENT:
+        _check_fence(
+            has_models=changes.get("allowed_models") is not None,
+            reads_logs=changes.get("account_logs", False),
+        )
+
+
+def _check_fence(*, has_models: bool, reads_logs: bool) -> None:
+    """What an agent may call is decided by its organisation, and it reads no logs."""
+    if has_models:
+        raise Invalid(
+            f"a key of kind {AGENT} has no list of models of its own: see `gw account set`"
+        )
+    if reads_logs:
+        raise Invalid(f"a key of kind {AGENT} reads no logs")
+
+
+async def create(
+    session: Session, actor: Actor, wish: KeyWish, secret: Secret
+) -> tuple[KeyRecord, str]:
+    """Make a key; its text is returned here and by a reveal alone.
+
+    Raises UnknownAccount, Invalid, WrongSecret.
+    """
+    check_wish(wish)
+    await _check_agent(session, wish.account_id, wish.agent_id)
+    issued = await issue.issue_key(
+        session, wish, hasher=KeyHasher(secret), sealer=KeySealer(secret)
+    )
+    return await _made(session, actor, "key.create", issued.id), issued.text
+
+
+async def import_hash(session: Session, actor: Actor, wish: KeyWish, *, sha256: bytes) -> KeyRecord:
+    """Store a key of which only the hash is known. Raises UnknownAccount, Invalid, HashIsTaken."""
+    check_wish(wish)
+    await _check_agent(session, wish.account_id, wish.agent_id)
+    key_id = await issue.import_hash(session, wish, sha256=sha256)
+    return await _made(session, actor, "key.import", key_id)
+
+
+async def change(session: Session, actor: Actor, key_id: str, changes: KeyChanges) -> KeyRecord:
+    """Set what `changes` names. Raises UnknownKey, KeyIsRevoked, CapIsNeeded, Invalid."""
+    before = await store.show(session, key_id)
+    check_changes(changes, before)
+    await store.change(session, key_id, changes)
+    return await _noted(session, actor, "key.set", key_id, _shown(changes))
+
+
+async def revoke(session: Session, actor: Actor, key_id: str) -> KeyRecord:
+    """Revoke a key for good. Raises UnknownKey."""
+    await store.revoke(session, key_id)
+    return await _noted(session, actor, "key.revoke", key_id, {})
+
+
+async def reveal(
+    session: Session, actor: Actor, key_id: str, secret: Secret
+) -> tuple[KeyRecord, str]:
+    """The text of a stored key; the view is written down with it, in the list of the key too.
+
+    Raises UnknownKey, NotRevealable, WrongSecret.
+    """
+    text = await issue.reveal_key(session, key_id, KeySealer(secret), viewer=actor.viewer)
+    return await _noted(session, actor, "key.reveal", key_id, {}), text
+
+
+async def ask(
+    session: Session,
+    actor: Actor,
+    *,
+    account_id: str,
+    agent_id: str,
+    name: str,
+    requested_by: str,
+    spend_cap_nano_usd: int,
+) -> KeyRequest:
+    """Store a request for a key of an agent. Raises UnknownAccount, Invalid."""
+    await _check_agent(session, account_id, agent_id)
+    request = await issue.ask(
+        session,
+        account_id=account_id,
+        agent_id=agent_id,
+        name=name,
+        requested_by=requested_by,
+        spend_cap_nano_usd=spend_cap_nano_usd,
+    )
+    details = {"agent_id": agent_id, "name": name, "requested_by": requested_by}
+    await audit.note(
+        session, actor, "key.request", request.id, account_id=account_id, details=details
+    )
+    return request
+
+
+async def approve(
+    session: Session, actor: Actor, request_id: str, secret: Secret
+) -> tuple[KeyRecord, str]:
+    """Make the key that was asked for. Raises UnknownRequest, RequestIsDecided, WrongSecret."""
+    issued = await issue.approve(
+        session,
+        request_id,
+        viewer=actor.viewer,
+        hasher=KeyHasher(secret),
+        sealer=KeySealer(secret),
+    )
+    return await _made(session, actor, "key.approve", issued.id), issued.text
+
+
+async def reject(session: Session, actor: Actor, request_id: str) -> KeyRequest:
+    """Turn a request down, for good. Raises UnknownRequest, RequestIsDecided."""
+    request = await issue.reject(session, request_id, viewer=actor.viewer)
+    await audit.note(session, actor, "key.reject", request_id, account_id=request.account_id)
+    return request
+
+
+async def _check_agent(session: Statements, account_id: str, agent_id: str | None) -> None:
+    """An agent that is named is one of the account. Raises UnknownAccount, Invalid."""
+    if agent_id is None:
+        return
+    await accounts.show(session, account_id)
+    found = await agents.list_all(session, account_id)
+    if agent_id not in [agent.id for agent in found]:
+        raise Invalid(f"the account {account_id} has no agent {agent_id}")
+
+
+async def _made(session: Session, actor: Actor, action: str, key_id: str) -> KeyRecord:
+    key = await store.show(session, key_id)
+    details = {
+        "name": key.name,
+        "kind": key.kind,
+        "agent_id": key.agent_id,
+        "allowed_models": key.allowed_models,
+        "expires_at": key.expires_at,
+        "account_logs": key.account_logs,
+        "spend_cap_usd": view(key).spend_cap_usd,
+    }
+    await audit.note(session, actor, action, key_id, account_id=key.account_id, details=details)
+    return key
+
+
+async def _noted(
+    session: Session, actor: Actor, action: str, key_id: str, details: dict[str, Any]
+) -> KeyRecord:
+    key = await store.show(session, key_id)
+    await audit.note(session, actor, action, key_id, account_id=key.account_id, details=details)
+    return key
+
+
+def _shown(changes: KeyChanges) -> dict[str, Any]:
+    """Changes as the trail keeps them."""
+    shown: dict[str, Any] = {**changes}
+    if "spend_cap_nano_usd" in shown:
+        cap = shown.pop("spend_cap_nano_usd")
+        shown["spend_cap_usd"] = None if cap is None else format_usd(cap)
+    return shown

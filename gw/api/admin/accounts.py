@@ -1,0 +1,372 @@
+"""Routes of accounts, top-ups and keys."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from actors.store.database import Session
+from actors.wallet.pricing import format_usd
+from channels.registry import Registry
+from gw.admin import accounts, audit, keys
+from gw.admin.accounts import AccountChanges, AccountView
+from gw.admin.audit import AuditEntry, AuditQuery
+from gw.admin.keys import KeyQuery, KeyView, KeyWithText, with_text
+from gw.admin.pages import Instant, Page, PageQuery
+from gw.admin.values import (
+    COUNT_MAX,
+    LABEL_MAX,
+    canonical_models,
+    label,
+    read_chat_model,
+    usd,
+    user_name,
+)
+from gw.api.admin.table import Call, Route
+from gw.keys.issue import KeyWish, views_of
+from gw.keys.principal import OWNER
+from gw.keys.store import KeyChanges
+from gw.keys.store import show as show_key
+
+# What a list of models may hold.
+MODELS_MAX = 500
+
+Name = Annotated[str, Meta(min_length=1, max_length=LABEL_MAX)]
+Id = Annotated[str, Meta(pattern=r"^[!-~]{1,100}$")]
+Model = Annotated[str, Meta(min_length=1, max_length=LABEL_MAX)]
+Models = Annotated[list[Model], Meta(max_length=MODELS_MAX)]
+Usd = Annotated[str, Meta(pattern=r"^[0-9]{1,10}(\.[0-9]{1,9})?$", description="Decimal USD")]
+Limit = Annotated[int, Meta(ge=1, le=COUNT_MAX)]
+Kind = Annotated[str, Meta(pattern="^(console|employee|compute|agent)$")]
+
+
+def models_of(names: list[str] | None, registry: Registry) -> list[str] | None:
+    """Canonical ids of a list; None is every model. Raises Refused."""
+    return None if names is None else canonical_models(names, registry)
+
+
+# Accounts
+
+
+class NewAccount(Struct, forbid_unknown_fields=True):
+    """An account to be made, with its first credit."""
+
+    name: Name
+    credit_usd: Usd = "0"
+    trial: bool = False
+    rpm_limit: Limit | None = None
+    concurrency_limit: Limit | None = None
+
+
+class AccountSettings(Struct, forbid_unknown_fields=True):
+    """What is to be set of an account; an absent member stays, null lifts it."""
+
+    enabled: bool | UnsetType = UNSET
+    rpm_limit: Limit | UnsetType | None = UNSET
+    concurrency_limit: Limit | UnsetType | None = UNSET
+    default_model: Model | UnsetType | None = UNSET
+    allowed_models: Models | UnsetType | None = UNSET
+
+
+class TopUp(Struct, forbid_unknown_fields=True):
+    """Credit for an account: 1 USD or more."""
+
+    amount_usd: Usd
+    reference: Name | None = None
+
+
+class TopUpView(Struct, frozen=True):
+    """A top-up as it was booked, and the balance right after it."""
+
+    account_id: str
+    amount_usd: str
+    reference: str | None
+    balance_usd: str
+    available_usd: str
+
+
+async def list_accounts(call: Call) -> Page[AccountView]:
+    return await accounts.page(call.services.database, call.query)
+
+
+async def show_account(call: Call) -> AccountView:
+    return await accounts.show(call.services.database, call.path["account_id"])
+
+
+async def create_account(call: Call, session: Session) -> AccountView:
+    body: NewAccount = call.body
+    return await accounts.create(
+        session,
+        call.actor,
+        label(body.name),
+        rpm_limit=body.rpm_limit,
+        concurrency_limit=body.concurrency_limit,
+        credit_nano_usd=usd(body.credit_usd),
+        with_trial=body.trial,
+    )
+
+
+async def set_account(call: Call, session: Session) -> AccountView:
+    body: AccountSettings = call.body
+    changes = AccountChanges()
+    if body.enabled is not UNSET:
+        changes["enabled"] = body.enabled
+    if body.rpm_limit is not UNSET:
+        changes["rpm_limit"] = body.rpm_limit
+    if body.concurrency_limit is not UNSET:
+        changes["concurrency_limit"] = body.concurrency_limit
+    if body.default_model is not UNSET:
+        changes["default_model"] = read_chat_model(body.default_model, call.registry)
+    if body.allowed_models is not UNSET:
+        changes["allowed_models"] = models_of(body.allowed_models, call.registry)
+    return await accounts.change(session, call.actor, call.path["account_id"], changes)
+
+
+async def top_up(call: Call, session: Session) -> TopUpView:
+    body: TopUp = call.body
+    reference = None if body.reference is None else label(body.reference)
+    amount = usd(body.amount_usd)
+    account = await accounts.top_up(
+        session, call.actor, call.path["account_id"], amount, reference=reference
+    )
+    return TopUpView(
+        account.id, format_usd(amount), reference, account.balance_usd, account.available_usd
+    )
+
+
+# Keys
+
+
+class NewKey(Struct, forbid_unknown_fields=True):
+    """A key to be made. `allowed_models`: null is every model, an empty list none."""
+
+    account_id: Id
+    name: Name
+    kind: Kind = "console"
+    agent_id: Id | None = None
+    user: str = OWNER
+    allowed_models: Models | None = None
+    expires_at: Instant | None = None
+    spend_cap_usd: Usd | None = None
+    account_logs: bool = False
+
+
+class KeySettings(Struct, forbid_unknown_fields=True):
+    """What is to be set of a key; an absent member stays, null lifts it."""
+
+    name: Name | UnsetType = UNSET
+    kind: Kind | UnsetType = UNSET
+    enabled: bool | UnsetType = UNSET
+    allowed_models: Models | UnsetType | None = UNSET
+    expires_at: Instant | UnsetType | None = UNSET
+    spend_cap_usd: Usd | UnsetType | None = UNSET
+    account_logs: bool | UnsetType = UNSET
+
+
+class KeyViewed(Struct, frozen=True):
+    """One showing of a key's text after its making."""
+
+    viewed_at: Instant
+    os_user: str
+    host: str
+
+
+class KeyViews(Struct, frozen=True):
+    """The last showings of a key's text, oldest first."""
+
+    data: list[KeyViewed]
+
+
+# Of the showings of one key so many are listed, the latest.
+VIEWS_MAX = 200
+
+
+async def list_keys(call: Call) -> Page[KeyView]:
+    return await keys.page(call.services.database, call.query)
+
+
+async def show_one_key(call: Call) -> KeyView:
+    return await keys.show(call.services.database, call.path["key_id"])
+
+
+async def create_key(call: Call, session: Session) -> KeyWithText:
+    body: NewKey = call.body
+    cap = body.spend_cap_usd
+    wish = KeyWish(
+        account_id=body.account_id,
+        name=label(body.name),
+        kind=body.kind,
+        agent_id=body.agent_id,
+        allowed_models=models_of(body.allowed_models, call.registry),
+        expires_at=body.expires_at,
+        account_logs=body.account_logs,
+        spend_cap_nano_usd=None if cap is None else usd(cap),
+        user=user_name(body.user),
+    )
+    return with_text(*await keys.create(session, call.actor, wish, call.services.secret))
+
+
+async def set_key(call: Call, session: Session) -> KeyView:
+    body: KeySettings = call.body
+    changes = KeyChanges()
+    if body.name is not UNSET:
+        changes["name"] = label(body.name)
+    if body.kind is not UNSET:
+        changes["kind"] = body.kind
+    if body.enabled is not UNSET:
+        changes["enabled"] = body.enabled
+    if body.allowed_models is not UNSET:
+        changes["allowed_models"] = models_of(body.allowed_models, call.registry)
+    if body.expires_at is not UNSET:
+        changes["expires_at"] = body.expires_at
+    if body.spend_cap_usd is not UNSET:
+        cap = body.spend_cap_usd
+        changes["spend_cap_nano_usd"] = None if cap is None else usd(cap)
+    if body.account_logs is not UNSET:
+        changes["account_logs"] = body.account_logs
+    return keys.view(await keys.change(session, call.actor, call.path["key_id"], changes))
+
+
+async def revoke_key(call: Call, session: Session) -> KeyView:
+    return keys.view(await keys.revoke(session, call.actor, call.path["key_id"]))
+
+
+async def reveal_key(call: Call, session: Session) -> KeyWithText:
+    key_id, secret = call.path["key_id"], call.services.secret
+    return with_text(*await keys.reveal(session, call.actor, key_id, secret))
+
+
+async def list_views(call: Call) -> KeyViews:
+    database, key_id = call.services.database, call.path["key_id"]
+    await show_key(database, key_id)
+    views = await views_of(database, key_id)
+    return KeyViews([KeyViewed(one.viewed_at, one.os_user, one.host) for one in views[-VIEWS_MAX:]])
+
+
+async def list_changes(call: Call) -> Page[AuditEntry]:
+    return await audit.trail(call.services.database, call.query)
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="GET",
+        path="accounts",
+        name="list_accounts",
+        summary="Accounts with balances and limits, the newest first.",
+        query=PageQuery,
+        response=Page[AccountView],
+        read=list_accounts,
+    ),
+    Route(
+        method="POST",
+        path="accounts",
+        name="create_account",
+        summary="Make an account with its first credit.",
+        body=NewAccount,
+        response=AccountView,
+        status=201,
+        change=create_account,
+        once=lambda call: "accounts",
+    ),
+    Route(
+        method="GET",
+        path="accounts/{account_id}",
+        name="show_account",
+        summary="One account: balance, what is held for calls under way, limits.",
+        response=AccountView,
+        read=show_account,
+    ),
+    Route(
+        method="PATCH",
+        path="accounts/{account_id}",
+        name="set_account",
+        summary="Set limits, models of agents, and whether the account's keys work.",
+        body=AccountSettings,
+        response=AccountView,
+        change=set_account,
+        in_force=True,
+    ),
+    Route(
+        method="POST",
+        path="accounts/{account_id}/topups",
+        name="top_up",
+        summary="Credit an account; under one Idempotency-Key once, with one response.",
+        body=TopUp,
+        response=TopUpView,
+        status=201,
+        change=top_up,
+        once=lambda call: f"topups {call.path['account_id']}",
+    ),
+    Route(
+        method="GET",
+        path="keys",
+        name="list_keys",
+        summary="Keys of an account, or of all, the newest first.",
+        query=KeyQuery,
+        response=Page[KeyView],
+        read=list_keys,
+    ),
+    Route(
+        method="POST",
+        path="keys",
+        name="create_key",
+        summary="Make a key. Its text is in this response alone.",
+        body=NewKey,
+        response=KeyWithText,
+        status=201,
+        change=create_key,
+    ),
+    Route(
+        method="GET",
+        path="keys/{key_id}",
+        name="show_key",
+        summary="One key, without its text.",
+        response=KeyView,
+        read=show_one_key,
+    ),
+    Route(
+        method="PATCH",
+        path="keys/{key_id}",
+        name="set_key",
+        summary="Set what a key may do, and whether it works.",
+        body=KeySettings,
+        response=KeyView,
+        change=set_key,
+        in_force=True,
+    ),
+    Route(
+        method="POST",
+        path="keys/{key_id}/revoke",
+        name="revoke_key",
+        summary="Refuse a key for good.",
+        response=KeyView,
+        change=revoke_key,
+        in_force=True,
+    ),
+    Route(
+        method="POST",
+        path="keys/{key_id}/reveal",
+        name="reveal_key",
+        summary="The text of a stored key; who asked for it and when is kept.",
+        response=KeyWithText,
+        change=reveal_key,
+    ),
+    Route(
+        method="GET",
+        path="keys/{key_id}/views",
+        name="list_key_views",
+        summary="Who has been shown a key's text after its making.",
+        response=KeyViews,
+        read=list_views,
+    ),
+    Route(
+        method="GET",
+        path="audit",
+        name="list_changes",
+        summary="What was changed, by whom, when and from where, the newest first.",
+        query=AuditQuery,
+        response=Page[AuditEntry],
+        read=list_changes,
+    ),
+)

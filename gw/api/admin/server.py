@@ -1,0 +1,254 @@
+"""Responds to requests to the admin API: token, rate, route, scope, body; then the use-case.
+
+Every refusal has one shape. What was changed, its row in the audit trail and, where the request had
+an idempotency key, the response to it are one transaction.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+from urllib.parse import parse_qsl, unquote
+
+import msgspec
+
+from actors.changes import heard_by_all
+from actors.clock import Clock
+from actors.limits.accounts import Limiter
+from gw.admin import tokens
+from gw.admin.audit import Actor
+from gw.admin.once import once, read_key
+from gw.admin.refusals import Invalid, Refused, explain
+from gw.admin.tokens import TokenView
+from gw.api.admin.table import AdminServices, Call, Route
+from gw.errors import RETRY_AFTER
+from gw.http.admin_api import AdminRequest, AdminResponse, error_body
+from metrics.logs import EventLog
+
+# Requests of one token in any minute, over all processes.
+REQUESTS_PER_MINUTE = 300
+# Requests without a good token from one address in any minute, and the addresses remembered.
+FAILURES_PER_MINUTE = 20
+ADDRESSES_MAX = 1000
+# Of a query, so much is read.
+QUERY_CHARACTERS_MAX = 4096
+IDEMPOTENCY_HEADER = "Idempotency-Key"
+REPLAYED_HEADER = "Idempotent-Replayed"
+
+_PARAMETER = re.compile(r"\{(\w+)\}")
+
+
+class TooMany(Refused):
+    """A rate is used up."""
+
+    def __init__(self, message: str, retry_after_seconds: int) -> None:
+        super().__init__(message, "rate_limit_exceeded", http_status=429)
+        self.retry_after_seconds = retry_after_seconds
+
+
+class FailedAuthentications:
+    """How often each address has come without a good token in the last minute."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._failures: OrderedDict[str, deque[float]] = OrderedDict()
+
+    def __repr__(self) -> str:
+        return f"<FailedAuthentications of {len(self._failures)} addresses>"
+
+    def __len__(self) -> int:
+        """How many addresses are remembered."""
+        return len(self._failures)
+
+    def add(self, address: str) -> None:
+        """Count one. Raises TooMany."""
+        now = self._clock.monotonic()
+        times = self._failures.setdefault(address, deque())
+        self._failures.move_to_end(address)
+        if len(self._failures) > ADDRESSES_MAX:
+            self._failures.popitem(last=False)
+        while times and times[0] <= now - 60:
+            times.popleft()
+        if len(times) >= FAILURES_PER_MINUTE:
+            wait = max(1, round(times[0] + 60 - now))
+            raise TooMany("Too many requests without a valid token from this address.", wait)
+        times.append(now)
+
+
+class AdminApi:
+    """The admin API of one process."""
+
+    def __init__(
+        self,
+        routes: Sequence[Route],
+        services: AdminServices,
+        *,
+        limiter: Limiter,
+        description: Callable[[], bytes],
+    ) -> None:
+        self._services = services
+        self._limiter = limiter
+        self._description = description
+        self._failures = FailedAuthentications(services.clock)
+        self._log = EventLog("gw.api.admin")
+        self._paths: dict[tuple[str, ...], dict[str, Route]] = {}
+        for route in routes:
+            self._paths.setdefault(tuple(route.path.split("/")), {})[route.method] = route
+
+    def __repr__(self) -> str:
+        return f"<AdminApi {len(self._paths)} paths {self._failures!r}>"
+
+    async def respond(self, request: AdminRequest) -> AdminResponse:
+        """The response to a request; never raises for what a client sends."""
+        try:
+            return await self._respond(request)
+        except Exception as error:  # noqa: BLE001 - a defect is a response, too, and logged
+            refusal = explain(error)
+            if refusal is None:
+                self._log.error("admin_request_failed", trace=request.trace, exc_info=True)
+                body = error_body("internal_error", "The gateway failed.", request.trace)
+                return AdminResponse(500, body)
+            headers: dict[str, str] = {}
+            if isinstance(error, TooMany):
+                headers["Retry-After"] = str(error.retry_after_seconds)
+            elif refusal.http_status == 503:
+                headers["Retry-After"] = RETRY_AFTER
+            elif refusal.http_status == 401:
+                headers["WWW-Authenticate"] = "Bearer"
+            elif isinstance(error, WrongMethod):
+                headers["Allow"] = error.allowed
+            body = error_body(refusal.code, refusal.message, request.trace)
+            return AdminResponse(refusal.http_status, body, headers)
+
+    async def _respond(self, request: AdminRequest) -> AdminResponse:
+        token = await self._authenticate(request)
+        if request.path == "openapi.json" and request.method == "GET":
+            return AdminResponse(200, self._description())
+        route, path = self._find(request)
+        if route.is_change and token.scope != "write":
+            raise Refused("This token may only read.", "permission_denied", http_status=403)
+        query = _read_query(request.query, route.query)
+        body = None if route.body is None else _read_body(request.body, route.body)
+        call = Call(
+            services=self._services,
+            actor=Actor("token", f"{token.name} ({token.id})", request.address),
+            path=path,
+            query=query,
+            body=body,
+        )
+        return await self._carry_out(route, call, request)
+
+    async def _authenticate(self, request: AdminRequest) -> TokenView:
+        scheme, _, text = request.headers.get("Authorization", "").partition(" ")
+        token = None
+        if scheme.lower() == "bearer":
+            token = await tokens.find(self._services.database, text.strip())
+        if token is None:
+            self._failures.add(request.address)
+            raise Refused(
+                "The admin API needs `Authorization: Bearer TOKEN` with a token of"
+                " `gw admin token create` that is not revoked.",
+                "invalid_token",
+                http_status=401,
+            )
+        status = await self._limiter.take(f"admin:{token.id}", REQUESTS_PER_MINUTE)
+        if status.refused is not None:
+            raise TooMany(
+                f"This token has made {REQUESTS_PER_MINUTE} requests within a minute.",
+                status.retry_after_seconds,
+            )
+        return token
+
+    def _find(self, request: AdminRequest) -> tuple[Route, Mapping[str, str]]:
+        segments = request.path.split("/")
+        for parts, methods in self._paths.items():
+            path = _matched(parts, segments)
+            if path is None:
+                continue
+            route = methods.get(request.method)
+            if route is None:
+                raise WrongMethod(methods)
+            return route, path
+        raise Refused("There is no such path.", "not_found", http_status=404)
+
+    async def _carry_out(self, route: Route, call: Call, request: AdminRequest) -> AdminResponse:
+        database = self._services.database
+        headers: dict[str, str] = {}
+        if route.read is not None:
+            return AdminResponse(route.status, msgspec.json.encode(await route.read(call)))
+        assert route.change is not None
+        change = route.change
+        key = request.headers.get(IDEMPOTENCY_HEADER)
+        async with database.transaction() as session:
+
+            async def changed() -> bytes:
+                return msgspec.json.encode(await change(call, session))
+
+            if key is None or route.once is None:
+                body = await changed()
+            else:
+                # The body as it was read: white space and the order of members do not matter.
+                digest_of = msgspec.json.encode(call.body)
+                scope = route.once(call)
+                body, is_replayed = await once(session, scope, read_key(key), digest_of, changed)
+                if is_replayed:
+                    headers[REPLAYED_HEADER] = "true"
+        if route.in_force:
+            await heard_by_all(database, token=secrets.token_hex(8))
+        return AdminResponse(route.status, body, headers)
+
+
+class WrongMethod(Refused):
+    """The path has no such method."""
+
+    def __init__(self, methods: Iterable[str]) -> None:
+        self.allowed = ", ".join(methods)
+        super().__init__(f"This path takes {self.allowed}.", "method_not_allowed", http_status=405)
+
+
+def _matched(parts: Sequence[str], segments: Sequence[str]) -> Mapping[str, str] | None:
+    """The ids that a path holds; None where it is another."""
+    if len(parts) != len(segments):
+        return None
+    found = {}
+    for part, segment in zip(parts, segments, strict=True):
+        parameter = _PARAMETER.fullmatch(part)
+        if parameter is None:
+            if part != segment:
+                return None
+            continue
+        value = unquote(segment, errors="replace")
+        if not (value and value.isprintable()) or len(value) > 300 or "\ufffd" in value:
+            return None
+        found[parameter[1]] = value
+    return found
+
+
+def _read_query(text: str, kind: type[Any]) -> Any:
+    """The parameters of a query. Raises Invalid."""
+    if len(text) > QUERY_CHARACTERS_MAX:
+        raise Invalid(f"query: it has more than {QUERY_CHARACTERS_MAX} characters")
+    try:
+        pairs = parse_qsl(text, keep_blank_values=True, strict_parsing=bool(text), errors="strict")
+    except ValueError as error:
+        raise Invalid(f"query: {error}") from None
+    values = dict(pairs)
+    if len(values) != len(pairs):
+        raise Invalid("query: a parameter is given twice")
+    if any("\0" in value for value in values.values()):
+        raise Invalid("query: it has a NUL character")
+    try:
+        return msgspec.convert(values, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise Invalid(f"query: {error}") from None
+
+
+def _read_body(body: bytes, kind: type[Any]) -> Any:
+    """The body of a request. Raises Invalid."""
+    try:
+        return msgspec.json.decode(body or b"{}", type=kind)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise Invalid(f"body: {error}") from None

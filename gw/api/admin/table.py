@@ -1,0 +1,87 @@
+"""The one table of the admin API: what each route takes, gives and does.
+
+Both what is served (`server.py`) and what is described (`description.py`) come of it, so that no
+route is without a description.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import Struct
+
+from actors.clock import Clock
+from actors.store.database import Database, Session
+from channels.registry import Registry
+from gw.admin.audit import Actor
+from gw.config.config import LiveConfig
+from gw.keys.secret import Secret
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdminServices:
+    """What routes may use. `database` is a pool of the admin API's own."""
+
+    database: Database
+    current: LiveConfig
+    secret: Secret
+    clock: Clock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One request, read and allowed. `path`: its ids by the names of the route's path."""
+
+    services: AdminServices
+    actor: Actor
+    path: Mapping[str, str]
+    query: Any
+    body: Any
+
+    @property
+    def registry(self) -> Registry:
+        """The models and channels in force."""
+        return self.services.current.registry
+
+
+class NoQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """A route that takes no parameters."""
+
+
+Work = Callable[[Call, Session], Awaitable[Any]]
+Read = Callable[[Call], Awaitable[Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """One method of one path.
+
+    `change` runs in a transaction, which holds the audit's row too; `read` opens what it needs
+    itself. `in_force`: the response waits until every process has heard of the change. `once`: the
+    request may have an idempotency key, and this is its scope.
+    """
+
+    method: str
+    path: str
+    name: str
+    summary: str
+    response: Any
+    change: Work | None = None
+    read: Read | None = None
+    body: type[Struct] | None = None
+    query: type[Struct] = NoQuery
+    status: int = 200
+    in_force: bool = False
+    once: Callable[[Call], str] | None = None
+
+    @property
+    def is_change(self) -> bool:
+        """Whether a token needs the scope `write`."""
+        return self.method != "GET"
+
+    @property
+    def names_things(self) -> bool:
+        """Whether a request names something that may not be there."""
+        return "{" in self.path or self.body is not None or self.query is not NoQuery

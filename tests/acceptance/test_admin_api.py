@@ -1,0 +1,213 @@
+"""The admin API of a gateway with two processes, as another program uses it."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from tests.support.admin import AdminClient, AdminReply, send
+from tests.support.client import Client
+from tests.support.house import House
+
+SETTINGS: dict[str, Any] = {"processes": 2}
+
+
+@pytest.fixture(scope="module")
+def admin(shared: House) -> AdminClient:
+    return client(shared, "write")
+
+
+def client(house: House, scope: str) -> AdminClient:
+    made = house.gw("admin", "token", "create", "--name", f"tests {scope}", "--scope", scope)
+    return AdminClient(house.gateway.admin_url, made["token"])
+
+
+def new_account(admin: AdminClient, **more: Any) -> str:
+    made = admin.post("accounts", {"name": "Ann", **more})
+    assert made.status == 201, made
+    return str(made.body["id"])
+
+
+def chat(house: House, key: str) -> int:
+    return Client(house.gateway.url, key).chat().status
+
+
+def test_key_is_made_used_revealed_set_and_revoked(shared: House, admin: AdminClient) -> None:
+    account = new_account(admin, credit_usd="2.5", rpm_limit=1000)
+    made = admin.post("keys", {"account_id": account, "name": "app", "allowed_models": []}).body
+    assert chat(shared, made["key"]) == 400  # no model is allowed
+    path = f"keys/{made['id']}"
+    assert admin.patch(path, {"allowed_models": None}).body["allowed_models"] is None
+    assert chat(shared, made["key"]) == 200
+    assert "key" not in admin.get(path).body
+    assert admin.post(f"{path}/reveal").body["key"] == made["key"]
+    (seen,) = admin.get(f"{path}/views").body["data"]
+    assert (seen["os_user"].partition(" (")[0], seen["host"]) == ("token tests write", "127.0.0.1")
+    assert admin.post(f"{path}/revoke").body["status"] == "revoked"
+    assert [chat(shared, made["key"]) for _ in range(6)] == [401] * 6
+    assert admin.patch(path, {"name": "n"}).code == "key_revoked"
+    trail = admin.get(f"audit?object={made['id']}").body["data"]
+    assert [one["action"] for one in trail] == [
+        "key.revoke",
+        "key.reveal",
+        "key.set",
+        "key.create",
+    ]
+    assert {one["actor_kind"] for one in trail} == {"token"}
+    assert {one["origin"] for one in trail} == {"127.0.0.1"}
+    assert made["key"] not in str(trail)
+
+
+def test_account_that_is_disabled_is_refused_at_once(shared: House, admin: AdminClient) -> None:
+    account = new_account(admin, trial=True)
+    key = admin.post("keys", {"account_id": account, "name": "app"}).body["key"]
+    assert chat(shared, key) == 200
+    changed = admin.patch(f"accounts/{account}", {"enabled": False, "concurrency_limit": 3}).body
+    assert (changed["enabled"], changed["concurrency_limit"]) == (False, 3)
+    assert [chat(shared, key) for _ in range(4)] == [401] * 4
+    shown = admin.get(f"accounts/{account}").body
+    assert (shown["enabled"], shown["rpm_limit"]) == (False, None)
+
+
+def test_top_up_under_one_key_counts_once(shared: House, admin: AdminClient) -> None:
+    """Also where the calls come at the same instant, to whichever process."""
+    account = new_account(admin)
+    path, body = f"accounts/{account}/topups", {"amount_usd": "5", "reference": "pay_1"}
+    replies: list[AdminReply] = []
+
+    def pay() -> None:
+        replies.append(admin.post(path, body, Idempotency_Key="pay_1"))
+
+    threads = [threading.Thread(target=pay) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [reply.status for reply in replies] == [201] * 8
+    assert all(reply.body == replies[0].body for reply in replies)
+    assert sum("idempotent-replayed" not in reply.headers for reply in replies) == 1
+    assert admin.get(f"accounts/{account}").body["balance_usd"] == "5"
+    other = admin.post(path, {"amount_usd": "6"}, Idempotency_Key="pay_1")
+    assert (other.status, other.code) == (409, "idempotency_key_reuse")
+    assert admin.post(path, body, Idempotency_Key="pay_2").body["balance_usd"] == "10"
+    assert admin.post(path, body).body["balance_usd"] == "15"  # without a key each one counts
+    assert admin.post(path, {"amount_usd": "0.5"}).code == "amount_too_small"
+    rows = admin.get(f"audit?account_id={account}&action=account.topup").body["data"]
+    assert len(rows) == 3
+    entries = shared.query("SELECT count(*) AS n FROM entries WHERE account_id = %s", account)
+    assert entries[0]["n"] == 3
+
+
+def test_account_under_one_key_is_made_once(admin: AdminClient) -> None:
+    body = {"name": "once", "credit_usd": "1"}
+    first = admin.post("accounts", body, Idempotency_Key="new_1")
+    again = admin.post("accounts", body, Idempotency_Key="new_1")
+    assert first.body == again.body
+    assert again.headers["idempotent-replayed"] == "true"
+    assert admin.post("accounts", {"name": "x"}, Idempotency_Key="new_1").status == 409
+
+
+def test_lists_are_read_page_by_page(admin: AdminClient) -> None:
+    made = [new_account(admin) for _ in range(5)]
+    seen: list[str] = []
+    cursor = ""
+    while len(seen) < 5:
+        page = admin.get(f"accounts?limit=2{cursor}").body
+        assert len(page["data"]) == 2
+        seen += [one["id"] for one in page["data"]]
+        cursor = f"&cursor={page['next_cursor']}"
+    assert seen[:5] == made[::-1]
+    for query in ("limit=0", "limit=201", "limit=x", "cursor=AAAA", "cursor=%FF", "other=1"):
+        assert admin.get(f"accounts?{query}").code == "invalid_request", query
+    assert admin.get("accounts?limit=1&limit=2").status == 400
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("POST", "accounts", b"{", 400),
+        ("POST", "accounts", b"[" * 100_000, 400),
+        ("POST", "accounts", {"name": "a", "colour": "red"}, 400),
+        ("POST", "accounts", {"name": "a\0b"}, 400),
+        ("POST", "accounts", b'{"name": "\\ud800"}', 400),
+        ("POST", "accounts", {"name": "a", "credit_usd": 5}, 400),
+        ("POST", "accounts", {"name": "a", "credit_usd": "-5"}, 400),
+        ("POST", "accounts", {"name": "a", "rpm_limit": 2**31}, 400),
+        ("PATCH", "accounts/acct_none", {"enabled": True}, 404),
+        ("PATCH", "accounts/acct_none", {}, 400),
+        ("GET", "accounts/acct%00", None, 404),
+        ("GET", "nothing", None, 404),
+        ("DELETE", "accounts", None, 405),
+        ("POST", "keys", {"account_id": "acct_none", "name": "n"}, 404),
+        ("POST", "keys", {"account_id": "a", "name": "n", "allowed_models": ["x"]}, 400),
+        ("POST", "keys", {"account_id": "a", "name": "n", "kind": "agent"}, 400),
+        ("POST", "keys", {"account_id": "a", "name": "n", "expires_at": "soon"}, 400),
+        ("POST", "accounts", b"x" * (600 * 1024), 413),
+    ],
+)
+def test_what_cannot_be_done_is_refused_in_one_shape(
+    admin: AdminClient, method: str, path: str, body: Any, status: int
+) -> None:
+    reply = admin.send(method, path, body)
+    assert reply.status == status
+    assert reply.body["error"]["trace_id"] == reply.headers["x-gateway-trace"]
+
+
+def test_balance_beyond_what_the_ledger_holds_is_refused(admin: AdminClient) -> None:
+    account = new_account(admin, credit_usd="4000000000")
+    path, body = f"accounts/{account}/topups", {"amount_usd": "4000000000"}
+    assert admin.post(path, body).status == 201
+    assert admin.post(path, body).status == 422
+    assert admin.get(f"accounts/{account}").body["balance_usd"] == "8000000000"
+
+
+def test_token_that_reads_changes_nothing(shared: House, admin: AdminClient) -> None:
+    reader = client(shared, "read")
+    account = new_account(admin)
+    assert reader.get(f"accounts/{account}").status == 200
+    for method, path in (("POST", "accounts"), ("PATCH", f"accounts/{account}")):
+        refused = reader.send(method, path, {"name": "n"})
+        assert (refused.status, refused.code) == (403, "permission_denied")
+    token = next(
+        one for one in shared.gw("admin", "token", "list")["tokens"] if one["name"] == "tests read"
+    )
+    shared.gw("admin", "token", "revoke", token["id"])
+    assert reader.get("accounts").status == 401
+    assert shared.query("SELECT 1 FROM admin_tokens WHERE digest::text LIKE %s", "%gw-admin%") == []
+
+
+def test_commands_are_in_the_trail_as_requests_are(shared: House, admin: AdminClient) -> None:
+    account = shared.gw("account", "create", "Bob")["id"]
+    shared.gw("account", "topup", account, "3")
+    shared.gw("account", "disable", account)
+    trail = admin.get(f"audit?account_id={account}").body["data"]
+    assert [(one["actor_kind"], one["action"]) for one in trail] == [
+        ("command", "account.set"),
+        ("command", "account.topup"),
+        ("command", "account.create"),
+    ]
+    assert trail[1]["details"] == {"amount_usd": "3"}
+    said = shared.gw("admin", "audit", "--account", account)["changes"]
+    assert said == trail
+
+
+def test_requests_without_a_good_token_are_refused_and_counted(shared: House) -> None:
+    url = shared.gateway.admin_url
+    bad = f"gw-admin-{'0' * 64}"
+    replies = [send(url, "GET", "accounts", token=bad) for _ in range(20)]
+    assert (replies[0].status, replies[0].code) == (401, "invalid_token")
+    assert replies[0].headers["www-authenticate"] == "Bearer"
+    last = send(url, "GET", "openapi.json")
+    assert (last.status, last.code) == (429, "rate_limit_exceeded")
+    assert 1 <= int(last.headers["retry-after"]) <= 60
+
+
+def test_every_route_was_held_against_the_description(admin: AdminClient) -> None:
+    described = {
+        (method.upper(), path)
+        for path, operations in admin.description["paths"].items()
+        for method in operations
+    }
+    assert described - admin.seen == {("GET", "/admin/v1/openapi.json")}
