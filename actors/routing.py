@@ -294,9 +294,11 @@ class Failover:
 
     def _trial(self) -> tuple[Candidate, Lease] | None:
         """The candidate that the call tries before its turn, leased; None where none is due."""
+        asked = [(one, self._channels.get(one.channel_id)) for one in self._candidates]
+        if all(channel is None or channel.health.state == "closed" for _, channel in asked):
+            return None  # as for nearly every call
         before: list[Candidate] = []
-        for candidate in self._candidates:
-            channel = self._channels.get(candidate.channel_id)
+        for candidate, channel in asked:
             if channel is None:
                 continue
             if before and candidate.protocol == before[0].protocol:

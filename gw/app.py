@@ -17,7 +17,7 @@ from gw.api.audio import SpeechHandler, SpeechTaskHandler, VoicesHandler
 from gw.api.avatars import AvatarHandler, AvatarsHandler, PresetAvatarsHandler
 from gw.api.balance import BalanceHandler, SubscriptionHandler, UsageHandler
 from gw.api.base import GatewayApplication
-from gw.api.catalog import EmbeddingsHandler, ModelsHandler, PublicCatalog, PublicCatalogHandler
+from gw.api.catalog import EmbeddingsHandler, PublicCatalog, PublicCatalogHandler
 from gw.api.chat import GeminiHandler, MessagesHandler, endpoint
 from gw.api.clips import TemplateHandler, TemplatesHandler
 from gw.api.completions import AgentCompletionsHandler
@@ -25,6 +25,7 @@ from gw.api.images import ImagesHandler
 from gw.api.logs.handlers import LogDetailHandler, LogListHandler, SummaryHandler
 from gw.api.mcp import McpHandler
 from gw.api.media_files import MediaFileHandler
+from gw.api.models import ModelHandler, ModelsHandler, NativeModelHandler, NativeModelsHandler
 from gw.api.music import MusicHandler, MusicTaskHandler
 from gw.api.services import Services
 from gw.api.transcripts import TranscriptHandler
@@ -53,6 +54,9 @@ def routes() -> list[Route]:
         ),
         # Model discovery
         (r"/v1/models", ModelsHandler),
+        (r"/v1/models/(.+)", ModelHandler),
+        (r"/v1beta/models", NativeModelsHandler),
+        (r"/v1beta/models/(.+)", NativeModelHandler),
         (r"/api/v1/models/public", PublicCatalogHandler, {"catalog": PublicCatalog()}),
         # Balance
         (r"/v1/key/balance", BalanceHandler),

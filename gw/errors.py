@@ -120,6 +120,7 @@ UPSTREAM_TIMEOUT = ErrorKind(504, "api_error", "upstream_timeout", "api_error", 
 NOT_FOUND = _final(404, _BAD, "not_found", "not_found_error", "NOT_FOUND")
 LOG_NOT_FOUND = _final(404, _BAD, "log_not_found", "not_found_error", "NOT_FOUND")
 METHOD_NOT_ALLOWED = _final(405, _BAD, "method_not_allowed", _BAD, "UNIMPLEMENTED")
+UPGRADE_REQUIRED = _final(426, _BAD, "upgrade_required", _BAD, "UNIMPLEMENTED")
 REQUEST_TOO_LARGE = _final(413, _BAD, "request_too_large", "request_too_large", "INVALID_ARGUMENT")
 LOGS_RATE_LIMITED = ErrorKind(
     429, "rate_limit_error", "logs_rate_limited", "rate_limit_error", "RESOURCE_EXHAUSTED"
@@ -146,6 +147,7 @@ ERROR_TABLE: tuple[ErrorKind, ...] = (
     NOT_FOUND,
     LOG_NOT_FOUND,
     METHOD_NOT_ALLOWED,
+    UPGRADE_REQUIRED,
     REQUEST_TOO_LARGE,
     LOGS_RATE_LIMITED,
     MODEL_NO_VISION,

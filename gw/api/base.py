@@ -36,6 +36,7 @@ from gw.errors import (
     METHOD_NOT_ALLOWED,
     NO_CHANNEL_AVAILABLE,
     NOT_FOUND,
+    UPGRADE_REQUIRED,
     GatewayError,
     render,
 )
@@ -228,8 +229,15 @@ class ApiHandler(TornadoHandler):
     # --- Before the endpoint ---
 
     def refused_method(self) -> GatewayError:
-        """Return the error for any other method (contract §5)."""
+        """Return the error for any other method (contract §5).
+
+        Of a hand-shake too: clients that try a WebSocket first read 426 as the word to go on over
+        HTTP, and any other status as a fault to be tried again.
+        """
         allowed = ", ".join(self.allowed_methods())
+        if self.request.headers.get("Upgrade", "").strip().lower() == "websocket":
+            message = f"There is no WebSocket here. Use {allowed} over HTTP."
+            return GatewayError(UPGRADE_REQUIRED, message, headers={"Upgrade": "HTTP/1.1"})
         return GatewayError(
             METHOD_NOT_ALLOWED, f"Use {allowed} on this endpoint.", headers={"Allow": allowed}
         )
@@ -305,7 +313,7 @@ class ApiHandler(TornadoHandler):
 
     def shape_of(self, error: GatewayError) -> ErrorShape:
         """Return the shape of an error: that of the endpoint, where its method is served."""
-        return shape_at(self.request) if error.kind is METHOD_NOT_ALLOWED else self.shape
+        return shape_at(self.request) if error.kind in _OF_PATH else self.shape
 
     def tell(self, error: BaseException) -> None:
         error_response = explain(error)
@@ -362,6 +370,8 @@ def _log_fields(span: CallSpan | None) -> Mapping[str, Any]:
     return {} if span is None else span.log_fields
 
 
+# What is found wrong with a path's method alone, before its endpoint begins.
+_OF_PATH = (METHOD_NOT_ALLOWED, UPGRADE_REQUIRED)
 # Where another protocol than the first one is spoken, whatever endpoints there are.
 _SHAPES = (("/v1beta", ErrorShape.GEMINI), ("/v1/messages", ErrorShape.MESSAGES))
 

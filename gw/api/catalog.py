@@ -1,8 +1,8 @@
-"""`GET /v1/models` and `GET /api/v1/models/public` (spec: Model discovery)."""
+"""`GET /api/v1/models/public`, the public catalog (spec: Model discovery)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -11,33 +11,11 @@ from channels.registry import CAPABILITIES, ModelSpec, Registry
 from gw.api.base import ApiHandler
 from gw.errors import MODEL_NOT_FOUND, GatewayError, dumps
 
-# What the registry looks like from outside: the model list and the public catalog.
+# What the registry looks like from outside.
 #
-# Pure functions from a Registry to what is served. Prices are list
-# prices: the multiplier is shown beside them, not applied (contract §7, Catalog). A model that is
-# billed by the piece has `unit_prices`, by the names they have in the configuration.
-
-
-def is_allowed(model: ModelSpec, allowed_models: frozenset[str] | None) -> bool:
-    """True when an allowlist of canonical ids lets the model through; None lets every model."""
-    return allowed_models is None or model.id in allowed_models
-
-
-def model_list(
-    models: Iterable[ModelSpec], allowed_models: frozenset[str] | None
-) -> dict[str, Any]:
-    """The body of `GET /v1/models`: every entry of the registry, placeholders too."""
-    data = [
-        {
-            "id": model.id,
-            "object": "model",
-            "created": model.created,
-            "owned_by": model.owned_by,
-        }
-        for model in models
-        if is_allowed(model, allowed_models)
-    ]
-    return {"object": "list", "data": data}
+# Pure functions from a Registry to what is served; lists and look-ups are `models.py`. Prices are
+# list prices: the multiplier is shown beside them, not applied (contract §7, Catalog). A model
+# that is billed by the piece has `unit_prices`, by the names they have in the configuration.
 
 
 class PublicCatalog:
@@ -106,18 +84,6 @@ def _unit_price(price: Decimal | Mapping[str, Decimal] | None) -> Any:
 def _price(price: Decimal | None) -> str | None:
     """As the operator wrote it, but never with an exponent."""
     return None if price is None else format(price, "f")
-
-
-class ModelsHandler(ApiHandler):
-    """The models this key may name. It costs nothing and does not look at the balance."""
-
-    route = "models"
-    auth = "models"
-    limited = True
-
-    async def on_get(self) -> None:
-        models = self.services.current.registry.models.values()
-        self.write(dumps(model_list(models, self.principal.allowed_models)))
 
 
 class PublicCatalogHandler(ApiHandler):

@@ -245,3 +245,18 @@ def test_auth_token_is_as_good_as_an_api_key(h: House, tenant: Tenant) -> None:
     with Anthropic(base_url=h.gateway.url, auth_token=tenant.key) as sdk:
         answer = sdk.messages.create(model="claude", max_tokens=500, messages=HELLO)
     assert answer.content
+
+
+def test_models_come_by_page_and_by_id(h: House, sdk: Anthropic) -> None:
+    every = [one["id"] for one in SETTINGS["models"]]
+    first = sdk.models.list(limit=4)
+    assert [model.id for model in first] == every  # page after page
+    assert [model.id for model in first.data] == every[:4]
+    assert [model.id for model in sdk.models.list(before_id=every[3], limit=2).data] == every[1:3]
+    model = sdk.models.retrieve("claude")
+    assert (model.id, model.display_name, model.type) == ("claude", "claude", "model")
+    assert model.created_at.year >= 1970
+    assert model.max_tokens == 1000
+    with pytest.raises(anthropic.NotFoundError) as caught:
+        sdk.models.retrieve("gone")
+    assert caught.value.body["error"]["type"] == "not_found_error"  # type: ignore[index]

@@ -249,3 +249,16 @@ def test_what_is_not_served_is_an_error_that_the_library_reads(h: House, sdk: Cl
         with pytest.raises(errors.ClientError) as caught:
             unserved()
         assert (caught.value.code, caught.value.status) == (404, "NOT_FOUND")
+
+
+def test_models_come_by_page_and_by_id(h: House, sdk: Client, tenant: Tenant) -> None:
+    every = [f"models/{one['id']}" for one in SETTINGS["models"]]
+    with client_of(h, tenant.key, api_version="v1beta") as lister:  # /v1/models is another list
+        assert [model.name for model in lister.models.list(config={"page_size": 3})] == every
+    model = sdk.models.get(model="claude")
+    assert (model.name, model.display_name) == ("models/claude", "claude")
+    assert model.output_token_limit == 1000
+    assert model.supported_actions == ["generateContent", "countTokens"]
+    with pytest.raises(errors.ClientError) as caught:
+        sdk.models.get(model="gone")
+    assert (caught.value.code, caught.value.status) == (404, "NOT_FOUND")

@@ -161,6 +161,15 @@ def test_models_are_those_of_the_registry(sdk: OpenAI) -> None:
     assert (models[0].owned_by, models[0].created) == ("sim", CREATED)
 
 
+def test_one_model_is_looked_up_by_id_or_alias(sdk: OpenAI) -> None:
+    model = sdk.models.retrieve("sim-latest")
+    assert (model.id, model.object, model.created) == ("sim-model", "model", CREATED)
+    assert sdk.models.retrieve("m").id == "m"
+    with pytest.raises(openai.NotFoundError) as caught:
+        sdk.models.retrieve("gone")
+    assert caught.value.code == "model_not_found"
+
+
 def test_unknown_key_is_an_authentication_error(h: House) -> None:
     with (
         OpenAI(base_url=f"{h.gateway.url}/v1", api_key="sk-platform-" + "0" * 64) as stranger,

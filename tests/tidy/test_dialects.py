@@ -21,6 +21,7 @@ NAMED = {
 ENDPOINTS = {
     "gw/api/completions.py": {"chat"},
     "gw/api/chat.py": {"chat", "gemini", "messages"},
+    "gw/api/models.py": {"gemini"},
 }
 # What one dialect alone can carry over for another, for which there is no canonical field.
 PAIRS = {

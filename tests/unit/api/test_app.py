@@ -76,6 +76,20 @@ def test_what_is_not_served_is_refused_in_the_shape_of_its_protocol() -> None:
         assert (member == native) == (whole["error"].get("code") == status), whole
 
 
+def test_a_hand_shake_is_426_where_there_is_no_websocket() -> None:
+    async def scene(path: str) -> Answer:
+        async with served(World().application()) as address:
+            headers = ("Connection: Upgrade", "Upgrade: WebSocket")
+            return await address.ask(request("GET", path, *headers, key=None))
+
+    first = run(scene("/v1/responses"))
+    assert (first.status, first.code) == (426, "upgrade_required")
+    assert first.headers["x-should-retry"] == "false"
+    assert run(scene("/v1/messages")).json()["error"]["type"] == "invalid_request_error"
+    assert run(scene("/v1beta/models/m:generateContent")).json()["error"]["code"] == 426
+    assert run(scene("/v1/nothing")).status == 404
+
+
 def test_each_finished_answer_is_counted_by_its_route() -> None:
     async def scene() -> World:
         world = World()

@@ -38,6 +38,7 @@ BESIDE_THE_TABLE = """
 404 | invalid_request_error | not_found                       | not_found_error       | NOT_FOUND
 404 | invalid_request_error | log_not_found                   | not_found_error       | NOT_FOUND
 405 | invalid_request_error | method_not_allowed              | invalid_request_error | UNIMPLEMENTED
+426 | invalid_request_error | upgrade_required                | invalid_request_error | UNIMPLEMENTED
 413 | invalid_request_error | request_too_large               | request_too_large     | INVALID_ARGUMENT
 429 | rate_limit_error      | logs_rate_limited               | rate_limit_error      | RESOURCE_EXHAUSTED
 400 | invalid_request_error | model_no_vision                 | invalid_request_error | INVALID_ARGUMENT

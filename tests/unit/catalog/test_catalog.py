@@ -11,8 +11,6 @@ import pytest
 from channels.registry import Binding, ChannelSpec, HealthSpec, ModelSpec, PriceSpec, Registry
 from gw.api.catalog import (
     PublicCatalog,
-    is_allowed,
-    model_list,
     public_entries,
     supported_protocols,
 )
@@ -158,39 +156,6 @@ def test_supported_protocols_are_those_of_the_channels(
 ) -> None:
     spec = model("m", *channels, endpoint_type=endpoint_type)
     assert supported_protocols(registry(spec), spec) == expected
-
-
-def test_the_list_holds_every_entry_in_order() -> None:
-    reg = registry(
-        model("z"),
-        model("placeholder", callable=False),
-        model("image", "media", endpoint_type="images_generations"),
-        model("aliased", aliases=("old-name",)),
-    )
-    listed = model_list(reg.models.values(), None)
-    assert listed["object"] == "list"
-    assert [entry["id"] for entry in listed["data"]] == ["z", "placeholder", "image", "aliased"]
-    assert listed["data"][0] == {
-        "id": "z",
-        "object": "model",
-        "created": 1_754_524_800,
-        "owned_by": "maker",
-    }
-
-
-@pytest.mark.parametrize(
-    ("allowed", "expected"),
-    [
-        (None, ["x", "y"]),
-        (frozenset(), []),
-        (frozenset({"y"}), ["y"]),
-        (frozenset({"gone"}), []),
-    ],
-)
-def test_an_allowlist_narrows_the_list(allowed: frozenset[str] | None, expected: list[str]) -> None:
-    models = [model("x", aliases=("old-x",)), model("y")]
-    assert [entry["id"] for entry in model_list(models, allowed)["data"]] == expected
-    assert [spec.id for spec in models if is_allowed(spec, allowed)] == expected
 
 
 def test_the_catalog_is_rendered_once_for_each_registry() -> None:

@@ -1,0 +1,290 @@
+"""Models by list and by id, as the libraries of each protocol read them (spec: Model discovery).
+
+`GET /v1/models` is the specification's list; a client of the messages protocol, known by its
+version header, gets that protocol's. `GET /v1/models/{id}` and what is under `/v1beta/models` are
+the looks at one model that libraries and coding agents take before they call it: its name, and how
+much it reads and writes. All of it is free at any balance, keeps the key's allowlist and counts for
+the account's limits. An alias is answered with the model that it means; a model that the key may
+not use is not there.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Collection, Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from channels.families import GEMINI, ErrorShape
+from channels.registry import ModelSpec, Registry
+from channels.translation.session import upstream_protocols
+from gw.api.base import ApiHandler
+from gw.errors import INVALID_REQUEST, MODEL_NOT_FOUND, GatewayError, dumps
+
+# --- One model, in each shape ---
+
+
+def first_entry(model: ModelSpec) -> dict[str, Any]:
+    """An entry of the specification's list."""
+    return {
+        "id": model.id,
+        "object": "model",
+        "created": model.created,
+        "owned_by": model.owned_by,
+    }
+
+
+def first_detail(model: ModelSpec) -> dict[str, Any]:
+    """One model for clients of chat-completions and responses.
+
+    The sizes have the names that such clients look for: `context_length`, `context_window`.
+    """
+    sizes = {
+        "context_length": model.context_size,
+        "context_window": model.context_size,
+        "max_completion_tokens": model.max_output_tokens,
+    }
+    return {**first_entry(model), "display_name": model.display_name, **_known(sizes)}
+
+
+def messages_entry(model: ModelSpec) -> dict[str, Any]:
+    """One model for clients of the messages protocol; a placeholder is a retired one there."""
+    return {
+        "type": "model",
+        "id": model.id,
+        "display_name": model.display_name,
+        "created_at": _instant(model.created),
+        "lifecycle": "active" if model.callable else "retired",
+        "max_input_tokens": model.context_size,
+        "max_tokens": model.max_output_tokens,
+        "capabilities": None,
+    }
+
+
+def native_entry(
+    registry: Registry, model: ModelSpec, translations: Collection[str]
+) -> dict[str, Any]:
+    """One model for clients of native-content; without methods where none can be called there."""
+    methods = ("generateContent", "countTokens")
+    served = _is_reached(registry, model, {GEMINI.protocol, *translations})
+    sizes = {"inputTokenLimit": model.context_size, "outputTokenLimit": model.max_output_tokens}
+    return {
+        "name": f"models/{model.id}",
+        "version": "001",
+        "displayName": model.display_name,
+        **_known(sizes),
+        "supportedGenerationMethods": list(methods) if served else [],
+    }
+
+
+def _known(sizes: dict[str, int | None]) -> dict[str, int]:
+    return {name: size for name, size in sizes.items() if size is not None}
+
+
+def _instant(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _is_reached(registry: Registry, model: ModelSpec, protocols: Collection[str]) -> bool:
+    if not model.callable or model.endpoint_type is not None:
+        return False
+    return any(
+        not registry.channels[one.channel_id]
+        .spoken(one.upstream_model or model.id)
+        .isdisjoint(protocols)
+        for one in model.bindings
+    )
+
+
+# --- Lists, and their pages ---
+
+# A page has so many models at most, and so many where none are named, in either protocol.
+PAGE_MAX = 1000
+MESSAGES_PAGE, NATIVE_PAGE = 20, 50
+_DIGITS_MAX = 9
+
+
+def is_allowed(model: ModelSpec, allowed_models: frozenset[str] | None) -> bool:
+    """True when an allowlist of canonical ids lets the model through; None lets every model."""
+    return allowed_models is None or model.id in allowed_models
+
+
+def model_list(models: Iterable[ModelSpec]) -> dict[str, Any]:
+    """The specification's list."""
+    return {"object": "list", "data": [first_entry(model) for model in models]}
+
+
+def messages_list(
+    models: Sequence[ModelSpec], *, limit: str, after_id: str, before_id: str
+) -> dict[str, Any]:
+    """A page of the messages protocol's list. Raises GatewayError for a query it does not have."""
+    size = _whole(limit, "limit", usual=MESSAGES_PAGE)
+    if not 1 <= size <= PAGE_MAX:
+        raise _bad("limit", f"1 to {PAGE_MAX}")
+    if after_id and before_id:
+        raise _bad("before_id", "not to be given beside after_id")
+    begin = _index_of(models, after_id, "after_id") + 1 if after_id else 0
+    end = _index_of(models, before_id, "before_id") if before_id else len(models)
+    page = models[max(0, end - size) : end] if before_id else models[begin : begin + size]
+    has_more = end > size if before_id else begin + size < len(models)
+    return {
+        "data": [messages_entry(model) for model in page],
+        "has_more": has_more,
+        "first_id": page[0].id if page else None,
+        "last_id": page[-1].id if page else None,
+    }
+
+
+def native_page(
+    models: Sequence[ModelSpec], *, page_size: str, page_token: str
+) -> tuple[Sequence[ModelSpec], str | None]:
+    """A page of native-content's list, and the token of the next. Raises GatewayError.
+
+    A larger page than PAGE_MAX is one of PAGE_MAX, as that protocol documents it.
+    """
+    size = min(PAGE_MAX, _whole(page_size, "pageSize", usual=NATIVE_PAGE) or NATIVE_PAGE)
+    begin = 0
+    if page_token:
+        begin = _index_of(models, _id_in(page_token), "pageToken") + 1
+    page = models[begin : begin + size]
+    is_last = begin + size >= len(models)
+    return page, None if is_last else base64.urlsafe_b64encode(page[-1].id.encode()).decode()
+
+
+def _id_in(token: str) -> str:
+    try:
+        return base64.urlsafe_b64decode(token.encode("ascii")).decode()
+    except (ValueError, binascii.Error):
+        return ""
+
+
+def _whole(text: str, name: str, *, usual: int) -> int:
+    """A page's size, the usual one where none is named."""
+    if not text:
+        return usual
+    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX):
+        raise _bad(name, "a whole number")
+    return int(text)
+
+
+def _index_of(models: Sequence[ModelSpec], model_id: str, name: str) -> int:
+    for index, model in enumerate(models):
+        if model.id == model_id:
+            return index
+    raise _bad(name, "one of an earlier page")
+
+
+def _bad(name: str, expected: str) -> GatewayError:
+    return GatewayError(INVALID_REQUEST, f"{name}: must be {expected}.", param=name)
+
+
+# --- Their endpoints ---
+
+
+class _Models(ApiHandler):
+    """What the look-ups share: which models there are for the key."""
+
+    limited = True
+
+    @property
+    def is_of_messages(self) -> bool:
+        """Whether the client speaks the messages protocol: its libraries name their version."""
+        headers = self.request.headers
+        return "anthropic-version" in headers or "messages-api-version" in headers
+
+    def listed(self) -> list[ModelSpec]:
+        """Those that the key may name, in the file's order; placeholders too."""
+        allowed = self.principal.allowed_models
+        models = self.services.current.registry.models.values()
+        return [model for model in models if is_allowed(model, allowed)]
+
+    def found(self, model_id: str) -> ModelSpec:
+        """The one of this id or alias. Raises GatewayError: 404, also where it is not allowed."""
+        model = self.services.current.registry.resolve(model_id)
+        if model is None or not is_allowed(model, self.principal.allowed_models):
+            raise self.unknown_path()
+        return model
+
+    def unknown_path(self) -> GatewayError:
+        message = "There is no model of this id for this API key."
+        return GatewayError(MODEL_NOT_FOUND, message, http_status=404)
+
+    def shown_natively(self, model: ModelSpec) -> dict[str, Any]:
+        """The model in the shape of native-content."""
+        current = self.services.current
+        reached = upstream_protocols(GEMINI.protocol, current.config.translations)
+        return native_entry(current.registry, model, reached)
+
+
+class ModelsHandler(_Models):
+    """The models this key may name."""
+
+    route = "models"
+    auth = "models"
+
+    def shape_of(self, error: GatewayError) -> ErrorShape:
+        return ErrorShape.MESSAGES if self.is_of_messages else super().shape_of(error)
+
+    async def on_get(self) -> None:
+        if self.is_of_messages:
+            names = ("limit", "after_id", "before_id")
+            query = {name: self.get_query_argument(name, "") for name in names}
+            self.write(dumps(messages_list(self.listed(), **query)))
+        else:
+            self.write(dumps(model_list(self.listed())))
+
+
+class ModelHandler(_Models):
+    """One model, in the shape of the protocol whose headers came with the key."""
+
+    route = "model"
+
+    @property
+    def is_of_native(self) -> bool:
+        """Whether native-content's library asks, which sends its key in a header of its own."""
+        return "x-goog-api-key" in self.request.headers
+
+    @property
+    def is_of_messages(self) -> bool:
+        return super().is_of_messages or "x-api-key" in self.request.headers
+
+    def shape_of(self, error: GatewayError) -> ErrorShape:
+        if self.is_of_native:
+            return ErrorShape.GEMINI
+        return ErrorShape.MESSAGES if self.is_of_messages else super().shape_of(error)
+
+    async def on_get(self, model_id: str = "") -> None:
+        model = self.found(model_id)
+        if self.is_of_native:
+            self.write(dumps(self.shown_natively(model)))
+        else:
+            self.write(dumps((messages_entry if self.is_of_messages else first_detail)(model)))
+
+
+class NativeModelsHandler(_Models):
+    """The list of native-content."""
+
+    route = "native_models"
+    shape = ErrorShape.GEMINI
+
+    async def on_get(self) -> None:
+        page, token = native_page(
+            self.listed(),
+            page_size=self.get_query_argument("pageSize", ""),
+            page_token=self.get_query_argument("pageToken", ""),
+        )
+        body: dict[str, Any] = {"models": [self.shown_natively(model) for model in page]}
+        if token is not None:
+            body["nextPageToken"] = token
+        self.write(dumps(body))
+
+
+class NativeModelHandler(_Models):
+    """One model of native-content's list."""
+
+    route = "native_model"
+    shape = ErrorShape.GEMINI
+
+    async def on_get(self, model_id: str = "") -> None:
+        self.write(dumps(self.shown_natively(self.found(model_id))))
