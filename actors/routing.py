@@ -8,6 +8,7 @@ ones share by least load, or, for a pinned conversation, by a hash that every pr
 from __future__ import annotations
 
 import hashlib
+import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
@@ -106,7 +107,7 @@ def _ordered(
     if pin is None:
         second = _load
     else:
-        second = lambda channel: (_distance(pin, channel.spec.id), 0)  # noqa: E731
+        second = lambda channel: (_distance(pin, channel.spec), 0)  # noqa: E731
     return sorted(found, key=lambda one: (one[1].spec.priority, *second(one[1])))
 
 
@@ -115,10 +116,13 @@ def _load(channel: ChannelView) -> tuple[float, int]:
     return channel.load / channel.spec.max_concurrency, channel.leases_granted
 
 
-def _distance(pin: str, channel_id: str) -> float:
-    """Rendezvous hashing: losing one channel moves only the conversations that were on it."""
-    digest = hashlib.blake2b(f"{pin}\0{channel_id}".encode(), digest_size=8).digest()
-    return float(int.from_bytes(digest))
+def _distance(pin: str, channel: ChannelSpec) -> float:
+    """Rendezvous hashing: losing one channel moves only the conversations that were on it.
+
+    Each channel has a part of the conversations in proportion to its slots.
+    """
+    digest = hashlib.blake2b(f"{pin}\0{channel.id}".encode(), digest_size=8).digest()
+    return -math.log((int.from_bytes(digest) + 1) / 2**64) / channel.max_concurrency
 
 
 # The channel actors of this process by id, brought in line with the configuration.
@@ -228,7 +232,7 @@ class Failover:
 
     `failed` are the attempts that gave no response, `passed_over` the channels that were not tried,
     with the reason. `may_try`: the call may be a trial, so it is neither sold by the piece nor
-    pinned. `is_trial`: the last lease is one.
+    of a conversation that its client names. `is_trial`: the last lease is one.
     """
 
     __slots__ = (

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from hashlib import blake2b
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 from urllib.parse import urlencode
@@ -24,7 +25,8 @@ from channels.families import MODEL_TYPES
 from channels.http.transport import Transport
 from channels.kinds import KINDS
 
-# The keys of one channel, used in turn; one that the upstream refuses is set aside for a while.
+# The keys of one channel: a conversation keeps one of them, other requests use them in turn; one
+# that the upstream refuses is set aside for a while, which moves only its own conversations.
 #
 # What an upstream refuses is the key (the channel's account) or the request:
 #
@@ -77,13 +79,17 @@ NO_KNOWN = KnownRefusals((), ())
 
 
 class ChannelKey:
-    """One key of a channel; `number` counts from 1, in the order of the file."""
+    """One key of a channel; `number` counts from 1, in the order of the file.
 
-    __slots__ = ("_ring", "aside_until", "number")
+    `seed` is the same for the same key, whichever others there are.
+    """
 
-    def __init__(self, ring: KeyRing, number: int) -> None:
+    __slots__ = ("_ring", "aside_until", "number", "seed")
+
+    def __init__(self, ring: KeyRing, number: int, seed: bytes) -> None:
         self._ring = ring
         self.number = number
+        self.seed = seed
         self.aside_until = 0.0  # monotonic seconds
 
     def __repr__(self) -> str:
@@ -121,7 +127,7 @@ class KeyRing:
 
     def __init__(
         self,
-        count: int,
+        keys: Sequence[str],
         *,
         known: KnownRefusals = NO_KNOWN,
         monotonic: Callable[[], float] = time.monotonic,
@@ -130,7 +136,10 @@ class KeyRing:
         self._monotonic = monotonic
         self._last = -1
         self.listener: Listener | None = None
-        self.keys: Sequence[ChannelKey] = [ChannelKey(self, one + 1) for one in range(count)]
+        self.keys: Sequence[ChannelKey] = [
+            ChannelKey(self, number, blake2b(key.encode(), digest_size=16).digest())
+            for number, key in enumerate(keys, start=1)
+        ]
 
     def __repr__(self) -> str:
         return f"<KeyRing {len(self.keys)} keys, {self.aside} aside>"
@@ -149,9 +158,19 @@ class KeyRing:
                 return False
         return True
 
-    def next_index(self) -> int:
-        """The index of the next request's key."""
+    def next_index(self, pin: str | None = None) -> int:
+        """The index of the next request's key.
+
+        For a conversation it is chosen by rendezvous hashing of its pin with each key that is in
+        use: a key that is added, removed or set aside moves only the conversations that it wins or
+        loses.
+        """
         now, count = self._monotonic(), len(self.keys)
+        if pin is not None:
+            name = pin.encode(errors="replace")
+            in_use = [key for key in self.keys if key.aside_until <= now]
+            if in_use:
+                return max(in_use, key=lambda key: blake2b(key.seed + name).digest()).number - 1
         for step in range(1, count + 1):
             index = (self._last + step) % count
             if self.keys[index].aside_until <= now:
@@ -272,7 +291,7 @@ class ChannelSpec:
         known = (
             NO_KNOWN if kind is None else KnownRefusals(kind.key_refusals, kind.request_refusals)
         )
-        object.__setattr__(self, "ring", KeyRing(1 + len(self.more_keys), known=known))
+        object.__setattr__(self, "ring", KeyRing(self.keys, known=known))
 
     @property
     def keys(self) -> tuple[str, ...]:

@@ -333,6 +333,40 @@ class MediaStoreMetrics:
         self._bytes.value += count
 
 
+# What is settled by tokens.
+
+
+class TokenMetrics:
+    """Tokens that calls were settled for."""
+
+    def __init__(self, make: Families) -> None:
+        self._kinds = make.counter("gw_tokens_total")
+        self._input = make.counter("gw_input_tokens_total")
+        self._cached_input = make.counter("gw_cached_input_tokens_total")
+
+    def settled(
+        self,
+        *,
+        channel: str,
+        model: str,
+        input_tokens: int,
+        cached_tokens: int,
+        output_tokens: int,
+    ) -> None:
+        """A call was settled for these. `input_tokens` is the whole input, cached included."""
+        # An upstream may claim more cached tokens than input; a counter cannot go down.
+        fresh_tokens = input_tokens - cached_tokens
+        if fresh_tokens > 0:
+            self._kinds[model, "fresh_input"].value += fresh_tokens
+        if cached_tokens > 0:
+            self._kinds[model, "cached_input"].value += cached_tokens
+        if output_tokens > 0:
+            self._kinds[model, "output"].value += output_tokens
+        if input_tokens > 0:
+            self._input[channel, model].value += input_tokens
+            self._cached_input[channel, model].value += max(0, min(cached_tokens, input_tokens))
+
+
 # What becomes of asynchronous jobs, and of the polls that watch them.
 
 

@@ -29,6 +29,7 @@ from metrics.families import (
     McpMetrics,
     MediaStoreMetrics,
     TaskMetrics,
+    TokenMetrics,
 )
 from metrics.logs import lines_lost
 
@@ -52,7 +53,7 @@ class Metrics:
         self._first_byte = make.histogram("gw_first_byte_seconds")
         self._output_token = make.histogram("gw_output_token_seconds")
         self.models = ResponseModels(make)
-        self._tokens = make.counter("gw_tokens_total")
+        self.tokens = TokenMetrics(make)
         self._units = make.counter("gw_units_total")
         self._cost = make.counter("gw_cost_nano_usd_total")
         self._responses = make.counter("gw_http_responses_total")
@@ -155,19 +156,6 @@ class Metrics:
     def output_token(self, *, protocol: str, model: str, seconds: float) -> None:
         """A stream succeeded that took so long for each token after its first byte."""
         self._output_token[protocol, model].observe(seconds)
-
-    def tokens(
-        self, *, model: str, input_tokens: int, cached_tokens: int, output_tokens: int
-    ) -> None:
-        """A call was settled for these. `input_tokens` is the whole input, cached included."""
-        # An upstream may claim more cached tokens than input; a counter cannot go down.
-        fresh_tokens = input_tokens - cached_tokens
-        if fresh_tokens > 0:
-            self._tokens[model, "fresh_input"].value += fresh_tokens
-        if cached_tokens > 0:
-            self._tokens[model, "cached_input"].value += cached_tokens
-        if output_tokens > 0:
-            self._tokens[model, "output"].value += output_tokens
 
     def units(self, *, model: str, unit: str, count: int) -> None:
         """A call was settled for so many pieces: images, seconds of video, …"""

@@ -99,6 +99,18 @@ SERIES: tuple[MetricFamily, ...] = (
         "Tokens settled, in kinds that do not overlap: fresh_input, cached_input, output.",
     ),
     MetricFamily(
+        "gw_input_tokens_total",
+        "counter",
+        ("channel", "model"),
+        "Input tokens settled, cached ones included, by the channel that gave the response.",
+    ),
+    MetricFamily(
+        "gw_cached_input_tokens_total",
+        "counter",
+        ("channel", "model"),
+        "Those of them that the upstream read from its cache.",
+    ),
+    MetricFamily(
         "gw_units_total",
         "counter",
         ("model", "unit"),

@@ -92,15 +92,19 @@ class Address:
         stream: bool,
         own: Mapping[str, str] = _NOTHING,
         extra_headers: Iterable[tuple[str, str]] = (),
+        pin: str | None = None,
     ) -> UpstreamRequest:
-        """Address a body to a channel. `own` are the client's values; `extra_headers` go last."""
+        """Address a body to a channel. `own` are the client's values; `extra_headers` go last.
+
+        `pin` is the conversation, which keeps one of the channel's keys.
+        """
         of_keys: list[_Written] | None = channel.made.get(self)
         if of_keys is None:
             of_keys = channel.made[self] = [
                 self._written(channel, protocol, *one)
                 for one in zip(channel.keys, channel.ring.keys, strict=True)
             ]
-        written = of_keys[0] if len(of_keys) == 1 else of_keys[channel.ring.next_index()]
+        written = of_keys[0] if len(of_keys) == 1 else of_keys[channel.ring.next_index(pin)]
         url = written.stream_url if stream else written.url
         if written.names_model:
             url = url.replace(MODEL, quote(upstream_model, safe=self.model_keeps))

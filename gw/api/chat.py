@@ -12,10 +12,14 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import msgspec
-from msgspec import Struct
-
 from actors.wallet.messages import CallFacts
+from channels.conversation import (
+    MEMBERS,
+    NAME_CHARACTERS_MAX,
+    PREFIX,
+    conversation_of,
+    session_of,
+)
 from channels.dialects import gemini
 from channels.dialects.chat.dialect import DIALECT as CHAT
 from channels.dialects.dialect import ChatDialect, Dialect, ParsedChatRequest
@@ -26,7 +30,7 @@ from channels.dialects.messages.dialect import VERSION_HEADER
 from channels.dialects.validate import is_repeatable
 from channels.errors import InvalidRequest
 from channels.http.sse import SseEvent
-from channels.json import READ_VALUES_MAX, JsonObject, weight_of
+from channels.json import READ_VALUES_MAX, weight_of
 from channels.offload.jobs import read_request
 from channels.offload.pool import Helpers
 from channels.offload.process import Job
@@ -173,31 +177,6 @@ def require_served(model: ModelSpec, protocol: str) -> None:
 # Everything that costs or waits is the conversation's (`gw/calls/chat.py`), what a channel is sent
 # is `gw/calls/request.py`.
 
-# Providers that take `metadata` bound it to 16 short texts; what is longer is not looked into.
-METADATA_BYTES_MAX = 16 * 1024
-
-
-class _Metadata(Struct):
-    session_id: object = None
-    conversation_id: object = None
-
-
-def conversation_of(body: JsonObject) -> str | None:
-    """What the client's `metadata` calls the conversation; None where it does not.
-
-    Nothing is made up in its place: a conversation that has no name is not distinguished from
-    others.
-    """
-    raw = body.raw.get("metadata")
-    if raw is None or len(raw) > METADATA_BYTES_MAX:
-        return None
-    try:
-        metadata = msgspec.json.decode(raw, type=_Metadata)
-    except msgspec.MsgspecError:
-        return None
-    named = metadata.session_id or metadata.conversation_id
-    return named if isinstance(named, str) else None
-
 
 def number_of(text: str | None) -> float | None:
     """A parameter that the call log shows, as a number; None for what is none."""
@@ -208,8 +187,15 @@ def number_of(text: str | None) -> float | None:
     return number if math.isfinite(number) else None
 
 
-# A pin is hashed and never stored; this bounds what is hashed.
-PIN_CHARACTERS_MAX = 512
+# Headers by which clients name a conversation, the first that is there counts (contract §4).
+CONVERSATION_HEADERS = (
+    *("session_id", "session-id"),  # the specification's, and that of agents of the responses
+    *("conversation_id", "thread-id"),  # protocol, older and newer
+    "x-claude-code-session-id",
+    *("x-session-id", "x-session-affinity", "x-opencode-session"),
+)
+# One turn of fewer bytes, without instructions or tools, has no prefix that any provider caches.
+PREFIX_BYTES_MIN = 4 * 1024
 
 
 def converse(
@@ -235,6 +221,8 @@ def converse(
     services = handler.services
     if body is None:
         body = handler.request.body
+    named = _named(handler)
+    conversation = named or _conversation(handler, request, len(body))
     reached = upstream_protocols(dialect.protocol, services.current.config.translations)
     if request.builtin_tools:
         _refuse_tools(call, dialect, request.builtin_tools, reached)
@@ -247,7 +235,9 @@ def converse(
         content_bytes=request.content_bytes,
         body_bytes=len(body),
         max_tokens=request.max_tokens,
-        pin=_pin(handler),
+        # An account chooses among its own pins alone.
+        pin=None if conversation is None else f"{handler.principal.account_id}/{conversation}",
+        is_named=conversation is not None and not conversation.startswith(PREFIX),
         span=begin_span(handler, model, lambda: _attributes(handler, request)),
         request=ConversationRequest(
             request,
@@ -292,26 +282,39 @@ def _refuse_tools(
         )
 
 
-def _pin(handler: ApiHandler) -> str | None:
-    """What keeps a conversation on one channel (spec: Agent API; contract §4)."""
+def _named(handler: ApiHandler) -> str | None:
+    """What the client's headers call the conversation (spec: Agent API; contract §4)."""
     headers = handler.request.headers
-    session = headers.get("session_id") or headers.get("conversation_id")
-    if not session:
-        return None
-    return f"{handler.principal.account_id}/{session[:PIN_CHARACTERS_MAX]}"
+    for name in CONVERSATION_HEADERS:
+        named: str | None = headers.get(name)
+        if named:
+            return named[:NAME_CHARACTERS_MAX]
+    return None
+
+
+def _conversation(handler: ApiHandler, request: ParsedChatRequest, body_bytes: int) -> str | None:
+    """What keeps a conversation together that no header names; None for a lone short turn.
+
+    An agent's instructions are in all of its calls, and make no conversation of one.
+    """
+    raw, parameters = request.object.raw, request.parameters
+    if body_bytes < PREFIX_BYTES_MIN and MEMBERS.isdisjoint(raw):
+        turns = parameters.get("messages") or parameters.get("contents") or parameters.get("input")
+        if turns is None or turns == ("2" if handler.principal.kind == AGENT else "1"):
+            return None
+    return conversation_of(raw)
 
 
 def _attributes(handler: ApiHandler, request: ParsedChatRequest) -> Attributes:
     """The attributes of the request in the span of a sampled call."""
-    headers, parameters = handler.request.headers, request.parameters
-    named = headers.get("session_id") or headers.get("conversation_id")
-    session = named or conversation_of(request.object)
+    parameters = request.parameters
+    session = _named(handler) or session_of(request.object.raw)
     pairs: dict[str, AttributeValue | None] = {
         genai.REQUEST_STREAM: request.stream,
         genai.REQUEST_MAX_TOKENS: request.max_tokens,
         genai.REQUEST_TEMPERATURE: number_of(parameters.get("temperature")),
         genai.REQUEST_TOP_P: number_of(parameters.get("top_p")),
-        genai.CONVERSATION_ID: redact(session[:PIN_CHARACTERS_MAX]) if session else None,
+        genai.CONVERSATION_ID: redact(session[:NAME_CHARACTERS_MAX]) if session else None,
     }
     return {name: value for name, value in pairs.items() if value is not None}
 

@@ -506,7 +506,8 @@ class CallObserver:
         if ending.fault is not None:
             metrics.call_failed(model=model, fault=ending.fault)
         if usage.input_tokens or usage.output_tokens:
-            metrics.tokens(
+            metrics.tokens.settled(
+                channel=self._channel_id,
                 model=model,
                 input_tokens=usage.input_tokens,
                 cached_tokens=usage.cached_tokens,

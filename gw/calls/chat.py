@@ -99,7 +99,7 @@ class ChatUpstream(BaseUpstream):
         self, call: ChatCall, candidate: Candidate, channel: ChannelSpec, attempts: Attempts
     ) -> ChatResult:
         """Try one channel. Raises UpstreamError."""
-        plan = await call.request.plan_for(candidate, channel)
+        plan = await call.request.plan_for(candidate, channel, call.pin)
         response = await self._open(plan.request, attempts)
         if not is_success(response.status):
             refusal = await self._refusal(
@@ -385,8 +385,8 @@ class Conversation:
             result = await attempts.first_result(
                 self._upstream,
                 call,
-                # A trial would cost a pinned conversation its cache, and a tool is sold by the use.
-                Failover(able, self._channels, may_try=call.pin is None and not call.tools),
+                # A trial would cost a conversation its cache, and a tool is sold by the use.
+                Failover(able, self._channels, may_try=not (call.is_named or call.tools)),
                 limit,
             )
         except FailoverExhausted as failure:

@@ -208,8 +208,13 @@ class ConversationRequest(ClientRequest):
         self._own_headers = own_headers
         self._is_strict = is_strict
 
-    async def plan_for(self, candidate: Candidate, channel: ChannelSpec) -> UpstreamPlan:
-        """What this channel is sent. Raises GatewayError for what cannot be expressed to it."""
+    async def plan_for(
+        self, candidate: Candidate, channel: ChannelSpec, pin: str | None = None
+    ) -> UpstreamPlan:
+        """What this channel is sent, with the key that the conversation `pin` keeps.
+
+        Raises GatewayError for what cannot be expressed to it.
+        """
         dialect = CHAT_DIALECTS[candidate.protocol]
         is_own = candidate.protocol == self.protocol
         own_headers = self._own_headers if is_own else ()
@@ -244,6 +249,7 @@ class ConversationRequest(ClientRequest):
             stream=self._chat.stream,
             own=self._own if is_own else {},
             extra_headers=own_headers,
+            pin=pin,
         )
         return UpstreamPlan(request, dialect, translated, hosting)
 
@@ -303,7 +309,8 @@ class ChatCall(Call, frozen=True, kw_only=True):
     content_bytes: int  # of `messages` as sent, for the pre-charge
     body_bytes: int  # of all that was sent
     max_tokens: int | None
-    pin: str | None
+    pin: str | None  # the conversation, which keeps a channel and a key of it
+    is_named: bool  # by its client
     request: ConversationRequest
     tools: tuple[str, ...] = ()  # built-in ones that were asked for
     tools_protocol: str | None = None  # what these run over, where it is not the client's

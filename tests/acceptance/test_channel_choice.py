@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gw.api.chat import CONVERSATION_HEADERS
 from tests.support.client import Call, Client, Reply
 from tests.support.house import House, channel, model
 from tests.support.tenants import Tenant
@@ -19,6 +20,8 @@ FAILURES = 3
 STAYS_OPEN = {"failures": FAILURES, "cooldown": 3_600}
 RECOVERS = {"failures": FAILURES, "cooldown": 0.2}
 EQUALS = ("east", "west", "north", "south")
+# With three keys each.
+KEYED = ("first", "second")
 FAILING: dict[str, dict[str, Any]] = {
     "5xx": {"status": 503},
     "lost-connections": {"refuse": True},
@@ -40,6 +43,7 @@ SETTINGS: dict[str, Any] = {
         channel("narrow", priority=1, max_concurrency=1),
         channel("wider", priority=2, max_concurrency=2),
         *(channel(name, max_concurrency=10) for name in EQUALS),
+        *(channel(name, api_key=[f"{name}-key-{n}" for n in range(3)]) for name in KEYED),
     ],
     "models": [
         *(model(name, name, "backup") for name in (*FRAGILE, *PROBED)),
@@ -47,6 +51,7 @@ SETTINGS: dict[str, Any] = {
         model("pair", *PAIR),
         model("narrow", "narrow", "wider"),
         model("shared", *EQUALS),
+        model("keyed", *KEYED),
     ],
 }
 
@@ -257,12 +262,39 @@ def channel_of(h: House, client: Client, **headers: str) -> str:
     return name
 
 
-@pytest.mark.parametrize("header", ["session_id", "conversation_id", "Session_Id"])
+@pytest.mark.parametrize("header", [*CONVERSATION_HEADERS, "Session_Id"])
 def test_conversation_stays_on_its_channel(h: House, tenant: Tenant, header: str) -> None:
     seen = Counter(channel_of(h, tenant.client, **{header: "abc"}) for _ in range(8))
     assert len(seen) == 1
     others = {channel_of(h, tenant.client, **{header: f"other {n}"}) for n in range(16)}
     assert len(others) > 1
+
+
+def keys_of(h: House, client: Client, *calls: dict[str, Any]) -> list[str]:
+    """The key of an upstream that each of these calls goes out with."""
+    for call in calls:
+        assert client.chat(model="keyed", **call).status == 200
+    requests = h.upstream.requests(len(calls))
+    return [request["headers"]["authorization"] for request in requests]
+
+
+SYSTEM = {"role": "system", "content": "You write code."}
+TURNS: list[dict[str, Any]] = [{"role": role, "content": role} for role in ("user", "assistant")]
+
+
+@pytest.mark.parametrize("named", ["header", "key", "user", "prefix"])
+def test_conversation_keeps_one_key_of_its_channel(h: House, tenant: Tenant, named: str) -> None:
+    def turn(number: int, conversation: str) -> dict[str, Any]:
+        asked = {"role": "user", "content": f"The question of {conversation}."}
+        turns = {"messages": [SYSTEM, asked, *TURNS * number]}
+        if named == "header":
+            return {"headers": {"x-claude-code-session-id": conversation}}
+        if named == "prefix":
+            return turns
+        return {{"key": "prompt_cache_key", "user": "user"}[named]: conversation}
+
+    assert len(set(keys_of(h, tenant.client, *(turn(n, "one") for n in range(5))))) == 1
+    assert len(set(keys_of(h, tenant.client, *(turn(0, f"other {n}") for n in range(24))))) > 3
 
 
 def test_pinned_conversation_moves_while_its_channel_fails_and_comes_back(

@@ -148,6 +148,7 @@ def chat_call(
         body_bytes=len(body),
         max_tokens=request.max_tokens,
         pin=pin,
+        is_named=pin is not None,
         span=UNSAMPLED,
         request=request_type(
             request,

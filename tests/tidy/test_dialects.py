@@ -33,6 +33,7 @@ PAIRS = {
 }
 # The same letters as the word of something else.
 WORDS = {
+    "channels/conversation.py": "a member of the body",
     "channels/dialects/chat/decode.py": "a member of the body",
     "channels/dialects/chat/encode.py": "a member of the body",
     "channels/dialects/chat/dialect.py": "a member of the body",

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
+from channels.conversation import stand_in
 from channels.dialects.validate import (
     INTEGER_MAX,
     MODEL_CHARACTERS_MAX,
@@ -26,7 +27,7 @@ from channels.dialects.validate import (
     unversioned,
 )
 from channels.errors import InvalidRequest
-from channels.json import NOTHING, InvalidJson, JsonObject
+from channels.json import InvalidJson, JsonObject
 from channels.registry import BUILTIN_TOOLS, MAX_TOKENS_PARAMS, ChannelSpec, ModelSpec
 
 # The members of a chat-completions request, as types and as words (spec: Chat-completions).
@@ -424,7 +425,7 @@ def _other_max_tokens_param(param: str) -> str:
 
 def without_body(request: ChatRequest) -> ChatRequest:
     """The request with nothing in it that grows with its body."""
-    return replace(request, object=NOTHING, usage_options=b"{}")
+    return replace(request, object=stand_in(request.object), usage_options=b"{}")
 
 
 def asking_for_usage(options: msgspec.Raw) -> bytes:

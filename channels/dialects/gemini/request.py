@@ -14,6 +14,7 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 from msgspec.structs import replace
 
+from channels.conversation import stand_in
 from channels.dialects.validate import (
     INTEGER_MAX,
     MODEL_CHARACTERS_MAX,
@@ -432,7 +433,7 @@ def upstream_body(
 def without_body(request: GeminiRequest) -> GeminiRequest:
     """The request with nothing in it that grows with its body."""
     config = None if request.config is None else NOTHING
-    return replace(request, object=NOTHING, config=config)
+    return replace(request, object=stand_in(request.object), config=config)
 
 
 def _with_maximum(config: JsonObject | None, maximum: bytes) -> bytes:

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
+from channels.conversation import stand_in
 from channels.dialects.validate import (
     INTEGER_MAX,
     MODEL_CHARACTERS_MAX,
@@ -29,7 +30,7 @@ from channels.dialects.validate import (
     settings,
 )
 from channels.errors import InvalidRequest
-from channels.json import NOTHING, JsonObject
+from channels.json import JsonObject
 
 # The members of a messages request, as types and as words (spec: Chat, messages protocol).
 #
@@ -299,7 +300,7 @@ def upstream_body(request: MessagesRequest, *, upstream_model: str) -> bytes:
 
 def without_body(request: MessagesRequest) -> MessagesRequest:
     """The request with nothing in it that grows with its body."""
-    return replace(request, object=NOTHING)
+    return replace(request, object=stand_in(request.object))
 
 
 def _refuse_thread(members: JsonObject) -> None:

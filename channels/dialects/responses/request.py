@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
+from channels.conversation import stand_in
 from channels.dialects.validate import (
     INTEGER_MAX,
     MODEL_CHARACTERS_MAX,
@@ -29,7 +30,7 @@ from channels.dialects.validate import (
     unversioned,
 )
 from channels.errors import InvalidRequest
-from channels.json import NOTHING, JsonObject
+from channels.json import JsonObject
 
 # The members of a responses request, as types and as words (spec: Chat, responses protocol).
 #
@@ -313,7 +314,7 @@ def upstream_body(
 
 def without_body(request: ResponsesRequest) -> ResponsesRequest:
     """The request with nothing in it that grows with its body."""
-    return replace(request, object=NOTHING)
+    return replace(request, object=stand_in(request.object))
 
 
 def _refuse_stored(read: ResponsesBody | LenientBody) -> None:

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from channels.conversation import METADATA_BYTES_MAX, session_of
 from channels.json import JsonObject
-from gw.api.chat import METADATA_BYTES_MAX, conversation_of, number_of
+from gw.api.chat import number_of
 
 NAMED: dict[str, tuple[Any, str | None]] = {
     "session": ({"session_id": "s-1", "conversation_id": "c-1"}, "s-1"),
@@ -26,8 +27,8 @@ NAMED: dict[str, tuple[Any, str | None]] = {
 @pytest.mark.parametrize(("metadata", "expected"), NAMED.values(), ids=NAMED)
 def test_conversation_is_what_the_client_calls_it(metadata: Any, expected: str | None) -> None:
     body = json.dumps({"metadata": metadata}).encode()
-    assert conversation_of(JsonObject.parse(body)) == expected
-    assert conversation_of(JsonObject.parse(b"{}")) is None
+    assert session_of(JsonObject.parse(body).raw) == expected
+    assert session_of(JsonObject.parse(b"{}").raw) is None
 
 
 @given(st.text())

@@ -62,8 +62,10 @@ class PlannedRequest(ConversationRequest):
 
     plan: Plan | None = None
 
-    async def plan_for(self, candidate: Candidate, channel: ChannelSpec) -> UpstreamPlan:
-        made = await super().plan_for(candidate, channel)
+    async def plan_for(
+        self, candidate: Candidate, channel: ChannelSpec, pin: str | None = None
+    ) -> UpstreamPlan:
+        made = await super().plan_for(candidate, channel, pin)
         return made if self.plan is None else self.plan(made.request)
 
 

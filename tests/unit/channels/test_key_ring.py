@@ -96,7 +96,7 @@ WORDED = [
 def test_refusal_of_a_key_is_known_by_its_dialects_words(
     status: int, body: object, seconds: float
 ) -> None:
-    (key,) = KeyRing(1).keys
+    (key,) = KeyRing("k").keys
     assert key.seconds_aside(status, error_members(json.dumps(body).encode())) == seconds
 
 
@@ -114,7 +114,7 @@ def test_channel_is_aside_with_its_last_key_until_one_is_answered() -> None:
 @pytest.mark.parametrize("status", [401, 402])
 def test_key_that_is_refused_is_left_out_until_its_time_is_over(status: int) -> None:
     time = Time()
-    ring = KeyRing(3, monotonic=time)
+    ring = KeyRing("abc", monotonic=time)
     ring.keys[1].refused(status)
     assert ring.aside == 1
     assert [ring.next_index() for _ in range(4)] == [0, 2, 0, 2]
@@ -125,7 +125,7 @@ def test_key_that_is_refused_is_left_out_until_its_time_is_over(status: int) -> 
 
 def test_with_every_key_aside_the_one_whose_time_comes_first_is_used() -> None:
     time = Time()
-    ring = KeyRing(2, monotonic=time)
+    ring = KeyRing("ab", monotonic=time)
     ring.keys[1].refused(401)
     time.now += 1
     ring.keys[0].refused(401)
@@ -134,7 +134,7 @@ def test_with_every_key_aside_the_one_whose_time_comes_first_is_used() -> None:
 
 def test_refusal_is_told_with_whether_the_key_was_in_use() -> None:
     time = Time()
-    ring = KeyRing(2, monotonic=time)
+    ring = KeyRing("ab", monotonic=time)
     told: list[tuple[int, int, bool]] = []
     ring.listener = lambda *one: told.append(one)
     ring.keys[1].refused(401)

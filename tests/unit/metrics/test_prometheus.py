@@ -50,13 +50,20 @@ def test_first_byte_is_timed(world: World) -> None:
 
 
 def test_kinds_of_tokens_do_not_overlap(world: World) -> None:
-    world.metrics.tokens(model="m", input_tokens=100, cached_tokens=30, output_tokens=7)
+    world.metrics.tokens.settled(
+        channel="c", model="m", input_tokens=100, cached_tokens=30, output_tokens=7
+    )
     kinds = ("fresh_input", "cached_input", "output")
     assert [world.value("gw_tokens_total", model="m", kind=kind) for kind in kinds] == [70, 30, 7]
+    labels = {"channel": "c", "model": "m"}
+    assert world.value("gw_input_tokens_total", **labels) == 100
+    assert world.value("gw_cached_input_tokens_total", **labels) == 30
 
 
 def test_more_cached_tokens_than_input_do_not_raise(world: World) -> None:
-    world.metrics.tokens(model="m", input_tokens=1, cached_tokens=30, output_tokens=0)
+    world.metrics.tokens.settled(
+        channel="c", model="m", input_tokens=1, cached_tokens=30, output_tokens=0
+    )
     assert world.value("gw_tokens_total", model="m", kind="cached_input") == 30
     assert len(world.labels("gw_tokens_total")) == 1
 

@@ -111,7 +111,7 @@ def test_account_without_credit_has_its_key_set_aside(provider: Provider, failur
     """Whatever status its provider has for that."""
     kind = KINDS[provider.name]
     known = KnownRefusals(kind.key_refusals, kind.request_refusals)
-    (key,) = KeyRing(1, known=known).keys
+    (key,) = KeyRing("k", known=known).keys
     status = status_in(failure.body) if failure.status == 200 else failure.status
     members = error_members(json.dumps(failure.body).encode())
     assert status in KEY_REFUSALS or key.seconds_aside(status, members) == ASIDE_SECONDS
