@@ -41,6 +41,7 @@ NOUNS = {
     "receipt": "gw.cli.receipt",
     "tasks": "gw.cli.tasks",
     "kb": "gw.cli.kb",
+    "margin": "gw.cli.margin",
     "models": "gw.cli.models",
     "import": "gw.cli.moving_in",
 }

@@ -1,8 +1,10 @@
 -- Counts new rows of the log in the sums of what calls cost the operator, under the same lock as `call_logs_roll_up`.
+-- Calls of unknown cost have sums of their own, with a blank and a question mark behind the channel: no id has a blank.
 CREATE OR REPLACE FUNCTION call_logs_add_margins() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO call_log_margins AS m
-    SELECT (n.created_at AT TIME ZONE 'UTC')::date, n.account_id, n.model, coalesce(n.channel_id, ''), count(*),
+    SELECT (n.created_at AT TIME ZONE 'UTC')::date, n.account_id, n.model,
+        coalesce(n.channel_id, '') || CASE WHEN n.upstream_cost_nano_usd IS NULL THEN ' ?' ELSE '' END, count(*),
         count(*) - count(n.upstream_cost_nano_usd), sum(n.cost_nano_usd), coalesce(sum(n.upstream_cost_nano_usd), 0)
     FROM new_rows n
     GROUP BY 1, 2, 3, 4

@@ -5,7 +5,8 @@
 CREATE OR REPLACE FUNCTION call_logs_take_back_margins() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO call_log_margins AS m
-    SELECT (created_at AT TIME ZONE 'UTC')::date, account_id, model, coalesce(channel_id, ''), -count(*),
+    SELECT (created_at AT TIME ZONE 'UTC')::date, account_id, model,
+        coalesce(channel_id, '') || CASE WHEN upstream_cost_nano_usd IS NULL THEN ' ?' ELSE '' END, -count(*),
         count(upstream_cost_nano_usd) - count(*), -sum(cost_nano_usd), coalesce(-sum(upstream_cost_nano_usd), 0)
     FROM old_rows
     GROUP BY 1, 2, 3, 4

@@ -37,7 +37,9 @@ async def drift(database: Database) -> list[Any]:
     """Sums that are not those of the rows."""
     return await database.fetch_all(
         "SELECT * FROM (SELECT (created_at AT TIME ZONE 'UTC')::date AS day, account_id, model,"
-        " coalesce(channel_id, '') AS channel_id, count(*) AS n,"
+        " coalesce(channel_id, '')"
+        " || CASE WHEN upstream_cost_nano_usd IS NULL THEN ' ?' ELSE '' END AS channel_id,"
+        " count(*) AS n,"
         " count(*) - count(upstream_cost_nano_usd) AS unknown, sum(cost_nano_usd) AS cost,"
         " coalesce(sum(upstream_cost_nano_usd), 0) AS upstream"
         " FROM call_logs GROUP BY 1, 2, 3, 4) e"
@@ -75,8 +77,10 @@ async def test_cost_of_a_call_is_in_its_row_and_in_the_sums_of_its_day(database_
         }
         assert await margins(database) == [
             ("2026-02-28", 'a "b"\\,{c}', 1, 0, 5, 3),
-            ("2026-03-01", "", 2, 1, 5, 0),
-            ("2026-03-01", "main", 3, 1, 15, 8),
+            ("2026-03-01", "", 1, 0, 0, 0),
+            ("2026-03-01", " ?", 1, 1, 5, 0),
+            ("2026-03-01", "main", 2, 0, 10, 8),
+            ("2026-03-01", "main ?", 1, 1, 5, 0),
         ]
         await ledger.apply(database, PROCESS, batch)  # sent again after a lost connection
         assert await drift(database) == []
@@ -122,7 +126,7 @@ async def test_gateway_of_the_release_before_settles_calls_of_unknown_cost(
             (PROCESS, f'{{"({ACCOUNT},10)"}}', written),
         )
         assert await rows(database) == {1: (None, None), 2: (None, None)}
-        assert [row[1:] for row in await margins(database)] == [("", 2, 2, 10, 0)]
+        assert [row[1:] for row in await margins(database)] == [(" ?", 2, 2, 10, 0)]
         assert await database.fetch_one(
             "SELECT count(*) FROM call_logs WHERE key_id = %s AND error_code = 'x'", (KEY,)
         ) == (1,)
