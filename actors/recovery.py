@@ -161,9 +161,9 @@ class Heartbeat:
                 await asyncio.sleep(0)
 
 
-def delivered_to_json(delivered: Delivered) -> dict[str, int | str]:
+def delivered_to_json(delivered: Delivered) -> dict[str, Any]:
     """The stored form of what a call has delivered."""
-    return {
+    stored: dict[str, Any] = {
         "cost": delivered.cost_nano_usd,
         "input": delivered.input_tokens,
         "output": delivered.output_tokens,
@@ -171,6 +171,9 @@ def delivered_to_json(delivered: Delivered) -> dict[str, int | str]:
         "cache_write": delivered.cache_write_tokens,
         "basis": delivered.basis,
     }
+    if delivered.detail is not None:
+        stored["detail"] = dict(delivered.detail)
+    return stored
 
 
 # Recovery: what processes that died have left open is settled at what they delivered.
@@ -321,7 +324,7 @@ class Recovery:
 
 def _detail(call: Mapping[str, Any], delivered: Mapping[str, Any]) -> dict[str, Any]:
     """The receipt of a recovered call: its price and hold, and what its last report rests on."""
-    detail = dict(call.get("detail") or {})
+    detail = {**(call.get("detail") or {}), **delivered.get("detail", {})}
     basis = delivered.get("basis", "nothing")
     if basis != "stated":
         detail["basis"] = basis

@@ -17,6 +17,21 @@ from typing import Literal, get_args
 # The members of a model's price (`PriceSpec`), in the order in which the catalog shows them. The
 # first ones are USD per million tokens.
 TokenPrice = Literal["input", "output", "cached_input", "cache_write"]
+# What of those tokens, or beside them, may be priced apart (`actors/wallet/sheets.py`): per million
+# tokens, and each.
+TokenPartPrice = Literal[
+    "cache_write_1h",
+    "audio_input",
+    "cached_audio_input",
+    "image_input",
+    "cached_image_input",
+    "audio_output",
+    "image_output",
+    "reasoning_output",
+]
+EachPrice = Literal["per_web_search", "per_file_search", "per_code_session", "per_request"]
+# The tiers of service that an upstream may serve at another price than its standard one.
+ServiceTier = Literal["priority", "flex", "batch", "fast", "ultrafast"]
 UnitPrice = Literal[
     "per_image",
     "per_image_large",
@@ -267,5 +282,10 @@ ENDPOINT_TYPES: Mapping[str, EndpointType] = MappingProxyType(
 
 TOKEN_PRICES: tuple[TokenPrice, ...] = get_args(TokenPrice)
 UNIT_PRICES: tuple[UnitPrice, ...] = get_args(UnitPrice)
+TOKEN_PART_PRICES: tuple[TokenPartPrice, ...] = get_args(TokenPartPrice)
+EACH_PRICES: tuple[EachPrice, ...] = get_args(EachPrice)
+SERVICE_TIERS: tuple[ServiceTier, ...] = get_args(ServiceTier)
+# What costs more than the standard tier: a request has to be priced for it.
+DEARER_TIERS: tuple[ServiceTier, ...] = ("priority", "fast", "ultrafast")
 # A chat model that can be called has each of these.
 CHAT_PRICES: tuple[TokenPrice, ...] = ("input", "output")

@@ -24,6 +24,7 @@ from channels.errors import ErrorMembers
 from channels.families import MODEL_TYPES
 from channels.http.transport import Transport
 from channels.kinds import KINDS
+from channels.prices import PriceSpec
 
 # The keys of one channel: a conversation keeps one of them, other requests use them in turn; one
 # that the upstream refuses is set aside for a while, which moves only its own conversations.
@@ -328,34 +329,16 @@ class ChannelSpec:
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A channel that serves a model, and the model's name over there when it is another."""
+    """A channel that serves a model, and the model's name over there when it is another.
+
+    `price` has the members that differ on this channel, `cost` what the channel's provider takes;
+    None where nothing is stated.
+    """
 
     channel_id: str
     upstream_model: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PriceSpec:
-    """List prices in USD before the multiplier; None where the file names no price.
-
-    The first four are per million tokens, `per_*` per unit; images whose output has more than
-    `area_threshold_mp` megapixels cost `per_image_large` each, videos of a resolution in
-    `per_second_by_resolution` that for a second.
-    """
-
-    input: Decimal | None = None
-    output: Decimal | None = None
-    cached_input: Decimal | None = None
-    cache_write: Decimal | None = None
-    per_image: Decimal | None = None
-    per_second: Decimal | None = None
-    per_generation: Decimal | None = None
-    per_character: Decimal | None = None
-    per_call: Decimal | None = None
-    per_image_large: Decimal | None = None
-    area_threshold_mp: Decimal | None = None
-    per_reference: Decimal | None = None
-    per_second_by_resolution: Mapping[str, Decimal] | None = None
+    price: PriceSpec | None = None
+    cost: PriceSpec | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,6 +369,9 @@ class ModelSpec:
     endpoint_type: str | None  # None: an ordinary chat model
     aliases: tuple[str, ...]
     video: VideoSpec = VideoSpec()
+    refuses_unpriced: bool = True  # requests for a dearer service tier that has no price
+    # What is made of its prices once, under its maker.
+    made: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def is_served_on(self, protocol: str) -> bool:
         """Is this the endpoint the model is for (spec: General facts 4; Model catalog entry)?"""

@@ -82,6 +82,7 @@ class Metrics:
         self._ledger_retries = make.counter("gw_ledger_retries_total")[()]
         self._proved_at = make.gauge("gw_ledger_proof_timestamp_seconds")[()]
         self._proof_faults = make.gauge("gw_ledger_proof_faults")[()]
+        self._unpriced = make.counter("gw_unpriced_usage_total")
         self._bytes_left_out = make.counter("gw_precharge_bytes_left_out_total")
         self.tasks = TaskMetrics(make)
         self.media_store = MediaStoreMetrics(make)
@@ -256,6 +257,12 @@ class Metrics:
     def bytes_not_held_for(self, *, model: str, count: int) -> None:
         """A call was let in whose body has so many bytes beside what it was held for."""
         self._bytes_left_out[(model,)].value += count
+
+    def usage_unpriced(self, *, model: str, what: str) -> bool:
+        """A call's usage has something without a price; return whether it is the first such one."""
+        series = self._unpriced[(model, what)]
+        series.value += 1
+        return series.value == 1
 
     def holds(self, *, open_count: int, oldest_seconds: float) -> None:
         """Holds of processes open in the database, as last counted."""

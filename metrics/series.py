@@ -247,6 +247,12 @@ SERIES: tuple[MetricFamily, ...] = (
         "Rows that broke an invariant of the ledger then.",
     ),
     MetricFamily(
+        "gw_unpriced_usage_total",
+        "counter",
+        ("model", "what"),
+        "Calls whose upstream reported what costs more elsewhere, and has no price here.",
+    ),
+    MetricFamily(
         "gw_precharge_bytes_left_out_total",
         "counter",
         ("model",),

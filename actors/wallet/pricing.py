@@ -11,11 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from math import lcm
-from typing import Literal, TypeAlias
+from types import MappingProxyType
+from typing import Any, Literal, Protocol, TypeAlias
+
+from msgspec import Struct
 
 from channels.dialects.meter import Usage
 from channels.families import ENDPOINT_TYPES, IMAGES
-from channels.registry import ModelSpec, PriceSpec
+from channels.prices import PriceSpec
+from channels.registry import ModelSpec
 
 # Money as whole nano-USD: reading it, printing it, and the one rounding.
 #
@@ -93,11 +97,53 @@ def over_one_denominator(
     return [top * (common // bottom) for top, bottom in ratios], common
 
 
+class Reach(Struct, frozen=True, kw_only=True):
+    """What a request may be billed by at most, as far as it states that.
+
+    `members` are prices of parts of its tokens that it can reach, `tools` how often at most each
+    tool is called.
+    """
+
+    tier: str | None = None
+    members: frozenset[str] = frozenset()
+    tools: Mapping[str, int] = MappingProxyType({})
+    search_size: str | None = None
+
+
+class Priced(Struct, frozen=True):
+    """A cost, the prices that it was worked out by, and the counts beside those of its row.
+
+    `parts` are the buckets billed by a price of their own, by its name (`receipt.py`).
+    """
+
+    cost_nano_usd: int
+    stated: Mapping[str, Any]
+    parts: Mapping[str, int]
+
+
+class Sheet(Protocol):
+    """All prices of a model that has more than the four plain ones (`sheets.py`)."""
+
+    def tier(self, name: str | None) -> str | None:
+        """The tier whose price holds for one that was served; None: the standard price."""
+
+    def priced(self, usage: Usage) -> Priced:
+        """The cost of a usage."""
+
+    def hold_nano_usd(self, *, input_tokens: int, output_tokens: int, reach: Reach) -> int:
+        """What so many tokens may cost at most."""
+
+    def unpriced(self, usage: Usage) -> Sequence[str]:
+        """What the usage has that costs more elsewhere, and has no price here."""
+
+
 @dataclass(frozen=True, slots=True)
 class TokenPrice:
     """Prices of one model, multiplier included: each is a numerator over `denominator` nano-USD.
 
-    `stated` is the same in the words of a receipt (`receipt.py`), the multiplier apart.
+    `stated` is the same in the words of a receipt (`receipt.py`), the multiplier apart. `sheet` has
+    what the model has prices for beside these four, `channels` the price on each channel; None
+    where there is nothing of it.
     """
 
     fresh_input: int
@@ -105,7 +151,9 @@ class TokenPrice:
     cache_write: int
     output: int
     denominator: int
-    stated: Mapping[str, str] = field(compare=False)
+    stated: Mapping[str, Any] = field(compare=False)
+    sheet: Sheet | None = field(default=None, compare=False)
+    channels: Mapping[str, TokenPrice] | None = field(default=None, compare=False)
 
     @classmethod
     def of(cls, price: PriceSpec, multiplier: Decimal) -> TokenPrice:
@@ -132,6 +180,8 @@ class TokenPrice:
 
         At most what the ledger holds, whatever an upstream reports.
         """
+        if self.sheet is not None:
+            return self.sheet.priced(usage).cost_nano_usd
         fresh = usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens
         cost = div_round_half_up(
             self.fresh_input * fresh
@@ -147,23 +197,6 @@ class TokenPrice:
         return div_round_half_up(
             self.fresh_input * input_tokens + self.output * output_tokens, self.denominator
         )
-
-
-class TokenPrices:
-    """Prices of models, compiled once; of a model that a reload has replaced, afresh."""
-
-    def __init__(self) -> None:
-        self._compiled: dict[str, tuple[ModelSpec, TokenPrice]] = {}
-
-    def __repr__(self) -> str:
-        return f"<TokenPrices {len(self._compiled)}>"
-
-    def __getitem__(self, model: ModelSpec) -> TokenPrice:
-        known = self._compiled.get(model.id)
-        if known is None or known[0] is not model:
-            price = TokenPrice.of(model.price, model.multiplier)
-            known = self._compiled[model.id] = (model, price)
-        return known[1]
 
 
 def _stated(

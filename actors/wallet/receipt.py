@@ -30,6 +30,24 @@ class NoPrice(Exception):
     """The row keeps no price for what it counts."""
 
 
+# What may be billed apart: a member of the price, its line, and the line that its tokens are then
+# taken from; None of what is no token, and has a price for one.
+_PARTS: Mapping[str, tuple[str, str | None]] = {
+    "cache_write_1h": ("input_cache_write_1h", "input_cache_write"),
+    "audio_input": ("input_audio", "input_uncached"),
+    "image_input": ("input_image", "input_uncached"),
+    "cached_audio_input": ("input_audio_cached", "input_cached"),
+    "cached_image_input": ("input_image_cached", "input_cached"),
+    "audio_output": ("output_audio", "output"),
+    "image_output": ("output_image", "output"),
+    "reasoning_output": ("output_reasoning", "output"),
+    "per_web_search": ("web_search", None),
+    "per_file_search": ("file_search", None),
+    "per_code_session": ("code_session", None),
+    "per_request": ("request", None),
+}
+
+
 def token_lines(
     price: Mapping[str, str],
     *,
@@ -37,21 +55,39 @@ def token_lines(
     cached_tokens: int,
     cache_write_tokens: int,
     output_tokens: int,
+    parts: Mapping[str, int] | None = None,
 ) -> list[Line]:
-    """The four buckets of a call billed by tokens; `price` is `TokenPrice.stated`.
+    """The buckets of a call billed by tokens; `price` and `parts` are as `Priced` has them.
 
-    A bucket without a price of its own costs what input costs. Raises NoPrice.
+    One of the four without a price of its own costs what input costs. Raises NoPrice.
     """
     if "input" not in price or "output" not in price:
         raise NoPrice
-    fresh = input_tokens - cached_tokens - cache_write_tokens
-    counts = (
-        ("input_uncached", fresh, price["input"]),
-        ("input_cached", cached_tokens, price.get("cached_input", price["input"])),
-        ("input_cache_write", cache_write_tokens, price.get("cache_write", price["input"])),
-        ("output", output_tokens, price["output"]),
-    )
-    return [Line(name, count, usd, TOKENS_PER_PRICE) for name, count, usd in counts]
+    parts = parts or {}
+    if not parts.keys() <= price.keys() & _PARTS.keys():
+        raise NoPrice
+    counts = {
+        "input_uncached": input_tokens - cached_tokens - cache_write_tokens,
+        "input_cached": cached_tokens,
+        "input_cache_write": cache_write_tokens,
+        "output": output_tokens,
+    }
+    lines = []
+    for name, count in parts.items():
+        shown, whole = _PARTS[name]
+        if whole is not None:
+            counts[whole] -= count
+        lines.append(Line(shown, count, price[name], 1 if whole is None else TOKENS_PER_PRICE))
+    usd = {
+        "input_cached": price.get("cached_input", price["input"]),
+        "input_cache_write": price.get("cache_write", price["input"]),
+        "output": price["output"],
+    }
+    plain = [
+        Line(name, count, usd.get(name, price["input"]), TOKENS_PER_PRICE)
+        for name, count in counts.items()
+    ]
+    return plain + lines
 
 
 def piece_lines(price: Mapping[str, str], units: Mapping[str, int]) -> list[Line]:
@@ -99,7 +135,10 @@ def lines_of(detail: Mapping[str, Any], **tokens: int) -> list[Line]:
         return piece_lines(price, detail.get("units", {}))
     if not _MEDIA.keys().isdisjoint(price):
         return media_lines(price, detail.get("units", {}))
-    return token_lines(price, cache_write_tokens=detail.get("cache_write", 0), **tokens)
+    parts = detail.get("parts")
+    return token_lines(
+        price, cache_write_tokens=detail.get("cache_write", 0), parts=parts, **tokens
+    )
 
 
 def multiplier_of(detail: Mapping[str, Any]) -> str:
@@ -119,10 +158,26 @@ def formula(lines: Sequence[Line], multiplier: str) -> str:
     counted = [line for line in lines if line.count]
     if not counted:
         return "nothing to pay for = 0 USD"
-    (per,) = {line.per for line in counted}
-    text = " + ".join(f"{line.count} x {line.usd}" for line in counted)
-    if multiplier != "1":
-        text = f"({text}) x {multiplier}" if len(counted) > 1 else f"{text} x {multiplier}"
-    if per != 1:
-        text = f"({text}) / {per}" if len(counted) > 1 and multiplier == "1" else f"{text} / {per}"
+    sums = {
+        per: [f"{line.count} x {line.usd}" for line in counted if line.per == per]
+        for per in sorted({line.per for line in counted}, reverse=True)
+    }
+    if len(sums) > 1:
+        texts = [_sum(terms, per, "1") for per, terms in sums.items()]
+        text = " + ".join(texts)
+        if multiplier != "1":
+            text = f"({text}) x {multiplier}"
+    else:
+        ((per, terms),) = sums.items()
+        text = _sum(terms, per, multiplier)
     return f"{text} = {format_usd(total_nano_usd(lines, multiplier))} USD"
+
+
+def _sum(terms: Sequence[str], per: int, multiplier: str) -> str:
+    """Terms of one unit, added up."""
+    text = " + ".join(terms)
+    if multiplier != "1":
+        text = f"({text}) x {multiplier}" if len(terms) > 1 else f"{text} x {multiplier}"
+    if per != 1:
+        text = f"({text}) / {per}" if len(terms) > 1 and multiplier == "1" else f"{text} / {per}"
+    return text

@@ -272,13 +272,21 @@ WHERE ends_at = %(ends)s
 -- piece, times the multiplier, rounded half up once (which is how numeric rounds).
 SELECT l.id, l.request_id::text, l.cost_nano_usd, c.expected::text
 FROM call_logs l
-CROSS JOIN LATERAL json_to_record(coalesce(l.detail, '{}')) AS d(price json, units json, cache_write bigint)
+CROSS JOIN LATERAL json_to_record(coalesce(l.detail, '{}')) AS d(price json, units json, parts json, cache_write bigint)
 CROSS JOIN LATERAL json_to_record(coalesce(d.price, '{}')) AS p(
     input numeric, cached_input numeric, cache_write numeric, output numeric, multiplier numeric,
     per_image numeric, per_image_large numeric, per_reference numeric,
-    per_second numeric, per_character numeric, per_generation numeric, per_call numeric)
+    per_second numeric, per_character numeric, per_generation numeric, per_call numeric,
+    cache_write_1h numeric, audio_input numeric, image_input numeric, cached_audio_input numeric,
+    cached_image_input numeric, audio_output numeric, image_output numeric, reasoning_output numeric,
+    per_web_search numeric, per_file_search numeric, per_code_session numeric, per_request numeric)
 CROSS JOIN LATERAL json_to_record(coalesce(d.units, '{}')) AS u(standard bigint, large bigint, "references" bigint,
     milliseconds bigint, characters bigint, generations bigint, calls bigint)
+-- Of the tokens, those that are billed by a price of their own; and calls of tools, and the request.
+CROSS JOIN LATERAL json_to_record(coalesce(d.parts, '{}')) AS t(cache_write_1h bigint, audio_input bigint,
+    image_input bigint, cached_audio_input bigint, cached_image_input bigint, audio_output bigint,
+    image_output bigint, reasoning_output bigint, per_web_search bigint, per_file_search bigint,
+    per_code_session bigint, per_request bigint)
 CROSS JOIN LATERAL (SELECT least(4000000000000000000, round(coalesce(p.multiplier, 1) * CASE
         WHEN p.per_image IS NOT NULL THEN 1000000000 * (coalesce(u.standard, 0) * p.per_image
             + coalesce(u.large, 0) * coalesce(p.per_image_large, p.per_image)
@@ -290,7 +298,20 @@ CROSS JOIN LATERAL (SELECT least(4000000000000000000, round(coalesce(p.multiplie
         ELSE 1000 * ((l.input_tokens - l.cached_tokens - coalesce(d.cache_write, 0)) * p.input
             + l.cached_tokens * coalesce(p.cached_input, p.input)
             + coalesce(d.cache_write, 0) * coalesce(p.cache_write, p.input)
-            + l.output_tokens * p.output)
+            + l.output_tokens * p.output
+            + CASE WHEN d.parts IS NULL THEN 0 ELSE
+                coalesce(t.cache_write_1h * (p.cache_write_1h - coalesce(p.cache_write, p.input)), 0)
+                + coalesce(t.audio_input * (p.audio_input - p.input), 0)
+                + coalesce(t.image_input * (p.image_input - p.input), 0)
+                + coalesce(t.cached_audio_input * (p.cached_audio_input - coalesce(p.cached_input, p.input)), 0)
+                + coalesce(t.cached_image_input * (p.cached_image_input - coalesce(p.cached_input, p.input)), 0)
+                + coalesce(t.audio_output * (p.audio_output - p.output), 0)
+                + coalesce(t.image_output * (p.image_output - p.output), 0)
+                + coalesce(t.reasoning_output * (p.reasoning_output - p.output), 0)
+                + 1000000 * (coalesce(t.per_web_search * p.per_web_search, 0)
+                    + coalesce(t.per_file_search * p.per_file_search, 0)
+                    + coalesce(t.per_code_session * p.per_code_session, 0)
+                    + coalesce(t.per_request * p.per_request, 0)) END)
     END)) AS expected) c
 WHERE l.created_at >= %(since)s
   AND l.cost_nano_usd <> coalesce(c.expected, 0) AND (l.cost_nano_usd <> 0 OR d.price IS NOT NULL)

@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 from asyncio import Future
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 from uuid import UUID
 
 from actors.actor import MailboxFull
@@ -54,7 +55,10 @@ from metrics.spans import ChildSpan
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """What has gone out to the client, priced; `basis` is what the tokens rest on."""
+    """What has gone out to the client, priced; `basis` is what the tokens rest on.
+
+    `detail` is what the row keeps of the price where that is not what the hold has.
+    """
 
     cost_nano_usd: int
     input_tokens: int
@@ -62,6 +66,7 @@ class Delivered:
     cached_tokens: int = 0
     cache_write_tokens: int = 0
     basis: str = "stated"
+    detail: Mapping[str, Any] | None = None
 
 
 class LiveCalls:

@@ -16,7 +16,8 @@ from msgspec.structs import replace
 
 from actors.jobs.store import OpenJob
 from actors.routing import Candidate
-from actors.wallet.pricing import MediaPrice, TokenPrice
+from actors.wallet.pricing import MediaPrice, Priced, Reach, TokenPrice
+from actors.wallet.sheets import hold_nano_usd, token_price, unpriced_in
 from actors.wallet.wallets import Delivered
 from channels.dialects.dialect import Meter, MeterReading
 from channels.dialects.meter import PartialUsage, Usage
@@ -44,6 +45,7 @@ class Charged(Struct, frozen=True, kw_only=True):
     result_expires_at: float | None = None  # Unix seconds
     detail: Mapping[str, Any] = msgspec.field(default_factory=dict)
     upstream: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    unpriced: Sequence[str] = ()  # what costs more elsewhere and has no price here
 
 
 class UpstreamPrice(Struct, frozen=True):
@@ -84,7 +86,7 @@ class UpstreamPrices:
         if cost is None:
             return None
         priced = dataclasses.replace(model, price=cost, multiplier=Decimal(1))
-        return UpstreamPrice(priced, TokenPrice.of(cost, priced.multiplier))
+        return UpstreamPrice(priced, token_price(cost, priced.multiplier))
 
     def of_job(self, open_job: OpenJob, quantity: int) -> int | None:
         """The cost of a job in nano-USD that made so much, which may be nothing."""
@@ -198,6 +200,8 @@ OUTPUT_TOKENS_DEFAULT_MAX = 32_768
 # No response has this many tokens. An upstream that reports it is not believed: one number must not
 # empty a wallet, nor overflow the ledger.
 PLAUSIBLE_TOKENS_MAX = 1_000_000_000
+# Nor does one come of so many calls of tools that the upstream runs.
+PLAUSIBLE_TOOL_CALLS_MAX = 10_000
 
 
 # What the tokens rest on: the upstream's word; its word for a part of them, the rest estimated; the
@@ -206,11 +210,15 @@ Basis = Literal["stated", "partly_stated", "estimated", "nothing"]
 
 
 class Charge(Struct, frozen=True):
-    """Tokens and cost of a call, and what the tokens rest on."""
+    """Tokens and cost of a call, and what the tokens rest on.
+
+    `priced` is how the cost was worked out where the price has more than the four plain ones.
+    """
 
     usage: Usage
     cost_nano_usd: int
     basis: Basis
+    priced: Priced | None = None
 
 
 NOTHING = Charge(Usage(input_tokens=0, output_tokens=0), 0, "nothing")
@@ -235,31 +243,32 @@ def estimate(
     max_tokens: int | None,
     model_max_output_tokens: int | None,
     price: TokenPrice,
+    reach: Reach | None = None,
 ) -> Estimate:
     """Price the conversation's bytes as input and the maximum as output.
 
     `content_bytes` is the length of `messages` (`input`, `contents`) as the client sent it, or of
     the whole body where that is what counts. An explicit maximum counts in full, even above the
-    model's ceiling.
+    model's ceiling. `reach` is there where the price depends on what else the request can reach.
     """
     input_tokens = tokens_of_bytes(content_bytes)
     if max_tokens is None:
         ceiling = model_max_output_tokens or OUTPUT_TOKENS_DEFAULT_MAX
         max_tokens = min(ceiling, OUTPUT_TOKENS_DEFAULT_MAX)
-    return Estimate(
-        input_tokens=input_tokens,
-        output_tokens=max_tokens,
-        amount_nano_usd=price.estimate_nano_usd(
-            input_tokens=input_tokens, output_tokens=max_tokens
-        ),
-    )
+    if reach is None:
+        amount = price.estimate_nano_usd(input_tokens=input_tokens, output_tokens=max_tokens)
+    else:
+        amount = hold_nano_usd(
+            price, input_tokens=input_tokens, output_tokens=max_tokens, reach=reach
+        )
+    return Estimate(input_tokens=input_tokens, output_tokens=max_tokens, amount_nano_usd=amount)
 
 
 def charge(meter: MeterReading, *, input_estimate_tokens: int, price: TokenPrice) -> Charge:
     """Price what the meter has read."""
     usage = meter.usage
     if usage is not None and _is_plausible(usage):
-        return Charge(usage, price.cost_nano_usd(usage), "stated")
+        return _charge_of(usage, price, "stated")
     if not meter.characters and (not meter.finished or meter.error_seen is not None):
         return NOTHING  # also where an upstream stated its input and then sent nothing
     partial = meter.partial_usage
@@ -268,7 +277,14 @@ def charge(meter: MeterReading, *, input_estimate_tokens: int, price: TokenPrice
     estimated = Usage(
         input_tokens=input_estimate_tokens, output_tokens=tokens_of_bytes(meter.characters)
     )
-    return Charge(estimated, price.cost_nano_usd(estimated), "estimated")
+    return _charge_of(estimated, price, "estimated")
+
+
+def _charge_of(usage: Usage, price: TokenPrice, basis: Basis) -> Charge:
+    if price.sheet is None:
+        return Charge(usage, price.cost_nano_usd(usage), basis)
+    priced = price.sheet.priced(usage)
+    return Charge(usage, priced.cost_nano_usd, basis, priced)
 
 
 def _completed(
@@ -282,13 +298,13 @@ def _completed(
     if total is not None and total <= PLAUSIBLE_TOKENS_MAX:
         output_tokens = min(tokens_of_bytes(meter.characters), total)
         usage = Usage(input_tokens=total - output_tokens, output_tokens=output_tokens)
-        return Charge(usage, price.cost_nano_usd(usage), "partly_stated")
+        return _charge_of(usage, price, "partly_stated")
     stated = partial.input
     if stated is None or not _is_plausible(stated):
         stated = Usage(input_tokens=input_estimate_tokens, output_tokens=0)
     output_tokens = max(partial.output_tokens or 0, tokens_of_bytes(meter.characters))
     usage = replace(stated, output_tokens=min(output_tokens, PLAUSIBLE_TOKENS_MAX))
-    return Charge(usage, price.cost_nano_usd(usage), "partly_stated")
+    return _charge_of(usage, price, "partly_stated")
 
 
 def delivered(
@@ -305,6 +321,7 @@ def delivered(
         cached_tokens=so_far.usage.cached_tokens,
         cache_write_tokens=so_far.usage.cache_write_tokens,
         basis=so_far.basis,
+        detail=None if so_far.priced is None else price_detail(so_far.priced),
     )
 
 
@@ -319,7 +336,20 @@ def stated_usage(meter: MeterReading) -> Usage | None:
     return usage if usage is not None and _is_plausible(usage) else None
 
 
+def price_detail(priced: Priced) -> dict[str, Any]:
+    """What a row keeps of how a cost was worked out."""
+    detail: dict[str, Any] = {"price": priced.stated}
+    if priced.parts:
+        detail["parts"] = priced.parts
+    return detail
+
+
 def _is_plausible(usage: Usage) -> bool:
+    parts = usage.parts
+    if parts is not None:
+        tools = max(parts.web_searches, parts.file_searches, parts.code_sessions)
+        if tools > PLAUSIBLE_TOOL_CALLS_MAX:
+            return False
     return (
         max(usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.cache_write_tokens)
         <= PLAUSIBLE_TOKENS_MAX
@@ -335,7 +365,7 @@ class TokenBill:
     def __init__(self, *, price: TokenPrice, expected: Estimate, is_stream: bool) -> None:
         self.meter: Meter | None = None  # of the attempt that gave the response
         self.hold_nano_usd = expected.amount_nano_usd
-        self._price = price
+        self._price = self._held = price
         self._expected = expected
         self._is_stream = is_stream
 
@@ -354,12 +384,21 @@ class TokenBill:
     def is_complete(self) -> bool:
         return self.meter is not None and self.meter.finished
 
+    def served_by(self, channel_id: str, meter: Meter) -> None:
+        """This channel gives the response: its price holds."""
+        self.meter = meter
+        if self._price.channels is not None:
+            self._price = self._price.channels.get(channel_id, self._price)
+
     def delivered(self) -> Delivered | None:
         if self.meter is None:
             return None
-        return delivered(
+        so_far = delivered(
             self.meter, input_estimate_tokens=self._expected.input_tokens, price=self._price
         )
+        if so_far is not None and so_far.detail is None and self._price is not self._held:
+            so_far = dataclasses.replace(so_far, detail={"price": self._price.stated})
+        return so_far
 
     def charged(self, *, first_byte_seconds: float | None) -> Charged:
         charged = NOTHING
@@ -371,6 +410,7 @@ class TokenBill:
             is_stream=self._is_stream,
             detail=self._detail(charged),
             upstream=self._upstream(charged),
+            unpriced=() if charged.usage.parts is None else self._unpriced(charged.usage),
         )
 
     def upstream_cost(self, price: UpstreamPrice | None, charged: Charged) -> int | None:
@@ -419,7 +459,15 @@ class TokenBill:
             detail["cache_write"] = usage.cache_write_tokens
         if usage.reasoning_tokens:
             detail["reasoning"] = usage.reasoning_tokens
+        if charged.priced is not None:
+            detail |= price_detail(charged.priced)
+        elif self._price is not self._held:
+            detail["price"] = self._price.stated
         return detail
+
+    def _unpriced(self, usage: Usage) -> Sequence[str]:
+        sheet = self._price.sheet
+        return unpriced_in(usage) if sheet is None else sheet.unpriced(usage)
 
     def _upstream(self, charged: Charge) -> dict[str, Any]:
         """What the upstream reported of its response; its usage unless that is what is charged."""

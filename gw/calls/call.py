@@ -43,6 +43,7 @@ from gw.calls.bills import Bill, Charged
 from gw.errors import GatewayError
 from gw.idempotency import Submission
 from metrics import genai
+from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 from metrics.spans import (
     FIRST_CHUNK,
@@ -339,7 +340,10 @@ def end_call(span: CallSpan, ending: Ending, attributes: Attributes = NO_ATTRIBU
 #   units          pieces by their price                        {standard, large, references}
 #   characters     counted where output was estimated           integer
 #   cache_write, reasoning   tokens, parts of input and output  integers
+#   parts          counts billed by a price of their own        {member of `price`: integer}
 #   trace_id       OpenTelemetry's, of a call that is traced    32 hex digits
+
+_LOG = EventLog("gw.calls")
 
 # Members of `upstream` that are the upstream's own: sentences, and names.
 _WORDS = frozenset({"error", "error_code"})
@@ -352,12 +356,12 @@ class CallObserver:
     __slots__ = (
         "_attempt",
         "_call",
-        "_channel_id",
         "_clock",
         "_first_byte_seconds",
         "_metrics",
         "_propagates",
         "_started",
+        "channel_id",
         "detail",
         "started_at",
     )
@@ -369,13 +373,13 @@ class CallObserver:
         self._clock = clock
         self._metrics = metrics
         self._attempt: ChildSpan | None = None  # where the call is sampled
-        self._channel_id = ""
+        self.channel_id = ""
         self._propagates = False
         self._started = 0.0  # of the last attempt, in monotonic seconds
         self._first_byte_seconds: float | None = None
 
     def __repr__(self) -> str:
-        return f"<CallObserver {self._channel_id or 'no channel'} {', '.join(self.detail)}>"
+        return f"<CallObserver {self.channel_id or 'no channel'} {', '.join(self.detail)}>"
 
     # --- Channels and attempts ---
 
@@ -397,7 +401,7 @@ class CallObserver:
     def attempt_begins(self, candidate: Candidate, channel: ChannelSpec, began: int) -> None:
         """An attempt is under way, which began at `began` (`CallSpan.now`) with the wait for it."""
         call = self._call
-        self._channel_id = candidate.channel_id
+        self.channel_id = candidate.channel_id
         self._propagates = channel.propagate_trace
         self.started_at = self._clock.now()
         self._started = self._clock.monotonic()
@@ -445,7 +449,7 @@ class CallObserver:
 
     def attempt_ended(self, outcome: str, status: int | None, *, is_ok: bool) -> float:
         """The attempt is over, with this outcome and status of its response; return its seconds."""
-        channel_id, seconds = self._channel_id, self._clock.monotonic() - self._started
+        channel_id, seconds = self.channel_id, self._clock.monotonic() - self._started
         self._metrics.attempt(
             channel=channel_id,
             outcome=outcome,
@@ -507,7 +511,7 @@ class CallObserver:
             metrics.call_failed(model=model, fault=ending.fault)
         if usage.input_tokens or usage.output_tokens:
             metrics.tokens.settled(
-                channel=self._channel_id,
+                channel=self.channel_id,
                 model=model,
                 input_tokens=usage.input_tokens,
                 cached_tokens=usage.cached_tokens,
@@ -516,6 +520,9 @@ class CallObserver:
             self._response_ended(ending, charged, seconds)
         if charged.units:
             metrics.units(model=model, unit=UNIT_TYPES[call.facts.protocol], count=charged.units)
+        for what in charged.unpriced:
+            if metrics.usage_unpriced(model=model, what=what):
+                _LOG.warning("usage_unpriced", model=model, what=what)
         if charged.cost_nano_usd:
             metrics.cost(model=model, nano_usd=charged.cost_nano_usd)
         if call.span.sampled:

@@ -20,7 +20,8 @@ from actors.routing import (
     FailoverExhausted,
     serving_protocols,
 )
-from actors.wallet.pricing import TokenPrices
+from actors.wallet.pricing import TokenPrice
+from actors.wallet.sheets import price_of
 from channels.dialects.dialect import Meter
 from channels.dialects.error_body import error_reported, try_error_reported
 from channels.errors import (
@@ -341,7 +342,6 @@ class Conversation:
             offload=offload,
         )
         self._current = current
-        self._prices = TokenPrices()
         self._precharge = precharge
         self._metrics = metrics
         self._limits = TimeLimits(timeout_seconds)
@@ -352,13 +352,14 @@ class Conversation:
         Raises GatewayError while nothing has been sent. Once something has been, a failure ends
         the stream early, without a terminator (spec: Stream failure behaviour).
         """
-        price = self._prices[call.model]
+        price: TokenPrice = call.model.made.get(TokenPrice) or price_of(call.model)
         is_whole = self._precharge == "whole_body"
         expected = estimate(
             content_bytes=call.body_bytes if is_whole else call.content_bytes,
             max_tokens=call.max_tokens,
             model_max_output_tokens=call.model.max_output_tokens,
             price=price,
+            reach=call.reach,
         )
         async with await self._billing.hold(
             call,
@@ -394,7 +395,7 @@ class Conversation:
             settlement.fail(ending_of_failure(failure, self._current.redactor, serving=serving))
         if isinstance(result, UpstreamRefusal):
             settlement.fail(ending_of_refusal(result, self._current.redactor))
-        settlement.bill.meter = result.meter
+        settlement.bill.served_by(observer.channel_id, result.meter)
         if isinstance(result, CompleteResponse):
             self._end_complete(settlement, result.meter)
             settlement.first_byte()

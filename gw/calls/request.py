@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from actors.routing import Candidate, ChannelView, candidates
+from actors.wallet.pricing import Reach
 from channels.dialects.dialect import (
     ChatDialect,
     Hosted,
@@ -312,6 +313,7 @@ class ChatCall(Call, frozen=True, kw_only=True):
     pin: str | None  # the conversation, which keeps a channel and a key of it
     is_named: bool  # by its client
     request: ConversationRequest
+    reach: Reach | None = None  # where the price depends on it
     tools: tuple[str, ...] = ()  # built-in ones that were asked for
     tools_protocol: str | None = None  # what these run over, where it is not the client's
     framing: Framing = msgspec.field(default_factory=SseFraming)

@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 
 from actors.media_store.links import BucketSpec
 from channels.redaction import Redactor
-from channels.registry import ModelSpec, PriceSpec, Registry
+from channels.registry import ModelSpec, Registry
 from gw.config.readers import Caution, ConfigFaults, Fault
 from metrics.logs import hide
 
@@ -243,28 +243,20 @@ def _of_members(before: Any, after: Any) -> Iterator[str]:
         if one.name != "price":
             yield one.name
             continue
-        mine, theirs = _members(before.price), _members(after.price)
+        mine, theirs = before.price.members(), after.price.members()
         for name in dict.fromkeys([*mine, *theirs]):
             if mine.get(name) != theirs.get(name):
                 yield f"price.{name} {mine.get(name)} to {theirs.get(name)}"
 
 
 def _prices(model: ModelSpec) -> dict[str, Decimal]:
-    members = _members(model.price)
+    members = model.price.members()
     members.pop("area_threshold_mp", None)  # no price
+    for bound in model.bindings:
+        if bound.price is not None:
+            own = bound.price.over(model.price).members()
+            members |= {f"{name} on {bound.channel_id}": own[name] for name in own}
     return {name: value * model.multiplier for name, value in members.items()}
-
-
-def _members(price: PriceSpec) -> dict[str, Decimal]:
-    """The prices that are there, those by resolution each on its own."""
-    found: dict[str, Decimal] = {}
-    for one in fields(PriceSpec):
-        value = getattr(price, one.name)
-        if isinstance(value, Mapping):
-            found |= {f"{one.name}.{key}": each for key, each in value.items()}
-        elif value is not None:
-            found[one.name] = value
-    return found
 
 
 def needing_restart(running: Config, wanted: Config) -> list[str]:

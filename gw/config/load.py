@@ -15,12 +15,12 @@ from actors.media_store.links import BucketSpec
 from channels.authorizers.specs import AuthorizerSpec
 from channels.http.transport import Transport
 from channels.kinds import KINDS
+from channels.prices import PriceSpec
 from channels.registry import (
     Binding,
     ChannelSpec,
     HealthSpec,
     ModelSpec,
-    PriceSpec,
     Registry,
     VideoSpec,
     VideoTier,
@@ -38,6 +38,7 @@ from gw.config.credentials import authorizer_spec, check_proxies, transport_of
 from gw.config.readers import ConfigFaults, Fault, FaultReport, Location, Mark, Unreadable, quoted
 from gw.config.relations import (
     caution_short_names,
+    caution_unpriced,
     caution_unsent_keys,
     caution_unserved_models,
     caution_unused_channels,
@@ -202,7 +203,10 @@ def _model(values: Mapping[str, Any]) -> ModelSpec:
     return ModelSpec(
         id=values["id"],
         bindings=tuple(
-            Binding(bound.values["id"], bound.values["as"]) for bound in values["channels"]
+            Binding(
+                bound.values["id"], bound.values["as"], bound.values["price"], bound.values["cost"]
+            )
+            for bound in values["channels"]
         ),
         display_name=values["display_name"] or values["id"],
         owned_by=values["owned_by"],
@@ -216,6 +220,7 @@ def _model(values: Mapping[str, Any]) -> ModelSpec:
         endpoint_type=values["endpoint_type"],
         aliases=tuple(alias.value for alias in values["aliases"]),
         video=_video(values["id"], values["video"].values),
+        refuses_unpriced=values["unpriced"] == "refuse",
     )
 
 
@@ -281,6 +286,7 @@ def load_text(
     caution_wildcard_admin(top)
     caution_unused_channels(top.values["models"], top.values["channels"])
     caution_unserved_models(top.values["models"], top.values["channels"])
+    caution_unpriced(top.values["models"], top.values["channels"])
     caution_short_names(top.values["channels"])
     caution_versions_twice(top.values["channels"])
     caution_unsent_keys(top.values["channels"])

@@ -6,22 +6,26 @@ places where they do not fit together (contract §2, spec: Account wallet, Model
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from importlib.util import find_spec
 from ipaddress import ip_address
+from typing import Any
 
 from channels.dialects.dialect import MODEL
 from channels.dialects.table import CHAT_DIALECTS, DIALECTS
 from channels.families import (
     CHAT_PRICES,
+    DEARER_TIERS,
     ENDPOINT_TYPES,
     FAMILIES,
     MODEL_TYPES,
     TOKEN_PRICES,
+    UNIT_PRICES,
     VIDEOS,
     Family,
 )
+from channels.prices import DIMENSIONS, PriceSpec
 from channels.redaction import CHANNEL_ID_CHARACTERS_MIN, KEY_CHARACTERS_MIN
 from channels.registry import NO_AUTH, PLAIN
 from gw.config.config import ListenAddress
@@ -159,6 +163,8 @@ def check_prices(models: Sequence[Section]) -> None:
         if "endpoint_type" in model.values:
             _check_price(price, model.values["endpoint_type"])
             check_price_units(price, model.values["endpoint_type"])
+            for bound in model.get("channels", ()):
+                _check_entry_price(bound, model.values["endpoint_type"])
 
 
 def _check_price(price: Section, endpoint_type: str | None) -> None:
@@ -178,9 +184,22 @@ def _check_price(price: Section, endpoint_type: str | None) -> None:
         )
 
 
+def _check_entry_price(bound: Section, endpoint_type: str | None) -> None:
+    """A channel's own price is of tokens: whatever else is sold costs the same on each channel."""
+    price: PriceSpec | None = bound.get("price")
+    if price is None:
+        return
+    units = [name for name in UNIT_PRICES if getattr(price, name) is not None]
+    if endpoint_type is not None or units:
+        bound.location("price").blame(
+            found="a price by the unit" if units else f"a price of {endpoint_type}",
+            allowed="a price of tokens on a channel of a chat model",
+        )
+
+
 def check_price_units(price: Section, endpoint_type: str | None) -> None:
     """Blame prices by a unit that this endpoint is not billed by. Token prices may always stand."""
-    billed: Sequence[str] = TOKEN_PRICES
+    billed: Sequence[str] = (*TOKEN_PRICES, *DIMENSIONS)
     hint = ""
     if endpoint_type is not None:
         kind = ENDPOINT_TYPES[endpoint_type]
@@ -358,6 +377,43 @@ def _family_of(endpoint_type: str | None) -> Family | None:
     """The family of a dedicated endpoint; None for a chat model, and for what is withdrawn."""
     served = (row for row in FAMILIES.values() if not row.is_chat and not row.is_withdrawn)
     return next((row for row in served if endpoint_type in MODEL_TYPES[row.protocol]), None)
+
+
+def caution_unpriced(models: Sequence[Section], channels: Sequence[Section]) -> None:
+    """What upstreams of a chat model can report, and take money for, without a price of it."""
+    by_id = {channel.values["id"]: channel.values for channel in channels}
+    for model in models:
+        values = model.values
+        if values["endpoint_type"] is not None or not values["callable"]:
+            continue
+        price = PriceSpec(**values["price"].values)
+        entries = [
+            (by_id[one.values["id"]], (one.values["price"] or PriceSpec()).over(price))
+            for one in values["channels"]
+        ]
+        for channel, own in entries:
+            for message in _unpriced(channel, own, is_refused=values["unpriced"] == "refuse"):
+                model.location("price").caution(f"{message} (channel {channel['id']})")
+
+
+def _unpriced(channel: Mapping[str, Any], price: PriceSpec, *, is_refused: bool) -> Iterator[str]:
+    if not is_refused and not set(price.service_tiers or ()).intersection(DEARER_TIERS):
+        yield (
+            "unpriced is standard, so that dearer service tiers are served at the standard price:"
+            " service_tiers has none of them"
+        )
+    if price.has_dimensions:
+        if "web_search" in channel["tools"] and price.per_web_search is None:
+            yield "no per_web_search: searches that the upstream runs cost nothing"
+        if price.cache_write is not None and price.cache_write_1h is None:
+            yield "no cache_write_1h: what is written to a cache for an hour costs as cache_write"
+        tiers = price.service_tiers or {}
+        for name in tiers if price.above_tokens else ():
+            if tiers[name].prices and not tiers[name].above_tokens:
+                yield (
+                    f"service_tiers.{name} has prices of its own and no above_tokens: long prompts"
+                    " cost the same there"
+                )
 
 
 def caution_short_names(channels: Sequence[Section]) -> None:

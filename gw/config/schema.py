@@ -7,7 +7,7 @@ where there is no default; what ties several values together is checked in `rela
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from decimal import Decimal
 from functools import cache
 from typing import Any
@@ -24,12 +24,12 @@ from channels.registry import (
     NO_AUTH,
     VIDEO_TIERS,
     HealthSpec,
-    PriceSpec,
 )
 from channels.translation.session import SETTINGS
 from gw.config import upstream
 from gw.config.config import KB_STORE_KINDS, PRECHARGES, ListenAddress
 from gw.config.credentials import CREDENTIALS, check_credentials_of
+from gw.config.prices import PRICE, entry_price
 from gw.config.readers import (
     InvalidValue,
     Location,
@@ -58,7 +58,6 @@ from gw.config.values import (
     Schema,
     Section,
     base_url,
-    by_name,
     choices,
     distinct,
     engine_url,
@@ -206,13 +205,6 @@ SECRET_PLACEHOLDERS = frozenset({"set this to 32 bytes in hex"})
 PREVIOUS_SECRET = "the secret before this one, or empty"
 SECRET = f"a secret of {SECRET_MIN} characters or more, or empty for one that is made"
 
-PRICE_READER = decimal("a price in USD", most=1_000_000, quoted=True)
-PRICE_KEYS = tuple(field.name for field in fields(PriceSpec))
-PRICE: Schema = {
-    **{key: Key(optional(PRICE_READER), None) for key in PRICE_KEYS},
-    "per_second_by_resolution": Key(optional(by_name(PRICE_READER, "a price of each")), None),
-}
-
 HEALTH: Schema = {
     "failures": Key(whole(1, 1_000_000), HealthSpec().failures),
     "cooldown": Key(seconds(above_zero=False), HealthSpec().cooldown_seconds),
@@ -328,6 +320,9 @@ CHANNEL: Schema = {
 BINDING: Schema = {
     "id": Key(name_reader("a channel id"), REQUIRED),
     "as": Key(optional(name_reader("the upstream's name of the model")), None),
+    # What differs on this channel, and what its provider takes.
+    "price": Key(entry_price(), None),
+    "cost": Key(entry_price(), None),
 }
 
 
@@ -337,13 +332,15 @@ def binding() -> Reader[Section]:
 
     def read(node: Node, at: Location) -> Section:
         if isinstance(node, Scalar) and not node.is_nothing:
-            return Section({"id": read_id(node, at), "as": None}, at, {"id": at})
+            alone = {key: one.default for key, one in BINDING.items()}
+            return Section({**alone, "id": read_id(node, at)}, at, {"id": at})
         return read_mapping(node, at)
 
     return read
 
 
 TYPE_NAMES = tuple(ENDPOINT_TYPES)
+UNPRICED = ("refuse", "standard")
 
 VIDEO: Schema = {
     "tier": Key(optional(choice(VIDEO_TIERS)), None),
@@ -361,6 +358,8 @@ MODEL: Schema = {
     "context_size": Key(optional(whole(1, MAX_TOKENS)), None),
     "max_output_tokens": Key(optional(whole(1, MAX_TOKENS)), None),
     "price": section(PRICE),
+    # Of requests for a dearer service tier without a price.
+    "unpriced": Key(choice(UNPRICED), "refuse"),
     "multiplier": Key(decimal("a factor", most=1000, above_zero=True, quoted=True), Decimal(1)),
     "capabilities": Key(choices(CAPABILITIES), ()),
     "callable": Key(flag(), True),

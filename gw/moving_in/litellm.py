@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 
 from channels.families import FAMILIES, MODEL_TYPES
 from channels.kinds import KINDS
-from channels.registry import Binding, PriceSpec
+from channels.prices import PriceSpec
+from channels.registry import Binding
 from gw.config.load import read_text
 from gw.config.readers import (
     FaultReport,

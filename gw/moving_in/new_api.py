@@ -18,7 +18,7 @@ from urllib.parse import SplitResult, urlsplit
 from actors.wallet.pricing import MAX_NANO_USD, NANO_PER_USD, div_round_half_up
 from channels.families import FAMILIES
 from channels.kinds import KINDS
-from channels.registry import PriceSpec
+from channels.prices import PriceSpec
 from gw.config.readers import ConfigFaults, Fault
 from gw.moving_in.new_api_tables import ENABLED, Row, json_of
 from gw.moving_in.plan import (

@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 
 from channels.families import CHAT_PRICES, ENDPOINT_TYPES
 from channels.kinds import KINDS
-from channels.registry import Binding, PriceSpec, Registry
+from channels.prices import PriceSpec
+from channels.registry import Binding, Registry
 from gw.config.upstream import PROVED
 from gw.price_list.reading import PriceRow
 

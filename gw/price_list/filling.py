@@ -7,7 +7,7 @@ and has no price gets one. What an operator has written stays, prices too, unles
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 
@@ -16,11 +16,13 @@ from actors.store.queries import load
 from actors.wallet.pricing import TokenPrice
 from channels.dialects.meter import Usage
 from channels.families import CHAT_PRICES
-from channels.registry import ModelSpec, PriceSpec, Registry
+from channels.prices import PriceSpec
+from channels.registry import ModelSpec, Registry
 from gw.config.config import Config
 from gw.config.load import load_text
 from gw.config.readers import FaultReport
 from gw.price_list.reading import (
+    CACHED_PRICES,
     Offer,
     PriceList,
     PriceRow,
@@ -233,7 +235,7 @@ def _names(registry: Registry) -> set[str]:
 
 def changes_of(now: PriceSpec, listed: PriceSpec) -> tuple[Change, ...]:
     """The members that differ, those by resolution each on its own."""
-    mine, theirs = _members(now), _members(listed)
+    mine, theirs = now.members(), listed.members()
     names = dict.fromkeys([*mine, *theirs])
     return tuple(
         Change(name, mine.get(name), theirs.get(name), _more(now, listed, name))
@@ -243,24 +245,12 @@ def changes_of(now: PriceSpec, listed: PriceSpec) -> tuple[Change, ...]:
 
 
 def _more(now: PriceSpec, listed: PriceSpec, member: str) -> Decimal | None:
-    name, _, key = member.partition(".")
-    if key:
-        mine = (getattr(now, name) or {}).get(key)
-        theirs = (getattr(listed, name) or {}).get(key)
-    else:
-        mine, theirs = effective(now, name), effective(listed, name)
+    """How much more the listed one is; None where one of them has nothing to compare."""
+    mine, theirs = (
+        effective(one, member) if member in CACHED_PRICES else one.members().get(member)
+        for one in (now, listed)
+    )
     return None if mine is None or theirs is None else theirs - mine
-
-
-def _members(price: PriceSpec) -> Mapping[str, Decimal]:
-    found: dict[str, Decimal] = {}
-    for one in fields(PriceSpec):
-        value = getattr(price, one.name)
-        if isinstance(value, Mapping):
-            found.update((f"{one.name}.{name}", amount) for name, amount in value.items())
-        elif value is not None:
-            found[one.name] = value
-    return found
 
 
 # What the calls of the last days counted, for the money that another price list would have made.

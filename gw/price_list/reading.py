@@ -27,15 +27,10 @@ from channels.families import (
     UNIT_PRICES,
 )
 from channels.kinds import KINDS
-from channels.registry import (
-    CAPABILITIES,
-    Binding,
-    ChannelSpec,
-    ModelSpec,
-    PriceSpec,
-    Registry,
-)
+from channels.prices import DIMENSIONS, PriceSpec
+from channels.registry import CAPABILITIES, Binding, ChannelSpec, ModelSpec, Registry
 from gw.config.load import read_text
+from gw.config.prices import PRICE
 from gw.config.readers import (
     FaultReport,
     InvalidValue,
@@ -53,7 +48,7 @@ from gw.config.readers import (
     written_text,
 )
 from gw.config.relations import check_price_units
-from gw.config.schema import MAX_TOKENS, PRICE, TYPE_NAMES
+from gw.config.schema import MAX_TOKENS, TYPE_NAMES
 from gw.config.values import (
     REQUIRED,
     Key,
@@ -355,23 +350,28 @@ def price_of(rows: Sequence[PriceRow]) -> PriceSpec | None:
 
 def dearest(prices: Sequence[PriceSpec]) -> PriceSpec:
     """The highest of each member. Without a cached price the input price holds."""
-    found: dict[str, Decimal | None] = {
-        name: _most(prices, name) for name in (*TOKEN_PRICES, *_AMOUNTS)
-    }
+    if all(one == prices[0] for one in prices):
+        return prices[0]
+    found: dict[str, Any] = {name: _first(prices, name) for name in DIMENSIONS}
+    found |= {name: _most(prices, name) for name in (*TOKEN_PRICES, *_AMOUNTS)}
     for name in CACHED_PRICES:
         if found[name] is not None:
             costs = (effective(price, name) for price in prices)
             found[name] = max(cost for cost in costs if cost is not None)
     thresholds = [one.area_threshold_mp for one in prices if one.area_threshold_mp is not None]
-    by_resolution: dict[str, Decimal] = {}
-    for one in prices:
-        for name, amount in (one.per_second_by_resolution or {}).items():
-            by_resolution[name] = max(amount, by_resolution.get(name, amount))
     return PriceSpec(
         **found,
         area_threshold_mp=min(thresholds, default=None),
-        per_second_by_resolution=by_resolution or None,
+        per_second_by_resolution=_dearest_by_resolution(prices) or None,
     )
+
+
+def _dearest_by_resolution(prices: Sequence[PriceSpec]) -> dict[str, Decimal]:
+    found: dict[str, Decimal] = {}
+    for one in prices:
+        for name, amount in (one.per_second_by_resolution or {}).items():
+            found[name] = max(amount, found.get(name, amount))
+    return found
 
 
 def _speaks(channel: Provided, row: PriceRow) -> bool:
@@ -412,6 +412,12 @@ def _billed_by(price: PriceSpec | None) -> frozenset[str]:
 def _most(prices: Sequence[PriceSpec], name: str) -> Decimal | None:
     amounts = [getattr(price, name) for price in prices]
     return max((one for one in amounts if one is not None), default=None)
+
+
+def _first(prices: Sequence[PriceSpec], name: str) -> Any:
+    """What is no single amount is the first one's that has it."""
+    stated = (getattr(price, name) for price in prices)
+    return next((value for value in stated if value is not None), None)
 
 
 def effective(price: PriceSpec, name: str) -> Decimal | None:

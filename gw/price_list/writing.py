@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from textwrap import indent
@@ -17,7 +17,8 @@ from typing import Any, NoReturn
 import yaml
 
 from channels.kinds import KINDS, Kind
-from channels.registry import Binding, PriceSpec
+from channels.prices import PriceSpec
+from channels.registry import Binding
 from gw.config.readers import FaultReport, Location, Mark
 from gw.config.yaml_source import shielded
 from gw.price_list.reading import Offer, PriceList, PriceRow, Provided, offers
@@ -69,18 +70,23 @@ def bindings(bound: Sequence[Binding]) -> str:
 
 def price(spec: PriceSpec) -> str:
     """A price, as a mapping in braces."""
-    return mapping({one.name: getattr(spec, one.name) for one in fields(PriceSpec)})
+    return mapping(spec.stated())
 
 
 def mapping(members: Mapping[str, Any]) -> str:
     """What is there of these amounts, as a mapping in braces."""
-    texts = []
-    for name, value in members.items():
-        if isinstance(value, Mapping):
-            texts.append(f"{scalar(name)}: {mapping(value)}")
-        elif value is not None:
-            texts.append(f"{scalar(name)}: {amount(value)}")
+    texts = [
+        f"{scalar(name)}: {_value(value)}" for name, value in members.items() if value is not None
+    ]
     return f"{{{', '.join(texts)}}}"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return mapping(value)
+    if isinstance(value, list):
+        return f"[{', '.join(map(mapping, value))}]"
+    return str(value) if isinstance(value, int) else amount(Decimal(value))
 
 
 def amount(value: Decimal) -> str:

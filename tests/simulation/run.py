@@ -15,7 +15,8 @@ from random import Random
 from typing import Any
 
 from actors.store.connection import StoreUnavailable
-from channels.registry import HealthSpec, PriceSpec
+from channels.prices import PriceSpec
+from channels.registry import HealthSpec
 from tests.simulation.clients import Call, Kind, SlowClient
 from tests.simulation.copies import CopyRow
 from tests.simulation.files import Folder

@@ -5,7 +5,8 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from channels.registry import Binding, ChannelSpec, HealthSpec, ModelSpec, PriceSpec
+from channels.prices import PriceSpec
+from channels.registry import Binding, ChannelSpec, HealthSpec, ModelSpec
 
 
 def make_channel(channel_id: str, **changes: Any) -> ChannelSpec:

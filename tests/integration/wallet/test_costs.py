@@ -13,12 +13,15 @@ from actors.store.database import Database
 from actors.wallet import ledger
 from actors.wallet.ledger import Batch
 from actors.wallet.messages import Hold, Settle
-from actors.wallet.pricing import ImagePrice, TokenPrice
+from actors.wallet.pricing import ImagePrice
+from actors.wallet.sheets import token_price
 from actors.wallet.verify import verify
-from channels.dialects.meter import Usage
-from channels.registry import PriceSpec
+from channels.families import TOKEN_PRICES
+from channels.prices import PriceSpec
+from gw.calls.bills import price_detail
 from tests.integration.money import PROCESS, open_account
 from tests.support.ledger_values import facts, outcome
+from tests.support.prices import spec_of, usage_of
 
 CALLS = 400
 
@@ -47,29 +50,20 @@ def priced(random: Random) -> tuple[str, int, dict[str, Any]]:
         counts = {"standard": random.randrange(1, 9), "large": random.randrange(5), "references": 2}
         detail = {"price": images.stated, "units": {name: n for name, n in counts.items() if n}}
         return "images", images.cost_nano_usd(**counts), {"detail": detail}
-    price = TokenPrice.of(
-        PriceSpec(
-            input=perhaps(random),
-            output=perhaps(random),
-            cached_input=perhaps(random),
-            cache_write=perhaps(random),
-        ),
-        multiplier,
-    )
-    fresh, cached, written, output = (
-        random.randrange(10 ** random.randrange(1, 8)) for _ in "1234"
-    )
-    usage = Usage(
-        input_tokens=fresh + cached + written,
-        output_tokens=output,
-        cached_tokens=cached,
-        cache_write_tokens=written,
-    )
+    if random.random() < 0.5:
+        plain: dict[str, Any] = {name: perhaps(random) for name in TOKEN_PRICES}
+        price = token_price(PriceSpec(**plain), multiplier)
+    else:
+        price = token_price(spec_of(random), multiplier)
+    usage = usage_of(random)
+    kept: dict[str, Any] = {"price": price.stated, "cache_write": usage.cache_write_tokens}
+    if price.sheet is not None:
+        kept |= price_detail(price.sheet.priced(usage))
     row = {
-        "detail": {"price": price.stated, "cache_write": written},
+        "detail": kept,
         "input_tokens": usage.input_tokens,
-        "output_tokens": output,
-        "cached_tokens": cached,
+        "output_tokens": usage.output_tokens,
+        "cached_tokens": usage.cached_tokens,
     }
     return "chat", price.cost_nano_usd(usage), row
 

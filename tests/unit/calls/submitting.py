@@ -25,7 +25,8 @@ from actors.wallet.messages import Outcome
 from actors.wallet.pricing import MediaPrice
 from channels.media.model import MIB
 from channels.media.requests import ContentItem, GeneralVideo
-from channels.registry import HealthSpec, PriceSpec
+from channels.prices import PriceSpec
+from channels.registry import HealthSpec
 from gw.calls.jobs import JobSubmit
 from gw.calls.media import DetachedTasks, ExchangeUpstream, Pin, SubmitCall
 from gw.calls.request import LargeSubmission

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from actors.wallet.pricing import MAX_NANO_USD
-from channels.registry import PriceSpec
+from channels.prices import PriceSpec
 from gw.calls.request import ChatCall
 from tests.support.aio import eventually
 from tests.support.specs import make_model

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from actors.wallet.pricing import MAX_NANO_USD, TokenPrice
 from actors.wallet.wallets import Delivered
 from channels.dialects.meter import PartialUsage, Usage
-from channels.registry import PriceSpec
+from channels.prices import PriceSpec
 from gw.calls.bills import NOTHING, PLAUSIBLE_TOKENS_MAX, Charge, charge, delivered
 
 PRICE = TokenPrice.of(

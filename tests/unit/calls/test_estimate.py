@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.wallet.pricing import TokenPrice
-from channels.registry import PriceSpec
+from channels.prices import PriceSpec
 from gw.calls.bills import Estimate, estimate, tokens_of_bytes
 
 PRICE = TokenPrice.of(PriceSpec(input=Decimal(1), output=Decimal(10)), Decimal(1))

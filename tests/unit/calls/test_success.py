@@ -7,7 +7,8 @@ import json
 from decimal import Decimal
 
 from actors.wallet.wallets import Delivered
-from channels.registry import Binding, PriceSpec
+from channels.prices import PriceSpec
+from channels.registry import Binding
 from tests.support.aio import eventually
 from tests.support.specs import make_channel, make_model
 from tests.unit.calls import sse

@@ -17,7 +17,8 @@ from channels.errors import UpstreamCut, UpstreamLost, UpstreamUnreachable
 from channels.media.model import MIB
 from channels.media.replies import Done, SpeechAudio
 from channels.media.requests import SpeechRequest
-from channels.registry import HealthSpec, PriceSpec
+from channels.prices import PriceSpec
+from channels.registry import HealthSpec
 from gw.calls.bills import UnitBill
 from gw.calls.media import (
     Delivery,

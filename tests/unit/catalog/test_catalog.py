@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from channels.registry import Binding, ChannelSpec, HealthSpec, ModelSpec, PriceSpec, Registry
+from channels.prices import PriceSpec
+from channels.registry import Binding, ChannelSpec, HealthSpec, ModelSpec, Registry
 from gw.api.catalog import (
     PublicCatalog,
     public_entries,

@@ -21,7 +21,7 @@ from channels.families import (
     UNITS,
     Family,
 )
-from channels.registry import PriceSpec
+from channels.prices import DIMENSIONS, PriceSpec
 
 # As the contract lists them (§2: Channel `protocols`), which is how a refused one is told of.
 CONTRACT = (
@@ -60,7 +60,7 @@ def test_units_and_their_kinds_are_the_specifications() -> None:
 
 
 def test_every_price_of_a_model_is_some_familys() -> None:
-    assert {one.name for one in fields(PriceSpec)} == {*TOKEN_PRICES, *UNIT_PRICES}
+    assert {one.name for one in fields(PriceSpec)} == {*TOKEN_PRICES, *UNIT_PRICES, *DIMENSIONS}
     named = [name for kind in ENDPOINT_TYPES.values() for name in (*kind.prices, *kind.more_prices)]
     assert set(UNIT_PRICES) == set(named) - set(TOKEN_PRICES)
     assert all(kind.prices for kind in ENDPOINT_TYPES.values())

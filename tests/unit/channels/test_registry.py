@@ -5,7 +5,8 @@ from decimal import Decimal
 
 import pytest
 
-from channels.registry import Binding, ChannelSpec, HealthSpec, ModelSpec, PriceSpec, Registry
+from channels.prices import PriceSpec
+from channels.registry import Binding, ChannelSpec, HealthSpec, ModelSpec, Registry
 
 
 def channel(channel_id: str) -> ChannelSpec:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec import to_builtins
+from msgspec import Struct, to_builtins
 
 from channels.dialects.dialect import ChatDialect
 from channels.dialects.error_body import error_message
@@ -52,12 +52,21 @@ def name_of(path: Path) -> str:
     return f"{path.parent.name}-{path.name}"
 
 
+def counts_of(stated: Struct) -> dict[str, Any]:
+    """The counts as a transcript states them: `parts` where there are any."""
+    counts: dict[str, Any] = to_builtins(stated)
+    for one in (counts, counts.get("input")):
+        if isinstance(one, dict) and one.get("parts", 0) is None:
+            del one["parts"]
+    return counts
+
+
 def summary(done: Replay) -> dict[str, Any]:
     meter = done.meter
     partial = meter.partial_usage
     return {
-        "usage": meter.usage and to_builtins(meter.usage),
-        "partial_usage": partial and to_builtins(partial),
+        "usage": meter.usage and counts_of(meter.usage),
+        "partial_usage": partial and counts_of(partial),
         "characters": meter.characters,
         "finish_reason": meter.finish_reason,
         "finished": meter.finished,

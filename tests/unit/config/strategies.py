@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from channels.families import PROTOCOLS
 from channels.registry import BUILTIN_TOOLS, CAPABILITIES, MAX_TOKENS_PARAMS
 from channels.translation.session import SETTINGS
-from gw.config.schema import BINDING, CHANNEL, HEALTH, MODEL, PRICE_KEYS, TASKS, TIMEOUTS, TOP
+from gw.config.prices import PRICE_KEYS
+from gw.config.schema import BINDING, CHANNEL, HEALTH, MODEL, TASKS, TIMEOUTS, TOP
 from metrics.logs import LEVELS
 
 

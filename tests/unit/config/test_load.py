@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from actors.media_store.links import BucketSpec
-from channels.registry import Binding, HealthSpec, PriceSpec, VideoSpec
+from channels.prices import PriceSpec
+from channels.registry import Binding, HealthSpec, VideoSpec
 from gw.config.config import AgentSettings, KbStore, ListenAddress, Tasks, Timeouts
 from gw.config.load import MAX_FILE_BYTES, load
+from gw.config.prices import PRICE_KEYS
 from gw.config.readers import ConfigFaults, Fault
-from gw.config.schema import PRICE_KEYS
 from tests.unit.config.reading import SOURCE, channel, faults_of, model, read
 
 EXAMPLE = Path(__file__).parents[3] / "ops" / "examples" / "gw.yaml"
@@ -253,7 +254,8 @@ def test_many_faults_are_reported_at_once_in_the_order_of_the_file() -> None:
 
 def test_media_prices_of_the_contract_are_all_taken() -> None:
     by_resolution = "per_second_by_resolution"
-    names = [name for name in PRICE_KEYS if name != by_resolution]
+    nested = (by_resolution, "above_tokens", "service_tiers")
+    names = [name for name in PRICE_KEYS if name not in nested]
     prices = {name: f"{number}.5" for number, name in enumerate(names, start=1)}
     written = ", ".join(f"{name}: {price}" for name, price in prices.items())
     written += f', {by_resolution}: {{1080p: "0.2", 4k: 1.50}}'
@@ -261,4 +263,5 @@ def test_media_prices_of_the_contract_are_all_taken() -> None:
     assert asdict(spec) == {
         **{name: Decimal(price) for name, price in prices.items()},
         by_resolution: {"1080p": Decimal("0.2"), "4k": Decimal("1.50")},
+        **dict.fromkeys(("above_tokens", "service_tiers", "factor")),
     }

@@ -11,7 +11,8 @@ from contextlib import AbstractAsyncContextManager
 from decimal import Decimal
 from typing import Any
 
-from channels.registry import HealthSpec, PriceSpec
+from channels.prices import PriceSpec
+from channels.registry import HealthSpec
 from gw.calls.media import PieceCall
 from gw.idempotency import Submission
 from tests.support import calls

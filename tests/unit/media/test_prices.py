@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.wallet.pricing import MAX_NANO_USD, MediaPrice
-from channels.registry import ModelSpec, PriceSpec
+from channels.prices import PriceSpec
+from channels.registry import ModelSpec
 from gw.media.videos import held_milliseconds, priced_resolution, unreported_milliseconds
 from tests.support.specs import make_model
 from tests.unit.media.asking import ABSENT, read

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from channels.registry import ChannelSpec, ModelSpec, PriceSpec, Registry
+from channels.prices import PriceSpec
+from channels.registry import ChannelSpec, ModelSpec, Registry
 from gw.cli.main import main
 from gw.config.load import load_text
 from gw.moving_in.writing import read_env_file

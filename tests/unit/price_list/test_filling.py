@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.registry import ModelSpec, PriceSpec
+from channels.prices import PriceSpec
+from channels.registry import ModelSpec
 from gw.config.load import load_text
 from gw.config.readers import ConfigFaults
 from gw.price_list.filling import Filled, fill

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from channels.registry import Binding, PriceSpec
+from channels.prices import PriceSpec
+from channels.registry import Binding
 from gw.price_list.reading import Offer, Provided, dearest, offers, price_of
 from tests.unit.price_list.lists import FIREWORKS, GROQ, OPENAI, UNPRICED, list_of
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from channels.registry import PriceSpec
+from channels.prices import PriceSpec
 from tests.unit.price_list.lists import FIREWORKS, HEAD, UNPRICED, faults_of, list_of
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from actors.wallet.pricing import TokenPrice
 from channels.dialects.meter import Usage
-from channels.registry import PriceSpec
+from channels.prices import PriceSpec
 
 prices = st.decimals(min_value=0, max_value=500, places=6)
 tokens = st.integers(min_value=0, max_value=2_000_000)

@@ -20,37 +20,27 @@ from actors.wallet.receipt import (
     token_lines,
     total_nano_usd,
 )
+from actors.wallet.sheets import token_price
 from channels.dialects.dialect import MeterReading
 from channels.dialects.meter import PartialUsage, Usage
-from channels.registry import PriceSpec
+from channels.prices import PriceSpec
 from gw.calls.bills import Estimate, TokenBill
+from tests.support.prices import spec_of, usage_of
 
 usd = st.decimals(min_value=0, max_value=100_000, places=9)
 multipliers = st.decimals(min_value=0, max_value=10, places=4)
 counts = st.integers(0, 3_000_000)
 
 
-@st.composite
-def usages(draw: st.DrawFn) -> Usage:
-    fresh, cached, written, output = (draw(counts) for _ in range(4))
-    return Usage(
-        input_tokens=fresh + cached + written,
-        output_tokens=output,
-        cached_tokens=cached,
-        cache_write_tokens=written,
-        reasoning_tokens=draw(st.integers(0, output)),
-    )
+chances = st.randoms(use_true_random=False)
+usages = chances.map(usage_of)
 
 
 @st.composite
 def prices(draw: st.DrawFn) -> TokenPrice:
-    spec = PriceSpec(
-        input=draw(st.none() | usd),
-        output=draw(st.none() | usd),
-        cached_input=draw(st.none() | usd),
-        cache_write=draw(st.none() | usd),
-    )
-    return TokenPrice.of(spec, draw(multipliers))
+    """A price of the four plain members alone, or with all others."""
+    spec = draw(st.builds(PriceSpec, *[st.none() | usd for _ in range(4)]) | chances.map(spec_of))
+    return token_price(spec, draw(multipliers))
 
 
 @dataclass
@@ -83,7 +73,7 @@ class Answer:
 
 answers = st.builds(
     Answer,
-    usage=st.none() | usages(),
+    usage=st.none() | usages,
     partial_usage=st.none()
     | st.builds(
         PartialUsage,
@@ -114,11 +104,18 @@ def test_what_is_kept_of_a_call_comes_to_its_cost(
         output_tokens=charged.usage.output_tokens,
     )
     assert total_nano_usd(lines, multiplier_of(detail)) == charged.cost_nano_usd
+    assert all(line.count >= 0 for line in lines)
+    tokens = [line for line in lines if line.per != 1]
+    assert sum(line.count for line in tokens) == (
+        charged.usage.input_tokens + charged.usage.output_tokens
+    )
     so_far = bill.delivered()
     if so_far is not None and first_byte_seconds is not None:
         # What recovery would write of it comes to the same.
         assert so_far.cost_nano_usd == charged.cost_nano_usd
         assert so_far.cache_write_tokens == charged.usage.cache_write_tokens
+        assert {**bill.terms, **(so_far.detail or {})}["price"] == detail["price"]
+        assert (so_far.detail or {}).get("parts") == detail.get("parts")
 
 
 @given(
@@ -142,7 +139,14 @@ def test_pieces_come_to_their_cost(
     assert total_nano_usd(lines, multiplier_of(detail)) == cost
 
 
-@pytest.mark.parametrize("detail", [{}, {"price": {"per_image": "1"}, "units": {"songs": 2}}])
+@pytest.mark.parametrize(
+    "detail",
+    [
+        {},
+        {"price": {"per_image": "1"}, "units": {"songs": 2}},
+        {"price": {"input": "1", "output": "1"}, "parts": {"audio_input": 1}},
+    ],
+)
 def test_what_has_no_price_is_said_so(detail: dict[str, Any]) -> None:
     with pytest.raises(NoPrice):
         lines_of(detail, input_tokens=1, cached_tokens=0, output_tokens=1)
@@ -169,6 +173,20 @@ FORMULAS = {
     (0, 0, 3, "1"): "3 x 8 / 1000000 = 0.000024 USD",
     (0, 0, 0, "0.5"): "nothing to pay for = 0 USD",
 }
+
+
+def test_a_formula_of_parts_and_fees_can_be_followed() -> None:
+    lines = token_lines(
+        {"input": "2", "output": "8", "cache_write_1h": "4", "per_web_search": "0.01"},
+        input_tokens=10,
+        cached_tokens=0,
+        cache_write_tokens=7,
+        output_tokens=1,
+        parts={"cache_write_1h": 5, "per_web_search": 3},
+    )
+    tokens = "(3 x 2 + 2 x 2 + 1 x 8 + 5 x 4) / 1000000"
+    assert formula(lines, "1") == f"{tokens} + 3 x 0.01 = 0.030038 USD"
+    assert formula(lines, "0.5") == f"({tokens} + 3 x 0.01) x 0.5 = 0.015019 USD"
 
 
 @pytest.mark.parametrize("counted", FORMULAS)

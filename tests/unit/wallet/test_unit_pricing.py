@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.wallet.pricing import MAX_NANO_USD, ImagePrice
-from channels.registry import PriceSpec
+from channels.prices import PriceSpec
 
 AREA = PriceSpec(
     per_image=Decimal("0.04"),

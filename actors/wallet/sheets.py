@@ -1,0 +1,320 @@
+"""What a chat call costs where a model has more than the four plain prices of tokens.
+
+A usage is cut into disjoint buckets, each named after the member of the price that it is billed by;
+the buckets of tokens add up to the usage's input and output. The service tier that was served and
+the whole input choose the prices, and one rounding makes the cost. A bucket without a price of its
+own is billed with the plain one that it is a part of (`PLAIN_OF`).
+
+A plain call comes by here once in a configuration, when its model's price is compiled.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from decimal import Context, Decimal
+from types import MappingProxyType
+from typing import Any
+
+from actors.wallet.pricing import (
+    MAX_NANO_USD,
+    TOKENS_PER_PRICE,
+    Priced,
+    Reach,
+    TokenPrice,
+    div_round_half_up,
+    over_one_denominator,
+)
+from channels.dialects.meter import Usage, UsageParts
+from channels.families import DEARER_TIERS, EACH_PRICES, TOKEN_PART_PRICES, TOKEN_PRICES
+from channels.prices import PriceSpec, PriceStep, TierPrice
+from channels.registry import ModelSpec
+
+# The plain price of a part that has none of its own.
+PLAIN_OF: Mapping[str, str] = MappingProxyType(
+    {
+        "cached_input": "input",
+        "cache_write": "input",
+        "cache_write_1h": "cache_write",
+        "audio_input": "input",
+        "cached_audio_input": "cached_input",
+        "image_input": "input",
+        "cached_image_input": "cached_input",
+        "audio_output": "output",
+        "image_output": "output",
+        "reasoning_output": "output",
+    }
+)
+SEARCH_SIZE = "medium"  # of a web search that states none
+# Digits that no product of a price and its factors exceeds: nothing is rounded before the end.
+_EXACT = Context(prec=200)
+_NO_PARTS = UsageParts()
+
+
+def buckets(usage: Usage) -> dict[str, int]:
+    """The usage in disjoint parts, by members of a price; those of tokens add up to it.
+
+    Parts that an upstream states beyond the whole, or twice, count as far as there is room.
+    """
+    parts = usage.parts or _NO_PARTS
+    fresh = usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens
+    cached, output = usage.cached_tokens, usage.output_tokens
+    cached_audio = _within(parts.cached_audio_tokens, cached)
+    cached_image = _within(parts.cached_image_tokens, cached - cached_audio)
+    written_1h = _within(parts.cache_write_1h_tokens, usage.cache_write_tokens)
+    audio = _within(parts.audio_input_tokens - parts.cached_audio_tokens, fresh)
+    image = _within(parts.image_input_tokens - parts.cached_image_tokens, fresh - audio)
+    audio_output = _within(parts.audio_output_tokens, output)
+    image_output = _within(parts.image_output_tokens, output - audio_output)
+    reasoning = _within(usage.reasoning_tokens, output - audio_output - image_output)
+    return {
+        "input": fresh - audio - image,
+        "audio_input": audio,
+        "image_input": image,
+        "cached_input": cached - cached_audio - cached_image,
+        "cached_audio_input": cached_audio,
+        "cached_image_input": cached_image,
+        "cache_write": usage.cache_write_tokens - written_1h,
+        "cache_write_1h": written_1h,
+        "output": output - audio_output - image_output - reasoning,
+        "audio_output": audio_output,
+        "image_output": image_output,
+        "reasoning_output": reasoning,
+    }
+
+
+def calls_of_tools(usage: Usage) -> dict[str, int]:
+    """What the upstream ran beside the tokens, by members of a price."""
+    parts = usage.parts or _NO_PARTS
+    return {
+        "per_web_search": parts.web_searches,
+        "per_file_search": parts.file_searches,
+        "per_code_session": parts.code_sessions,
+    }
+
+
+def _within(count: int, room: int) -> int:
+    return max(0, min(count, room))
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """The prices of one tier and one step: `usd` as a receipt states them, and numerators over
+    `denominator` nano-USD for one. `notes` are which tier and step those are."""
+
+    usd: Mapping[str, Decimal]
+    numerators: Mapping[str, int]
+    denominator: int
+    notes: Mapping[str, Any]
+
+    def reached_nano_usd(self, input_tokens: int, output_tokens: int, reach: Reach) -> int:
+        """What so many tokens cost where all are the dearest that is reached."""
+        numerators, members = self.numerators, {"reasoning_output", *reach.members}
+        dearest_input = max(numerators[one] for one in self._having("input", members & _INPUT))
+        dearest_output = max(numerators[one] for one in self._having("output", members & _OUTPUT))
+        total = dearest_input * input_tokens + dearest_output * output_tokens
+        for name, count in (*reach.tools.items(), _REQUEST):
+            total += numerators.get(name, 0) * count
+        return div_round_half_up(total, self.denominator)
+
+    def _having(self, plain: str, members: Set[str]) -> Set[str]:
+        return {plain, *(members & self.numerators.keys())}
+
+    def stated(self, parts: Mapping[str, int], multiplier: Decimal) -> dict[str, Any]:
+        """The plain prices and those of these parts, as `TokenPrice.stated` has them."""
+        usd = self.usd
+        found: dict[str, Any] = {"input": f"{usd['input']:f}", "output": f"{usd['output']:f}"}
+        for name in ("cached_input", "cache_write"):
+            if usd[name] != usd["input"]:
+                found[name] = f"{usd[name]:f}"
+        found |= {name: f"{usd[name]:f}" for name in parts}
+        if multiplier != 1:
+            found["multiplier"] = f"{multiplier:f}"
+        return {**found, **self.notes}
+
+
+class PriceSheet:
+    """All prices of a model, as one channel serves it; compiled for a tier and a step when they
+    are first met."""
+
+    def __init__(self, spec: PriceSpec, multiplier: Decimal) -> None:
+        self._spec = spec
+        self._multiplier = multiplier
+        self._tokens: dict[str, Decimal] = {
+            name: value
+            for name in (*TOKEN_PRICES, *TOKEN_PART_PRICES)
+            if (value := getattr(spec, name)) is not None
+        }
+        self._levels: dict[tuple[str | None, int, str], _Level] = {}
+
+    def __repr__(self) -> str:
+        return f"<PriceSheet {self._spec.stated()}>"
+
+    def tier(self, name: str | None) -> str | None:
+        """The tier whose price holds for one that was served; None: the standard price."""
+        tiers = self._spec.service_tiers or {}
+        if name == "fast" and name not in tiers:
+            name = "priority"  # its other name, of the same provider
+        return name if name in tiers else None
+
+    def priced(self, usage: Usage) -> Priced:
+        """The cost of a usage: each of its buckets once, and one request."""
+        parts = usage.parts or _NO_PARTS
+        size = parts.web_search_size or SEARCH_SIZE
+        level = self._level(self.tier(parts.service_tier), usage.input_tokens, size)
+        numerators, counted = level.numerators, dict[str, int]()
+        total = 0
+        for name, count in (*buckets(usage).items(), *calls_of_tools(usage).items(), _REQUEST):
+            if not count:
+                continue
+            if name in numerators:
+                total += numerators[name] * count
+                if name not in TOKEN_PRICES:
+                    counted[name] = count
+            elif name in PLAIN_OF:
+                total += numerators[PLAIN_OF[name]] * count
+        cost = min(div_round_half_up(total, level.denominator), MAX_NANO_USD)
+        return Priced(cost, level.stated(counted, self._multiplier), counted)
+
+    def hold_nano_usd(self, *, input_tokens: int, output_tokens: int, reach: Reach) -> int:
+        """What so many tokens may cost at most, in the tiers and by the parts that are reached."""
+        sizes = [reach.search_size] if reach.search_size else self._sizes()
+        return max(
+            self._level(tier, input_tokens, size).reached_nano_usd(
+                input_tokens, output_tokens, reach
+            )
+            for tier in {None, self.tier(reach.tier)}
+            for size in sizes
+        )
+
+    def unpriced(self, usage: Usage) -> list[str]:
+        """What the usage has that costs more elsewhere, and has no price here (`unpriced_in`)."""
+        tier = self.tier((usage.parts or _NO_PARTS).service_tier)
+        return [
+            name
+            for name in unpriced_in(usage)
+            if (tier is None if name in DEARER_TIERS else getattr(self._spec, name) is None)
+        ]
+
+    def _sizes(self) -> Sequence[str]:
+        searches = self._spec.per_web_search
+        return list(searches) if isinstance(searches, Mapping) else [SEARCH_SIZE]
+
+    def _level(self, tier: str | None, input_tokens: int, size: str) -> _Level:
+        own = (self._spec.service_tiers or {}).get(tier or "", _STANDARD)
+        steps = own.above_tokens or self._spec.above_tokens or ()
+        index = bisect_left([step.above for step in steps], input_tokens)
+        searches = self._spec.per_web_search
+        if not isinstance(searches, Mapping) or size not in searches:
+            size = ""
+        key = (tier, index, size)
+        level = self._levels.get(key)
+        if level is None:
+            step = steps[index - 1] if index else None
+            level = self._levels[key] = self._compiled(own, tier, step, size)
+        return level
+
+    def _compiled(
+        self, own: TierPrice, tier: str | None, step: PriceStep | None, size: str
+    ) -> _Level:
+        tokens = self._tokens_of(own, step)
+        each: dict[str, Any] = {name: getattr(self._spec, name) for name in EACH_PRICES}
+        each = {name: value for name, value in each.items() if value is not None}
+        notes: dict[str, Any] = {} if tier is None else {"service_tier": tier}
+        if step is not None:
+            notes["above_tokens"] = step.above
+        searches = each.get("per_web_search")
+        if isinstance(searches, Mapping):
+            each["per_web_search"] = searches[size] if size in searches else max(searches.values())
+        usd = {**tokens, **each}
+        # All for a million, as tokens are.
+        of_million = [usd[name] * (1 if name in tokens else TOKENS_PER_PRICE) for name in usd]
+        numerators, denominator = over_one_denominator(
+            of_million, self._multiplier, units=TOKENS_PER_PRICE
+        )
+        return _Level(usd, dict(zip(usd, numerators, strict=True)), denominator, notes)
+
+    def _tokens_of(self, own: TierPrice, step: PriceStep | None) -> dict[str, Decimal]:
+        """The prices of tokens, factors included."""
+        of_step = {} if step is None else step.prices
+        # A step of the tier's own goes before its prices, one of all tiers behind them.
+        first, last = (own.prices, of_step) if own.above_tokens else (of_step, own.prices)
+        tokens = {**self._tokens, **first, **last}
+        for name in ("input", "output"):
+            tokens.setdefault(name, Decimal(0))
+        for name in ("cached_input", "cache_write"):
+            tokens.setdefault(name, tokens["input"])
+        for factor in (own.factor, self._spec.factor):
+            if factor is not None:
+                tokens = {
+                    name: _EXACT.multiply(usd, factor).normalize(_EXACT)
+                    for name, usd in tokens.items()
+                }
+        return tokens
+
+
+_REQUEST = ("per_request", 1)
+_STANDARD = TierPrice()
+_INPUT = {"input", "cache_write", "cache_write_1h", "audio_input", "image_input"}
+_OUTPUT = {"output", "audio_output", "image_output", "reasoning_output"}
+# Parts that providers bill above the plain price, by the members of `UsageParts`.
+_RAISED = (
+    ("cache_write_1h", "cache_write_1h_tokens"),
+    ("audio_input", "audio_input_tokens"),
+    ("audio_output", "audio_output_tokens"),
+    ("image_output", "image_output_tokens"),
+    ("per_web_search", "web_searches"),
+    ("per_file_search", "file_searches"),
+    ("per_code_session", "code_sessions"),
+)
+
+
+def unpriced_in(usage: Usage) -> list[str]:
+    """What a usage has that costs more than plain tokens elsewhere: members of a price, a tier."""
+    parts = usage.parts
+    if parts is None:
+        return []
+    found = [name for name, count in _RAISED if getattr(parts, count)]
+    return [*found, parts.service_tier] if parts.service_tier in DEARER_TIERS else found
+
+
+def hold_nano_usd(price: TokenPrice, *, input_tokens: int, output_tokens: int, reach: Reach) -> int:
+    """What so many tokens may cost at most on any channel of a model."""
+    return max(
+        one.sheet.hold_nano_usd(input_tokens=input_tokens, output_tokens=output_tokens, reach=reach)
+        if one.sheet is not None
+        else one.estimate_nano_usd(input_tokens=input_tokens, output_tokens=output_tokens)
+        for one in (price, *(price.channels or {}).values())
+    )
+
+
+def has_tier(price: TokenPrice, tier: str) -> bool:
+    """Whether a tier has a price on every channel that may serve the model."""
+    sheets = [one.sheet for one in (price.channels or {"": price}).values()]
+    return all(one is not None and one.tier(tier) is not None for one in sheets)
+
+
+def token_price(spec: PriceSpec, multiplier: Decimal) -> TokenPrice:
+    """A price compiled, whatever its members are."""
+    price = TokenPrice.of(spec, multiplier)
+    if not spec.has_dimensions:
+        return price
+    return replace(price, sheet=PriceSheet(spec, multiplier))
+
+
+def price_of(model: ModelSpec) -> TokenPrice:
+    """The price of a model with those of its channels, compiled once."""
+    found: TokenPrice | None = model.made.get(TokenPrice)
+    if found is None:
+        found = token_price(model.price, model.multiplier)
+        if any(bound.price is not None for bound in model.bindings):
+            own = {
+                bound.channel_id: found
+                if bound.price is None
+                else token_price(bound.price.over(model.price), model.multiplier)
+                for bound in model.bindings
+            }
+            found = replace(found, channels=own)
+        model.made[TokenPrice] = found
+    return found

@@ -1,0 +1,136 @@
+"""List prices as a configuration states them: frozen facts, in USD, before any arithmetic.
+
+What members there are is `families.py`, how they are read and checked `gw/config`, how a price
+becomes a cost is `actors/wallet/pricing.py` and, of more than the four plain ones,
+`actors/wallet/sheets.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from decimal import Decimal
+from typing import Any
+
+from channels.families import EACH_PRICES, TOKEN_PART_PRICES
+
+
+@dataclass(frozen=True, slots=True)
+class PriceStep:
+    """Prices per million tokens, by member, of a call with more than `above` tokens of input."""
+
+    above: int
+    prices: Mapping[str, Decimal]
+
+
+@dataclass(frozen=True, slots=True)
+class TierPrice:
+    """What a service tier costs: `factor` times the standard price of tokens, or own `prices`.
+
+    Own prices are per million tokens, by member; what is in neither costs as in the standard tier.
+    """
+
+    factor: Decimal | None = None
+    prices: Mapping[str, Decimal] = field(default_factory=dict)
+    above_tokens: tuple[PriceStep, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PriceSpec:
+    """List prices in USD before the multiplier; None where the file names no price.
+
+    The first four are per million tokens, `per_*` per unit; images whose output has more than
+    `area_threshold_mp` megapixels cost `per_image_large` each, videos of a resolution in
+    `per_second_by_resolution` that for a second. What follows those is of chat models: prices of
+    parts of the tokens, per million of them; of tools that the upstream runs and of the request,
+    each; what long prompts and service tiers cost; and a factor of all prices of tokens.
+    """
+
+    input: Decimal | None = None
+    output: Decimal | None = None
+    cached_input: Decimal | None = None
+    cache_write: Decimal | None = None
+    per_image: Decimal | None = None
+    per_second: Decimal | None = None
+    per_generation: Decimal | None = None
+    per_character: Decimal | None = None
+    per_call: Decimal | None = None
+    per_image_large: Decimal | None = None
+    area_threshold_mp: Decimal | None = None
+    per_reference: Decimal | None = None
+    per_second_by_resolution: Mapping[str, Decimal] | None = None
+    cache_write_1h: Decimal | None = None
+    audio_input: Decimal | None = None
+    cached_audio_input: Decimal | None = None
+    image_input: Decimal | None = None
+    cached_image_input: Decimal | None = None
+    audio_output: Decimal | None = None
+    image_output: Decimal | None = None
+    reasoning_output: Decimal | None = None
+    per_web_search: Decimal | Mapping[str, Decimal] | None = None  # one for all, or by context size
+    per_file_search: Decimal | None = None
+    per_code_session: Decimal | None = None
+    per_request: Decimal | None = None
+    above_tokens: tuple[PriceStep, ...] | None = None  # ascending
+    service_tiers: Mapping[str, TierPrice] | None = None
+    factor: Decimal | None = None
+
+    @property
+    def has_dimensions(self) -> bool:
+        """Is there more to it than a price of each of the four kinds of tokens?"""
+        return any(getattr(self, name) is not None for name in DIMENSIONS)
+
+    def stated(self) -> dict[str, Any]:
+        """What is stated, as JSON has it: amounts are plain decimals in text."""
+        return {
+            one.name: _stated(value)
+            for one in fields(self)
+            if (value := getattr(self, one.name)) is not None
+        }
+
+    def members(self) -> dict[str, Decimal]:
+        """Every amount that is stated, by its path such as `service_tiers.flex.input`."""
+        return dict(_amounts("", self.stated()))
+
+    def over(self, base: PriceSpec) -> PriceSpec:
+        """This price, with what it leaves out taken from another."""
+        if base.factor is not None and self.factor is not None:
+            return replace(self.over(replace(base, factor=None)), factor=base.factor * self.factor)
+        mine = {one.name: getattr(self, one.name) for one in fields(self)}
+        return replace(base, **{name: value for name, value in mine.items() if value is not None})
+
+
+# The members of a price that a plain call is not billed by.
+DIMENSIONS = (
+    *TOKEN_PART_PRICES,
+    *EACH_PRICES,
+    "above_tokens",
+    "service_tiers",
+    "factor",
+)
+
+
+def _stated(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    if isinstance(value, PriceStep):
+        return {"above": value.above, **_stated(value.prices)}
+    if isinstance(value, TierPrice):
+        factor = {} if value.factor is None else {"factor": _stated(value.factor)}
+        steps = {"above_tokens": _stated(value.above_tokens)} if value.above_tokens else {}
+        return {**factor, **_stated(value.prices), **steps}
+    if isinstance(value, Mapping):
+        return {name: _stated(one) for name, one in value.items()}
+    return [_stated(one) for one in value]
+
+
+def _amounts(path: str, stated: Any) -> Iterator[tuple[str, Decimal]]:
+    if isinstance(stated, str):
+        yield path, Decimal(stated)
+    elif isinstance(stated, Mapping):
+        for name, value in stated.items():
+            if name != "above":
+                yield from _amounts(f"{path}.{name}" if path else name, value)
+    else:
+        for step in stated:
+            yield from _amounts(f"{path}.{step['above']}", step)

@@ -1,0 +1,136 @@
+"""Readers of prices, for models, channels' entries of models and accounts.
+
+What each member means is `channels/prices.py`. What must hold between a price and the rest of the
+configuration is in `relations.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from decimal import Decimal
+from typing import Any
+
+from channels.families import SERVICE_TIERS, TOKEN_PART_PRICES, TOKEN_PRICES
+from channels.prices import PriceSpec, PriceStep, TierPrice
+from gw.config.readers import InvalidValue, Location, Node, Reader, Scalar, decimal, optional, whole
+from gw.config.values import REQUIRED, Key, Schema, Section, by_name, listing, mapping
+
+USD = decimal("a price in USD", most=1_000_000, quoted=True)
+FACTOR = decimal("a factor", most=1000, above_zero=True, quoted=True)
+# Of one price; providers have one or two.
+STEPS_MAX = 10
+TOKENS_MAX = 1_000_000_000
+SEARCH_SIZES = ("low", "medium", "high")
+
+_PER_MILLION: Schema = {
+    name: Key(optional(USD), None) for name in (*TOKEN_PRICES, *TOKEN_PART_PRICES)
+}
+STEP: Schema = {"above": Key(whole(0, TOKENS_MAX), REQUIRED), **_PER_MILLION}
+
+
+def steps() -> Reader[tuple[PriceStep, ...]]:
+    """Read the steps of a price for long prompts, in rising order of their bounds."""
+    read_steps = listing(mapping(STEP), "a list of {above: tokens, input: price, …}")
+
+    def read(node: Node, at: Location) -> tuple[PriceStep, ...]:
+        found = read_steps(node, at)
+        if len(found) > STEPS_MAX:
+            raise InvalidValue(found=f"{len(found)} steps", allowed=f"at most {STEPS_MAX}")
+        last = -1
+        for one in found:
+            above = one.get("above")
+            if above is None:
+                continue
+            if above <= last:
+                one.location("above").blame(
+                    found=f"{above} after {last}", allowed="steps in rising order of above"
+                )
+            last = above
+        _blame_empty(found)
+        return tuple(
+            PriceStep(one.values["above"], _stated(one.values))
+            for one in found
+            if "above" in one.values
+        )
+
+    return read
+
+
+def _blame_empty(found: Sequence[Section]) -> None:
+    for one in found:
+        if not one.locations.keys() - {"above"}:
+            one.at.blame(found="a step without a price", allowed="a price that differs above it")
+
+
+def _stated(values: Mapping[str, Any]) -> dict[str, Decimal]:
+    return {name: values[name] for name in _PER_MILLION if values.get(name) is not None}
+
+
+TIER: Schema = {
+    "factor": Key(optional(FACTOR), None),
+    **_PER_MILLION,
+    "above_tokens": Key(steps(), ()),
+}
+
+
+def tiers() -> Reader[dict[str, TierPrice]]:
+    """Read what service tiers cost: a factor or prices of its own for each."""
+    read_tiers = mapping({name: Key(optional(mapping(TIER)), None) for name in SERVICE_TIERS})
+
+    def read(node: Node, at: Location) -> dict[str, TierPrice]:
+        sections: dict[str, Section | None] = dict(read_tiers(node, at).values)
+        return {name: _tier(one) for name, one in sections.items() if one is not None}
+
+    return read
+
+
+def _tier(one: Section) -> TierPrice:
+    factor, prices = one.get("factor"), _stated(one.values)
+    own = one.get("above_tokens", ())
+    if factor is not None and (prices or own):
+        one.at.blame(found="a factor and prices", allowed="one of them")
+    elif factor is None and not prices and not own and not one.locations:
+        one.at.blame(found="no price", allowed="a factor, or prices of the tier's own")
+    return TierPrice(factor, prices, own)
+
+
+def by_size() -> Reader[Decimal | dict[str, Decimal]]:
+    """Read the price of a web search: one for all, or one by the size of its context."""
+    read_sizes = by_name(USD, f"a price of each of {', '.join(SEARCH_SIZES)}")
+
+    def read(node: Node, at: Location) -> Decimal | dict[str, Decimal]:
+        if isinstance(node, Scalar):
+            return USD(node, at)
+        found = read_sizes(node, at)
+        for name in found.keys() - set(SEARCH_SIZES):
+            at.key(name).blame(found=name, allowed=f"one of {', '.join(SEARCH_SIZES)}")
+        return found
+
+    return read
+
+
+PRICE_KEYS = tuple(field.name for field in fields(PriceSpec) if field.name != "factor")
+PRICE: Schema = {
+    **{key: Key(optional(USD), None) for key in PRICE_KEYS},
+    "per_second_by_resolution": Key(optional(by_name(USD, "a price of each")), None),
+    "per_web_search": Key(optional(by_size()), None),
+    "above_tokens": Key(optional(steps()), None),
+    "service_tiers": Key(optional(tiers()), None),
+}
+# Of a channel's entry: what differs there from the model's price.
+ENTRY_PRICE: Schema = {**PRICE, "factor": Key(optional(FACTOR), None)}
+
+
+def entry_price() -> Reader[PriceSpec | None]:
+    """Read the price of a model on one channel; None where nothing is stated."""
+    read_price = mapping(ENTRY_PRICE)
+
+    def read(node: Node, at: Location) -> PriceSpec | None:
+        found = read_price(node, at)
+        if len(found.values) < len(ENTRY_PRICE):
+            return None  # blamed already
+        spec = PriceSpec(**found.values)
+        return spec if found.locations and spec.stated() else None
+
+    return read
