@@ -21,6 +21,7 @@ from gw.api.catalog import EmbeddingsHandler, PublicCatalog, PublicCatalogHandle
 from gw.api.chat import GeminiHandler, MessagesHandler, endpoint
 from gw.api.clips import TemplateHandler, TemplatesHandler
 from gw.api.completions import AgentCompletionsHandler
+from gw.api.counting import CountTokensHandler, InputTokensHandler, NativeCountHandler
 from gw.api.images import ImagesHandler
 from gw.api.logs.handlers import LogDetailHandler, LogListHandler, SummaryHandler
 from gw.api.mcp import McpHandler
@@ -46,12 +47,15 @@ def routes() -> list[Route]:
         # Chat
         (r"/v1/chat/completions", AgentCompletionsHandler),
         (r"/v1/messages", MessagesHandler),
+        (r"/v1/messages/count_tokens", CountTokensHandler),
         (r"/v1/responses", endpoint(responses.DIALECT)),
+        (r"/v1/responses/input_tokens", InputTokensHandler),
         # Its official library asks under /v1 too, unless the version is set.
         (
             r"/v1(?:beta)?/models/(.+)(?::|%3[Aa])(generateContent|streamGenerateContent)",
             GeminiHandler,
         ),
+        (r"/v1(?:beta)?/models/(.+)(?::|%3[Aa])(countTokens)", NativeCountHandler),
         # Model discovery
         (r"/v1/models", ModelsHandler),
         (r"/v1/models/(.+)", ModelHandler),
