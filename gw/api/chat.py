@@ -13,6 +13,8 @@ from functools import partial
 from typing import Any
 
 from actors.wallet.messages import CallFacts
+from actors.wallet.pricing import Reach, TokenPrice
+from actors.wallet.sheets import price_of
 from channels.conversation import (
     MEMBERS,
     NAME_CHARACTERS_MAX,
@@ -38,6 +40,7 @@ from channels.registry import ModelSpec, Registry
 from channels.translation.session import upstream_protocols
 from gw.api.base import ApiHandler, HandlerWriter, begin_span
 from gw.calls.call import ResponseWriter
+from gw.calls.reach import reach_of, tier_named
 from gw.calls.request import ChatCall, ConversationRequest, lacking_tool, offloaded
 from gw.calls.stream import Framing, SseFraming
 from gw.errors import (
@@ -253,6 +256,7 @@ def converse(
             is_strict=handler.request.headers.get("X-Protocol-Strict", "") == "1",
         ),
         started=services.clock.monotonic(),
+        reach=_reach(model, request.parameters, body),
         tools=request.builtin_tools,
         tools_protocol=dialect.family.tools_over,
         framing=framing or SseFraming(),
@@ -260,6 +264,17 @@ def converse(
         detail=call.detail,
     )
     return services.conversation.run(chat_call, writer or HandlerWriter(handler))
+
+
+def _reach(model: ModelSpec, parameters: Mapping[str, str], body: bytes) -> Reach | None:
+    """What the request may be billed by beside plain tokens. Raises GatewayError."""
+    price: TokenPrice = model.made.get(TokenPrice) or price_of(model)
+    tier = None
+    if "service_tier" in parameters or "speed" in parameters or "serviceTier" in parameters:
+        tier = tier_named(model, price, parameters)
+    if price.sheet is None and price.channels is None:
+        return None
+    return reach_of(body, tier)
 
 
 def _refuse_tools(
