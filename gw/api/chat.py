@@ -8,9 +8,9 @@ whatever the protocol. Which model a call means, and whether its key may use it,
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from actors.wallet.messages import CallFacts
 from actors.wallet.pricing import Reach, TokenPrice
@@ -29,6 +29,7 @@ from channels.dialects.gemini.dialect import DIALECT as GEMINI
 from channels.dialects.messages import VERSION
 from channels.dialects.messages.dialect import DIALECT as MESSAGES
 from channels.dialects.messages.dialect import VERSION_HEADER
+from channels.dialects.multipart import FormRequest
 from channels.dialects.validate import is_repeatable
 from channels.errors import InvalidRequest
 from channels.http.sse import SseEvent
@@ -59,6 +60,8 @@ from metrics.spans import Attributes, AttributeValue
 
 # A name this long is no model's; it is shortened where it is shown.
 SHOWN_CHARACTERS_MAX = 100
+
+F = TypeVar("F", bound=FormRequest)
 
 
 class ModelCall:
@@ -104,6 +107,19 @@ class ModelCall:
         except InvalidRequest as invalid:
             raise invalid_request(invalid) from None
         self.find_model(request.model, request.parameters)
+        return request
+
+    async def read_form(self, reading: Awaitable[F]) -> F:
+        """The form that `reading` reads; its model is found, and is for the endpoint.
+
+        Raises GatewayError.
+        """
+        try:
+            request = await reading
+        except InvalidRequest as invalid:
+            raise invalid_request(invalid) from None
+        self.find_model(request.model, request.parameters)
+        require_served(self.model, self.handler.protocol)
         return request
 
     async def offload(self, job: Job, *arguments: Any) -> tuple[Any, bytes | None]:
