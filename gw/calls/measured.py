@@ -2,7 +2,7 @@
 
 A model with a price per million tokens is billed by tokens, any other by its unit. What the
 upstream states counts; where it states nothing the estimate is charged (contract §7, Cost of a cut
-call), and the receipt says so.
+call), and the receipt states that.
 """
 
 from __future__ import annotations
