@@ -39,11 +39,15 @@ class ChannelView(Protocol):
 
 
 class Candidate(Struct, frozen=True):
-    """One channel that may serve the call, and how it is spoken to."""
+    """One channel that may serve the call, and how it is spoken to.
+
+    `first_event_seconds` is how long it may be silent; None: as long as the call may take.
+    """
 
     channel_id: str
     upstream_model: str
     protocol: str
+    first_event_seconds: float | None = None
 
 
 def candidates(
@@ -86,8 +90,15 @@ def candidates(
     if len(ordered) > 1:
         ordered.sort(key=lambda one: one[1].spec.ring.is_aside)
     return [
-        Candidate(binding.channel_id, binding.upstream_model or model.id, spoken)
-        for binding, _, spoken in ordered
+        Candidate(
+            binding.channel_id,
+            binding.upstream_model or model.id,
+            spoken,
+            (binding.first_event_seconds or channel.spec.health.first_event_seconds)
+            if family.streams
+            else None,
+        )
+        for binding, channel, spoken in ordered
     ]
 
 

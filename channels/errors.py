@@ -49,6 +49,10 @@ class UpstreamLost(UpstreamUnreachable):
     """The upstream was lost after the request had been sent and before its response began."""
 
 
+class UpstreamSilent(UpstreamUnreachable):
+    """The upstream sent no event, or no head of its response, in time."""
+
+
 class NoFileLeft(UpstreamUnreachable):
     """The gateway could not connect to the upstream: it has no file left for a connection."""
 

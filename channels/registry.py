@@ -218,10 +218,15 @@ CAPABILITIES = (
 
 @dataclass(frozen=True, slots=True)
 class HealthSpec:
-    """When a channel is taken out of rotation, and for how long (contract §4)."""
+    """When a channel is taken out of rotation, and for how long (contract §4).
+
+    `first_event_seconds`: how long it may be silent on chat before the next channel is tried; None:
+    as long as the call may take.
+    """
 
     failures: int = 5
     cooldown_seconds: float = 10.0
+    first_event_seconds: float | None = None
 
 
 class ObtainedSecrets:
@@ -332,13 +337,14 @@ class Binding:
     """A channel that serves a model, and the model's name over there when it is another.
 
     `price` has the members that differ on this channel, `cost` what the channel's provider takes;
-    None where nothing is stated.
+    None where nothing is stated. `first_event_seconds` takes the place of the channel's.
     """
 
     channel_id: str
     upstream_model: str | None = None
     price: PriceSpec | None = None
     cost: PriceSpec | None = None
+    first_event_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

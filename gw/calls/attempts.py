@@ -10,7 +10,7 @@ writes the call's row.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -34,6 +34,7 @@ from channels.errors import (
     UpstreamLost,
     UpstreamMalformed,
     UpstreamRefusal,
+    UpstreamSilent,
     UpstreamTimedOut,
     UpstreamUnreachable,
 )
@@ -50,6 +51,7 @@ from metrics.logs import EventLog
 #
 #     an attempt ends with                        chat           sold by the piece   submitted
 #     no connection                               next channel   next channel        next channel
+#     no event (whole: no head) in time              next channel   -                   -
 #     lost after the request was sent             next channel   next channel        unknown
 #     5xx                                         next channel   next channel        next channel
 #     504                                         next channel   next channel        unknown
@@ -126,9 +128,9 @@ _LOG = EventLog("gw.calls")
 class Upstream(Protocol[C_contra, R_co]):
     """One kind of call as its channels see it."""
 
-    async def attempt(
+    def attempt(
         self, call: C_contra, candidate: Candidate, channel: ChannelSpec, attempts: Attempts
-    ) -> R_co:
+    ) -> Coroutine[Any, Any, R_co]:
         """Send the call to one channel and read what comes of it: a response, or a refusal (4xx).
 
         Raises UpstreamError for what another channel may do better, and TimeoutError.
@@ -150,6 +152,7 @@ class Attempts:
         "_failover",
         "_lease",
         "_response",
+        "_silence",
         "abandoned_on",
         "candidate",
         "is_unknown",
@@ -172,6 +175,8 @@ class Attempts:
         self._failover: Failover | None = None
         self._lease: Lease | None = None  # of the attempt that gave the response
         self._response: UpstreamResponse | None = None
+        # Where the channel may be silent for a while only: the time until it is left.
+        self._silence: asyncio.Timeout | None = None
 
     def __repr__(self) -> str:
         return f"<Attempts {self._failover} of {self._call.facts.call_id.hex}>"
@@ -203,7 +208,7 @@ class Attempts:
                         result = await self._trial(upstream, call, candidate, lease.spec, limit)
                     else:
                         with limit:
-                            result = await upstream.attempt(call, candidate, lease.spec, self)
+                            result = await self._attempt(upstream, call, candidate, lease.spec)
                 except (UpstreamError, TimeoutError) as raised:
                     error = raised if isinstance(raised, UpstreamError) else UpstreamTimedOut()
                     self._fail(failover, candidate, lease, error)
@@ -247,7 +252,7 @@ class Attempts:
         limit.end()
         try:
             async with asyncio.timeout(TRIAL_SECONDS):
-                result = await upstream.attempt(call, candidate, channel, self)
+                result = await self._attempt(upstream, call, candidate, channel)
         except GatewayError as error:  # the request cannot be put to this channel
             raise TrialRefused(error.http_status, ErrorMembers(error.message)) from error
         finally:
@@ -255,6 +260,39 @@ class Attempts:
         if isinstance(result, UpstreamRefusal):
             raise TrialRefused(result.status, result.members, retry_after=result.retry_after)
         return result
+
+    def _attempt(
+        self, upstream: Upstream[C, R], call: C, candidate: Candidate, channel: ChannelSpec
+    ) -> Coroutine[Any, Any, R]:
+        attempt = upstream.attempt(call, candidate, channel, self)
+        if candidate.first_event_seconds is None:
+            return attempt
+        return self._unless_silent(attempt)
+
+    async def _unless_silent(self, attempt: Coroutine[Any, Any, R]) -> R:
+        """Make an attempt as long as its upstream is not silent. Raises UpstreamSilent."""
+        try:
+            async with asyncio.timeout(None) as self._silence:
+                return await attempt
+        except TimeoutError:
+            if self._silence is not None and self._silence.expired():
+                raise UpstreamSilent from None
+            raise
+        finally:
+            self._silence = None
+
+    def sends_request(self) -> None:
+        """The request goes out: from now on the upstream may be silent for its time."""
+        if self._silence is not None:
+            assert self.candidate is not None
+            assert self.candidate.first_event_seconds is not None
+            now = asyncio.get_running_loop().time()
+            self._silence.reschedule(now + self.candidate.first_event_seconds)
+
+    def may_take_long(self) -> None:
+        """The upstream is not silent: the head of a whole response, or of an error, is here."""
+        if self._silence is not None:
+            self._silence.reschedule(None)
 
     def took_response(self, response: UpstreamResponse) -> None:
         """The attempt has a response, which is closed whatever happens."""
@@ -358,7 +396,7 @@ def _outcome(error: UpstreamError) -> str:
     if isinstance(error, ErrorReported):
         return "error_event"
     if isinstance(error, UpstreamUnreachable):
-        return "unreachable"
+        return "silent" if isinstance(error, UpstreamSilent) else "unreachable"
     return "malformed" if isinstance(error, UpstreamMalformed) else "cut"
 
 

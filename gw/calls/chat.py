@@ -102,7 +102,10 @@ class ChatUpstream(BaseUpstream):
     ) -> ChatResult:
         """Try one channel. Raises UpstreamError."""
         plan = await call.request.plan_for(candidate, channel, call.pin)
+        attempts.sends_request()
         response = await self._open(plan.request, attempts)
+        if not call.is_stream or not is_success(response.status):
+            attempts.may_take_long()
         if not is_success(response.status):
             refusal = await self._refusal(
                 plan.request,

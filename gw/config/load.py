@@ -168,7 +168,11 @@ def _channel(
         max_concurrency=values["max_concurrency"],
         priority=values["priority"],
         wire=_of_protocols(values["wire"], protocols),
-        health=HealthSpec(failures=health["failures"], cooldown_seconds=health["cooldown"]),
+        health=HealthSpec(
+            failures=health["failures"],
+            cooldown_seconds=health["cooldown"],
+            first_event_seconds=values["first_event_seconds"],
+        ),
         paths=_of_protocols(values["paths"], protocols),
         auth=values["auth"],
         headers=values["headers"].pairs,
@@ -204,7 +208,11 @@ def _model(values: Mapping[str, Any]) -> ModelSpec:
         id=values["id"],
         bindings=tuple(
             Binding(
-                bound.values["id"], bound.values["as"], bound.values["price"], bound.values["cost"]
+                bound.values["id"],
+                bound.values["as"],
+                bound.values["price"],
+                bound.values["cost"],
+                bound.values["first_event_seconds"],
             )
             for bound in values["channels"]
         ),

@@ -298,6 +298,7 @@ CHANNEL: Schema = {
     "max_concurrency": Key(whole(1, 1_000_000), 256),
     "priority": Key(whole(-1_000_000, 1_000_000), 1),
     "health": section(HEALTH),
+    "first_event_seconds": Key(optional(seconds()), None),
     "wire": section(WIRE),
     "paths": section(PATHS),
     # Left out, each protocol's own way.
@@ -323,6 +324,7 @@ BINDING: Schema = {
     # What differs on this channel, and what its provider takes.
     "price": Key(entry_price(), None),
     "cost": Key(entry_price(), None),
+    "first_event_seconds": Key(optional(seconds()), None),  # in place of the channel's
 }
 
 

@@ -76,6 +76,8 @@ a plain answer counts as one event. Bytes are bytes of the body, without its fra
 |                     |                 | `response.completed`, the chunk with `finishReason` |
 | `delay_headers_ms`  | milliseconds    | waits before the status line |
 | `delay_event_ms`    | milliseconds    | waits between events |
+| `comments_only`     | true            | a stream: its head, then comments for ever, |
+|                     |                 | `delay_event_ms` apart |
 | `hang`              | `"headers"`     | never answers |
 |                     | number          | never goes on after so many events |
 | `pause`             | the same two    | goes on after `POST /_sim/resume` |

@@ -80,6 +80,7 @@ class Directive(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     # the delivery
     delay_headers_ms: Milliseconds = 0.0
     delay_event_ms: Milliseconds = 0.0
+    comments_only: bool = False
     hang: Literal["headers"] | Count | None = None
     pause: Literal["headers"] | Count | None = None
     error_event: Count | None = None

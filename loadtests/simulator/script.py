@@ -23,6 +23,7 @@ from loadtests.simulator.directives import ORDINARY, Directive
 WHOLE_LIMIT: Final = 256 * 1024
 CHUNKED: Final = b"Transfer-Encoding: chunked\r\n"
 BROKEN_OFF: Final = "The simulated upstream failed in the middle of its answer."
+COMMENT: Final = b": still at work\n\n"
 BODILESS: Final = frozenset({204, 304})
 
 
@@ -168,6 +169,8 @@ def _streamed(
         frames[at] = framing.broken(frames[at], directive.malformed)
     if directive.endless:
         frames, ending = _endless_frames(stream, directive), Ending.ENDLESS
+    if directive.comments_only:
+        frames, ending, stream.more = [], Ending.ENDLESS, lambda _: COMMENT
     broken_at = directive.error_event
     if broken_at is not None and broken_at <= len(frames):
         message = directive.message or BROKEN_OFF

@@ -25,6 +25,7 @@ SETTINGS: dict[str, Any] = {
         channel("other", protocols=["responses"]),
         channel("sole", priority=9),
         channel("refused", priority=1),
+        channel("quiet", priority=1, first_event_seconds=0.3),
     ],
     "models": [
         model("sim-model", "one", "two", "three", "four"),
@@ -35,6 +36,7 @@ SETTINGS: dict[str, Any] = {
         model("responses-only", "other"),
         model("sole", "sole"),
         model("keyed", "refused", "late"),
+        model("hushed", {"id": "quiet", "first_event_seconds": 0.5}, "late"),
     ],
 }
 BOTH = pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
@@ -305,3 +307,31 @@ def test_redirect_is_not_followed(h: House, tenant: Tenant) -> None:
     assert reply.status == 502
     assert reply.error["code"] == "upstream_error"
     assert "/v1/messages" not in json.dumps(dict(reply.headers))
+
+
+SILENCES: dict[str, dict[str, Any]] = {
+    "nothing": {"hang": "headers"},
+    "a head": {"hang": 0},
+    "comments": {"comments_only": True, "delay_event_ms": 20},
+}
+
+
+@pytest.mark.parametrize("silence", SILENCES.values(), ids=SILENCES)
+def test_silent_stream_is_left_for_the_next_channel_and_charged_once(
+    h: House, tenant: Tenant, silence: dict[str, Any]
+) -> None:
+    failed(h, "quiet", **silence)
+    reply = tenant.client.chat(model="hushed", stream=True)
+    assert (reply.status, reply.events[-1]) == (200, b"[DONE]")
+    h.upstream.wait(channel="quiet", cancelled=1)
+    assert h.upstream.requested("quiet", "late") == [1, 1]
+    row = h.row(reply.trace)
+    assert (row["status"], row["attempts"][0]["error_code"]) == ("success", "upstream_unreachable")
+    spent = 10**9 - tenant.client.remaining_nano_usd()
+    assert row["cost_nano_usd"] == spent > 0
+
+
+def test_whole_response_without_a_head_is_asked_for_elsewhere(h: House, tenant: Tenant) -> None:
+    failed(h, "quiet", hang="headers")
+    assert tenant.client.chat(model="hushed").status == 200
+    assert h.upstream.requested("quiet", "late") == [1, 1]

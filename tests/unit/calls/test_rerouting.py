@@ -9,9 +9,10 @@ import pytest
 
 from actors.channel import Lease
 from channels.errors import UpstreamCut, UpstreamMalformed, UpstreamUnreachable
+from channels.registry import Binding, ChannelSpec, HealthSpec
 from tests.support.specs import make_channel, make_model
 from tests.unit.calls import sse
-from tests.unit.calls.fake_wire import Head, Script, answer
+from tests.unit.calls.fake_wire import FOR_EVER, Head, Script, answer
 from tests.unit.calls.world import World, world
 from tests.unit.calls.writer import RecordingWriter
 
@@ -273,3 +274,74 @@ async def test_head_alone_commits_to_nothing() -> None:
     async with world(a=[(Head(), 5, UpstreamCut())], b=[GOOD_STREAM]) as w:
         told = await w.call(stream=True)
         assert told.writer.sent == sse.delta("Hi") + sse.DONE
+
+
+QUIET = 0.03  # seconds
+# Before the head, after it, and after what is no event.
+QUIET_SCRIPTS: dict[str, Script] = {
+    "nothing": (FOR_EVER, Head()),
+    "a head": answer(FOR_EVER),
+    "comments": answer(*[step for _ in range(40) for step in (sse.KEEP_ALIVE, 0.005)], FOR_EVER),
+    "usage": answer(sse.usage_event(10, 1), FOR_EVER),
+}
+
+
+def watched(*names: str, seconds: float | None = QUIET) -> list[ChannelSpec]:
+    health = HealthSpec(failures=3, first_event_seconds=seconds)
+    return [make_channel(name, priority=n, health=health) for n, name in enumerate(names)]
+
+
+@pytest.mark.parametrize("script", QUIET_SCRIPTS.values(), ids=QUIET_SCRIPTS)
+async def test_silent_stream_is_left_for_the_next_channel(script: Script) -> None:
+    async with world(a=[script], b=[GOOD_STREAM], channels=watched("a", "b")) as w:
+        told = await w.call(stream=True)
+        assert told.writer.sent == sse.delta("Hi") + sse.DONE
+        assert (told.status, told.attempts) == (("success", None), ["upstream_unreachable"])
+        assert told.cost == 10 * 1000 + 10_000
+        assert (w.verdict("a"), w.verdict("b")) == ("failure", "success")
+        assert told.row is not None
+        assert [attempt[3] for attempt in told.row["detail"]["tried"]] == ["silent", "ok"]
+
+
+async def test_of_a_whole_response_the_head_alone_has_to_be_in_time() -> None:
+    slow = answer(2 * QUIET, sse.whole(usage=sse.usage_of(10, 1)))
+    async with world(a=[slow, (FOR_EVER, Head())], b=[GOOD], channels=watched("a", "b")) as w:
+        assert (await w.call()).attempts == []
+        assert (await w.call()).attempts == ["upstream_unreachable"]
+        assert w.wire.tried == ["a", "a", "b"]
+
+
+async def test_error_whose_body_is_late_and_a_stream_that_pauses_are_not_silent() -> None:
+    late = answer(2 * QUIET, sse.error_body("no"), status=400)
+    paused = answer(sse.delta("Hi"), 2 * QUIET, sse.usage_event(10, 1), sse.DONE)
+    async with world(a=[late, paused], b=[GOOD_STREAM], channels=watched("a", "b")) as w:
+        told = await w.call(stream=True)
+        assert told.error is not None
+        assert told.error.http_status == 400
+        told = await w.call(stream=True)
+        assert told.status == ("success", None)
+        assert w.wire.tried == ["a", "a"]
+
+
+async def test_silence_of_a_model_on_a_channel_is_its_own_matter() -> None:
+    model = make_model(Binding("a"), Binding("b", first_event_seconds=QUIET), "c")
+    specs = watched("a", "b", "c", seconds=None)
+    scripts: dict[str, list[Script]] = {
+        "a": [answer(2 * QUIET, *GOOD_STREAM[1:]), REFUSED],
+        "b": [answer(FOR_EVER)],
+        "c": [GOOD_STREAM],
+    }
+    async with world(scripts, channels=specs, model=model) as w:
+        assert (await w.call(stream=True)).status == ("success", None)
+        assert (await w.call(stream=True)).attempts == ["upstream_unreachable"] * 2
+        assert w.wire.tried == ["a", "a", "b", "c"]
+
+
+async def test_three_silent_channels_are_an_unreachable_upstream() -> None:
+    scripts = {name: [answer(FOR_EVER)] for name in "abcd"}
+    async with world(scripts, channels=watched(*scripts)) as w:
+        told = await w.call(stream=True)
+        assert told.error is not None
+        assert told.error.http_status == 502
+        assert told.status == ("error", "upstream_unreachable")
+        assert (w.wire.tried, told.cost) == (["a", "b", "c"], 0)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from channels.errors import UpstreamCut, UpstreamUnreachable
-from channels.registry import Binding, ChannelSpec, ModelSpec
+from channels.registry import Binding, ChannelSpec, HealthSpec, ModelSpec
 from gw.price_list.reading import bundled
 from tests.support.specs import make_channel, make_model
 from tests.unit.calls import sse
@@ -85,6 +86,18 @@ async def test_call_that_no_channel_took_costs_nothing() -> None:
     told = await call((STRANGE,), answer(sse.error_body("no"), status=400))
     assert told.row is not None
     assert (told.cost, told.row["upstream_cost_nano_usd"]) == (0, 0)
+
+
+async def test_usage_of_a_channel_that_was_left_for_its_silence_is_paid_for() -> None:
+    channels, model = shop(OTHER, KNOWN)
+    quiet = replace(channels[0], health=HealthSpec(first_event_seconds=0.02))
+    began = answer(sse.event({"choices": [], "usage": sse.usage_of(500, 100)}), FOR_EVER)
+    scripts = {"a": [began], "b": [STREAM]}
+    async with world(scripts, channels=[quiet, channels[1]], model=model) as w:
+        told = await w.call(stream=True)
+        assert told.row is not None
+        assert (told.status, told.attempts) == (("success", None), ["upstream_unreachable"])
+        assert told.row["upstream_cost_nano_usd"] == SERVED + LEFT
 
 
 async def test_client_that_left_before_the_first_byte_is_paid_for_by_the_operator() -> None:

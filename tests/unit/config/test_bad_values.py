@@ -58,6 +58,7 @@ BAD_VALUES = [
     (channel(f"priority: {'9' * 5000}"), 6, "channels[0].priority", "999…", "whole", ""),
     (channel("health: {failures: 0}"), 6, "channels[0].health.failures", "0", "from 1", ""),
     (channel("health: {cooldown: -1}"), 6, "channels[0].health.cooldown", "-1", "from 0", ""),
+    (channel("first_event_seconds: 0"), 6, "channels[0].first_event_seconds", "0", "above 0", ""),
     (channel("health: 5"), 6, "channels[0].health", "5", "failures, cooldown", ""),
     (model("max_output_tokens: 0"), 10, "models[0].max_output_tokens", "0", "from 1", ""),
     (model("context_size: big"), 10, "models[0].context_size", '"big"', "whole", ""),

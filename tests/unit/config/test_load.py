@@ -127,7 +127,7 @@ def test_example_loads_and_shows_the_defaults() -> None:
     assert large is models["example-large"]
     assert large.bindings == (
         Binding("example-a"),
-        Binding("example-b", "vendor/example-large-v2"),
+        Binding("example-b", "vendor/example-large-v2", first_event_seconds=20.0),
     )
     assert large.price == PriceSpec(
         input=Decimal("1.25"), output=Decimal(10), cached_input=Decimal("0.125")
