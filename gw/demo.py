@@ -32,6 +32,7 @@ from gw.api.services import make_sources
 from gw.app import routes
 from gw.config.config import Config
 from gw.config.load import load
+from gw.console.sessions import link_url, make_link
 from gw.http.tornado_adapter import TornadoHandler
 from gw.keys import store as keys
 from gw.keys.issue import KeyWish, Viewer, issue_key, reveal_key
@@ -256,6 +257,7 @@ class Demo:
 
     url: str
     admin_url: str
+    sign_in: str  # a link to the console, for once
     config: Path
     key: DemoKey
     agent: DemoAgent | None
@@ -284,6 +286,7 @@ def as_text(demo: Demo) -> str:
     return f"""
 The gateway is running at {url} (metrics: {demo.admin_url}/metrics). Ctrl-C stops everything.
 
+Console  {demo.sign_in} (signs you in once; `gw console link` makes another)
 Key      {key}
 Account  {demo.key.account_id}, balance {demo.key.balance_usd} USD
 
@@ -365,7 +368,7 @@ def shown(path: Path) -> str:
 
 READY_SECONDS = 30.0
 # Tried first, so that the printed lines look the same every time.
-PORT, ADMIN_PORT = 8080, 9090
+PORT, ADMIN_PORT, CONSOLE_PORT = 8080, 9090, 9080
 
 MARK = "# Written by `gw demo`"
 CONFIGURATION = """\
@@ -373,6 +376,7 @@ CONFIGURATION = """\
 #   {command} account list --config {path}
 listen: 127.0.0.1:{port}
 admin_listen: 127.0.0.1:{admin_port}
+console_listen: 127.0.0.1:{console_port}
 data_dir: .
 log_level: ${{GW_LOG_LEVEL:-warning}}
 tasks: {{poll_first: 1, poll_max: 2}}
@@ -454,7 +458,9 @@ async def run_demo(path: Path, *, is_json: bool) -> int:
         async def show(gateway: Gateway) -> None:
             key = await open_account(gateway.database, gateway.secret)
             agent = await open_agent(gateway, key.account_id)
-            demo = Demo(gateway.listen_url, gateway.admin_url, path, key, agent)
+            token = await make_link(gateway.database, account_id=None, made_by="gw demo")
+            sign_in = link_url(gateway.console_url, token)
+            demo = Demo(gateway.listen_url, gateway.admin_url, sign_in, path, key, agent)
             print(_as_json(demo) if is_json else as_text(demo), flush=True)
 
         def read() -> Config:
@@ -471,6 +477,7 @@ def _write_configuration(path: Path, upstream: str) -> None:
         media=MEDIA,
         port=_free_or_any(PORT),
         admin_port=_free_or_any(ADMIN_PORT),
+        console_port=_free_or_any(CONSOLE_PORT) or _any_free(),
     )
     path.write_text(text, encoding="utf-8")
 
@@ -525,12 +532,21 @@ def _free_or_any(port: int) -> int:
     return port
 
 
+def _any_free() -> int:
+    """A port that is free now, for a listener whose number others must know."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
 def _as_json(demo: Demo) -> str:
     return str(
         ujson.dumps(
             {
                 "base_url": demo.url,
                 "admin_url": demo.admin_url,
+                "console": demo.sign_in,
                 "key": demo.key.text,
                 "key_id": demo.key.key_id,
                 "account_id": demo.key.account_id,

@@ -267,6 +267,9 @@ SEARCH_SECONDS = 5.0
 ADMIN_CONNECTIONS = 2
 ADMIN_STATEMENT_SECONDS = 10.0
 STATEMENT_SECONDS = 30.0
+# Pages of the console wait for each other, and for no call.
+CONSOLE_CONNECTIONS = 3
+CONSOLE_SECONDS = 8.0
 
 
 class Pools:
@@ -291,6 +294,8 @@ class Pools:
         self.admin = pool("admin", ADMIN_CONNECTIONS, ADMIN_STATEMENT_SECONDS)
         # Opened where there is a media store.
         self.media = pool("media", MEDIA_CONNECTIONS)
+        # Opened where there is a console.
+        self.console = pool("console", CONSOLE_CONNECTIONS, CONSOLE_SECONDS)
 
     def __repr__(self) -> str:
         return f"<Pools {self.calls!r} {self.logs!r} {self.jobs!r}>"
@@ -298,6 +303,7 @@ class Pools:
     @property
     def _all(self) -> tuple[Database, ...]:
         return (
+            self.console,
             self.admin,
             self.knowledge,
             self.agents,

@@ -224,6 +224,7 @@ class Gateway:
         self._wire: HttpWire
         self._public: Server
         self._admin: AdminServer
+        self._console: AdminServer | None
 
     def __repr__(self) -> str:
         return f"<Gateway {self._identity.id} {self.in_flight!r} {self.current!r}>"
@@ -237,6 +238,13 @@ class Gateway:
     def admin_url(self) -> str:
         """Where metrics and probes are."""
         return self._admin.url
+
+    @property
+    def console_url(self) -> str:
+        """Where people reach the console; empty where there is none."""
+        if self._console is None:
+            return ""
+        return self.current.config.console_url or self._console.url
 
     @property
     def database(self) -> Database:
@@ -260,6 +268,8 @@ class Gateway:
         # Once more when they are bound: until then is a database to start.
         check_free(config.listen, "listen", shares_port=self._shares_port)
         check_free(config.admin_listen, "admin_listen")
+        if config.console_listen is not None:
+            check_free(config.console_listen, "console_listen", shares_port=self._shares_port)
         try:
             await self._start_limits()
             await self._start_store()
@@ -499,9 +509,37 @@ class Gateway:
             tls=self._tls,
             shares_port=self._shares_port,
         )
-        for listener in (self._admin, self._public):
-            self._stack.push_async_callback(listener.close)
-            await listener.start()
+        self._console = self._make_console(wire)
+        for listener in (self._admin, self._public, self._console):
+            if listener is not None:
+                self._stack.push_async_callback(listener.close)
+                await listener.start()
+
+    def _make_console(self, wire: HttpWire) -> AdminServer | None:
+        """The pages for people; None where the configuration wants none."""
+        address = self.current.config.console_listen
+        if address is None:
+            return None
+        from gw.console.application import make_console  # only where there is one
+
+        console = make_console(
+            address,
+            supervisor=self._supervisor,
+            process_id=self._identity.first_id,
+            database=self._pools.console,
+            current=self.current,
+            settled=self._neighbours.settled,
+            channels=self._channels,
+            metrics=self.metrics,
+            wire=wire,
+            secret=self._secret,
+            clock=self._clock,
+            gateway_url=lambda: self.listen_url,
+            tls=self._tls,
+            shares_port=self._shares_port,
+        )
+        self._files.add("console", console.__len__)
+        return console
 
     def _make_admin_api(self) -> AdminApi:
         services = AdminServices(

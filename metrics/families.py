@@ -74,6 +74,11 @@ class Distribution:
         if trace_id is not None:
             self._exemplars[index] = Exemplar({"trace_id": trace_id}, value, time.time())
 
+    @property
+    def counts(self) -> list[int]:
+        """How many observations fell into each bucket, and above the last."""
+        return self._counts.copy()
+
     def samples(self) -> list[Sample]:
         """Return the cumulative buckets, their total and the sum."""
         # One copy, so that buckets and total agree whatever the loop observes meanwhile.
@@ -365,6 +370,13 @@ class TokenMetrics:
         if input_tokens > 0:
             self._input[channel, model].value += input_tokens
             self._cached_input[channel, model].value += max(0, min(cached_tokens, input_tokens))
+
+    def inputs(self) -> tuple[int, dict[str, int]]:
+        """Every token of input so far, and those from a cache by model."""
+        cached: dict[str, int] = {}
+        for (_, model), number in self._cached_input.shown():
+            cached[model] = cached.get(model, 0) + int(number.value)
+        return sum(int(number.value) for _, number in self._input.shown()), cached
 
 
 # What becomes of asynchronous jobs, and of the polls that watch them.

@@ -8,6 +8,7 @@ run in another one.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass, field
 from typing import Final
 
 from prometheus_client import (
@@ -32,6 +33,7 @@ from metrics.families import (
     TokenMetrics,
 )
 from metrics.logs import lines_lost
+from metrics.series import FIRST_BYTE_SECONDS
 
 CHANNEL_STATES: Final = ("closed", "open", "half_open")
 
@@ -347,6 +349,25 @@ class Metrics:
 
     # The scrape
 
+    def totals(self) -> Totals:
+        """Add up what the console shows live; read once a second, whatever the calls do."""
+        first_bytes = [0] * (len(FIRST_BYTE_SECONDS) + 1)
+        for _, series in self._first_byte.shown():
+            first_bytes = [a + b for a, b in zip(first_bytes, series.counts, strict=True)]
+        totals = Totals(first_bytes=first_bytes)
+        for (_, _, status, _), number in self._calls.shown():
+            totals.calls += int(number.value)
+            totals.errors += int(number.value) if status in ("error", "interrupted") else 0
+        totals.cost_nano_usd = sum(int(number.value) for _, number in self._cost.shown())
+        totals.in_flight = sum(int(number.value) for _, number in self._in_flight.shown())
+        totals.input_tokens, totals.cached_tokens = self.tokens.inputs()
+        for (channel, outcome), number in self._attempts.shown():
+            totals.attempts[channel] += int(number.value)
+            totals.failures[channel] += (
+                0 if outcome in ("ok", "refused", "cancelled") else int(number.value)
+            )
+        return totals
+
     def render(self, accept: str) -> tuple[bytes, str]:
         """Return body and content type for an Accept header; OpenMetrics when it is asked for."""
         self._log_lines_lost.value = lines_lost()
@@ -357,6 +378,21 @@ class Metrics:
         except (TypeError, ValueError):  # a version that is no version
             encode, content_type = generate_latest, CONTENT_TYPE_PLAIN_0_0_4
         return encode(self._registry), content_type
+
+
+@dataclass(slots=True)
+class Totals:
+    """Calls since the start of the process; a failure is an attempt that another may follow."""
+
+    first_bytes: list[int]  # in each bucket, and above
+    calls: int = 0
+    errors: int = 0
+    cost_nano_usd: int = 0
+    in_flight: int = 0
+    input_tokens: int = 0
+    cached_tokens: dict[str, int] = field(default_factory=dict)  # by model
+    attempts: Counter[str] = field(default_factory=Counter)  # by channel
+    failures: Counter[str] = field(default_factory=Counter)
 
 
 # Names of the configuration, and snapshots of an upstream, are few. An upstream that gives every

@@ -43,6 +43,7 @@ NOUNS = {
     "kb": "gw.cli.kb",
     "margin": "gw.cli.margin",
     "models": "gw.cli.models",
+    "console": "gw.cli.console",
     "import": "gw.cli.moving_in",
 }
 

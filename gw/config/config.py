@@ -120,7 +120,9 @@ class Config:
     listen: ListenAddress
     admin_listen: ListenAddress
     admin_hosts: tuple[str, ...]  # public names by which metrics are asked for, in lower case
-    tls: Certificate | None  # of the public listener; None: plain HTTP
+    console_listen: ListenAddress | None  # None: there is no console
+    console_url: str  # how people reach the console; empty: by the address that it listens on
+    tls: Certificate | None  # of the public listener and the console's; None: plain HTTP
     public_url: str  # how clients reach this gateway; empty: from their requests
     data_dir: Path
     database_url: str = field(repr=False)  # empty: the embedded database under data_dir

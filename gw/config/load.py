@@ -78,6 +78,8 @@ def config_of(values: Mapping[str, Any], source: Path, environ: Mapping[str, str
         listen=values["listen"],
         admin_listen=values["admin_listen"],
         admin_hosts=values["admin_hosts"],
+        console_listen=values["console_listen"],
+        console_url=values["console_url"],
         tls=Certificate(source.parent / chain, source.parent / key) if chain else None,
         public_url=values["public_url"],
         data_dir=source.parent / values["data_dir"],

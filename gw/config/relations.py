@@ -38,12 +38,18 @@ BUCKET_KEYS = ("endpoint", "bucket", "access_key", "secret_key")
 
 
 def check_listeners(top: Section) -> None:
-    """Two listeners need two addresses; port 0 is a new one each time."""
-    public, admin = top.get("listen"), top.get("admin_listen")
-    if public is not None and public == admin and public.port:
-        top.location("admin_listen").blame(
-            found=f"{quoted(str(admin))}, which listen has too", allowed="an address of its own"
-        )
+    """Listeners need an address each; port 0 is a new one each time."""
+    taken: dict[ListenAddress, str] = {}
+    for name in ("listen", "admin_listen", "console_listen"):
+        address = top.get(name)
+        if address is None or not address.port:
+            continue
+        other = taken.setdefault(address, name)
+        if other != name:
+            top.location(name).blame(
+                found=f"{quoted(str(address))}, which {other} has too",
+                allowed="an address of its own",
+            )
 
 
 def check_secrets(top: Section) -> None:

@@ -374,6 +374,8 @@ TOP: Schema = {
     "listen": Key(listen_address(), ListenAddress("127.0.0.1", 8080)),
     "admin_listen": Key(listen_address(), ListenAddress("127.0.0.1", 9090)),
     "admin_hosts": Key(distinct(host_name(), "a list of host names"), ()),
+    "console_listen": Key(optional(listen_address()), None),  # left out: no console
+    "console_url": Key(public_url(), ""),
     "tls": section(TLS),
     "public_url": Key(public_url(), ""),
     "data_dir": Key(folder(), "./var"),

@@ -10,6 +10,7 @@ import asyncio
 import gzip
 import re
 import socket
+import ssl
 from collections.abc import Awaitable, Callable, Collection
 from ipaddress import ip_address
 from typing import Any
@@ -17,7 +18,7 @@ from uuid import UUID
 
 from tornado.http1connection import HTTP1Connection
 from tornado.httpserver import HTTPServer
-from tornado.iostream import IOStream
+from tornado.iostream import IOStream, SSLIOStream
 from tornado.web import Application, RequestHandler
 
 from gw.config.config import Config, ListenAddress
@@ -178,19 +179,33 @@ def make_admin_application(
 
 
 class AdminServer:
-    """The application on an address, on Tornado's own server; port 0 takes any free port."""
+    """The application on an address, on Tornado's own server; port 0 takes any free port.
+
+    `key` names the address in the configuration; the console's is one of these too.
+    """
 
     def __init__(
         self,
         application: Application,
         address: ListenAddress,
+        *,
+        key: str = "admin_listen",
+        tls: ssl.SSLContext | None = None,
+        shares_port: bool = False,
+        connections_max: int = CONNECTIONS_MAX,
+        body_bytes_max: int | None = None,
     ) -> None:
-        self._sockets, self.url = bind(address, "admin_listen")
+        scheme = "http" if tls is None else "https"
+        self._sockets, self.url = bind(address, key, scheme=scheme, shares_port=shares_port)
+        self._tls = tls
+        self._connections_max = connections_max
         self._server = HTTPServer(
             application,
             idle_connection_timeout=IDLE_SECONDS,
             body_timeout=BODY_SECONDS,
             max_header_size=HEADER_BYTES_MAX,
+            max_body_size=body_bytes_max,
+            protocol=scheme,
         )
         self._streams: dict[IOStream, None] = {}  # the one that was used last is the last
         application.settings["on_use"] = self._used
@@ -216,10 +231,17 @@ class AdminServer:
         await self._server.close_all_connections()
 
     def _serve(self, connection: socket.socket, address: Any) -> None:
-        stream = IOStream(connection, max_buffer_size=self._server.max_buffer_size)
-        if len(self._streams) >= CONNECTIONS_MAX:
+        buffer_bytes = self._server.max_buffer_size
+        if self._tls is None:
+            stream = IOStream(connection, max_buffer_size=buffer_bytes)
+        else:
+            wrapped = self._tls.wrap_socket(
+                connection, server_side=True, do_handshake_on_connect=False
+            )
+            stream = SSLIOStream(wrapped, max_buffer_size=buffer_bytes)
+        if len(self._streams) >= self._connections_max:
             self._streams = {one: None for one in self._streams if not one.closed()}
-        if len(self._streams) >= CONNECTIONS_MAX:
+        if len(self._streams) >= self._connections_max:
             oldest = next(iter(self._streams))
             del self._streams[oldest]
             oldest.close()

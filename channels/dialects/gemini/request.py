@@ -273,8 +273,6 @@ _SETTINGS = frozenset(
         "mediaResolution",
     )
 )
-# Of the request itself.
-_TOP_SETTINGS = frozenset(("serviceTier", "service_tier"))
 _THINKING = ("thinkingConfig", "thinking_config")
 _OF_THINKING = frozenset(
     (
@@ -289,7 +287,6 @@ _OF_THINKING = frozenset(
 
 
 def parameters(
-    raw: Mapping[str, Raw],
     read: GeminiBody | LenientBody,
     *,
     stream: bool,
@@ -302,7 +299,6 @@ def parameters(
     Functions and images are recognised in a body as documented.
     """
     shown = {"stream": "true"} if stream else {}
-    shown |= settings(raw, _TOP_SETTINGS)
     if config is not None:
         shown |= settings(config.raw, _SETTINGS, within=f"{config_name}.")
         for name in _THINKING:
@@ -405,12 +401,7 @@ def read_request(body: bytes, *, model: str, stream: bool) -> GeminiRequest:
         config_name,
         config,
         parameters(
-            members.raw,
-            read,
-            stream=stream,
-            config_name=config_name,
-            config=config,
-            builtin_tools=tools,
+            read, stream=stream, config_name=config_name, config=config, builtin_tools=tools
         ),
         fault,
     )

@@ -188,7 +188,6 @@ _SETTINGS = frozenset(
         "thinking",
         "tool_choice",
         "service_tier",
-        "speed",
     )
 )
 

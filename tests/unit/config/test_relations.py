@@ -103,7 +103,9 @@ def test_two_listeners_on_one_address_are_a_fault() -> None:
     assert (fault.line, fault.path) == (1, "admin_listen")
     fault = fault_of("listen: 127.0.0.1:9090\n")
     assert fault.path == "admin_listen"
-    read("listen: localhost:0\nadmin_listen: localhost:0\n")
+    fault = fault_of("admin_listen: localhost:80\nconsole_listen: localhost:80\n")
+    assert fault.path == "console_listen"
+    read("listen: localhost:0\nadmin_listen: localhost:0\nconsole_listen: localhost:0\n")
 
 
 def test_chat_model_that_can_be_called_needs_both_prices() -> None:

@@ -1,0 +1,230 @@
+"""Accounts: all of them, and one with its money: what it has, what it was spent on, its limits."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from actors.store.queries import load
+from actors.wallet.pricing import format_usd
+from gw.accounts import Account
+from gw.admin import accounts as handled
+from gw.admin import values
+from gw.admin.refusals import Invalid
+from gw.api.logs.list_query import (
+    Visibility,
+    Window,
+    midnight,
+    of_microseconds,
+    read_window,
+    show,
+    to_microseconds,
+)
+from gw.api.logs.summary import read_sums
+from gw.console.changes import change, in_force
+from gw.console.pages import TEXTS, ConsoleHandler
+from gw.console.plots import days_plot, models_plot
+
+SQL = load("gw.console", "account.sql")
+PAGE = 50
+DAYS = 30
+# A statement is written in portions; more than so many lines go by one after the other.
+PORTION = 1000
+CREDITS_SHOWN = 20
+SPENDERS_SHOWN = 20
+
+
+class AccountsHandler(ConsoleHandler):
+    """Every account, the newest first."""
+
+    for_operators = True
+
+    async def get(self) -> None:
+        after = read_cursor(self.parameters.text("after"))
+        search = self.parameters.text("q")
+        params = {
+            "after_at": after and after[0],
+            "after_id": after and after[1],
+            "limit": PAGE + 1,
+            "search": search and f"%{escaped(search)}%",
+        }
+        found = await self.services.database.fetch_all(SQL["accounts"], params)
+        rows = [Account(*row) for row in found]
+        more = rows[PAGE - 1] if len(rows) > PAGE else None
+        self.page(
+            "accounts.html",
+            accounts=rows[:PAGE],
+            search=search or "",
+            after=write_cursor(more.created_at, more.id) if more else None,
+        )
+
+    async def post(self) -> None:
+        name, credit = self.field("name"), self.field("credit")
+        async with change(self) as (transaction, actor):
+            made = await handled.create(
+                transaction,
+                actor,
+                values.label(name),
+                credit_nano_usd=values.usd_or_more(credit) if credit else 0,
+            )
+        self.redirect(f"/accounts/{made.id}", status=303)
+
+
+class AccountHandler(ConsoleHandler):
+    """One account: balance, spending, credits, limits."""
+
+    async def get(self, account_id: str) -> None:
+        account = await self.account(account_id)
+        database = self.services.database
+        now = self.now
+        start = midnight((now - timedelta(days=DAYS - 1)).date())
+        visibility = Visibility("account", account_id, None)
+        sums = await read_sums(database, visibility, Window(start, now), now)
+        newest = {"account": account_id, "limit": CREDITS_SHOWN}
+        given = await database.fetch_all(SQL["credits"], newest)
+        spenders = await database.fetch_all(
+            SQL["spenders"], {"account": account_id, "start": start, "limit": SPENDERS_SHOWN}
+        )
+        ((minute, oldest),) = await database.fetch_all(SQL["last_minute"], (account_id,))
+        total = sum(one.cost_nano_usd for one in sums["day"])
+        self.page(
+            "account.html",
+            account=account,
+            total=total,
+            days=sorted(sums["day"], key=lambda one: one.name, reverse=True),
+            models=sorted(sums["model"], key=lambda one: (-one.cost_nano_usd, one.name)),
+            days_plot=days_plot(sums["day"], start.date(), now.date(), TEXTS("account.by_day")),
+            models_plot=models_plot(sums["model"], TEXTS("account.by_model")),
+            credits=given,
+            spenders=spenders,
+            minute=minute,
+            resets_at=oldest and oldest + timedelta(seconds=60),
+            since=start,
+        )
+
+    async def post(self, account_id: str) -> None:
+        """What only operators change: credit, limits, whether its keys work."""
+        if not self.who.is_operator:
+            self.refuse(404, "error.not_found")
+        await self.account(account_id)
+        act = self.field("act")
+        async with change(self) as (transaction, actor):
+            if act == "topup":
+                await handled.top_up(
+                    transaction, actor, account_id, values.usd(self.field("amount"))
+                )
+            elif act == "limits":
+                await handled.change(
+                    transaction,
+                    actor,
+                    account_id,
+                    {
+                        "rpm_limit": limit(self.field("rpm")),
+                        "concurrency_limit": limit(self.field("concurrency")),
+                    },
+                )
+            elif act in ("enable", "disable"):
+                await handled.change(transaction, actor, account_id, {"enabled": act == "enable"})
+            else:
+                self.refuse(400, "error.request")
+        await in_force(self)
+        self.redirect(f"/accounts/{account_id}", status=303)
+
+
+class StatementHandler(ConsoleHandler):
+    """What an account was given and what it paid, as CSV: every line once, the oldest first."""
+
+    async def get(self, account_id: str) -> None:
+        account = await self.account(account_id)
+        window = read_window(self.parameters, self.now)
+        await self.services.settled(account_id)
+        start_csv(self, f"statement-{account.id}.csv")
+        await write_csv(self, ("at", "kind", "reference", "model", "key", "amount_usd"), [])
+        async for rows in self._lines(account_id, window):
+            await write_csv(self, None, rows)
+        await self.finish()
+
+    async def _lines(self, account_id: str, window: Window) -> AsyncIterator[list[Sequence[Any]]]:
+        """Credits and calls of the window, merged, in portions."""
+        after: tuple[datetime, int, int] = (window.start, -1, -1)
+        while True:
+            params = {
+                "account": account_id,
+                "after_at": after[0],
+                "after_kind": after[1],
+                "after_id": after[2],
+                "end": window.end,
+                "limit": PORTION,
+            }
+            rows = await self.services.database.fetch_all(SQL["statement"], params)
+            yield [
+                (show(at), kind, reference, model, key, format_usd(int(nano)))
+                for at, _, _, kind, reference, model, key, nano in rows
+            ]
+            if len(rows) < PORTION:
+                return
+            after = rows[-1][:3]
+
+
+def limit(text: str) -> int | None:
+    """A limit of a form; empty is none. Raises Invalid."""
+    if not text:
+        return None
+    is_number = text.isascii() and text.isdigit() and len(text) <= 10
+    if not is_number or not 1 <= int(text) <= values.COUNT_MAX:
+        raise Invalid(TEXTS("error.number", text=text[:40]))
+    return int(text)
+
+
+def escaped(text: str) -> str:
+    """A text that LIKE takes as it stands."""
+    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+
+
+# Cursors of lists by age: the last row's instant and id. Who may see what is decided anew.
+
+
+def write_cursor(at: datetime, row_id: str | int) -> str:
+    """Where the next page begins."""
+    return f"{to_microseconds(at)}.{row_id}"
+
+
+def read_cursor(text: str | None) -> tuple[datetime, str] | None:
+    """The position that a cursor holds; None for the beginning, and for what is no cursor."""
+    at, dot, row_id = (text or "").partition(".")
+    if not dot or not (at.isascii() and at.isdigit() and len(at) <= 17):
+        return None
+    try:
+        return of_microseconds(int(at)), row_id
+    except OverflowError:
+        return None
+
+
+def start_csv(handler: ConsoleHandler, name: str) -> None:
+    """Begin a file of lines."""
+    handler.set_header("Content-Type", "text/csv; charset=utf-8")
+    handler.set_header("Content-Disposition", f'attachment; filename="{name}"')
+
+
+async def write_csv(
+    handler: ConsoleHandler, head: Sequence[str] | None, rows: Sequence[Sequence[Any]]
+) -> None:
+    """Write some lines; a cell that a spreadsheet would take for a formula is a text."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\r\n")
+    if head is not None:
+        writer.writerow(head)
+    writer.writerows([[_cell(value) for value in row] for row in rows])
+    handler.write(buffer.getvalue())
+    await handler.flush()
+
+
+def _cell(value: Any) -> str:
+    text = "" if value is None else str(value)
+    is_formula = text[:1] in ("=", "+", "@", "\t", "\r") or (
+        text[:1] == "-" and not text[1:].replace(".", "", 1).isdigit()
+    )
+    return f"'{text}" if is_formula else text

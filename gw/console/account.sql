@@ -1,0 +1,43 @@
+-- accounts --
+-- A page of accounts, the newest first, of all or of those whose name or id has a text in it.
+SELECT id, name, enabled, balance_nano_usd, held_nano_usd, rpm_limit, concurrency_limit, created_at, default_model,
+       allowed_models
+FROM accounts
+WHERE (%(after_at)s IS NULL OR (created_at, id) < (%(after_at)s::timestamptz, %(after_id)s))
+    AND (%(search)s IS NULL OR name ILIKE %(search)s OR id LIKE %(search)s)
+ORDER BY created_at DESC, id DESC LIMIT %(limit)s
+
+-- credits --
+-- What an account was given, the newest first.
+SELECT created_at, kind::text, amount_nano_usd FROM entries
+WHERE account_id = %(account)s AND kind IN ('topup', 'trial') ORDER BY created_at DESC, id DESC LIMIT %(limit)s
+
+-- spenders --
+-- The keys of an account that have cost most since an instant, each with the agent that it speaks for.
+SELECT r.key_id, k.name, a.id, a.name, sum(r.requests)::bigint, sum(r.cost_nano_usd)::bigint
+FROM call_log_rollups r LEFT JOIN keys k ON k.id = r.key_id LEFT JOIN agents a ON a.id = k.agent_id
+WHERE r.account_id = %(account)s AND r.hours = 24 AND r.bucket >= %(start)s
+GROUP BY 1, 2, 3, 4 ORDER BY 6 DESC, 1 LIMIT %(limit)s
+
+-- last_minute --
+-- An account's calls that ended in the last minute, and when the oldest of them came.
+SELECT count(*), min(submitted_at) FROM call_logs
+WHERE account_id = %s AND created_at > now() - interval '1 minute' AND submitted_at > now() - interval '1 minute'
+    AND status <> 'rejected'
+
+-- statement --
+-- A portion of credits and calls in the order of time. Calls are as they are now, corrections with them.
+(
+    SELECT created_at, 0, id, kind::text, NULL::text, NULL::text, NULL::text, amount_nano_usd
+    FROM entries
+    WHERE account_id = %(account)s AND kind IN ('topup', 'trial') AND created_at >= %(after_at)s AND created_at < %(end)s
+        AND (created_at, 0, id) > (%(after_at)s, %(after_kind)s, %(after_id)s)
+    ORDER BY created_at, id LIMIT %(limit)s
+) UNION ALL (
+    SELECT created_at, 1, id, 'call', request_id::text, model, key_id, -cost_nano_usd
+    FROM call_logs
+    WHERE account_id = %(account)s AND created_at >= %(after_at)s AND created_at < %(end)s
+        AND (created_at, 1, id) > (%(after_at)s, %(after_kind)s, %(after_id)s) AND cost_nano_usd <> 0
+    ORDER BY created_at, id LIMIT %(limit)s
+)
+ORDER BY 1, 2, 3 LIMIT %(limit)s

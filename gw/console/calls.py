@@ -1,0 +1,315 @@
+"""The call log as pages: a list with every filter of the API, one call with its receipt, a file."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from actors.store.queries import load
+from actors.wallet.pricing import format_usd
+from actors.wallet.receipt import NoPrice, formula, multiplier_of, total_nano_usd
+from gw.api.logs.list_query import (
+    STATUSES,
+    TOKEN_BILLED,
+    UNIT_TYPES,
+    Cursor,
+    LogListQuery,
+    PagePosition,
+    Scope,
+    Visibility,
+    read_list_query,
+    show,
+)
+from gw.api.logs.pages import InFlightJob, LogRow, read_in_flight, read_page
+from gw.api.logs.record import (
+    OUTCOMES,
+    PASSED_OVER,
+    CallRecord,
+    find_ref,
+    gateway_pairs,
+    kind_of,
+    read_ref,
+    request_pairs,
+    upstream_pairs,
+)
+from gw.console.account import start_csv, write_csv
+from gw.console.pages import TEXTS, ConsoleHandler
+from gw.keys import store as keys
+
+SQL = load("gw.console", "calls.sql")
+RECENT = 50
+# Of a file so many rows are read at a time, and so many there are at most.
+PORTION = 200
+CSV_ROWS_MAX = 50_000
+SETTLE_SECONDS = 2.0
+# What a filter's form has, and the periods that it offers.
+FILTERS = ("status", "unit_type", "model", "error_code", "key_id", "ref", "period", "from", "to")
+CSV_COLUMNS = (
+    "id",
+    "created_at",
+    "submitted_at",
+    "trace_id",
+    "key_id",
+    "key_name",
+    "model",
+    "status",
+    "error_code",
+    "error_message",
+    "input_tokens",
+    "cached_tokens",
+    "output_tokens",
+    "unit_count",
+    "unit_type",
+    "cost_usd",
+    "latency_ms",
+    "task_id",
+)
+
+
+class RecentHandler(ConsoleHandler):
+    """The newest calls of every account, one page after the other by their ids."""
+
+    for_operators = True
+
+    async def get(self) -> None:
+        before = self.parameters.whole("before", least=1, most=2**31 - 1)
+        params = {"before": before, "limit": RECENT + 1}
+        found = await self.services.database.fetch_all(SQL["recent"], params)
+        rows = [LogRow(*row) for row in found[:RECENT]]
+        more = rows[-1].id if len(found) > RECENT else None
+        self.page("recent.html", rows=rows, before=more, redact=self.services.current.redact)
+
+
+class ListedHandler(ConsoleHandler):
+    """What list and file share: the filters of the API, over the whole account."""
+
+    def read_query(self, account_id: str, **more: str) -> LogListQuery:
+        """What is asked for. Raises 400 as the API does."""
+        query = {name: list(values) for name, values in self.request.query_arguments.items()}
+        query = {name: [one for one in values if one] for name, values in query.items()}
+        query["scope"] = [b"account"]
+        query.pop("csrf", None)
+        for name, value in more.items():
+            query[name] = [value.encode()]
+
+        def see(scope: Scope) -> Visibility:
+            return Visibility(scope, account_id, None)
+
+        return read_list_query(query, see=see, seal=self.services.cursors, now=self.now)
+
+
+class CallsHandler(ListedHandler):
+    """A page of an account's calls, with those under way above them."""
+
+    async def get(self, account_id: str) -> None:
+        account = await self.account(account_id)
+        query = self.read_query(account_id, include="in_flight")
+        await self._settled(account_id)
+        database = self.services.database
+        jobs: Sequence[InFlightJob] = (
+            await read_in_flight(database, query) if query.with_in_flight else ()
+        )
+        found = await read_page(database, query)
+        rows = found[: query.limit]
+        chosen = {name: self.parameters.text(name) or "" for name in FILTERS}
+        self.page(
+            "calls.html",
+            account=account,
+            rows=rows,
+            jobs=jobs,
+            keys=await keys.list_of_account(database, account_id),
+            models=list(self.services.current.registry.models),
+            statuses=STATUSES,
+            unit_types=(*UNIT_TYPES, TOKEN_BILLED),
+            chosen=chosen,
+            is_filtered=any(chosen.values()),
+            next_query=self._next(query, rows, has_more=len(found) > query.limit),
+            file_query=urlencode({name: one for name, one in chosen.items() if one}),
+            redact=self.services.current.redact,
+        )
+
+    def _next(self, query: LogListQuery, rows: Sequence[LogRow], *, has_more: bool) -> str | None:
+        """The query of the next page."""
+        if not has_more:
+            return None
+        position = PagePosition(rows[-1].created_at, rows[-1].id)
+        cursor = Cursor(query.window, query.order, position)
+        kept = {
+            name: value
+            for name in (*FILTERS, "order", "limit")
+            if (value := self.parameters.text(name))
+        }
+        return urlencode({**kept, "cursor": self.services.cursors.write(cursor, query.visibility)})
+
+    async def _settled(self, account_id: str) -> None:
+        """Wait briefly for what has ended and is not written yet."""
+        try:
+            async with asyncio.timeout(SETTLE_SECONDS):
+                await self.services.settled(account_id)
+        except TimeoutError:
+            return
+
+
+class CallsFileHandler(ListedHandler):
+    """The same as CSV, page after page, at most CSV_ROWS_MAX rows."""
+
+    async def get(self, account_id: str) -> None:
+        account = await self.account(account_id)
+        query = self.read_query(account_id, limit=str(PORTION))
+        start_csv(self, f"calls-{account.id}.csv")
+        await write_csv(self, CSV_COLUMNS, [])
+        written = 0
+        while written < CSV_ROWS_MAX:
+            found = await read_page(self.services.database, query)
+            rows = found[: query.limit]
+            await write_csv(self, None, [self._line(row) for row in rows])
+            written += len(rows)
+            if len(found) <= query.limit:
+                break
+            query = replace(query, after=PagePosition(rows[-1].created_at, rows[-1].id))
+        await self.finish()
+
+    def _line(self, row: LogRow) -> Sequence[Any]:
+        message = row.error_message and self.services.current.redact(row.error_message)
+        return (
+            row.id,
+            show(row.created_at),
+            show(row.submitted_at),
+            UUID(row.request_id).hex,
+            row.key_id,
+            row.key_name,
+            row.model,
+            row.status,
+            row.error_code,
+            message,
+            row.input_tokens,
+            row.cached_tokens,
+            row.output_tokens,
+            row.unit_count,
+            row.unit_type,
+            format_usd(row.cost_nano_usd),
+            row.latency_ms,
+            row.task_id,
+        )
+
+
+class SearchHandler(ConsoleHandler):
+    """A call by its trace id or the id of its row, from the top of every page."""
+
+    async def get(self) -> None:
+        text = (self.parameters.text("q") or "").lower()
+        record = await find_seen(self, text)
+        if record is None:
+            self.page("search.html", http_status=404, text=text)
+            return
+        self.redirect(f"/calls/{record.id}", status=303)
+
+
+class CallHandler(ConsoleHandler):
+    """One call as it went."""
+
+    async def get(self, name: str) -> None:
+        record = await find_seen(self, name)
+        if record is None:
+            self.refuse(404, "error.call")
+        redact = self.services.current.redact
+        request, note = request_pairs(record)
+        credits_per_usd = self.services.current.config.credits_per_usd
+        self.page(
+            "call.html",
+            record=record,
+            kind=kind_of(record),
+            timeline=timeline(record, redact, is_operator=self.who.is_operator),
+            request=request,
+            note=note,
+            upstream=upstream_pairs(record, redact),
+            gateway=[
+                pair
+                for pair in gateway_pairs(record, redact, credits_per_usd)
+                if not pair["k"].startswith(("attempt_", "channel_"))
+            ],
+            receipt=receipt_of(record),
+            dropped=record.detail.get("dropped", ()),
+            error=record.error_message and redact(record.error_message),
+        )
+
+
+async def find_seen(handler: ConsoleHandler, text: str) -> CallRecord | None:
+    """The call of this id or trace id, if the session may see it."""
+    ref = read_ref(text.strip())
+    if ref is None:
+        return None
+    database = handler.services.database
+    account_id = handler.who.account_id
+    record = await find_ref(database, ref)
+    if record is None or account_id in (None, record.account_id):
+        return record
+    return None
+
+
+def timeline(
+    record: CallRecord, redact: Callable[[str], str], *, is_operator: bool
+) -> list[dict[str, Any]]:
+    """Each attempt by when it began and ended within the call, in percent of the whole."""
+    begun = record.submitted_at.timestamp()
+    whole_ms = max(record.latency_ms, 1)
+    order = list(dict.fromkeys(one[0] for one in record.detail.get("order", ())))
+
+    def name_of(channel: str) -> str:
+        """Its id for an operator, its position for an owner."""
+        if is_operator:
+            return channel
+        number = order.index(channel) + 1 if channel in order else "?"
+        return TEXTS("call.channel", number=number)
+
+    steps = []
+    for number, (channel, at, ms, outcome) in enumerate(record.detail.get("tried", ())):
+        start = min(max((at - begun) * 1000 / whole_ms, 0.0), 1.0)
+        width = min(max(ms / whole_ms, 0.004), 1 - start if start < 0.996 else 0.004)
+        failed = record.attempts[number] if number < len(record.attempts) else None
+        steps.append(
+            {
+                "name": name_of(channel),
+                "x": round(start * 1000),
+                "width": max(round(width * 1000), 4),
+                "ms": ms,
+                "is_good": outcome == "ok",
+                "outcome": OUTCOMES.get(outcome, outcome),
+                "error": failed and redact(f"{failed['error_code']}: {failed['error_message']}"),
+            }
+        )
+    for channel, why in record.detail.get("passed_over", {}).items():
+        steps.append({"name": name_of(channel), "passed_over": PASSED_OVER.get(why, why)})
+    return steps
+
+
+def receipt_of(record: CallRecord) -> Mapping[str, Any] | None:
+    """The lines, their sum and whether it is what was charged; None where no price is kept."""
+    try:
+        lines = record.lines
+    except NoPrice:
+        return None
+    if any(line.count < 0 for line in lines):
+        return None
+    multiplier = multiplier_of(record.detail)
+    computed = total_nano_usd(lines, multiplier)
+    return {
+        "lines": [
+            {
+                "name": TEXTS.get(f"receipt.{line.name}", line.name),
+                "count": line.count,
+                "usd": line.usd,
+                "per": line.per,
+                "nano_usd": total_nano_usd([line], "1"),
+            }
+            for line in lines
+        ],
+        "multiplier": multiplier,
+        "formula": formula(lines, multiplier),
+        "computed": computed,
+        "agrees": computed == record.cost_nano_usd,
+    }

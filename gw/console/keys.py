@@ -1,0 +1,231 @@
+"""Keys: a list, making one, and one with its settings, its text on demand, its set-up, its end."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from gw import agents
+from gw.accounts import Account
+from gw.admin import keys as handled
+from gw.admin import values
+from gw.admin.keys import status
+from gw.admin.refusals import Invalid
+from gw.api.logs.list_query import NotAnInstant, midnight, read_date, read_instant
+from gw.console.changes import change, in_force
+from gw.console.pages import TEXTS, ConsoleHandler
+from gw.keys import store
+from gw.keys.issue import KeyWish
+from gw.keys.principal import AGENT
+from gw.keys.store import KeyChanges, KeyRecord, UnknownKey
+
+PAGE = 100
+MODELS_TICKED_MAX = 2000
+
+
+class KeysPage(ConsoleHandler):
+    """What the pages of keys share."""
+
+    async def key(self, account_id: str, key_id: str) -> tuple[Account, KeyRecord]:
+        """A key of an account that the session may see; any other one is 404."""
+        account = await self.account(account_id)
+        try:
+            key = await store.show(self.services.database, key_id)
+        except UnknownKey:
+            self.refuse(404, "error.not_found")
+        if key.account_id != account_id:
+            self.refuse(404, "error.not_found")
+        return account, key
+
+    def read_settings(self) -> dict[str, Any]:
+        """What a form sets: name, models, expiry, cap, logs. Raises Invalid, Refused."""
+        cap = self.field("cap")
+        return {
+            "name": values.label(self.field("name")),
+            "allowed_models": self._models(),
+            "expires_at": self._expiry(),
+            "spend_cap_nano_usd": values.usd_or_more(cap) if cap else None,
+            "account_logs": self.field("account_logs") == "on",
+        }
+
+    def _models(self) -> list[str] | None:
+        if self.field("which") != "some":
+            return None
+        ticked = self.get_body_arguments("model")[:MODELS_TICKED_MAX]
+        return values.canonical_models(ticked, self.services.current.registry)
+
+    def _expiry(self) -> datetime | None:
+        text = self.field("expires")
+        if not text:
+            return None
+        try:
+            day = read_date(text)
+            return read_instant(text) if day is None else midnight(day)
+        except NotAnInstant as error:
+            raise Invalid(TEXTS("error.day", text=text[:40])) from error
+
+    def show_key(self, account: Account, key: KeyRecord, *, text: str | None, is_new: bool) -> None:
+        """The page of a key; its text is in the response to a form alone, which nothing keeps."""
+        self.page(
+            "key.html",
+            account=account,
+            key=key,
+            status=status(key, self.now),
+            text=text,
+            is_new=is_new,
+            models=model_names(self),
+            setups=setups(self, text),
+        )
+
+
+class KeysHandler(KeysPage):
+    """The keys of an account, newest first, and the form that makes one."""
+
+    async def get(self, account_id: str) -> None:
+        account = await self.account(account_id)
+        database = self.services.database
+        found = await store.list_of_account(database, account_id)
+        start = self.parameters.whole("start", least=0, most=1_000_000) or 0
+        found = list(reversed(found))
+        self.page(
+            "keys.html",
+            account=account,
+            keys=[(key, status(key, self.now)) for key in found[start : start + PAGE]],
+            next_start=start + PAGE if len(found) > start + PAGE else None,
+            models=model_names(self),
+            agents=await agents.list_all(database, account_id),
+        )
+
+    async def post(self, account_id: str) -> None:
+        account = await self.account(account_id)
+        async with change(self) as (transaction, actor):
+            settings = self.read_settings()
+            agent_id = self.field("agent") or None
+            if agent_id is not None:
+                settings["kind"] = AGENT
+            wish = KeyWish(account_id=account_id, agent_id=agent_id, **settings)
+            key, text = await handled.create(transaction, actor, wish, self.services.secret)
+        self.show_key(account, key, text=text, is_new=True)
+
+
+class KeyHandler(KeysPage):
+    """One key."""
+
+    async def get(self, account_id: str, key_id: str) -> None:
+        account, key = await self.key(account_id, key_id)
+        self.show_key(account, key, text=None, is_new=False)
+
+    async def post(self, account_id: str, key_id: str) -> None:
+        account, key = await self.key(account_id, key_id)
+        act = self.field("act")
+        if act == "reveal":
+            async with change(self) as (transaction, actor):
+                key, text = await handled.reveal(transaction, actor, key_id, self.services.secret)
+            self.show_key(account, key, text=text, is_new=False)
+            return
+        async with change(self) as (transaction, actor):
+            if act == "revoke":
+                # The word is its name, which a slip of the hand does not type.
+                if self.field("word") != key.name:
+                    raise Invalid(TEXTS("keys.wrong_word", name=key.name))
+                await handled.revoke(transaction, actor, key_id)
+            else:
+                await handled.change(transaction, actor, key_id, self._changes(act, key))
+        await in_force(self)
+        self.redirect(f"/accounts/{account_id}/keys/{key_id}", status=303)
+
+    def _changes(self, act: str, key: KeyRecord) -> KeyChanges:
+        """What the form of this button changes. Raises Invalid, Refused."""
+        if act in ("enable", "disable"):
+            return {"enabled": act == "enable"}
+        if act != "set":
+            self.refuse(400, "error.request")
+        settings = self.read_settings()
+        if key.kind == AGENT:
+            del settings["allowed_models"], settings["account_logs"]
+        changes: KeyChanges = {}
+        changes.update(settings)  # type: ignore[typeddict-item]
+        return changes
+
+
+def model_names(handler: ConsoleHandler) -> list[str]:
+    """The models that a key may be allowed, in the order of the configuration."""
+    models = handler.services.current.registry.models.values()
+    return [model.id for model in models if model.callable]
+
+
+def public_url(handler: ConsoleHandler) -> str:
+    """How clients reach the gateway, as far as the console knows."""
+    configured = handler.services.current.config.public_url
+    return configured or handler.services.gateway_url()
+
+
+# The lines that set a client up: the address filled in, and the key where it is on the page.
+KEY_HERE = "YOUR_KEY"
+
+
+def setups(handler: ConsoleHandler, text: str | None) -> list[tuple[str, str]]:
+    """Name and lines of each client."""
+    url, key = public_url(handler), text or KEY_HERE
+    models = handler.services.current.registry.models.values()
+    chat = [one.id for one in models if one.callable and one.endpoint_type is None]
+    model = chat[0] if chat else "MODEL"
+    return [
+        (
+            "Claude Code",
+            f"export ANTHROPIC_BASE_URL={url}\nexport ANTHROPIC_AUTH_TOKEN={key}\n"
+            f"export ANTHROPIC_MODEL={model}\nclaude",
+        ),
+        (
+            "Codex",
+            f'# ~/.codex/config.toml\nmodel = "{model}"\nmodel_provider = "gateway"\n\n'
+            f'[model_providers.gateway]\nname = "Gateway"\nbase_url = "{url}/v1"\n'
+            f'env_key = "GATEWAY_KEY"\nwire_api = "responses"\n\n# then\n'
+            f"export GATEWAY_KEY={key}\ncodex",
+        ),
+        (
+            "Gemini CLI",
+            f"export GOOGLE_GEMINI_BASE_URL={url}\nexport GEMINI_API_KEY={key}\n"
+            f"gemini --model {model}",
+        ),
+        (
+            "opencode",
+            '// opencode.json\n{\n  "provider": {\n    "gateway": {\n'
+            '      "npm": "@ai-sdk/openai-compatible",\n'
+            f'      "options": {{"baseURL": "{url}/v1", "apiKey": "{key}"}},\n'
+            f'      "models": {{"{model}": {{}}}}\n    }}\n  }}\n}}',
+        ),
+        (
+            "Cursor",
+            f"Settings → Models → API keys\nOpenAI API key: {key}\n"
+            f"Override OpenAI base URL: {url}/v1\nAdd model: {model}",
+        ),
+        (
+            "openai (Python)",
+            f'from openai import OpenAI\n\nclient = OpenAI(base_url="{url}/v1", api_key="{key}")\n'
+            f'reply = client.chat.completions.create(\n    model="{model}",\n'
+            '    messages=[{"role": "user", "content": "Hello"}],\n)\n'
+            "print(reply.choices[0].message.content)",
+        ),
+        (
+            "anthropic (Python)",
+            f'from anthropic import Anthropic\n\nclient = Anthropic(base_url="{url}",'
+            f' auth_token="{key}")\nreply = client.messages.create(\n    model="{model}",\n'
+            '    max_tokens=500,\n    messages=[{"role": "user", "content": "Hello"}],\n)\n'
+            "print(reply.content[0].text)",
+        ),
+        (
+            "google-genai (Python)",
+            "from google import genai\n\nclient = genai.Client(\n"
+            f'    api_key="{key}", http_options={{"base_url": "{url}"}}\n)\n'
+            f'reply = client.models.generate_content(model="{model}", contents="Hello")\n'
+            "print(reply.text)",
+        ),
+        (
+            "curl",
+            f"curl {url}/v1/chat/completions -H 'Authorization: Bearer {key}' \\\n"
+            "  -H 'Content-Type: application/json' \\\n"
+            f'  -d \'{{"model": "{model}",'
+            ' "messages": [{"role": "user", "content": "Hello"}]}\'',
+        ),
+    ]

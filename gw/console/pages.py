@@ -1,0 +1,357 @@
+"""What stands before every page: the session, the origin of a form, the headers, errors in words.
+
+A page is a template of `templates/` and texts of `messages.yaml`, both read once. No script and no
+style stands in a page, so that text of a stranger that got into one could still do nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from importlib.resources import files
+from typing import Any, NoReturn
+from urllib.parse import urlsplit
+from uuid import UUID
+
+import yaml
+from tornado.http1connection import HTTP1Connection
+from tornado.template import Loader
+from tornado.web import HTTPError, RequestHandler
+
+from actors.clock import Clock
+from actors.routing import ChannelDirectory
+from actors.store.connection import StoreError, StoreUnavailable
+from actors.store.database import Database
+from actors.wallet.ledger import UnknownAccount
+from channels.http.interfaces import Wire
+from gw import accounts
+from gw.accounts import Account
+from gw.api.logs.list_query import CursorSeal, Parameters
+from gw.config.config import LiveConfig
+from gw.console import sessions
+from gw.console.figures import Figures
+from gw.console.sessions import Session
+from gw.errors import GatewayError
+from gw.http.admin import is_inner
+from gw.keys.secret import Secret
+from metrics.logs import EventLog
+from metrics.prometheus import Metrics
+
+COOKIE = "gw_console"
+CSRF_FIELD = "csrf"
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
+    " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS: Mapping[str, str] = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Cache-Control": "no-store",
+}
+FIELD_CHARACTERS_MAX = 4000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsoleServices:
+    """What the pages work with. `settled` waits for what any process has still to write."""
+
+    current: LiveConfig
+    database: Database
+    settled: Callable[[str], Awaitable[None]]
+    channels: ChannelDirectory
+    metrics: Metrics
+    wire: Wire
+    secret: Secret
+    clock: Clock
+    new_id: Callable[[], UUID]
+    cursors: CursorSeal
+    figures: Figures
+    gateway_url: Callable[[], str]
+
+
+class Texts:
+    """Every text of the console by its name, `page.name`."""
+
+    def __init__(self, text: str) -> None:
+        self._texts: dict[str, str] = {
+            f"{page}.{name}": str(one)
+            for page, named in yaml.safe_load(text).items()
+            for name, one in named.items()
+        }
+
+    def __repr__(self) -> str:
+        return f"<Texts {len(self._texts)}>"
+
+    def __call__(self, name: str, /, **values: object) -> str:
+        text = self._texts[name]
+        return text.format(**values) if values else text
+
+    def get(self, name: str, default: str) -> str:
+        """A text that there may be, for words that come from elsewhere."""
+        return self._texts.get(name, default)
+
+
+_FOLDER = files("gw.console")
+TEXTS = Texts(_FOLDER.joinpath("messages.yaml").read_text("utf-8"))
+TEMPLATES = Loader(str(_FOLDER.joinpath("templates")), whitespace="single")
+STATIC: Mapping[str, tuple[str, bytes]] = {
+    name: (kind, _FOLDER.joinpath("static", name).read_bytes())
+    for name, kind in (
+        ("console.css", "text/css; charset=utf-8"),
+        ("console.js", "text/javascript; charset=utf-8"),
+        ("icon.svg", "image/svg+xml"),
+    )
+}
+VERSION = hashlib.sha256(b"".join(body for _, body in STATIC.values())).hexdigest()[:12]
+
+
+class ConsoleHandler(RequestHandler):
+    """Any response of the console: its headers, and its errors as pages."""
+
+    needs_session = True
+    for_operators = False
+    session: Session | None = None
+    _token = ""
+
+    @property
+    def services(self) -> ConsoleServices:
+        """What the page works with."""
+        services: ConsoleServices = self.settings["services"]
+        return services
+
+    def initialize(self) -> None:
+        self.trace = self.services.new_id().hex
+        self.set_header("x-gateway-trace", self.trace)
+        if isinstance(self.request.connection, HTTP1Connection):
+            self.settings["on_use"](self.request.connection.stream)
+
+    def set_default_headers(self) -> None:
+        self.clear_header("Server")
+        for name, value in HEADERS.items():
+            self.set_header(name, value)
+        if self.request.protocol == "https":
+            self.set_header("Strict-Transport-Security", "max-age=31536000")
+
+    def compute_etag(self) -> None:
+        """No ETags: a page is made for its reader."""
+
+    async def prepare(self) -> None:
+        self._check_host()
+        if self.request.method not in ("GET", "HEAD"):
+            self._check_origin()
+        await self._find_session()
+        if self.request.method not in ("GET", "HEAD") and self.needs_session:
+            self._check_csrf()
+
+    # Who asks
+
+    def _check_host(self) -> None:
+        """No page of a stranger reads these by leading its own name here (DNS rebinding)."""
+        config = self.services.current.config
+        known = {config.console_listen.host if config.console_listen else ""}
+        if config.console_url:
+            known.add(urlsplit(config.console_url).hostname or "")
+        if not is_inner(self.request.host_name.lower(), known):
+            self.refuse(421, "error.host")
+
+    def _check_origin(self) -> None:
+        """A form that changes something was sent by a page of ours."""
+        origin = self.request.headers.get("Origin")
+        if origin is None:
+            site = self.request.headers.get("Sec-Fetch-Site")
+            if site not in (None, "same-origin"):
+                self.refuse(403, "error.origin")
+            return
+        mine = {self.request.host}
+        if self.services.current.config.console_url:
+            mine.add(urlsplit(self.services.current.config.console_url).netloc)
+        if urlsplit(origin).netloc not in mine:
+            self.refuse(403, "error.origin")
+
+    def _check_csrf(self) -> None:
+        """The form carries what only a page of this session can have."""
+        given = self.get_body_argument(CSRF_FIELD, "") or self.request.headers.get("X-Csrf", "")
+        expected = sessions.csrf_token(self._token)
+        if not hmac.compare_digest(given.encode(), expected.encode()):
+            self.refuse(403, "error.csrf")
+
+    async def _find_session(self) -> None:
+        self._token = self.get_cookie(self.cookie_name) or ""
+        if self._token:
+            database = self.services.database
+            self.session = await sessions.find(database, self._token)
+            if self.session is not None:
+                await sessions.see(database, self.session, self.now)
+        if self.session is None and self.needs_session:
+            self.refuse(401, "error.session")
+        if self.for_operators and (self.session is None or not self.session.is_operator):
+            self.refuse(404, "error.not_found")
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether people reach the console by TLS, ours or a proxy's."""
+        url = self.services.current.config.console_url
+        return self.request.protocol == "https" or url.startswith("https:")
+
+    @property
+    def cookie_name(self) -> str:
+        """A name that only this host may set, where the connection allows one."""
+        return f"__Host-{COOKIE}" if self.is_secure else COOKIE
+
+    @property
+    def who(self) -> Session:
+        """The session of a page that needs one."""
+        assert self.session is not None
+        return self.session
+
+    @property
+    def now(self) -> datetime:
+        """The time."""
+        return datetime.fromtimestamp(self.services.clock.now(), UTC)
+
+    async def account(self, account_id: str) -> Account:
+        """An account that the session may see; any other one is 404."""
+        if not self.who.is_operator and account_id != self.who.account_id:
+            self.refuse(404, "error.not_found")
+        try:
+            return await accounts.show(self.services.database, account_id)
+        except UnknownAccount:
+            self.refuse(404, "error.not_found")
+
+    @cached_property
+    def parameters(self) -> Parameters:
+        """The query of the page."""
+        return Parameters(self.request.query_arguments)
+
+    def field(self, name: str) -> str:
+        """A field of a form, without white space around it."""
+        value = self.get_body_argument(name, "")
+        if len(value) > FIELD_CHARACTERS_MAX:
+            self.refuse(400, "error.long")
+        return value
+
+    # What it gets
+
+    def refuse(self, status: int, name: str, /, **values: object) -> NoReturn:
+        """End the request with an error page of this text."""
+        raise Refusal(status, TEXTS(name, **values))
+
+    def page(self, template: str, *, http_status: int = 200, **values: Any) -> None:
+        """Write a page."""
+        self.set_status(http_status)
+        self.set_header("Content-Type", "text/html; charset=utf-8")
+        self.finish(
+            TEMPLATES.load(template).generate(
+                t=TEXTS,
+                v=VERSION,
+                session=self.session,
+                csrf=sessions.csrf_token(self._token) if self.session else "",
+                path=self.request.path,
+                full_path=self.request.uri or "",
+                now=self.now,
+                show=Show(),
+                **values,
+            )
+        )
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        error = kwargs.get("exc_info", (None, None, None))[1]
+        status, message = status_code, TEXTS("error.failed")
+        if isinstance(error, Refusal):
+            message = error.message
+        elif isinstance(error, GatewayError):
+            status, message = error.http_status, str(error)
+        elif isinstance(error, StoreUnavailable):
+            status, message = 503, TEXTS("error.database")
+        elif isinstance(error, StoreError):
+            status, message = 504, TEXTS("error.slow")
+        elif isinstance(error, HTTPError):
+            message = TEXTS("error.method" if status == 405 else "error.request")
+        self.set_header("x-gateway-trace", self.trace)
+        self.page("error.html", http_status=status, message=message, trace=self.trace, code=status)
+
+    def log_exception(self, typ: Any, value: Any, tb: Any) -> None:
+        if not isinstance(value, HTTPError | GatewayError | StoreError):
+            EventLog("gw.console").error(
+                "page_failed", trace=self.trace, path=self.request.path, exc_info=True
+            )
+
+
+class Refusal(HTTPError):
+    """An error whose text is shown."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(status)
+        self.message = message
+
+
+class NotFoundHandler(ConsoleHandler):
+    """Any other path."""
+
+    needs_session = False
+
+    async def prepare(self) -> None:
+        self._check_host()
+        await self._find_session()
+        self.refuse(404, "error.not_found")
+
+
+class StaticHandler(ConsoleHandler):
+    """Style, script and icon: the same bytes for everyone, kept by browsers for good."""
+
+    needs_session = False
+
+    async def prepare(self) -> None:
+        """Nothing to look up."""
+
+    def get(self, name: str) -> None:
+        found = STATIC.get(name)
+        if found is None:
+            self.refuse(404, "error.not_found")
+        self.set_header("Content-Type", found[0])
+        self.set_header("Cache-Control", "public, max-age=31536000, immutable")
+        self.finish(found[1])
+
+
+class Show:
+    """How values are written in a page."""
+
+    def usd(self, nano_usd: int | None) -> str:
+        """An amount in full, with two decimals at least."""
+        if nano_usd is None:
+            return "–"
+        sign = "−" if nano_usd < 0 else ""
+        whole, fraction = divmod(abs(nano_usd), 1_000_000_000)
+        decimals = f"{fraction:09d}".rstrip("0").ljust(2, "0")
+        return f"{sign}{whole:,}.{decimals}"
+
+    def column(self, nano_usd: int | None) -> str:
+        """An amount in a column: the point stands where it does in the other rows."""
+        text = self.usd(nano_usd)
+        return text + "\u2007" * (9 - len(text.partition(".")[2])) if "." in text else text
+
+    def count(self, number: int | None) -> str:
+        """A whole number with separators."""
+        return "–" if number is None else f"{number:,}"
+
+    def instant(self, at: datetime | float | None) -> str:
+        """An instant as an element that the script puts into the reader's zone."""
+        if at is None:
+            return "–"
+        moment = at if isinstance(at, datetime) else datetime.fromtimestamp(at, UTC)
+        text = moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        shown = moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        return f'<time datetime="{text}">{shown}</time>'
+
+    def state(self, word: str) -> str:
+        """A word of a state as people read it."""
+        return TEXTS.get(f"state.{word}", word)

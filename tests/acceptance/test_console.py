@@ -1,0 +1,251 @@
+"""The console without a browser: who gets in, who sees what, what a form may do, what is noted."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from gw.console.pages import TEXTS
+from tests.acceptance.common import SETTINGS as COMMON
+from tests.support.console import Visitor, console_port, link, visitor
+from tests.support.house import House
+from tests.support.tenants import Tenant
+from tests.support.waiting import until
+
+SETTINGS: dict[str, Any] = {**COMMON, "console_listen": f"127.0.0.1:{console_port()}"}
+NASTY = "<script>alert(1)</script>\"'&"
+TEMPLATES = Path(__file__).parents[2] / "gw" / "console" / "templates"
+
+
+@pytest.fixture
+def operator(h: House) -> Visitor:
+    return visitor(h)
+
+
+@pytest.fixture
+def owner(h: House, tenant: Tenant) -> Visitor:
+    return visitor(h, "--account", tenant.account)
+
+
+def chat(tenant: Tenant, text: str = "Hello", model: str = "sim-model") -> str:
+    """A call, and its trace id."""
+    return tenant.client.chat(model=model, messages=[{"role": "user", "content": text}]).trace
+
+
+def test_a_link_signs_in_once_and_a_look_at_it_spends_nothing(h: House) -> None:
+    url = link(h)
+    for _ in range(2):
+        assert requests.head(url, timeout=30).status_code == 200
+        assert 'class="main"' in requests.get(url, timeout=30).text
+    forged = url[:-1] + ("A" if url[-1] != "A" else "B")
+    assert requests.get(forged, timeout=30).status_code == 410
+    assert requests.post(forged, timeout=30).status_code == 410
+    foreign = {"Origin": "https://elsewhere.example"}
+    assert requests.post(url, headers=foreign, timeout=30).status_code == 403
+    statuses: list[int] = []
+
+    def press() -> None:
+        statuses.append(requests.post(url, timeout=30, allow_redirects=False).status_code)
+
+    threads = [threading.Thread(target=press) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(statuses) == [303, 410, 410, 410]
+    assert requests.get(url, timeout=30).status_code == 410
+    digests = h.query("SELECT digest::text FROM console_sessions")
+    assert digests
+    assert all(url.rpartition("/")[2] not in one["digest"] for one in digests)
+
+
+def test_a_session_is_a_cookie_that_scripts_and_other_sites_do_not_get(h: House) -> None:
+    url = link(h)
+    response = requests.post(url, timeout=30, allow_redirects=False)
+    cookie = response.headers["Set-Cookie"]
+    assert {"HttpOnly", "SameSite=Lax", "Path=/"} <= set(cookie.split("; "))
+    base = url.partition("/sign-in")[0]
+    for path in ("/", "/calls", "/accounts", "/stream", "/sessions", "/audit"):
+        response = requests.get(base + path, cookies={"gw_console": "stolen"}, timeout=30)
+        assert response.status_code == 401, path
+        headers = response.headers
+        assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
+        assert "unsafe" not in headers["Content-Security-Policy"]
+        assert headers["X-Frame-Options"] == "DENY"
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        assert headers["Cache-Control"] == "no-store"
+        assert headers["x-gateway-trace"] in response.text
+    rebound = requests.get(f"{base}/", headers={"Host": "attacker.example"}, timeout=30)
+    assert rebound.status_code == 421
+
+
+def test_a_session_that_was_ended_opens_nothing_anywhere(h: House, operator: Visitor) -> None:
+    other = visitor(h)
+    operator.get("/sessions")
+    ids = re.findall(r'name="id" value="(sess_\w+)"', operator.page)
+    for session_id in ids:
+        assert operator.post("/sessions", {"id": session_id}).status_code == 303
+    assert other.get("/").status_code == 401
+    operator.get("/")
+    assert operator.post("/sign-out").status_code == 200
+    assert operator.get("/").status_code == 401
+
+
+def test_an_owner_sees_one_account_and_no_other(
+    h: House, tenant: Tenant, owner: Visitor, operator: Visitor
+) -> None:
+    other = h.tenant()
+    mine, theirs = chat(tenant), chat(other)
+    h.row(mine)
+    row = h.row(theirs)
+    for path in (
+        "/accounts",
+        "/calls",
+        f"/accounts/{other.account}",
+        f"/accounts/{other.account}/calls",
+        f"/accounts/{other.account}/calls.csv",
+        f"/accounts/{other.account}/statement.csv",
+        f"/accounts/{other.account}/keys",
+        f"/accounts/{tenant.account}/keys/{other.key_id}",
+        f"/calls/{row['id']}",
+        f"/search?q={theirs}",
+    ):
+        assert owner.get(path).status_code == 404, path
+    for path in (f"/accounts/{other.account}/keys", f"/accounts/{tenant.account}/keys"):
+        owner.get("/")
+        form = {"name": "x", "which": "all", "act": "reveal"}
+        assert owner.post(f"{path}/{other.key_id}", form).status_code == 404
+    owner.get("/")
+    assert (
+        owner.post(f"/accounts/{tenant.account}", {"act": "topup", "amount": "5"}).status_code
+        == 404
+    )
+    assert owner.get(f"/search?q={mine}").status_code == 303
+    assert theirs not in owner.get(f"/accounts/{tenant.account}/calls").text
+    assert operator.get(f"/search?q={theirs}").status_code == 303
+
+
+def test_a_form_of_another_site_or_session_changes_nothing(
+    h: House, tenant: Tenant, owner: Visitor, operator: Visitor
+) -> None:
+    path, form = f"/accounts/{tenant.account}", {"act": "topup", "amount": "5"}
+    operator.get(path)
+    before = h.balance_nano_usd(tenant)
+    assert operator.post(path, form, Origin="https://elsewhere.example").status_code == 403
+    assert operator.post(path, form, Origin="null").status_code == 403
+    assert operator.post(path, {**form, "csrf": ""}).status_code == 403
+    owner.get("/")
+    foreign = re.search(r'name="csrf" value="(\w+)"', owner.page)
+    assert foreign
+    assert operator.post(path, {**form, "csrf": foreign[1]}).status_code == 403
+    assert h.balance_nano_usd(tenant) == before
+    assert operator.post(path, form, Origin=operator.base).status_code == 303
+    assert h.balance_nano_usd(tenant) == before + 5_000_000_000
+    operator.get("/audit")
+    assert "account.topup" in operator.page
+    assert "amount_usd 5" in operator.text
+
+
+def test_a_key_is_made_used_changed_and_revoked(h: House, tenant: Tenant, owner: Visitor) -> None:
+    path = f"/accounts/{tenant.account}/keys"
+    owner.get(path)
+    form = {"name": NASTY, "which": "some", "model": ["sim-model"], "cap": "0.5"}
+    assert owner.post(path, form).status_code == 200
+    text = re.search(r"sk-platform-[0-9a-f]{64}", owner.page)
+    assert text
+    assert "<script>alert" not in owner.page
+    key = Tenant(tenant.account, "", type(tenant.client)(tenant.client.url, text[0]))
+    trace = chat(key)
+    h.row(trace)
+    assert key.client.chat(model="other-model").status == 400
+    owner.get(path)
+    key_id = re.search(rf"{path}/(key_\w+)\">&lt;script", owner.page)
+    assert key_id
+    one = f"{path}/{key_id[1]}"
+    assert text[0] not in owner.get(one).text
+    assert owner.post(one, {"act": "reveal"}).status_code == 200
+    assert text[0] in owner.page
+    assert owner.post(one, {"act": "revoke", "word": "no"}).status_code == 400
+    assert chat(key)
+    owner.get(one)
+    assert owner.post(one, {"act": "revoke", "word": NASTY}).status_code == 303
+    assert key.client.get("/v1/models").status == 401
+    owner.get("/audit")
+    for action in ("key.create", "key.reveal", "key.revoke", "console.sign_in"):
+        assert action in owner.page, action
+
+
+def test_a_call_shows_its_receipt_and_the_file_agrees(
+    h: House, tenant: Tenant, owner: Visitor
+) -> None:
+    trace = chat(tenant)
+    row = h.row(trace)
+    failed = chat(tenant, model=NASTY)
+    h.row(failed)
+    assert owner.get(f"/calls/{row['id']}").status_code == 200
+    assert TEXTS("receipt.agrees") in owner.page
+    assert "one" not in re.findall(r'class="step">([^<]*)', owner.page)
+    found = re.search(r'id="total">([\d.]+)', owner.page)
+    assert found
+    assert round(float(found[1]) * 1e9) == row["cost_nano_usd"]
+    listed = owner.get(f"/accounts/{tenant.account}/calls?status=success").text
+    assert f"/calls/{row['id']}" in listed
+    assert "<script>alert" not in owner.get(f"/accounts/{tenant.account}/calls").text
+    lines = list(
+        csv.DictReader(io.StringIO(owner.get(f"/accounts/{tenant.account}/calls.csv").text))
+    )
+    assert {trace, failed} == {one["trace_id"] for one in lines}
+    statement = owner.get(f"/accounts/{tenant.account}/statement.csv?period=today").text
+    amounts = [one["amount_usd"] for one in csv.DictReader(io.StringIO(statement))]
+    assert sum(round(float(one) * 1e9) for one in amounts) == h.balance_nano_usd(tenant)
+
+
+def test_pages_end_and_go_on_by_their_cursor(h: House, tenant: Tenant, owner: Visitor) -> None:
+    for _ in range(5):
+        chat(tenant)
+    path, seen = f"/accounts/{tenant.account}/calls?limit=2", []
+    while path:
+        page = owner.get(path).text
+        seen += re.findall(r'href="/calls/(\d+)"', page)
+        more = re.search(r'href="([^"]*cursor=[^"]*)"', page)
+        path = more[1].replace("&amp;", "&") if more else ""
+    assert len(seen) == len(set(seen)) == 5
+    assert owner.get(f"/accounts/{tenant.account}/calls?cursor=forged").status_code == 400
+    assert owner.get(f"/accounts/{tenant.account}/calls?period=never").status_code == 400
+
+
+def test_the_overview_moves(h: House, tenant: Tenant, operator: Visitor) -> None:
+    def moved() -> bool:
+        chat(tenant)
+        return any(
+            '"calls":"0.0"' not in line
+            for line in (next(lines) for _ in range(2))
+            if line.startswith("data:")
+        )
+
+    with operator.web.get(f"{operator.base}/stream", stream=True, timeout=30) as stream:
+        assert stream.headers["Content-Type"] == "text/event-stream"
+        lines = (line.decode() for line in stream.iter_lines() if line)
+        until(moved, what="a board with calls")
+
+
+def test_every_text_of_a_page_is_there() -> None:
+    used: set[str] = set()
+    for folder, pattern in ((TEMPLATES, "*.html"), (TEMPLATES.parent, "*.py")):
+        for path in folder.glob(pattern):
+            text = path.read_text("utf-8")
+            used |= set(re.findall(r"""\bt\('([a-z_]+\.[a-z_0-9]+)'[,)]""", text))
+            used |= set(
+                re.findall(
+                    r"""(?:TEXTS|self\.refuse)\((?:\s*\d+,)?\s*"([a-z_]+\.[a-z_]+)\"""", text
+                )
+            )
+    for name in used:
+        assert TEXTS.get(name, ""), name
