@@ -69,7 +69,7 @@ MUSIC = Unit("music", "music")
 AUDIO = Unit("audio", "audio")
 AVATAR = Unit("avatar", "video")
 VOICE = Unit("voice", "audio")
-SEARCH = Unit("search", None)  # retrieval, which no family sells yet
+SEARCH = Unit("search", None)  # retrieval
 TRANSCRIPT = Unit("transcript", "audio")
 # In the specification's order.
 UNITS = (IMAGE, VIDEO, MUSIC, AUDIO, AVATAR, VOICE, SEARCH, TRANSCRIPT)
@@ -85,7 +85,7 @@ class EndpointType:
 
     name: str
     prices: tuple[TokenPrice | UnitPrice, ...]
-    more_prices: tuple[UnitPrice, ...] = ()
+    more_prices: tuple[TokenPrice | UnitPrice, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,6 +237,21 @@ AVATARS = Family(
 )
 # Templates; its models are those of `videos`.
 CLIPS = Family(protocol="clips", unit=VIDEO, wires=("plain", "shanjian"))
+TRANSCRIPTIONS = Family(
+    protocol="transcriptions",
+    unit=AUDIO,
+    endpoint_types=(
+        EndpointType("audio_transcriptions", ("per_second", "per_call", "input"), ("output",)),
+    ),
+    error_shape=ErrorShape.IMAGES,
+)
+RERANK = Family(
+    protocol="rerank",
+    dialect="rerank",
+    unit=SEARCH,
+    endpoint_types=(EndpointType("rerank", ("per_call", "input")),),
+    error_shape=ErrorShape.IMAGES,
+)
 
 _ROWS = (
     CHAT,
@@ -252,6 +267,8 @@ _ROWS = (
     TRANSCRIPTS,
     AVATARS,
     CLIPS,
+    TRANSCRIPTIONS,
+    RERANK,
 )
 
 # --- What is derived from them ---

@@ -73,7 +73,7 @@ _ROWS = (
         name="openai",
         source="https://platform.openai.com/docs/api-reference",
         base_url="https://api.openai.com",
-        protocols=("chat", "responses", "images"),
+        protocols=("chat", "responses", "images", "transcriptions"),
         tools=("web_search", "image_generation"),
         max_tokens_param="max_completion_tokens",
         key_refusals=((429, "exceeded your current quota"),),
@@ -374,7 +374,7 @@ _ROWS = (
         source="ops/protocols.md",
         protocols=(
             *("chat", "messages", "responses", "native", "images", "videos", "music", "speech"),
-            *("voices", "transcripts", "avatars", "clips"),
+            *("voices", "transcripts", "avatars", "clips", "transcriptions", "rerank"),
         ),
         tools=("web_search", "image_generation"),
         variables=("GATEWAY_API_KEY",),

@@ -21,13 +21,16 @@ from gw.api.catalog import EmbeddingsHandler, PublicCatalog, PublicCatalogHandle
 from gw.api.chat import GeminiHandler, MessagesHandler, endpoint
 from gw.api.clips import TemplateHandler, TemplatesHandler
 from gw.api.completions import AgentCompletionsHandler
-from gw.api.images import ImagesHandler
+from gw.api.counting import CountTokensHandler, InputTokensHandler, NativeCountHandler
+from gw.api.images import EditsHandler, ImagesHandler
 from gw.api.logs.handlers import LogDetailHandler, LogListHandler, SummaryHandler
 from gw.api.mcp import McpHandler
 from gw.api.media_files import MediaFileHandler
 from gw.api.models import ModelHandler, ModelsHandler, NativeModelHandler, NativeModelsHandler
 from gw.api.music import MusicHandler, MusicTaskHandler
+from gw.api.rerank import RerankHandler
 from gw.api.services import Services
+from gw.api.transcriptions import TranscriptionsHandler
 from gw.api.transcripts import TranscriptHandler
 from gw.api.videos import ContentHandler, VideoHandler, VideosHandler
 from gw.api.wiki import DownloadHandler
@@ -46,12 +49,15 @@ def routes() -> list[Route]:
         # Chat
         (r"/v1/chat/completions", AgentCompletionsHandler),
         (r"/v1/messages", MessagesHandler),
+        (r"/v1/messages/count_tokens", CountTokensHandler),
         (r"/v1/responses", endpoint(responses.DIALECT)),
+        (r"/v1/responses/input_tokens", InputTokensHandler),
         # Its official library asks under /v1 too, unless the version is set.
         (
             r"/v1(?:beta)?/models/(.+)(?::|%3[Aa])(generateContent|streamGenerateContent)",
             GeminiHandler,
         ),
+        (r"/v1(?:beta)?/models/(.+)(?::|%3[Aa])(countTokens)", NativeCountHandler),
         # Model discovery
         (r"/v1/models", ModelsHandler),
         (r"/v1/models/(.+)", ModelHandler),
@@ -64,6 +70,7 @@ def routes() -> list[Route]:
         (rf"{_BILLING}/usage", UsageHandler),
         # Images
         (r"/v1/images/generations", ImagesHandler),
+        (r"/v1/images/edits", EditsHandler),
         # Video generation
         (r"/v1/videos/generations", VideosHandler),
         (r"/v1/videos/generations/([^/]+)", VideoHandler),
@@ -81,6 +88,9 @@ def routes() -> list[Route]:
         (r"/v1/audio/speech", SpeechHandler),
         (r"/v1/audio/speech/([^/]+)", SpeechTaskHandler),
         (r"/v1/audio/voices", VoicesHandler),
+        # Recordings and documents that a model reads
+        (r"/v1/audio/transcriptions", TranscriptionsHandler),
+        (r"/v1/rerank", RerankHandler),
         # Transcript extraction
         (r"/v1/transcripts/extract", TranscriptHandler),
         # Copies of what tasks have made

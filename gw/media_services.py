@@ -191,7 +191,7 @@ def make_media_services(
     def whole(upstream: ExchangeUpstream, seconds: float) -> Media[SubmitCall]:
         return Media(upstream=upstream, unknown=unknown, total_seconds=seconds, **shared)
 
-    images = Media(
+    pieces = Media(
         upstream=PieceUpstream(
             wire=wire,
             current=current,
@@ -204,7 +204,7 @@ def make_media_services(
     )
     timeouts = config.timeouts
     return MediaServices(
-        images=images,
+        pieces=pieces,
         jobs=jobs,
         video_submit=submits(timeouts.video_submit),
         speech_submit=submits(timeouts.speech),

@@ -373,6 +373,29 @@ class Dialect:
         return self.hostings[hosted.wire].body(written, hosted.headers)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Counting:
+    """How a dialect counts the input tokens of a request (`counting.py`).
+
+    `address` is an upstream's endpoint for it, `member` where the response has the count, beside
+    `rest`. `needs`: members of which a request has one; `is_in_path`: the path names the model.
+    The others weigh the estimate: `a_text` for what a text would be, and tokens for each turn,
+    call, image and tool, and for there being `any_tools`.
+    """
+
+    address: Address
+    member: str
+    rest: Mapping[str, str] = field(default_factory=dict)
+    needs: tuple[str, ...] = ()
+    is_in_path: bool = False
+    a_text: float = 1.0
+    a_turn: int = 4
+    a_call: int = 8
+    an_image: int
+    a_tool: int = 8
+    any_tools: int = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatDialect(Dialect):
     """One chat dialect.
@@ -387,7 +410,8 @@ class ChatDialect(Dialect):
     gateway's, whose message it takes, and the client's terminator.
     `needs_max_tokens`: a request must name a maximum. `takes_max_tokens_param`: upstreams differ in
     the name they have for it (`ChannelSpec.max_tokens_param`). `takes_is_here`: its codec may find
-    that a request is too long a work for the event loop (`TakesLong`).
+    that a request is too long a work for the event loop (`TakesLong`). `counting`: None where the
+    protocol has no endpoint for it.
     """
 
     new_meter: Callable[[], Meter]
@@ -399,3 +423,4 @@ class ChatDialect(Dialect):
     needs_max_tokens: bool = False
     takes_max_tokens_param: bool = False
     takes_is_here: bool = False
+    counting: Counting | None = None

@@ -6,13 +6,17 @@ Each dialect's own meter reads its events. What the counts cost is `gw/calls/bil
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Annotated, ClassVar, Generic, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from channels.dialects.error_body import code_in, fit, message_in
+from channels.families import SERVICE_TIERS
 from channels.json import NULL, UNREADABLE, is_heavy_event, read_loosely
 
 # Token counts of one call, the same for every dialect.
@@ -72,6 +76,79 @@ class Usage(Struct, frozen=True):
         assert self.reasoning_tokens <= self.output_tokens, self
 
 
+# Far above the tools that one response has used; a count beyond it is no statement.
+TOOL_CALLS_MAX = 10_000
+# What upstreams call the tiers of service, where it is not the name that prices have for them.
+_TIERS: Mapping[str, str] = MappingProxyType(
+    {
+        **{name: name for name in SERVICE_TIERS},
+        "performance": "priority",  # of Groq
+        "ON_DEMAND_PRIORITY": "priority",  # of Google, as `trafficType`
+        "ON_DEMAND_FLEX": "flex",
+    }
+)
+
+
+def served_tier(stated: str | None) -> str | None:
+    """The tier of service by the name that prices have for it; None for the standard one."""
+    return None if stated is None else _TIERS.get(stated)
+
+
+def tool_calls(*stated: int | None) -> int:
+    """The sum of counts of tool calls; one that is below zero or beyond the bound counts nothing.
+
+    So does a sum beyond it.
+    """
+    found = sum(one for one in stated if one is not None and 0 <= one <= TOOL_CALLS_MAX)
+    return min(found, TOOL_CALLS_MAX)
+
+
+def with_parts(usage: Usage, parts: UsageParts) -> Usage:
+    """The usage with these parts of it, each at most what it is a part of.
+
+    Audio and images are of what was read from a cache as far as the rest of the input has no room
+    for them. Nothing is kept of parts that state nothing.
+    """
+    cached = usage.cached_tokens
+    fresh = usage.input_tokens - cached - usage.cache_write_tokens
+    audio = _within(parts.audio_input_tokens, fresh + cached)
+    cached_audio = min(max(_within(parts.cached_audio_tokens, cached), audio - fresh), audio)
+    fresh, cached = fresh - (audio - cached_audio), cached - cached_audio
+    image = _within(parts.image_input_tokens, fresh + cached)
+    cached_image = min(max(_within(parts.cached_image_tokens, cached), image - fresh), image)
+    output = usage.output_tokens - usage.reasoning_tokens
+    audio_output = _within(parts.audio_output_tokens, output)
+    found = UsageParts(
+        cache_write_1h_tokens=_within(parts.cache_write_1h_tokens, usage.cache_write_tokens),
+        audio_input_tokens=audio,
+        cached_audio_tokens=cached_audio,
+        image_input_tokens=image,
+        cached_image_tokens=cached_image,
+        audio_output_tokens=audio_output,
+        image_output_tokens=_within(parts.image_output_tokens, output - audio_output),
+        web_searches=tool_calls(parts.web_searches),
+        file_searches=tool_calls(parts.file_searches),
+        code_sessions=tool_calls(parts.code_sessions),
+        web_search_size=parts.web_search_size if parts.web_searches else None,
+        service_tier=parts.service_tier,
+    )
+    return replace(usage, parts=None if found == _NO_PARTS else found)
+
+
+_NO_PARTS = UsageParts()
+# Sizes of context that searches have prices for.
+_SEARCH_SIZES = frozenset(("low", "medium", "high"))
+
+
+def search_size(stated: str | None) -> str | None:
+    """The size of context of a search, as prices name it; None for any other word."""
+    return stated if stated in _SEARCH_SIZES else None
+
+
+def _within(count: int, whole: int) -> int:
+    return max(0, min(count, whole))
+
+
 def whole_output(
     *, input_tokens: int, output_tokens: int, reasoning_tokens: int, total_tokens: int | None
 ) -> tuple[int, int]:
@@ -94,11 +171,12 @@ def usage_of(
     cached_tokens: int,
     cache_write_tokens: int,
     reasoning_tokens: int,
+    parts: UsageParts | None = None,
 ) -> Usage | None:
     """The usage of counts as stated; None where one is below zero, or not stated.
 
     One of input and output may be missing when the total is stated. Tokens read from a cache and
-    written to one never exceed the input.
+    written to one never exceed the input, nor `parts` what they are parts of.
     """
     if total_tokens is not None:
         if input_tokens is None and output_tokens is not None:
@@ -116,12 +194,112 @@ def usage_of(
         total_tokens=total_tokens,
     )
     cached_tokens = min(cached_tokens, input_tokens)
-    return Usage(
+    usage = Usage(
         input_tokens=input_tokens,
         output_tokens=output_tokens,
         cached_tokens=cached_tokens,
         cache_write_tokens=min(cache_write_tokens, input_tokens - cached_tokens),
         reasoning_tokens=reasoning_tokens,
+    )
+    return usage if parts is None else with_parts(usage, parts)
+
+
+class _XaiTools(Struct, gc=False):
+    """Calls of xAI's tools that succeeded, which are those it bills."""
+
+    web_search_calls: int | None = None
+    x_search_calls: int | None = None
+    file_search_calls: int | None = None
+    document_search_calls: int | None = None
+    code_interpreter_calls: int | None = None
+
+
+class _ServerTools(Struct, gc=False):
+    web_search_requests: int | None = None
+
+
+class ToolUsage(Struct, gc=False):
+    """Members of OpenAI's `usage` objects by which other upstreams count tools of theirs.
+
+    `server_tool_use` is of OpenRouter, `num_search_queries` and the size of Perplexity. The others
+    are of xAI: sources where it searches by itself, details where the model calls tools.
+    """
+
+    num_sources_used: int | None = None
+    num_search_queries: int | None = None
+    search_context_size: str | None = None
+    server_tool_use: _ServerTools | None = None
+    server_side_tool_usage_details: _XaiTools | None = None
+
+    def tools(self) -> UsageParts | None:
+        """What these members count; None where they count nothing."""
+        own, xai = self.server_tool_use, self.server_side_tool_usage_details
+        sources, queries = self.num_sources_used, self.num_search_queries
+        if own is None and xai is None and not (sources or queries):
+            return None
+        if xai is not None:
+            return UsageParts(
+                web_searches=tool_calls(xai.web_search_calls, xai.x_search_calls),
+                file_searches=tool_calls(xai.file_search_calls, xai.document_search_calls),
+                code_sessions=tool_calls(xai.code_interpreter_calls),
+            )
+        return UsageParts(
+            web_searches=tool_calls(sources, queries, own.web_search_requests if own else None),
+            web_search_size=search_size(self.search_context_size),
+        )
+
+
+class Modal(Struct, gc=False):
+    """Tokens of a details object by what they stand for; those of text are the others."""
+
+    audio_tokens: int | None = None
+    image_tokens: int | None = None
+
+    def has_any(self) -> bool:
+        """Whether some are of audio or images."""
+        return bool(self.audio_tokens or self.image_tokens)
+
+    def counts(self) -> tuple[int, int]:
+        """Tokens of audio and of images."""
+        return self.audio_tokens or 0, self.image_tokens or 0
+
+
+class InputDetails(Modal, gc=False):
+    """The details of an input; its audio and images are stated with their cached ones."""
+
+    cached_tokens: Tokens | None = None
+    cache_write_tokens: Tokens | None = None
+    cached_tokens_details: Modal | None = None
+
+
+class OutputDetails(Modal, gc=False):
+    """The details of an output."""
+
+    reasoning_tokens: Tokens | None = None
+
+
+_TEXT_ONLY = Modal()
+
+
+def modal_parts(
+    known: UsageParts | None, given: InputDetails | None, made: OutputDetails | None
+) -> UsageParts | None:
+    """These parts with the audio and images that details state, if they state any."""
+    taken, output = given or _TEXT_ONLY, made or _TEXT_ONLY
+    if not (taken.has_any() or output.has_any()):
+        return known
+    cached = given.cached_tokens_details if given is not None else None
+    audio, image = taken.counts()
+    cached_audio, cached_image = (cached or _TEXT_ONLY).counts()
+    audio_output, image_output = output.counts()
+    return replace(
+        known or UsageParts(),
+        audio_input_tokens=audio,
+        cached_audio_tokens=cached_audio,
+        image_input_tokens=image,
+        cached_image_tokens=cached_image,
+        audio_output_tokens=audio_output,
+        image_output_tokens=image_output,
     )
 
 

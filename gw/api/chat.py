@@ -8,11 +8,13 @@ whatever the protocol. Which model a call means, and whether its key may use it,
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from actors.wallet.messages import CallFacts
+from actors.wallet.pricing import Reach, TokenPrice
+from actors.wallet.sheets import price_of
 from channels.conversation import (
     MEMBERS,
     NAME_CHARACTERS_MAX,
@@ -27,6 +29,7 @@ from channels.dialects.gemini.dialect import DIALECT as GEMINI
 from channels.dialects.messages import VERSION
 from channels.dialects.messages.dialect import DIALECT as MESSAGES
 from channels.dialects.messages.dialect import VERSION_HEADER
+from channels.dialects.multipart import FormRequest
 from channels.dialects.validate import is_repeatable
 from channels.errors import InvalidRequest
 from channels.http.sse import SseEvent
@@ -38,6 +41,7 @@ from channels.registry import ModelSpec, Registry
 from channels.translation.session import upstream_protocols
 from gw.api.base import ApiHandler, HandlerWriter, begin_span
 from gw.calls.call import ResponseWriter
+from gw.calls.reach import reach_of, tier_named
 from gw.calls.request import ChatCall, ConversationRequest, lacking_tool, offloaded
 from gw.calls.stream import Framing, SseFraming
 from gw.errors import (
@@ -56,6 +60,8 @@ from metrics.spans import Attributes, AttributeValue
 
 # A name this long is no model's; it is shortened where it is shown.
 SHOWN_CHARACTERS_MAX = 100
+
+F = TypeVar("F", bound=FormRequest)
 
 
 class ModelCall:
@@ -101,6 +107,19 @@ class ModelCall:
         except InvalidRequest as invalid:
             raise invalid_request(invalid) from None
         self.find_model(request.model, request.parameters)
+        return request
+
+    async def read_form(self, reading: Awaitable[F]) -> F:
+        """The form that `reading` reads; its model is found, and is for the endpoint.
+
+        Raises GatewayError.
+        """
+        try:
+            request = await reading
+        except InvalidRequest as invalid:
+            raise invalid_request(invalid) from None
+        self.find_model(request.model, request.parameters)
+        require_served(self.model, self.handler.protocol)
         return request
 
     async def offload(self, job: Job, *arguments: Any) -> tuple[Any, bytes | None]:
@@ -253,6 +272,7 @@ def converse(
             is_strict=handler.request.headers.get("X-Protocol-Strict", "") == "1",
         ),
         started=services.clock.monotonic(),
+        reach=_reach(model, request.parameters, body),
         tools=request.builtin_tools,
         tools_protocol=dialect.family.tools_over,
         framing=framing or SseFraming(),
@@ -260,6 +280,17 @@ def converse(
         detail=call.detail,
     )
     return services.conversation.run(chat_call, writer or HandlerWriter(handler))
+
+
+def _reach(model: ModelSpec, parameters: Mapping[str, str], body: bytes) -> Reach | None:
+    """What the request may be billed by beside plain tokens. Raises GatewayError."""
+    price: TokenPrice = model.made.get(TokenPrice) or price_of(model)
+    tier = None
+    if "service_tier" in parameters or "speed" in parameters or "serviceTier" in parameters:
+        tier = tier_named(model, price, parameters)
+    if price.sheet is None and price.channels is None:
+        return None
+    return reach_of(body, tier)
 
 
 def _refuse_tools(

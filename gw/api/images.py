@@ -1,21 +1,22 @@
-"""POST /v1/images/generations (spec: Images)."""
+"""POST /v1/images/generations (spec: Images), and /v1/images/edits beside it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from actors.wallet.pricing import ImagePrice
 from actors.wallet.wallets import Delivered
 from channels.dialects.images import ImagesRequest, ImagesResponse, parse_response, pixels_of
-from channels.dialects.images.dialect import DIALECT
+from channels.dialects.images.dialect import DIALECT, EDITS, read_edits
 from channels.registry import ModelSpec
 from channels.signed_links import is_link, lasts_until
-from gw.api.base import ApiHandler, begin_span
+from gw.api.base import ApiHandler, HandlerWriter, begin_span
 from gw.api.chat import ModelCall, require_served
 from gw.api.submit import guarded, media_of, submission_of
 from gw.calls.bills import Charged, UpstreamPrice
-from gw.calls.media import PieceCall, PieceRequest
+from gw.calls.media import PieceCall
+from gw.calls.request import FormUpload, PieceRequest
 from gw.errors import INVALID_REQUEST, GatewayError
 from gw.idempotency import Submission
 from metrics import genai
@@ -32,6 +33,19 @@ SIZE_DEFAULT = "2048x2048"
 LINK_SECONDS = 24 * 3600.0
 
 
+class AskedImages(Protocol):
+    """What an images call asks for."""
+
+    @property
+    def size(self) -> str | None: ...
+
+    @property
+    def count(self) -> int: ...
+
+    @property
+    def references(self) -> int: ...
+
+
 class UnknownArea(Exception):
     """The price depends on the area, and the size that is asked for has none."""
 
@@ -39,7 +53,7 @@ class UnknownArea(Exception):
 class ImageBill:
     """Prices one images call."""
 
-    def __init__(self, request: ImagesRequest, price: ImagePrice) -> None:
+    def __init__(self, request: AskedImages, price: ImagePrice) -> None:
         """Raises UnknownArea."""
         self._request = request
         self._price = price
@@ -125,7 +139,7 @@ class ImageBill:
         )
 
 
-def _asks_large(request: ImagesRequest, price: ImagePrice) -> bool:
+def _asks_large(request: AskedImages, price: ImagePrice) -> bool:
     if price.threshold_pixels is None:
         return False
     pixels = pixels_of(request.size or SIZE_DEFAULT)
@@ -147,14 +161,13 @@ class ImagesHandler(ApiHandler):
         submission = await submission_of(call)
         request = await call.read(DIALECT)
         require_served(call.model, self.protocol)
-        images = media_of(self).images
+        pieces = media_of(self).pieces
         image_call = self._call(request, call, submission)
-        await guarded(call, submission, lambda writer: images.run(image_call, writer))
+        await guarded(call, submission, lambda writer: pieces.run(image_call, writer))
 
     def _call(
         self, request: ImagesRequest, call: ModelCall, submission: Submission | None
     ) -> PieceCall:
-        model = call.model
         upstream_request = PieceRequest(
             request,
             protocol=self.protocol,
@@ -162,21 +175,49 @@ class ImagesHandler(ApiHandler):
             weight=call.weight,
             helpers=call.helpers,
         )
-        return PieceCall(
-            facts=call.facts(),
-            model=model,
-            cap_nano_usd=self.principal.spend_cap_nano_usd,
-            bill=_bill(request, model),
-            cheaper="or ask for fewer or smaller images.",
-            span=begin_span(self, model, lambda: {genai.OUTPUT_TYPE: "image"}),
-            request=upstream_request,
-            started=self.services.clock.monotonic(),
-            submission=submission,
-            detail=call.detail,
-        )
+        bill = _bill(request, call.model)
+        return _piece_call(self, call, bill, upstream_request, submission)
 
 
-def _bill(request: ImagesRequest, model: ModelSpec) -> ImageBill:
+class EditsHandler(ApiHandler):
+    """One call for edits of images; a repeated one makes them again."""
+
+    shape = DIALECT.family.error_shape
+    route = "image_edits"
+    protocol = DIALECT.protocol
+    limited = billed = True
+
+    async def on_post(self) -> None:
+        call, body = ModelCall(self), self.request.body
+        stated = self.request.headers.get("Content-Type")
+        request = await call.read_form(read_edits(body, stated))
+        upload = FormUpload(request, EDITS, protocol=self.protocol, body=body)
+        piece = _piece_call(self, call, _bill(request, call.model), upload)
+        await media_of(self).pieces.run(piece, HandlerWriter(self))
+
+
+def _piece_call(
+    handler: ApiHandler,
+    call: ModelCall,
+    bill: ImageBill,
+    request: PieceRequest,
+    submission: Submission | None = None,
+) -> PieceCall:
+    return PieceCall(
+        facts=call.facts(),
+        model=call.model,
+        cap_nano_usd=handler.principal.spend_cap_nano_usd,
+        bill=bill,
+        cheaper="or ask for fewer or smaller images.",
+        span=begin_span(handler, call.model, lambda: {genai.OUTPUT_TYPE: "image"}),
+        request=request,
+        started=handler.services.clock.monotonic(),
+        submission=submission,
+        detail=call.detail,
+    )
+
+
+def _bill(request: AskedImages, model: ModelSpec) -> ImageBill:
     try:
         return ImageBill(request, ImagePrice.of(model.price, model.multiplier))
     except UnknownArea:

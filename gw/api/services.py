@@ -211,7 +211,7 @@ class MediaServices:
     What is made while the client waits: `speech`, `voice`, `transcript`.
     """
 
-    images: Media[PieceCall]
+    pieces: Media[PieceCall]
     jobs: Jobs
     video_submit: JobSubmit
     speech_submit: JobSubmit

@@ -44,6 +44,7 @@ from channels.resources import TimeLimits
 from gw.calls.attempts import Attempts, BaseUpstream, Retry, accepted, is_success, retry_of_chat
 from gw.calls.bills import TokenBill, estimate
 from gw.calls.call import SUCCESS, Ending, ResponseWriter, ending_of_failure, ending_of_refusal
+from gw.calls.counting import TokenCounter
 from gw.calls.request import ChatCall, UpstreamPlan, channels_for
 from gw.calls.settlement import Billing, Settlement
 from gw.calls.stream import (
@@ -319,7 +320,10 @@ async def _first_chunk(
 
 
 class Conversation:
-    """Runs chat calls. One per process; of its own it has the time of its calls."""
+    """Runs chat calls. One per process; of its own it has the time of its calls.
+
+    `counter` counts the tokens of requests that are not made.
+    """
 
     def __init__(
         self,
@@ -348,6 +352,7 @@ class Conversation:
         self._precharge = precharge
         self._metrics = metrics
         self._limits = TimeLimits(timeout_seconds)
+        self.counter = TokenCounter(channels=channels, wire=wire, current=current, clock=clock)
 
     async def run(self, call: ChatCall, writer: ResponseWriter) -> None:
         """Serve one call to its end.

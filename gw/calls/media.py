@@ -21,7 +21,6 @@ from msgspec.structs import replace
 from actors.clock import Clock
 from actors.routing import Candidate, ChannelDirectory, Failover, FailoverExhausted, candidates
 from actors.wallet.messages import KeptResponse, NewJob
-from channels.dialects.table import DIALECTS
 from channels.errors import (
     ErrorBody,
     ErrorMembers,
@@ -64,7 +63,7 @@ from gw.calls.call import (
     ending_of_report,
     ending_of_unknown,
 )
-from gw.calls.request import ClientRequest, LargeSubmission
+from gw.calls.request import LargeSubmission, PieceRequest
 from gw.calls.settlement import Billing, Settlement
 from gw.calls.stream import unreadable
 from gw.config.config import LiveConfig
@@ -404,18 +403,6 @@ class PieceBill(Bill, Protocol):
 
         Returns its message where it reports a failure all the same. Raises UpstreamMalformed.
         """
-
-
-class PieceRequest(ClientRequest):
-    """A checked media request."""
-
-    async def upstream_request(self, candidate: Candidate, channel: ChannelSpec) -> UpstreamRequest:
-        """What this channel is sent."""
-        model = candidate.upstream_model
-        body = await self.passthrough_body({"upstream_model": model})
-        return DIALECTS[self.protocol].address.request(
-            channel, body, protocol=self.protocol, upstream_model=model, stream=False
-        )
 
 
 class PieceUpstream(BaseUpstream):

@@ -12,16 +12,19 @@ from typing import Any, Protocol
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from actors.routing import Candidate, ChannelView, candidates
 from actors.wallet.pricing import Reach
 from channels.dialects.dialect import (
+    Address,
     ChatDialect,
     Hosted,
     Hosting,
     ParsedChatRequest,
     hosting_for,
 )
+from channels.dialects.multipart import FormRequest
 from channels.dialects.table import CHAT_DIALECTS, DIALECTS
 from channels.errors import InvalidRequest, TakesLong
 from channels.http.interfaces import UpstreamRequest
@@ -142,6 +145,45 @@ class ClientRequest:
     async def offloaded(self, job: Job, *arguments: Any) -> tuple[Any, bytes | None]:
         """Have a job done on the body in a helper process."""
         return await offloaded(self._helpers(), job, self._body, *arguments)
+
+
+class PieceRequest(ClientRequest):
+    """A checked media request."""
+
+    async def upstream_request(self, candidate: Candidate, channel: ChannelSpec) -> UpstreamRequest:
+        """What this channel is sent."""
+        model = candidate.upstream_model
+        body = await self.passthrough_body({"upstream_model": model})
+        return DIALECTS[self.protocol].address.request(
+            channel, body, protocol=self.protocol, upstream_model=model, stream=False
+        )
+
+
+class FormUpload(PieceRequest):
+    """A checked form with files; `address` is that of its endpoint."""
+
+    def __init__(self, form: FormRequest, address: Address, *, protocol: str, body: bytes) -> None:
+        super().__init__(form, protocol=protocol, body=body, weight=0, helpers=_no_helpers)
+        self._form = form
+        self._address = address
+
+    async def upstream_request(self, candidate: Candidate, channel: ChannelSpec) -> UpstreamRequest:
+        """What this channel is sent."""
+        model = candidate.upstream_model
+        request = self._address.request(
+            channel,
+            self._form.body_for(self._body, model),
+            protocol=self.protocol,
+            upstream_model=model,
+            stream=False,
+        )
+        stated = ("Content-Type", self._form.form.content_type)
+        others = (one for one in request.headers if one[0] != "Content-Type")
+        return replace(request, headers=(*others, stated))
+
+
+def _no_helpers() -> Helpers:
+    raise AssertionError("a form is read in portions, not in a helper process")
 
 
 # What a channel is sent for a chat call, and how its response will be read: one plan an attempt.

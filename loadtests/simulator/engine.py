@@ -18,6 +18,7 @@ from loadtests.simulator.dialects.base import Dialect, bearer
 from loadtests.simulator.dialects.chat import ChatDialect
 from loadtests.simulator.dialects.gemini import PLAIN, PREFIX, STREAMED, GeminiDialect
 from loadtests.simulator.dialects.images import ImagesDialect
+from loadtests.simulator.dialects.measured import EditsDialect, RerankDialect, TranscriptionsDialect
 from loadtests.simulator.dialects.messages import MessagesDialect
 from loadtests.simulator.dialects.responses import ResponsesDialect
 from loadtests.simulator.directives import Directive, DirectiveError, Layer
@@ -103,6 +104,9 @@ class Engine:
             b"/v1/messages": MessagesDialect(),
             b"/v1/responses": ResponsesDialect(),
             b"/v1/images/generations": ImagesDialect(self.tasks.files),
+            b"/v1/images/edits": EditsDialect(self.tasks.files),
+            b"/v1/audio/transcriptions": TranscriptionsDialect(),
+            b"/v1/rerank": RerankDialect(),
             **_ROUTES,
             **self.cloud.routes,
         }

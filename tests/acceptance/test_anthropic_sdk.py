@@ -260,3 +260,18 @@ def test_models_come_by_page_and_by_id(h: House, sdk: Anthropic) -> None:
     with pytest.raises(anthropic.NotFoundError) as caught:
         sdk.models.retrieve("gone")
     assert caught.value.body["error"]["type"] == "not_found_error"  # type: ignore[index]
+
+
+@ON_BOTH
+def test_tokens_are_counted_for_nothing(h: House, of_model: str) -> None:
+    poor = h.tenant(nano_usd=0)
+    with Anthropic(base_url=h.gateway.url, api_key=poor.key, max_retries=0) as sdk:
+        counted = sdk.messages.with_raw_response.count_tokens(
+            model=of_model, messages=HELLO, system="Be brief.", tools=TOOLS
+        )
+        assert counted.headers["x-token-count"] == "estimate"
+        assert 350 < counted.parse().input_tokens < 450
+        with pytest.raises(anthropic.BadRequestError) as caught:
+            sdk.messages.count_tokens(model="gone", messages=HELLO)
+    assert caught.value.body["error"]["type"] == "not_found_error"  # type: ignore[index]
+    assert poor.client.get("/v1/logs").json["data"] == []

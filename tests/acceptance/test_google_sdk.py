@@ -262,3 +262,14 @@ def test_models_come_by_page_and_by_id(h: House, sdk: Client, tenant: Tenant) ->
     with pytest.raises(errors.ClientError) as caught:
         sdk.models.get(model="gone")
     assert (caught.value.code, caught.value.status) == (404, "NOT_FOUND")
+
+
+@ON_ALL
+def test_tokens_are_counted_for_nothing(h: House, of_model: str) -> None:
+    with client_of(h, h.tenant(nano_usd=0).key) as sdk:
+        counted = sdk.models.count_tokens(model=of_model, contents="Hello, how are you?")
+        assert counted.total_tokens is not None
+        assert 4 <= counted.total_tokens <= 9
+        with pytest.raises(errors.ClientError) as caught:
+            sdk.models.count_tokens(model="gone", contents="Hello")
+    assert (caught.value.code, caught.value.status) == (400, "NOT_FOUND")

@@ -170,6 +170,31 @@ def test_one_model_is_looked_up_by_id_or_alias(sdk: OpenAI) -> None:
     assert caught.value.code == "model_not_found"
 
 
+def test_tokens_of_a_response_are_counted_for_nothing(h: House) -> None:
+    poor = h.tenant(nano_usd=0)
+    with OpenAI(base_url=f"{h.gateway.url}/v1", api_key=poor.key, max_retries=0) as sdk:
+        counted = sdk.responses.input_tokens.count(model="sim-model", input="Hello, how are you?")
+        assert counted.object == "response.input_tokens"
+        assert 6 <= counted.input_tokens <= 12
+        with pytest.raises(openai.InternalServerError) as caught:
+            sdk.responses.input_tokens.count(model="painter", input="Hello")
+    assert (caught.value.status_code, caught.value.code) == (503, "no_channel_available")
+
+
+def test_large_bodies_and_foreign_models_are_counted_by_the_rules(h: House) -> None:
+    tenant = h.tenant(nano_usd=0)
+    narrow = h.another(tenant, allowed_models=("other-model",))
+    path = "/v1/responses/input_tokens"
+    refused = narrow.client.send("POST", path, {"model": "sim-model", "input": "x"})
+    assert refused.refusal == (400, "invalid_request_error", "model_not_allowed")
+    long = {"model": "sim-latest", "input": [{"role": "user", "content": "hi, " * 20}] * 20_000}
+    counted = tenant.client.send("POST", path, long)
+    assert (counted.status, counted.headers["x-token-count"]) == (200, "estimate")
+    assert counted.json["input_tokens"] > 400_000
+    for body in (b"{", b"[]", b'{"model":"sim-model","model":"m"}'):
+        assert tenant.client.send("POST", path, body).refusal[2] == "invalid_request"
+
+
 def test_unknown_key_is_an_authentication_error(h: House) -> None:
     with (
         OpenAI(base_url=f"{h.gateway.url}/v1", api_key="sk-platform-" + "0" * 64) as stranger,

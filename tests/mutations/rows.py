@@ -349,8 +349,8 @@ MUTATIONS = (
     Mutation(
         "messages-cache-inside",
         "channels/dialects/messages",
-        "(self._fresh or 0) + self._read + self._written",
-        "(self._fresh or 0) + self._written",
+        "input_tokens=fresh + read + written",
+        "input_tokens=fresh + written",
         "tests/unit/channels/test_dialect_meters.py::test_whole_answer_is_read",
     ),
     Mutation(

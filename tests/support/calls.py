@@ -28,12 +28,11 @@ from gw.calls.media import (
     DetachedTasks,
     Media,
     PieceCall,
-    PieceRequest,
     PieceUpstream,
     SubmitCall,
     SubmitResult,
 )
-from gw.calls.request import ChatCall, ConversationRequest
+from gw.calls.request import ChatCall, ConversationRequest, PieceRequest
 from gw.calls.settlement import Billing
 from gw.calls.stream import Framing, SseFraming
 from gw.config.config import LiveConfig, Precharge

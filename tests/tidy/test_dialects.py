@@ -21,6 +21,7 @@ NAMED = {
 ENDPOINTS = {
     "gw/api/completions.py": {"chat"},
     "gw/api/chat.py": {"chat", "gemini", "messages"},
+    "gw/api/counting.py": {"messages", "responses"},
     "gw/api/models.py": {"gemini"},
 }
 # What one dialect alone can carry over for another, for which there is no canonical field.
@@ -34,6 +35,7 @@ PAIRS = {
 # The same letters as the word of something else.
 WORDS = {
     "channels/conversation.py": "a member of the body",
+    "channels/dialects/counting.py": "a member of the body",
     "channels/dialects/chat/decode.py": "a member of the body",
     "channels/dialects/chat/encode.py": "a member of the body",
     "channels/dialects/chat/dialect.py": "a member of the body",

@@ -120,6 +120,7 @@ class Chunk(Struct, gc=False):
     id: str | None = None
     model: str | None = None
     x_groq: GroqMember | None = None
+    service_tier: str | None = None
     base_resp: msgspec.Raw = NULL  # of MiniMax: its errors, in place of choices
     message: msgspec.Raw = NULL  # of Mistral, vLLM and others: an error, with nothing around it
     code: msgspec.Raw = NULL
@@ -194,6 +195,7 @@ def _read_loosely(data: bytes, *, mends: bool) -> Chunk | None:
         id=text_of(value.get("id")),
         model=text_of(value.get("model")),
         x_groq=groq_member(value),
+        service_tier=text_of(value.get("service_tier")),
         base_resp=raw_of(value.get("base_resp")),
         code=raw_of(value.get("code")),
         message=raw_of(value.get("message")),

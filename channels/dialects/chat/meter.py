@@ -7,11 +7,11 @@ is `gw/calls/bills.py`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from channels.dialects.chat.events import (
     TERMINATOR,
@@ -24,12 +24,19 @@ from channels.dialects.chat.events import (
     read_whole,
 )
 from channels.dialects.meter import (
+    InputDetails,
+    OutputDetails,
     PartialUsage,
     ResponseMeter,
     Tokens,
+    ToolUsage,
     Usage,
+    UsageParts,
     fit_name,
+    modal_parts,
+    served_tier,
     usage_of,
+    with_parts,
 )
 from channels.errors import UpstreamMalformed
 from channels.json import NULL
@@ -48,7 +55,9 @@ class _Reasoning(Struct, gc=False):
     reasoning_tokens: Tokens | None = None
 
 
-class _Usage(Struct, gc=False):
+class _Counts(Struct, gc=False):
+    """What is read of any usage, whatever else is in it."""
+
     prompt_tokens: Tokens | None = None
     completion_tokens: Tokens | None = None
     total_tokens: Tokens | None = None
@@ -58,25 +67,64 @@ class _Usage(Struct, gc=False):
     prompt_cache_hit_tokens: Tokens | None = None  # of DeepSeek
 
 
+class _Written(Struct, gc=False):
+    ephemeral_1h_input_tokens: int | None = None
+
+
+class _Input(InputDetails, gc=False):
+    cache_creation_input_tokens: Tokens | None = None  # of Alibaba, as is `cache_creation`
+    cache_creation: _Written | None = None
+
+
+class _Usage(ToolUsage, gc=False):
+    """A usage with the parts that some prices are made for."""
+
+    prompt_tokens: Tokens | None = None
+    completion_tokens: Tokens | None = None
+    total_tokens: Tokens | None = None
+    prompt_tokens_details: _Input | None = None
+    completion_tokens_details: OutputDetails | None = None
+    cached_tokens: Tokens | None = None
+    prompt_cache_hit_tokens: Tokens | None = None
+
+    def parts(self) -> UsageParts | None:
+        """The parts it states; None where there are none, as nearly always."""
+        given = self.prompt_tokens_details
+        parts = modal_parts(self.tools(), given, self.completion_tokens_details)
+        written = None if given is None else given.cache_creation
+        if written is None or not written.ephemeral_1h_input_tokens:
+            return parts
+        hour = written.ephemeral_1h_input_tokens
+        return replace(parts or UsageParts(), cache_write_1h_tokens=hour)
+
+
+_COUNTS = msgspec.json.Decoder(_Counts)
 _USAGE = msgspec.json.Decoder(_Usage)
+# In the names of OpenAI's models that search before every response, and state no count of it.
+_SEARCHING = "-search-"
 
 
 class UsageReader:
-    """The usage of one response so far: some upstreams state a running count in every chunk."""
+    """The usage of one response so far: some upstreams state a running count in every chunk.
 
-    __slots__ = ("_is_own", "total_tokens", "usage")
+    `tier` is the tier of service that was stated last, `model` the model that responds.
+    """
+
+    __slots__ = ("_is_own", "model", "tier", "total_tokens", "usage")
 
     def __init__(self) -> None:
         self.usage: Usage | None = None
         self.total_tokens: int | None = None  # stated alone
         self._is_own = False  # stated in the member that the protocol has for it
+        self.tier: str | None = None
+        self.model: str | None = None
 
     def __repr__(self) -> str:
         return f"<UsageReader {self.usage}>"
 
     def take(self, stated: msgspec.Raw) -> bool:
         """Take a `usage` member. False where its counts cannot be read."""
-        usage = read_usage(stated)
+        usage = self._read(stated)
         if usage is not None:
             self.usage, self._is_own = usage, True
             return True
@@ -87,39 +135,64 @@ class UsageReader:
 
     def take_spare(self, groq: GroqMember | None, *of_choices: msgspec.Raw) -> bool:
         """Take usage stated elsewhere. False where it is empty, or the protocol's own is there."""
-        usage = None if self._is_own else spare_usage(groq, of_choices)
+        if self._is_own:
+            return False
+        stated = () if groq is None else (groq.usage,)
+        usages = (self._read(usage) for usage in (*stated, *of_choices) if usage is not NULL)
+        usage = next((usage for usage in usages if usage is not None), None)
         if usage is None:
             return False
         self.usage = usage
         return True
 
+    def _read(self, stated: msgspec.Raw) -> Usage | None:
+        """The usage with what is stated beside its member."""
+        usage = read_usage(stated)
+        tier, model = served_tier(self.tier), self.model
+        if usage is None or (tier is None and (model is None or _SEARCHING not in model)):
+            return usage
+        parts = replace(usage.parts or UsageParts(), service_tier=tier)
+        if model is not None and _SEARCHING in model and not parts.web_searches:
+            parts = replace(parts, web_searches=1)
+        return with_parts(usage, parts)
+
 
 def read_usage(usage: msgspec.Raw) -> Usage | None:
     """Numbers of a `usage` member; None when they are not whole, not there, or below zero."""
+    stated: _Usage | _Counts
+    parts: UsageParts | None = None
     try:
         stated = _USAGE.decode(usage)
+        parts = stated.parts()
     except (msgspec.DecodeError, RecursionError):
-        return None
+        try:
+            stated = _COUNTS.decode(usage)
+        except (msgspec.DecodeError, RecursionError):
+            return None
     details, output_details = stated.prompt_tokens_details, stated.completion_tokens_details
     cached = details.cached_tokens if details else None
     if cached is None:
         cached = stated.cached_tokens
     if cached is None:
         cached = stated.prompt_cache_hit_tokens
+    written = details.cache_write_tokens if details else None
+    if written is None and isinstance(details, _Input):
+        written = details.cache_creation_input_tokens
     return usage_of(
         input_tokens=stated.prompt_tokens,
         output_tokens=stated.completion_tokens,
         total_tokens=stated.total_tokens,
         cached_tokens=cached or 0,
-        cache_write_tokens=(details.cache_write_tokens if details else None) or 0,
+        cache_write_tokens=written or 0,
         reasoning_tokens=(output_details.reasoning_tokens if output_details else None) or 0,
+        parts=parts,
     )
 
 
 def total_alone(usage: msgspec.Raw) -> int | None:
     """The total of a `usage` member that states no more, as MiniMax's may; None for any other."""
     try:
-        stated = _USAGE.decode(usage)
+        stated = _COUNTS.decode(usage)
     except (msgspec.DecodeError, RecursionError):
         return None
     if stated.prompt_tokens is not None or stated.completion_tokens is not None:
@@ -127,28 +200,51 @@ def total_alone(usage: msgspec.Raw) -> int | None:
     return max(stated.total_tokens or 0, 0) or None
 
 
-def spare_usage(groq: GroqMember | None, of_choices: Iterable[msgspec.Raw]) -> Usage | None:
-    """The usage that some upstreams state elsewhere than in `usage`: in a choice, or as Groq does.
-
-    It is actual usage, and counts where the member that the protocol has for it states nothing.
-    """
-    stated = () if groq is None else (groq.usage,)
-    usages = (read_usage(usage) for usage in (*stated, *of_choices) if usage is not NULL)
-    return next((usage for usage in usages if usage is not None), None)
-
-
 def write_usage(usage: Usage) -> dict[str, Any]:
     """The `usage` member."""
-    details = {"cached_tokens": usage.cached_tokens}
+    details: dict[str, Any] = {"cached_tokens": usage.cached_tokens}
     if usage.cache_write_tokens:
         details["cache_write_tokens"] = usage.cache_write_tokens
-    return {
+    output_details = {"reasoning_tokens": usage.reasoning_tokens}
+    written = {
         "prompt_tokens": usage.input_tokens,
         "completion_tokens": usage.output_tokens,
         "total_tokens": usage.input_tokens + usage.output_tokens,
         "prompt_tokens_details": details,
-        "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+        "completion_tokens_details": output_details,
     }
+    if usage.parts is not None:
+        _write_parts(usage, usage.parts, written)
+    return written
+
+
+def _write_parts(usage: Usage, parts: UsageParts, written: dict[str, Any]) -> None:
+    """Add the parts to a `usage` member, under the names that upstreams of this protocol use."""
+    details = written["prompt_tokens_details"]
+    details.update(modal_tokens(parts.audio_input_tokens, parts.image_input_tokens))
+    if cached := modal_tokens(parts.cached_audio_tokens, parts.cached_image_tokens):
+        details["cached_tokens_details"] = cached
+    if parts.cache_write_1h_tokens:
+        details["cache_creation"] = {
+            "ephemeral_5m_input_tokens": usage.cache_write_tokens - parts.cache_write_1h_tokens,
+            "ephemeral_1h_input_tokens": parts.cache_write_1h_tokens,
+        }
+    made = modal_tokens(parts.audio_output_tokens, parts.image_output_tokens)
+    written["completion_tokens_details"].update(made)
+    if parts.web_searches:
+        written["server_tool_use"] = {"web_search_requests": parts.web_searches}
+
+
+def modal_tokens(audio: int, image: int) -> dict[str, int]:
+    """The counts of a details object that are not zero."""
+    counts = {"audio_tokens": audio, "image_tokens": image}
+    return {name: count for name, count in counts.items() if count}
+
+
+def tier_member(usage: Usage | None) -> dict[str, str]:
+    """The `service_tier` that stands beside a usage; empty for the standard one."""
+    tier = None if usage is None or usage.parts is None else usage.parts.service_tier
+    return {} if tier is None else {"service_tier": tier}
 
 
 class ChatMeter(ResponseMeter[Chunk, Chunk]):
@@ -215,6 +311,7 @@ class ChatMeter(ResponseMeter[Chunk, Chunk]):
             self._stated.take_spare(chunk.x_groq)
         if self.response_id is None or self.response_model is None:
             self._note_names(chunk.id, chunk.model)
+            self._stated.tier, self._stated.model = chunk.service_tier, self.response_model
         if choices and chunk.usage is NULL and chunk.error is NULL:
             return True  # as nearly every one
         return self._take_end(chunk)
@@ -222,6 +319,8 @@ class ChatMeter(ResponseMeter[Chunk, Chunk]):
     def _take_end(self, chunk: Chunk) -> bool:
         """Meter usage and errors. False where the chunk states usage and nothing else."""
         has_usage = chunk.usage is not NULL and bytes(chunk.usage) != b"null"
+        if chunk.service_tier is not None:
+            self._stated.tier = chunk.service_tier
         if has_usage and not self._stated.take(chunk.usage):
             self.malformed_events += 1
         has_error = False

@@ -23,7 +23,7 @@ from channels.dialects.chat.events import (
     is_placeholder,
 )
 from channels.dialects.chat.events import ToolCall as ChunkToolCall
-from channels.dialects.chat.meter import UsageReader, write_usage
+from channels.dialects.chat.meter import UsageReader, tier_member, write_usage
 from channels.dialects.chat.parts import (
     call_signature,
     entry_of,
@@ -36,7 +36,16 @@ from channels.dialects.chat.parts import (
 )
 from channels.dialects.meter import Usage
 from channels.errors import UpstreamMalformed
-from channels.json import NULL, call_arguments, dumps, is_stated, raw_of, read_json, read_loosely
+from channels.json import (
+    NULL,
+    call_arguments,
+    dumps,
+    is_stated,
+    raw_of,
+    read_json,
+    read_loosely,
+    text_of,
+)
 from channels.translation.codec import EventEncoder
 from channels.translation.model import (
     Began,
@@ -154,14 +163,21 @@ class StreamDecoder:
         if not self._began and chunk.choices is not None:
             self._began = True
             self._calls.seed = chunk.id or ""
+            self._stated.tier, self._stated.model = chunk.service_tier, chunk.model
             events.append(Began(chunk.id, chunk.model))
         for choice in chunk.choices or ():
             self._take_choice(choice, events)
         if chunk.x_groq is not None and self._stated.take_spare(chunk.x_groq):
             self._emit_usage(events)
-        if chunk.usage is not NULL and is_stated(chunk.usage) and self._stated.take(chunk.usage):
-            self._emit_usage(events)
+        if chunk.usage is not NULL and is_stated(chunk.usage):
+            self._take_usage(chunk, events)
         return events
+
+    def _take_usage(self, chunk: Chunk, events: list[Event]) -> None:
+        if chunk.service_tier is not None:
+            self._stated.tier = chunk.service_tier
+        if self._stated.take(chunk.usage):
+            self._emit_usage(events)
 
     def _take_choice(self, choice: Choice, events: list[Event]) -> None:
         if choice.usage is not NULL and self._stated.take_spare(None, choice.usage):
@@ -389,8 +405,8 @@ class StreamEncoder(EventEncoder):
             last = last.replace(b'"delta":{}', b'"delta":{"role":"assistant","content":""}')
         pieces.append(self._head + last + self._tail)
         if self._includes_usage and self._usage is not None:
-            usage = dumps(write_usage(self._usage))
-            pieces.append(self._head + b'],"usage":' + usage + b"}\n\n")
+            usage = {"usage": write_usage(self._usage), **tier_member(self._usage)}
+            pieces.append(self._head + b"]," + dumps(usage)[1:] + b"\n\n")
         pieces.append(_TERMINATOR)
         return b"".join(pieces)
 
@@ -448,6 +464,7 @@ def decode_response(body: bytes) -> Response:
 
 def _usage(value: Mapping[str, Any], choice: Mapping[str, Any]) -> Usage | None:
     stated = UsageReader()
+    stated.tier, stated.model = text_of(value.get("service_tier")), text_of(value.get("model"))
     stated.take_spare(None, raw_of(choice.get("usage")))
     stated.take_spare(groq_member(value))
     stated.take(raw_of(value.get("usage")))
@@ -507,6 +524,7 @@ def encode_response(response: Response, *, id: str, created: int, model: str) ->
     }
     if response.usage is not None:
         whole["usage"] = write_usage(response.usage)
+        whole.update(tier_member(response.usage))
     return dumps(whole)
 
 

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from channels.dialects.dialect import MODEL, Address, ChatDialect
+from dataclasses import replace
+
+from channels.dialects.dialect import MODEL, Address, ChatDialect, Counting
 from channels.dialects.gemini import GeminiMeter, codec, ends
 from channels.dialects.gemini.parts import without_foreign
 from channels.dialects.gemini.request import read_request, upstream_body, without_body
 from channels.families import GEMINI
 from channels.registry import KEY_HEADERS
 
+# A stream is always asked for as server-sent events; what its client requested is made of them
+# (`array_stream.py`).
+_ADDRESS = Address(
+    path=f"/v1beta/models/{MODEL}",
+    action=":generateContent",
+    stream_action=":streamGenerateContent?alt=sse",
+    key=KEY_HEADERS["x-goog-api-key"],
+    models_path="/v1beta/models",
+)
+
 DIALECT = ChatDialect(
     family=GEMINI,
-    # A stream is always asked for as server-sent events; what its client requested is made of them
-    # (`array_stream.py`).
-    address=Address(
-        path=f"/v1beta/models/{MODEL}",
-        action=":generateContent",
-        stream_action=":streamGenerateContent?alt=sse",
-        key=KEY_HEADERS["x-goog-api-key"],
-        models_path="/v1beta/models",
-    ),
+    address=_ADDRESS,
     read_request=read_request,
     upstream_body=upstream_body,
     without_body=without_body,
@@ -30,4 +34,14 @@ DIALECT = ChatDialect(
     upstream=codec,
     codec=codec,
     takes_is_here=True,
+    counting=Counting(
+        address=replace(_ADDRESS, action=":countTokens", accept="application/json"),
+        member="totalTokens",
+        needs=("contents", "generateContentRequest"),
+        is_in_path=True,
+        a_text=1.08,
+        a_turn=0,
+        a_call=6,
+        an_image=258,
+    ),
 )

@@ -8,13 +8,25 @@ events of it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
-from channels.dialects.meter import TOKENS_MAX, PartialUsage, ResponseMeter, Usage, fit_name
+from channels.dialects.meter import (
+    TOKENS_MAX,
+    TOOL_CALLS_MAX,
+    PartialUsage,
+    ResponseMeter,
+    Usage,
+    UsageParts,
+    fit_name,
+    served_tier,
+    with_parts,
+)
 from channels.errors import UpstreamMalformed
 from channels.json import NULL, UNREADABLE, length_of, raw_of, read_json, read_loosely, text_of
 
@@ -83,6 +95,7 @@ class Candidate(Struct, rename="camel", gc=False):
     finish_reason: str | None = None
     finish_message: str | None = None
     index: int | None = None
+    grounding_metadata: msgspec.Raw = NULL
 
 
 class Feedback(Struct, rename="camel", gc=False):
@@ -93,7 +106,7 @@ class Feedback(Struct, rename="camel", gc=False):
 
 
 class UsageMetadata(Struct, rename="camel", gc=False):
-    """Token counts so far; zeros may be left out on the wire."""
+    """Token counts so far; zeros may be left out on the wire. The details are by modality."""
 
     prompt_token_count: _Count | None = None
     candidates_token_count: _Count | None = None
@@ -101,6 +114,12 @@ class UsageMetadata(Struct, rename="camel", gc=False):
     thoughts_token_count: _Count | None = None
     tool_use_prompt_token_count: _Count | None = None
     cached_content_token_count: _Count | None = None
+    prompt_tokens_details: msgspec.Raw = NULL
+    tool_use_prompt_tokens_details: msgspec.Raw = NULL
+    cache_tokens_details: msgspec.Raw = NULL
+    candidates_tokens_details: msgspec.Raw = NULL
+    traffic_type: str | None = None  # of Vertex AI
+    service_tier: str | None = None
 
     def states_output(self) -> bool:
         """Whether it states the output, in its own count or within the total."""
@@ -128,6 +147,61 @@ class UsageMetadata(Struct, rename="camel", gc=False):
             cached_tokens=min(self.cached_content_token_count or 0, taken),
             reasoning_tokens=min(thoughts, given),
         )
+
+    def parts(self) -> UsageParts | None:
+        """The parts it states; None where there are none, as nearly always."""
+        prompt, made = _modal(self.prompt_tokens_details), _modal(self.candidates_tokens_details)
+        tool = _modal(self.tool_use_prompt_tokens_details)
+        tier = served_tier(self.traffic_type) or served_tier(self.service_tier)
+        if prompt is None and made is None and tool is None and tier is None:
+            return None
+        prompt, tool, made = prompt or _NONE, tool or _NONE, made or _NONE
+        cached = _modal(self.cache_tokens_details) or _NONE
+        return UsageParts(
+            audio_input_tokens=prompt["AUDIO"] + tool["AUDIO"],
+            cached_audio_tokens=cached["AUDIO"],
+            image_input_tokens=prompt["IMAGE"] + tool["IMAGE"],
+            cached_image_tokens=cached["IMAGE"],
+            audio_output_tokens=made["AUDIO"],
+            # Film that is made has a price of its own as images have, and no other name.
+            image_output_tokens=made["IMAGE"] + made["VIDEO"],
+            service_tier=tier,
+        )
+
+
+class _ModalCount(Struct, rename="camel", gc=False):
+    modality: str | None = None
+    token_count: _Count | None = None
+
+
+class _Grounding(Struct, rename="camel", gc=False):
+    web_search_queries: list[str] | None = None
+    image_search_queries: list[str] | None = None
+
+
+_MODAL = msgspec.json.Decoder(list[_ModalCount])
+_GROUNDING = msgspec.json.Decoder(_Grounding)
+_NONE: Mapping[str, int] = MappingProxyType({"AUDIO": 0, "IMAGE": 0, "VIDEO": 0})
+# Models of these generations are billed by the prompt that was grounded, later ones by the query.
+_BY_PROMPT = ("gemini-1", "gemini-2")
+
+
+def _modal(details: msgspec.Raw) -> Mapping[str, int] | None:
+    """Tokens by modality; None where there are none but those of text."""
+    if details is NULL:
+        return None
+    stated = bytes(details)
+    if b"AUDIO" not in stated and b"IMAGE" not in stated and b"VIDEO" not in stated:
+        return None
+    try:
+        counts = _MODAL.decode(stated)
+    except UNREADABLE:
+        return None
+    found = dict(_NONE)
+    for one in counts:
+        if one.modality in found:
+            found[one.modality] += one.token_count or 0
+    return found
 
 
 class Chunk(Struct, rename="camel", gc=False):
@@ -217,6 +291,7 @@ def _loose_candidate(value: dict[str, Any]) -> Candidate:
         finish_reason=text_of(value.get("finishReason")),
         finish_message=text_of(value.get("finishMessage")),
         index=index if type(index) is int else None,
+        grounding_metadata=raw_of(value.get("groundingMetadata")),
     )
 
 
@@ -260,16 +335,31 @@ class UsageReader:
     """The usage of one response so far: running counts, of which each replaces the one before.
 
     Counts become a usage only when they are requested, as every chunk of a stream has some.
+    `model` is the one that responds.
     """
 
-    __slots__ = ("_running", "_stated")
+    __slots__ = ("_queries", "_running", "_stated", "model")
 
     def __init__(self) -> None:
         self._stated: UsageMetadata | None = None  # the counts stated last
         self._running: UsageMetadata | None = None  # likewise, where they state the input only
+        self._queries: set[int] | None = None  # hashes of what was searched for
+        self.model: str | None = None
 
     def __repr__(self) -> str:
         return f"<UsageReader {self._stated or self._running}>"
+
+    def ground(self, stated: msgspec.Raw) -> None:
+        """Take what a candidate was grounded on: the queries, of which empty ones are free."""
+        try:
+            grounding = _GROUNDING.decode(stated)
+        except UNREADABLE:
+            return
+        for queries in (grounding.web_search_queries, grounding.image_search_queries):
+            for query in queries or ():
+                self._queries = self._queries or set()
+                if query.strip() and len(self._queries) < TOOL_CALLS_MAX:
+                    self._queries.add(hash(query))
 
     def take(self, stated: UsageMetadata) -> bool:
         """Take a chunk's counts. False where they do not state the output."""
@@ -288,25 +378,62 @@ class UsageReader:
         may be left out on the wire; where text has passed they are not.
         """
         if self._stated is not None:
-            return self._stated.usage()
-        return self._running.usage() if self._running is not None and is_empty else None
+            return self._with_parts(self._stated)
+        return self._with_parts(self._running) if self._running is not None and is_empty else None
+
+    def _with_parts(self, stated: UsageMetadata) -> Usage:
+        usage, parts = stated.usage(), stated.parts()
+        if self._queries:
+            is_by_prompt = self.model is not None and self.model.startswith(_BY_PROMPT)
+            searches = 1 if is_by_prompt else len(self._queries)
+            parts = replace(parts or UsageParts(), web_searches=searches)
+        return usage if parts is None else with_parts(usage, parts)
 
     def partial(self) -> PartialUsage | None:
         """The input, where nothing more was stated."""
         if self._running is None or self._stated is not None:
             return None
-        return PartialUsage(input=self._running.usage(), output_tokens=None)
+        return PartialUsage(input=self._with_parts(self._running), output_tokens=None)
 
 
-def write_usage(usage: Usage) -> dict[str, int]:
+def write_usage(usage: Usage) -> dict[str, Any]:
     """The `usageMetadata` member."""
-    return {
+    written: dict[str, Any] = {
         "promptTokenCount": usage.input_tokens,
         "candidatesTokenCount": usage.output_tokens - usage.reasoning_tokens,
         "totalTokenCount": usage.input_tokens + usage.output_tokens,
         "thoughtsTokenCount": usage.reasoning_tokens,
         "cachedContentTokenCount": usage.cached_tokens,
     }
+    if (parts := usage.parts) is not None:
+        details = {
+            "promptTokensDetails": (
+                usage.input_tokens,
+                parts.audio_input_tokens,
+                parts.image_input_tokens,
+            ),
+            "cacheTokensDetails": (
+                usage.cached_tokens,
+                parts.cached_audio_tokens,
+                parts.cached_image_tokens,
+            ),
+            "candidatesTokensDetails": (
+                usage.output_tokens - usage.reasoning_tokens,
+                parts.audio_output_tokens,
+                parts.image_output_tokens,
+            ),
+        }
+        for name, (whole, audio, image) in details.items():
+            if audio or image:
+                written[name] = _write_modal(whole - audio - image, audio, image)
+        if parts.service_tier in ("priority", "flex"):
+            written["trafficType"] = f"ON_DEMAND_{parts.service_tier.upper()}"
+    return written
+
+
+def _write_modal(text: int, audio: int, image: int) -> list[dict[str, Any]]:
+    counts = {"TEXT": text, "AUDIO": audio, "IMAGE": image}
+    return [{"modality": name, "tokenCount": count} for name, count in counts.items() if count]
 
 
 # Read a gemini response as it passes: usage, characters, how it ended.
@@ -374,6 +501,7 @@ class GeminiMeter(ResponseMeter[Chunk, Sequence[Chunk]]):
             self.malformed_events += 1
         if self.response_id is None or self.response_model is None:
             self._note_names(chunk.response_id, chunk.model_version)
+            self._stated.model = self.response_model
         if chunk.error is not NULL:
             self._note_error(chunk.error)
         return True
@@ -383,6 +511,8 @@ class GeminiMeter(ResponseMeter[Chunk, Sequence[Chunk]]):
         if content is not None and content.parts:
             for part in content.parts:
                 self.characters += part.characters()
+        if candidate.grounding_metadata is not NULL:
+            self._stated.ground(candidate.grounding_metadata)
         ended = self._has_ended
         index = candidate.index or 0
         if candidate.finish_reason is not None:

@@ -273,6 +273,8 @@ _SETTINGS = frozenset(
         "mediaResolution",
     )
 )
+# Of the request itself.
+_TOP_SETTINGS = frozenset(("serviceTier", "service_tier"))
 _THINKING = ("thinkingConfig", "thinking_config")
 _OF_THINKING = frozenset(
     (
@@ -287,6 +289,7 @@ _OF_THINKING = frozenset(
 
 
 def parameters(
+    raw: Mapping[str, Raw],
     read: GeminiBody | LenientBody,
     *,
     stream: bool,
@@ -299,6 +302,7 @@ def parameters(
     Functions and images are recognised in a body as documented.
     """
     shown = {"stream": "true"} if stream else {}
+    shown |= settings(raw, _TOP_SETTINGS)
     if config is not None:
         shown |= settings(config.raw, _SETTINGS, within=f"{config_name}.")
         for name in _THINKING:
@@ -401,7 +405,12 @@ def read_request(body: bytes, *, model: str, stream: bool) -> GeminiRequest:
         config_name,
         config,
         parameters(
-            read, stream=stream, config_name=config_name, config=config, builtin_tools=tools
+            members.raw,
+            read,
+            stream=stream,
+            config_name=config_name,
+            config=config,
+            builtin_tools=tools,
         ),
         fault,
     )

@@ -361,6 +361,7 @@ class StreamDecoder:
         if not self._began and (chunk.candidates or chunk.prompt_feedback is not None):
             self._began = True
             self._calls.seed = chunk.response_id or ""
+            self._stated.model = chunk.model_version
             events.append(Began(chunk.response_id, chunk.model_version))
         # Before the content: some clients' protocols state the input's count at the beginning.
         if chunk.usage_metadata is not None:
@@ -386,6 +387,9 @@ class StreamDecoder:
         if candidate.content is not None:
             for part in candidate.content.parts or ():
                 self._take_part(part, events)
+        if candidate.grounding_metadata is not NULL:
+            self._stated.ground(candidate.grounding_metadata)
+            self._emit_usage(events)
         if candidate.finish_reason:
             self._finish = (candidate.finish_reason, candidate.finish_message)
 

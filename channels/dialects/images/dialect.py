@@ -12,6 +12,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from channels.dialects.dialect import Address, Dialect
 from channels.dialects.error_body import message_in
+from channels.dialects.multipart import FormRequest, model_of, read_form, settings_of
 from channels.dialects.validate import (
     MODEL_CHARACTERS_MAX,
     check_model,
@@ -23,6 +24,7 @@ from channels.dialects.validate import (
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.families import IMAGES
 from channels.json import NOTHING, JsonObject, outline, raw_of, read_loosely
+from channels.registry import ChannelSpec
 
 # The members of an images request, as types and as words (spec: Images; Limits).
 #
@@ -148,6 +150,61 @@ DIALECT = Dialect(
     without_body=without_body,
     options=lambda upstream_model, channel, model: {"upstream_model": upstream_model},
 )
+
+
+# Edits of pictures: a form with the pictures in it, beside the path that makes new ones.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _EditsAddress(Address):
+    def base(self, channel: ChannelSpec, protocol: str) -> str:
+        return Address.base(self, channel, protocol).removesuffix("/generations") + "/edits"
+
+
+EDITS = _EditsAddress(path=DIALECT.address.path, accept="application/json")
+_PICTURES = ("image", "image[]")
+
+
+class EditsRequest(FormRequest, frozen=True, kw_only=True):
+    """A checked form for edits; as `ImagesRequest`."""
+
+    size: str | None
+    count: int  # `n`
+    references: int  # the pictures in it
+
+
+async def read_edits(body: bytes, content_type: str | None) -> EditsRequest:
+    """Check a form for edits. Raises InvalidRequest naming the part at fault."""
+    form = await read_form(body, content_type)
+    model, texts = model_of(form), form.texts
+    pictures = form.files(*_PICTURES)
+    if not 1 <= len(pictures) <= REFERENCES_MAX or not all(one.size for one in pictures):
+        expected = f"expected 1 to {REFERENCES_MAX} files with a picture in each"
+        raise InvalidRequest(f"image: {expected}.", "image")
+    if not texts.get("prompt", "").strip():
+        raise InvalidRequest("prompt: expected a text that describes the image.", "prompt")
+    count = texts.get("n", "1")
+    if not _COUNT.fullmatch(count) or not 1 <= int(count) <= IMAGES_MAX:
+        raise InvalidRequest(f"n: expected {ALLOWED['n']}.", "n")
+    if texts.get("stream", "false") != "false":
+        raise InvalidRequest(
+            "stream: images are not streamed here; leave it out or send false.", "stream"
+        )
+    size = texts.get("size") or None
+    if size is not None and len(size) > SIZE_CHARACTERS_MAX:
+        raise InvalidRequest(f"size: expected {ALLOWED['size']}.", "size")
+    return EditsRequest(
+        form=form,
+        model=model,
+        size=size,
+        count=int(count),
+        references=len(pictures),
+        parameters=settings_of(form, _SETTINGS)
+        | counts(prompt_characters=len(texts["prompt"]), reference_images=len(pictures)),
+    )
+
+
+_COUNT = re.compile(r"\d{1,3}", re.ASCII)
 
 
 # The size of an image as the protocol writes it: `WxH` in pixels.

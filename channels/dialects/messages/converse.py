@@ -291,6 +291,9 @@ _USAGE: Mapping[str, str] = MappingProxyType(
         "cacheWriteInputTokens": "cache_creation_input_tokens",
     }
 )
+_TTLS = ("5m", "1h")
+# Tiers with prices of their own; others are the standard one, or paid in advance.
+_TIERED = ("priority", "flex")
 
 
 def messages_body(body: bytes, model: str) -> bytes:
@@ -299,6 +302,7 @@ def messages_body(body: bytes, model: str) -> bytes:
     try:
         content = value["output"]["message"]["content"]
         blocks = [block for one in content if (block := _response_block(one)) is not None]
+        usage = _usage(value)
     except (KeyError, TypeError, AttributeError) as error:
         raise UpstreamMalformed("no message in the response") from error
     message: _Json = {
@@ -306,7 +310,7 @@ def messages_body(body: bytes, model: str) -> bytes:
         "content": blocks,
         **_stopped(value.get("stopReason")),
     }
-    message["usage"] = _shown(_usage(value.get("usage")))
+    message["usage"] = _shown(usage)
     return dumps(message)
 
 
@@ -385,7 +389,7 @@ class ConverseStream:
         return self._close()
 
     def _metadata(self, value: _Json) -> bytes:
-        return self._ended(_usage(value.get("usage")))
+        return self._ended(_usage(value))
 
     def _delta(self, index: int, kind: str, delta: _Json) -> bytes:
         """A delta of a block, which is begun by its first one."""
@@ -465,11 +469,26 @@ def _stopped(reason: str | None) -> _Json:
     return {"stop_reason": word, "stop_sequence": None}
 
 
-def _usage(usage: Any) -> _Json | None:
-    """The counts that are stated; in both, input is what has nothing to do with a cache."""
+def _usage(value: Mapping[str, Any]) -> _Json | None:
+    """The counts that are stated; in both, input is what has nothing to do with a cache.
+
+    With them are the tier that served, and how much was written to a cache for how long.
+    """
+    usage = value.get("usage")
     if not isinstance(usage, Mapping):
         return None
-    return {name: usage[one] for one, name in _USAGE.items() if usage.get(one) is not None}
+    members = {name: usage[one] for one, name in _USAGE.items() if usage.get(one) is not None}
+    kept = {
+        f"ephemeral_{one['ttl']}_input_tokens": one["inputTokens"]
+        for one in usage.get("cacheDetails") or ()
+        if one.get("ttl") in _TTLS
+    }
+    if kept:
+        members["cache_creation"] = kept
+    tier = value.get("serviceTier")
+    if isinstance(tier, Mapping) and tier.get("type") in _TIERED:
+        members["service_tier"] = tier["type"]
+    return members
 
 
 def _shown(usage: _Json | None) -> _Json:

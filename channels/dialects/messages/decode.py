@@ -20,7 +20,7 @@ from channels.dialects.messages.blocks import (
     write_finish,
 )
 from channels.dialects.messages.events import UsageReader
-from channels.dialects.meter import Usage
+from channels.dialects.meter import Usage, UsageParts
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.families import MESSAGES
 from channels.json import arguments_object, dumps, raw_of, read_json
@@ -238,7 +238,8 @@ def decode_response(body: bytes) -> Response:
     if not isinstance(value, dict) or not isinstance(content, list):
         raise UpstreamMalformed("a message without content")
     stated = UsageReader()
-    stated.take(raw_of(value.get("usage")), is_start=False)
+    container = raw_of(value.get("container"))
+    stated.take(raw_of(value.get("usage")), is_start=False, container=container)
     reason, stopped = value.get("stop_reason"), value.get("stop_sequence")
     response_id, model = value.get("id"), value.get("model")
     return Response(
@@ -328,4 +329,23 @@ def write_usage(usage: Usage | None) -> dict[str, Any]:
     }
     if usage.reasoning_tokens:
         members["output_tokens_details"] = {"thinking_tokens": usage.reasoning_tokens}
+    if usage.parts is not None:
+        members.update(_write_parts(usage, usage.parts))
+    return members
+
+
+def _write_parts(usage: Usage, parts: UsageParts) -> dict[str, Any]:
+    """Members for what the protocol knows of the parts; it has none for audio and images."""
+    members: dict[str, Any] = {}
+    if parts.cache_write_1h_tokens:
+        members["cache_creation"] = {
+            "ephemeral_5m_input_tokens": usage.cache_write_tokens - parts.cache_write_1h_tokens,
+            "ephemeral_1h_input_tokens": parts.cache_write_1h_tokens,
+        }
+    if parts.web_searches:
+        members["server_tool_use"] = {"web_search_requests": parts.web_searches}
+    if parts.service_tier == "fast":
+        members["speed"] = "fast"
+    elif parts.service_tier is not None:
+        members["service_tier"] = parts.service_tier
     return members

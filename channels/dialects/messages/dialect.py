@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from channels.dialects.dialect import MODEL, Address, ChatDialect, Hosting
+from channels.dialects.dialect import MODEL, Address, ChatDialect, Counting, Hosting
 from channels.dialects.messages import VERSION, MessagesMeter, codec, ends
 from channels.dialects.messages.converse import (
     ConverseStream,
@@ -168,13 +169,15 @@ def _is_amid_calls(messages: list[Turn]) -> bool:
 
 VERSION_HEADER = "anthropic-version"
 
+_ADDRESS = Address(
+    path="/v1/messages",
+    key=KEY_HEADERS["x-api-key"],
+    own=((VERSION_HEADER, VERSION),),
+)
+
 DIALECT = ChatDialect(
     family=MESSAGES,
-    address=Address(
-        path="/v1/messages",
-        key=KEY_HEADERS["x-api-key"],
-        own=((VERSION_HEADER, VERSION),),
-    ),
+    address=_ADDRESS,
     read_request=read_request,
     upstream_body=upstream_body,
     without_body=without_body,
@@ -187,4 +190,13 @@ DIALECT = ChatDialect(
     codec=codec,
     hostings=HOSTINGS,
     needs_max_tokens=True,
+    counting=Counting(
+        address=replace(_ADDRESS, action="/count_tokens", accept="application/json"),
+        member="input_tokens",
+        needs=("messages",),
+        a_text=1.02,
+        a_call=18,
+        an_image=1500,
+        any_tools=346,
+    ),
 )

@@ -8,12 +8,25 @@ canonical events of it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from channels.dialects.meter import PartialUsage, ResponseMeter, Tokens, Usage, fit_name
+from channels.dialects.meter import (
+    TOKENS_MAX,
+    PartialUsage,
+    ResponseMeter,
+    Tokens,
+    Usage,
+    UsageParts,
+    fit_name,
+    served_tier,
+    tool_calls,
+    with_parts,
+)
 from channels.errors import UpstreamMalformed
 from channels.json import NULL, UNREADABLE, is_stated, length_of, raw_of, read_loosely, text_of
 
@@ -28,6 +41,7 @@ class Delta(Struct, gc=False):
     stop_reason: str | None = None
     stop_sequence: str | None = None
     stop_details: msgspec.Raw = NULL
+    container: msgspec.Raw = NULL
 
 
 class Event(Struct, gc=False):
@@ -51,6 +65,7 @@ class Message(Struct, gc=False):
     content: msgspec.Raw = NULL
     usage: msgspec.Raw = NULL
     error: msgspec.Raw = NULL
+    container: msgspec.Raw = NULL
 
 
 class _Block(Struct, gc=False):
@@ -94,6 +109,7 @@ def read_message(data: bytes | msgspec.Raw) -> Message | None:
         content=raw_of(value.get("content")),
         usage=raw_of(value.get("usage")),
         error=raw_of(value.get("error")),
+        container=raw_of(value.get("container")),
     )
 
 
@@ -136,7 +152,11 @@ def _loose_event(value: dict[str, Any]) -> Event:
 
 def _loose_delta(delta: dict[str, Any]) -> Delta:
     texts = {name: text_of(delta.get(name)) for name in _TEXTS}
-    return Delta(**texts, stop_details=raw_of(delta.get("stop_details")))
+    return Delta(
+        **texts,
+        stop_details=raw_of(delta.get("stop_details")),
+        container=raw_of(delta.get("container")),
+    )
 
 
 # Token counts of the messages protocol: read once, for money and display.
@@ -155,7 +175,9 @@ class _Thought(Struct, gc=False):
     thinking_tokens: Tokens | None = None
 
 
-class _Usage(Struct, gc=False):
+class _Counts(Struct, gc=False):
+    """Counts of a usage, or of one of its iterations, whatever else is in it."""
+
     input_tokens: Tokens | None = None
     cache_read_input_tokens: Tokens | None = None
     cache_creation_input_tokens: Tokens | None = None
@@ -171,24 +193,77 @@ class _Usage(Struct, gc=False):
         return (kept.ephemeral_5m_input_tokens or 0) + (kept.ephemeral_1h_input_tokens or 0)
 
 
+class _Iteration(_Counts, gc=False):
+    type: str = ""
+
+
+class _ServerTools(Struct, gc=False):
+    web_search_requests: int | None = None
+    web_fetch_requests: int | None = None
+
+
+class _Usage(_Counts, gc=False):
+    """A usage with what is stated of tools, the tier of service, and iterations."""
+
+    server_tool_use: _ServerTools | None = None
+    service_tier: str | None = None
+    speed: str | None = None
+    iterations: list[_Iteration] | None = None
+
+
 _USAGE = msgspec.json.Decoder(_Usage)
+_COUNTS = msgspec.json.Decoder(_Counts)
+# The iteration that summarises the conversation, whose counts the usage around it leaves out. It
+# leaves out those of an adviser, too: they are of another model, which no price here is for.
+_SUMMARY, _ADVISER = "compaction", "advisor_message"
+
+
+def _beside(stated: _Usage) -> _Counts | None:
+    """The sum of the iterations that the counts of a usage leave out; None where none are.
+
+    Where the counts have room for all iterations they hold these, too.
+    """
+    every = [one for one in stated.iterations or () if one.type != _ADVISER]
+    apart = [one for one in every if one.type == _SUMMARY]
+    if not apart or _sum_of("output_tokens", every) <= (stated.output_tokens or 0):
+        return None
+    hours = [one.cache_creation for one in apart if one.cache_creation is not None]
+    return _Counts(
+        input_tokens=_sum_of("input_tokens", apart),
+        cache_read_input_tokens=_sum_of("cache_read_input_tokens", apart),
+        cache_creation_input_tokens=sum(max(one.written_tokens() or 0, 0) for one in apart),
+        cache_creation=_Written(
+            ephemeral_1h_input_tokens=sum(
+                max(one.ephemeral_1h_input_tokens or 0, 0) for one in hours
+            )
+        ),
+        output_tokens=_sum_of("output_tokens", apart),
+    )
+
+
+def _sum_of(name: str, iterations: Iterable[_Iteration]) -> int:
+    counts: Iterable[int | None] = (getattr(one, name) for one in iterations)
+    return min(sum(max(count or 0, 0) for count in counts), TOKENS_MAX)
 
 
 class UsageReader:
     """The usage of one response so far. Each count replaces the one before.
 
     `_fresh` is the input beside what was read from a cache and written to one; None is what was
-    not stated yet.
+    not stated yet. `_beside` are counts of iterations that the others leave out.
     """
 
-    __slots__ = ("_fresh", "_output", "_read", "_thought", "_written")
+    __slots__ = ("_beside", "_fresh", "_hour", "_output", "_parts", "_read", "_thought", "_written")
 
     def __init__(self) -> None:
         self._fresh: int | None = None
         self._read = 0
         self._written = 0
+        self._hour = 0  # of those written, those kept for an hour
         self._output: int | None = None
         self._thought = 0
+        self._parts: UsageParts | None = None  # the tools and the tier that were stated
+        self._beside: _Counts | None = None
 
     def __repr__(self) -> str:
         return f"<UsageReader {self._fresh} in, {self._output} out>"
@@ -211,20 +286,22 @@ class UsageReader:
         stated = None if self._fresh is None else self._made(output=0)
         return PartialUsage(input=stated, output_tokens=self._output)
 
-    def take(self, stated: msgspec.Raw, *, is_start: bool) -> bool:
+    def take(self, stated: msgspec.Raw, *, is_start: bool, container: msgspec.Raw = NULL) -> bool:
         """Take one usage member. False where a count is no whole number, or below zero.
 
         The output that a stream's start states is that of its first moment, and no use.
+        `container` is the one that the response's code ran in.
         """
         try:
-            counts = _USAGE.decode(stated)
+            counts, more = _read_counts(stated)
         except (msgspec.DecodeError, RecursionError):
             return False
         fresh, read = counts.input_tokens, counts.cache_read_input_tokens
         written, output = counts.written_tokens(), counts.output_tokens
-        details = counts.output_tokens_details
+        details, kept = counts.output_tokens_details, counts.cache_creation
         thought = None if details is None else details.thinking_tokens
-        numbers = (fresh, read, written, output, thought)
+        hour = None if kept is None else kept.ephemeral_1h_input_tokens
+        numbers = (fresh, read, written, output, thought, hour)
         if any(number is not None and number < 0 for number in numbers):
             return False
         if fresh is not None:
@@ -233,21 +310,71 @@ class UsageReader:
             self._read = read
         if written is not None:
             self._written = written
+        if hour is not None:
+            self._hour = hour
         if not is_start:
             if output is not None:
                 self._output = output
             if thought is not None:
                 self._thought = thought
+        if more is not None:
+            self._take_more(more, container)
         return True
 
-    def _made(self, output: int) -> Usage:
-        return Usage(
-            input_tokens=(self._fresh or 0) + self._read + self._written,
-            output_tokens=output,
-            cached_tokens=self._read,
-            cache_write_tokens=self._written,
-            reasoning_tokens=min(self._thought, output),
+    def _take_more(self, stated: _Usage, container: msgspec.Raw) -> None:
+        """Take the tier, the tools and the iterations, where any are stated."""
+        tools, beside = stated.server_tool_use, stated.iterations
+        tier = "fast" if stated.speed == "fast" else served_tier(stated.service_tier)
+        if beside is not None:
+            self._beside = _beside(stated)
+        known = self._parts
+        has_code = is_stated(container) or (known is not None and known.code_sessions > 0)
+        if tools is None and not has_code:
+            if tier is not None or self._parts is not None:
+                self._note(service_tier=tier)
+            return
+        searches = 0 if tools is None else tool_calls(tools.web_search_requests)
+        fetches = 0 if tools is None else tool_calls(tools.web_fetch_requests)
+        # Code that searches and fetches of the same response run is free of charge.
+        self._note(
+            web_searches=searches,
+            code_sessions=int(has_code and not searches and not fetches),
+            service_tier=tier,
         )
+
+    def _note(self, *, service_tier: str | None, **tools: int) -> None:
+        known = self._parts or UsageParts()
+        self._parts = replace(known, service_tier=service_tier or known.service_tier, **tools)
+
+    def _made(self, output: int) -> Usage:
+        fresh, read, written, hour = self._fresh or 0, self._read, self._written, self._hour
+        thought = min(self._thought, output)
+        if (more := self._beside) is not None:
+            fresh += more.input_tokens or 0
+            read += more.cache_read_input_tokens or 0
+            written += more.cache_creation_input_tokens or 0
+            output += more.output_tokens or 0
+            kept = more.cache_creation
+            hour += (kept.ephemeral_1h_input_tokens or 0) if kept else 0
+        usage = Usage(
+            input_tokens=fresh + read + written,
+            output_tokens=output,
+            cached_tokens=read,
+            cache_write_tokens=written,
+            reasoning_tokens=thought,
+        )
+        if self._parts is None and not hour:
+            return usage
+        return with_parts(usage, replace(self._parts or UsageParts(), cache_write_1h_tokens=hour))
+
+
+def _read_counts(stated: msgspec.Raw) -> tuple[_Counts, _Usage | None]:
+    """The counts of a usage, and all of it where that can be read. Raises as a decoder."""
+    try:
+        whole = _USAGE.decode(stated)
+    except (msgspec.DecodeError, RecursionError):
+        return _COUNTS.decode(stated), None
+    return whole, whole
 
 
 # Read a messages answer as it passes: usage, characters, how it ended.
@@ -307,7 +434,8 @@ class MessagesMeter(ResponseMeter[Event, Event]):
                 self.finish_reason = fit_name(delta.stop_reason)
         # The default is shared, so an absent member costs no comparison of bytes.
         if event.usage is not NULL:
-            self._take_usage(event.usage, is_start=False)
+            container = NULL if delta is None else delta.container
+            self._take_usage(event.usage, is_start=False, container=container)
         if event.content_block is not NULL:
             self.characters += block_characters(event.content_block)
         if event.message is not NULL:
@@ -327,10 +455,12 @@ class MessagesMeter(ResponseMeter[Event, Event]):
         if message.stop_reason is not None:
             self.finish_reason = fit_name(message.stop_reason)
         self.characters += content_characters(message.content)
-        self._take_usage(message.usage, is_start=not is_whole)
+        self._take_usage(message.usage, is_start=not is_whole, container=message.container)
 
-    def _take_usage(self, stated: msgspec.Raw, *, is_start: bool) -> None:
-        if is_stated(stated) and not self._stated.take(stated, is_start=is_start):
+    def _take_usage(self, stated: msgspec.Raw, *, is_start: bool, container: msgspec.Raw) -> None:
+        if not is_stated(stated):
+            return
+        if not self._stated.take(stated, is_start=is_start, container=container):
             self.malformed_events += 1
 
 

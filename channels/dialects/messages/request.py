@@ -188,6 +188,7 @@ _SETTINGS = frozenset(
         "thinking",
         "tool_choice",
         "service_tier",
+        "speed",
     )
 )
 

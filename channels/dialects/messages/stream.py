@@ -83,7 +83,8 @@ class StreamDecoder:
         is_delta = read.type == "content_block_delta"
         events = self._take_delta(read) if is_delta else self._take(read)
         if read.usage is not NULL:
-            self._take_usage(read.usage, events)
+            container = NULL if read.delta is None else read.delta.container
+            self._take_usage(read.usage, container, events)
         return events
 
     def end(self) -> list[Event]:
@@ -109,9 +110,10 @@ class StreamDecoder:
             return [_signed("", delta.signature)]
         return []
 
-    def _take_usage(self, stated: msgspec.Raw, events: list[Event]) -> None:
+    def _take_usage(self, stated: msgspec.Raw, container: msgspec.Raw, events: list[Event]) -> None:
         """Report the usage that an event states, before the response's end."""
-        if self._stated.take(stated, is_start=False) and (usage := self._stated.displayed):
+        is_read = self._stated.take(stated, is_start=False, container=container)
+        if is_read and (usage := self._stated.displayed):
             events.insert(len(events) - self._ended, UsageStated(usage))
 
     def _take(self, read: WireEvent) -> list[Event]:
@@ -135,7 +137,7 @@ class StreamDecoder:
 
     def _start(self, raw: msgspec.Raw) -> list[Event]:
         message = read_message(raw) or Message()
-        self._stated.take(message.usage, is_start=True)
+        self._stated.take(message.usage, is_start=True, container=message.container)
         # A second start belongs to a response begun anew: its blocks are others.
         events = self._close()
         if not self._began:

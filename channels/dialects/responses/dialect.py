@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from channels.dialects.dialect import Address, ChatDialect
+from channels.dialects.dialect import Address, ChatDialect, Counting
 from channels.dialects.responses import ResponsesMeter, codec, ends
 from channels.dialects.responses.request import read_request, upstream_body, without_body
 from channels.families import RESPONSES
@@ -17,4 +17,11 @@ DIALECT = ChatDialect(
     has_terminator=True,
     ends=ends,
     upstream=codec,
+    counting=Counting(
+        address=Address(path="/v1/responses", action="/input_tokens", accept="application/json"),
+        member="input_tokens",
+        rest={"object": "response.input_tokens"},
+        a_text=0.97,
+        an_image=765,
+    ),
 )

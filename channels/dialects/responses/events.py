@@ -8,12 +8,29 @@ canonical events of it.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, ClassVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from channels.dialects.meter import ResponseMeter, Tokens, Usage, fit_name, usage_of
+from channels.dialects.meter import (
+    TOOL_CALLS_MAX,
+    InputDetails,
+    OutputDetails,
+    ResponseMeter,
+    Tokens,
+    ToolUsage,
+    Usage,
+    UsageParts,
+    fit_name,
+    modal_parts,
+    search_size,
+    served_tier,
+    usage_of,
+    with_parts,
+)
 from channels.errors import UpstreamMalformed
 from channels.json import (
     NULL,
@@ -66,11 +83,14 @@ class Response(Struct, gc=False):
     output: msgspec.Raw = NULL
     usage: msgspec.Raw = NULL
     error: msgspec.Raw = NULL
+    service_tier: str | None = None
+    tools: msgspec.Raw = NULL
 
 
 class _Item(Struct, gc=False):
     """Members of an output item that count as output; an image's `result` is not among them."""
 
+    type: msgspec.Raw = NULL
     content: msgspec.Raw = NULL
     summary: msgspec.Raw = NULL
     name: msgspec.Raw = NULL
@@ -125,6 +145,8 @@ def read_response(data: bytes | msgspec.Raw, *, loosely: bool = True) -> Respons
         output=raw_of(value.get("output")),
         usage=raw_of(value.get("usage")),
         error=raw_of(value.get("error")),
+        service_tier=text_of(value.get("service_tier")),
+        tools=raw_of(value.get("tools")),
     )
 
 
@@ -134,12 +156,17 @@ def object_of(raw: msgspec.Raw) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def item_characters(item: msgspec.Raw) -> int:
-    """Characters of an output item: text, refusal, thinking, a call's name and arguments."""
+def item_characters(item: msgspec.Raw, tools: ToolCounter | None) -> int:
+    """Characters of an output item: text, refusal, thinking, a call's name and arguments.
+
+    A call of a tool that the provider ran is counted in `tools`, if that is given.
+    """
     try:
         fields = _ITEM.decode(item)
     except (msgspec.DecodeError, RecursionError):
         return 0
+    if tools is not None:
+        tools.take(fields.type, item)
     count = sum(map(length_of, (fields.name, fields.arguments, fields.input, fields.code)))
     for parts in (fields.content, fields.summary):
         if parts is not NULL:
@@ -147,13 +174,19 @@ def item_characters(item: msgspec.Raw) -> int:
     return count
 
 
-def output_characters(output: msgspec.Raw) -> int:
-    """Characters of all items of a whole response."""
+def _items_in(output: msgspec.Raw) -> list[msgspec.Raw]:
     try:
-        items = _ITEMS.decode(output)
+        return _ITEMS.decode(output)
     except (msgspec.DecodeError, RecursionError):
-        return 0
-    return sum(map(item_characters, items))
+        return []
+
+
+def tools_in(output: msgspec.Raw) -> ToolCounter:
+    """The tools that the output of a whole response shows."""
+    tools = ToolCounter()
+    for item in _items_in(output):
+        tools.take_item(item)
+    return tools
 
 
 def _loose_event(value: dict[str, Any]) -> Event:
@@ -180,7 +213,9 @@ class _OutputDetails(Struct, gc=False):
     reasoning_tokens: Tokens | None = None
 
 
-class _Usage(Struct, gc=False):
+class _Counts(Struct, gc=False):
+    """What is read of any usage, whatever else is in it."""
+
     input_tokens: Tokens | None = None
     output_tokens: Tokens | None = None
     total_tokens: Tokens | None = None
@@ -188,35 +223,175 @@ class _Usage(Struct, gc=False):
     output_tokens_details: _OutputDetails | None = None
 
 
+class _Usage(ToolUsage, gc=False):
+    """A usage with the parts that some prices are made for."""
+
+    input_tokens: Tokens | None = None
+    output_tokens: Tokens | None = None
+    total_tokens: Tokens | None = None
+    input_tokens_details: InputDetails | None = None
+    output_tokens_details: OutputDetails | None = None
+
+    def parts(self) -> UsageParts | None:
+        """The parts it states; None where there are none, as nearly always."""
+        return modal_parts(self.tools(), self.input_tokens_details, self.output_tokens_details)
+
+
+class _Action(Struct, gc=False):
+    type: str | None = None
+
+
+class _Environment(Struct, gc=False):
+    container_id: str | None = None
+
+
+class ToolItem(Struct, gc=False):
+    """An output item of a tool that the provider ran."""
+
+    type: str = ""
+    status: str | None = None
+    action: _Action | None = None
+    container_id: str | None = None
+    environment: _Environment | None = None
+
+
+class _Tool(Struct, gc=False):
+    type: str = ""
+    search_context_size: str | None = None
+
+
+_COUNTS = msgspec.json.Decoder(_Counts)
 _USAGE = msgspec.json.Decoder(_Usage)
+_TOOL_ITEM = msgspec.json.Decoder(ToolItem)
+_TOOLS = msgspec.json.Decoder(list[_Tool])
+_WEB, _FILES = b'"web_search_call"', b'"file_search_call"'
+_CODE = (b'"code_interpreter_call"', b'"shell_call"')
+
+
+class ToolCounter:
+    """Counts the calls of the provider's tools in one list of output items.
+
+    A web search counts where it searches: opening a page of its results is free. Code counts by the
+    containers it runs in, which is what is billed of it.
+    """
+
+    __slots__ = ("_containers", "files", "web")
+
+    def __init__(self) -> None:
+        self.web = 0
+        self.files = 0
+        self._containers: set[str] = set()
+
+    def __repr__(self) -> str:
+        return (
+            f"<ToolCounter {self.web} of the web, {self.files} of files, {self.sessions} of code>"
+        )
+
+    @property
+    def sessions(self) -> int:
+        """In how many containers code ran."""
+        return len(self._containers)
+
+    def take_item(self, item: msgspec.Raw) -> None:
+        """Count an item, whatever it is."""
+        with suppress(msgspec.DecodeError, RecursionError):
+            self.take(_ITEM.decode(item).type, item)
+
+    def take(self, kind: msgspec.Raw, item: msgspec.Raw) -> None:
+        """Count an item of this type."""
+        word = bytes(kind)
+        if not word.endswith(b'_call"') or not (word in (_WEB, _FILES) or word in _CODE):
+            return
+        try:
+            stated = _TOOL_ITEM.decode(item)
+        except UNREADABLE:
+            return
+        if stated.status == "failed":
+            return
+        if word == _FILES:
+            self.files += 1
+        elif word == _WEB:
+            self.web += stated.action is None or stated.action.type in (None, "search")
+        else:
+            run = stated.environment
+            container = stated.container_id or (None if run is None else run.container_id)
+            if container is not None and len(self._containers) < TOOL_CALLS_MAX:
+                self._containers.add(container)
 
 
 class UsageReader:
-    """The usage of one response so far: what is stated last counts."""
+    """The usage of one response so far: what is stated last counts.
 
-    __slots__ = ("usage",)
+    Of a stream's items `counter` counts the tools until the whole response lists them.
+    """
+
+    __slots__ = ("counter", "usage")
 
     def __init__(self) -> None:
         self.usage: Usage | None = None
+        self.counter = ToolCounter()
 
     def __repr__(self) -> str:
         return f"<UsageReader {self.usage}>"
 
-    def take(self, response: Response) -> bool:
-        """Take what a response states. False where its counts cannot be read."""
+    def take(self, response: Response, listed: ToolCounter | None = None) -> bool:
+        """Take what a response states, and the tools that its output lists.
+
+        False where its counts cannot be read.
+        """
         if not is_stated(response.usage):
             return True
         usage = read_usage(response.usage)
-        self.usage = usage or self.usage
-        return usage is not None
+        if usage is None:
+            return False
+        tools = _tools(usage.parts, self.counter, listed)
+        tier = served_tier(response.service_tier)
+        if tools is not None or tier is not None:
+            parts = replace(tools or usage.parts or UsageParts(), service_tier=tier)
+            if parts.web_searches and parts.web_search_size is None:
+                parts = replace(parts, web_search_size=_size_in(response.tools))
+            usage = with_parts(usage, parts)
+        self.usage = usage
+        return True
+
+
+def _tools(
+    stated: UsageParts | None, counted: ToolCounter, listed: ToolCounter | None
+) -> UsageParts | None:
+    """The parts with the tools that items show, where the usage itself counts none."""
+    if stated is not None and (stated.web_searches or stated.file_searches or stated.code_sessions):
+        return stated
+    found = listed or counted
+    web, files = max(found.web, counted.web), max(found.files, counted.files)
+    sessions = max(found.sessions, counted.sessions)
+    if not (web or files or sessions):
+        return None
+    known = stated or UsageParts()
+    return replace(known, web_searches=web, file_searches=files, code_sessions=sessions)
+
+
+def _size_in(tools: msgspec.Raw) -> str | None:
+    """The size of context of the web search among the tools that a response repeats."""
+    try:
+        stated = _TOOLS.decode(tools) if tools is not NULL else []
+    except UNREADABLE:
+        return None
+    sizes = (one.search_context_size for one in stated if one.type.startswith("web_search"))
+    return search_size(next(sizes, None))
 
 
 def read_usage(usage: msgspec.Raw) -> Usage | None:
     """Numbers of a `usage` member; None when they are not whole, not there, or below zero."""
+    stated: _Usage | _Counts
+    parts: UsageParts | None = None
     try:
         stated = _USAGE.decode(usage)
+        parts = stated.parts()
     except (msgspec.DecodeError, RecursionError):
-        return None
+        try:
+            stated = _COUNTS.decode(usage)
+        except (msgspec.DecodeError, RecursionError):
+            return None
     details, output_details = stated.input_tokens_details, stated.output_tokens_details
     return usage_of(
         input_tokens=stated.input_tokens,
@@ -225,6 +400,7 @@ def read_usage(usage: msgspec.Raw) -> Usage | None:
         cached_tokens=(details.cached_tokens if details else None) or 0,
         cache_write_tokens=(details.cache_write_tokens if details else None) or 0,
         reasoning_tokens=(output_details.reasoning_tokens if output_details else None) or 0,
+        parts=parts,
     )
 
 
@@ -273,7 +449,6 @@ class ResponsesMeter(ResponseMeter[Event, Event]):
         response = read_response(body)
         if response is None:
             raise UpstreamMalformed("not a JSON object")
-        self._take_response(response)
         self._end(response)
 
     def _take(self, event: Event) -> bool:
@@ -298,9 +473,10 @@ class ResponsesMeter(ResponseMeter[Event, Event]):
             else:
                 if is_heavy:
                     response.output = NULL
-                self._take_response(response)
                 if is_end:
                     self._end(response)
+                else:
+                    self._take_response(response)
         if is_end:
             self.finished = True
             if event.type == "response.failed" and self.error_seen is None:
@@ -308,23 +484,33 @@ class ResponsesMeter(ResponseMeter[Event, Event]):
         return True
 
     def _take_item(self, event: Event) -> None:
-        count = 0 if is_heavy_event(bytes(event.item)) else item_characters(event.item)
-        if event.type == "response.output_item.done":
+        is_done = event.type == "response.output_item.done"
+        tools = self._stated.counter if is_done else None
+        if is_heavy_event(bytes(event.item)):
+            count = 0
+            if tools is not None:
+                tools.take_item(event.item)
+        else:
+            count = item_characters(event.item, tools)
+        if is_done:
             count -= self._counted.pop(event.output_index, 0)
             self.characters += max(0, count)
         else:
             self.characters += count
             self._counted[event.output_index] = self._counted.get(event.output_index, 0) + count
 
-    def _take_response(self, response: Response) -> None:
+    def _take_response(self, response: Response, listed: ToolCounter | None = None) -> None:
         self._note_names(response.id, response.model)
         self._note_error(response.error)
-        if not self._stated.take(response):
+        if not self._stated.take(response, listed):
             self.malformed_events += 1
 
     def _end(self, response: Response) -> None:
         self.finished = True
-        self.characters = max(self.characters, output_characters(response.output))
+        listed = ToolCounter()
+        characters = sum(item_characters(item, listed) for item in _items_in(response.output))
+        self.characters = max(self.characters, characters)
+        self._take_response(response, listed)
         details = response.incomplete_details
         reason = (details.reason if details else None) or response.status
         if reason is not None:

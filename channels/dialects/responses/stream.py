@@ -13,7 +13,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from channels.dialects.error_body import message_in
-from channels.dialects.responses.events import ENDS, Response, UsageReader, object_of, read_response
+from channels.dialects.responses.events import (
+    ENDS,
+    Response,
+    UsageReader,
+    object_of,
+    read_response,
+    tools_in,
+)
 from channels.dialects.responses.events import Event as WireEvent
 from channels.families import RESPONSES
 from channels.json import read_json
@@ -370,7 +377,7 @@ class StreamDecoder:
             for index, item in enumerate(output if isinstance(output, list) else ()):
                 if isinstance(item, dict):
                     events += self._items.take_item(index, item)
-        self._stated.take(response)
+        self._stated.take(response, tools_in(response.output))
         if self._stated.usage is not None:
             events.append(UsageStated(self._stated.usage))
         if read.type == "response.failed":

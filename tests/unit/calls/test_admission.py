@@ -8,9 +8,11 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from actors.wallet.pricing import MAX_NANO_USD
-from channels.prices import PriceSpec
+from actors.wallet.pricing import MAX_NANO_USD, Reach
+from channels.prices import PriceSpec, PriceStep
+from channels.registry import Binding
 from gw.calls.request import ChatCall
 from tests.support.aio import eventually
 from tests.support.specs import make_model
@@ -111,6 +113,26 @@ async def test_spend_cap_of_the_key_is_its_own_message() -> None:
         assert "spend cap" in told.error.message
         assert (await w.call(cap=HOLD)).status == ("success", None)
         assert_refused(await w.call(cap=HOLD), 402, "quota_exceeded")  # 20,000 are spent
+
+
+async def test_a_price_with_dimensions_is_held_for_what_the_request_reaches() -> None:
+    spec = PriceSpec(
+        input=Decimal(1),
+        output=Decimal(10),
+        cache_write_1h=Decimal(4),
+        per_request=Decimal("0.5"),
+        above_tokens=(PriceStep(MESSAGES_TOKENS - 1, {"output": Decimal(20)}),),
+    )
+    own = Binding("a", price=PriceSpec(factor=Decimal(2)))
+    reach = Reach(members=frozenset({"cache_write_1h"}))
+    async with world(a=[GOOD], model=make_model(own, price=spec)) as w:
+        call, writer = replace(w.prepare(), reach=reach), RecordingWriter()
+        w.begin(call, writer)
+        told = await w.end(call, writer)
+        assert told.row is not None
+        # The channel doubles the prices of tokens, and that of the request stays.
+        assert told.row["detail"]["hold"] == MESSAGES_TOKENS * 8000 + 100 * 40_000 + 5 * 10**8
+        assert told.cost == 10 * 2000 + 1 * 20_000 + 5 * 10**8
 
 
 async def test_maximum_that_no_ledger_holds_is_402() -> None:

@@ -25,12 +25,13 @@ from channels.prices import DIMENSIONS, PriceSpec
 
 # As the contract lists them (§2: Channel `protocols`), which is how a refused one is told of.
 CONTRACT = (
-    "chat messages responses native images videos music speech voices transcripts avatars clips"
+    "chat messages responses native images videos music speech voices transcripts avatars clips "
+    "transcriptions rerank"
 )
 # As a refused `endpoint_type` is told of.
 TYPES = (
     "images_generations videos_generations contents_generations_tasks embeddings music_generations "
-    "audio_speech audio_voices transcripts_extract videos_avatars"
+    "audio_speech audio_voices transcripts_extract videos_avatars audio_transcriptions rerank"
 )
 
 
@@ -55,6 +56,8 @@ def test_units_and_their_kinds_are_the_specifications() -> None:
         "transcripts": "audio",
         "avatars": "video",
         "clips": "video",
+        "transcriptions": "audio",
+        "rerank": None,
     }
     assert "search" not in DETAIL_KINDS
 
@@ -70,7 +73,7 @@ def test_rows_do_not_collide() -> None:
     types = [kind.name for family in FAMILIES.values() for kind in family.endpoint_types]
     assert len(types) == len(set(types))
     assert len(set(PUBLIC_NAMES.values())) == len(FAMILIES)
-    assert {family.unit for family in FAMILIES.values() if family.unit} < set(UNITS)
+    assert {family.unit for family in FAMILIES.values() if family.unit} == set(UNITS)
 
 
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)

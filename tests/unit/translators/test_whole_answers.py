@@ -8,7 +8,7 @@ import pytest
 
 from channels.dialects.chat import codec as chat
 from channels.dialects.messages import codec as messages
-from channels.dialects.meter import Usage
+from channels.dialects.meter import Usage, UsageParts
 from channels.errors import UpstreamMalformed
 from channels.translation.model import (
     FinishReason,
@@ -242,13 +242,18 @@ def test_input_of_messages_leaves_the_cache_out() -> None:
         cached_tokens=100,
         cache_write_tokens=25,
         reasoning_tokens=30,
+        parts=UsageParts(cache_write_1h_tokens=5),
     )
     assert answer.usage == expected
     assert whole("chat", answer)["usage"] == {
         "prompt_tokens": 135,
         "completion_tokens": 50,
         "total_tokens": 185,
-        "prompt_tokens_details": {"cached_tokens": 100, "cache_write_tokens": 25},
+        "prompt_tokens_details": {
+            "cached_tokens": 100,
+            "cache_write_tokens": 25,
+            "cache_creation": {"ephemeral_5m_input_tokens": 20, "ephemeral_1h_input_tokens": 5},
+        },
         "completion_tokens_details": {"reasoning_tokens": 30},
     }
     assert answered("messages", message(usage=whole("messages", answer)["usage"])).usage == expected

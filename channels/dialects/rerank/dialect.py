@@ -1,0 +1,173 @@
+"""The record of the rerank dialect: documents in order of what they have to do with a query.
+
+Requests are `{model, query, documents, top_n, …}` as the upstreams of this endpoint take them;
+members that are not named here are forwarded unread. What is paid for is what the response states:
+searches (`meta.billed_units.search_units`) or tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from channels.dialects.dialect import Address, Dialect
+from channels.dialects.error_body import message_in
+from channels.dialects.meter import TOKENS_MAX, fit_name
+from channels.dialects.validate import (
+    MODEL_CHARACTERS_MAX,
+    Count,
+    check_model,
+    counts,
+    lookalikes_of,
+    read_body,
+    settings,
+)
+from channels.errors import InvalidRequest, UpstreamMalformed
+from channels.families import RERANK
+from channels.json import NOTHING, NULL, UNREADABLE, JsonObject, read_loosely
+
+# No upstream takes more at once; a search of most of them is one query with up to this many.
+DOCUMENTS_MAX = 10_000
+DOCUMENTS_PER_SEARCH = 100
+
+_Query = Annotated[str, Meta(min_length=1)]
+
+
+class RerankBody(Struct, gc=False):
+    """Every member the gateway reads."""
+
+    model: Annotated[str, Meta(min_length=1, max_length=MODEL_CHARACTERS_MAX)]
+    query: _Query
+    documents: Annotated[
+        list[str | dict[str, msgspec.Raw]], Meta(min_length=1, max_length=DOCUMENTS_MAX)
+    ]
+    top_n: Count | None = None
+
+
+ALLOWED = {
+    "model": f"a string of 1 to {MODEL_CHARACTERS_MAX} characters",
+    "query": "a string",
+    "documents": f"an array of 1 to {DOCUMENTS_MAX} texts",
+    "documents[]": "a string, or an object with the text in it",
+    "top_n": "a whole number above 0",
+}
+_DECODER = msgspec.json.Decoder(RerankBody)
+_NAMES = lookalikes_of(RerankBody.__struct_fields__)
+_SETTINGS = frozenset(("top_n", "top_k", "return_documents", "max_tokens_per_doc", "truncation"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RerankRequest:
+    """A checked request, and what the gateway needs to know of it; bytes are as sent."""
+
+    object: JsonObject
+    model: str
+    documents: int
+    query_bytes: int
+    documents_bytes: int
+    parameters: Mapping[str, str]
+
+
+def read_request(body: bytes) -> RerankRequest:
+    """Check a request body. Raises InvalidRequest naming the member at fault."""
+    members, read = read_body(body, _DECODER, names=_NAMES, allowed=ALLOWED)
+    if not read.query.strip():
+        raise InvalidRequest("query: expected a string.", "query")
+    return RerankRequest(
+        object=members,
+        model=check_model(read.model),
+        documents=len(read.documents),
+        query_bytes=len(members.raw["query"]),
+        documents_bytes=len(members.raw["documents"]),
+        parameters=settings(members.raw, _SETTINGS) | counts(documents=len(read.documents)),
+    )
+
+
+def upstream_body(request: RerankRequest, *, upstream_model: str) -> bytes:
+    """The client's body as one channel wants it; the same bytes when nothing has to change."""
+    if request.model == upstream_model:
+        return request.object.body
+    return request.object.edited(replace={"model": msgspec.json.encode(upstream_model)}, add={})
+
+
+DIALECT = Dialect(
+    family=RERANK,
+    address=Address(path="/v1/rerank", accept="application/json"),
+    read_request=read_request,
+    upstream_body=upstream_body,
+    without_body=lambda request: replace(request, object=NOTHING),
+    options=lambda upstream_model, channel, model: {"upstream_model": upstream_model},
+)
+
+
+class _Response(Struct, gc=False):
+    results: msgspec.Raw = NULL
+    data: msgspec.Raw = NULL
+    meta: msgspec.Raw = NULL
+    usage: msgspec.Raw = NULL
+    model: msgspec.Raw = NULL
+    error: msgspec.Raw = NULL
+
+
+_RESPONSE = msgspec.json.Decoder(_Response)
+# Of a member that is read: counts and names, nothing that grows with the documents.
+_MEMBER_BYTES_MAX = 16 * 1024
+
+
+class RerankResponse(Struct, frozen=True):
+    """What a response states: its model, searches and tokens to be paid for, and its error."""
+
+    model: str | None = None
+    searches: int | None = None
+    tokens: int | None = None
+    error: str | None = None
+
+
+def read_response(body: bytes) -> RerankResponse:
+    """Read a whole response; the results are stepped over.
+
+    Raises UpstreamMalformed for what has none.
+    """
+    try:
+        response = _RESPONSE.decode(body)
+    except UNREADABLE as error:
+        raise UpstreamMalformed(f"a rerank answer that cannot be read: {error}") from error
+    if bytes(response.results)[:1] != b"[" and bytes(response.data)[:1] != b"[":
+        reported = _value(response.error)
+        if reported is None:
+            raise UpstreamMalformed("a rerank answer without results")
+        return RerankResponse(error=message_in(reported) or "The upstream reported an error.")
+    meta, usage = _object(_value(response.meta)), _object(_value(response.usage))
+    billed, counted = _object(meta.get("billed_units")), _object(meta.get("tokens"))
+    tokens = (
+        _count(usage.get("total_tokens")),
+        _count(billed.get("input_tokens")),
+        _count(counted.get("input_tokens")),
+    )
+    model = _value(response.model)
+    return RerankResponse(
+        model=fit_name(model) if isinstance(model, str) else None,
+        searches=_count(billed.get("search_units")),
+        tokens=next((one for one in tokens if one is not None), None),
+    )
+
+
+def _value(raw: msgspec.Raw) -> Any:
+    return read_loosely(bytes(raw)) if len(memoryview(raw)) <= _MEMBER_BYTES_MAX else None
+
+
+def _object(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, dict) else {}
+
+
+def _count(value: object) -> int | None:
+    """A count that is believed: some upstreams write whole numbers as floats."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return value if 0 <= value <= TOKENS_MAX else None

@@ -1,0 +1,187 @@
+"""Transcriptions of recordings: a form with one file goes up, its text comes back.
+
+Requests and responses are those of `POST /v1/audio/transcriptions` as its official library has
+them, of every response format but a stream. What is paid for is what the response states: tokens
+or seconds of sound. A response that states neither is measured by the file.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections import deque
+from collections.abc import Mapping
+from math import ceil
+
+import msgspec
+from msgspec import Struct
+
+from channels.dialects.dialect import Address
+from channels.dialects.error_body import message_in
+from channels.dialects.meter import TOKENS_MAX, Usage, UsageParts
+from channels.dialects.multipart import FormRequest, model_of, read_form, settings_of
+from channels.dialects.validate import counts
+from channels.errors import InvalidRequest, UpstreamMalformed
+from channels.json import NULL, UNREADABLE, read_loosely
+
+ADDRESS = Address(path="/v1/audio/transcriptions", accept="application/json, text/plain")
+FORMATS = ("json", "text", "srt", "verbose_json", "vtt", "diarized_json")
+_TEXT_FORMATS = frozenset(("text", "srt", "vtt"))
+_SETTINGS = frozenset(("language", "response_format", "temperature"))
+
+# A recording that does not state its length: the fewest bytes of a second of speech, which is what
+# is held for, and those of a usual one, which is what is charged where no upstream states it.
+BYTES_PER_SECOND_MIN = 2_000
+BYTES_PER_SECOND_USUAL = 16_000
+# No recording that a form has room for is longer.
+SECONDS_MAX = 7 * 24 * 3600
+
+
+class TranscriptionRequest(FormRequest, frozen=True, kw_only=True):
+    """A checked form; `milliseconds` is the length of a recording that states it, else None."""
+
+    file_bytes: int
+    is_text: bool  # the response is no JSON
+    milliseconds: int | None
+
+    @property
+    def milliseconds_max(self) -> int:
+        """What is held for."""
+        return self._milliseconds(BYTES_PER_SECOND_MIN)
+
+    @property
+    def milliseconds_usual(self) -> int:
+        """What is charged where the upstream states nothing."""
+        return self._milliseconds(BYTES_PER_SECOND_USUAL)
+
+    def _milliseconds(self, bytes_per_second: int) -> int:
+        if self.milliseconds is not None:
+            return self.milliseconds
+        return -(-self.file_bytes * 1000 // bytes_per_second)
+
+
+async def read_request(body: bytes, content_type: str | None) -> TranscriptionRequest:
+    """Check a form. Raises InvalidRequest naming the part at fault."""
+    form = await read_form(body, content_type)
+    model, files, texts = model_of(form), form.files("file"), form.texts
+    if len(files) != 1 or not files[0].size:
+        raise InvalidRequest("file: expected one file with a recording in it.", "file")
+    named = texts.get("response_format", "json")
+    if named not in FORMATS:
+        raise InvalidRequest(
+            f"response_format: expected one of {', '.join(FORMATS)}.", "response_format"
+        )
+    if texts.get("stream", "false").lower() != "false":
+        raise InvalidRequest(
+            "stream: transcriptions are not streamed here; leave it out or send false.", "stream"
+        )
+    (file,) = files
+    return TranscriptionRequest(
+        form=form,
+        model=model,
+        file_bytes=file.size,
+        is_text=named in _TEXT_FORMATS,
+        milliseconds=_length_of_wave(body[file.start : file.start + _WAVE_HEAD_BYTES], file.size),
+        parameters=settings_of(form, _SETTINGS)
+        | counts(file_bytes=file.size, prompt_characters=len(texts.get("prompt", ""))),
+    )
+
+
+_WAVE_HEAD_BYTES = 44
+
+
+def _length_of_wave(head: bytes, size: int) -> int | None:
+    """Milliseconds of a WAVE file of so many bytes, by its head; None for any other."""
+    if len(head) < _WAVE_HEAD_BYTES or head[:4] != b"RIFF" or head[8:16] != b"WAVEfmt ":
+        return None
+    (bytes_per_second,) = struct.unpack_from("<I", head, 28)
+    if bytes_per_second < BYTES_PER_SECOND_MIN:
+        return None
+    return int(-(-(size - _WAVE_HEAD_BYTES) * 1000 // bytes_per_second))
+
+
+class _Response(Struct, gc=False):
+    text: msgspec.Raw = NULL
+    duration: msgspec.Raw = NULL
+    usage: msgspec.Raw = NULL
+    error: msgspec.Raw = NULL
+
+
+_RESPONSE = msgspec.json.Decoder(_Response)
+_MEMBER_BYTES_MAX = 16 * 1024
+
+
+class TranscriptionResponse(Struct, frozen=True):
+    """What a response states: its tokens or its length, and its error."""
+
+    usage: Usage | None = None
+    milliseconds: int | None = None
+    error: str | None = None
+
+
+def read_response(body: bytes, *, is_text: bool) -> TranscriptionResponse:
+    """Read a whole response; the text is stepped over. Raises UpstreamMalformed."""
+    if is_text:
+        return TranscriptionResponse(milliseconds=_last_instant(body))
+    try:
+        response = _RESPONSE.decode(body)
+    except UNREADABLE as error:
+        raise UpstreamMalformed(f"a transcription that cannot be read: {error}") from error
+    if bytes(response.text)[:1] != b'"':
+        reported = _value(response.error)
+        if reported is None:
+            raise UpstreamMalformed("a transcription without text")
+        return TranscriptionResponse(error=message_in(reported) or "The upstream failed.")
+    stated = _value(response.usage)
+    usage = stated if isinstance(stated, dict) else {}
+    seconds = usage.get("seconds")
+    return TranscriptionResponse(
+        usage=_usage(usage),
+        milliseconds=_milliseconds(_value(response.duration) if seconds is None else seconds),
+    )
+
+
+def _usage(stated: Mapping[str, object]) -> Usage | None:
+    """The tokens of a `usage` member; None where it does not state both."""
+    taken, given = _count(stated.get("input_tokens")), _count(stated.get("output_tokens"))
+    if taken is None or given is None:
+        return None
+    details = stated.get("input_token_details")
+    audio = _count(details.get("audio_tokens")) if isinstance(details, dict) else None
+    parts = UsageParts(audio_input_tokens=min(audio, taken)) if audio else None
+    return Usage(input_tokens=taken, output_tokens=given, parts=parts)
+
+
+def _count(value: object) -> int | None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return value if 0 <= value <= TOKENS_MAX else None
+
+
+def _milliseconds(seconds: object) -> int | None:
+    """Seconds as a number, or in words as a number; rounded up to a millisecond."""
+    try:
+        number = float(seconds)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return None
+    if isinstance(seconds, bool) or not 0 <= number <= SECONDS_MAX:
+        return None
+    return ceil(round(number * 1000, 6))
+
+
+_INSTANT = re.compile(rb"--> (?:(\d{1,3}):)?(\d\d):(\d\d)[.,](\d{3})")
+# Of the end of a subtitle file: the last instant is within it.
+_TAIL_BYTES = 64 * 1024
+
+
+def _last_instant(body: bytes) -> int | None:
+    """Milliseconds up to the end of the last subtitle; None where the text is none."""
+    last = deque(_INSTANT.finditer(body[-_TAIL_BYTES:]), maxlen=1)
+    if not last:
+        return None
+    hours, minutes, seconds, rest = (int(one or 0) for one in last[0].groups())
+    return ((hours * 60 + minutes) * 60 + seconds) * 1000 + rest
+
+
+def _value(raw: msgspec.Raw) -> object:
+    return read_loosely(bytes(raw)) if len(memoryview(raw)) <= _MEMBER_BYTES_MAX else None

@@ -1,0 +1,92 @@
+"""Counting the input tokens of a request before it is made, in three protocols.
+
+Free at any balance; the key's allowlist and the account's limits hold. A response states in
+`X-Token-Count` whether an upstream counted or the gateway estimated (`gw/calls/counting.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from channels.dialects.counting import counting_of, read_count
+from channels.dialects.messages.dialect import VERSION_HEADER
+from channels.errors import InvalidRequest
+from channels.families import RESPONSES
+from channels.json import TRANSLATED_VALUES_MAX
+from gw.api.base import ApiHandler
+from gw.api.chat import GeminiHandler, MessagesHandler, ModelCall, require_served
+from gw.calls.counting import CountRequest
+from gw.errors import invalid_request
+
+HEADER = "X-Token-Count"
+# A longer body is read and weighed in a helper process.
+HERE_BYTES_MAX = 512 * 1024
+
+
+async def count(
+    handler: ApiHandler,
+    *,
+    model: str = "",
+    own: Mapping[str, str] | None = None,
+    own_headers: tuple[tuple[str, str], ...] = (),
+) -> None:
+    """Respond with the count. `model` is the path's, where it has one. Raises GatewayError."""
+    call = ModelCall(handler)
+    body = handler.request.body
+    is_here = len(body) <= HERE_BYTES_MAX and call.weight <= TRANSLATED_VALUES_MAX
+
+    async def of_body(job: Callable[..., Any], *arguments: Any) -> tuple[Any, bytes | None]:
+        try:
+            if is_here:
+                return job(body, *arguments)  # type: ignore[no-any-return]
+            return await call.offload(job, *arguments)
+        except InvalidRequest as invalid:
+            raise invalid_request(invalid) from None
+
+    named, _ = await of_body(read_count, handler.protocol)
+    call.find_model(model if counting_of(handler.protocol).is_in_path else named, {})
+    require_served(call.model, handler.protocol)
+    found = await handler.services.conversation.counter.count(
+        CountRequest(
+            protocol=handler.protocol,
+            model=call.model,
+            of_body=of_body,
+            own=own or {},
+            own_headers=own_headers,
+        )
+    )
+    handler.set_header(HEADER, "estimate" if found.is_estimate else "upstream")
+    handler.write(found.body)
+
+
+class CountTokensHandler(MessagesHandler):
+    """`POST /v1/messages/count_tokens`."""
+
+    route = "count_tokens"
+    billed = False
+
+    async def on_post(self) -> None:
+        own = {VERSION_HEADER: self._version()}
+        await count(self, own=own, own_headers=self._betas())
+
+
+class NativeCountHandler(GeminiHandler):
+    """`POST /v1beta/models/{model}:countTokens`."""
+
+    route = "native_count"
+    billed = False
+
+    async def on_post(self, model_id: str = "", verb: str = "") -> None:
+        await count(self, model=model_id)
+
+
+class InputTokensHandler(ApiHandler):
+    """`POST /v1/responses/input_tokens`."""
+
+    route = "input_tokens"
+    protocol = RESPONSES.protocol
+    limited = True
+
+    async def on_post(self) -> None:
+        await count(self)

@@ -1,0 +1,188 @@
+"""The input tokens of a request that is only counted: free, without a hold and without a row.
+
+A channel that speaks the client's protocol is asked, another one after it as on chat, at most three
+in all; its refusal is the client's. Where none counts (a translation alone reaches the model, the
+upstream has no such endpoint, none of them is up), the count is estimated. An upstream without the
+endpoint is not asked again for a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from actors.actor import ActorStopped
+from actors.channel import Verdict
+from actors.clock import Clock
+from actors.routing import Candidate, ChannelDirectory, Failover, FailoverExhausted, candidates
+from channels.dialects.counting import counted_body, counting_of, estimate
+from channels.dialects.error_body import error_members
+from channels.errors import (
+    CredentialsRefused,
+    UpstreamError,
+    UpstreamFailed,
+    UpstreamRefusal,
+    UpstreamUnreachable,
+)
+from channels.http.interfaces import UpstreamRequest, UpstreamResponse, Wire
+from channels.registry import PLAIN, ChannelSpec, ModelSpec
+from gw.calls.attempts import accepted, is_success
+from gw.calls.call import ending_of_refusal
+from gw.config.config import LiveConfig
+from gw.errors import dumps
+
+# How long all attempts of one count may take; agents wait for it before they call.
+COUNT_SECONDS = 15.0
+# How long an upstream without the endpoint is not asked for it.
+WITHOUT_SECONDS = 600.0
+# What shows that there is none: the path, its method, or the work behind it.
+WITHOUT_STATUSES = (404, 405, 501)
+# A count is a few hundred bytes.
+COUNT_BYTES_MAX = 64 * 1024
+
+
+class OfBody(Protocol):
+    """Has a job done on the client's body, here or in a helper process. Raises GatewayError."""
+
+    async def __call__(self, job: Callable[..., Any], *arguments: Any) -> tuple[Any, bytes | None]:
+        """What the job gives."""
+
+
+class CountRequest(Struct, frozen=True, kw_only=True):
+    """What is counted. `own` and `own_headers` are as on chat (`ConversationRequest`)."""
+
+    protocol: str
+    model: ModelSpec
+    of_body: OfBody
+    own: Mapping[str, str]
+    own_headers: tuple[tuple[str, str], ...]
+
+
+class Count(Struct, frozen=True):
+    """The response to the client."""
+
+    body: bytes
+    is_estimate: bool
+
+
+class TokenCounter:
+    """Counts requests. One per process; it remembers which upstreams have no endpoint for it.
+
+    Of those it remembers as many as there are channels and protocols.
+    """
+
+    def __init__(
+        self, *, channels: ChannelDirectory, wire: Wire, current: LiveConfig, clock: Clock
+    ) -> None:
+        self._channels = channels
+        self._wire = wire
+        self._current = current
+        self._clock = clock
+        self._without: dict[tuple[str, str], float] = {}  # until when: monotonic seconds
+
+    def __repr__(self) -> str:
+        return f"<TokenCounter {len(self._without)} without>"
+
+    async def count(self, request: CountRequest) -> Count:
+        """Ask for the count, or estimate it. Raises GatewayError for an upstream's refusal."""
+        found = [
+            one
+            for one in candidates(request.model, request.protocol, self._channels)
+            if self._may_ask(one)
+        ]
+        if found:
+            try:
+                async with asyncio.timeout(COUNT_SECONDS):
+                    body = await self._asked(request, Failover(found, self._channels))
+            except (FailoverExhausted, TimeoutError, ActorStopped):
+                body = None
+            if body is not None:
+                return Count(body, is_estimate=False)
+        tokens, _ = await request.of_body(estimate, request.protocol)
+        counting = counting_of(request.protocol)
+        return Count(dumps({**counting.rest, counting.member: tokens}), is_estimate=True)
+
+    def _may_ask(self, candidate: Candidate) -> bool:
+        """Whether the channel is one of the protocol's own upstreams, and has the endpoint."""
+        spec = self._channels[candidate.channel_id].spec
+        if spec.wire.get(candidate.protocol, PLAIN) != PLAIN:
+            return False
+        until = self._without.get((candidate.channel_id, candidate.protocol))
+        return until is None or until <= self._clock.monotonic()
+
+    async def _asked(self, request: CountRequest, failover: Failover) -> bytes | None:
+        """A channel's count; None where one has no endpoint. Raises FailoverExhausted."""
+        while True:
+            candidate, lease = await failover.lease()
+            began = self._clock.monotonic()
+            verdict: Verdict = "abandoned"  # a count shows nothing of how calls fare …
+            try:
+                body = await self._attempt(request, candidate, lease.spec)
+                verdict = "success"
+                return body
+            except (CredentialsRefused, UpstreamError) as error:
+                if type(error) is UpstreamUnreachable:  # … but that no call would get there
+                    verdict = "failure"
+                failover.add_failed(
+                    candidate,
+                    error,
+                    started_at=self._clock.now(),
+                    seconds=self._clock.monotonic() - began,
+                )
+            finally:
+                lease.release(verdict)
+
+    async def _attempt(
+        self, request: CountRequest, candidate: Candidate, channel: ChannelSpec
+    ) -> bytes | None:
+        """Ask one channel. Raises UpstreamError, and GatewayError for what the client gets."""
+        _, body = await request.of_body(counted_body, candidate.upstream_model)
+        assert body is not None
+        asked = counting_of(request.protocol).address.request(
+            channel,
+            body,
+            protocol=candidate.protocol,
+            upstream_model=candidate.upstream_model,
+            stream=False,
+            own=request.own,
+            extra_headers=request.own_headers,
+        )
+        response = await self._wire.open(asked)
+        try:
+            return await self._read(asked, response, candidate)
+        finally:
+            response.close()
+
+    async def _read(
+        self, asked: UpstreamRequest, response: UpstreamResponse, candidate: Candidate
+    ) -> bytes | None:
+        status = response.status
+        if is_success(status):
+            body = await response.read(COUNT_BYTES_MAX)
+            accepted(asked)
+            return await self._current.redactor.responses.redact_whole(body)
+        if status in WITHOUT_STATUSES:
+            self._has_none(candidate)
+            return None
+        members = error_members(await response.read(COUNT_BYTES_MAX))
+        asked.took_status(status)
+        retry_after = response.header("retry-after")
+        if status >= 500:
+            raise UpstreamFailed(status, members, retry_after=retry_after)
+        if asked.took_refusal(status, members):
+            raise CredentialsRefused(status, members, retry_after=retry_after)
+        ending = ending_of_refusal(
+            UpstreamRefusal(status, members, retry_after), self._current.redactor
+        )
+        assert ending.error is not None
+        raise ending.error
+
+    def _has_none(self, candidate: Candidate) -> None:
+        """Note an upstream without the endpoint, and forget channels that are gone."""
+        for known in [one for one in self._without if one[0] not in self._channels]:
+            del self._without[known]
+        until = self._clock.monotonic() + WITHOUT_SECONDS
+        self._without[candidate.channel_id, candidate.protocol] = until

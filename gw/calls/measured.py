@@ -1,0 +1,157 @@
+"""The bill of a call that its upstream measures: in tokens, in searches, in seconds of sound.
+
+A model with a price per million tokens is billed by tokens, any other by its unit. What the
+upstream states counts; where it states nothing the estimate is charged (contract §7, Cost of a cut
+call), and the receipt states that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from actors.wallet.pricing import (
+    COUNTED,
+    MAX_NANO_USD,
+    MediaPrice,
+    TokenPrice,
+    div_round_half_up,
+)
+from actors.wallet.wallets import Delivered
+from channels.dialects.meter import Usage
+from channels.registry import ModelSpec
+from gw.calls.bills import NO_TOKENS, Charged, UpstreamPrice
+from metrics import genai
+from metrics.spans import Attributes
+
+
+class Amount(Struct, frozen=True, kw_only=True):
+    """So many milliseconds or calls, by the unit of the model's price, and so many tokens."""
+
+    quantity: int
+    usage: Usage
+
+
+class Measured(Struct, frozen=True, kw_only=True):
+    """What an upstream states of a response; None where it does not."""
+
+    usage: Usage | None = None
+    quantity: int | None = None  # milliseconds or calls
+    model: str | None = None
+    error: str | None = None
+
+
+class _Price:
+    """What a model costs: by tokens where it has a price for them, else by its unit."""
+
+    def __init__(self, model: ModelSpec) -> None:
+        self.by_tokens = model.price.input is not None or model.price.output is not None
+        self._tokens = TokenPrice.of(model.price, model.multiplier)
+        self._unit = MediaPrice.of(model)
+
+    @property
+    def stated(self) -> Mapping[str, str]:
+        """The price in the words of a receipt."""
+        return self._tokens.stated if self.by_tokens else self._unit.stated
+
+    def units(self, quantity: int) -> Mapping[str, int]:
+        """So many in the words of a receipt; none where tokens are paid for."""
+        return {} if self.by_tokens else {COUNTED[self._unit.priced_by]: quantity}
+
+    def cost_nano_usd(self, amount: Amount) -> int:
+        """At most what the ledger holds."""
+        if self.by_tokens:
+            return self._tokens.cost_nano_usd(amount.usage)
+        unit = self._unit
+        cost = div_round_half_up(unit.numerator * amount.quantity, unit.denominator)
+        return min(cost, MAX_NANO_USD)
+
+
+class MeasuredBill:
+    """Prices one call; `reading` reads a whole response and raises UpstreamMalformed.
+
+    `most` is held for, `usual` charged where the upstream states nothing. `units_of` makes of a
+    quantity the units of the row.
+    """
+
+    def __init__(
+        self,
+        model: ModelSpec,
+        *,
+        most: Amount,
+        usual: Amount,
+        reading: Callable[[bytes], Measured],
+        units_of: Callable[[int], int],
+    ) -> None:
+        self._price = _Price(model)
+        self._most = most
+        self._usual = usual
+        self._reading = reading
+        self._units_of = units_of
+        self._measured: Measured | None = None
+
+    def __repr__(self) -> str:
+        return f"<MeasuredBill {self._most} {self._measured}>"
+
+    @property
+    def hold_nano_usd(self) -> int:
+        return self._price.cost_nano_usd(self._most)
+
+    @property
+    def terms(self) -> Mapping[str, Any]:
+        return {"price": self._price.stated}
+
+    @property
+    def is_complete(self) -> bool:
+        return self._measured is not None
+
+    def read(self, body: bytes, *, now: float) -> str | None:
+        self._measured = self._reading(body)
+        return self._measured.error
+
+    def delivered(self) -> Delivered | None:
+        """None: the response goes out whole, when it is settled."""
+        return None
+
+    def charged(self, *, first_byte_seconds: float | None) -> Charged:
+        measured = self._measured
+        if measured is None or first_byte_seconds is None:
+            return Charged(cost_nano_usd=0)
+        by_tokens, amount = self._price.by_tokens, self._amount(measured)
+        is_stated = (measured.usage if by_tokens else measured.quantity) is not None
+        units = self._price.units(amount.quantity)
+        return Charged(
+            cost_nano_usd=self._price.cost_nano_usd(amount),
+            usage=amount.usage if by_tokens else NO_TOKENS,
+            units=self._units_of(amount.quantity),
+            detail={
+                **({"units": units} if units else {}),
+                **({} if is_stated else {"basis": "estimated"}),
+            },
+            upstream={"model": measured.model, "error": measured.error},
+        )
+
+    def upstream_cost(self, price: UpstreamPrice | None, charged: Charged) -> int | None:
+        measured = self._measured
+        if measured is None or measured.error is not None:
+            return 0
+        if price is None:
+            return None
+        return _Price(price.model).cost_nano_usd(self._amount(measured))
+
+    def _amount(self, measured: Measured) -> Amount:
+        """What the upstream states, else the usual."""
+        usual, quantity, usage = self._usual, measured.quantity, measured.usage
+        return Amount(
+            quantity=usual.quantity if quantity is None else quantity,
+            usage=usual.usage if usage is None else usage,
+        )
+
+    def attributes(self, charged: Charged, *, first_byte_seconds: float | None) -> Attributes:
+        pairs: dict[str, str | int] = {"gw.units": charged.units}
+        if charged.usage is not NO_TOKENS:
+            pairs[genai.USAGE_INPUT_TOKENS] = charged.usage.input_tokens
+            pairs[genai.USAGE_OUTPUT_TOKENS] = charged.usage.output_tokens
+        return pairs

@@ -1,0 +1,142 @@
+"""The wires of transcriptions, of documents that are ranked and of pictures that are edited."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from tornado.httputil import HTTPFile, HTTPHeaders, parse_body_arguments
+
+from loadtests.simulator.answers import Answer
+from loadtests.simulator.ask import NULL, Ask, Refusal, given, tokens_of
+from loadtests.simulator.dialects.base import JSON, Stream, bearer, decode, encode, error_body
+from loadtests.simulator.dialects.images import DEFAULT_SIZE, ImagesDialect
+from loadtests.simulator.exchange import Exchange
+from loadtests.simulator.tasks.files import base_of
+
+
+class _Whole:
+    """A wire whose answers are never streams."""
+
+    stream_type = JSON
+    uses_crlf = False
+
+    def authenticate(self, exchange: Exchange) -> str:
+        return bearer(exchange)
+
+    def stream(self, ask: Ask, answer: Answer, *, is_finished: bool) -> Stream:
+        raise AssertionError("never streamed")
+
+    def error(self, status: int, message: str) -> bytes:
+        return error_body(status, message)
+
+    def error_frames(self, ask: Ask, answer: Answer, index: int, message: str) -> list[bytes]:
+        raise AssertionError("never streamed")
+
+
+class TranscriptionsDialect(_Whole):
+    """`POST /v1/audio/transcriptions`. The directive `events` is the length in seconds; models with
+    `whisper` in their name state it, others tokens."""
+
+    name = "transcriptions"
+
+    def read(self, exchange: Exchange) -> Ask:
+        texts, files = _form(exchange)
+        if list(files) != ["file"] or not files["file"][0].body:
+            raise Refusal(400, "Missing required parameter: 'file'.")
+        return Ask(
+            model=texts["model"],
+            stream=False,
+            text=texts.get("prompt", "") or files["file"][0].filename,
+            input_tokens=tokens_of(len(files["file"][0].body)),
+            sim=texts["sim"].encode() if "sim" in texts else None,
+            echoed={"form": texts.get("response_format", "json")},
+        )
+
+    def plain(self, ask: Ask, answer: Answer) -> bytes:
+        form, seconds = (ask.echoed or {})["form"], answer.events or 1
+        if form == "text":
+            return answer.text.encode() + b"\n"
+        if form == "srt":
+            return f"1\n00:00:00,000 --> 00:00:{seconds:02},500\n{answer.text}\n".encode()
+        whole: dict[str, Any] = {"text": answer.text}
+        if form == "verbose_json":
+            whole |= {"task": "transcribe", "language": "english", "duration": seconds + 0.25}
+        if answer.usage is not None and "whisper" in ask.model:
+            whole["usage"] = {"type": "duration", "seconds": seconds}
+        elif answer.usage is not None:
+            heard, written = answer.usage.input, answer.usage.output
+            whole["usage"] = {
+                "type": "tokens",
+                "input_tokens": heard,
+                "output_tokens": written,
+                "total_tokens": heard + written,
+                "input_token_details": {"text_tokens": 0, "audio_tokens": heard},
+            }
+        return encode(whole)
+
+
+class EditsDialect(ImagesDialect):
+    """`POST /v1/images/edits`, answered as `/v1/images/generations` is."""
+
+    def read(self, exchange: Exchange) -> Ask:
+        texts, files = _form(exchange)
+        if not files.keys() & {"image", "image[]"}:
+            raise Refusal(400, "Missing required parameter: 'image'.")
+        return Ask(
+            model=texts["model"],
+            stream=False,
+            text=texts["prompt"],
+            choices=int(texts.get("n", "1")),
+            sim=texts["sim"].encode() if "sim" in texts else None,
+            echoed={"size": DEFAULT_SIZE, "form": "url", "base": base_of(exchange)},
+        )
+
+
+class _RerankRequest(msgspec.Struct):
+    model: str
+    query: str
+    documents: list[str | dict[str, Any]]
+    top_n: int | None = None
+    sim: msgspec.Raw = NULL
+
+
+_decoder = msgspec.json.Decoder(_RerankRequest)
+
+
+class RerankDialect(_Whole):
+    """`POST /v1/rerank`. The directive `events` is the number of searches that are billed."""
+
+    name = "rerank"
+
+    def read(self, exchange: Exchange) -> Ask:
+        request = decode(_decoder, exchange.body)
+        return Ask(
+            model=request.model,
+            stream=False,
+            text=request.query,
+            choices=min(request.top_n or len(request.documents), len(request.documents)),
+            input_tokens=tokens_of(len(exchange.body)),
+            sim=given(request.sim),
+        )
+
+    def plain(self, ask: Ask, answer: Answer) -> bytes:
+        results = [
+            {"index": place, "relevance_score": 1 / (place + 1)} for place in range(ask.choices)
+        ]
+        whole: dict[str, Any] = {"id": answer.id[:24], "model": ask.model, "results": results}
+        if answer.usage is not None:
+            whole["meta"] = {"billed_units": {"search_units": answer.events or 1}}
+            whole["usage"] = {"total_tokens": answer.usage.input}
+        return encode(whole)
+
+
+def _form(exchange: Exchange) -> tuple[dict[str, str], dict[str, list[HTTPFile]]]:
+    arguments: dict[str, list[bytes]] = {}
+    files: dict[str, list[HTTPFile]] = {}
+    stated = exchange.header(b"content-type").decode("latin-1")
+    parse_body_arguments(stated, exchange.body, arguments, files, HTTPHeaders())
+    texts = {name: values[-1].decode() for name, values in arguments.items()}
+    if "model" not in texts:
+        raise Refusal(400, "you must provide a model parameter")
+    return texts, files

@@ -1,0 +1,190 @@
+"""Transcriptions, edits of images and rerank on real processes: what is sent on, answered, paid."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from openai import OpenAI
+
+from tests.acceptance.pictures import EACH, picture
+from tests.support.client import NANO_PER_USD
+from tests.support.forms import TYPE, form, part
+from tests.support.house import House, channel, model
+from tests.support.tenants import Tenant
+
+SOUND = {"endpoint_type": "audio_transcriptions"}
+SETTINGS: dict[str, Any] = {
+    "channels": [
+        *(
+            channel(name, priority=place, protocols=["images", "transcriptions", "rerank", "chat"])
+            for place, name in enumerate(("one", "two"), start=1)
+        )
+    ],
+    "models": [
+        model("sim-model", "one"),
+        picture("picture", {"id": "one", "as": "vendor/picture"}),
+        model("whisper", "one", "two", **SOUND, price={"per_second": "0.0001"}),
+        model(
+            "scribe",
+            {"id": "one", "as": "vendor/scribe"},
+            **SOUND,
+            price={"input": "6", "output": "10"},
+        ),
+        model("flat", "one", **SOUND, price={"per_call": "0.02"}),
+        model("rank", "one", endpoint_type="rerank", price={"per_call": "0.002"}),
+        model("rank-tokens", "one", endpoint_type="rerank", price={"input": "0.05"}),
+    ],
+}
+SECONDS = 3
+NO_USAGE = {"extra_body": {"sim": '{"no_usage": true, "events": 7}'}}
+WAVE = (
+    b"RIFF\0\0\0\0WAVEfmt "
+    + struct.pack("<IHHIIHH", 16, 1, 1, 8000, 16000, 2, 16)
+    + b"data\0\0\0\0"
+    + bytes(16000 * SECONDS)
+)
+
+
+@pytest.fixture
+def library(h: House, tenant: Tenant) -> Iterator[OpenAI]:
+    with OpenAI(base_url=f"{h.gateway.url}/v1", api_key=tenant.key, max_retries=0) as client:
+        yield client
+
+
+def transcribe(library: OpenAI, model_id: str, file: bytes = WAVE, **more: Any) -> Any:
+    create: Any = library.audio.transcriptions.with_raw_response.create
+    return create(model=model_id, file=("a.wav", file), **more)
+
+
+def spent(tenant: Tenant) -> int:
+    return NANO_PER_USD - tenant.client.remaining_nano_usd()
+
+
+@pytest.mark.parametrize(
+    ("model_id", "asked", "cost", "units"),
+    [
+        # What the response states: seconds, in a member of its own or as usage.
+        ("whisper", {"extra_body": {"sim": '{"events": 7}'}}, 700_000, 7),
+        ("whisper", {"response_format": "verbose_json", **NO_USAGE}, 725_000, 8),
+        ("whisper", {"response_format": "srt", "extra_body": {"sim": '{"events": 7}'}}, 750_000, 8),
+        # What nobody states: the recording's own length.
+        ("whisper", {"response_format": "text"}, 300_000, 3),
+        ("flat", {}, 20_000_000, 1),
+    ],
+)  # fmt: skip
+def test_recording_costs_its_length(
+    h: House, tenant: Tenant, library: OpenAI, model_id: str, asked: Any, cost: int, units: int
+) -> None:
+    answer = transcribe(library, model_id, **asked)
+    assert answer.text.strip()
+    row = h.row(answer.headers["x-gateway-trace"])
+    assert (row["status"], row["model"], row["protocol"]) == ("success", model_id, "transcriptions")
+    assert (row["cost_nano_usd"], row["unit_type"], row["unit_count"]) == (cost, "audio", units)
+    assert spent(tenant) == cost
+    assert h.upstream.last_request()["path"] == "/v1/audio/transcriptions"
+
+
+def test_recording_costs_tokens_and_the_model_has_the_upstreams_name(
+    h: House, tenant: Tenant, library: OpenAI
+) -> None:
+    answer = transcribe(
+        library, "scribe", extra_body={"sim": '{"usage": {"input": 100, "output": 20}}'}
+    )
+    assert answer.parse().usage.input_tokens == 100
+    row = h.row(answer.headers["x-gateway-trace"])
+    assert (row["input_tokens"], row["output_tokens"]) == (100, 20)
+    assert row["cost_nano_usd"] == spent(tenant) == 100 * 6000 + 20 * 10000
+    assert "vendor/scribe" in h.upstream.last_request()["body"]
+
+
+def test_next_channel_transcribes_what_the_first_cannot(h: House, tenant: Tenant) -> None:
+    body = form(
+        part("file", WAVE, "a.wav"),
+        part("model", b"whisper"),
+    )
+    h.upstream.fault("one", status=500)
+    reply = tenant.client.send(
+        "POST", "/v1/audio/transcriptions", body, headers={"Content-Type": TYPE}
+    )
+    assert reply.status == 200, reply.body
+    assert h.upstream.requested("one", "two") == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("parts", "param"),
+    [
+        ([part("model", b"whisper")], "file"),
+        ([part("file", b"", "a.wav"), part("model", b"whisper")], "file"),
+        ([part("file", WAVE, "a.wav")], "model"),
+        ([part("file", WAVE, "a.wav"), part("model", b"nothing")], "model"),
+        (
+            [part("file", WAVE, "a.wav"), part("model", b"whisper"), part("stream", b"true")],
+            "stream",
+        ),
+        (
+            [part("file", WAVE, "a.wav"), part("model", b"whisper"), part("response_format", b"x")],
+            "response_format",
+        ),
+    ],
+)
+def test_bad_part_is_named_and_nothing_is_charged(
+    tenant: Tenant, parts: list[bytes], param: str
+) -> None:
+    reply = tenant.client.send(
+        "POST", "/v1/audio/transcriptions", form(*parts), headers={"Content-Type": TYPE}
+    )
+    assert (reply.status, reply.json["error"]["param"]) == (400, param), reply.body
+    assert spent(tenant) == 0
+
+
+def test_library_edits_a_picture_and_pays_for_each(
+    h: House, tenant: Tenant, library: OpenAI
+) -> None:
+    answer = library.images.with_raw_response.edit(
+        model="picture", image=[("a.png", WAVE), ("b.png", WAVE)], prompt="a boat", n=2
+    )
+    made = answer.parse().data
+    assert made is not None
+    assert len({one.url for one in made}) == 2
+    row = h.row(answer.headers["x-gateway-trace"])
+    assert (row["protocol"], row["unit_count"], row["cost_nano_usd"]) == ("images", 2, 2 * EACH)
+    request = h.upstream.last_request()
+    assert request["path"] == "/v1/images/edits"
+    assert "vendor/picture" in request["body"]
+    refused = library.with_options(max_retries=0).images
+    with pytest.raises(Exception, match="prompt") as raised:
+        refused.edit(model="picture", image=("a.png", WAVE), prompt=" ")
+    assert raised.value.status_code == 400  # type: ignore[attr-defined]
+    assert spent(tenant) == 2 * EACH
+
+
+@pytest.mark.parametrize(
+    ("model_id", "sim", "cost"),
+    [
+        ("rank", {"events": 3}, 6_000_000),
+        ("rank", {"no_usage": True}, 2_000_000),
+        ("rank-tokens", {"usage": {"input": 1000}}, 50_000),
+    ],
+)
+def test_documents_are_ranked(
+    h: House, tenant: Tenant, model_id: str, sim: dict[str, Any], cost: int
+) -> None:
+    body = {"model": model_id, "query": "dams", "documents": ["a", {"text": "b"}], "top_n": 1}
+    reply = tenant.client.send("POST", "/v1/rerank", {**body, "sim": sim})
+    assert [one["index"] for one in reply.json["results"]] == [0]
+    row = h.row(reply.headers["x-gateway-trace"])
+    assert (row["status"], row["protocol"], row["unit_type"]) == ("success", "rerank", "search")
+    assert row["cost_nano_usd"] == spent(tenant) == cost
+    odds: list[dict[str, Any]] = [
+        {"query": " "},
+        {"documents": []},
+        {"documents": "a"},
+        {"top_n": 0},
+    ]
+    for odd in odds:
+        refused = tenant.client.send("POST", "/v1/rerank", {**body, **odd})
+        assert (refused.status, refused.json["error"]["param"]) == (400, next(iter(odd)))
+    assert spent(tenant) == cost

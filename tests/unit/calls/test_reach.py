@@ -1,0 +1,123 @@
+"""What a request may be billed by at most, and the dearer tiers that are refused."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from actors.wallet.sheets import price_of
+from channels.prices import PriceSpec, TierPrice
+from channels.registry import ModelSpec
+from gw.calls.reach import LOOKED_THROUGH_BYTES_MAX, TOOL_CALLS_MAX, reach_of, tier_named
+from gw.errors import INVALID_REQUEST, GatewayError
+from tests.support.specs import make_model
+
+PLAIN = PriceSpec(input=Decimal(1), output=Decimal(10))
+
+
+def model(*tiers: str, **changes: Any) -> ModelSpec:
+    own = {name: TierPrice(factor=Decimal(2)) for name in tiers}
+    spec = PriceSpec(input=Decimal(1), output=Decimal(10), service_tiers=own or None)
+    return make_model("a", price=spec, **changes)
+
+
+def named(asked: dict[str, str], of: ModelSpec) -> str | None:
+    return tier_named(of, price_of(of), asked)
+
+
+@pytest.mark.parametrize(
+    ("member", "value", "tier"),
+    [
+        ("service_tier", "priority", "priority"),
+        ("service_tier", "Priority", "priority"),
+        ("service_tier", "fast", "fast"),
+        ("service_tier", "ultrafast", "ultrafast"),
+        ("speed", "fast", "fast"),
+        ("serviceTier", "SERVICE_TIER_PRIORITY", "priority"),
+    ],
+)
+def test_a_dearer_tier_without_a_price_is_refused_by_its_member(
+    member: str, value: str, tier: str
+) -> None:
+    asked = {"stream": "true", member: value}
+    with pytest.raises(GatewayError, match="has no price") as refused:
+        named(asked, model())
+    assert (refused.value.kind, refused.value.param) == (INVALID_REQUEST, member)
+    assert named(asked, model(tier)) == tier
+    assert named(asked, model(refuses_unpriced=False)) == tier
+
+
+@pytest.mark.parametrize("value", ["auto", "default", "standard", "standard_only", "", "scale"])
+def test_the_standard_tier_needs_no_price(value: str) -> None:
+    assert named({"service_tier": value}, model()) is None
+
+
+@pytest.mark.parametrize("value", ["flex", "batch"])
+def test_a_cheaper_tier_needs_no_price(value: str) -> None:
+    assert named({"service_tier": value}, model()) == value
+
+
+def reached(**members: Any) -> Any:
+    return reach_of(json.dumps(members).encode(), None)
+
+
+def test_a_plain_request_reaches_nothing_more() -> None:
+    text = 'she wrote {"cache_control": 1} and "input_audio"'
+    found = reached(messages=[{"role": "user", "content": text}])
+    assert (found.members, found.tools) == (frozenset(), {})
+
+
+@pytest.mark.parametrize(
+    ("member", "part"),
+    [
+        ("cache_write", {"type": "text", "text": "t", "cache_control": {"type": "ephemeral"}}),
+        ("audio_input", {"type": "input_audio", "input_audio": {"data": ""}}),
+        ("audio_input", {"inlineData": {"mimeType": "audio/wav"}}),
+        ("image_input", {"type": "image_url"}),
+        ("image_input", {"type": "image", "source": {}}),
+    ],
+)
+def test_parts_of_the_content_are_seen(member: str, part: dict[str, Any]) -> None:
+    assert reached(messages=[{"role": "user", "content": [part]}]).members == {member}
+
+
+def test_an_hour_in_the_cache_is_seen() -> None:
+    found = reached(system=[{"cache_control": {"type": "ephemeral", "ttl": "1h"}}])
+    assert found.members == {"cache_write", "cache_write_1h"}
+
+
+@pytest.mark.parametrize(
+    ("tools", "calls"),
+    [
+        ([{"type": "web_search_20250305", "max_uses": 5}], {"per_web_search": 5}),
+        ([{"type": "web_search"}], {"per_web_search": 1}),
+        ([{"type": "web_search", "max_uses": 10**8}], {"per_web_search": TOOL_CALLS_MAX}),
+        (
+            [{"googleSearch": {}}, {"codeExecution": {}}],
+            {"per_web_search": 1, "per_code_session": 1},
+        ),
+        ([{"type": "file_search"}], {"per_file_search": 1}),
+    ],
+)
+def test_tools_of_the_upstream_are_counted(
+    tools: list[dict[str, Any]], calls: dict[str, int]
+) -> None:
+    assert reached(tools=tools).tools == calls
+
+
+def test_the_size_of_a_search_is_seen() -> None:
+    options = {"search_context_size": "high"}
+    assert reached(web_search_options=options).search_size == "high"
+    assert reached(web_search_options={}).search_size is None
+
+
+def test_a_long_body_is_looked_through_at_both_ends() -> None:
+    filler = "x" * LOOKED_THROUGH_BYTES_MAX
+    found = reached(
+        system=[{"cache_control": {}}], messages=[filler], tools=[{"type": "file_search"}]
+    )
+    assert (found.members, set(found.tools)) == ({"cache_write"}, {"per_file_search"})
+    assert reached(a=filler, b={"cache_control": {}}, c=filler).members == frozenset()
