@@ -7,14 +7,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 from typing import Protocol as Interface
+
+from msgspec.structs import replace
 
 from channels.dialects.meter import Usage
 from channels.dialects.validate import described
 from channels.errors import InvalidRequest
 from channels.translation.model import (
     EMPTY,
+    Began,
     CallBegan,
     CallDelta,
     Citation,
@@ -24,12 +28,16 @@ from channels.translation.model import (
     Media,
     MediaDelta,
     Part,
+    Refusal,
     RefusalDelta,
     Request,
     Response,
     StreamFailed,
+    Text,
     TextDelta,
+    Thinking,
     ThinkingDelta,
+    ToolCall,
     ToolResult,
     Turn,
     UsageStated,
@@ -201,6 +209,85 @@ class EventEncoder(ABC):
 
     @abstractmethod
     def _end(self) -> bytes: ...
+
+
+# A stream's events put together, for dialects whose whole responses are read as streams are.
+
+
+def folded(events: Iterable[Event]) -> Response | None:
+    """The response that a stream's events make up; None where it never began."""
+    began: Began | None = None
+    finished: Finished | None = None
+    usage: Usage | None = None
+    parts: list[_Gathered] = []
+    calls: dict[int, _Gathered] = {}  # by their index
+    for event in events:
+        if isinstance(event, Began):
+            began = event
+        elif isinstance(event, Finished):
+            finished = event
+        elif isinstance(event, UsageStated):
+            usage = event.usage
+        elif isinstance(event, CallBegan):
+            call = ToolCall(
+                event.id, event.name, "", signature=event.signature, signer=event.signer
+            )
+            calls[event.index] = _Gathered(call)
+            parts.append(calls[event.index])
+        elif isinstance(event, CallDelta):
+            calls[event.index].texts.append(event.arguments)
+        else:
+            _extend(parts, event)
+    if began is None:
+        return None
+    return Response(
+        id=began.id,
+        model=began.model,
+        parts=tuple([part.whole() for part in parts]),
+        finish=None if finished is None else finished.reason,
+        usage=usage,
+        explanation=None if finished is None else finished.explanation,
+    )
+
+
+@dataclass(slots=True)
+class _Gathered:
+    """A part as its events make it up: what it is, and the pieces of its text or arguments."""
+
+    part: Part
+    texts: list[str] = field(default_factory=list)
+
+    def whole(self) -> Part:
+        """The part with all its pieces."""
+        part = self.part
+        if isinstance(part, ToolCall):
+            return replace(part, arguments="".join(self.texts))
+        if isinstance(part, Text | Thinking | Refusal):
+            return replace(part, text="".join(self.texts))
+        return part
+
+
+def _extend(parts: list[_Gathered], event: Event) -> None:
+    """Add to the last part what goes on with it; a thought that is signed is closed."""
+    last = parts[-1].part if parts else None
+    if isinstance(event, TextDelta):
+        if not isinstance(last, Text):
+            parts.append(_Gathered(Text("")))
+        parts[-1].texts.append(event.text)
+    elif isinstance(event, RefusalDelta):
+        if not isinstance(last, Refusal):
+            parts.append(_Gathered(Refusal("")))
+        parts[-1].texts.append(event.text)
+    elif isinstance(event, MediaDelta):
+        parts.append(_Gathered(event.media))
+    elif isinstance(event, ThinkingDelta) and event.redacted:
+        parts.append(_Gathered(Thinking("", redacted=event.redacted, signer=event.signer)))
+    elif isinstance(event, ThinkingDelta):
+        if not (isinstance(last, Thinking) and not (last.signature or last.redacted)):
+            parts.append(_Gathered(Thinking("")))
+        thought = parts[-1]
+        thought.part = Thinking("", signature=event.signature, signer=event.signer)
+        thought.texts.append(event.text)
 
 
 # Members of a client's JSON object, read by type; unread members are left over.

@@ -110,17 +110,30 @@ def is_system(part: Part) -> bool:
     return isinstance(part, Text) and part.is_system
 
 
+def must_be_written(turn: Turn, origin: ClientProtocol) -> bool:
+    """Whether the conversation is another one without this turn; instructions may be blank."""
+    return not all(
+        is_system(part) or (origin.has_thoughts_apart and isinstance(part, Thinking))
+        for part in turn.parts
+    )
+
+
 # --- A request ---
 
 
 class Tool(Struct, frozen=True):
-    """A function the model may call; `parameters` is a JSON schema."""
+    """A function the model may call; `parameters` is a JSON schema.
+
+    `own_name` is what calls of it are named for the client, where its protocol has tools that are
+    no functions, or has them in groups.
+    """
 
     name: str
     description: str | None = None
     parameters: Mapping[str, Any] | None = None
     is_strict: bool | None = None
     extras: Mapping[str, Any] = field(default_factory=dict)
+    own_name: str | None = None
 
 
 class ToolChoice(Struct, frozen=True):
@@ -163,7 +176,8 @@ class ClientProtocol(Struct, frozen=True, kw_only=True):
 
     `names` are its words for the fields of a request (of this module, dotted), where they differ;
     `neutral` are values of members that only it knows, by their dotted names, which mean no more
-    than leaving the member out does.
+    than leaving the member out does. `provider` is whose members it has, where one provider has
+    several protocols: they share names.
     """
 
     protocol: Protocol
@@ -175,6 +189,8 @@ class ClientProtocol(Struct, frozen=True, kw_only=True):
     system: str | None = None  # the same for the instructions', where they have a member
     modalities: str | None = None  # the member that states what a response may be made of
     shows_thoughts: bool = False  # whether it does, unless the client states otherwise
+    has_thoughts_apart: bool = False  # a thought is no part of a message: it may be left out alone
+    provider: str | None = None
 
 
 class Request(Struct, frozen=True, kw_only=True):

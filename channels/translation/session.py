@@ -42,9 +42,10 @@ from channels.translation.tool_calls import LossReport, event_renamed, response_
 # Beside the table's there is the way that built-in tools of chat-completions take: over a channel's
 # responses protocol, whatever the configuration states of translations (contract §7).
 #
-# The table is the specification's (spec: Translation paths). Which of them are switched on is the
-# configuration's (`translations`, by `setting`); trying a translation after the channels that speak
-# the client's protocol is the router's part.
+# T1 to T6 are the specification's (spec: Translation paths), those from and to responses are beyond
+# it. Which of them are switched on is the configuration's (`translations` and `translate`, by
+# `setting`); trying a translation after the channels that speak the client's protocol is the
+# router's part.
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,7 @@ class Translation:
 
 
 _CHAT, _MESSAGES, _GEMINI = CHAT.protocol, MESSAGES.protocol, GEMINI.protocol
+_RESPONSES = RESPONSES.protocol
 _ROWS = (
     Translation("T1", _CHAT, _MESSAGES, "openai_chat_to_anthropic_messages", "chat_to_messages"),
     Translation(
@@ -82,6 +84,33 @@ _ROWS = (
     Translation(
         "T6", _GEMINI, _MESSAGES, "anthropic_messages_to_gemini_native", "native_to_messages"
     ),
+    Translation(
+        "T7",
+        _RESPONSES,
+        _GEMINI,
+        "openai_responses_to_gemini_native",
+        "responses_to_native",
+        is_preferred=True,
+    ),
+    Translation("T8", _RESPONSES, _CHAT, "openai_responses_to_openai_chat", "responses_to_chat"),
+    Translation(
+        "T9",
+        _RESPONSES,
+        _MESSAGES,
+        "openai_responses_to_anthropic_messages",
+        "responses_to_messages",
+    ),
+    Translation("T10", _CHAT, _RESPONSES, "openai_chat_to_openai_responses", "chat_to_responses"),
+    Translation(
+        "T11",
+        _MESSAGES,
+        _RESPONSES,
+        "anthropic_messages_to_openai_responses",
+        "messages_to_responses",
+    ),
+    Translation(
+        "T12", _GEMINI, _RESPONSES, "gemini_native_to_openai_responses", "native_to_responses"
+    ),
 )
 # What the configuration may switch on.
 SETTINGS = tuple(row.setting for row in _ROWS)
@@ -90,7 +119,7 @@ TRANSLATIONS: Mapping[tuple[Protocol, Protocol], Translation] = MappingProxyType
     {(row.client, row.upstream): row for row in _ROWS}
 )
 BUILTIN_TOOLS = Translation(
-    "built-in tools", _CHAT, RESPONSES.protocol, header="", setting="", closes_failures=True
+    "built-in tools", _CHAT, _RESPONSES, header="", setting="", closes_failures=True
 )
 
 
@@ -107,10 +136,9 @@ def upstream_protocols(client: str, enabled: frozenset[str]) -> tuple[str, ...]:
     return tuple(row.upstream for row in found)
 
 
-def translation_between(client: str, upstream: str) -> Translation:
-    """The way from a client's protocol to an upstream's. Raises StopIteration where none is."""
-    ways = (*TRANSLATIONS.values(), BUILTIN_TOOLS)
-    return next(way for way in ways if (way.client, way.upstream) == (client, upstream))
+def translation_between(client: str, upstream: str, *, runs_tools: bool = False) -> Translation:
+    """The way from a client's protocol to an upstream's; `runs_tools` is that of built-in tools."""
+    return BUILTIN_TOOLS if runs_tools else TRANSLATIONS[client, upstream]
 
 
 _UNNAMED = Began(None, None)
@@ -297,11 +325,14 @@ class TranslatedStream:
     def broken(self, message: str) -> bytes:
         """The client's bytes where the upstream's stream broke off; none where it just ends.
 
-        `message` is for the client, unless the upstream had stated itself what was wrong.
+        What the upstream itself had stated to be wrong is written, else `message` where the way
+        closes its failures.
         """
-        if self._closing is None:
-            return b""
-        return self.end() or self._close(self._closing, message)
+        failed = [event for event in self._decoder.end() if isinstance(event, StreamFailed)]
+        written = b"".join([self._write(event) for event in failed])
+        if written or self._closing is None:
+            return written
+        return self._close(self._closing, message)
 
     def _close(self, closing: Callable[[str], bytes], message: str) -> bytes:
         if self._is_closed:

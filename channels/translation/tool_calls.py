@@ -422,11 +422,13 @@ class IdentifierLimits:
 
     def names_back(self, request: Request) -> Mapping[str, str]:
         """The changed tool names of a request: as the target knows them, to the client's own."""
-        names = [tool.name for tool in request.tools]
+        own = {tool.name: tool.own_name or tool.name for tool in request.tools}
+        names = list(own)
         names += [
             part.name for turn in request.turns for part in turn.parts if isinstance(part, ToolCall)
         ]
-        return {self.name(name): name for name in names if self.name(name) != name}
+        found = {self.name(name): own.get(name, name) for name in names}
+        return {fitted: name for fitted, name in found.items() if fitted != name}
 
 
 def user_fitted(request: Request, report: LossReport) -> Request:

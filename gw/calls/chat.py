@@ -454,7 +454,7 @@ class Conversation:
         else:
             settlement.attempts.finish("failure", "cut")
             settlement.end(Ending("error", "upstream_error", _CUT))
-            last.append(result.framing.broken(_CUT))
+            last.append(result.errors.redacted(result.framing.broken(_CUT)))
         # Settled before the last bytes go out: a client that reads to the end finds the balance
         # moved.
         if writer.sends_at_once or settlement.ending is SUCCESS:

@@ -312,7 +312,9 @@ class ConversationRequest(ClientRequest):
             values_max=TRANSLATED_VALUES_MAX,
         )
         assert written is not None
-        translation = translation_between(self.protocol, candidate.protocol)
+        translation = translation_between(
+            self.protocol, candidate.protocol, runs_tools=bool(self._chat.builtin_tools)
+        )
         translated = TranslatedCall.resumed(
             translation, names=made.names, report=made.report, redact=self._redact
         )

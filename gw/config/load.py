@@ -94,7 +94,7 @@ def config_of(values: Mapping[str, Any], source: Path, environ: Mapping[str, str
         shed_delay_ms=values["shed_delay_ms"],
         max_body_bytes=values["max_body_mb"],
         max_bodies_bytes=values["max_bodies_mb"],
-        translations=frozenset(values["translations"]),
+        translations=frozenset((*values["translations"], *values["translate"])),
         messages_versions=values["messages_versions"],
         retention_months=values["retention_months"],
         ledger_retention_months=values["ledger_retention_months"],

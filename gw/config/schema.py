@@ -405,6 +405,7 @@ TOP: Schema = {
     # Of all that a process holds at once; at least one of them.
     "max_bodies_mb": Key(binary_size("MB", MIB, most=1024 * 1024, above_zero=True), 512 * MIB),
     "translations": Key(choices(SETTINGS), ("chat_to_messages", "chat_to_native")),
+    "translate": Key(choices(SETTINGS), ()),  # beside those of `translations`
     "messages_versions": Key(
         distinct(header_text("a version"), "a list of versions", least=1),
         ("2023-06-01", "2026-10-21"),

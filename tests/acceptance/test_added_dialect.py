@@ -30,7 +30,7 @@ PACKAGES = ("gw", "actors", "channels", "metrics")
 IMPORT = "from channels.dialects.telegraph import dialect as telegraph\n"
 ROUTE = '        (r"/v1/telegraph", endpoint(telegraph.DIALECT)),\n'
 WAYS = """\
-    Translation("T9", "telegraph", _CHAT, "telegraph_to_chat", "telegraph_to_chat"),
+    Translation("T13", "telegraph", _CHAT, "telegraph_to_chat", "telegraph_to_chat"),
     Translation("T10", _CHAT, "telegraph", "chat_to_telegraph", "chat_to_telegraph"),
 """
 ADDED = {

@@ -29,8 +29,8 @@ PAIRS = {
     "channels/dialects/chat/encode.py": {"messages"},  # service tiers
     "channels/dialects/chat/parts.py": {"messages", "gemini", "responses"},  # whose signature
     "channels/dialects/gemini/parts.py": {"messages"},  # opaque thoughts, which it alone has
-    "channels/dialects/messages/encode.py": {"chat"},  # service tiers, who asks
-    "channels/dialects/responses/encode.py": {"chat"},  # built-in tools, run for it alone
+    "channels/dialects/responses/decode.py": {"chat"},  # media, which one provider has alike
+    "channels/dialects/responses/encode.py": {"chat"},  # members, which one provider has alike
 }
 # The same letters as the word of something else.
 WORDS = {

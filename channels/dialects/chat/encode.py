@@ -11,7 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from channels.dialects.chat.parts import ORIGIN, _write_media, call_signature, members_of
+from channels.dialects.chat.parts import (
+    ORIGIN,
+    PROVIDER,
+    _write_media,
+    call_signature,
+    members_of,
+)
 from channels.families import MESSAGES
 from channels.translation.model import (
     ClientProtocol,
@@ -132,11 +138,9 @@ class MessageWriter:
         if calls := [self._call(part) for part in turn.parts if isinstance(part, ToolCall)]:
             members["tool_calls"] = calls
         thinking = [part for part in turn.parts if isinstance(part, Thinking)]
-        if self._origin is ORIGIN:
-            members.update(members_of(thinking))
-        elif thinking:
-            # The documented protocol has no member for it.
-            self._report.drop(spelled(self._origin, "thinking"))
+        if self._origin is not ORIGIN:
+            thinking = [part for part in thinking if self._may_come_back(part)]
+        members.update(members_of(thinking))
         for part in turn.parts:
             if isinstance(part, Media | ToolResult):
                 report_part(self._origin, part, self._report)
@@ -145,6 +149,16 @@ class MessageWriter:
         if turn.name is not None:
             members["name"] = turn.name
         self._messages.append({"role": "assistant", **members})
+
+    def _may_come_back(self, part: Thinking) -> bool:
+        """Whether a thought is the upstream's own text: some take no tool's result without it.
+
+        The documented protocol has no member for thoughts, least of all for proven ones.
+        """
+        is_own = self._origin.provider == PROVIDER and part.signer is None
+        if not is_own:
+            self._report.drop(spelled(self._origin, "thinking"))
+        return is_own
 
     def _spoken(self, turn: Turn) -> dict[str, Any]:
         """The members that hold text and refusals; several refusals are parts of the content."""
@@ -238,6 +252,9 @@ _FORMAT_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _LOW_TOKENS = 4096
 _MEDIUM_TOKENS = 16384
 _SERVICE_TIERS = {"auto": "auto", "standard_only": "default"}
+# Members that the provider's other protocol has, by its names for them. What only its own models
+# take (a key for its cache) is not among them: many upstreams of this protocol refuse it.
+_SHARED = {"service_tier": "service_tier", "text.verbosity": "verbosity"}
 
 
 def tool_names(request: Request) -> Mapping[str, str]:
@@ -279,7 +296,9 @@ def encode_request(
     if request.format is not None:
         body["response_format"] = _format(request.format, request, report)
     if request.reasoning is not None:
-        effort = _effort(request.reasoning, request, report)
+        if request.reasoning.shows_thoughts is not None and origin is not ORIGIN:
+            report.drop(spelled(origin, "reasoning.shows_thoughts"))
+        effort = effort_word(request.reasoning, origin, report)
         if effort is not None:
             body["reasoning_effort"] = effort
     _write_members(request, body, report)
@@ -342,14 +361,19 @@ def _tool(tool: Tool, request: Request, report: LossReport) -> dict[str, Any]:
     if tool.parameters is not None:
         function["parameters"] = tool.parameters
     if tool.is_strict is not None:
-        function["strict"] = tool.is_strict
-        if tool.is_strict and request.origin is not ORIGIN and not fits_strict(tool.parameters):
-            function["strict"] = False
-            report.drop(spelled(request.origin, "tools.is_strict"))
+        function["strict"] = is_strict(tool, request, report)
     if request.origin is ORIGIN:
         return {"type": "function", "function": function, **tool.extras}
     report_extras(request.origin, request.origin.tools, tool.extras, report)
     return {"type": "function", "function": function}
+
+
+def is_strict(tool: Tool, request: Request, report: LossReport) -> bool:
+    """Whether a function's schema is to be enforced: not one that the protocol would refuse."""
+    if tool.is_strict and request.origin is not ORIGIN and not fits_strict(tool.parameters):
+        report.drop(spelled(request.origin, "tools.is_strict"))
+        return False
+    return bool(tool.is_strict)
 
 
 def _format(form: Format, request: Request, report: LossReport) -> dict[str, Any]:
@@ -357,6 +381,11 @@ def _format(form: Format, request: Request, report: LossReport) -> dict[str, Any
         return {"type": "text"}
     if form.kind == "json":
         return {"type": "json_object"}
+    return {"type": "json_schema", "json_schema": schema_format(form, request, report)}
+
+
+def schema_format(form: Format, request: Request, report: LossReport) -> dict[str, Any]:
+    """A schema that the response is to follow, with the name that it must have."""
     title = (form.schema or {}).get("title")
     name = form.name
     if name is None and isinstance(title, str) and _FORMAT_NAME.fullmatch(title):
@@ -372,14 +401,11 @@ def _format(form: Format, request: Request, report: LossReport) -> dict[str, Any
             # Optional properties: this protocol refuses them in a schema it has to enforce.
             schema["strict"] = False
             report.drop(spelled(request.origin, "format.is_strict"))
-    return {"type": "json_schema", "json_schema": schema}
+    return schema
 
 
-def _effort(reasoning: Reasoning, request: Request, report: LossReport) -> str | None:
+def effort_word(reasoning: Reasoning, origin: ClientProtocol, report: LossReport) -> str | None:
     """The word for how much to think; a number of tokens becomes the nearest word."""
-    origin = request.origin
-    if reasoning.shows_thoughts is not None and origin is not ORIGIN:
-        report.drop(spelled(origin, "reasoning.shows_thoughts"))
     budget = reasoning.budget_tokens
     if reasoning.effort is not None:
         if budget is not None:
@@ -406,12 +432,24 @@ def _write_members(request: Request, body: dict[str, Any], report: LossReport) -
             if "." not in name and name not in body:
                 body[name] = value
                 carried.add(name)
-    elif request.origin.protocol == MESSAGES.protocol:
-        tier = request.extras.get("service_tier")
-        if isinstance(tier, str) and tier in _SERVICE_TIERS:
-            body["service_tier"] = _SERVICE_TIERS[tier]
-            carried.add("service_tier")
+    elif request.origin.provider == PROVIDER:
+        for name, own in _SHARED.items():
+            if (value := request.extras.get(name)) is not None:
+                body[own] = value
+                carried.add(name)
+    else:
+        carried = write_tier(request, body)
     report_members(request, report, carried=carried)
+
+
+def write_tier(request: Request, body: dict[str, Any]) -> set[str]:
+    """The tier of service that a client of messages asks for. Returns the members carried."""
+    tier = request.extras.get("service_tier")
+    word = _SERVICE_TIERS.get(tier) if isinstance(tier, str) else None
+    if word is None or request.origin.protocol != MESSAGES.protocol:
+        return set()
+    body["service_tier"] = word
+    return {"service_tier"}
 
 
 def write_content(

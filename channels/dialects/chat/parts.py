@@ -75,11 +75,15 @@ _NEUTRAL = {
     "stream_options.include_obfuscation": False,
 }
 
+# Whose members they are: another of its protocols has some under the same names.
+PROVIDER = "openai"
+
 ORIGIN = ClientProtocol(
     protocol=CHAT.protocol,
     names=_NAMES,
     neutral=_NEUTRAL,
     modalities="modalities",
+    provider=PROVIDER,
 )
 
 
@@ -123,7 +127,7 @@ def _read_part(part: Mapping[str, Any], left_over: dict[str, Any]) -> Text | Med
     return media
 
 
-def _read_url(held: Any, extras: dict[str, Any], *, kind: MediaKind) -> Media | None:
+def read_url(held: Any, extras: dict[str, Any], *, kind: MediaKind) -> Media | None:
     detail = None
     if isinstance(held, Mapping):
         detail = held.get("detail")
@@ -137,7 +141,7 @@ def _read_url(held: Any, extras: dict[str, Any], *, kind: MediaKind) -> Media | 
     return Media(kind, inline[0], data=inline[1], detail=detail, extras=extras)
 
 
-def _read_audio(held: Any, extras: dict[str, Any]) -> Media | None:
+def read_audio(held: Any, extras: dict[str, Any]) -> Media | None:
     if not isinstance(held, Mapping):
         return None
     data, form = held.get("data"), held.get("format")
@@ -147,7 +151,7 @@ def _read_audio(held: Any, extras: dict[str, Any]) -> Media | None:
     return Media("audio", mime_type, data=data, extras=extras)
 
 
-def _read_file(held: Any, extras: dict[str, Any]) -> Media | None:
+def read_file(held: Any, extras: dict[str, Any]) -> Media | None:
     if not isinstance(held, Mapping):
         return None
     data, name = held.get("file_data"), held.get("filename")
@@ -164,10 +168,10 @@ def _read_file(held: Any, extras: dict[str, Any]) -> Media | None:
 
 
 _MEDIA: Mapping[str, Callable[[Any, dict[str, Any]], Media | None]] = {
-    "image_url": partial(_read_url, kind="image"),
-    "video_url": partial(_read_url, kind="video"),
-    "input_audio": _read_audio,
-    "file": _read_file,
+    "image_url": partial(read_url, kind="image"),
+    "video_url": partial(read_url, kind="video"),
+    "input_audio": read_audio,
+    "file": read_file,
 }
 
 

@@ -39,6 +39,7 @@ from channels.translation.model import (
     ToolResult,
     Turn,
     is_system,
+    must_be_written,
     refuse_empty,
     unsayable,
 )
@@ -229,7 +230,7 @@ class ContentWriter:
         Raises InvalidRequest for a turn of which nothing can be written, and where there is none.
         """
         contents = self._write_turns(turns)
-        field = self._origin.system or "messages."
+        field = self._origin.system or self._origin.parts
         system_texts = [self._text(text, field=field) for text in system]
         instruction = [part for part in system_texts if part is not None]
         if self._origin is not ORIGIN:
@@ -249,7 +250,8 @@ class ContentWriter:
         for turn in turns:
             role = "user" if turn.role == "user" else "model"
             parts = self._write_turn(turn)
-            if not parts and self._origin is not ORIGIN and not all(map(is_system, turn.parts)):
+            is_empty = not parts and self._origin is not ORIGIN
+            if is_empty and must_be_written(turn, self._origin):
                 raise unsayable(self._origin)
             if contents and contents[-1]["role"] == role:
                 contents[-1]["parts"].extend(parts)
@@ -364,7 +366,7 @@ class ContentWriter:
 
     # --- Parts of either ---
 
-    def _text(self, text: Text, *, field: str = "messages.") -> _Written | None:
+    def _text(self, text: Text, *, field: str | None = None) -> _Written | None:
         """A text; empty ones are refused."""
         if self._origin is ORIGIN:
             return restored({"text": text.text}, text.extras)
@@ -377,9 +379,9 @@ class ContentWriter:
             self._report.drop(spelled(self._origin, "media.name"))
         return write_media(media, guesses_type=True)
 
-    def _report_extras(self, extras: Mapping[str, Any], *, field: str = "messages.") -> None:
+    def _report_extras(self, extras: Mapping[str, Any], *, field: str | None = None) -> None:
         if extras:
-            report_extras(self._origin, field, extras, self._report)
+            report_extras(self._origin, field or self._origin.parts, extras, self._report)
 
 
 def _identified(function: _Written, call_id: str) -> _Written:
@@ -482,7 +484,7 @@ def _tool(tool: Tool, request: Request, report: LossReport, room: CopyRoom) -> d
             written["parameters"] = schema
     if tool.is_strict:
         report.drop(spelled(origin, "tools.is_strict"))
-    report_extras(origin, "tools.", tool.extras, report)
+    report_extras(origin, origin.tools, tool.extras, report)
     return written
 
 

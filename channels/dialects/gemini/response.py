@@ -7,38 +7,25 @@ same. Of several candidates the first is read: more are never requested in a tra
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
-
-from msgspec.structs import replace
 
 from channels.dialects.gemini.events import read_chunks, write_usage
 from channels.dialects.gemini.parts import write_part, write_thinking
 from channels.dialects.gemini.stream_decoder import StreamDecoder, write_finish
-from channels.dialects.meter import Usage
 from channels.errors import UpstreamMalformed
 from channels.json import dumps
-from channels.translation.codec import EventEncoder
+from channels.translation.codec import EventEncoder, folded
 from channels.translation.model import (
-    Began,
     CallBegan,
     CallDelta,
-    Event,
-    Finished,
     Media,
-    MediaDelta,
-    Part,
     Refusal,
-    RefusalDelta,
     Response,
     StreamFailed,
-    Text,
-    TextDelta,
     Thinking,
     ThinkingDelta,
     ToolCall,
-    UsageStated,
 )
 from channels.translation.tool_calls import Arguments, failure_named
 
@@ -55,78 +42,6 @@ def decode_response(body: bytes) -> Response:
     if response is None or not (response.parts or ending):
         raise UpstreamMalformed("an answer without a candidate")
     return response
-
-
-def folded(events: Iterable[Event]) -> Response | None:
-    """The response that a stream's events make up; None where it never began."""
-    began: Began | None = None
-    finished: Finished | None = None
-    usage: Usage | None = None
-    parts: list[_Gathered] = []
-    calls: dict[int, _Gathered] = {}  # by their index
-    for event in events:
-        if isinstance(event, Began):
-            began = event
-        elif isinstance(event, Finished):
-            finished = event
-        elif isinstance(event, UsageStated):
-            usage = event.usage
-        elif isinstance(event, CallBegan):
-            call = ToolCall(
-                event.id, event.name, "", signature=event.signature, signer=event.signer
-            )
-            calls[event.index] = _Gathered(call)
-            parts.append(calls[event.index])
-        elif isinstance(event, CallDelta):
-            calls[event.index].texts.append(event.arguments)
-        else:
-            _extend(parts, event)
-    if began is None:
-        return None
-    return Response(
-        id=began.id,
-        model=began.model,
-        parts=tuple([part.whole() for part in parts]),
-        finish=None if finished is None else finished.reason,
-        usage=usage,
-        explanation=None if finished is None else finished.explanation,
-    )
-
-
-@dataclass(slots=True)
-class _Gathered:
-    """A part as its events make it up: what it is, and the pieces of its text or arguments."""
-
-    part: Part
-    texts: list[str] = field(default_factory=list)
-
-    def whole(self) -> Part:
-        """The part with all its pieces."""
-        part = self.part
-        if isinstance(part, ToolCall):
-            return replace(part, arguments="".join(self.texts))
-        if isinstance(part, Text | Thinking):
-            return replace(part, text="".join(self.texts))
-        return part
-
-
-def _extend(parts: list[_Gathered], event: Event) -> None:
-    """Add to the last part what goes on with it; a thought that is signed is closed."""
-    last = parts[-1].part if parts else None
-    if isinstance(event, TextDelta):
-        if not isinstance(last, Text):
-            parts.append(_Gathered(Text("")))
-        parts[-1].texts.append(event.text)
-    elif isinstance(event, RefusalDelta):
-        parts.append(_Gathered(Refusal(event.text)))
-    elif isinstance(event, MediaDelta):
-        parts.append(_Gathered(event.media))
-    elif isinstance(event, ThinkingDelta):
-        if not (isinstance(last, Thinking) and last.signature is None):
-            parts.append(_Gathered(Thinking("")))
-        thought = parts[-1]
-        thought.part = Thinking("", signature=event.signature, signer=event.signer)
-        thought.texts.append(event.text)
 
 
 def encode_response(response: Response, *, id: str, created: int, model: str) -> bytes:

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Any
 
 from channels.dialects.messages.blocks import ORIGIN, write_block
-from channels.families import CHAT, MESSAGES
+from channels.families import MESSAGES
 from channels.json import object_in, raw_arguments
 from channels.translation.model import (
     ClientProtocol,
@@ -28,6 +28,7 @@ from channels.translation.model import (
     ToolResult,
     Turn,
     is_system,
+    must_be_written,
     refuse_empty,
     unsayable,
 )
@@ -229,7 +230,8 @@ class TurnWriter:
         messages: list[_Message] = []
         for turn in turns:
             written = self._write_turn(turn)
-            if not any(blocks for _, blocks in written) and self._must_say(turn):
+            is_empty = not any(blocks for _, blocks in written) and self._origin is not ORIGIN
+            if is_empty and must_be_written(turn, self._origin):
                 raise unsayable(self._origin)
             for role, blocks in written:
                 if messages and messages[-1]["role"] == role:
@@ -250,10 +252,6 @@ class TurnWriter:
         if last["role"] == "assistant" and last["content"][-1]["type"] == "text":
             block = last["content"][-1]
             last["content"][-1] = {**block, "text": block["text"].rstrip()}
-
-    def _must_say(self, turn: Turn) -> bool:
-        """Whether the conversation is another one without this turn; instructions may be blank."""
-        return self._origin is not ORIGIN and not all(map(is_system, turn.parts))
 
     def _write_turn(self, turn: Turn) -> list[tuple[str, list[dict[str, Any]]]]:
         """The messages of a turn: one, but for instructions in between."""
@@ -515,7 +513,7 @@ def _write_members(request: Request, body: dict[str, Any], report: LossReport) -
             if "." not in name and name not in body:
                 body[name] = value
                 carried.add(name)
-    elif request.origin.protocol == CHAT.protocol:
+    elif request.origin.provider is not None:  # the one whose words for both are documented
         tier = request.extras.get("service_tier")
         if isinstance(tier, str) and tier in _SERVICE_TIERS:
             body["service_tier"] = _SERVICE_TIERS[tier]

@@ -1,13 +1,22 @@
-"""The responses codec, as an upstream's side: requests out, streams in.
+"""The responses codec: requests, whole responses and streams, to the canonical model and back.
 
-Chat-completions calls with built-in tools run over it (spec: Built-in tool rules); no client's
-protocol is translated from responses, so there is no way back. Facts of the dialect itself are
-`channels/dialects/responses`.
+Facts of the dialect itself, such as what a valid request is, are `channels/dialects/responses`.
 """
 
 from __future__ import annotations
 
+from channels.dialects.responses.decode import decode_request
 from channels.dialects.responses.encode import encode_request, tool_names
-from channels.dialects.responses.stream import StreamDecoder
+from channels.dialects.responses.response import KEEP_ALIVE, StreamEncoder, encode_response
+from channels.dialects.responses.stream import StreamDecoder, decode_response
 
-__all__ = ["StreamDecoder", "encode_request", "tool_names"]
+__all__ = [
+    "KEEP_ALIVE",
+    "StreamDecoder",
+    "StreamEncoder",
+    "decode_request",
+    "decode_response",
+    "encode_request",
+    "encode_response",
+    "tool_names",
+]

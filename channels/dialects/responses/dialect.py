@@ -2,10 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from channels.dialects.dialect import Address, ChatDialect, Counting
 from channels.dialects.responses import ResponsesMeter, codec, ends
 from channels.dialects.responses.request import read_request, upstream_body, without_body
 from channels.families import RESPONSES
+from channels.translation.signatures import TAG, edited
+
+# Thoughts of other providers, taken out of a request that needs no translation.
+#
+# Why they are there is in `channels/translation/signatures.py`.
+
+
+def without_foreign(body: bytes, outline: bytes) -> bytes:
+    """The body without them; the same bytes when there are none."""
+    if TAG.encode() not in outline:
+        return body
+    return edited(body, "input", _without_foreign_thought)
+
+
+def _without_foreign_thought(item: Any) -> Any:
+    """The item; None for a thought that a translation has sealed."""
+    if not isinstance(item, Mapping) or item.get("type") != "reasoning":
+        return item
+    proof = item.get("encrypted_content")
+    return None if isinstance(proof, str) and proof.startswith(TAG) else item
+
 
 DIALECT = ChatDialect(
     family=RESPONSES,
@@ -13,6 +37,7 @@ DIALECT = ChatDialect(
     read_request=read_request,
     upstream_body=upstream_body,
     without_body=without_body,
+    without_foreign=without_foreign,
     new_meter=ResponsesMeter,
     has_terminator=True,
     ends=ends,
@@ -24,4 +49,5 @@ DIALECT = ChatDialect(
         a_text=0.97,
         an_image=765,
     ),
+    codec=codec,
 )

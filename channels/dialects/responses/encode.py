@@ -1,4 +1,4 @@
-"""Encode the canonical request as a responses one, for calls with built-in tools.
+"""Encode a canonical request as a responses body, and report what it cannot express.
 
 System texts at the beginning become `instructions`, which upstreams demand. Nothing
 is to be kept at the upstream: `store` is false (spec: Responses protocol).
@@ -10,13 +10,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from channels.dialects.chat.encode import (
+    effort_word,
+    is_strict,
+    schema_format,
+    write_tier,
+)
+from channels.dialects.chat.parts import PROVIDER
 from channels.dialects.validate import unversioned
-from channels.families import CHAT, RESPONSES
+from channels.families import RESPONSES
 from channels.registry import BUILTIN_TOOLS
 from channels.translation.model import (
     ClientProtocol,
     Format,
     Media,
+    Reasoning,
     Refusal,
     Request,
     Text,
@@ -28,6 +36,7 @@ from channels.translation.model import (
     Turn,
     data_uri,
     split_markdown,
+    text_of,
 )
 from channels.translation.tool_calls import (
     IdentifierLimits,
@@ -72,7 +81,9 @@ class ItemWriter:
     ) -> tuple[str, list[dict[str, Any]]]:
         """The instructions, and all items in order: at least one, as upstreams refuse none."""
         for text in system:
-            self._lose_extras(text)
+            report_extras(
+                self._origin, self._origin.system or self._origin.parts, text.extras, self._report
+            )
         for turn in turns:
             if turn.name is not None:
                 self._report.drop(spelled(self._origin, "turn.name"))
@@ -104,32 +115,42 @@ class ItemWriter:
             self._put(role, [written for _, written in parts])
 
     def _write_assistant(self, turn: Turn) -> None:
-        message_parts: list[dict[str, Any]] = []
+        """Write the items of the model's turn, in their order: a thought before what it led to."""
+        spoken: list[dict[str, Any]] = []
         shown: list[dict[str, Any]] = []
-        calls: list[dict[str, Any]] = []
+        is_written = False
         for part in turn.parts:
             if isinstance(part, Text):
                 self._lose_extras(part)
                 texts, images = _text_and_images(part.text)
-                message_parts += texts
+                spoken += texts
                 shown += images
             elif isinstance(part, Refusal):
-                message_parts.append({"type": "refusal", "refusal": part.text})
+                spoken.append({"type": "refusal", "refusal": part.text})
             elif isinstance(part, ToolCall):
-                calls.append(self._call(part))
+                self._put_spoken(spoken, shown)
+                self._items.append(self._call(part))
+                is_written = True
             elif isinstance(part, Thinking) and part.signature and part.signer == _OWN:
+                self._put_spoken(spoken, shown)
                 self._items.append(_reasoning(part.text, part.signature))
             else:
                 report_part(self._origin, part, self._report)
-        if not (message_parts or shown or calls):
-            message_parts.append({"type": "output_text", "text": ""})  # it was all thinking
-        if message_parts:
-            self._put("assistant", message_parts)
+            is_written = is_written or bool(spoken or shown)
+        if not is_written:
+            spoken.append({"type": "output_text", "text": ""})  # it was all thinking
+        self._put_spoken(spoken, shown)
+
+    def _put_spoken(self, spoken: list[dict[str, Any]], shown: list[dict[str, Any]]) -> None:
+        """Write what the model has spoken and shown so far."""
+        if spoken:
+            self._put("assistant", [*spoken])
         if shown:
             # What an earlier answer drew comes back as text, which a model would read letter by
             # letter. Only the user may show an image.
-            self._put("user", shown)
-        self._items += calls
+            self._put("user", [*shown])
+        spoken.clear()
+        shown.clear()
 
     def _put(self, role: str, content: list[dict[str, Any]]) -> None:
         self._items.append({"type": "message", "role": role, "content": content})
@@ -137,7 +158,7 @@ class ItemWriter:
     def _call(self, call: ToolCall) -> dict[str, Any]:
         if call.signature is not None:
             self._report.drop(spelled(self._origin, "call.signature"))
-        report_extras(self._origin, "messages.", call.extras, self._report)
+        report_extras(self._origin, self._origin.parts, call.extras, self._report)
         return {
             "type": "function_call",
             "call_id": self._limits.call_id(call.id),
@@ -146,7 +167,7 @@ class ItemWriter:
         }
 
     def _write_result(self, result: ToolResult) -> None:
-        report_extras(self._origin, "messages.", result.extras, self._report)
+        report_extras(self._origin, self._origin.parts, result.extras, self._report)
         if result.is_error:
             self._report.drop(spelled(self._origin, "is_error"))
         parts = [written for part in result.parts if (written := self._content(part)) is not None]
@@ -172,17 +193,31 @@ class ItemWriter:
             written = {"type": "input_image", "image_url": url}
             if part.detail is not None:
                 written["detail"] = part.detail
-        elif part.kind == "document":
-            written = _file(part)
+        elif part.kind == "document" and (document := self._document(part)):
+            written = document
         else:
             report_part(self._origin, part, self._report)
             return None
+        if isinstance(part, Media) and part.name is not None and "filename" not in written:
+            self._report.drop(spelled(self._origin, "media.name"))
         if part.extras.get(_BREAKPOINT) is not None:
             written[_BREAKPOINT] = part.extras[_BREAKPOINT]
         return written
 
+    def _document(self, media: Media) -> dict[str, Any] | None:
+        """The part of a document: a text of another provider's client is text; None if it is none.
+
+        The provider's own clients have put it where it is.
+        """
+        is_text = media.data is not None and (media.mime_type or "").startswith("text/")
+        if not is_text or self._origin.provider == PROVIDER:
+            return _file(media)
+        text = text_of(media.data or "")
+        return None if text is None else {"type": "input_text", "text": text}
+
     def _lose_extras(self, part: Text | Media, *, carried: tuple[str, ...] = ()) -> None:
-        report_extras(self._origin, "messages.", part.extras, self._report, carried=carried)
+        extras, origin = part.extras, self._origin
+        report_extras(origin, origin.parts, extras, self._report, carried=carried)
 
 
 def _text_and_images(text: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -210,7 +245,7 @@ def _file(media: Media) -> dict[str, Any]:
 
 LIMITS = IdentifierLimits(name_characters_max=64, id_characters_max=64)
 _NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
-# Members of chat-completions that are here under the same name.
+# Members of the provider's other protocol that are here under the same name.
 _SHARED = (
     "metadata",
     "moderation",
@@ -224,6 +259,8 @@ _TOOLS = "tools."  # before a tool's type, among a chat request's extras
 _CHOICE = "tool_choice"
 _ALLOWED = "tool_choice.allowed_tools.tools"
 _OBFUSCATION = "stream_options.include_obfuscation"
+# Sends what proves a thought, which only models that think have.
+_PROOFS = ["reasoning.encrypted_content"]
 
 
 def tool_names(request: Request) -> Mapping[str, str]:
@@ -257,14 +294,33 @@ def encode_request(
     if request.count is not None and request.count > 1:
         report.drop(spelled(request.origin, "count"))
     carried = _write_tools(request, body, report)
-    if request.reasoning is not None and request.reasoning.effort is not None:
-        body["reasoning"] = {"effort": request.reasoning.effort}
+    if request.reasoning is not None:
+        _write_reasoning(request.reasoning, request.origin, body, report)
     if request.format is not None:
-        body["text"] = {"format": _format(request.format)}
-    if request.origin.protocol == CHAT.protocol:
+        body["text"] = {"format": _format(request.format, request, report)}
+    if request.origin.provider == PROVIDER:
         carried |= _write_shared(request, body)
+    carried |= write_tier(request, body)
     report_members(request, report, carried=carried)
     return body
+
+
+def _write_reasoning(
+    reasoning: Reasoning, origin: ClientProtocol, body: dict[str, Any], report: LossReport
+) -> None:
+    """How much to think; and where there may be thoughts, to send what lets them come back."""
+    effort = effort_word(reasoning, origin, report)
+    shows = reasoning.shows_thoughts
+    thinks = effort != "none" and reasoning != Reasoning(shows_thoughts=shows)
+    if shows is None and origin.shows_thoughts and thinks:
+        shows = True  # what that protocol does by default
+    stated: dict[str, Any] = {} if effort is None else {"effort": effort}
+    if shows and effort != "none":
+        stated["summary"] = "auto"
+    if stated:
+        body["reasoning"] = stated
+    if thinks or shows:
+        body["include"] = _PROOFS
 
 
 def _write_tools(request: Request, body: dict[str, Any], report: LossReport) -> set[str]:
@@ -279,7 +335,11 @@ def _write_tools(request: Request, body: dict[str, Any], report: LossReport) -> 
         if request.parallel_tools is not None:
             body["parallel_tool_calls"] = request.parallel_tools
     choice = request.tool_choice
-    if choice is not None:
+    if choice is not None and not tools:
+        # Not to call any is what happens anyway.
+        if choice.forces_call or choice.allowed:
+            report.drop(spelled(request.origin, "tool_choice"))
+    elif choice is not None:
         body["tool_choice"] = _choice(choice, request.extras.get(_ALLOWED, []))
         carried.add(_ALLOWED)
     elif (kind := _kind_chosen(request)) is not None:
@@ -290,7 +350,7 @@ def _write_tools(request: Request, body: dict[str, Any], report: LossReport) -> 
 
 def _builtin(request: Request) -> dict[str, list[dict[str, Any]]]:
     """The built-in tools of a chat request, by their names among its extras."""
-    if request.origin.protocol != CHAT.protocol:
+    if request.origin.provider != PROVIDER:
         return {}
     return {
         name: tools
@@ -320,31 +380,22 @@ def _named(name: str) -> dict[str, Any]:
 
 
 def _function(tool: Tool, request: Request, report: LossReport) -> dict[str, Any]:
-    report_extras(request.origin, "tools.function.", tool.extras, report)
+    report_extras(request.origin, request.origin.tools, tool.extras, report)
     function = {
         **_named(tool.name),
         "parameters": _NO_PARAMETERS if tool.parameters is None else tool.parameters,
         # Left out it would be true here, and false where the client comes from.
-        "strict": bool(tool.is_strict),
+        "strict": is_strict(tool, request, report),
     }
     if tool.description is not None:
         function["description"] = tool.description
     return function
 
 
-def _format(form: Format) -> dict[str, Any]:
+def _format(form: Format, request: Request, report: LossReport) -> dict[str, Any]:
     if form.kind != "schema":
         return {"type": "text" if form.kind == "text" else "json_object"}
-    schema: dict[str, Any] = {
-        "type": "json_schema",
-        "name": form.name or "response",
-        "schema": {} if form.schema is None else form.schema,
-    }
-    if form.is_strict is not None:
-        schema["strict"] = form.is_strict
-    if form.description is not None:
-        schema["description"] = form.description
-    return schema
+    return {"type": "json_schema", "schema": {}, **schema_format(form, request, report)}
 
 
 def _write_shared(request: Request, body: dict[str, Any]) -> set[str]:

@@ -1,4 +1,4 @@
-"""Read a responses stream into canonical events.
+"""Read a responses stream into canonical events, and a whole response as the end of one.
 
 The content of an item comes several times: in deltas, when a part of it is done, when the item is
 done, and in the whole response at the end. It is reported when it first comes, once. Items have
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from channels.dialects.error_body import message_in
+from channels.dialects.responses.decode import proven
 from channels.dialects.responses.events import (
     ENDS,
     Response,
@@ -22,8 +23,10 @@ from channels.dialects.responses.events import (
     tools_in,
 )
 from channels.dialects.responses.events import Event as WireEvent
-from channels.families import RESPONSES
+from channels.errors import UpstreamMalformed
 from channels.json import read_json
+from channels.translation import model
+from channels.translation.codec import folded
 from channels.translation.model import (
     Began,
     CallBegan,
@@ -270,7 +273,15 @@ class ItemReader:
         proof = item.get("encrypted_content")
         if isinstance(proof, str) and proof:
             self._whole.add(item_key)
-            events.append(ThinkingDelta(signature=proof, signer=RESPONSES.protocol))
+            thought = proven("", proof)
+            if thought.signer is not None:
+                events.append(
+                    ThinkingDelta(
+                        signature=thought.signature,
+                        redacted=thought.redacted,
+                        signer=thought.signer,
+                    )
+                )
         return events
 
 
@@ -369,8 +380,11 @@ class StreamDecoder:
 
         They are read only if none was reported.
         """
+        return self.take_whole(read.type, read_response(read.response) or Response())
+
+    def take_whole(self, kind: str, response: Response) -> list[Event]:
+        """The events of the response that ends a stream; `kind` is one of `ENDS`."""
         self._ended = True
-        response = read_response(read.response) or Response()
         events: list[Event] = []
         if not self._items.has_emitted:
             output = read_json(bytes(response.output))
@@ -380,13 +394,13 @@ class StreamDecoder:
         self._stated.take(response, tools_in(response.output))
         if self._stated.usage is not None:
             events.append(UsageStated(self._stated.usage))
-        if read.type == "response.failed":
+        if kind == "response.failed":
             stated = failure_in(read_json(bytes(response.error)))
             events.append(self._failed or stated or UNNAMED)
         else:
             details = response.incomplete_details
             reason = None if details is None else details.reason
-            events += [self._finish(read.type, reason), Ended()]
+            events += [self._finish(kind, reason), Ended()]
         return events
 
     def _finish(self, kind: str, reason: str | None) -> Finished:
@@ -407,3 +421,22 @@ def _failure(read: WireEvent) -> StreamFailed:
     """The failure of an `error` event, whose members are in it or in its `error`."""
     inner = failure_in(read_json(bytes(read.error)))
     return inner or StreamFailed(read.code, message_in(read.message) or UNNAMED.message)
+
+
+def decode_response(body: bytes) -> model.Response:
+    """Read a whole response. Raises UpstreamMalformed when there is no output in it, or an error.
+
+    It is what the last event of a stream holds, and is read as that.
+    """
+    stated = read_response(body)
+    if stated is None or not bytes(stated.output).lstrip().startswith(b"["):
+        raise UpstreamMalformed("a response without output")
+    kind = f"response.{stated.status or 'completed'}"
+    decoder = StreamDecoder()
+    events = decoder.take_whole(kind if kind in ENDS else "response.completed", stated)
+    failed = next((event for event in events if isinstance(event, StreamFailed)), None)
+    if failed is not None:
+        raise UpstreamMalformed("an error where an answer was promised", failed.code)
+    response = folded([Began(stated.id or None, stated.model or None), *events])
+    assert response is not None, "it has begun"
+    return response

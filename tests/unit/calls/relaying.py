@@ -25,19 +25,25 @@ ASKED: dict[str, dict[str, Any]] = {
     "chat": {"messages": [{"role": "user", "content": "Hello"}]},
     "messages": {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 100},
     "native": {"contents": [{"role": "user", "parts": [{"text": "Hello"}]}]},
+    "responses": {"input": "Hello"},
 }
 
 
 @dataclass(frozen=True)
 class Way:
-    """From a channel's protocol to a client's, as events or as one array."""
+    """From a channel's protocol to a client's, as events or as one array.
+
+    `runs_tools` is the way of the built-in tools.
+    """
 
     client: str
     upstream: str
     is_array: bool = False
+    runs_tools: bool = False
 
     def __str__(self) -> str:
-        return f"{self.client}-on-{self.upstream}" + ("-as-array" if self.is_array else "")
+        how = "-as-array" if self.is_array else "-with-tools" if self.runs_tools else ""
+        return f"{self.client}-on-{self.upstream}{how}"
 
 
 @dataclass(frozen=True)
@@ -52,8 +58,10 @@ class Relayed:
 
 PASSTHROUGH = [Way(name, name) for name in CHAT_DIALECTS] + [Way("native", "native", is_array=True)]
 TRANSLATED = [Way(client, upstream) for client, upstream in TRANSLATIONS]
-TRANSLATED.insert(2, Way("chat", "responses"))  # the way of the built-in tools
-TRANSLATED += [Way("native", way.upstream, is_array=True) for way in TRANSLATED[4:]]
+TRANSLATED.append(Way("chat", "responses", runs_tools=True))
+TRANSLATED += [
+    Way("native", way.upstream, is_array=True) for way in TRANSLATED if way.client == "native"
+]
 
 
 def relayed(way: Way, pieces: Iterable[bytes], *, asks_for_usage: bool = True) -> Relayed:
@@ -63,7 +71,7 @@ def relayed(way: Way, pieces: Iterable[bytes], *, asks_for_usage: bool = True) -
     framing: Framing = ArrayStream() if way.is_array else SseFraming()
     translated = None
     if way.client != way.upstream:
-        translation = translation_between(way.client, way.upstream)
+        translation = translation_between(way.client, way.upstream, runs_tools=way.runs_tools)
         translated = TranslatedCall(translation, ASKED[way.client], redact=lambda text: text)
         stream = translated.stream(
             id="answer-1", created=1_700_000_000, model="m", include_usage=asks_for_usage

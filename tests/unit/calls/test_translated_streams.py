@@ -31,6 +31,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "chat": {"model": "m", "messages": [{"role": "user", "content": "Hi"}]},
     "messages": {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]},
     "native": {"contents": [{"parts": [{"text": "Hi"}]}]},
+    "responses": {"model": "m", "input": "Hi"},
 }
 ENDS = {"chat": b"data: [DONE]\n\n", "messages": b'data: {"type":"message_stop"}\n\n'}
 CASES = [
@@ -69,6 +70,10 @@ def translated(translation: Translation, request: UpstreamRequest) -> UpstreamPl
 
 def ended_well(client: str, sent: bytes, *, is_array: bool) -> bool:
     """Whether the client was told in its own way that the answer is whole."""
+    if client == "responses":
+        found = events(sent)
+        last = json.loads(found[-1].data or b"") if found else {}
+        return last.get("type") in ("response.completed", "response.incomplete")
     if client != "native":
         return sent.endswith(ENDS[client])
     if is_array and not sent.endswith(b"]"):

@@ -12,7 +12,12 @@ from tests.unit.translators.test_odd_values import BODIES
 from tests.unit.translators.wire import translated
 
 PAGE = Path(__file__).parents[3] / "ops" / "translations.md"
-NAMES = {"chat": "chat-completions", "messages": "messages", "native": "native-content"}
+NAMES = {
+    "chat": "chat-completions",
+    "messages": "messages",
+    "native": "native-content",
+    "responses": "responses",
+}
 # Stand-ins of the tables for members that no protocol documents.
 _UNDOCUMENTED = ("telepathy", "something")
 _INTRODUCTION = """\

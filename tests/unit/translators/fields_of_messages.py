@@ -1,7 +1,7 @@
 """Every documented field of a messages request, and where it arrives in other protocols.
 
 The fields are those of the protocol's documentation, experimental ones included. A row is as in
-`fields_of_chat.py`, for chat-completions and for native-content.
+`fields_of_chat.py`, for chat-completions, for native-content and for responses.
 """
 
 from __future__ import annotations
@@ -53,20 +53,22 @@ def answered(**members: Any) -> dict[str, Any]:
 
 
 FIELDS: list[tuple[Any, ...]] = [
-    ("model", {"model": "m"}, 'model="up"', ANYWAY),
-    ("max_tokens", {"max_tokens": 5}, "max_tokens=4000", ANYWAY),
-    ("messages", {}, 'messages.0.content="hi"', ANYWAY),
+    ("model", {"model": "m"}, 'model="up"', ANYWAY, 'model="up"'),
+    ("max_tokens", {"max_tokens": 5}, "max_tokens=4000", ANYWAY, "max_output_tokens=4000"),
+    ("messages", {}, 'messages.0.content="hi"', ANYWAY, 'input.0.content.0.text="hi"'),
     (
         "messages.role",
         {"messages": [USER, {"role": "system", "content": "s"}]},
         'messages.1.role="system"',
         DROPPED,
+        'input.1.role="developer"',
     ),
     (
         "messages.image",
         said(type="image", source=SOURCE),
         'messages.0.content.1.image_url.url="data:image/png;base64,iVBORw0KGgoAAAAN"',
         'contents.0.parts.1.inlineData.data="iVBORw0KGgoAAAAN"',
+        'input.0.content.1.image_url="data:image/png;base64,iVBORw0KGgoAAAAN"',
     ),
     (
         "messages.image.source.file",
@@ -83,12 +85,14 @@ FIELDS: list[tuple[Any, ...]] = [
         said(type="document", source=PDF),
         'messages.0.content.1.file.file_data="data:application/pdf;base64,JVBERi0x"',
         'contents.0.parts.1.inlineData.data="JVBERi0x"',
+        'input.0.content.1.file_data="data:application/pdf;base64,JVBERi0x"',
     ),
     (
         "messages.document.title",
         said(type="document", source=PDF, title="t"),
         'messages.0.content.1.file.filename="t"',
         DROPPED,
+        'input.0.content.1.filename="t"',
     ),
     (
         "messages.document.title",
@@ -110,6 +114,7 @@ FIELDS: list[tuple[Any, ...]] = [
         said(type="document", source={"type": "url", "url": "https://a.example"}),
         DROPPED,
         'contents.0.parts.1.fileData.fileUri="https://a.example"',
+        'input.0.content.1.file_url="https://a.example"',
     ),
     (
         "messages.document.source.file",
@@ -135,6 +140,7 @@ FIELDS: list[tuple[Any, ...]] = [
         modelled(type="tool_use", id="t", name="f", input={}),
         'messages.1.tool_calls.0.function.name="f"',
         'contents.1.parts.1.functionCall.name="f"',
+        'input.2.name="f"',
     ),
     (
         "messages.caller",
@@ -167,12 +173,14 @@ FIELDS: list[tuple[Any, ...]] = [
         answered(content="42"),
         'messages.1.content="42"',
         'contents.2.parts.0.functionResponse.response.output="42"',
+        'input.1.output="42"',
     ),
     (
         "messages.tool_result.is_error",
         answered(is_error=True),
         DROPPED,
         'contents.2.parts.0.functionResponse.response.error=""',
+        DROPPED,
     ),
     ("messages.cache_control", answered(cache_control=CACHED), DROPPED),
     (
@@ -180,37 +188,64 @@ FIELDS: list[tuple[Any, ...]] = [
         answered(content=[{"type": "tool_reference", "tool_name": "f"}]),
         DROPPED,
     ),
-    ("system", {"system": "s"}, 'messages.0.content="s"', 'systemInstruction.parts.0.text="s"'),
+    (
+        "system",
+        {"system": "s"},
+        'messages.0.content="s"',
+        'systemInstruction.parts.0.text="s"',
+        'instructions="s"',
+    ),
     (
         "system.cache_control",
         {"system": [{"type": "text", "text": "s", "cache_control": CACHED}]},
         DROPPED,
     ),
-    ("stream", {"stream": True}, "stream=true", ANYWAY),
+    ("stream", {"stream": True}, "stream=true", ANYWAY, "stream=true"),
     (
         "stop_sequences",
         {"stop_sequences": ["x"]},
         'stop.0="x"',
         'generationConfig.stopSequences.0="x"',
+        DROPPED,
     ),
-    ("temperature", {"temperature": 0.5}, "temperature=0.5", "generationConfig.temperature=0.5"),
-    ("top_p", {"top_p": 0.5}, "top_p=0.5", "generationConfig.topP=0.5"),
-    ("top_k", {"top_k": 5}, DROPPED, "generationConfig.topK=5"),
-    ("metadata.user_id", {"metadata": {"user_id": "u"}}, 'user="u"', DROPPED),
-    ("tools", tool(), 'tools.0.function.name="f"', 'tools.0.functionDeclarations.0.name="f"'),
+    (
+        "temperature",
+        {"temperature": 0.5},
+        "temperature=0.5",
+        "generationConfig.temperature=0.5",
+        "temperature=0.5",
+    ),
+    ("top_p", {"top_p": 0.5}, "top_p=0.5", "generationConfig.topP=0.5", "top_p=0.5"),
+    ("top_k", {"top_k": 5}, DROPPED, "generationConfig.topK=5", DROPPED),
+    ("metadata.user_id", {"metadata": {"user_id": "u"}}, 'user="u"', DROPPED, 'user="u"'),
+    (
+        "tools",
+        tool(),
+        'tools.0.function.name="f"',
+        'tools.0.functionDeclarations.0.name="f"',
+        'tools.0.name="f"',
+    ),
     (
         "tools.description",
         tool(description="d"),
         'tools.0.function.description="d"',
         'tools.0.functionDeclarations.0.description="d"',
+        'tools.0.description="d"',
     ),
     (
         "tools.input_schema",
         tool(),
         'tools.0.function.parameters.type="object"',
         'tools.0.functionDeclarations.0.name="f"',
+        'tools.0.parameters.type="object"',
     ),
-    ("tools.strict", tool(strict=True), "tools.0.function.strict=true", DROPPED),
+    (
+        "tools.strict",
+        tool(strict=True),
+        "tools.0.function.strict=true",
+        DROPPED,
+        "tools.0.strict=true",
+    ),
     ("tools.cache_control", tool(cache_control=CACHED), DROPPED),
     ("tools.allowed_callers", tool(allowed_callers=["code_execution_20250825"]), DROPPED),
     ("tools.defer_loading", tool(defer_loading=True), DROPPED),
@@ -223,30 +258,35 @@ FIELDS: list[tuple[Any, ...]] = [
         {**tool(), "tool_choice": {"type": "any"}},
         'tool_choice="required"',
         'toolConfig.functionCallingConfig.mode="ANY"',
+        'tool_choice="required"',
     ),
     (
         "tool_choice.disable_parallel_tool_use",
         {**tool(), "tool_choice": {"type": "auto", "disable_parallel_tool_use": True}},
         "parallel_tool_calls=false",
         DROPPED,
+        "parallel_tool_calls=false",
     ),
     (
         "thinking.budget_tokens",
         {"thinking": {"type": "enabled", "budget_tokens": 2000}},
         DROPPED,
         "generationConfig.thinkingConfig.thinkingBudget=2000",
+        DROPPED,
     ),
     (
         "thinking",
         {"thinking": {"type": "disabled"}},
         'reasoning_effort="none"',
         "generationConfig.thinkingConfig.thinkingBudget=0",
+        'reasoning.effort="none"',
     ),
     (
         "thinking",
         {"thinking": {"type": "adaptive"}},
         DROPPED,
         "generationConfig.thinkingConfig.thinkingBudget=-1",
+        DROPPED,
     ),
     ("thinking", {"thinking": {"type": "between_tools"}}, DROPPED),
     (
@@ -254,18 +294,21 @@ FIELDS: list[tuple[Any, ...]] = [
         {"thinking": {"type": "adaptive", "display": "omitted"}},
         DROPPED,
         "generationConfig.thinkingConfig.includeThoughts=false",
+        'include=["reasoning.encrypted_content"]',
     ),
     (
         "output_config.effort",
         {"output_config": {"effort": "low"}},
         'reasoning_effort="low"',
         'generationConfig.thinkingConfig.thinkingLevel="LOW"',
+        'reasoning.effort="low"',
     ),
     (
         "output_config.format",
         {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
         'response_format.json_schema.schema.type="object"',
         'generationConfig.responseSchema.type="object"',
+        'text.format.schema.type="object"',
     ),
     ("output_config.task_budget", {"output_config": {"task_budget": {"total": 9}}}, DROPPED),
     (
@@ -273,8 +316,15 @@ FIELDS: list[tuple[Any, ...]] = [
         {"output_format": {"type": "json_schema", "schema": SCHEMA}},
         'response_format.json_schema.schema.type="object"',
         'generationConfig.responseSchema.type="object"',
+        'text.format.schema.type="object"',
     ),
-    ("service_tier", {"service_tier": "standard_only"}, 'service_tier="default"', DROPPED),
+    (
+        "service_tier",
+        {"service_tier": "standard_only"},
+        'service_tier="default"',
+        DROPPED,
+        'service_tier="default"',
+    ),
     *[
         (name, {name: value}, DROPPED)
         for name, value in {

@@ -11,14 +11,11 @@ import pytest
 
 from channels.errors import InvalidRequest
 from channels.translation.model import Protocol
-from channels.translation.session import BUILTIN_TOOLS, TRANSLATIONS
+from channels.translation.session import TRANSLATIONS
 from tests.support.rows import each
 from tests.unit.translators.wire import translated
 
-PATHS: list[tuple[Protocol, Protocol]] = [
-    *TRANSLATIONS,
-    (BUILTIN_TOOLS.client, BUILTIN_TOOLS.upstream),
-]
+PATHS: list[tuple[Protocol, Protocol]] = list(TRANSLATIONS)
 # Upstreams' protocols in which a message may be empty.
 SAYS_EMPTY: tuple[Protocol, ...] = ("chat", "responses")
 
@@ -27,8 +24,16 @@ NOTHING: dict[Protocol, list[Any]] = {
     "chat": ["", [], None, [{"type": "text", "text": ""}]],
     "messages": ["", [], [{"type": "text", "text": ""}]],
     "native": [[], [{"text": ""}], [{}], [{"text": None}], [THOUGHT]],
+    "responses": ["", [], [{"type": "input_text", "text": ""}]],
 }
-ASSISTANT: dict[Protocol, str] = {"chat": "assistant", "messages": "assistant", "native": "model"}
+# The member that holds the conversation, where it has another name.
+TURNS: dict[Protocol, str] = {"native": "contents", "responses": "input"}
+ASSISTANT: dict[Protocol, str] = {
+    "chat": "assistant",
+    "messages": "assistant",
+    "native": "model",
+    "responses": "assistant",
+}
 
 
 def message(client: Protocol, role: str, content: Any) -> dict[str, Any]:
@@ -41,11 +46,13 @@ def message(client: Protocol, role: str, content: Any) -> dict[str, Any]:
 def request(client: Protocol, *messages: dict[str, Any]) -> dict[str, Any]:
     if client == "native":
         return {"contents": list(messages)}
-    return {"model": "m", "max_tokens": 100, "messages": list(messages)}
+    return {"model": "m", "max_tokens": 100, TURNS.get(client, "messages"): list(messages)}
 
 
 def path_of(client: Protocol, index: int) -> str:
-    return f"contents[{index}].parts" if client == "native" else f"messages[{index}].content"
+    if client == "native":
+        return f"contents[{index}].parts"
+    return f"{TURNS.get(client, 'messages')}[{index}].content"
 
 
 def said(upstream: Protocol, sent: dict[str, Any]) -> list[tuple[str, Any]]:
@@ -102,7 +109,7 @@ def check(
         assert refusal.value.param == path_of(client, place)
         return
     sent, _ = translated(client, upstream, body)
-    turns = body["contents" if client == "native" else "messages"]
+    turns = body[TURNS.get(client, "messages")]
     roles = ["assistant" if turn["role"] == "model" else turn["role"] for turn in turns]
     assert said(upstream, sent) == list(zip(roles, words, strict=True))
 
@@ -157,7 +164,7 @@ def test_empty_instructions_are_none(client: Protocol, upstream: Protocol, role:
 def test_empty_instructions_alone_are_no_conversation(client: Protocol, upstream: Protocol) -> None:
     with pytest.raises(InvalidRequest) as refusal:
         translated(client, upstream, request(client, message(client, "system", "")))
-    assert refusal.value.param == "messages"
+    assert refusal.value.param == TURNS.get(client, "messages")
 
 
 # --- What a tool gave back ---

@@ -14,17 +14,28 @@ import pytest
 
 from channels.translation.model import Protocol
 from tests.support.rows import each
-from tests.unit.translators import dropping, fields_of_chat, fields_of_messages
+from tests.unit.translators import (
+    dropping,
+    fields_of_chat,
+    fields_of_messages,
+    fields_of_responses,
+)
 from tests.unit.translators.gemini import fields_of_gemini
 from tests.unit.translators.gemini.pieces import asked
 from tests.unit.translators.wire import translated
 
-PLAIN = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
+SAID = [{"role": "user", "content": "hi"}]
+PLAIN: dict[Protocol, dict[str, Any]] = {
+    "chat": {"model": "m", "max_tokens": 9, "messages": SAID},
+    "messages": {"model": "m", "max_tokens": 9, "messages": SAID},
+    "responses": {"model": "m", "input": SAID},
+}
 # A client's fields, and the protocols that the columns behind them stand for.
 TABLES: dict[Protocol, tuple[list[Any], tuple[Protocol, ...]]] = {
     "chat": (fields_of_chat.FIELDS, ("messages", "native", "responses")),
-    "messages": (fields_of_messages.FIELDS, ("chat", "native")),
-    "native": (fields_of_gemini.FIELDS, ("chat", "messages")),
+    "messages": (fields_of_messages.FIELDS, ("chat", "native", "responses")),
+    "native": (fields_of_gemini.FIELDS, ("chat", "messages", "responses")),
+    "responses": (fields_of_responses.FIELDS, ("messages", "native", "chat")),
 }
 
 
@@ -60,10 +71,11 @@ def test_field_arrives_where_it_belongs_or_is_listed(
     fragment: dict[str, Any],
     said: str | None,
 ) -> None:
-    body = asked(**fragment) if client == "native" else {**PLAIN, **fragment}
-    if upstream == "responses":  # the way of the built-in tools, which are streamed
+    body = asked(**fragment) if client == "native" else {**PLAIN[client], **fragment}
+    is_own = (client, upstream) == ("chat", "responses")
+    if is_own:  # the way of the built-in tools, which are streamed
         body["tools"] = [*body.get("tools", ()), {"type": "web_search"}]
-    is_stream = upstream == "responses" or bool(body.get("stream"))
+    is_stream = is_own or bool(body.get("stream"))
     sent, dropped = translated(client, upstream, body, stream=is_stream)
     if said is None:
         assert field in dropped
@@ -99,6 +111,13 @@ def test_every_member_the_official_library_of_chat_knows_is_in_the_table() -> No
 
     known = set(completion_create_params.CompletionCreateParamsBase.__annotations__)
     assert known - {field for field, *_ in fields_of_chat.FIELDS} == set()
+
+
+def test_every_member_the_official_library_of_responses_knows_is_in_the_table() -> None:
+    from openai.types.responses import response_create_params
+
+    known = set(response_create_params.ResponseCreateParamsBase.__annotations__)
+    assert known - {field for field, *_ in fields_of_responses.FIELDS} == set()
 
 
 def test_every_member_the_official_library_of_messages_knows_is_in_the_table() -> None:

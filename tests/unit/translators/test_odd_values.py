@@ -14,13 +14,13 @@ import msgspec
 import pytest
 import ujson
 
-from channels.dialects import chat, gemini, messages
+from channels.dialects import chat, gemini, messages, responses
 from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import InvalidRequest
 from channels.json import outline
 from channels.translation.model import Protocol
-from channels.translation.session import BUILTIN_TOOLS, TRANSLATIONS, TranslatedCall
-from tests.unit.translators import fields_of_chat, fields_of_messages
+from channels.translation.session import TRANSLATIONS, TranslatedCall
+from tests.unit.translators import fields_of_chat, fields_of_messages, fields_of_responses
 from tests.unit.translators.gemini import fields_of_gemini
 
 pytestmark = pytest.mark.long
@@ -36,11 +36,13 @@ BODIES: dict[Protocol, tuple[dict[str, Any], list[Any]]] = {
     "chat": ({"model": "m", "messages": SAID}, fields_of_chat.FIELDS),
     "messages": ({"model": "m", "max_tokens": 9, "messages": SAID}, fields_of_messages.FIELDS),
     "native": ({"contents": CONTENTS}, fields_of_gemini.FIELDS),
+    "responses": ({"model": "m", "input": SAID}, fields_of_responses.FIELDS),
 }
 READERS: dict[Protocol, Callable[[bytes], object]] = {
     "chat": chat.read_request,
     "messages": messages.read_request,
     "native": lambda body: gemini.read_request(body, model="m", stream=False),
+    "responses": responses.read_request,
 }
 
 
@@ -92,7 +94,7 @@ def test_odd_value_is_carried_listed_or_refused(client: Protocol) -> None:
     for text in accepted(client):
         body = msgspec.json.decode(text)
         assert isinstance(without_foreign(client, text, outline(text)), bytes)
-        for translation in (*TRANSLATIONS.values(), BUILTIN_TOOLS):
+        for translation in TRANSLATIONS.values():
             if translation.client != client:
                 continue
             count += 1

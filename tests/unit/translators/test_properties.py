@@ -32,9 +32,12 @@ from tests.unit.translators.wire import (
     written,
 )
 
-PROTOCOLS: list[Protocol] = ["chat", "messages", "native"]
+PROTOCOLS: list[Protocol] = ["chat", "responses", "messages", "native"]
 # Bytes that only the end of a stream has.
-ENDS = (b"[DONE]", b"message_stop", b"finishReason", b'finish_reason":"', b'stop_reason":"')
+ENDS = (
+    *(b"[DONE]", b"message_stop", b"finishReason", b'finish_reason":"', b'stop_reason":"'),
+    *(b"response.completed", b"response.incomplete"),
+)
 slow = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
@@ -100,7 +103,7 @@ def test_chat_upstream_is_given_results_right_after_calls(body: dict[str, Any]) 
 
 def normal(protocol: Protocol, answer: Response) -> Response:
     """The answer in the words that this protocol has for it."""
-    if protocol == "chat":
+    if protocol in ("chat", "responses"):
         return answer
     parts: list[Part] = []
     has_refusal = any(isinstance(part, Refusal) for part in answer.parts)
@@ -121,7 +124,7 @@ def normal(protocol: Protocol, answer: Response) -> Response:
     return replace(answer, parts=tuple(parts), finish=finish, usage=usage)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS[:2])  # gemini seals what another has signed
+@pytest.mark.parametrize("protocol", PROTOCOLS[:3])  # gemini seals what another has signed
 @slow
 @given(data=st.data())
 def test_whole_answer_says_the_same_again(protocol: Protocol, data: st.DataObject) -> None:

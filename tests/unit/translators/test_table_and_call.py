@@ -29,13 +29,26 @@ def attempt(client: Protocol, upstream: Protocol, **body: Any) -> TranslatedCall
     return TranslatedCall(translation_between(client, upstream), stated, redact=shown)
 
 
-# Path, client, upstream, value of the header, name in the configuration.
+# Path, client, upstream, value of the header, name in the configuration; the specification's are
+# those up to T6.
 SPECIFIED = [
     ("T1", "chat", "messages", "openai_chat_to_anthropic_messages", "chat_to_messages"),
     ("T2", "chat", "native", "openai_chat_to_gemini_native", "chat_to_native"),
     ("T3", "messages", "chat", "anthropic_messages_to_openai_chat", "messages_to_chat"),
     ("T4", "native", "chat", "gemini_native_to_openai_chat", "native_to_chat"),
     ("T6", "native", "messages", "anthropic_messages_to_gemini_native", "native_to_messages"),
+    ("T7", "responses", "native", "openai_responses_to_gemini_native", "responses_to_native"),
+    ("T8", "responses", "chat", "openai_responses_to_openai_chat", "responses_to_chat"),
+    (
+        *("T9", "responses", "messages"),
+        *("openai_responses_to_anthropic_messages", "responses_to_messages"),
+    ),
+    ("T10", "chat", "responses", "openai_chat_to_openai_responses", "chat_to_responses"),
+    (
+        *("T11", "messages", "responses"),
+        *("anthropic_messages_to_openai_responses", "messages_to_responses"),
+    ),
+    ("T12", "native", "responses", "gemini_native_to_openai_responses", "native_to_responses"),
 ]
 
 
@@ -143,10 +156,10 @@ def test_failure_amid_the_answer_is_said_in_the_clients_words() -> None:
 
 def test_protocols_a_client_is_translated_to_are_those_switched_on_the_preferred_first() -> None:
     everything = frozenset(row.setting for row in TRANSLATIONS.values())
-    assert upstream_protocols("chat", everything) == ("native", "messages")
-    assert upstream_protocols("native", everything) == ("chat", "messages")
-    assert upstream_protocols("messages", everything) == ("chat",)
-    assert upstream_protocols("responses", everything) == ()
+    assert upstream_protocols("chat", everything) == ("native", "messages", "responses")
+    assert upstream_protocols("native", everything) == ("chat", "messages", "responses")
+    assert upstream_protocols("messages", everything) == ("chat", "responses")
+    assert upstream_protocols("responses", everything) == ("native", "chat", "messages")
     assert upstream_protocols("chat", frozenset({"chat_to_messages"})) == ("messages",)
 
 

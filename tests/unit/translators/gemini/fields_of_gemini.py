@@ -1,7 +1,7 @@
 """Every documented field of a native-content request, and where it arrives in other protocols.
 
 The fields are those of the protocol's documentation, preview ones included. A row is as in
-`fields_of_chat.py`, for chat-completions and for messages.
+`fields_of_chat.py`, for chat-completions, for messages and for responses.
 """
 
 from __future__ import annotations
@@ -54,12 +54,19 @@ def calling(**members: Any) -> dict[str, Any]:
 
 
 FIELDS: list[tuple[Any, ...]] = [
-    ("contents", {"contents": [user("ho")]}, 'messages.0.content="ho"', 'messages.0.content="ho"'),
+    (
+        "contents",
+        {"contents": [user("ho")]},
+        'messages.0.content="ho"',
+        'messages.0.content="ho"',
+        'input.0.content.0.text="ho"',
+    ),
     (
         "contents.role",
         {"contents": [HI, model("x"), HI]},
         'messages.1.role="assistant"',
         'messages.1.role="assistant"',
+        'input.1.role="assistant"',
     ),
     ("contents.somethingNew", {"contents": [{**HI, "somethingNew": 1}]}, DROPPED),
     (
@@ -67,6 +74,7 @@ FIELDS: list[tuple[Any, ...]] = [
         said({"text": "x"}),
         'messages.0.content.1.text="x"',
         'messages.0.content.1.text="x"',
+        'input.0.content.1.text="x"',
     ),
     ("contents.parts.thought", modelled({"text": "hm", "thought": True}), DROPPED),
     (
@@ -79,12 +87,14 @@ FIELDS: list[tuple[Any, ...]] = [
         said(inline("image/png", PNG)),
         'messages.0.content.1.image_url.url="data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAAB"',
         'messages.0.content.1.source.data="iVBORw0KGgoAAAANSUhEUgAAAAEAAAAB"',
+        'input.0.content.1.image_url="data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAAB"',
     ),
     (
         "contents.parts.inlineData",
         said(inline("application/pdf", PDF)),
         'messages.0.content.1.file.file_data="data:application/pdf;base64,JVBERi0xLjQKJcOkw7zDtsOf"',
         'messages.0.content.1.source.data="JVBERi0xLjQKJcOkw7zDtsOf"',
+        'input.0.content.1.file_data="data:application/pdf;base64,JVBERi0xLjQKJcOkw7zDtsOf"',
     ),
     ("contents.parts.inlineData", said({"inlineData": CLIP}), DROPPED),
     (
@@ -92,12 +102,14 @@ FIELDS: list[tuple[Any, ...]] = [
         said(inline("application/pdf", PDF, displayName="a.pdf")),
         'messages.0.content.1.file.filename="a.pdf"',
         'messages.0.content.1.title="a.pdf"',
+        'input.0.content.1.filename="a.pdf"',
     ),
     (
         "contents.parts.fileData",
         said(file("https://a.example/x.png")),
         'messages.0.content.1.image_url.url="https://a.example/x.png"',
         'messages.0.content.1.source.url="https://a.example/x.png"',
+        'input.0.content.1.image_url="https://a.example/x.png"',
     ),
     ("contents.parts.fileData", said(file("gs://bucket/x.png")), DROPPED),
     (
@@ -110,6 +122,7 @@ FIELDS: list[tuple[Any, ...]] = [
         modelled(call(id="x")),
         'messages.1.tool_calls.0.function.name="f"',
         'messages.1.content.1.name="f"',
+        'input.2.name="f"',
     ),
     (
         "contents.parts.functionCall.willContinue",
@@ -126,18 +139,21 @@ FIELDS: list[tuple[Any, ...]] = [
         answered(response={"a": 1}),
         'messages.2.content="{\\"a\\":1}"',
         'messages.2.content.0.content="{\\"a\\":1}"',
+        'input.2.output="{\\"a\\":1}"',
     ),
     (
         "contents.parts.functionResponse.parts",
         answered(parts=[inline("image/png", PNG)]),
         'messages.3.content.0.image_url.url="data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAAB"',
         'messages.2.content.0.content.1.source.data="iVBORw0KGgoAAAANSUhEUgAAAAEAAAAB"',
+        'input.2.output.1.type="input_image"',
     ),
     (
         "contents.parts.functionResponse.response.error",
         answered(response={"error": "no such city"}),
         DROPPED,
         "messages.2.content.0.is_error=true",
+        DROPPED,
     ),
     ("contents.parts.functionResponse.willContinue", answered(willContinue=True), DROPPED),
     ("contents.parts.functionResponse.scheduling", answered(scheduling="SILENT"), DROPPED),
@@ -154,6 +170,7 @@ FIELDS: list[tuple[Any, ...]] = [
         said({**inline("image/png", PNG), "mediaResolution": {"level": "MEDIA_RESOLUTION_LOW"}}),
         'messages.0.content.1.image_url.detail="low"',
         DROPPED,
+        'input.0.content.1.detail="low"',
     ),
     (
         "contents.parts.mediaResolution",
@@ -179,6 +196,7 @@ FIELDS: list[tuple[Any, ...]] = [
         {"systemInstruction": {"parts": [{"text": "s"}]}},
         'messages.0.content="s"',
         'system="s"',
+        'instructions="s"',
     ),
     (
         "systemInstruction.parts",
@@ -190,11 +208,13 @@ FIELDS: list[tuple[Any, ...]] = [
         function(),
         'tools.0.function.name="f"',
         'tools.0.name="f"',
+        'tools.0.name="f"',
     ),
     (
         "tools.functionDeclarations.description",
         function(description="d"),
         'tools.0.function.description="d"',
+        'tools.0.description="d"',
         'tools.0.description="d"',
     ),
     (
@@ -202,12 +222,14 @@ FIELDS: list[tuple[Any, ...]] = [
         function(parameters=SCHEMA),
         'tools.0.function.parameters.required.0="a"',
         'tools.0.input_schema.required.0="a"',
+        'tools.0.parameters.required.0="a"',
     ),
     (
         "tools.functionDeclarations.parametersJsonSchema",
         function(parametersJsonSchema={"type": "object"}),
         'tools.0.function.parameters.type="object"',
         'tools.0.input_schema.type="object"',
+        'tools.0.parameters.type="object"',
     ),
     ("tools.functionDeclarations.response", function(response=SCHEMA), DROPPED),
     ("tools.functionDeclarations.responseJsonSchema", function(responseJsonSchema={}), DROPPED),
@@ -234,11 +256,13 @@ FIELDS: list[tuple[Any, ...]] = [
         calling(mode="ANY"),
         'tool_choice="required"',
         'tool_choice.type="any"',
+        'tool_choice="required"',
     ),
     (
         "toolConfig.functionCallingConfig.allowedFunctionNames",
         calling(mode="ANY", allowedFunctionNames=["f"]),
         'tool_choice.function.name="f"',
+        'tool_choice.name="f"',
         'tool_choice.name="f"',
     ),
     ("toolConfig.functionCallingConfig.mode", calling(mode="VALIDATED"), DROPPED),
@@ -265,28 +289,38 @@ FIELDS: list[tuple[Any, ...]] = [
         config("temperature", 0.5),
         "temperature=0.5",
         "temperature=0.5",
+        "temperature=0.5",
     ),
-    ("generationConfig.temperature", config("temperature", 1.5), "temperature=1.5", DROPPED),
-    ("generationConfig.topP", config("topP", 0.5), "top_p=0.5", "top_p=0.5"),
-    ("generationConfig.topK", config("topK", 5), DROPPED, "top_k=5"),
+    (
+        "generationConfig.temperature",
+        config("temperature", 1.5),
+        "temperature=1.5",
+        DROPPED,
+        "temperature=1.5",
+    ),
+    ("generationConfig.topP", config("topP", 0.5), "top_p=0.5", "top_p=0.5", "top_p=0.5"),
+    ("generationConfig.topK", config("topK", 5), DROPPED, "top_k=5", DROPPED),
     (
         "generationConfig.stopSequences",
         config("stopSequences", ["x"]),
         'stop.0="x"',
         'stop_sequences.0="x"',
+        DROPPED,
     ),
-    ("generationConfig.seed", config("seed", 5), "seed=5", DROPPED),
+    ("generationConfig.seed", config("seed", 5), "seed=5", DROPPED, DROPPED),
     (
         "generationConfig.presencePenalty",
         config("presencePenalty", 1),
         "presence_penalty=1",
         DROPPED,
+        "presence_penalty=1",
     ),
     (
         "generationConfig.frequencyPenalty",
         config("frequencyPenalty", 1),
         "frequency_penalty=1",
         DROPPED,
+        "frequency_penalty=1",
     ),
     ("generationConfig.candidateCount", config("candidateCount", 2), DROPPED),
     (
@@ -294,6 +328,7 @@ FIELDS: list[tuple[Any, ...]] = [
         config("responseMimeType", "application/json"),
         'response_format.type="json_object"',
         DROPPED,
+        'text.format.type="json_object"',
     ),
     ("generationConfig.responseMimeType", config("responseMimeType", "text/x.enum"), DROPPED),
     (
@@ -301,31 +336,42 @@ FIELDS: list[tuple[Any, ...]] = [
         config("responseSchema", SCHEMA),
         'response_format.json_schema.schema.required.0="a"',
         'output_config.format.schema.required.0="a"',
+        'text.format.schema.required.0="a"',
     ),
     (
         "generationConfig.responseJsonSchema",
         config("responseJsonSchema", SCHEMA),
         'response_format.json_schema.schema.required.0="a"',
         'output_config.format.schema.required.0="a"',
+        'text.format.schema.required.0="a"',
     ),
     (
         "generationConfig.thinkingConfig.thinkingLevel",
         thinking("thinkingLevel", "HIGH"),
         'reasoning_effort="high"',
         'output_config.effort="high"',
+        'reasoning.effort="high"',
     ),
     (
         "generationConfig.thinkingConfig.thinkingBudget",
         thinking("thinkingBudget", 2000),
         DROPPED,
         "thinking.budget_tokens=2000",
+        DROPPED,
     ),
-    ("generationConfig.thinkingConfig.includeThoughts", thinking("includeThoughts", True), DROPPED),
+    (
+        "generationConfig.thinkingConfig.includeThoughts",
+        thinking("includeThoughts", True),
+        DROPPED,
+        DROPPED,
+        'reasoning.summary="auto"',
+    ),
     (
         "generationConfig.thinkingConfig.includeThoughts",
         config("thinkingConfig", {"thinkingBudget": 2000, "includeThoughts": True}),
         DROPPED,
         'thinking={"type": "enabled", "budget_tokens": 2000, "display": "summarized"}',
+        'reasoning.summary="auto"',
     ),
     ("generationConfig.thinkingConfig.somethingNew", thinking("somethingNew", True), DROPPED),
     *[

@@ -1,0 +1,567 @@
+"""Decode a responses request into the canonical one.
+
+The body has been checked by `request.py`; a wrong type in a member that is read only here is an
+InvalidRequest. The way back is `encode.py`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, cast, get_args
+
+from msgspec.structs import replace
+
+from channels.dialects.chat.parts import PROVIDER, read_audio, read_file, read_url
+from channels.errors import InvalidRequest
+from channels.families import RESPONSES
+from channels.json import call_arguments, dumps
+from channels.translation.codec import Members, merged
+from channels.translation.model import (
+    EMPTY,
+    ClientProtocol,
+    Effort,
+    Format,
+    Media,
+    Part,
+    Reasoning,
+    Refusal,
+    Request,
+    Role,
+    Text,
+    Thinking,
+    Tool,
+    ToolCall,
+    ToolChoice,
+    ToolResult,
+    Turn,
+)
+from channels.translation.signatures import TAG, opened
+from channels.translation.tool_calls import made_id
+
+# What a client of responses calls the members of a request: for reporting what was dropped.
+#
+# Left the field of `channels/translation/model.py`, right this protocol's word, dotted and without
+# indices. A field that it has no word for cannot have come from it.
+
+_NAMES = {
+    "parallel_tools": "parallel_tool_calls",
+    "format": "text.format",
+    "format.name": "text.format.name",
+    "format.description": "text.format.description",
+    "format.schema": "text.format.schema",
+    "format.is_strict": "text.format.strict",
+    "reasoning.budget_tokens": "reasoning.effort",
+    "reasoning.is_enabled": "reasoning.effort",
+    "reasoning.shows_thoughts": "reasoning.summary",
+    "tools.is_strict": "tools.strict",
+    "tool_choice.allowed": "tool_choice.tools",
+    "turn.role": "input.role",
+    "system": "instructions",
+    "thinking": "input.reasoning",
+    "call.arguments": "input.arguments",
+    "call.signature": "input.reasoning",
+    "image": "input.content.input_image",
+    "document": "input.content.input_file",
+    "audio": "input.content.input_audio",
+    "media.detail": "input.content.detail",
+    "media.name": "input.content.filename",
+}
+
+# Values that mean no more than leaving the member out does.
+_NEUTRAL = {
+    "store": False,
+    "background": False,
+    "metadata": {},
+    "truncation": "disabled",
+    "service_tier": "auto",
+    "top_logprobs": 0,
+    "text.verbosity": "medium",
+    "tools.defer_loading": False,
+    "tools.format": {"type": "text"},
+    "stream_options.include_obfuscation": False,
+    "input.content.annotations": [],
+    "input.content.logprobs": [],
+}
+ORIGIN = ClientProtocol(
+    protocol=RESPONSES.protocol,
+    names=_NAMES,
+    neutral=_NEUTRAL,
+    turns="input",
+    parts="input.content.",
+    provider=PROVIDER,
+    has_thoughts_apart=True,
+)
+
+
+# Tools of this protocol as functions, and back.
+#
+# A custom tool takes free text: it becomes a function of one argument. Tools in a namespace become
+# functions whose names begin with it. What a call of such a function is for the client travels as
+# the tool's own name, through whatever name an upstream's protocol makes of it.
+
+CUSTOM = "custom"
+_FUNCTION = "function"
+_INPUT = "input"
+_MARK = "\0"
+_NAME_DIGEST_CHARACTERS = 8
+
+
+class ToolNames:
+    """The names of functions that the tools of one request become; each is another one."""
+
+    __slots__ = ("_names", "_taken")
+
+    def __init__(self) -> None:
+        self._names: dict[tuple[str, str], str] = {}  # by namespace and name
+        self._taken: set[str] = set()
+
+    def __repr__(self) -> str:
+        return f"<ToolNames {len(self._taken)}>"
+
+    def of(self, namespace: str | None, name: str) -> str:
+        """The name of the function for a tool of this namespace; the same for the same tool."""
+        key = (namespace or "", name)
+        found = self._names.get(key)
+        if found is None:
+            found = name
+            if namespace:
+                found = f"{namespace}{'' if namespace.endswith('__') else '__'}{name}"
+            if found in self._taken:
+                digest = hashlib.sha256(dumps(key)).hexdigest()[:_NAME_DIGEST_CHARACTERS]
+                found = f"{found}_{digest}"
+            self._names[key] = found
+            self._taken.add(found)
+        return found
+
+
+def own_name(kind: str, namespace: str | None, name: str) -> str | None:
+    """What a tool's calls are named on their way back; None for a plain function's."""
+    if kind == _FUNCTION and not namespace:
+        return None
+    return _MARK.join((kind, namespace or "", name))
+
+
+def named_call(name: str) -> tuple[bool, str, str]:
+    """Whether a call's name is a custom tool's, its namespace, and its name there."""
+    kind, mark, rest = name.partition(_MARK)
+    namespace, second, inner = rest.partition(_MARK)
+    if not (mark and second and kind in (CUSTOM, _FUNCTION)):
+        return False, "", name
+    return kind == CUSTOM, namespace, inner
+
+
+def _custom_parameters(form: Any) -> dict[str, Any]:
+    """The schema of the one argument. A grammar is described: a function's cannot be enforced."""
+    words = "The input of the tool as a whole, as plain text."
+    if isinstance(form, Mapping) and isinstance(form.get("definition"), str):
+        words = f"{words} It has to follow this {form.get('syntax')} grammar:\n{form['definition']}"
+    argument = {"type": "string", "description": words}
+    return {"type": "object", "properties": {_INPUT: argument}, "required": [_INPUT]}
+
+
+# Read the items of a responses request into system texts and turns.
+#
+# Instructions are the first system text, and the developer's messages before anything else follow
+# them; later ones stay where they are. An item is a message, a call, a result or a thought; what
+# the provider itself ran is left over by name.
+
+_TEXTS = ("input_text", "output_text", "text", "summary_text", "reasoning_text")
+_SILENT = frozenset(("type", "id", "status"))  # of an item or a part: labels, and no content
+_REDACTED = "redacted:"
+# What stands for the proof of a thought without a signature. Clients keep thoughts that have
+# one, and no upstream of this protocol is sent what it has not made.
+UNSIGNED = f"{TAG}unsigned"
+# Calls of tools that the client runs and other protocols have no such tool for, by the member that
+# holds what is to be done.
+_RUN_BY_CLIENT = {
+    "local_shell_call": "action",
+    "shell_call": "action",
+    "apply_patch_call": "operation",
+    "computer_call": "action",
+}
+
+
+class ItemsDecoder:
+    """Reads one item after the other; `left_over` are members and parts that are not held.
+
+    `empty` are the paths of the empty messages.
+    """
+
+    __slots__ = ("_call_names", "_has_spoken", "_names", "_turns", "empty", "left_over", "system")
+
+    def __init__(self, names: ToolNames, left_over: dict[str, Any]) -> None:
+        self.system: list[Text] = []
+        self.left_over = left_over
+        self.empty: list[str] = []
+        self._names = names
+        self._turns: list[Turn] = []
+        self._call_names: dict[str, str] = {}  # by the calls' ids
+        self._has_spoken = False
+
+    def __repr__(self) -> str:
+        return f"<ItemsDecoder {len(self._turns)} turns, {len(self.left_over)} left over>"
+
+    def turns(self) -> tuple[Turn, ...]:
+        """The turns read so far, in order, neighbours merged."""
+        return merged(self._turns)
+
+    def read(self, item: Mapping[str, Any], path: str) -> None:
+        """Take the next item; `path` is its path."""
+        kind = item.get("type")
+        if not isinstance(kind, str) or kind == "message":
+            self._read_message(item, path)
+            return
+        read = _READERS.get(kind)
+        if read is not None:
+            read(self, item)
+        elif kind in _RUN_BY_CLIENT:
+            self.left_over[f"input.{kind}"] = True
+            self._add_call(item, kind.removesuffix("_call"), item.get(_RUN_BY_CLIENT[kind]))
+        elif kind.removesuffix("_output") in _RUN_BY_CLIENT:
+            self.left_over[f"input.{kind}"] = True
+            self._read_result(item)
+        else:
+            self.left_over[f"input.{kind}"] = True
+
+    def _add(self, role: Role, *parts: Part) -> None:
+        self._has_spoken = True
+        self._turns.append(Turn(role, parts))
+
+    def _leave_over(self, item: Mapping[str, Any], *known: str) -> None:
+        for name, value in item.items():
+            if name not in _SILENT and name not in known and value not in (None, [], {}):
+                self.left_over[f"input.{name}"] = value
+
+    def _read_message(self, item: Mapping[str, Any], path: str) -> None:
+        self._leave_over(item, "role", "content")
+        role = item.get("role")
+        parts = self.read_content(item.get("content"))
+        if role in ("system", "developer"):
+            self._read_system(parts)
+        elif not parts:
+            self.empty.append(f"{path}.content")
+            self._turns.append(Turn("assistant" if role == "assistant" else "user", (EMPTY,)))
+        elif role == "assistant":
+            self._add("assistant", *parts)
+        else:
+            self._add("user", *_spoken(parts))
+
+    def _read_system(self, parts: Iterable[Text | Media | Refusal]) -> None:
+        texts = []
+        for part in _spoken(parts):
+            if isinstance(part, Text):
+                texts.append(part)
+            else:
+                self.left_over[f"input.content.input_{part.kind}"] = True
+        if not self._has_spoken:
+            self.system.extend(texts)
+        elif texts:  # no instructions are as good as empty ones
+            spoken = tuple(replace(text, is_system=True) for text in texts)
+            self._turns.append(Turn("user", spoken))
+
+    def _read_function_call(self, item: Mapping[str, Any]) -> None:
+        self._leave_over(item, "call_id", "name", "namespace", "arguments")
+        self._add_call(item, _string(item, "name"), item.get("arguments"))
+
+    def _read_custom_call(self, item: Mapping[str, Any]) -> None:
+        self._leave_over(item, "call_id", "name", "namespace", _INPUT)
+        given = item.get(_INPUT)
+        self._add_call(item, _string(item, "name"), {_INPUT: "" if given is None else given})
+
+    def _add_call(self, item: Mapping[str, Any], name: str, arguments: Any) -> None:
+        if not isinstance(arguments, str):
+            arguments = dumps({} if arguments is None else arguments).decode()
+        call_id = _call_id(item) or made_id(RESPONSES.protocol, str(len(self._turns)), name)
+        name = self._names.of(_string(item, "namespace"), name)
+        self._call_names[call_id] = name
+        self._add("assistant", ToolCall(call_id, name, call_arguments(arguments)))
+
+    def _read_result(self, item: Mapping[str, Any]) -> None:
+        self._leave_over(item, "call_id", "name", "namespace", "output")
+        output = item.get("output")
+        if output is not None and not isinstance(output, str | list):
+            output = dumps(output).decode()
+        call_id = _call_id(item)
+        parts = _spoken(self.read_content(output))
+        self._add("user", ToolResult(call_id, self._call_names.get(call_id), parts))
+
+    def _read_reasoning(self, item: Mapping[str, Any]) -> None:
+        self._leave_over(item, "summary", "content", "encrypted_content")
+        text = _thought_in(item.get("summary")) or _thought_in(item.get("content"))
+        proof = _string(item, "encrypted_content")
+        if proof:
+            self._add("assistant", proven(text, proof))
+        elif text:
+            self._add("assistant", Thinking(text))
+
+    def read_content(self, content: Any) -> tuple[Text | Media | Refusal, ...]:
+        """The parts of a content; those that are not known go to `left_over` by name."""
+        if isinstance(content, str):
+            return (Text(content),) if content else ()
+        parts: list[Text | Media | Refusal] = []
+        for part in content if isinstance(content, list) else ():
+            if isinstance(part, str):
+                parts.append(Text(part))
+            elif isinstance(part, Mapping) and (read := self._read_part(part)) is not None:
+                parts.append(read)
+        return tuple(part for part in parts if not isinstance(part, Text) or part.text)
+
+    def _read_part(self, part: Mapping[str, Any]) -> Text | Media | Refusal | None:
+        kind = part.get("type")
+        if kind in _TEXTS and isinstance(part.get("text"), str):
+            return Text(part["text"], _extras(part, "text"))
+        if kind == "refusal" and isinstance(part.get("refusal"), str):
+            return Refusal(part["refusal"])
+        if part.get("file_id") is not None:  # stored at the provider
+            self.left_over[f"input.content.{kind}.file_id"] = part["file_id"]
+            return None
+        media: Media | None = None
+        if kind == "input_image":
+            media = read_url(
+                {"url": part.get("image_url"), "detail": part.get("detail")},
+                _extras(part, "image_url", "detail"),
+                kind="image",
+            )
+        elif kind == "input_file":
+            media = _read_file(part)
+        elif kind == "input_audio":
+            media = read_audio(part.get("input_audio"), _extras(part, "input_audio"))
+        if media is None:
+            self.left_over[f"input.content.{kind}"] = True
+        return media
+
+
+_READERS: Mapping[str, Callable[[ItemsDecoder, Mapping[str, Any]], None]] = {
+    "function_call": ItemsDecoder._read_function_call,
+    "custom_tool_call": ItemsDecoder._read_custom_call,
+    "function_call_output": ItemsDecoder._read_result,
+    "custom_tool_call_output": ItemsDecoder._read_result,
+    "reasoning": ItemsDecoder._read_reasoning,
+}
+
+
+def proven(text: str, proof: str) -> Thinking:
+    """The thought that an `encrypted_content` proves, which may be another protocol's."""
+    if proof == UNSIGNED:
+        return Thinking(text)
+    signature, signer = opened(proof, own=RESPONSES.protocol)
+    if signer != RESPONSES.protocol and signature.startswith(_REDACTED):
+        return Thinking("", redacted=signature.removeprefix(_REDACTED), signer=signer)
+    return Thinking(text, signature=signature, signer=signer)
+
+
+def redacted_proof(data: str) -> str:
+    """What goes into an `encrypted_content` for opaque data; this protocol has none of its own."""
+    return _REDACTED + data
+
+
+def _read_file(part: Mapping[str, Any]) -> Media | None:
+    extras = _extras(part, "file_data", "file_url", "filename")
+    address, name = part.get("file_url"), part.get("filename")
+    if isinstance(address, str) and part.get("file_data") is None:
+        name = name if isinstance(name, str) else None
+        return Media("document", None, url=address, name=name, extras=extras)
+    return read_file(part, extras)
+
+
+def _spoken(parts: Iterable[Text | Media | Refusal]) -> tuple[Text | Media, ...]:
+    """Parts of a user or a tool: a refusal is text there."""
+    return tuple(Text(part.text) if isinstance(part, Refusal) else part for part in parts)
+
+
+def _thought_in(parts: Any) -> str:
+    """The paragraphs of a thought."""
+    stated = [part.get("text") for part in _objects(parts)]
+    return "\n\n".join(text for text in stated if isinstance(text, str) and text)
+
+
+def _extras(part: Mapping[str, Any], *known: str) -> dict[str, Any]:
+    return {
+        name: value
+        for name, value in part.items()
+        if name not in _SILENT and name not in known and value not in (None, [])
+    }
+
+
+def _call_id(item: Mapping[str, Any]) -> str:
+    return _string(item, "call_id") or _string(item, "id")
+
+
+def _objects(value: Any) -> list[Mapping[str, Any]]:
+    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
+
+
+def _string(value: Mapping[str, Any], name: str) -> str:
+    held = value.get(name)
+    return held if isinstance(held, str) else ""
+
+
+_EFFORTS = frozenset(get_args(Effort))
+_SUMMARIES = ("auto", "concise", "detailed")
+# Asked for or not, a thought comes with what proves it.
+_ALWAYS_INCLUDED = "reasoning.encrypted_content"
+
+
+def decode_request(body: Mapping[str, Any]) -> Request:
+    """The canonical request. Raises InvalidRequest naming the member at fault."""
+    members = Members(body)
+    left_over: dict[str, Any] = {}
+    names = ToolNames()
+    tools = _read_tools(members, names, left_over)
+    items = ItemsDecoder(names, left_over)
+    if instructions := members.text("instructions"):
+        items.system.append(Text(instructions))
+    stated = members.any("input")
+    if isinstance(stated, str):
+        stated = [{"role": "user", "content": stated}]
+    for index, item in enumerate(_objects(stated)):
+        items.read(item, f"input[{index}]")
+    for name in ("model", "stream"):
+        members.any(name)
+    for one in members.array("include"):
+        if one != _ALWAYS_INCLUDED:
+            left_over[f"include.{one}" if isinstance(one, str) else "include"] = True
+    form = _read_text(members, left_over)
+    _read_inner(members.object("stream_options"), left_over)
+    return Request(
+        origin=ORIGIN,
+        system=tuple(items.system),
+        turns=items.turns(),
+        empty=tuple(items.empty),
+        tools=tools,
+        tool_choice=_read_tool_choice(members, names, left_over),
+        parallel_tools=members.boolean("parallel_tool_calls"),
+        max_tokens=members.integer("max_output_tokens"),
+        temperature=members.number("temperature"),
+        top_p=members.number("top_p"),
+        frequency_penalty=members.number("frequency_penalty"),
+        presence_penalty=members.number("presence_penalty"),
+        format=form,
+        reasoning=_read_reasoning(members, left_over),
+        user=members.text("user"),
+        # Behind all others, for it is what none of them has read.
+        extras={**left_over, **members.rest()},
+    )
+
+
+def _read_inner(inner: Members | None, left_over: dict[str, Any]) -> None:
+    """List what has not been read of a member."""
+    if inner is not None:
+        for name, value in inner.rest().items():
+            left_over[inner.path(name)] = value
+
+
+def _read_tools(members: Members, names: ToolNames, left_over: dict[str, Any]) -> tuple[Tool, ...]:
+    tools = []
+    for tool in members.objects("tools"):
+        kind = tool.text("type")
+        if kind == "namespace":
+            namespace = tool.text("name") or ""
+            if tool.text("description"):
+                left_over["tools.description"] = True
+            found = [(namespace, one) for one in tool.objects("tools")]
+        else:
+            found = [("", tool)]
+        for namespace, one in found:
+            kind = one.text("type")
+            if kind in (_FUNCTION, CUSTOM):
+                tools.append(_read_tool(one, kind, namespace, names))
+            else:
+                left_over[f"tools.{kind}"] = True
+    return tuple(tools)
+
+
+def _read_tool(tool: Members, kind: str, namespace: str, names: ToolNames) -> Tool:
+    name = tool.text("name")
+    if not name:
+        raise InvalidRequest(f"{tool.path('name')} is missing.", tool.path("name"))
+    parameters = tool.mapping("parameters")
+    if kind == CUSTOM:
+        parameters = _custom_parameters(tool.whole().get("format"))
+    return Tool(
+        names.of(namespace, name),
+        description=tool.text("description"),
+        parameters=parameters,
+        is_strict=tool.boolean("strict"),
+        extras=tool.rest(),
+        own_name=own_name(kind, namespace, name),
+    )
+
+
+def _read_tool_choice(
+    members: Members, names: ToolNames, left_over: dict[str, Any]
+) -> ToolChoice | None:
+    choice = members.any("tool_choice")
+    if choice is None:
+        return None
+    if choice in ("auto", "none", "required"):
+        return ToolChoice(choice)
+    if isinstance(choice, Mapping):
+        if name := _chosen(choice, names):
+            return ToolChoice("named", name)
+        if choice.get("type") == "allowed_tools":
+            allowed = [_chosen(tool, names) for tool in _objects(choice.get("tools"))]
+            if not all(allowed):
+                left_over["tool_choice.tools"] = True
+            mode = choice.get("mode")
+            return ToolChoice(
+                "required" if mode == "required" else "auto",
+                allowed=tuple(name for name in allowed if name),
+            )
+    left_over["tool_choice"] = choice
+    return None
+
+
+def _chosen(choice: Mapping[str, Any], names: ToolNames) -> str:
+    """The function that a choice names; empty where it names none."""
+    name = _string(choice, "name")
+    if choice.get("type") not in (_FUNCTION, CUSTOM) or not name:
+        return ""
+    return names.of(_string(choice, "namespace"), name)
+
+
+def _read_text(members: Members, left_over: dict[str, Any]) -> Format | None:
+    text = members.object("text")
+    if text is None:
+        return None
+    form = _read_format(text.object("format"), left_over)
+    _read_inner(text, left_over)
+    return form
+
+
+def _read_format(stated: Members | None, left_over: dict[str, Any]) -> Format | None:
+    kind = None if stated is None else stated.text("type")
+    if stated is None or kind == "text":
+        return None if stated is None else Format("text")
+    if kind == "json_object":
+        return Format("json")
+    if kind == "json_schema":
+        return Format(
+            "schema",
+            name=stated.text("name"),
+            schema=stated.mapping("schema"),
+            is_strict=stated.boolean("strict"),
+            description=stated.text("description"),
+        )
+    left_over["text.format"] = True
+    return None
+
+
+def _read_reasoning(members: Members, left_over: dict[str, Any]) -> Reasoning | None:
+    stated = members.object("reasoning")
+    if stated is None:
+        return None
+    effort, summary = stated.text("effort"), stated.text("summary")
+    summary = summary or stated.text("generate_summary")
+    if effort is not None and effort not in _EFFORTS:
+        left_over["reasoning.effort"] = effort
+        effort = None
+    if summary is not None and summary not in _SUMMARIES:
+        left_over["reasoning.summary"] = summary
+    _read_inner(stated, left_over)
+    reasoning = Reasoning(
+        effort=cast(Effort | None, effort),
+        shows_thoughts=True if summary in _SUMMARIES else None,
+    )
+    return None if reasoning == Reasoning() else reasoning
