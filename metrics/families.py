@@ -379,6 +379,46 @@ class TokenMetrics:
         return sum(int(number.value) for _, number in self._input.shown()), cached
 
 
+# What calls bring, and what they cost at their upstreams.
+
+
+class CostMetrics:
+    """What clients paid and what the operator pays."""
+
+    def __init__(self, make: Families) -> None:
+        self._settled = make.counter("gw_cost_nano_usd_total")
+        self._upstream = make.counter("gw_upstream_cost_nano_usd_total")
+        self._below = make.counter("gw_calls_below_cost_total")
+        self._unknown = make.counter("gw_calls_of_unknown_cost_total")
+
+    @property
+    def settled_nano_usd(self) -> int:
+        """What all clients paid so far."""
+        return sum(int(number.value) for _, number in self._settled.shown())
+
+    def settled(
+        self,
+        *,
+        channel: str,
+        model: str,
+        nano_usd: int,
+        upstream_nano_usd: int | None,
+        is_sold: bool,
+    ) -> None:
+        """A call was settled at this cost; None: what it cost its operator is not known.
+
+        `is_sold`: its client has got what it was to pay for.
+        """
+        if nano_usd > 0:
+            self._settled[(model,)].value += nano_usd
+        if upstream_nano_usd is None:
+            self._unknown[channel, model].value += 1
+        elif upstream_nano_usd > 0:
+            self._upstream[channel, model].value += upstream_nano_usd
+            if is_sold and upstream_nano_usd > nano_usd:
+                self._below[channel, model].value += 1
+
+
 # What becomes of asynchronous jobs, and of the polls that watch them.
 
 

@@ -23,6 +23,7 @@ from metrics.families import (
     OTHER,
     AgentMetrics,
     ConfigMetrics,
+    CostMetrics,
     DatabaseMetrics,
     Families,
     FileMetrics,
@@ -57,7 +58,7 @@ class Metrics:
         self.models = ResponseModels(make)
         self.tokens = TokenMetrics(make)
         self._units = make.counter("gw_units_total")
-        self._cost = make.counter("gw_cost_nano_usd_total")
+        self.costs = CostMetrics(make)
         self._responses = make.counter("gw_http_responses_total")
         self._limit_refusals = make.counter("gw_limit_refusals_total")
         self._limits_degraded = make.gauge("gw_limits_degraded")[()]
@@ -163,11 +164,6 @@ class Metrics:
     def units(self, *, model: str, unit: str, count: int) -> None:
         """A call was settled for so many pieces: images, seconds of video, …"""
         self._units[model, unit].value += count
-
-    def cost(self, *, model: str, nano_usd: int) -> None:
-        """A call was settled at this cost."""
-        if nano_usd > 0:
-            self._cost[(model,)].value += nano_usd
 
     def http_response(self, *, route: str, status: int) -> None:
         """A response of any endpoint is out; `route` is the handler's label, never a path."""
@@ -358,7 +354,7 @@ class Metrics:
         for (_, _, status, _), number in self._calls.shown():
             totals.calls += int(number.value)
             totals.errors += int(number.value) if status in ("error", "interrupted") else 0
-        totals.cost_nano_usd = sum(int(number.value) for _, number in self._cost.shown())
+        totals.cost_nano_usd = self.costs.settled_nano_usd
         totals.in_flight = sum(int(number.value) for _, number in self._in_flight.shown())
         totals.input_tokens, totals.cached_tokens = self.tokens.inputs()
         for (channel, outcome), number in self._attempts.shown():

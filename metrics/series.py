@@ -120,6 +120,24 @@ SERIES: tuple[MetricFamily, ...] = (
         "gw_cost_nano_usd_total", "counter", ("model",), "Cost settled, in billionths of a USD."
     ),
     MetricFamily(
+        "gw_upstream_cost_nano_usd_total",
+        "counter",
+        ("channel", "model"),
+        "What calls cost the operator at their upstreams, in billionths of a USD.",
+    ),
+    MetricFamily(
+        "gw_calls_below_cost_total",
+        "counter",
+        ("channel", "model"),
+        "Calls that were charged less than they cost the operator.",
+    ),
+    MetricFamily(
+        "gw_calls_of_unknown_cost_total",
+        "counter",
+        ("channel", "model"),
+        "Calls whose cost at the upstream is not known: no price list has it.",
+    ),
+    MetricFamily(
         "gw_http_responses_total", "counter", ("route", "status"), "Responses sent, all routes."
     ),
     MetricFamily(

@@ -322,8 +322,14 @@ class Endings:
     def _report(self, job: Job, outcome: Outcome, job_end: JobEnd) -> None:
         seconds = outcome.latency_ms / 1000
         self._metrics.tasks.ended(kind=job.kind, state=job_end.state, seconds=seconds)
-        if outcome.cost_nano_usd:
-            self._metrics.cost(model=job.model, nano_usd=outcome.cost_nano_usd)
+        if outcome.cost_nano_usd or outcome.upstream_cost_nano_usd != 0:
+            self._metrics.costs.settled(
+                channel=job.channel_id or "",
+                model=job.model,
+                nano_usd=outcome.cost_nano_usd,
+                upstream_nano_usd=outcome.upstream_cost_nano_usd,
+                is_sold=outcome.status == "success",
+            )
         if outcome.units:
             unit = UNIT_TYPES[job.protocol]
             self._metrics.units(model=job.model, unit=unit, count=outcome.units)

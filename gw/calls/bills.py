@@ -21,6 +21,7 @@ from actors.wallet.sheets import hold_nano_usd, token_price, unpriced_in
 from actors.wallet.wallets import Delivered
 from channels.dialects.dialect import Meter, MeterReading
 from channels.dialects.meter import PartialUsage, Usage
+from channels.prices import PriceSpec
 from channels.registry import ModelSpec
 from gw.config.config import LiveConfig
 from gw.price_list.reading import bundled, cost_of
@@ -57,11 +58,21 @@ class UpstreamPrice(Struct, frozen=True):
     model: ModelSpec
     tokens: TokenPrice
 
+    def cost_nano_usd(self, usage: Usage) -> int | None:
+        """The cost of a usage; None where it has what costs more and has no price here."""
+        sheet = self.tokens.sheet
+        if usage.parts is not None and (
+            unpriced_in(usage) if sheet is None else sheet.unpriced(usage)
+        ):
+            return None
+        return self.tokens.cost_nano_usd(usage)
+
 
 class UpstreamPrices:
     """What the channels of the configuration in force cost the operator, each compiled once.
 
-    Of a channel that states no cost it is what the bundled list has for its provider.
+    It is what the channel's entry in the model states as `cost`, whole or, where that has neither
+    input nor output, in place of what the bundled list has for the provider; else that.
     """
 
     def __init__(self, current: LiveConfig) -> None:
@@ -83,6 +94,10 @@ class UpstreamPrices:
     def _price(self, model: ModelSpec, candidate: Candidate) -> UpstreamPrice | None:
         channel = self._current.registry.channels.get(candidate.channel_id)
         cost = None if channel is None else cost_of(model, channel, candidate.upstream_model)
+        bound = (candidate.channel_id, candidate.upstream_model)
+        for one in model.bindings:
+            if one.cost is not None and (one.channel_id, one.upstream_model or model.id) == bound:
+                cost = _stated_cost(one.cost, cost, model)
         if cost is None:
             return None
         priced = dataclasses.replace(model, price=cost, multiplier=Decimal(1))
@@ -101,6 +116,13 @@ class UpstreamPrices:
             return None
         resolution = (open_job.detail.get("request") or {}).get("resolution")
         return MediaPrice.of(price.model, resolution=resolution).cost_nano_usd(quantity)
+
+
+def _stated_cost(stated: PriceSpec, listed: PriceSpec | None, model: ModelSpec) -> PriceSpec | None:
+    """A cost that a channel's entry states; one that is a part of a price needs the listed rest."""
+    if stated.input is not None or stated.output is not None or model.endpoint_type is not None:
+        return stated
+    return None if listed is None else stated.over(listed)
 
 
 class Bill(Protocol):
@@ -419,7 +441,7 @@ class TokenBill:
             usage = self._charge(self.meter).usage
         if usage == NO_TOKENS:
             return 0
-        return None if price is None else price.tokens.cost_nano_usd(usage)
+        return None if price is None else price.cost_nano_usd(usage)
 
     def attributes(self, charged: Charged, *, first_byte_seconds: float | None) -> Attributes:
         usage = charged.usage

@@ -495,8 +495,16 @@ class CallObserver:
         self.detail.update(charged.detail)
         return self.detail
 
-    def call_ended(self, ending: Ending, bill: Bill, charged: Charged, seconds: float) -> None:
-        """The call is over, after so long, and this is charged."""
+    def call_ended(
+        self,
+        ending: Ending,
+        bill: Bill,
+        charged: Charged,
+        seconds: float,
+        *,
+        upstream_nano_usd: int | None,
+    ) -> None:
+        """The call is over, after so long, and this is charged; it cost the operator so much."""
         metrics, call, usage = self._metrics, self._call, charged.usage
         model = call.model.id
         metrics.call_finished(
@@ -523,8 +531,14 @@ class CallObserver:
         for what in charged.unpriced:
             if metrics.usage_unpriced(model=model, what=what):
                 _LOG.warning("usage_unpriced", model=model, what=what)
-        if charged.cost_nano_usd:
-            metrics.cost(model=model, nano_usd=charged.cost_nano_usd)
+        if charged.cost_nano_usd or upstream_nano_usd != 0:
+            metrics.costs.settled(
+                channel=self.channel_id,
+                model=model,
+                nano_usd=charged.cost_nano_usd,
+                upstream_nano_usd=upstream_nano_usd,
+                is_sold=ending.status == "success" or charged.cost_nano_usd > 0,
+            )
         if call.span.sampled:
             described = bill.attributes(charged, first_byte_seconds=self._first_byte_seconds)
             end_call(call.span, ending, {"gw.cost_nano_usd": charged.cost_nano_usd, **described})

@@ -167,7 +167,13 @@ class Settlement(Generic[B]):
                 claim_end=self._claim_end(ending, charged),
                 span=span.child(SETTLE) if span.sampled else None,
             )
-            self.observer.call_ended(ending, self.bill, charged, seconds)
+            self.observer.call_ended(
+                ending,
+                self.bill,
+                charged,
+                seconds,
+                upstream_nano_usd=outcome.upstream_cost_nano_usd,
+            )
         finally:
             # Whatever went wrong above: a hold without a live call is found by recovery.
             self._billing.live.leave(self.call.facts.call_id)
@@ -194,7 +200,7 @@ class Settlement(Generic[B]):
             if is_accepted:
                 self.end(SUCCESS)
                 seconds = self._billing.clock.monotonic() - self.call.started
-                self.observer.call_ended(SUCCESS, self.bill, _NOTHING, seconds)
+                self.observer.call_ended(SUCCESS, self.bill, _NOTHING, seconds, upstream_nano_usd=0)
             else:
                 self._is_settled = False
             return is_accepted
@@ -249,9 +255,10 @@ class Settlement(Generic[B]):
             return None
         for candidate, usage in attempts.unused:
             price = price_of(model, candidate)
-            if cost is None or price is None:
+            more = None if price is None else price.cost_nano_usd(usage)
+            if cost is None or more is None:
                 return None
-            cost += price.tokens.cost_nano_usd(usage)
+            cost += more
         return cost
 
     def _outcome(self, ending: Ending, charged: Charged, now: float, seconds: float) -> Outcome:

@@ -27,12 +27,14 @@ SETTINGS: dict[str, Any] = {
         channel("flaky", health={"failures": 1, "cooldown": 1}),
         channel("locked"),
         channel("lost", protocols=["videos"]),
+        channel("listed", kind="openai", protocols=["chat"]),
     ],
     "models": [
         model("sim-model", "one", aliases=["sim-latest"]),
         model("renamed", {"id": "one", "as": "vendor-large"}),
         model("unsteady", "flaky"),
         model("closed", "locked"),
+        model("below", {"id": "listed", "as": "gpt-5.5"}),
         pictures.picture("picture", "one"),
         model("film", "one", **films.GENERAL),
         model("film-lost", "lost", **films.GENERAL),
@@ -86,6 +88,7 @@ def served(reply: Reply) -> Reply:
 
 def _talk(client: Client) -> None:
     served(client.chat(model="renamed"))
+    served(client.chat(model="below"))
     for stream in (False, True):
         served(client.chat(model="sim-latest", stream=stream, sim={"chars": 200}))
         messages = {"model": "sim-model", "messages": [HELLO], "max_tokens": 50, "stream": stream}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.house import PRICE, House, channel, model
+from tests.support.scrape import Admin
 from tests.support.tenants import Tenant
 
 # 0.75 USD per million tokens in and 4.5 out, by the bundled list.
@@ -56,3 +57,35 @@ def test_no_client_is_shown_it(h: House, tenant: Tenant) -> None:
         assert answered.status == 200, path
         sent.append(answered.body.decode())
     assert not [(text, body) for text in shown for body in sent if text in body]
+
+
+def test_metrics_and_the_command_come_to_what_the_rows_have(h: House, tenant: Tenant) -> None:
+    admin = Admin(h.gateway.admin_url)
+    before = admin.page()
+    for name, count in (("sim-model", 1), ("strange", 2), ("cheap", 3)):
+        for _ in range(count):
+            tenant.client.chat(model=name, sim={"usage": USAGE})
+    page = admin.page()
+
+    def more(family: str) -> dict[tuple[str, ...], float]:
+        known = before.series(family)
+        found = {key: value - known.get(key, 0) for key, value in page.series(family).items()}
+        return {key: value for key, value in found.items() if value}
+
+    assert more("gw_upstream_cost_nano_usd_total") == {
+        ("listed", "sim-model"): UPSTREAM,
+        ("listed", "cheap"): 3 * UPSTREAM,
+    }
+    assert more("gw_calls_of_unknown_cost_total") == {("unlisted", "strange"): 2}
+    assert more("gw_calls_below_cost_total") == {("listed", "cheap"): 3}
+    lines = h.gw("margin", "--by", "account")["rows"]
+    (line,) = (one for one in lines if one.pop("account") == tenant.account)
+    assert line == {
+        "calls": 6,
+        "revenue_usd": "0.00483",  # 1.1, twice 1.1, three times 0.51 thousandths
+        "cost_usd": "0.00318",
+        "margin_usd": "-0.00055",
+        "margin_percent": "-20.91",
+        "unknown_calls": 2,
+        "unknown_revenue_usd": "0.0022",
+    }

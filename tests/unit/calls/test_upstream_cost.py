@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from channels.errors import UpstreamCut, UpstreamUnreachable
+from channels.prices import PriceSpec
 from channels.registry import Binding, ChannelSpec, HealthSpec, ModelSpec
 from gw.price_list.reading import bundled
 from tests.support.specs import make_channel, make_model
@@ -115,3 +117,33 @@ async def test_client_that_left_before_the_first_byte_is_paid_for_by_the_operato
         assert task.done()
         assert told.row is not None
         assert (told.cost, told.row["upstream_cost_nano_usd"]) == (0, 750_000)
+
+
+COSTS = {
+    # Whole in itself: what is read from a cache costs what input does.
+    "its own": (PriceSpec(input=Decimal(2), output=Decimal(3)), 1000 * 2000 + 10 * 3000),
+    "a discount": (PriceSpec(factor=Decimal("0.5")), SERVED // 2),
+    "one member": (PriceSpec(cached_input=Decimal(1)), 600 * 750 + 400 * 1000 + 10 * 4500),
+}
+
+
+async def test_part_of_a_cost_is_not_known_without_the_rest() -> None:
+    channels, model = shop(STRANGE)
+    bound = replace(model.bindings[0], cost=PriceSpec(factor=Decimal("0.5")))
+    async with world({"a": [WHOLE]}, channels=channels, model=make_model(bound)) as w:
+        told = await w.call()
+        assert told.row is not None
+        assert told.row["upstream_cost_nano_usd"] is None
+
+
+@pytest.mark.parametrize(("stated", "cost"), COSTS.values(), ids=COSTS)
+async def test_cost_that_a_channel_states_goes_before_the_list(
+    stated: PriceSpec, cost: int
+) -> None:
+    channels, model = shop(KNOWN)
+    bound = replace(model.bindings[0], cost=stated)
+    async with world({"a": [WHOLE]}, channels=channels, model=make_model(bound)) as w:
+        told = await w.call()
+        assert told.row is not None
+        assert told.row["upstream_cost_nano_usd"] == cost
+        assert told.cost == 600 * 1000 + 400 * 100 + 10 * 10_000

@@ -69,9 +69,22 @@ def test_more_cached_tokens_than_input_do_not_raise(world: World) -> None:
 
 
 def test_cost_adds_up_exactly(world: World) -> None:
-    for nano_usd in (2**53, 1, 0, 1):
-        world.metrics.cost(model="m", nano_usd=nano_usd)
+    for sold, bought in ((2**53, 2**53), (1, 2), (0, None), (1, 0)):
+        world.metrics.costs.settled(
+            channel="c", model="m", nano_usd=sold, upstream_nano_usd=bought, is_sold=True
+        )
     assert world.value("gw_cost_nano_usd_total", model="m") == 2**53 + 2
+    labels = {"channel": "c", "model": "m"}
+    assert world.value("gw_upstream_cost_nano_usd_total", **labels) == 2**53 + 2
+    assert world.value("gw_calls_below_cost_total", **labels) == 1
+    assert world.value("gw_calls_of_unknown_cost_total", **labels) == 1
+
+
+def test_call_that_failed_is_not_sold_below_its_cost(world: World) -> None:
+    world.metrics.costs.settled(
+        channel="c", model="m", nano_usd=0, upstream_nano_usd=5, is_sold=False
+    )
+    assert world.labels("gw_calls_below_cost_total") == []
 
 
 def test_responses_are_counted_by_route_and_status(world: World) -> None:
