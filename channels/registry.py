@@ -9,7 +9,7 @@ how busy or healthy a channel is in `actors`, how a price becomes a cost in
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from hashlib import blake2b
@@ -423,6 +423,17 @@ class Registry:
     def resolve(self, model_id: str) -> ModelSpec | None:
         """Find a model by its id or an alias, exactly as written (spec: General facts 2)."""
         return self._by_name.get(model_id)
+
+    def reaches(self, model: ModelSpec, protocols: Collection[str]) -> bool:
+        """Whether a chat model can be called, on a channel that is spoken to in one of these."""
+        if not model.callable or model.endpoint_type is not None:
+            return False
+        return any(
+            not self.channels[one.channel_id]
+            .spoken(one.upstream_model or model.id)
+            .isdisjoint(protocols)
+            for one in model.bindings
+        )
 
 
 # How a channel's key goes with its requests: the ways of `auth`, and what else a channel states.

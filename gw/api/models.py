@@ -67,7 +67,7 @@ def native_entry(
 ) -> dict[str, Any]:
     """One model for clients of native-content; without methods where none can be called there."""
     methods = ("generateContent", "countTokens")
-    served = _is_reached(registry, model, {GEMINI.protocol, *translations})
+    served = registry.reaches(model, {GEMINI.protocol, *translations})
     sizes = {"inputTokenLimit": model.context_size, "outputTokenLimit": model.max_output_tokens}
     return {
         "name": f"models/{model.id}",
@@ -84,17 +84,6 @@ def _known(sizes: dict[str, int | None]) -> dict[str, int]:
 
 def _instant(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _is_reached(registry: Registry, model: ModelSpec, protocols: Collection[str]) -> bool:
-    if not model.callable or model.endpoint_type is not None:
-        return False
-    return any(
-        not registry.channels[one.channel_id]
-        .spoken(one.upstream_model or model.id)
-        .isdisjoint(protocols)
-        for one in model.bindings
-    )
 
 
 # --- Lists, and their pages ---

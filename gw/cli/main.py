@@ -45,6 +45,7 @@ NOUNS = {
     "models": "gw.cli.models",
     "console": "gw.cli.console",
     "import": "gw.cli.moving_in",
+    "setup": "gw.cli.setup",
 }
 
 

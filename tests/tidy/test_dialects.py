@@ -23,6 +23,7 @@ ENDPOINTS = {
     "gw/api/chat.py": {"chat", "gemini", "messages"},
     "gw/api/counting.py": {"messages", "responses"},
     "gw/api/models.py": {"gemini"},
+    "gw/setup.py": {"chat", "gemini", "messages", "responses"},  # what clients speak
 }
 # What one dialect alone can carry over for another, for which there is no canonical field.
 PAIRS = {
@@ -54,6 +55,7 @@ WORDS = {
     "gw/config/schema.py": "a key of `timeouts`, a value of `precharge`",
     "gw/demo.py": "first calls to be pasted",
     "gw/api/admin/description.py": "a member of a document in OpenAPI",
+    "gw/setup.py": "words of clients' files",
     "gw/moving_in/litellm.py": "what LiteLLM calls a model's mode",
     "gw/moving_in/litellm_words.py": "what LiteLLM calls a model's mode",
     "gw/moving_in/plan.py": "what a channel of no kind speaks",

@@ -1,0 +1,373 @@
+"""What a coding agent needs to work through this gateway, as its own configuration files.
+
+Pure: of a gateway's address, a key and models it makes the files that a client reads, and the
+sentences for what no file can set. The command line prints or merges them (`gw/cli/setup.py`). The
+names of files and members are those of each client's documentation (`ops/clients.md`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal
+
+import yaml
+
+from channels.families import CHAT, GEMINI, MESSAGES, PUBLIC_NAMES, RESPONSES
+from channels.registry import ModelSpec, Registry
+from channels.translation.session import upstream_protocols
+
+Format = Literal["json", "toml", "yaml", "env"]
+
+# Under which name the gateway stands in clients' files.
+NAME = "gateway"
+# Stands in what is shown where no key is given.
+NO_KEY = "sk-platform-…"
+
+
+@dataclass(frozen=True, slots=True)
+class ClientFile:
+    """One file of a client: its path below the home directory, and what has to be in it.
+
+    `usual` are members that a file must have, whatever they are.
+    """
+
+    path: str
+    format: Format
+    values: Mapping[str, Any]
+    usual: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """A file that holds nothing else."""
+        return WRITERS[self.format]({**self.usual, **self.values})
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSetup:
+    """All that a client needs: files, and what is set by hand or by commands."""
+
+    files: Sequence[ClientFile] = ()
+    steps: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The gateway as a client reaches it; the first model is the one that is used.
+
+    `url` has no path. `protocols`: of each model those that reach it, by its id.
+    """
+
+    url: str
+    key: str
+    models: Sequence[ModelSpec]
+    protocols: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    with_mcp: bool = True
+
+    @property
+    def bearer(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.key}"}
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """One coding agent: its name for people, the protocols it speaks, how it is set up."""
+
+    title: str
+    protocols: Sequence[str]
+    setup: Callable[[Access], ClientSetup]
+
+
+def reached_by(
+    registry: Registry, model: ModelSpec, protocol: str, translations: frozenset[str]
+) -> bool:
+    """Whether a client of this protocol can call a model, natively or translated."""
+    return registry.reaches(model, {protocol, *upstream_protocols(protocol, translations)})
+
+
+def models_for(
+    client: Client, models: Sequence[ModelSpec], registry: Registry, translations: frozenset[str]
+) -> tuple[list[ModelSpec], dict[str, list[str]]]:
+    """Those that the client can call, and by which of its protocols; native ones come first."""
+    protocols = {
+        model.id: [
+            *(one for one in client.protocols if registry.reaches(model, {one})),
+            *(
+                one
+                for one in client.protocols
+                if not registry.reaches(model, {one})
+                and reached_by(registry, model, one, translations)
+            ),
+        ]
+        for model in models
+    }
+    able = [model for model in models if protocols[model.id]]
+    able.sort(key=lambda model: not registry.reaches(model, {client.protocols[0]}))
+    return able, protocols
+
+
+# --- How values are written ---
+
+
+def json_text(values: Mapping[str, Any]) -> str:
+    """Values as a JSON file, as people indent one."""
+    return json.dumps(values, indent=2, ensure_ascii=False) + "\n"
+
+
+def yaml_text(values: Mapping[str, Any]) -> str:
+    """Values as a YAML file, in their order."""
+    return yaml.safe_dump(dict(values), sort_keys=False, allow_unicode=True, width=1000)
+
+
+def env_text(values: Mapping[str, Any]) -> str:
+    """Values as a file of environment variables."""
+    return "".join(f"{name}={value}\n" for name, value in values.items())
+
+
+def toml_text(values: Mapping[str, Any]) -> str:
+    """Values as a TOML file: what is no table first, then each table under its whole name."""
+    lines = [f"{toml_key(name)} = {toml_value(one)}" for name, one in _plain(values)]
+    for path, table in toml_tables(values):
+        lines += ["", f"[{path}]"]
+        lines += [f"{toml_key(name)} = {toml_value(one)}" for name, one in _plain(table)]
+    return "\n".join(lines).strip() + "\n"
+
+
+def toml_tables(values: Mapping[str, Any], above: str = "") -> list[tuple[str, Mapping[str, Any]]]:
+    """Tables that hold a value themselves, each under its whole name."""
+    found: list[tuple[str, Mapping[str, Any]]] = []
+    for name, one in values.items():
+        if isinstance(one, Mapping):
+            path = f"{above}{toml_key(name)}"
+            if any(True for _ in _plain(one)):
+                found.append((path, one))
+            found += toml_tables(one, f"{path}.")
+    return found
+
+
+def toml_value(value: object) -> str:
+    """A value that is no table; the strings of JSON are strings of TOML, but for one character."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _plain(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    return [(name, one) for name, one in values.items() if not isinstance(one, Mapping)]
+
+
+def toml_key(name: str) -> str:
+    """A name as it stands before a value, or in that of a table."""
+    is_bare = name.isascii() and name.replace("-", "").replace("_", "").isalnum()
+    return name if is_bare else toml_value(name)
+
+
+WRITERS: Mapping[Format, Callable[[Mapping[str, Any]], str]] = MappingProxyType(
+    {"json": json_text, "toml": toml_text, "yaml": yaml_text, "env": env_text}
+)
+
+# --- The clients ---
+
+
+def _known(**sizes: int | None) -> dict[str, int]:
+    return {name: size for name, size in sizes.items() if size is not None}
+
+
+def _mcp(access: Access, member: str, server: Mapping[str, Any]) -> dict[str, Any]:
+    return {member: {NAME: dict(server)}} if access.with_mcp else {}
+
+
+def _claude_code(access: Access) -> ClientSetup:
+    model = access.models[0].id
+    env = {
+        "ANTHROPIC_BASE_URL": access.url,
+        "ANTHROPIC_AUTH_TOKEN": access.key,
+        "ANTHROPIC_MODEL": model,
+        # What it calls for small work beside the conversation.
+        "ANTHROPIC_DEFAULT_HAIKU_MODEL": access.models[-1].id,
+    }
+    server = {"type": "http", "url": f"{access.url}/mcp", "headers": access.bearer}
+    files = [ClientFile(".claude/settings.json", "json", {"env": env})]
+    if access.with_mcp:
+        files.append(ClientFile(".claude.json", "json", _mcp(access, "mcpServers", server)))
+    return ClientSetup(files, ["Another model within a session: `/model` and its id."])
+
+
+def _codex(access: Access) -> ClientSetup:
+    provider = {
+        "name": "Gateway",
+        "base_url": f"{access.url}/v1",
+        "wire_api": "responses",
+        "experimental_bearer_token": access.key,
+    }
+    server = {"url": f"{access.url}/mcp", "http_headers": access.bearer}
+    values: dict[str, Any] = {"model": access.models[0].id, "model_provider": NAME}
+    sizes = _known(model_context_window=access.models[0].context_size)
+    values |= {**sizes, "model_providers": {NAME: provider}, **_mcp(access, "mcp_servers", server)}
+    return ClientSetup(
+        [ClientFile(".codex/config.toml", "toml", values)],
+        ["Another model: `codex -m ID`."],
+    )
+
+
+def _gemini(access: Access) -> ClientSetup:
+    server = {"httpUrl": f"{access.url}/mcp", "headers": access.bearer}
+    settings = {
+        "security": {"auth": {"selectedType": "gemini-api-key"}},
+        "model": {"name": access.models[0].id},
+        **_mcp(access, "mcpServers", server),
+    }
+    env = {"GEMINI_API_KEY": access.key, "GOOGLE_GEMINI_BASE_URL": access.url}
+    return ClientSetup(
+        [
+            ClientFile(".gemini/settings.json", "json", settings),
+            ClientFile(".gemini/.env", "env", env),
+        ],
+        ["Another model: `gemini -m ID`."],
+    )
+
+
+# The packages by which opencode speaks each protocol.
+_PACKAGES = {
+    CHAT.protocol: "@ai-sdk/openai-compatible",
+    MESSAGES.protocol: "@ai-sdk/anthropic",
+    RESPONSES.protocol: "@ai-sdk/openai",
+    GEMINI.protocol: "@ai-sdk/google",
+}
+
+
+def _opencode(access: Access) -> ClientSetup:
+    providers: dict[str, Any] = {}
+    named = ""
+    for model in access.models:
+        protocol = access.protocols.get(model.id, (CHAT.protocol,))[0]
+        name = NAME if protocol == CHAT.protocol else f"{NAME}-{protocol}"
+        named = named or f"{name}/{model.id}"
+        version = "v1beta" if protocol == GEMINI.protocol else "v1"
+        provider = providers.setdefault(
+            name,
+            {
+                "npm": _PACKAGES[protocol],
+                "name": f"Gateway ({PUBLIC_NAMES[protocol]})",
+                "options": {"baseURL": f"{access.url}/{version}", "apiKey": access.key},
+                "models": {},
+            },
+        )
+        entry: dict[str, Any] = {"name": model.display_name}
+        if model.context_size is not None and model.max_output_tokens is not None:
+            entry["limit"] = {"context": model.context_size, "output": model.max_output_tokens}
+        provider["models"][model.id] = entry
+    server = {
+        "type": "remote",
+        "url": f"{access.url}/mcp",
+        "enabled": True,
+        "headers": access.bearer,
+    }
+    values = {
+        "$schema": "https://opencode.ai/config.json",
+        "provider": providers,
+        "model": named,
+        **_mcp(access, "mcp", server),
+    }
+    return ClientSetup([ClientFile(".config/opencode/opencode.json", "json", values)])
+
+
+def _cursor(access: Access) -> ClientSetup:
+    server = {"url": f"{access.url}/mcp", "headers": access.bearer}
+    files = [ClientFile(".cursor/mcp.json", "json", _mcp(access, "mcpServers", server))]
+    return ClientSetup(
+        files if access.with_mcp else (),
+        [
+            "Settings, Models, API Keys: switch on `Override OpenAI Base URL` and enter "
+            f"{access.url}/v1",
+            f"OpenAI API Key: {access.key}",
+            "Add model: " + ", ".join(model.id for model in access.models),
+            "Cursor's own servers call the address: it has to be public, with TLS.",
+        ],
+    )
+
+
+def _cline(access: Access) -> ClientSetup:
+    server = {
+        "type": "streamableHttp",
+        "url": f"{access.url}/mcp",
+        "headers": access.bearer,
+        "disabled": False,
+    }
+    path = ".cline/data/settings/cline_mcp_settings.json"
+    files = [ClientFile(path, "json", _mcp(access, "mcpServers", server))]
+    model = access.models[0]
+    return ClientSetup(
+        files if access.with_mcp else (),
+        [
+            f"In a terminal: cline auth -p openai -k {access.key} -b {access.url}/v1 -m {model.id}",
+            "In the editor: Settings, API Provider `OpenAI Compatible`, "
+            f"Base URL {access.url}/v1, API Key {access.key}, Model ID {model.id}",
+        ],
+    )
+
+
+def _aider(access: Access) -> ClientSetup:
+    settings = {
+        "model": f"openai/{access.models[0].id}",
+        "openai-api-base": f"{access.url}/v1",
+        "openai-api-key": access.key,
+    }
+    metadata: dict[str, Any] = {}
+    for model in access.models:
+        sizes = _known(
+            max_input_tokens=model.context_size, max_output_tokens=model.max_output_tokens
+        )
+        metadata[f"openai/{model.id}"] = {**sizes, "litellm_provider": "openai", "mode": "chat"}
+    return ClientSetup(
+        [
+            ClientFile(".aider.conf.yml", "yaml", settings),
+            ClientFile(".aider.model.metadata.json", "json", metadata),
+        ],
+        ["Another model: `aider --model openai/ID`."],
+    )
+
+
+def _continue(access: Access) -> ClientSetup:
+    models = []
+    for model in access.models:
+        entry: dict[str, Any] = {
+            "name": f"{model.display_name} ({NAME})",
+            "provider": "openai",
+            "model": model.id,
+            "apiBase": f"{access.url}/v1",
+            "apiKey": access.key,
+            "roles": ["chat", "edit", "apply"],
+        }
+        sizes = _known(contextLength=model.context_size, maxTokens=model.max_output_tokens)
+        if sizes:
+            entry["defaultCompletionOptions"] = sizes
+        models.append(entry)
+    values: dict[str, Any] = {"models": models}
+    if access.with_mcp:
+        values["mcpServers"] = [
+            {
+                "name": NAME,
+                "type": "streamable-http",
+                "url": f"{access.url}/mcp",
+                "requestOptions": {"headers": access.bearer},
+            }
+        ]
+    usual = {"name": "Gateway", "version": "1.0.0", "schema": "v1"}
+    return ClientSetup([ClientFile(".continue/config.yaml", "yaml", values, usual)])
+
+
+_ANY = (CHAT.protocol, MESSAGES.protocol, RESPONSES.protocol, GEMINI.protocol)
+
+CLIENTS: Mapping[str, Client] = MappingProxyType(
+    {
+        "claude-code": Client("Claude Code", (MESSAGES.protocol,), _claude_code),
+        "codex": Client("Codex", (RESPONSES.protocol,), _codex),
+        "gemini": Client("Gemini CLI", (GEMINI.protocol,), _gemini),
+        "opencode": Client("opencode", _ANY, _opencode),
+        "cursor": Client("Cursor", (CHAT.protocol,), _cursor),
+        "cline": Client("Cline", (CHAT.protocol,), _cline),
+        "aider": Client("aider", (CHAT.protocol,), _aider),
+        "continue": Client("Continue", (CHAT.protocol,), _continue),
+    }
+)
