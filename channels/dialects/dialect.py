@@ -408,10 +408,11 @@ class ChatDialect(Dialect):
     `upstream` is what a translation to it needs, `codec` what a translation from it needs as well;
     None where there is none. `closing_failure` closes a failed stream with an error of the
     gateway's, whose message it takes, and the client's terminator.
-    `needs_max_tokens`: a request must name a maximum. `takes_max_tokens_param`: upstreams differ in
-    the name they have for it (`ChannelSpec.max_tokens_param`). `takes_is_here`: its codec may find
-    that a request is too long a work for the event loop (`TakesLong`). `counting`: None where the
-    protocol has no endpoint for it.
+    `header_prefix` begins the names of its provider's headers, of which those of clients go to its
+    channels. `needs_max_tokens`: a request must name a maximum. `takes_max_tokens_param`: upstreams
+    differ in the name they have for it (`ChannelSpec.max_tokens_param`). `takes_is_here`: its codec
+    may find that a request is too long a work for the event loop (`TakesLong`). `counting`: None
+    where the protocol has no endpoint for it.
     """
 
     new_meter: Callable[[], Meter]
@@ -420,6 +421,7 @@ class ChatDialect(Dialect):
     upstream: StreamingUpstream | None = None
     codec: Codec | None = None
     closing_failure: Callable[[str], bytes] | None = None
+    header_prefix: str = ""
     needs_max_tokens: bool = False
     takes_max_tokens_param: bool = False
     takes_is_here: bool = False

@@ -37,7 +37,7 @@ from channels.json import READ_VALUES_MAX, weight_of
 from channels.offload.jobs import read_request
 from channels.offload.pool import Helpers
 from channels.offload.process import Job
-from channels.registry import ModelSpec, Registry
+from channels.registry import ModelSpec, Pairs, Registry
 from channels.translation.session import upstream_protocols
 from gw.api.base import ApiHandler, HandlerWriter, begin_span
 from gw.calls.call import ResponseWriter
@@ -53,6 +53,7 @@ from gw.errors import (
     invalid_request,
     unserved,
 )
+from gw.http.tornado_adapter import spelled
 from gw.keys.principal import AGENT, Principal
 from metrics import genai
 from metrics.logs import redact
@@ -224,7 +225,6 @@ def converse(
     *,
     path: Mapping[str, Any] | None = None,
     own: Mapping[str, str] | None = None,
-    own_headers: tuple[tuple[str, str], ...] = (),
     forwards_usage: bool = True,
     framing: Framing | None = None,
     body: bytes | None = None,
@@ -233,7 +233,7 @@ def converse(
     """Serve the call: what is returned has to be awaited. Both raise GatewayError while nothing has
     been sent.
 
-    `path`, `own` and `own_headers` are those of `ConversationRequest`. `body` is what `request` was
+    `path` and `own` are those of `ConversationRequest`. `body` is what `request` was
     read of where that is not the client's, `writer` what takes a response that is not its client's.
     """
     handler, model = call.handler, call.model
@@ -268,7 +268,7 @@ def converse(
             redact=services.current.redact,
             path=path,
             own=own,
-            own_headers=own_headers,
+            own_headers=provider_headers(handler, dialect),
             is_strict=handler.request.headers.get("X-Protocol-Strict", "") == "1",
         ),
         started=services.clock.monotonic(),
@@ -321,6 +321,69 @@ def _named(handler: ApiHandler) -> str | None:
         if named:
             return named[:NAME_CHARACTERS_MAX]
     return None
+
+
+# Of a client's headers those of its protocol's provider go to channels of that protocol, whichever
+# they are, so that a feature that is new there works at once. Left out is what the provider knows
+# its clients by, since a channel is another one, and what concerns the client's own connection.
+
+PROVIDER_HEADERS_MAX = 16
+PROVIDER_NAME_CHARACTERS_MAX = 64
+PROVIDER_VALUE_CHARACTERS_MAX = 2048
+PROVIDER_CHARACTERS_MAX = 8 * 1024  # of all of them together
+# A name that has one of these between its hyphens is left out.
+_CLIENTS_OWN = frozenset(
+    {
+        *("key", "token", "auth", "authorization", "secret", "cookie", "credential", "credentials"),
+        *("organization", "project", "workspace", "account", "user", "version", "browser"),
+    }
+)
+
+
+def provider_headers(handler: ApiHandler, dialect: ChatDialect) -> Pairs:
+    """The client's headers for channels of its own protocol. Raises GatewayError."""
+    prefix, headers = spelled(dialect.header_prefix), handler.request.headers
+    if not prefix:
+        return ()
+    names = [name for name in headers if name.startswith(prefix)]
+    if not names:
+        return ()
+    hop = {name.strip().lower() for name in headers.get("Connection", "").split(",")}
+    pairs = [
+        (name.lower(), _provider_value(name.lower(), headers.get(name, "").strip()))
+        for name in names
+        if name.lower() not in hop and _CLIENTS_OWN.isdisjoint(name.lower().split("-"))
+    ]
+    found = tuple(pair for pair in pairs if pair[1])
+    _check_bounds(found, dialect.header_prefix)
+    return found
+
+
+def _check_bounds(found: Pairs, prefix: str) -> None:
+    if (
+        len(found) > PROVIDER_HEADERS_MAX
+        or any(len(name) > PROVIDER_NAME_CHARACTERS_MAX for name, _ in found)
+        or sum(len(name) + len(value) for name, value in found) > PROVIDER_CHARACTERS_MAX
+    ):
+        raise GatewayError(
+            INVALID_REQUEST,
+            f"At most {PROVIDER_HEADERS_MAX} headers {prefix}* are passed on, with "
+            f"names of {PROVIDER_NAME_CHARACTERS_MAX} characters and "
+            f"{PROVIDER_CHARACTERS_MAX} characters together.",
+        )
+
+
+def _provider_value(name: str, value: str) -> str:
+    """A value to pass on; a key of ours in the wrong place goes nowhere. Raises GatewayError."""
+    is_text = value.isascii() and value.isprintable()
+    if not is_text or len(value) > PROVIDER_VALUE_CHARACTERS_MAX:
+        shown = name[:PROVIDER_NAME_CHARACTERS_MAX]
+        raise GatewayError(
+            INVALID_REQUEST,
+            f"{shown}: expected ASCII text, {PROVIDER_VALUE_CHARACTERS_MAX} characters at most.",
+            param=shown,
+        )
+    return value if redact(value) == value else ""
 
 
 def _conversation(handler: ApiHandler, request: ParsedChatRequest, body_bytes: int) -> str | None:
@@ -448,9 +511,6 @@ class ArrayStream:
 
 # The specification's role-named header, and the name that official client libraries send.
 VERSION_HEADERS = ("messages-api-version", VERSION_HEADER)
-# Names of features that the client wants to try, which mean something to this protocol's channels.
-BETA_HEADER = "anthropic-beta"
-BETA_CHARACTERS_MAX = 2048
 
 
 class MessagesHandler(ApiHandler):
@@ -463,10 +523,9 @@ class MessagesHandler(ApiHandler):
 
     async def on_post(self) -> None:
         own = {VERSION_HEADER: self._version()}
-        own_headers = self._betas()
         call = ModelCall(self)
         request = await call.read(MESSAGES)
-        await converse(call, MESSAGES, request, own=own, own_headers=own_headers)
+        await converse(call, MESSAGES, request, own=own)
 
     def _version(self) -> str:
         """The client's version of the protocol; a missing one is the first there was."""
@@ -484,20 +543,3 @@ class MessagesHandler(ApiHandler):
                 param=name,
             )
         return version
-
-    def _betas(self) -> tuple[tuple[str, str], ...]:
-        """The one header of the client's that goes to a channel beside the version; often none.
-
-        Raises GatewayError for a value that is no list of names.
-        """
-        value = self.request.headers.get(BETA_HEADER, "").strip()
-        if not value:
-            return ()
-        if len(value) > BETA_CHARACTERS_MAX or not (value.isascii() and value.isprintable()):
-            raise GatewayError(
-                INVALID_REQUEST,
-                f"{BETA_HEADER}: expected names with commas between them, "
-                f"{BETA_CHARACTERS_MAX} characters at most.",
-                param=BETA_HEADER,
-            )
-        return ((BETA_HEADER, value),)

@@ -11,11 +11,18 @@ from typing import Any
 
 from channels.dialects.counting import counting_of, read_count
 from channels.dialects.messages.dialect import VERSION_HEADER
+from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import InvalidRequest
 from channels.families import RESPONSES
 from channels.json import TRANSLATED_VALUES_MAX
 from gw.api.base import ApiHandler
-from gw.api.chat import GeminiHandler, MessagesHandler, ModelCall, require_served
+from gw.api.chat import (
+    GeminiHandler,
+    MessagesHandler,
+    ModelCall,
+    provider_headers,
+    require_served,
+)
 from gw.calls.counting import CountRequest
 from gw.errors import invalid_request
 
@@ -29,7 +36,6 @@ async def count(
     *,
     model: str = "",
     own: Mapping[str, str] | None = None,
-    own_headers: tuple[tuple[str, str], ...] = (),
 ) -> None:
     """Respond with the count. `model` is the path's, where it has one. Raises GatewayError."""
     call = ModelCall(handler)
@@ -53,7 +59,7 @@ async def count(
             model=call.model,
             of_body=of_body,
             own=own or {},
-            own_headers=own_headers,
+            own_headers=provider_headers(handler, CHAT_DIALECTS[handler.protocol]),
         )
     )
     handler.set_header(HEADER, "estimate" if found.is_estimate else "upstream")
@@ -68,7 +74,7 @@ class CountTokensHandler(MessagesHandler):
 
     async def on_post(self) -> None:
         own = {VERSION_HEADER: self._version()}
-        await count(self, own=own, own_headers=self._betas())
+        await count(self, own=own)
 
 
 class NativeCountHandler(GeminiHandler):

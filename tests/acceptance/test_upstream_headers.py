@@ -7,6 +7,11 @@ from typing import Any
 
 import pytest
 
+from gw.api.chat import (
+    PROVIDER_HEADERS_MAX,
+    PROVIDER_NAME_CHARACTERS_MAX,
+    PROVIDER_VALUE_CHARACTERS_MAX,
+)
 from tests.acceptance.translated import CHANNELS, SETTINGS
 from tests.support.client import HELLO, Reply
 from tests.support.house import House
@@ -93,3 +98,81 @@ def test_beta_header_that_is_no_list_of_names_is_refused(h: House, tenant: Tenan
         assert reply.json["type"] == "error"
         assert "anthropic-beta" in reply.json["error"]["message"]
     assert h.upstream.stats()["requests"] == 0
+
+
+# What a client sends -> whether a channel of its own protocol gets it.
+PROVIDERS: dict[str, dict[str, tuple[str, bool]]] = {
+    "claude": {
+        "anthropic-beta": ("one, two", True),
+        "anthropic-feature-of-tomorrow": ("on", True),
+        "anthropic-workspace-id": ("wrkspc_of-the-client", False),
+        "anthropic-api-key": ("sk-of-the-client", False),
+        "anthropic-dangerous-direct-browser-access": ("true", False),
+        "anthropic-hop": ("by-hop", False),
+        "openai-beta": ("responses=v1", False),
+    },
+    "codex": {
+        "openai-beta": ("responses=v1", True),
+        "openai-organization": ("org-of-the-client", False),
+        "openai-project": ("proj-of-the-client", False),
+        "anthropic-beta": ("one", False),
+        "x-stainless-arch": ("x64", False),
+    },
+    "gpt": {"openai-beta": ("assistants=v2", True), "anthropic-beta": ("one", False)},
+    "gemini": {"x-goog-user-project": ("of-the-client", False), "openai-beta": ("a", False)},
+}
+PATHS = {
+    "claude": "/v1/messages",
+    "codex": "/v1/responses",
+    "gpt": "/v1/chat/completions",
+    "gemini": "native",
+}
+
+
+@pytest.mark.parametrize("of_model", PROVIDERS)
+def test_headers_of_a_provider_reach_channels_of_its_protocol(
+    h: House, tenant: Tenant, of_model: str
+) -> None:
+    sent = {name: value for name, (value, _) in PROVIDERS[of_model].items()}
+    hop = {"Connection": "keep-alive, Anthropic-Hop"}
+    reply = post(tenant, PATHS[of_model], of_model, {**sent, **hop})
+    assert reply.status == 200, reply.json
+    got = {name.lower(): value for name, value in h.upstream.last_request()["headers"].items()}
+    passed = {name for name, (value, _) in PROVIDERS[of_model].items() if got.get(name) == value}
+    assert passed == {name for name, (_, is_passed) in PROVIDERS[of_model].items() if is_passed}
+    assert got.keys() <= EXPECTED | passed
+
+
+def test_headers_of_a_provider_are_named_where_a_translation_loses_them(
+    h: House, tenant: Tenant
+) -> None:
+    reply = post(tenant, "/v1/messages", "gpt", {"anthropic-tomorrow": "on"})
+    assert reply.headers["x-protocol-warning"] == "anthropic-tomorrow"
+    strict = {"anthropic-tomorrow": "on", "X-Protocol-Strict": "1"}
+    assert post(tenant, "/v1/messages", "gpt", strict).status == 400
+
+
+def test_key_of_the_gateway_goes_nowhere_in_a_header_of_a_provider(
+    h: House, tenant: Tenant
+) -> None:
+    assert post(tenant, "/v1/messages", "claude", {"anthropic-beta": tenant.key}).status == 200
+    assert tenant.key not in json.dumps(h.upstream.last_request())
+
+
+TOO_MUCH: dict[str, dict[str, str]] = {
+    "headers": {f"anthropic-{n}": "x" for n in range(PROVIDER_HEADERS_MAX + 1)},
+    "name": {"anthropic-" + "n" * PROVIDER_NAME_CHARACTERS_MAX: "x"},
+    "characters": {f"anthropic-{n}": "x" * PROVIDER_VALUE_CHARACTERS_MAX for n in range(5)},
+}
+
+
+@pytest.mark.parametrize("headers", TOO_MUCH.values(), ids=TOO_MUCH)
+def test_headers_of_a_provider_have_bounds(
+    h: House, tenant: Tenant, headers: dict[str, str]
+) -> None:
+    reply = post(tenant, "/v1/messages", "claude", headers)
+    assert (reply.status, reply.json["type"]) == (400, "error")
+    assert "anthropic-*" in reply.json["error"]["message"]
+    assert h.upstream.stats()["requests"] == 0
+    fewer = {f"anthropic-{n}": "x" for n in range(PROVIDER_HEADERS_MAX)}
+    assert post(tenant, "/v1/messages", "claude", fewer).status == 200

@@ -166,6 +166,7 @@ DIALECT = ChatDialect(
     upstream_body=upstream_body,
     without_body=without_body,
     options=chat_options,
+    header_prefix="openai-",
     new_meter=ChatMeter,
     has_terminator=True,
     ends=ends,

@@ -183,6 +183,7 @@ DIALECT = ChatDialect(
     without_body=without_body,
     options=lambda upstream_model, channel, model: {"upstream_model": upstream_model},
     without_foreign=without_foreign,
+    header_prefix="anthropic-",
     new_meter=MessagesMeter,
     has_terminator=True,
     ends=ends,

@@ -38,6 +38,7 @@ DIALECT = ChatDialect(
     upstream_body=upstream_body,
     without_body=without_body,
     without_foreign=without_foreign,
+    header_prefix="openai-",
     new_meter=ResponsesMeter,
     has_terminator=True,
     ends=ends,
