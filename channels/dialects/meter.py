@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Annotated, ClassVar, Generic, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
@@ -264,12 +264,22 @@ class Modal(Struct, gc=False):
         return self.audio_tokens or 0, self.image_tokens or 0
 
 
+class _Written(Struct, gc=False):
+    ephemeral_1h_input_tokens: int | None = None
+
+
 class InputDetails(Modal, gc=False):
     """The details of an input; its audio and images are stated with their cached ones."""
 
     cached_tokens: Tokens | None = None
     cache_write_tokens: Tokens | None = None
     cached_tokens_details: Modal | None = None
+    cache_creation: _Written | None = None  # of Alibaba, and of gateways
+
+    def hour(self) -> int:
+        """Tokens written to a cache for an hour."""
+        kept = self.cache_creation
+        return 0 if kept is None else kept.ephemeral_1h_input_tokens or 0
 
 
 class OutputDetails(Modal, gc=False):
@@ -278,22 +288,23 @@ class OutputDetails(Modal, gc=False):
     reasoning_tokens: Tokens | None = None
 
 
-_TEXT_ONLY = Modal()
+_NO_INPUT, _TEXT_ONLY = InputDetails(), Modal()
 
 
 def modal_parts(
     known: UsageParts | None, given: InputDetails | None, made: OutputDetails | None
 ) -> UsageParts | None:
-    """These parts with the audio and images that details state, if they state any."""
-    taken, output = given or _TEXT_ONLY, made or _TEXT_ONLY
-    if not (taken.has_any() or output.has_any()):
+    """These parts with those of the tokens that details state, if they state any."""
+    taken, output = given or _NO_INPUT, made or _TEXT_ONLY
+    hour = taken.hour()
+    if not (hour or taken.has_any() or output.has_any()):
         return known
-    cached = given.cached_tokens_details if given is not None else None
     audio, image = taken.counts()
-    cached_audio, cached_image = (cached or _TEXT_ONLY).counts()
+    cached_audio, cached_image = (taken.cached_tokens_details or _TEXT_ONLY).counts()
     audio_output, image_output = output.counts()
     return replace(
         known or UsageParts(),
+        cache_write_1h_tokens=hour,
         audio_input_tokens=audio,
         cached_audio_tokens=cached_audio,
         image_input_tokens=image,
@@ -301,6 +312,48 @@ def modal_parts(
         audio_output_tokens=audio_output,
         image_output_tokens=image_output,
     )
+
+
+# The same, written for clients of the protocols that state usage as OpenAI does.
+
+
+def add_parts(usage: Usage, given: dict[str, Any], made: dict[str, Any]) -> None:
+    """Add the parts to the details of input and output, under the names that upstreams use."""
+    parts = usage.parts or _NO_PARTS
+    given |= _modal_members(parts.audio_input_tokens, parts.image_input_tokens)
+    if cached := _modal_members(parts.cached_audio_tokens, parts.cached_image_tokens):
+        given["cached_tokens_details"] = cached
+    given.update(hour_member(usage))
+    made |= _modal_members(parts.audio_output_tokens, parts.image_output_tokens)
+
+
+def hour_member(usage: Usage) -> dict[str, Any]:
+    """How long what was written to a cache is kept, where some of it is for an hour."""
+    hour = 0 if usage.parts is None else usage.parts.cache_write_1h_tokens
+    if not hour:
+        return {}
+    kept = {
+        "ephemeral_5m_input_tokens": usage.cache_write_tokens - hour,
+        "ephemeral_1h_input_tokens": hour,
+    }
+    return {"cache_creation": kept}
+
+
+def tools_member(parts: UsageParts) -> dict[str, Any]:
+    """The searches that the upstream made; empty where there were none."""
+    searches = {"web_search_requests": parts.web_searches}
+    return {"server_tool_use": searches} if parts.web_searches else {}
+
+
+def tier_member(usage: Usage | None) -> dict[str, str]:
+    """The `service_tier` that stands beside a usage; empty for the standard one."""
+    tier = None if usage is None or usage.parts is None else usage.parts.service_tier
+    return {} if tier is None else {"service_tier": tier}
+
+
+def _modal_members(audio: int, image: int) -> dict[str, int]:
+    counts = {"audio_tokens": audio, "image_tokens": image}
+    return {name: count for name, count in counts.items() if count}
 
 
 class PartialUsage(Struct, frozen=True, omit_defaults=True):

@@ -70,7 +70,9 @@ a plain answer counts as one event. Bytes are bytes of the body, without its fra
 | `finish_reason`     | text            | `stop length tool_calls content_filter` in any |
 |                     |                 | dialect, or the dialect's own word |
 | `usage`             | object          | `input output cached cache_write reasoning`; input and |
-|                     |                 | output are totals, zero is sent as zero |
+|                     |                 | output are totals, zero is sent as zero; `members` |
+|                     |                 | are merged into the wire's usage, `beside` into what |
+|                     |                 | it stands in (native: the candidate) |
 | `no_usage`          | true            | reports no usage |
 | `no_done`           | true            | leaves out the terminator: `[DONE]`, `message_stop`, |
 |                     |                 | `response.completed`, the chunk with `finishReason` |

@@ -7,7 +7,7 @@ same bytes. How an answer looks on a wire is `dialects/`, how it is delivered is
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -55,6 +55,16 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True):
     cached: int
     cache_write: int
     reasoning: int
+    members: dict[str, Any] = {}
+    beside: dict[str, Any] = {}
+
+    def stated(self, usage: dict[str, Any]) -> dict[str, Any]:
+        """A dialect's usage with the members that the directive adds, or puts in its place."""
+        return _merged(usage, self.members)
+
+    def around(self, response: dict[str, Any]) -> dict[str, Any]:
+        """What the usage stands in, with the members that the directive puts beside it."""
+        return _merged(response, self.beside)
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -239,4 +249,15 @@ def _usage(
         cached=cached,
         cache_write=written,
         reasoning=reasoning,
+        members=told.members,
+        beside=told.beside,
     )
+
+
+def _merged(value: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    found = dict(value)
+    for name, one in more.items():
+        known = found.get(name)
+        is_both = isinstance(known, dict) and isinstance(one, dict)
+        found[name] = _merged(known, one) if is_both and isinstance(known, dict) else one
+    return found

@@ -38,6 +38,9 @@ class UsageSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     cached: Count | None = None
     reasoning: Count | None = None
     cache_write: Count | None = None
+    # Members of the wire's own, merged into the usage, and into what it stands in.
+    members: dict[str, Any] = {}
+    beside: dict[str, Any] = {}
 
 
 class CallSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

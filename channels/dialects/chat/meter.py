@@ -32,9 +32,11 @@ from channels.dialects.meter import (
     ToolUsage,
     Usage,
     UsageParts,
+    add_parts,
     fit_name,
     modal_parts,
     served_tier,
+    tools_member,
     usage_of,
     with_parts,
 )
@@ -67,13 +69,8 @@ class _Counts(Struct, gc=False):
     prompt_cache_hit_tokens: Tokens | None = None  # of DeepSeek
 
 
-class _Written(Struct, gc=False):
-    ephemeral_1h_input_tokens: int | None = None
-
-
 class _Input(InputDetails, gc=False):
-    cache_creation_input_tokens: Tokens | None = None  # of Alibaba, as is `cache_creation`
-    cache_creation: _Written | None = None
+    cache_creation_input_tokens: Tokens | None = None  # of Alibaba
 
 
 class _Usage(ToolUsage, gc=False):
@@ -89,13 +86,8 @@ class _Usage(ToolUsage, gc=False):
 
     def parts(self) -> UsageParts | None:
         """The parts it states; None where there are none, as nearly always."""
-        given = self.prompt_tokens_details
-        parts = modal_parts(self.tools(), given, self.completion_tokens_details)
-        written = None if given is None else given.cache_creation
-        if written is None or not written.ephemeral_1h_input_tokens:
-            return parts
-        hour = written.ephemeral_1h_input_tokens
-        return replace(parts or UsageParts(), cache_write_1h_tokens=hour)
+        given, made = self.prompt_tokens_details, self.completion_tokens_details
+        return modal_parts(self.tools(), given, made)
 
 
 _COUNTS = msgspec.json.Decoder(_Counts)
@@ -214,37 +206,9 @@ def write_usage(usage: Usage) -> dict[str, Any]:
         "completion_tokens_details": output_details,
     }
     if usage.parts is not None:
-        _write_parts(usage, usage.parts, written)
+        add_parts(usage, details, output_details)
+        written.update(tools_member(usage.parts))
     return written
-
-
-def _write_parts(usage: Usage, parts: UsageParts, written: dict[str, Any]) -> None:
-    """Add the parts to a `usage` member, under the names that upstreams of this protocol use."""
-    details = written["prompt_tokens_details"]
-    details.update(modal_tokens(parts.audio_input_tokens, parts.image_input_tokens))
-    if cached := modal_tokens(parts.cached_audio_tokens, parts.cached_image_tokens):
-        details["cached_tokens_details"] = cached
-    if parts.cache_write_1h_tokens:
-        details["cache_creation"] = {
-            "ephemeral_5m_input_tokens": usage.cache_write_tokens - parts.cache_write_1h_tokens,
-            "ephemeral_1h_input_tokens": parts.cache_write_1h_tokens,
-        }
-    made = modal_tokens(parts.audio_output_tokens, parts.image_output_tokens)
-    written["completion_tokens_details"].update(made)
-    if parts.web_searches:
-        written["server_tool_use"] = {"web_search_requests": parts.web_searches}
-
-
-def modal_tokens(audio: int, image: int) -> dict[str, int]:
-    """The counts of a details object that are not zero."""
-    counts = {"audio_tokens": audio, "image_tokens": image}
-    return {name: count for name, count in counts.items() if count}
-
-
-def tier_member(usage: Usage | None) -> dict[str, str]:
-    """The `service_tier` that stands beside a usage; empty for the standard one."""
-    tier = None if usage is None or usage.parts is None else usage.parts.service_tier
-    return {} if tier is None else {"service_tier": tier}
 
 
 class ChatMeter(ResponseMeter[Chunk, Chunk]):

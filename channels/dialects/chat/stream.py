@@ -23,7 +23,7 @@ from channels.dialects.chat.events import (
     is_placeholder,
 )
 from channels.dialects.chat.events import ToolCall as ChunkToolCall
-from channels.dialects.chat.meter import UsageReader, tier_member, write_usage
+from channels.dialects.chat.meter import UsageReader, write_usage
 from channels.dialects.chat.parts import (
     call_signature,
     entry_of,
@@ -34,7 +34,7 @@ from channels.dialects.chat.parts import (
     read_entry,
     read_thinking,
 )
-from channels.dialects.meter import Usage
+from channels.dialects.meter import Usage, tier_member
 from channels.errors import UpstreamMalformed
 from channels.json import (
     NULL,

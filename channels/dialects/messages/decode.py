@@ -20,7 +20,7 @@ from channels.dialects.messages.blocks import (
     write_finish,
 )
 from channels.dialects.messages.events import UsageReader
-from channels.dialects.meter import Usage, UsageParts
+from channels.dialects.meter import Usage, UsageParts, hour_member, tools_member
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.families import MESSAGES
 from channels.json import arguments_object, dumps, raw_of, read_json
@@ -336,14 +336,7 @@ def write_usage(usage: Usage | None) -> dict[str, Any]:
 
 def _write_parts(usage: Usage, parts: UsageParts) -> dict[str, Any]:
     """Members for what the protocol knows of the parts; it has none for audio and images."""
-    members: dict[str, Any] = {}
-    if parts.cache_write_1h_tokens:
-        members["cache_creation"] = {
-            "ephemeral_5m_input_tokens": usage.cache_write_tokens - parts.cache_write_1h_tokens,
-            "ephemeral_1h_input_tokens": parts.cache_write_1h_tokens,
-        }
-    if parts.web_searches:
-        members["server_tool_use"] = {"web_search_requests": parts.web_searches}
+    members = {**hour_member(usage), **tools_member(parts)}
     if parts.service_tier == "fast":
         members["speed"] = "fast"
     elif parts.service_tier is not None:

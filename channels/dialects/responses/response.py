@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from channels.dialects.meter import Usage
+from channels.dialects.meter import Usage, add_parts, tier_member, tools_member
 from channels.dialects.responses.decode import UNSIGNED, named_call, redacted_proof
 from channels.families import RESPONSES
 from channels.json import call_arguments, dumps, object_in
@@ -129,16 +129,20 @@ def write_usage(usage: Usage | None) -> dict[str, Any] | None:
     """The `usage` member; null where nothing is known."""
     if usage is None:
         return None
-    details = {"cached_tokens": usage.cached_tokens}
+    details: dict[str, Any] = {"cached_tokens": usage.cached_tokens}
     if usage.cache_write_tokens:
         details["cache_write_tokens"] = usage.cache_write_tokens
-    return {
+    written: dict[str, Any] = {
         "input_tokens": usage.input_tokens,
         "input_tokens_details": details,
         "output_tokens": usage.output_tokens,
         "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
         "total_tokens": usage.input_tokens + usage.output_tokens,
     }
+    if usage.parts is not None:
+        add_parts(usage, written["input_tokens_details"], written["output_tokens_details"])
+        written.update(tools_member(usage.parts))
+    return written
 
 
 def _whole(id: str, created: int, model: str, output: list[Any], **members: Any) -> dict[str, Any]:
@@ -179,7 +183,8 @@ def encode_response(response: Response, *, id: str, created: int, model: str) ->
     if response.finish == "refusal" and response.explanation and not output.has_refusal:
         output.add(Refusal(response.explanation))
     ending, usage = _ending(response.finish), write_usage(response.usage)
-    return dumps(_whole(id, created, model, output.items, **ending, usage=usage))
+    tier = tier_member(response.usage)
+    return dumps(_whole(id, created, model, output.items, **ending, usage=usage, **tier))
 
 
 class _Output:
@@ -539,4 +544,5 @@ class StreamEncoder(EventEncoder):
         written += self._close() + self._close_calls(only_whole=False)
         ending = _ending(finished.reason)
         kind = b"response." + ending["status"].encode()
-        return written + self._response_event(kind, **ending, usage=write_usage(self._usage))
+        usage, tier = write_usage(self._usage), tier_member(self._usage)
+        return written + self._response_event(kind, **ending, usage=usage, **tier)

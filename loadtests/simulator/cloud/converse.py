@@ -183,7 +183,8 @@ class ConverseDialect(AwsFace):
             "metrics": {"latencyMs": 100},
         }
         if answer.usage is not None:
-            body["usage"] = _usage(answer.usage)
+            body["usage"] = answer.usage.stated(_usage(answer.usage))
+            body = answer.usage.around(body)
         return encode(body)
 
     def stream(self, ask: Ask, answer: Answer, *, is_finished: bool) -> Stream:
@@ -217,8 +218,9 @@ class ConverseDialect(AwsFace):
             reason = STOP_REASONS.get(answer.finish, answer.finish)
             frames.append(_event("messageStop", {"stopReason": reason}))
             if answer.usage is not None:
-                metadata = {"usage": _usage(answer.usage), "metrics": {"latencyMs": 100}}
-                frames.append(_event("metadata", metadata))
+                usage = answer.usage.stated(_usage(answer.usage))
+                metadata = {"usage": usage, "metrics": {"latencyMs": 100}}
+                frames.append(_event("metadata", answer.usage.around(metadata)))
         more = _delta(text_index, {"text": "more "})
         return Stream(frames=frames, text_end=text_end, more=lambda _: more)
 

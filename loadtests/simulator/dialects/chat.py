@@ -185,6 +185,7 @@ class ChatDialect:
         ]
         if answer.usage is not None:
             whole["usage"] = _usage(answer.usage)
+            whole = answer.usage.around(whole)
         return encode(whole)
 
     def stream(self, ask: Ask, answer: Answer, *, is_finished: bool) -> Stream:
@@ -213,7 +214,8 @@ class ChatDialect:
                 put({"tool_calls": [{"index": number, "function": {"arguments": arguments}}]})
         put({}, _finish(answer))
         if ask.include_usage and answer.usage is not None:
-            usage = encode({"choices": [], "usage": _usage(answer.usage)})[1:]
+            last = answer.usage.around({"choices": [], "usage": _usage(answer.usage)})
+            usage = encode(last)[1:]
             frames.append(start + b"," + usage + b"\n\n")
         if is_finished:
             frames.append(DONE)
@@ -260,7 +262,7 @@ def _usage(tokens: Tokens) -> dict[str, Any]:
     details = {"cached_tokens": tokens.cached, "audio_tokens": 0}
     if tokens.cache_write:
         details["cache_write_tokens"] = tokens.cache_write
-    return {
+    usage = {
         "prompt_tokens": tokens.input,
         "completion_tokens": tokens.output,
         "total_tokens": tokens.input + tokens.output,
@@ -272,3 +274,4 @@ def _usage(tokens: Tokens) -> dict[str, Any]:
             "rejected_prediction_tokens": 0,
         },
     }
+    return tokens.stated(usage)

@@ -327,6 +327,8 @@ def _chunk(
     if answer.usage is not None:
         is_whole = finish is not None
         chunk["usageMetadata"] = _usage(answer.usage, spoken=spoken, is_whole=is_whole)
+        if is_whole:  # grounding and the like are the candidate's
+            chunk["candidates"] = [answer.usage.around(candidate)]
     chunk["modelVersion"] = ask.model
     chunk["responseId"] = answer.id[:22]
     return chunk
@@ -346,4 +348,4 @@ def _usage(tokens: Tokens, *, spoken: int, is_whole: bool) -> dict[str, Any]:
         usage["cachedContentTokenCount"] = tokens.cached
     if tokens.reasoning:
         usage["thoughtsTokenCount"] = tokens.reasoning
-    return usage
+    return tokens.stated(usage) if is_whole else usage

@@ -193,7 +193,9 @@ class MessagesDialect:
         message["content"] = content
         message |= _stopped(answer)
         if answer.usage is not None:
-            message["usage"] = _usage(answer.usage, output=answer.usage.output)
+            usage = _usage(answer.usage, output=answer.usage.output)
+            message["usage"] = answer.usage.stated(usage)
+            message = answer.usage.around(message)
         return encode(message)
 
     def stream(self, ask: Ask, answer: Answer, *, is_finished: bool) -> Stream:
@@ -231,7 +233,9 @@ class MessagesDialect:
             index += 1
         last: dict[str, Any] = {"delta": _stopped(answer)}
         if answer.usage is not None:
-            last["usage"] = _totals(answer.usage, output=answer.usage.output)
+            totals = _totals(answer.usage, output=answer.usage.output)
+            last["usage"] = answer.usage.stated(totals)
+            last["delta"] = answer.usage.around(last["delta"])
         frames.append(named("message_delta", last))
         if is_finished:
             frames.append(named("message_stop", {}))

@@ -459,7 +459,10 @@ def _finished(ask: Ask, answer: Answer) -> dict[str, Any]:
     status = "incomplete" if reason else "completed"
     whole = _response(ask, answer, status=status, output=output_items(ask, answer))
     whole["incomplete_details"] = {"reason": reason} if reason else None
-    whole["usage"] = _usage(answer.usage) if answer.usage is not None else None
+    whole["usage"] = None
+    if answer.usage is not None:
+        whole["usage"] = answer.usage.stated(_usage(answer.usage))
+        whole = answer.usage.around(whole)
     return whole
 
 
