@@ -1,5 +1,5 @@
-"""The official library of chat-completions and responses on channels of the other protocols (T1,
-T2), and beside them on its own."""
+"""The official library of chat-completions and responses on channels of the other protocols, and
+beside them on its own."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import openai
+import pydantic
 import pytest
 from openai import OpenAI
 from openai.types.chat import ChatCompletionMessageParam
@@ -19,9 +20,11 @@ from tests.support.tenants import Tenant
 # The house of this module.
 __all__ = ["SETTINGS"]
 
-ON_ALL = pytest.mark.parametrize("of_model", ["gpt", "claude", "gemini"])
+TRANSLATED = pytest.mark.parametrize("of_model", ["gpt", "claude", "gemini"])
+ON_ALL = pytest.mark.parametrize("of_model", ["gpt", "claude", "gemini", "codex"])
 WHOLE_AND_STREAMED = pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "stream"])
 TOOLS: Any = CHAT_TOOLS[:1]
+TURNS = {"codex": "input", "gpt": "messages", "claude": "messages", "gemini": "contents"}
 HELLO: list[ChatCompletionMessageParam] = [{"role": "user", "content": "Hello"}]
 
 
@@ -146,44 +149,52 @@ def test_error_within_a_stream_is_raised(h: House, sdk: OpenAI, of_model: str) -
         list(stream)
 
 
-# --- Responses ---
+# --- Responses, on its own channel and on the others ---
+
+ON_ANY = pytest.mark.parametrize("of_model", ["codex", "gpt", "claude", "gemini"])
 
 
-def test_response_has_text_and_usage(h: House, sdk: OpenAI, tenant: Tenant) -> None:
-    told_to(h, "codex", text="Grüße, 世界", usage=USAGE)
-    answer = sdk.responses.create(model="codex", input="Hello", instructions="Be brief.")
+@ON_ANY
+def test_response_has_text_and_usage(h: House, sdk: OpenAI, tenant: Tenant, of_model: str) -> None:
+    told_to(h, of_model, text="Grüße, 世界", usage=USAGE)
+    answer = sdk.responses.create(model=of_model, input="Hello", instructions="Be brief.")
     assert (answer.status, answer.output_text) == ("completed", "Grüße, 世界")
     assert answer.usage is not None
     assert answer.usage.input_tokens_details.cached_tokens == 400
     assert tenant.client.remaining_nano_usd() == 10**9 - 1_640_000
     # A string is refused by the upstream: it goes there as one turn of the user's (contract §7).
-    assert sent(h)["input"][0]["role"] == "user"
+    conversation = TURNS[of_model]
+    assert sent(h)[conversation][-1]["role"] == "user"
 
 
-def test_response_stream_counts_its_events_up(h: House, sdk: OpenAI, tenant: Tenant) -> None:
-    told_to(h, "codex", text="Grüße, 世界", chars_per_event=2, usage=USAGE)
-    with sdk.responses.stream(model="codex", input="Hello") as stream:
+@ON_ANY
+def test_response_stream_counts_its_events_up(
+    h: House, sdk: OpenAI, tenant: Tenant, of_model: str
+) -> None:
+    told_to(h, of_model, text="Grüße, 世界", chars_per_event=2, usage=USAGE)
+    with sdk.responses.stream(model=of_model, input="Hello") as stream:
         events = list(stream)
         whole = stream.get_final_response()
     numbers = [event.sequence_number for event in events]
-    assert numbers == sorted(set(numbers))
+    assert numbers == list(range(len(numbers)))
     assert events[-1].type == "response.completed"
     assert whole.output_text == "Grüße, 世界"
     assert tenant.client.remaining_nano_usd() == 10**9 - 1_640_000
 
 
+@ON_ANY
 @WHOLE_AND_STREAMED
 def test_response_calls_a_function_and_reads_its_result(
-    h: House, sdk: OpenAI, is_stream: bool
+    h: House, sdk: OpenAI, of_model: str, is_stream: bool
 ) -> None:
-    told_to(h, "codex", tool_calls=TWO_CALLS)
+    told_to(h, of_model, tool_calls=TWO_CALLS)
     tools: Any = [{"type": "function", "strict": False, **CHAT_TOOLS[0]["function"]}]
     turns: list[Any] = [{"role": "user", "content": "The weather in both?"}]
     if is_stream:
-        with sdk.responses.stream(model="codex", input=turns, tools=tools) as stream:
+        with sdk.responses.stream(model=of_model, input=turns, tools=tools) as stream:
             first: Any = stream.get_final_response()
     else:
-        first = sdk.responses.create(model="codex", input=turns, tools=tools)
+        first = sdk.responses.create(model=of_model, input=turns, tools=tools)
     calls = [item for item in first.output if item.type == "function_call"]
     assert [json.loads(call.arguments) for call in calls] == [
         call["arguments"] for call in TWO_CALLS
@@ -194,7 +205,7 @@ def test_response_calls_a_function_and_reads_its_result(
         {"type": "function_call_output", "call_id": call.call_id, "output": "7 degrees"}
         for call in calls
     ]
-    second = sdk.responses.create(model="codex", input=turns, tools=tools)
+    second = sdk.responses.create(model=of_model, input=turns, tools=tools)
     assert second.status == "completed"
     assert "7 degrees" in second.output_text
 
@@ -203,3 +214,114 @@ def test_stored_conversations_are_refused_by_name(h: House, sdk: OpenAI) -> None
     with pytest.raises(openai.BadRequestError, match="previous_response_id"):
         sdk.responses.create(model="codex", input="Hello", previous_response_id="resp_1")
     assert h.upstream.stats()["requests"] == 0
+
+
+@TRANSLATED
+@WHOLE_AND_STREAMED
+def test_thought_comes_back_in_its_place_with_what_proves_it(
+    h: House, sdk: OpenAI, of_model: str, is_stream: bool
+) -> None:
+    told_to(h, of_model, reasoning_text="Let me think.", tool_calls=TWO_CALLS[:1])
+    tools: Any = [{"type": "function", "strict": False, **CHAT_TOOLS[0]["function"]}]
+    asked: dict[str, Any] = {
+        "model": of_model,
+        "tools": tools,
+        "reasoning": {"effort": "low", "summary": "auto"},
+    }
+    turns: list[Any] = [{"role": "user", "content": "The weather?"}]
+    if is_stream:
+        with sdk.responses.stream(input=turns, **asked) as stream:
+            first: Any = stream.get_final_response()
+    else:
+        first = sdk.responses.create(input=turns, **asked)
+    assert first.output[0].type == "reasoning"
+    assert first.output[0].summary[0].text == "Let me think."
+    called = first.output[-1]
+    h.upstream.reset()
+    turns += [item.to_dict() for item in first.output]
+    turns.append({"type": "function_call_output", "call_id": called.call_id, "output": "7"})
+    second = sdk.responses.with_raw_response.create(input=turns, **asked)
+    body = sent(h)
+    # Nothing but what the protocol cannot ask for is lost.
+    lost = {"gpt": "reasoning.summary", "claude": None, "gemini": "input.reasoning"}[of_model]
+    assert second.headers.get("x-protocol-warning") == lost
+    if of_model == "claude":
+        thinking, call = body["messages"][1]["content"]
+        assert (thinking["type"], thinking["thinking"]) == ("thinking", "Let me think.")
+        assert thinking["signature"]
+        assert call["type"] == "tool_use"
+    elif of_model == "gemini":
+        assert body["contents"][1]["parts"][-1]["thoughtSignature"] == "c2ltdWxhdGVkLXRob3VnaHQ="
+    else:
+        assert body["messages"][1]["reasoning_content"] == "Let me think."
+
+
+@TRANSLATED
+def test_response_is_parsed_into_a_model(h: House, sdk: OpenAI, of_model: str) -> None:
+    class Weather(pydantic.BaseModel):
+        city: str
+        degrees: int
+
+    told_to(h, of_model, text='{"city": "Zürich", "degrees": 7}')
+    answer = sdk.responses.parse(model=of_model, input="The weather?", text_format=Weather)
+    assert answer.output_parsed == Weather(city="Zürich", degrees=7)
+
+
+@TRANSLATED
+def test_tools_that_are_no_functions_are_called_as_what_they_are(
+    h: House, sdk: OpenAI, of_model: str
+) -> None:
+    grammar = {"type": "grammar", "syntax": "lark", "definition": "start: /.+/"}
+    tools: Any = [
+        {"type": "custom", "name": "apply_patch", "description": "Edit.", "format": grammar},
+        {
+            "type": "namespace",
+            "name": "mcp__files",
+            "description": "Files.",
+            "tools": [{"type": "function", "name": "read", "parameters": {"type": "object"}}],
+        },
+    ]
+    made = [
+        {"name": "apply_patch", "arguments": {"input": "*** Begin\n+é"}},
+        {"name": "mcp__files__read", "arguments": {"path": "a"}},
+    ]
+    told_to(h, of_model, tool_calls=made)
+    with sdk.responses.stream(model=of_model, input="Go on.", tools=tools) as stream:
+        events = list(stream)
+        # A signature of the model's is an item before the call that it belongs to.
+        custom, read = stream.get_final_response().output[-2:]
+    assert (custom.type, custom.name, custom.input) == (
+        *("custom_tool_call", "apply_patch"),
+        "*** Begin\n+é",
+    )
+    assert "".join(
+        event.delta for event in events if event.type == "response.custom_tool_call_input.delta"
+    ) == ("*** Begin\n+é")
+    assert (read.type, read.name, read.namespace) == ("function_call", "read", "mcp__files")
+    h.upstream.reset()
+    turns: Any = [
+        {"role": "user", "content": "Go on."},
+        custom.to_dict(),
+        read.to_dict(),
+        {"type": "custom_tool_call_output", "call_id": custom.call_id, "output": "Done."},
+        {"type": "function_call_output", "call_id": read.call_id, "output": "text"},
+    ]
+    assert sdk.responses.create(model=of_model, input=turns, tools=tools).status == "completed"
+    assert "mcp__files__read" in json.dumps(sent(h))
+
+
+@ON_ANY
+def test_error_within_a_response_is_raised(h: House, sdk: OpenAI, of_model: str) -> None:
+    told_to(h, of_model, events=30, error_event=10, message="The model fell over.")
+    stream = sdk.responses.create(model=of_model, input="Hello", stream=True)
+    with pytest.raises(openai.APIError, match="The model fell over"):
+        list(stream)
+
+
+@TRANSLATED
+def test_tool_of_the_provider_is_refused_where_a_translation_would_drop_it(
+    sdk: OpenAI, of_model: str
+) -> None:
+    with pytest.raises(openai.BadRequestError) as refused:
+        sdk.responses.create(model=of_model, input="Hello", tools=[{"type": "web_search"}])
+    assert refused.value.code == "tool_not_supported"

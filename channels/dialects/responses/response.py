@@ -529,10 +529,14 @@ class StreamEncoder(EventEncoder):
     # --- The end ---
 
     def _failed(self, event: StreamFailed) -> bytes:
-        """The error as an event, and the response that failed; what goes on is left as it is."""
-        code = failure_named(event.code).chat_code
-        error = {"code": code, "message": event.message}
-        members = dumps({**error, "param": None})[1:-1]
+        """The error as an event, and the response that failed; what goes on is left as it is.
+
+        The documented members of the event are beside an `error`, which libraries raise.
+        """
+        named = failure_named(event.code)
+        error = {"code": named.chat_code, "message": event.message}
+        inner = {"type": named.chat_type, **error, "param": None}
+        members = dumps({**error, "param": None, "error": inner})[1:-1]
         written = self._start() + self._event(b"error", members)
         return written + self._response_event(b"response.failed", status="failed", error=error)
 

@@ -17,6 +17,12 @@ TRANSLATIONS = {
     ("messages", "chat"): "anthropic_messages_to_openai_chat",
     ("native", "chat"): "gemini_native_to_openai_chat",
     ("native", "messages"): "anthropic_messages_to_gemini_native",
+    ("responses", "native"): "openai_responses_to_gemini_native",
+    ("responses", "chat"): "openai_responses_to_openai_chat",
+    ("responses", "messages"): "openai_responses_to_anthropic_messages",
+    ("chat", "responses"): "openai_chat_to_openai_responses",
+    ("messages", "responses"): "anthropic_messages_to_openai_responses",
+    ("native", "responses"): "gemini_native_to_openai_responses",
 }
 PROTOCOLS = ("chat", "messages", "responses", "native")
 
