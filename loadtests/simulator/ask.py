@@ -64,6 +64,7 @@ class Ask(msgspec.Struct, kw_only=True):
     input_tokens: int = 1
     reasoning_tokens: int = 0
     shows_reasoning: bool = False
+    proves_reasoning: bool = False  # with what is to be sent back
     reads_cache: bool = False
     writes_cache: bool = False
     include_usage: bool = False

@@ -21,6 +21,7 @@ from tests.acceptance.dialogues.asked import (
     path_of,
 )
 from tests.acceptance.dialogues.cases import (
+    APART,
     CASES,
     SAID,
     USAGE,
@@ -106,7 +107,10 @@ def check_told(told: Told, way: Way, case: Case) -> None:
     shows_thoughts = (way.client, way.upstream) != ("messages", "chat")
     assert told.thinking == (case.thinking if shows_thoughts else "")
     # Messages signs its thoughts, native what was thought about and the first of its calls.
+    # Responses proves them where it is asked to, which translations do.
     signs = {"messages": case.thinking, "native": case.thinking or case.calls}
+    if way.translation:
+        signs["responses"] = case.thinking
     assert bool(told.signatures) == bool(signs.get(way.upstream))
 
 
@@ -114,7 +118,7 @@ def check_words(told: Told, way: Way, case: Case) -> None:
     """A refusal in the model's own words has a place of its own on some wires."""
     if not case.refusal:
         assert told.text == case.text
-    elif way.upstream in ("chat", "responses") and way.client in ("chat", "responses"):
+    elif way.upstream in APART and way.client in APART:
         assert (told.text, told.refusal) == ("", case.refusal)
     else:
         assert told.text == case.refusal
@@ -129,7 +133,8 @@ def check_sent(h: House, way: Way, case: Case) -> None:
     assert sent.texts == [asked.text]
     assert sent.images == {None: [], "inline": [PIXEL], "url": [PICTURE_URL]}[asked.image]
     assert sent.tools == (list(TOOLS) if asked.has_tools or asked.has_results else [])
-    assert sent.stop == ([asked.stop] if asked.stop else [])
+    has_stop = asked.stop and way.upstream != "responses"  # which has none, and the client is told
+    assert sent.stop == ([asked.stop] if has_stop else [])
     assert sent.max_tokens == asked.max_tokens
     if asked.has_results:
         names = {call_id: name for call_id, name, _ in CALLS}

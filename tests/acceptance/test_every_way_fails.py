@@ -68,6 +68,7 @@ REPORTED = {
     "chat": (("api_error", "upstream_error"), "api_error", (500, "INTERNAL")),
     "messages": (("api_error", "upstream_error"), "overloaded_error", (503, "UNAVAILABLE")),
     "native": (("api_error", "upstream_error"), "overloaded_error", (503, "UNAVAILABLE")),
+    "responses": (("api_error", "upstream_error"), "api_error", (500, "INTERNAL")),
 }
 
 
@@ -174,6 +175,13 @@ def check_event(error: dict[str, Any], way: Way) -> None:
         assert error == {"type": messages, "message": "It broke."}
     elif way.client == "native":
         assert error == {"code": code, "message": "It broke.", "status": status}
+    elif way.client == "responses":
+        assert error["error"] == {
+            "message": "It broke.",
+            "type": chat[0],
+            "code": chat[1],
+            "param": None,
+        }
     else:
         assert error == {"message": "It broke.", "type": chat[0], "code": chat[1]}
 

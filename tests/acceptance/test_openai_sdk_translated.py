@@ -289,7 +289,8 @@ def test_tools_that_are_no_functions_are_called_as_what_they_are(
     with sdk.responses.stream(model=of_model, input="Go on.", tools=tools) as stream:
         events = list(stream)
         # A signature of the model's is an item before the call that it belongs to.
-        custom, read = stream.get_final_response().output[-2:]
+        called: Any = stream.get_final_response().output[-2:]
+    custom, read = called
     assert (custom.type, custom.name, custom.input) == (
         *("custom_tool_call", "apply_patch"),
         "*** Begin\n+é",

@@ -41,6 +41,7 @@ from loadtests.simulator.exchange import Exchange
 from loadtests.simulator.media.picture import png_base64
 
 SOURCE = "https://news.invalid/"
+PROOF: Final = "c2ltdWxhdGVkLXByb29m"  # opaque to clients, who must send it back
 
 Item = dict[str, Any]
 
@@ -49,7 +50,7 @@ def output_items(ask: Ask, answer: Answer) -> list[Item]:
     """All items of a finished answer."""
     items: list[Item] = []
     if answer.thinking or (answer.usage is not None and answer.usage.reasoning > 0):
-        items.append(_reasoning_item(answer))
+        items.append(_reasoning_item(ask, answer))
     if ask.searches and not answer.is_withheld:
         items.append(_search_item(ask, answer))
     if ask.picture is not None and not (answer.is_withheld or answer.is_declined):
@@ -120,9 +121,12 @@ def _message_item(ask: Ask, answer: Answer) -> Item:
     }
 
 
-def _reasoning_item(answer: Answer) -> Item:
+def _reasoning_item(ask: Ask, answer: Answer) -> Item:
     summary = [{"type": "summary_text", "text": answer.thinking}] if answer.thinking else []
-    return {"id": f"rs_{answer.id[:48]}", "type": "reasoning", "summary": summary}
+    item: Item = {"id": f"rs_{answer.id[:48]}", "type": "reasoning", "summary": summary}
+    if ask.proves_reasoning:
+        item["encrypted_content"] = PROOF
+    return item
 
 
 def _call_item(call: Call) -> Item:
@@ -295,6 +299,7 @@ class _Request(msgspec.Struct):
     tools: list[_Tool] | None = None
     tool_choice: str | _Choice | None = None
     parallel_tool_calls: bool | None = None
+    include: list[str] | None = None
     previous_response_id: str | None = None
     prompt_cache_key: str | None = None
     text: _Text | None = None
@@ -338,6 +343,7 @@ def read_responses(body: bytes) -> Ask:
         _read_last_turn(ask, items)
     if request.reasoning is not None and request.reasoning.summary is not None:
         ask.shows_reasoning = True
+    ask.proves_reasoning = "reasoning.encrypted_content" in (request.include or ())
     if request.text is not None and request.text.format is not None:
         ask.wants_json = request.text.format.type != "text"
         ask.json_schema = bytes(request.text.format.schema)

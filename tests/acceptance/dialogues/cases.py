@@ -75,6 +75,9 @@ WAYS = [
     for form in (["whole", "stream", "array"] if client == "native" else ["whole", "stream"])
 ]
 
+# Where a refusal in the model's own words is apart from the text.
+APART = ("chat", "responses")
+
 # What the answer ended by, in each client's word.
 FINISHES: Mapping[str, Mapping[str, str]] = {
     "stop": {
@@ -132,8 +135,10 @@ class Case:
     def finish(self, way: Way) -> str:
         """The client's word for why the answer ended."""
         word = FINISHES[self.ends_by][way.client]
-        if self.ends_by == "refusal" and way.client == way.upstream == "chat":
+        if self.ends_by == "refusal" and way.client == "chat" and way.upstream in APART:
             return "stop"  # the refusal's own member says it all
+        if self.ends_by == "refusal" and way.client == "responses" and way.upstream not in APART:
+            return FINISHES["blocked"]["responses"]
         if self.ends_by == "blocked" and way.client == way.upstream == "native":
             return "blocked: SAFETY"
         if self.stop_sequence and way.client == way.upstream == "messages":

@@ -100,6 +100,8 @@ def _responses(body: dict[str, Any]) -> Sent:
             sent.calls.append((item["name"], json.loads(item["arguments"])))
         elif item.get("type") == "function_call_output":
             sent.results.append((names[item["call_id"]], item["output"]))
+        elif item.get("type") == "reasoning":
+            sent.signatures.append(item["encrypted_content"])
         else:
             for part in item["content"]:
                 if part["type"] == "input_text":

@@ -78,6 +78,8 @@ def _responses(body: dict[str, Any]) -> Told:
     for item in body["output"]:
         if item["type"] == "reasoning":
             told.thinking += "".join(part["text"] for part in item["summary"])
+            if item.get("encrypted_content") not in (None, "translated:unsigned"):
+                told.signatures.append(item["encrypted_content"])
         elif item["type"] == "function_call":
             told.calls.append(call(item["name"], item["arguments"]))
             told.call_ids.append(item["call_id"])
