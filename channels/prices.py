@@ -7,12 +7,15 @@ becomes a cost is `actors/wallet/pricing.py` and, of more than the four plain on
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 from channels.families import EACH_PRICES, TOKEN_PART_PRICES
+
+# Digits that no product of a price and its factors exceeds: nothing is rounded before the end.
+EXACT = Context(prec=200)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,23 @@ class PriceSpec:
             if (value := getattr(self, one.name)) is not None
         }
 
+    @classmethod
+    def of_stated(cls, stated: Mapping[str, Any]) -> PriceSpec:
+        """The price of what `stated` gives."""
+        members: dict[str, Any] = {
+            name: {key: Decimal(one) for key, one in value.items()}
+            if isinstance(value, Mapping)
+            else Decimal(value)
+            for name, value in stated.items()
+            if name not in ("above_tokens", "service_tiers")
+        }
+        if "above_tokens" in stated:
+            members["above_tokens"] = _steps(stated["above_tokens"])
+        if "service_tiers" in stated:
+            tiers = stated["service_tiers"]
+            members["service_tiers"] = {name: _tier(one) for name, one in tiers.items()}
+        return cls(**members)
+
     def members(self) -> dict[str, Decimal]:
         """Every amount that is stated, by its path such as `service_tiers.flex.input`."""
         return dict(_amounts("", self.stated()))
@@ -95,7 +115,8 @@ class PriceSpec:
     def over(self, base: PriceSpec) -> PriceSpec:
         """This price, with what it leaves out taken from another."""
         if base.factor is not None and self.factor is not None:
-            return replace(self.over(replace(base, factor=None)), factor=base.factor * self.factor)
+            factor = EXACT.multiply(base.factor, self.factor)
+            return replace(self.over(replace(base, factor=None)), factor=factor)
         mine = {one.name: getattr(self, one.name) for one in fields(self)}
         return replace(base, **{name: value for name, value in mine.items() if value is not None})
 
@@ -122,6 +143,20 @@ def _stated(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _stated(one) for name, one in value.items()}
     return [_stated(one) for one in value]
+
+
+def _steps(stated: Sequence[Mapping[str, Any]]) -> tuple[PriceStep, ...]:
+    return tuple(PriceStep(one["above"], _prices(one)) for one in stated)
+
+
+def _tier(stated: Mapping[str, Any]) -> TierPrice:
+    factor = Decimal(stated["factor"]) if "factor" in stated else None
+    return TierPrice(factor, _prices(stated), _steps(stated.get("above_tokens", ())))
+
+
+def _prices(stated: Mapping[str, Any]) -> dict[str, Decimal]:
+    others = ("above", "factor", "above_tokens")
+    return {name: Decimal(value) for name, value in stated.items() if name not in others}
 
 
 def _amounts(path: str, stated: Any) -> Iterator[tuple[str, Decimal]]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from decimal import Context, Decimal
+from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
 
@@ -28,7 +28,7 @@ from actors.wallet.pricing import (
 )
 from channels.dialects.meter import Usage, UsageParts
 from channels.families import DEARER_TIERS, EACH_PRICES, TOKEN_PART_PRICES, TOKEN_PRICES
-from channels.prices import PriceSpec, PriceStep, TierPrice
+from channels.prices import EXACT, PriceSpec, PriceStep, TierPrice
 from channels.registry import ModelSpec
 
 # The plain price of a part that has none of its own.
@@ -47,8 +47,6 @@ PLAIN_OF: Mapping[str, str] = MappingProxyType(
     }
 )
 SEARCH_SIZE = "medium"  # of a web search that states none
-# Digits that no product of a price and its factors exceeds: nothing is rounded before the end.
-_EXACT = Context(prec=200)
 _NO_PARTS = UsageParts()
 
 
@@ -248,7 +246,7 @@ class PriceSheet:
         for factor in (own.factor, self._spec.factor):
             if factor is not None:
                 tokens = {
-                    name: _EXACT.multiply(usd, factor).normalize(_EXACT)
+                    name: EXACT.multiply(usd, factor).normalize(EXACT)
                     for name, usd in tokens.items()
                 }
         return tokens

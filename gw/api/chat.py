@@ -140,6 +140,11 @@ class ModelCall:
         shown = named if is_known else redact(named)
         self.detail = handler.row_detail = {"request": {"model": shown, **parameters}}
         self.model = resolve_model(registry, named, handler.principal)
+        prices = handler.principal.prices
+        if prices is not None:
+            self.model, agreed = prices.model_at(self.model, handler.services.clock.now())
+            if agreed is not None:
+                self.detail["account_price"] = agreed
 
     def facts(self) -> CallFacts:
         """What is known of the call before it is admitted."""

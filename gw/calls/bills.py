@@ -78,18 +78,16 @@ class UpstreamPrices:
     def __init__(self, current: LiveConfig) -> None:
         bundled()  # read now: no call waits for it
         self._current = current
-        self._compiled: dict[tuple[str, Candidate], tuple[ModelSpec, UpstreamPrice | None]] = {}
 
     def __repr__(self) -> str:
-        return f"<UpstreamPrices {len(self._compiled)}>"
+        return f"<UpstreamPrices of {self._current}>"
 
     def of(self, model: ModelSpec, candidate: Candidate) -> UpstreamPrice | None:
         """The price of a model at a channel; None where it is not known."""
-        known = self._compiled.get((model.id, candidate))
-        if known is None or known[0] is not model:
-            known = (model, self._price(model, candidate))
-            self._compiled[model.id, candidate] = known
-        return known[1]
+        if candidate not in model.made:
+            model.made[candidate] = self._price(model, candidate)
+        found: UpstreamPrice | None = model.made[candidate]
+        return found
 
     def _price(self, model: ModelSpec, candidate: Candidate) -> UpstreamPrice | None:
         channel = self._current.registry.channels.get(candidate.channel_id)

@@ -326,6 +326,7 @@ def end_call(span: CallSpan, ending: Ending, attributes: Attributes = NO_ATTRIBU
 #   request        what was asked, without the conversation     {name: text}
 #   price          USD per 1M tokens (`TokenPrice.stated`)      {input, output, …}
 #                  or per piece (`ImagePrice.stated`)           {per_image, …}
+#   account_price  the agreement that it was priced by          its id
 #   hold           nano-USD held                                integer
 #   estimate       tokens it was held for                       [input, output]
 #   order          channels considered, in order                [[channel, protocol], …]

@@ -5,6 +5,7 @@ What is done is `gw/admin/accounts.py` (contract §1).
 
 from __future__ import annotations
 
+import json
 from argparse import SUPPRESS, Namespace
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import msgspec
 
 from gw import accounts
 from gw.admin import accounts as admin
+from gw.admin import prices
 from gw.admin.accounts import AccountChanges, AccountView
 from gw.admin.values import read_chat_model
 from gw.cli.arguments import (
@@ -24,6 +26,7 @@ from gw.cli.arguments import (
     allowed_models,
     count,
     identifier,
+    instant,
     label,
     names_models,
     or_none,
@@ -47,6 +50,7 @@ COLUMNS = (
     "rpm_limit",
     "concurrency_limit",
 )
+PRICE_COLUMNS = ("id", "models", "price", "valid_from", "valid_until", "removed_at")
 
 
 def add(nouns: Subparsers) -> None:
@@ -97,6 +101,25 @@ def add(nouns: Subparsers) -> None:
         help="of agents that have none",
     )
     add_model_options(set_parser)
+
+    text = "agree on a price with an account, take one back, or list them"
+    price_ = add_command(verbs, "price", text, with_database(price, check=check_price))
+    _with_id(price_)
+    ways = price_.add_mutually_exclusive_group()
+    ways.add_argument("--factor", metavar="F", type=prices.read_factor, help="on all prices")
+    ways.add_argument(
+        "--prices", metavar="JSON", type=prices.read_prices, help="in place of the models' own"
+    )
+    ways.add_argument("--remove", metavar="PRICE", type=identifier, help="take this one back")
+    price_.add_argument(
+        "--models", metavar="GLOB", nargs="+", default=(), help="ids or patterns (default: all)"
+    )
+    price_.add_argument(
+        "--from", dest="valid_from", metavar="INSTANT", type=instant, help="default: now"
+    )
+    price_.add_argument(
+        "--until", dest="valid_until", metavar="INSTANT", type=instant, help="default: no end"
+    )
 
     _with_id(add_command(verbs, "enable", "let its keys work again", with_database(enable)))
     _with_id(add_command(verbs, "disable", "refuse all its keys", with_database(disable)))
@@ -161,6 +184,44 @@ async def set_(context: Context, options: Namespace) -> Result:
     if names_models(options):
         changes["allowed_models"] = allowed_models(options, registry)
     return await _change(context, options, changes)
+
+
+def check_price(options: Namespace) -> None:
+    is_new = options.factor is not None or options.prices is not None
+    if not is_new and (options.models or options.valid_from or options.valid_until):
+        raise UsageFault("nothing to agree on: give --factor or --prices")
+    prices.read_patterns(options.models)
+
+
+async def price(context: Context, options: Namespace) -> Result:
+    if options.remove is not None:
+        async with context.change() as (session, actor):
+            await prices.remove(session, actor, options.id, options.remove)
+        await context.in_force()
+    elif options.factor is not None or options.prices is not None:
+        async with context.change() as (session, actor):
+            await prices.add(
+                session,
+                actor,
+                options.id,
+                models=prices.read_patterns(options.models),
+                factor=options.factor,
+                prices=options.prices,
+                valid_from=options.valid_from,
+                valid_until=options.valid_until,
+            )
+        await context.in_force()
+    found = await prices.list_of(context.database, options.id)
+    records: list[dict[str, Any]] = msgspec.to_builtins(found)
+    shown = [
+        {
+            **one,
+            "models": ", ".join(one["models"]),
+            "price": one["factor"] or json.dumps(one["prices"]),
+        }
+        for one in records
+    ]
+    return Result({"account": options.id, "prices": records}, table(shown, PRICE_COLUMNS))
 
 
 async def enable(context: Context, options: Namespace) -> Result:

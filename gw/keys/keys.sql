@@ -1,6 +1,6 @@
 -- find --
 -- The keys of some hashes, each with its account and what that has available now.
-SELECT * FROM find_keys(%(lookup)s::bytea[], %(legacy)s::bytea[])
+SELECT * FROM find_priced_keys(%(lookup)s::bytea[], %(legacy)s::bytea[])
 
 -- insert --
 -- A new key, found by its keyed hash or, when imported, by its plain one.

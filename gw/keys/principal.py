@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from gw.keys.prices import AgreedPrices
+
 AGENT = "agent"  # whose keys work on one endpoint alone
 KEY_KINDS = ("console", "employee", "compute", AGENT)
 # The user of keys that name none: the account's own.
@@ -80,3 +82,4 @@ class Principal:
     user: str = OWNER  # of the account; fixed for the life of the key
     # None also for a key of kind agent that has none: it can call nothing.
     agent: Agent | None = field(default=None, repr=False)
+    prices: AgreedPrices | None = field(default=None, repr=False)  # None: everyone's

@@ -17,6 +17,7 @@ from actors.store.connection import ConstraintViolated
 from actors.store.database import Statements
 from actors.store.queries import load, settings
 from actors.wallet.ledger import UnknownAccount
+from gw.keys.prices import AgreedPrices
 from gw.keys.principal import Agent, Principal, RefusalReason
 
 SQL = load("gw.keys", "keys.sql")
@@ -239,8 +240,8 @@ def _bytea_array(values: Iterable[bytes]) -> str:
 
 def _found(row: Sequence[Any]) -> FoundKey:
     key_id, account_id, name, prefix, kind, agent_id, allowed, expires_at = row[:8]
-    account_logs, cap, rpm, concurrency, user, agent = row[8:14]
-    is_revoked, is_enabled, is_account_enabled = row[14:]
+    account_logs, cap, rpm, concurrency, user, agent, prices = row[8:15]
+    is_revoked, is_enabled, is_account_enabled = row[15:]
     principal = Principal(
         key_id=key_id,
         account_id=account_id,
@@ -256,6 +257,7 @@ def _found(row: Sequence[Any]) -> FoundKey:
         concurrency_limit=concurrency,
         user=user,
         agent=None if agent is None else _agent(**agent),
+        prices=None if prices is None else AgreedPrices.read(prices),
     )
     refusal: RefusalReason | None = None
     if is_revoked:

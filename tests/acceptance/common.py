@@ -11,6 +11,16 @@ from tests.support.house import channel, model
 
 CREATED = 1_750_000_000
 LADDER = ("one", "two", "three")
+# More than the four plain members; the channel is in a dearer region.
+DIMENSIONS: dict[str, Any] = {
+    "input": "1",
+    "output": "10",
+    "cached_input": "0.1",
+    "reasoning_output": "20",
+    "per_request": "0.001",
+    "above_tokens": [{"above": 100_000, "input": "2", "output": "15"}],
+    "service_tiers": {"priority": {"factor": "2"}},
+}
 SETTINGS: dict[str, Any] = {
     "channels": [
         *(channel(name, priority=place) for place, name in enumerate(LADDER, start=1)),
@@ -32,6 +42,7 @@ SETTINGS: dict[str, Any] = {
         model("promoted", "one", multiplier="0.6"),
         model("cheap", "one", multiplier="0.3"),
         model("uncached", "one", price={"input": "1", "output": "10"}),
+        model("dimensions", {"id": "one", "price": {"factor": "1.1"}}, price=DIMENSIONS),
         # Half a nano-USD for a token that goes in, one and a half for one that comes out.
         model("fine", "one", price={"input": "0.0005", "output": "0.0015"}),
         model("free", "one", price={"input": "0", "output": "0"}),

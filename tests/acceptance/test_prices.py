@@ -67,6 +67,97 @@ def test_usage_of_the_upstream_is_charged(
     assert (row["error_code"], row["attempts"], row["unit_type"]) == (None, None, None)
 
 
+# With the region's factor of 1.1, and 0.001 USD a request.
+DIMENSIONAL = {
+    "reasoning apart": (
+        {"input": 1_000, "output": 100, "cached": 400, "reasoning": 30},
+        600 * 1_100 + 400 * 110 + 70 * 11_000 + 30 * 22_000 + 1_000_000,
+    ),
+    "at the step": ({"input": 100_000, "output": 1}, 100_000 * 1_100 + 11_000 + 1_000_000),
+    "above the step": (
+        {"input": 100_001, "output": 2, "cached": 100_000, "reasoning": 1},
+        2_200 + 100_000 * 110 + 16_500 + 22_000 + 1_000_000,
+    ),
+}
+
+
+@BOTH
+@pytest.mark.parametrize(("usage", "cost"), DIMENSIONAL.values(), ids=DIMENSIONAL)
+def test_every_dimension_of_a_price_is_charged_and_worked_out_again(
+    h: House, tenant: Tenant, usage: dict[str, int], cost: int, stream: bool
+) -> None:
+    reply = tenant.client.chat(
+        model="dimensions", stream=stream, service_tier="priority", sim={"usage": usage}
+    )
+    assert reply.status == 200, reply.body
+    assert tenant.client.remaining_nano_usd() == 10**9 - cost
+    receipt = h.gw("receipt", reply.trace)
+    assert (receipt["agrees"], receipt["cost_usd"]) == (True, f"{cost / 10**9:.9f}".rstrip("0"))
+    assert h.gw("ledger", "verify", "--costs")["ok"] is True
+
+
+def test_the_hold_is_for_the_tier_that_is_asked(h: House, tenant: Tenant) -> None:
+    replies = [
+        tenant.client.chat(model="dimensions", max_tokens=10),
+        tenant.client.chat(model="dimensions", max_tokens=10, service_tier="priority"),
+    ]
+    held = [h.row(reply.trace)["detail"]["hold"] for reply in replies]
+    usual = HELLO_TOKENS * 1_100 + 10 * 22_000
+    assert held == [usual + 1_000_000, 2 * usual + 1_000_000]
+
+
+TIERS = {
+    "chat": ("/v1/chat/completions", {"messages": [HELLO]}, "service_tier", "priority"),
+    "responses": ("/v1/responses", {"input": "Hello"}, "service_tier", "fast"),
+    "messages": ("/v1/messages", {"messages": [HELLO], "max_tokens": 5}, "speed", "fast"),
+    "native": (
+        "/v1beta/models/sim-model:generateContent",
+        {"contents": [{"parts": [{"text": "Hello"}]}]},
+        "serviceTier",
+        "priority",
+    ),
+}
+
+
+@pytest.mark.parametrize(("path", "body", "member", "tier"), TIERS.values(), ids=TIERS)
+def test_a_dearer_tier_without_a_price_is_refused_before_any_hold(
+    h: House, tenant: Tenant, path: str, body: dict[str, Any], member: str, tier: str
+) -> None:
+    named = {} if "generateContent" in path else {"model": "sim-model"}
+    reply = tenant.client.send("POST", path, {**named, **body, member: tier})
+    assert reply.status == 400
+    assert f"{member}: `{tier}` has no price".encode() in reply.body
+    row = h.row(reply.trace)
+    assert (row["status"], row["cost_nano_usd"]) == ("rejected", 0)
+    assert "hold" not in (row["detail"] or {})
+
+
+def test_a_price_agreed_with_an_account_holds_at_once_and_no_longer_than_agreed(
+    h: House, tenant: Tenant
+) -> None:
+    def cost() -> int:
+        usage = {"input": 1_000, "output": 100}
+        trace = tenant.client.chat(sim={"usage": usage}).trace
+        assert h.gw("receipt", trace)["agrees"] is True
+        return int(h.row(trace)["cost_nano_usd"])
+
+    full = 1_000 * 1_000 + 100 * 10_000
+    assert cost() == full
+    agreed = h.gw("account", "price", tenant.account, "--factor", "0.5", "--models", "sim-*")
+    assert cost() == full // 2
+    # The one that is valid since last counts, and of its members those that it states.
+    h.gw("account", "price", tenant.account, "--prices", '{"output": "20"}')
+    assert cost() == 1_000 * 1_000 + 100 * 20_000
+    later = ("--from", "2199-01-01T00:00:00Z")
+    newer = h.gw("account", "price", tenant.account, "--factor", "9", *later)["prices"]
+    assert cost() == 1_000 * 1_000 + 100 * 20_000
+    for one in newer[1:]:
+        h.gw("account", "price", tenant.account, "--remove", one["id"])
+    assert cost() == full // 2
+    h.gw("account", "price", tenant.account, "--remove", agreed["prices"][0]["id"])
+    assert cost() == full
+
+
 TOOL = {"name": "look", "arguments": '{"q":"zwölf"}'}
 ANSWERS = {
     "text": ({"text": "x" * 41}, 11),

@@ -25,7 +25,7 @@ WIDE = {
     "LogRow": (23, ROW),
     "NewKey": (15, ROW),
     "Outcome": (16, ROW),
-    "Principal": (14, ROW),
+    "Principal": (15, ROW),
     "StoredPage": (14, ROW),
     "Event": (16, BODY),
     "LenientBody": (16, BODY),

@@ -312,7 +312,6 @@ def _money(record: CallRecord, credits_per_usd: Decimal) -> dict[str, Any]:
         lines = record.lines
     except NoPrice:
         lines = []
-    multiplier = multiplier_of(detail)
     for line in lines:
         unit = "tokens" if line.per == TOKENS_PER_PRICE else "units"
         facts[f"{unit}_{line.name}"] = line.count
@@ -322,19 +321,27 @@ def _money(record: CallRecord, credits_per_usd: Decimal) -> dict[str, Any]:
         facts["portrait_auth"] = str(detail["portrait_auth"]).lower()
     if "reasoning" in detail:
         facts["tokens_output_reasoning"] = detail["reasoning"]
-    for line in lines:
-        facts[f"price_{line.name}_usd{PER[line.per]}"] = line.usd
     if lines:
-        facts["price_multiplier"] = multiplier
+        facts |= _prices(detail, lines)
     if "hold" in detail and record.unit_type is None:
         basis = detail.get("basis", "stated")
         facts["usage"] = BASES.get(basis, basis)
         facts["characters_delivered"] = detail.get("characters")
     if lines:
-        facts["cost_computed"] = formula(lines, multiplier)
+        facts["cost_computed"] = formula(lines, multiplier_of(detail))
     facts["cost_usd"] = format_usd(record.cost_nano_usd)
     facts["cost_credits"] = format_credits(record.cost_nano_usd, credits_per_usd)
     return facts
+
+
+def _prices(detail: Mapping[str, Any], lines: Sequence[Line]) -> dict[str, Any]:
+    """The prices that the counts were multiplied by, and which ones of the model's those are."""
+    return {
+        **{f"price_{line.name}_usd{PER[line.per]}": line.usd for line in lines},
+        "price_multiplier": multiplier_of(detail),
+        **{f"price_{name}": detail["price"].get(name) for name in ("service_tier", "above_tokens")},
+        "price_agreed": detail.get("account_price"),
+    }
 
 
 def _protocol(name: str) -> str:

@@ -34,6 +34,7 @@ class Row:
     concurrency_limit: int | None = None
     user: str = "owner"
     agent: dict[str, Any] | None = None
+    prices: list[dict[str, Any]] | None = None
     is_revoked: bool = False
     is_enabled: bool = True
     is_account_enabled: bool = True
@@ -70,6 +71,7 @@ class Row:
             self.concurrency_limit,
             self.user,
             self.agent,
+            self.prices,
             self.is_revoked,
             self.is_enabled,
             self.is_account_enabled,
