@@ -42,6 +42,7 @@ NOUNS = {
     "tasks": "gw.cli.tasks",
     "kb": "gw.cli.kb",
     "margin": "gw.cli.margin",
+    "reconcile": "gw.cli.reconcile",
     "models": "gw.cli.models",
     "console": "gw.cli.console",
     "import": "gw.cli.moving_in",
