@@ -44,6 +44,26 @@ def test_cached_input_is_never_dearer_than_input() -> None:
             assert row.price.cached_input <= row.price.input, row.model
 
 
+def test_long_prompts_and_an_hours_cache_cost_more() -> None:
+    steps = hours = 0
+    for row in LIST.rows:
+        price = row.price
+        if price is None:
+            continue
+        assert "prompts" not in row.note, "what the price can state is no note"
+        for step in price.above_tokens or ():
+            steps += 1
+            for name in step.prices:
+                assert step.prices[name] > getattr(price, name), (row.model, name)
+        if price.cache_write is not None and row.model.startswith("claude"):
+            hours += row.provider != "openrouter"
+            assert price.input is not None
+            expected = None if row.provider == "openrouter" else 2 * price.input
+            assert price.cache_write_1h == expected, row.model
+    assert steps > 15
+    assert hours > 15
+
+
 def test_every_row_is_served_by_its_provider() -> None:
     for row in LIST.rows:
         family = next(
