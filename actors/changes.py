@@ -6,6 +6,8 @@ a key, asks afterwards: pushes arrive in the order of their commits, so the proc
 the question has heard the change before it (contract §1: refused by the next request, in every
 process).
 
+A question may ask for a report, too: what only the process itself knows, as text.
+
 By the same order a process knows how much it has heard: it sends an echo itself every second, and
 when that comes back, so has every change committed before it was sent.
 """
@@ -13,7 +15,7 @@ when that comes back, so has every change committed before it was sent.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from actors.clock import Clock
 from actors.process import ProcessIdentity
@@ -27,6 +29,11 @@ SQL = load("actors", "changes.sql")
 CHANGES_CHANNEL = "gw_changes"
 HEARD_CHANNEL = "gw_heard"
 QUESTION = "heard?"
+REPORT_QUESTION = "report?"
+# A notification has at most 8000 bytes, of which token, process and numbers need a hundred.
+PART_CHARACTERS = 7000
+# Of one process, so much is taken.
+REPORT_CHARACTERS_MAX = 4 * 1024 * 1024
 ECHO = "echo"
 # A process without a heartbeat for so long is not waited for, or no longer; its own time to live
 # must do. A busy one is, because a change must be in force when its command ends (contract §1).
@@ -39,6 +46,7 @@ class ChangeFeed:
     """Hands changes on as they come in, and replies to processes that ask whether they have.
 
     `on_heard` gets a moment of the monotonic clock: whatever was committed before has been heard.
+    `before_reply` returns when what was heard is in force; `report` is in ASCII.
     """
 
     def __init__(
@@ -50,6 +58,8 @@ class ChangeFeed:
         on_change: Callable[[str], None],
         on_gap: Callable[[], None],
         on_heard: Callable[[float], None],
+        before_reply: Callable[[], Awaitable[None]] | None = None,
+        report: Callable[[], str] | None = None,
     ) -> None:
         self._database = database
         self._identity = identity
@@ -57,7 +67,9 @@ class ChangeFeed:
         self._on_change = on_change
         self._on_gap = on_gap
         self._on_heard = on_heard
-        self._questions: asyncio.Queue[str] = asyncio.Queue()
+        self._before_reply = before_reply
+        self._report = report
+        self._questions: asyncio.Queue[tuple[str, bool]] = asyncio.Queue()
         self._log = EventLog("actors.changes")
 
     def __repr__(self) -> str:
@@ -70,9 +82,13 @@ class ChangeFeed:
     async def run(self) -> None:
         """Answer questions for ever."""
         while True:
-            token = await self._questions.get()
+            token, wants_report = await self._questions.get()
+            name = f"{token} {self._identity.id}"
             try:
-                await self._database.fetch_one(SQL["answer"], (f"{token} {self._identity.id}",))
+                if self._before_reply is not None:
+                    await self._before_reply()
+                parts = _parts(name, self._report()) if wants_report and self._report else [name]
+                await self._database.fetch_one(SQL["answer"], (parts,))
             except StoreUnavailable as error:  # who asks gives up by itself
                 self._log.warning("question_unanswered", error=str(error))
 
@@ -87,7 +103,9 @@ class ChangeFeed:
     def _take(self, payload: str) -> None:
         kind, _, rest = payload.partition(" ")
         if kind == QUESTION:
-            self._questions.put_nowait(rest)
+            self._questions.put_nowait((rest, False))
+        elif kind == REPORT_QUESTION:
+            self._questions.put_nowait((rest, True))
         elif kind == ECHO:
             process_id, _, sent_at = rest.partition(" ")
             if process_id == self._identity.id:
@@ -134,6 +152,59 @@ async def heard_by_all(
     finally:
         await listener.close()
     return True
+
+
+async def reports_of_all(
+    database: Database, *, token: str, timeout_seconds: float
+) -> dict[str, str | None]:
+    """The report of each live process by its id; None of one that sent none in time.
+
+    Raises StoreUnavailable.
+    """
+    found: dict[str, str | None] = dict.fromkeys(await _alive(database))
+    parts: dict[str, list[str]] = {}
+    missing = set(found)
+    all_here = asyncio.Event()
+
+    def note(payload: str) -> None:
+        replied, _, rest = payload.partition(" ")
+        process_id, _, rest = rest.partition(" ")
+        if replied != token or process_id not in missing:
+            return
+        count, _, rest = rest.partition(" ")
+        part = rest.partition(" ")[2]
+        own = parts.setdefault(process_id, [])
+        own.append(part)
+        if count.isdigit() and len(own) == int(count):
+            found[process_id] = "".join(own)
+            missing.discard(process_id)
+        elif not count.isdigit() or len(own) * PART_CHARACTERS > REPORT_CHARACTERS_MAX:
+            missing.discard(process_id)
+        if not missing:
+            all_here.set()
+
+    if not found:
+        return found
+    listener = await database.listen(HEARD_CHANNEL, note, lambda: None)
+    try:
+        await database.fetch_one(SQL["send"], (f"{REPORT_QUESTION} {token}",))
+        async with asyncio.timeout(timeout_seconds):
+            await all_here.wait()
+    except TimeoutError:
+        return found
+    finally:
+        await listener.close()
+    return found
+
+
+def _parts(name: str, report: str) -> list[str]:
+    """The notifications that carry a report, in their order."""
+    starts = range(0, max(1, len(report)), PART_CHARACTERS)
+    # Each has its number: of two that are the same PostgreSQL would send one.
+    return [
+        f"{name} {len(starts)} {number} {report[at : at + PART_CHARACTERS]}"
+        for number, at in enumerate(starts)
+    ]
 
 
 async def _alive(database: Database) -> set[str]:

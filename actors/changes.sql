@@ -7,5 +7,5 @@ SELECT id FROM processes WHERE heartbeat_at > now() - make_interval(secs => %s)
 SELECT pg_notify('gw_changes', %s)
 
 -- answer --
--- Send the notification.
-SELECT pg_notify('gw_heard', %s)
+-- Send the notifications, in their order.
+SELECT count(pg_notify('gw_heard', part)) FROM unnest(%s::text[]) WITH ORDINALITY AS x(part, n)

@@ -145,9 +145,9 @@ class Lease:
 
 
 class Denied(Struct, frozen=True):
-    """No lease: every slot is taken, or the breaker is open."""
+    """No lease: every slot is taken, the breaker is open, or an operator has ordered so."""
 
-    reason: Literal["full", "open"]
+    reason: Literal["full", "open", "withdrawn"]
 
 
 class Acquire(Struct, frozen=True):
@@ -178,11 +178,21 @@ class Configure:
 
 
 @dataclass(frozen=True, slots=True)
+class Withdraw:
+    """Grant no lease until `Reopen`; those that are out go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reopen:
+    """Grant leases, with a breaker and keys that have not failed."""
+
+
+@dataclass(frozen=True, slots=True)
 class Retire:
     """Leave the metrics; leases that are out still come back."""
 
 
-ChannelMessage = Acquire | ReleaseLease | Configure | Retire
+ChannelMessage = Acquire | ReleaseLease | Configure | Withdraw | Reopen | Retire
 
 
 class ChannelActor(Actor[ChannelMessage]):
@@ -197,6 +207,8 @@ class ChannelActor(Actor[ChannelMessage]):
         self.health = Health()
         self.leases_granted = 0
         self._is_retired = False
+        self.is_withdrawn = False
+        self._limit = spec.max_concurrency  # no slot at all of one that is withdrawn
         spec.ring.listener = self._on_key_refused
         self._publish()
         metrics.channel_state(channel=spec.id, state=self.health.state)
@@ -222,7 +234,7 @@ class ChannelActor(Actor[ChannelMessage]):
     @property
     def may_lease(self) -> bool:
         """Would a lease be granted at this moment?"""
-        is_free = self.in_use < self.spec.max_concurrency
+        is_free = self.in_use < self._limit
         return is_free and self.health.may_lease(self.clock.monotonic())
 
     def try_acquire(self) -> Lease | Denied | None:
@@ -251,11 +263,23 @@ class ChannelActor(Actor[ChannelMessage]):
             self.spec = message.spec
             self.spec.ring.listener = self._on_key_refused
             self._is_retired = False
+            self._limit = 0 if self.is_withdrawn else self.spec.max_concurrency
             self._publish()
+        elif isinstance(message, Withdraw):
+            self.is_withdrawn, self._limit = True, 0
+        elif isinstance(message, Reopen):
+            self._reopen()
         else:
             self._is_retired = True
             self.metrics.channel_removed(self.spec.id)
         return None
+
+    def _reopen(self) -> None:
+        self.is_withdrawn, self._limit = False, self.spec.max_concurrency
+        for key in self.spec.ring.keys:
+            key.accepted()
+        if self.health != Health():
+            self._become(Health())
 
     def take_back(self, message: ChannelMessage, reply: Lease | Denied) -> None:
         if isinstance(reply, Lease):
@@ -265,8 +289,8 @@ class ChannelActor(Actor[ChannelMessage]):
         now = self.clock.monotonic()
         if not self.health.may_lease(now):
             return Denied("open")
-        if self.in_use >= self.spec.max_concurrency:
-            return Denied("full")
+        if self.in_use >= self._limit:
+            return Denied("withdrawn" if self.is_withdrawn else "full")
         health, is_probe = leased(self.health, now)
         self.in_use += 1
         self.leases_granted += 1

@@ -10,13 +10,13 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from msgspec import Struct
 
 from actors.actor import Supervisor
-from actors.channel import ChannelActor, Configure, Denied, Lease, Retire
+from actors.channel import ChannelActor, Configure, Denied, Lease, Reopen, Retire, Withdraw
 from actors.clock import Clock
 from channels.errors import CredentialsRefused, UpstreamError
 from channels.families import FAMILIES, MODEL_TYPES, PROTOCOLS, PUBLIC_NAMES
@@ -151,6 +151,7 @@ class ChannelDirectory(Mapping[str, ChannelActor]):
         self._metrics = metrics
         self._actors: dict[str, ChannelActor] = {}
         self._retired: dict[str, ChannelActor] = {}
+        self._withdrawn: frozenset[str] = frozenset()
         self._log = EventLog("actors.directory")
 
     def __getitem__(self, channel_id: str) -> ChannelActor:
@@ -182,7 +183,31 @@ class ChannelDirectory(Mapping[str, ChannelActor]):
             retired.tell(Retire())
             self._log.info("channel_removed", channel=channel_id)
 
+    def withdraw(self, channel_ids: Collection[str], *, reopened: Collection[str] = ()) -> None:
+        """Let these channels, and no others, grant no lease; configured or not.
+
+        `reopened` are others that an operator has put back, whether they were withdrawn or not.
+        """
+        before, self._withdrawn = self._withdrawn, frozenset(channel_ids)
+        for channel_id in (before ^ self._withdrawn) | (frozenset(reopened) & self._actors.keys()):
+            self._withdraw_or_reopen(channel_id)
+            is_withdrawn = channel_id in self._withdrawn
+            event = "channel_withdrawn" if is_withdrawn else "channel_reopened"
+            self._log.warning(event, channel=channel_id)
+
+    def _withdraw_or_reopen(self, channel_id: str) -> None:
+        actor = self._actors.get(channel_id)
+        if actor is not None:
+            message = Withdraw() if channel_id in self._withdrawn else Reopen()
+            if not actor.try_tell(message):
+                actor.tell(message)
+
     def _start(self, spec: ChannelSpec) -> None:
+        self._start_actor(spec)
+        if spec.id in self._withdrawn:
+            self._withdraw_or_reopen(spec.id)
+
+    def _start_actor(self, spec: ChannelSpec) -> None:
         retired = self._retired.pop(spec.id, None)
         if retired is not None:  # it comes back, with the slots that are still out
             retired.tell(Configure(spec))

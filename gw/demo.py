@@ -23,10 +23,13 @@ from tempfile import TemporaryDirectory
 import ujson
 
 from actors.store.database import Database
-from actors.wallet.ledger import top_up
-from actors.wallet.pricing import NANO_PER_USD, format_usd
-from gw import accounts as accounts
-from gw import agents as agents
+from actors.wallet.pricing import NANO_PER_USD
+from gw import accounts, agents
+from gw.admin import accounts as admin_accounts
+from gw.admin import agents as admin_agents
+from gw.admin import bases
+from gw.admin import keys as admin_keys
+from gw.admin.audit import Actor
 from gw.agents import NewAgent
 from gw.api.services import make_sources
 from gw.app import routes
@@ -35,11 +38,11 @@ from gw.config.load import load
 from gw.console.sessions import link_url, make_link
 from gw.http.tornado_adapter import TornadoHandler
 from gw.keys import store as keys
-from gw.keys.issue import KeyWish, Viewer, issue_key, reveal_key
+from gw.keys.issue import KeyWish
 from gw.keys.principal import AGENT, OWNER
-from gw.keys.secret import KeyHasher, KeySealer, Secret
+from gw.keys.secret import Secret
 from gw.knowledge.folder import read_folder
-from gw.knowledge.importing import ImportTarget, import_folder
+from gw.knowledge.importing import ImportTarget
 from gw.knowledge.reading import PERSONAL
 from gw.run import run_gateway
 from gw.serve import Gateway
@@ -64,27 +67,31 @@ class DemoKey:
 async def open_account(database: Database, secret: Secret) -> DemoKey:
     """Find or make the account and a key of it that works; fill up an empty wallet."""
     found = [a for a in await accounts.list_all(database) if a.name == NAME and a.enabled]
-    account = found[0] if found else await accounts.create(database, NAME)
-    balance = account.balance_nano_usd
-    if account.available_nano_usd <= 0:
-        balance = await top_up(database, account.id, CREDIT_NANO_USD)
-    wish = KeyWish(account_id=account.id, name=NAME, account_logs=True)
+    actor = Actor.of_this_process()
+    async with database.transaction() as session:
+        account_id = (
+            found[0].id if found else (await admin_accounts.create(session, actor, NAME)).id
+        )
+        if not found or found[0].available_nano_usd <= 0:
+            await admin_accounts.top_up(session, actor, account_id, CREDIT_NANO_USD)
+    wish = KeyWish(account_id=account_id, name=NAME, account_logs=True)
     key_id, text = await find_or_issue(database, secret, wish)
-    return DemoKey(text, key_id, account.id, format_usd(balance))
+    balance_usd = (await admin_accounts.show(database, account_id)).balance_usd
+    return DemoKey(text, key_id, account_id, balance_usd)
 
 
 async def find_or_issue(database: Database, secret: Secret, wish: KeyWish) -> tuple[str, str]:
     """Id and text of a key of this name and agent that works; it is made where there is none."""
-    sealer = KeySealer(secret)
-    for key in await keys.list_of_account(database, wish.account_id):
-        is_good = key.enabled and key.revoked_at is None and key.is_revealable
-        is_it = (key.name, key.agent_id) == (wish.name, wish.agent_id)
-        if is_good and is_it and key.expires_at is None:
-            return key.id, await reveal_key(
-                database, key.id, sealer, viewer=Viewer.of_this_process()
-            )
-    issued = await issue_key(database, wish, hasher=KeyHasher(secret), sealer=sealer)
-    return issued.id, issued.text
+    actor = Actor.of_this_process()
+    found = await keys.list_of_account(database, wish.account_id)
+    async with database.transaction() as session:
+        for key in found:
+            is_good = key.enabled and key.revoked_at is None and key.is_revealable
+            is_it = (key.name, key.agent_id) == (wish.name, wish.agent_id)
+            if is_good and is_it and key.expires_at is None:
+                return key.id, (await admin_keys.reveal(session, actor, key.id, secret))[1]
+        made, text = await admin_keys.create(session, actor, wish, secret)
+    return made.id, text
 
 
 # The demo's knowledge base, which is the project's own pages, and the agent that answers by it.
@@ -121,7 +128,10 @@ async def open_agent(gateway: Gateway, account_id: str) -> DemoAgent | None:
             shutil.copy(file, name)
         folder = read_folder(Path(name), source_mb_max=config.kb_store.max_source_mb)
     target = ImportTarget(account_id=account_id, user=OWNER)
-    imported = await import_folder(database, target, folder, make_sources(config), keep=False)
+    actor = Actor.of_this_process()
+    imported = await bases.import_pages(
+        database, actor, target, folder, make_sources(config), keep=False
+    )
     agent_id = await _agent(gateway, account_id)
     wish = KeyWish(account_id=account_id, name=NAME, kind=AGENT, agent_id=agent_id)
     _, text = await find_or_issue(database, gateway.secret, wish)
@@ -143,7 +153,9 @@ async def _agent(gateway: Gateway, account_id: str) -> str:
         image_generation=False,
         kbs=[PERSONAL],
     )
-    return await agents.create(gateway.database, wanted)
+    async with gateway.database.transaction() as session:
+        made = await admin_agents.create(session, Actor.of_this_process(), wanted)
+    return made.id
 
 
 # What a running demo prints: a line to paste for every endpoint.
@@ -314,6 +326,7 @@ The command line beside it:
 
 {command()} account list --config {shown(demo.config)}
 {command()} ledger verify --config {shown(demo.config)}
+{command()} admin token create --name me --scope write --config {shown(demo.config)}
 """
 
 

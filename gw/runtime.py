@@ -327,9 +327,17 @@ class Pools:
 
 
 class Pushes:
-    """Hands each push to whom it concerns: keys and accounts, limits, jobs."""
+    """Hands each push to whom it concerns: keys and accounts, limits, jobs, channels."""
 
-    def __init__(self, *, keys: KeyCache, limiter: Limiter, jobs_changed: asyncio.Event) -> None:
+    def __init__(
+        self,
+        *,
+        keys: KeyCache,
+        limiter: Limiter,
+        jobs_changed: asyncio.Event,
+        channel_changed: Callable[[str], None] = lambda channel_id: None,
+    ) -> None:
+        self._channel_changed = channel_changed
         self._keys = keys
         self._limiter = limiter
         self._jobs_changed = jobs_changed
@@ -338,10 +346,13 @@ class Pushes:
         return f"<Pushes {self._keys!r}>"
 
     def take(self, payload: str) -> None:
-        """A change: `key:<id>`, `account:<id>`, `agent:<id>` or `job:<id>`."""
+        """A change: `key:<id>`, `account:<id>`, `agent:<id>`, `job:<id>` or `channel:<id>`."""
         kind, _, name = payload.partition(":")
         if kind == "job":
             self._jobs_changed.set()
+            return
+        if kind == "channel":
+            self._channel_changed(name)
             return
         self._keys.invalidate(payload)
         if kind == "account":  # perhaps it has a limit now that it had not before
@@ -350,6 +361,7 @@ class Pushes:
     def lost(self) -> None:
         """Believe nothing known so far: pushes may have been missed."""
         self._jobs_changed.set()
+        self._channel_changed("")
         self._keys.clear()
         self._limiter.share_all()
 

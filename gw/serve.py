@@ -15,10 +15,12 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 
 from actors.actor import Supervisor
 from actors.changes import ChangeFeed
 from actors.clock import Clock, SystemClock
+from actors.jobs.ending import Endings, Settles
 from actors.limits.accounts import AccountLimits, Limiter
 from actors.media_store.worker import MediaStore
 from actors.parent.link import ParentLink
@@ -34,6 +36,8 @@ from channels.http.client import HttpWire
 from channels.http.interfaces import Wire
 from channels.offload.pool import OffloadPool
 from channels.resources import OpenFiles
+from gw.admin.channels import ChannelOrders, ChannelStates, report_of
+from gw.admin.ledger import LedgerProofs
 from gw.api.admin.routes import make_admin_api
 from gw.api.admin.server import AdminApi
 from gw.api.admin.table import AdminServices
@@ -63,7 +67,12 @@ from gw.keys.cache import KeyCache, LastUse
 from gw.keys.issue import check_secret
 from gw.keys.secret import KeyHasher, KeySealer, Secret, load_secret
 from gw.knowledge.removing import keep_clean
-from gw.media_services import make_media_services, make_poller
+from gw.media_services import (
+    make_endings,
+    make_media_services,
+    make_poller,
+    make_upstreams,
+)
 from gw.media_store import links_of, start_media_store
 from gw.runtime import Pools, Pushes, Shutdown, make_shared_limits, start_partitions, start_watches
 from metrics.logs import EventLog, set_level
@@ -375,7 +384,15 @@ class Gateway:
             self.metrics,
             on_balance=self._wallets.note_balance,
         )
-        pushes = Pushes(keys=self._keys, limiter=self._limiter, jobs_changed=self._jobs_changed)
+        orders = ChannelOrders(self._database, self._channels, self._clock)
+        await orders.load()
+        self._supervisor.start("channel_orders", orders.run)
+        pushes = Pushes(
+            keys=self._keys,
+            limiter=self._limiter,
+            jobs_changed=self._jobs_changed,
+            channel_changed=orders.changed,
+        )
         self._feed = ChangeFeed(
             database=self._database,
             identity=self._identity,
@@ -383,6 +400,8 @@ class Gateway:
             on_change=pushes.take,
             on_gap=pushes.lost,
             on_heard=self._keys.vouch,
+            before_reply=orders.load,
+            report=partial(report_of, self._channels, self._identity, self._clock),
         )
         self._last_use = LastUse(keys=self._keys, database=self._database)
         expired_keys = ExpiredKeys(database=self._database, clock=self._clock)
@@ -542,13 +561,33 @@ class Gateway:
         return console
 
     def _make_admin_api(self) -> AdminApi:
+        proofs = LedgerProofs(self._pools.admin)
+        self._stack.push_async_callback(proofs.close)
         services = AdminServices(
             database=self._pools.admin,
             current=self.current,
             secret=self._secret,
             clock=self._clock,
+            channels=self._channels,
+            states=ChannelStates(self._pools.admin),
+            proofs=proofs,
+            wire=self._wire,
+            sources=make_sources(self.current.config),
+            make_endings=self._make_endings,
         )
         return make_admin_api(services, self._limiter)
+
+    def _make_endings(self, settle: Settles) -> Endings:
+        upstreams = make_upstreams(self.current, wire=self._wire, clock=self._clock)
+        return make_endings(
+            self.current,
+            database=self._pools.admin,
+            settle=settle,
+            upstreams=upstreams,
+            secret=self._secret,
+            clock=self._clock,
+            metrics=self.metrics,
+        )
 
     # What runs beside the calls
 

@@ -26,10 +26,11 @@ WITH before AS (
 SELECT {columns} FROM jobs j JOIN newest USING (id) ORDER BY created_at DESC, id DESC
 
 -- newest --
--- The newest jobs of all accounts, as far as they pass.
+-- The newest jobs of all accounts, as far as they pass, older than a job if one is given.
 SELECT {columns} FROM jobs j
 WHERE (%(account)s::text IS NULL OR account_id = %(account)s) AND (%(kind)s::text IS NULL OR kind = %(kind)s)
     AND (%(state)s::job_state IS NULL OR state = %(state)s)
+    AND (%(before)s::text IS NULL OR (created_at, id) < (SELECT created_at, id FROM jobs WHERE id = %(before)s))
 ORDER BY created_at DESC, id DESC LIMIT %(limit)s
 
 -- delete --

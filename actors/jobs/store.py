@@ -161,10 +161,17 @@ async def read_newest(
     account_id: str | None = None,
     kind: str | None = None,
     state: str | None = None,
+    before: str | None = None,
     limit: int = LIST_MAX,
 ) -> list[Job]:
-    """Jobs of all accounts, those never accepted too, newest first."""
-    what = {"account": account_id, "kind": kind, "state": state, "limit": min(limit, LIST_MAX)}
+    """Jobs of all accounts, those never accepted too, newest first; older than `before`."""
+    what = {
+        "account": account_id,
+        "kind": kind,
+        "state": state,
+        "before": before,
+        "limit": min(limit, LIST_MAX),
+    }
     rows = await database.fetch_all(SQL["newest"], what)
     return list(map(_job, rows))
 

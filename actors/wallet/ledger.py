@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import lru_cache
 from typing import Any, Literal, Protocol
 from uuid import UUID
@@ -17,7 +18,7 @@ import msgspec
 import ujson
 
 from actors.store.connection import Params, Row, StoreUnavailable
-from actors.store.database import Database
+from actors.store.database import Database, Statements
 from actors.store.queries import load
 from actors.wallet.messages import (
     CallFacts,
@@ -499,9 +500,18 @@ async def read_holds_summary(database: Database) -> HoldsSummary:
     return HoldsSummary(*row)
 
 
-async def record_proof(database: Database, *, faults: int) -> None:
-    """Remember for every gateway that the ledger was proved now, and how many rows were off."""
-    await database.execute(SQL["record_proof"], (faults,))
+async def record_proof(database: Statements, *, faults: int, report: str) -> None:
+    """Remember for every gateway that the ledger was proved now, and how many rows were off.
+
+    `report` is what was found, in JSON.
+    """
+    await database.execute(SQL["record_proof"], (faults, report))
+
+
+async def last_proof(database: Statements) -> tuple[datetime, int, Any] | None:
+    """When the ledger was proved last, how many rows were off, and what was found, if known."""
+    row = await database.fetch_one(SQL["last_proof"])
+    return None if row is None else (row[0], row[1], row[2])
 
 
 def _first_of_each_call(settlements: Sequence[Settle | Void]) -> list[Settle | Void]:

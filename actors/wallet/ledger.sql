@@ -35,9 +35,14 @@ WITH credited AS (
 SELECT balance_nano_usd FROM credited
 
 -- record_proof --
--- When the ledger was proved last, and how many rows were off. One row, of the last run.
-INSERT INTO ledger_proofs (proved_at, faults) VALUES (now(), %s)
-ON CONFLICT (is_last) DO UPDATE SET proved_at = excluded.proved_at, faults = excluded.faults
+-- When the ledger was proved last, how many rows were off, and what was found. One row, of the last run.
+INSERT INTO ledger_proofs (proved_at, faults, report) VALUES (now(), %s, json_build_object('at', now(), 'found', %s::json))
+ON CONFLICT (is_last) DO UPDATE SET proved_at = excluded.proved_at, faults = excluded.faults, report = excluded.report
+
+-- last_proof --
+-- The last proof. An earlier program leaves the report of the one before.
+SELECT proved_at, faults, CASE WHEN (report ->> 'at')::timestamptz = proved_at THEN report -> 'found' END
+FROM ledger_proofs
 
 -- holds_summary --
 -- How many holds processes have open, and how old the oldest is, in seconds. Those of jobs are `job_polls`, and many.

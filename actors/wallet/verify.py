@@ -11,7 +11,7 @@ each checkpoint with them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import Any
@@ -250,8 +250,16 @@ class Repair:
         return self.paid_nano_usd - self.stays.cost_nano_usd
 
 
-async def repair(database: Database, *, by: str, is_applied: bool) -> list[Repair]:
+async def repair(
+    database: Database,
+    *,
+    by: str,
+    is_applied: bool,
+    also: Callable[[Session, Sequence[Repair]], Awaitable[None]] | None = None,
+) -> list[Repair]:
     """Work out what is to be repaired, and do it if asked to; `by` names the operator.
+
+    `also` is done in the same transaction, where anything is repaired.
 
     Raises StoreError, and then nothing was changed.
     """
@@ -268,6 +276,8 @@ async def repair(database: Database, *, by: str, is_applied: bool) -> list[Repai
                     await _apply(session, one, by)
                 if found:
                     await session.execute(REPAIR_SQL["carry"], ([one.call_id for one in found],))
+                    if also is not None:
+                        await also(session, found)
             return found
     finally:
         await session.close()

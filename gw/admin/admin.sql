@@ -60,3 +60,36 @@ FROM keys k JOIN key_spend s ON s.key_id = k.id
 WHERE (%(account)s::text IS NULL OR k.account_id = %(account)s)
     AND (%(at)s::timestamptz IS NULL OR (k.created_at, k.id) < (%(at)s, %(id)s))
 ORDER BY k.created_at DESC, k.id DESC LIMIT %(limit)s
+
+-- channel_orders --
+-- The channels that are out of service, and by whom.
+SELECT id, state, ordered_at, ordered_by FROM channel_orders
+
+-- order_channel --
+-- Take a channel out of service, or change how.
+INSERT INTO channel_orders (id, state, ordered_by) VALUES (%(id)s, %(state)s, %(by)s)
+ON CONFLICT (id) DO UPDATE SET state = excluded.state, ordered_at = now(), ordered_by = excluded.ordered_by
+
+-- open_channel --
+-- Put a channel back into service. The push comes from a row, which there may be none of: its breaker closes, too.
+WITH gone AS (DELETE FROM channel_orders WHERE id = %(id)s RETURNING id)
+SELECT pg_notify('gw_changes', 'channel:' || %(id)s) WHERE NOT EXISTS (SELECT FROM gone)
+
+-- begin_proof --
+-- Take the right to prove the ledger, for as long as the session lives.
+SELECT pg_try_advisory_lock(%(key)s)
+
+-- proof_runs --
+-- Whether a session has it.
+SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1
+    AND classid = (%(key)s::bigint >> 32)::oid AND objid = (%(key)s::bigint & 4294967295)::oid
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+
+-- page_of_agents --
+-- Agents of an account, or of all, the newest first.
+SELECT g.id, g.account_id, g.name, g.user_name, g.system_prompt, g.model, g.temperature, g.web_search,
+       g.image_generation, g.kbs, g.enabled, g.created_at, a.default_model
+FROM agents g JOIN accounts a ON a.id = g.account_id
+WHERE (%(account)s::text IS NULL OR g.account_id = %(account)s)
+    AND (%(at)s::timestamptz IS NULL OR (g.created_at, g.id) < (%(at)s, %(id)s))
+ORDER BY g.created_at DESC, g.id DESC LIMIT %(limit)s

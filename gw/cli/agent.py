@@ -12,12 +12,14 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from actors.store.database import Database
+import msgspec
+
 from actors.wallet.pricing import format_credits, format_usd
 from gw import accounts as accounts
 from gw import agents
-from gw.admin.values import read_chat_model
-from gw.agents import AgentChanges, AgentRecord, effective_model
+from gw.admin import agents as admin
+from gw.admin.values import PROMPT_BYTES_MAX, prompt, read_chat_model
+from gw.agents import AgentChanges, AgentRecord
 from gw.api.logs.list_query import STATUSES, Parameters, Window, read_window
 from gw.api.logs.list_query import show as show_instant
 from gw.api.logs.summary import KeyUsage, read_usage, total
@@ -30,7 +32,6 @@ from gw.cli.arguments import (
     identifier,
     label,
     or_none,
-    rfc3339,
     sheet,
     table,
     temperature,
@@ -39,7 +40,6 @@ from gw.cli.arguments import (
 )
 from gw.errors import GatewayError
 from gw.keys.principal import OWNER
-from gw.knowledge.reading import readable_base
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Parser, Subparsers
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 #
 # What `set` is not given stays as it is; `--kb` replaces the whole list.
 
-PROMPT_BYTES_MAX = 64 * 1024
 SWITCHES = ("web_search", "image_generation")
 
 
@@ -98,8 +97,8 @@ def check_set(options: Namespace) -> None:
         raise UsageFault("nothing to set: name at least one setting")
 
 
-async def read_changes(context: Context, options: Namespace, agent: AgentRecord) -> AgentChanges:
-    """What is to be changed of an agent. Raises UsageFault."""
+def read_changes(context: Context, options: Namespace) -> AgentChanges:
+    """What is to be changed of an agent. Raises Invalid."""
     changes = AgentChanges()
     if "name" in options:
         changes["name"] = options.name
@@ -113,13 +112,10 @@ async def read_changes(context: Context, options: Namespace, agent: AgentRecord)
         changes["web_search"] = options.web_search
     if "image_generation" in options:
         changes["image_generation"] = options.image_generation
-    if "user" in options or "kb" in options:
-        user = getattr(options, "user", agent.user)
-        kbs = getattr(options, "kb", agent.kbs)
-        changes["user_name"] = user
-        changes["kbs"] = await readable(
-            context.database, kbs, account_id=agent.account_id, user=user
-        )
+    if "user" in options:
+        changes["user_name"] = options.user
+    if "kb" in options:
+        changes["kbs"] = list(dict.fromkeys(options.kb))
     return changes
 
 
@@ -137,21 +133,7 @@ def read_prompt(path: Path) -> str:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UsageFault(f"--system-prompt: {path} is not UTF-8") from error
-    if not text.strip():
-        raise UsageFault(f"--system-prompt: {path} is empty")
-    if "\0" in text:  # which PostgreSQL takes in no text
-        raise UsageFault(f"--system-prompt: {path} has a NUL character")
-    return text
-
-
-async def readable(
-    database: Database, kbs: Sequence[str], *, account_id: str, user: str
-) -> list[str]:
-    """The bases that an agent may be given, each once. Raises UsageFault."""
-    for kb in kbs:
-        if await readable_base(database, kb, account_id=account_id, user=user) is None:
-            raise UsageFault(f"the user {user} may read no knowledge base {kb}")
-    return list(dict.fromkeys(kbs))
+    return prompt(text)
 
 
 def check_usage(options: Namespace) -> None:
@@ -177,33 +159,15 @@ KEY_COLUMNS = ("key_id", "key_name", "requests", "cost_usd", "cost")
 
 def agent_result(agent: AgentRecord, platform_default: str) -> Result:
     """One agent."""
-    record = agent_record(agent, platform_default)
+    record: dict[str, Any] = msgspec.to_builtins(admin.view(agent, platform_default))
     return Result(record, sheet(record))
 
 
 def agent_list_result(agents: Sequence[AgentRecord], platform_default: str) -> Result:
     """Several agents."""
-    records = [agent_record(agent, platform_default) for agent in agents]
+    views = [admin.view(agent, platform_default) for agent in agents]
+    records: list[dict[str, Any]] = msgspec.to_builtins(views)
     return Result({"agents": records}, table(records, COLUMNS))
-
-
-def agent_record(agent: AgentRecord, platform_default: str) -> dict[str, Any]:
-    """An agent as `--json` shows it."""
-    return {
-        "id": agent.id,
-        "account_id": agent.account_id,
-        "name": agent.name,
-        "user": agent.user,
-        "system_prompt": agent.system_prompt,
-        "model": agent.model,
-        "effective_model": effective_model(agent.model, agent.default_model, platform_default),
-        "temperature": agent.temperature,
-        "web_search": agent.web_search,
-        "image_generation": agent.image_generation,
-        "kbs": agent.kbs,
-        "enabled": agent.enabled,
-        "created_at": rfc3339(agent.created_at),
-    }
 
 
 def usage_result(
@@ -271,9 +235,7 @@ def add(nouns: Subparsers) -> None:
 
 
 async def create(context: Context, options: Namespace) -> Result:
-    database = context.database
-    await accounts.show(database, options.account)
-    agent = agents.NewAgent(
+    wish = agents.NewAgent(
         account_id=options.account,
         name=options.name,
         user_name=options.user,
@@ -282,18 +244,14 @@ async def create(context: Context, options: Namespace) -> Result:
         temperature=options.temperature,
         web_search=options.web_search,
         image_generation=options.image_generation,
-        kbs=await readable(
-            database, options.kb or (), account_id=options.account, user=options.user
-        ),
+        kbs=list(dict.fromkeys(options.kb or ())),
     )
-    return await _shown(context, await agents.create(database, agent))
+    async with context.change() as (session, actor):
+        return _result(context, await admin.create(session, actor, wish))
 
 
 async def set_(context: Context, options: Namespace) -> Result:
-    record = await agents.show(context.database, options.id)
-    changes = await read_changes(context, options, record)
-    await agents.change(context.database, options.id, changes)
-    return await _changed(context, options.id)
+    return await _change(context, options, read_changes(context, options))
 
 
 async def list_(context: Context, options: Namespace) -> Result:
@@ -304,17 +262,15 @@ async def list_(context: Context, options: Namespace) -> Result:
 
 
 async def show(context: Context, options: Namespace) -> Result:
-    return await _shown(context, options.id)
+    return _result(context, await agents.show(context.database, options.id))
 
 
 async def enable(context: Context, options: Namespace) -> Result:
-    await agents.change(context.database, options.id, {"enabled": True})
-    return await _changed(context, options.id)
+    return await _change(context, options, {"enabled": True})
 
 
 async def disable(context: Context, options: Namespace) -> Result:
-    await agents.change(context.database, options.id, {"enabled": False})
-    return await _changed(context, options.id)
+    return await _change(context, options, {"enabled": False})
 
 
 async def usage(context: Context, options: Namespace) -> Result:
@@ -326,13 +282,14 @@ async def usage(context: Context, options: Namespace) -> Result:
     return usage_result(agent, window, sums, context.config.credits_per_usd)
 
 
-async def _changed(context: Context, agent_id: str) -> Result:
+async def _change(context: Context, options: Namespace, changes: AgentChanges) -> Result:
+    async with context.change() as (session, actor):
+        changed = await admin.change(session, actor, options.id, changes)
     await context.in_force()
-    return await _shown(context, agent_id)
+    return _result(context, changed)
 
 
-async def _shown(context: Context, agent_id: str) -> Result:
-    agent = await agents.show(context.database, agent_id)
+def _result(context: Context, agent: AgentRecord) -> Result:
     return agent_result(agent, context.config.agents.default_model)
 
 

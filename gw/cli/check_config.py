@@ -13,15 +13,17 @@ import os
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from actors.store.connection import SessionsNotKept, StoreError
 from actors.store.database import Database
 from actors.store.embedded.access import EmbeddedFault
 from actors.store.embedded.cluster import EmbeddedPostgres
 from actors.store.schema import MigrationFault, unapplied
 from channels.http.client import HttpWire
-from channels.probe import probe
 from channels.redaction import Redactor
-from channels.registry import ChannelSpec, Registry
+from channels.registry import ChannelSpec
+from gw.admin.channels import tested
 from gw.cli.arguments import Result, add_command, read_config, sheet, table
 from gw.config.config import Config
 from gw.config.credentials import check_files, server_context
@@ -34,7 +36,6 @@ if TYPE_CHECKING:
 
 EXIT_OK, EXIT_NOT_TAKEN = 0, 1
 # Of one channel, from the connection to the last byte; and how many are asked at once.
-PROBE_SECONDS = 20.0
 PROBES_MAX = 8
 # Of the database, from its name's address to the list of its migrations.
 DATABASE_SECONDS = 5.0
@@ -128,32 +129,14 @@ async def _probed(config: Config) -> list[dict[str, Any]]:
 
     async def ask(channel: ChannelSpec) -> dict[str, Any]:
         async with turns:
-            found = await probe(channel, wire, redactor, timeout_seconds=PROBE_SECONDS)
-        listed = set(found.models or ())
-        missing = [name for name in _asked_for(registry, channel.id) if name not in listed]
-        return {
-            "channel": channel.id,
-            "ok": found.is_good,
-            "status": found.status,
-            "message": found.message,
-            "models": None if found.models is None else len(found.models),
-            "not_listed": missing if found.models is not None else [],
-        }
+            found = await tested(channel, registry, wire, redactor)
+        record: dict[str, Any] = msgspec.to_builtins(found)
+        return record
 
     try:
         return list(await asyncio.gather(*map(ask, registry.channels.values())))
     finally:
         await wire.close()
-
-
-def _asked_for(registry: Registry, channel_id: str) -> list[str]:
-    """The names under which models are asked for on a channel."""
-    return [
-        bound.upstream_model or model.id
-        for model in registry.models.values()
-        for bound in model.bindings
-        if bound.channel_id == channel_id
-    ]
 
 
 def _shown(probes: list[dict[str, Any]]) -> str:

@@ -12,8 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from actors.media_store.bucket import BucketFault
-from gw import accounts as accounts
+from gw.admin import bases
+from gw.admin.audit import Actor
+from gw.admin.bases import BaseView
 from gw.api.services import make_sources
 from gw.cli.arguments import (
     CommandRefused,
@@ -24,7 +28,6 @@ from gw.cli.arguments import (
     add_noun,
     identifier,
     label,
-    rfc3339,
     sheet,
     table,
     user_name,
@@ -33,9 +36,9 @@ from gw.cli.arguments import (
 from gw.keys.principal import OWNER
 from gw.knowledge import reading
 from gw.knowledge.folder import read_folder, unread
-from gw.knowledge.importing import Imported, ImportTarget, import_folder
+from gw.knowledge.importing import Imported, ImportTarget
 from gw.knowledge.reading import PERSONAL, BaseRecord
-from gw.knowledge.removing import clean_up, export_base, remove_base, remove_page
+from gw.knowledge.removing import export_base
 from gw.knowledge.sources import SourceStore
 from metrics.logs import EventLog, events_shown
 
@@ -123,10 +126,15 @@ async def import_base(context: Context, options: Namespace) -> Result:
     config = context.config.kb_store
     folder = read_folder(options.folder, source_mb_max=config.max_source_mb)
     target = _target(options)
-    sources = _sources(context)
     with _disk_errors():
-        done = await import_folder(context.database, target, folder, sources, keep=options.keep)
-    done.warnings += await clean_up(context.database, sources, target.account_id)
+        done = await bases.import_pages(
+            context.database,
+            Actor.of_this_process(),
+            target,
+            folder,
+            _sources(context),
+            keep=options.keep,
+        )
     _log(
         "kb.imported",
         account=target.account_id,
@@ -142,16 +150,15 @@ async def import_base(context: Context, options: Namespace) -> Result:
 
 
 async def list_(context: Context, options: Namespace) -> Result:
-    await accounts.show(context.database, options.account)
-    found = await reading.list_all(context.database, options.account)
-    records = [base_record(base) for base in found]
+    found = await bases.list_all(context.database, options.account)
+    records: list[dict[str, Any]] = msgspec.to_builtins(found)
     return Result({"kbs": records}, table(records, COLUMNS))
 
 
 async def show(context: Context, options: Namespace) -> Result:
     base = await _find(context, options)
     lost = await reading.unresolved(context.database, base)
-    record = base_record(base)
+    record: dict[str, Any] = msgspec.to_builtins(bases.view(base))
     unresolved = [{"id": page, "target": target} for page, target in lost]
     lines = [sheet(record), *(f"{page}: [[{target}]] leads nowhere" for page, target in lost)]
     return Result({**record, "unresolved": unresolved}, "\n".join(lines))
@@ -166,38 +173,29 @@ async def export(context: Context, options: Namespace) -> Result:
 
 
 async def remove(context: Context, options: Namespace) -> Result:
-    target = _target(options)
-    record: dict[str, Any] = {"kb_id": target.kb_id, "user": target.user, "removed": True}
-    if options.page is None:
-        await remove_base(context.database, target)
-    else:
-        page_id = await remove_page(context.database, target, options.page)
-        if page_id is None:
-            raise CommandRefused(f"the base has no page {options.page}", "page_not_found")
-        record["page"] = page_id
+    target, actor = _target(options), Actor.of_this_process()
+    removed = await bases.remove(
+        context.database, actor, target, _sources(context), page=options.page
+    )
     _log("kb.removed", account=target.account_id, kb=target.kb_id)
-    lines = [sheet(record)]
-    if warnings := await clean_up(context.database, _sources(context), target.account_id):
-        record["warnings"] = warnings
+    record: dict[str, Any] = msgspec.to_builtins(removed)
+    lines = [sheet({name: value for name, value in record.items() if name != "warnings"})]
+    warnings = record.get("warnings", ())
     return Result(record, "\n".join([*lines, *(f"warning: {text}" for text in warnings)]))
 
 
 async def grant(context: Context, options: Namespace) -> Result:
-    base = await _find(context, options)
-    if options.to_account == options.account:
-        raise CommandRefused("an account's own users need no grant to it", "own_account")
     whom = {"user": options.to_user, "account": options.to_account}
-    await reading.grant(context.database, base, **whom)
+    async with context.change() as (session, actor):
+        base = await bases.grant(session, actor, _target(options), **whom)
     _log("kb.granted", account=options.account, kb=base.kb_id)
-    return await _shown(context, options)
+    return _shown(base)
 
 
 async def revoke(context: Context, options: Namespace) -> Result:
-    base = await _find(context, options)
     whom = {"user": options.to_user, "account": options.to_account}
-    if not await reading.revoke(context.database, base, **whom):
-        raise CommandRefused("there is no such grant", "grant_not_found")
-    return await _shown(context, options)
+    async with context.change() as (session, actor):
+        return _shown(await bases.revoke(session, actor, _target(options), **whom))
 
 
 @contextmanager
@@ -218,23 +216,6 @@ def _log(action: str, **fields: object) -> None:
         EventLog(LOGGER).info(action, **fields)
 
 
-def base_record(base: BaseRecord) -> dict[str, Any]:
-    """A base as `--json` shows it."""
-    return {
-        "kb_id": base.kb_id,
-        "user": base.user,
-        "name": base.name,
-        "pages": base.pages,
-        "sources": base.sources,
-        "restricted": base.is_restricted,
-        "granted_to": [
-            *(f"user {name}" for name in base.granted_to_users),
-            *(f"account {name}" for name in base.granted_to_accounts),
-        ],
-        "updated_at": rfc3339(base.updated_at),
-    }
-
-
 def _imported(target: ImportTarget, done: Imported) -> Mapping[str, Any]:
     return {
         "account_id": target.account_id,
@@ -250,15 +231,13 @@ def _imported(target: ImportTarget, done: Imported) -> Mapping[str, Any]:
     }
 
 
-async def _shown(context: Context, options: Namespace) -> Result:
-    record = base_record(await _find(context, options))
+def _shown(base: BaseView) -> Result:
+    record: dict[str, Any] = msgspec.to_builtins(base)
     return Result(record, sheet(record))
 
 
 async def _find(context: Context, options: Namespace) -> BaseRecord:
-    target = _target(options)
-    await accounts.show(context.database, target.account_id)
-    return await reading.find(context.database, target.account_id, target.kb_id, target.user)
+    return await bases.find(context.database, _target(options))
 
 
 def _target(options: Namespace) -> ImportTarget:

@@ -13,11 +13,13 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from actors.wallet.ledger import record_proof
+from actors.store.database import Session
 from actors.wallet.pricing import format_usd
 from actors.wallet.verify import CallRow, Repair, VerifyReport
 from actors.wallet.verify import repair as repair_ledger
-from actors.wallet.verify import verify as verify_ledger
+from gw.admin import audit
+from gw.admin.audit import Actor
+from gw.admin.ledger import prove
 from gw.cli.arguments import (
     EXIT_REFUSED,
     Context,
@@ -67,16 +69,24 @@ def add(nouns: Subparsers) -> None:
 
 
 async def verify(context: Context, options: Namespace) -> Result:
-    report = await verify_ledger(
-        context.database, with_costs=options.costs, is_everything=options.is_everything
+    report = await prove(
+        context.database,
+        Actor.of_this_process(),
+        with_costs=options.costs,
+        is_everything=options.is_everything,
     )
-    await record_proof(context.database, faults=len(report.faults))
     return verify_result(report)
 
 
 async def repair(context: Context, options: Namespace) -> Result:
     by = options.by or f"{_user()}@{socket.gethostname()}"
-    found = await repair_ledger(context.database, by=by, is_applied=options.apply)
+    actor = Actor.of_this_process()
+
+    async def noted(session: Session, done: Sequence[Repair]) -> None:
+        details = {"by": by, "calls": len(done)}
+        await audit.note(session, actor, "ledger.repair", "ledger", details=details)
+
+    found = await repair_ledger(context.database, by=by, is_applied=options.apply, also=noted)
     return repair_result(found, by=by, is_applied=options.apply)
 
 

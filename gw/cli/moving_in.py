@@ -13,7 +13,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from actors.store.database import Session
 from actors.wallet.pricing import format_usd
+from gw.admin import audit
+from gw.admin.audit import Actor
 from gw.cli.arguments import Result, add_command, add_noun, label, opened, sheet, table
 from gw.cli.models import create_file, replace_file, write_secrets
 from gw.config.load import DEFAULT_NAME, VARIABLE, load_text, read_text
@@ -82,7 +85,25 @@ async def _booked(target: Target, plan: Plan, written: Written) -> list[Booked]:
     config = load_text(written.text, environ, source=target.path, is_priced=False)
     planned = [one.with_models(config.registry) for one in plan.accounts]
     async with opened(config) as context:
-        return await book_accounts(context.database, planned, secret=context.secret())
+        actor = Actor.of_this_process()
+
+        async def noted(session: Session, booked: Booked) -> None:
+            account = booked.account
+            details = {
+                "name": account.name,
+                "credit_usd": format_usd(account.balance_nano_usd),
+                "keys": [key.id for key in booked.keys],
+            }
+            await audit.note(
+                session,
+                actor,
+                "account.import",
+                account.id,
+                account_id=account.id,
+                details=details,
+            )
+
+        return await book_accounts(context.database, planned, secret=context.secret(), also=noted)
 
 
 class Target:

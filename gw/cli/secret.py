@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from gw.admin import audit
 from gw.cli.arguments import (
     CommandRefused,
     Context,
@@ -35,7 +37,9 @@ async def rotate(context: Context, options: Namespace) -> Result:
     secret = context.secret()
     if not secret.previous:
         raise CommandRefused(_NO_PREVIOUS, "no_previous_secret")
-    done = await rotate_keys(context.database, secret)
+    done = await rotate_keys(context.database, secret)  # each portion is committed by itself
+    async with context.change() as (session, actor):
+        await audit.note(session, actor, "secret.rotate", "secret", details=asdict(done))
     EventLog("gw.cli").info("secret_rotated", rotated=done.rotated, current=done.current)
     return rotation_result(done)
 

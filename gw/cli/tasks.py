@@ -1,35 +1,30 @@
 """`gw tasks`: look at asynchronous tasks and cancel them (contract-media §2).
 
-A cancellation is one transaction in the database, whichever process polls the task meanwhile; then
-its upstream is asked to give up, if it can be. What tasks are is `actors/jobs`.
+What is done is `gw/admin/tasks.py`.
 """
 
 from __future__ import annotations
 
-import uuid
 from argparse import Namespace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from actors.clock import SystemClock
 from actors.jobs import store
-from actors.jobs.ending import Settles
-from actors.jobs.job import STATES, Job, ended_as
-from actors.store.database import Database
-from actors.wallet.ledger import Batch, apply
-from actors.wallet.messages import CallFacts, JobEnd, Outcome, Settle
-from actors.wallet.pricing import format_usd
+from actors.jobs.ending import Endings, Settles
+from actors.jobs.job import STATES
 from channels.http.client import HttpWire
 from channels.media.model import TASK_KINDS
+from gw.admin import tasks
+from gw.admin.audit import Actor
 from gw.cli.arguments import (
-    CommandRefused,
     Context,
     Result,
     add_command,
     add_noun,
     count,
     identifier,
-    rfc3339,
     sheet,
     table,
     with_database,
@@ -74,84 +69,33 @@ async def list_tasks(context: Context, options: Namespace) -> Result:
         state=options.status,
         limit=options.limit,
     )
-    records = [_record(job) for job in jobs]
+    records: list[dict[str, Any]] = msgspec.to_builtins([tasks.view(job) for job in jobs])
     return Result({"tasks": records}, table(records, COLUMNS) if records else "no tasks")
 
 
 async def show(context: Context, options: Namespace) -> Result:
-    record = _record(await _find(context.database, options.id))
+    record = msgspec.to_builtins(await tasks.show(context.database, options.id))
     return Result(record, sheet(record))
 
 
 async def cancel(context: Context, options: Namespace) -> Result:
-    job = await _find(context.database, options.id)
-    if job.has_ended:
-        raise CommandRefused(f"the task {job.id} has ended: {job.state}", "task_finished")
-    if job.upstream_id is None:
-        raise CommandRefused(
-            f"the task {job.id} is still being submitted; try again when it is", "task_submitting"
-        )
     config, clock = context.config, SystemClock()
     current, wire = LiveConfig(config), HttpWire(connect_seconds=config.timeouts.connect)
-    try:
-        endings = make_endings(
+
+    def endings(settle: Settles) -> Endings:
+        return make_endings(
             current,
             database=context.database,
-            settle=_settled_in(context.database),
+            settle=settle,
             upstreams=make_upstreams(current, wire=wire, clock=clock),
             secret=context.secret(),
             clock=clock,
             metrics=Metrics(),
         )
-        ended = await endings.end(job.id, ended_as(job.kind, "cancelled", asks_to_cancel=True))
+
+    try:
+        done = await tasks.cancel(context.database, Actor.of_this_process(), options.id, endings)
     finally:
         await wire.close()
-    if ended is None:  # its upstream was quicker
-        job = await _find(context.database, job.id)
-        raise CommandRefused(f"the task {job.id} has ended: {job.state}", "task_finished")
-    refunded = format_usd(ended.held_nano_usd)
-    record = {"id": job.id, "status": "cancelled", "refunded_usd": refunded}
+    record = msgspec.to_builtins(done)
     return Result(record, sheet(record))
-
-
-def _settled_in(database: Database) -> Settles:
-    """Settlements of a command, which has no ledger writer: each a transaction of its own."""
-
-    async def settle(facts: CallFacts, outcome: Outcome, job_end: JobEnd) -> None:
-        settlement = Settle(facts=facts, outcome=outcome, job_end=job_end)
-        await apply(database, f"gw tasks {uuid.uuid4().hex}", Batch(settlements=[settlement]))
-
-    return settle
-
-
-async def _find(database: Database, job_id: str) -> Job:
-    job = await store.read(database, job_id, account_id=None)
-    if job is None:
-        raise CommandRefused(f"there is no task {job_id}", "task_not_found")
-    return job
-
-
-def _record(job: Job) -> dict[str, Any]:
-    return {
-        "id": job.id,
-        "kind": job.kind,
-        "status": job.state,
-        "account": job.account_id,
-        "key": job.key_id,
-        "model": job.model,
-        "channel": job.channel_id,
-        "upstream_id": job.upstream_id,
-        "progress": job.progress,
-        "error_code": job.error_code,
-        "error_message": job.error_message,
-        "request_id": job.call_id.hex,
-        "created_at": _instant(job.submitted_at),
-        "deadline_at": _instant(job.deadline_at),
-        "ended_at": _instant(job.ended_at),
-    }
-
-
-def _instant(unix_seconds: float | None) -> str | None:
-    if unix_seconds is None:
-        return None
-    return rfc3339(datetime.fromtimestamp(unix_seconds, UTC))

@@ -18,6 +18,9 @@ from gw.errors import dumps
 PREFIX = "/admin/v1/"
 # A system prompt of 64 KiB, each character escaped, and what stands around it.
 BODY_BYTES_MAX = 512 * 1024
+# A longer body is read to its end, and forgotten, up to this length: a client that still sends
+# would not read the response. Beyond it the connection ends with the response.
+IGNORED_BYTES_MAX = 16 * 1024 * 1024
 # By which a parent reports who asked it, with the proof that it is the parent.
 PEER_HEADER = "X-Gateway-Admin-Peer"
 PROOF_VARIABLE = "GW_ADMIN_PEER_PROOF"
@@ -61,7 +64,8 @@ class AdminApiMixin(RequestHandler):
         self._chunks: list[bytes] = []
         self._size = 0
         length = self.request.headers.get("Content-Length", "0")
-        if length.isdigit() and int(length[:20]) > BODY_BYTES_MAX:
+        if length.isdigit() and int(length[:20]) > IGNORED_BYTES_MAX:
+            self.set_header("Connection", "close")
             self._refuse_body()
 
     def data_received(self, chunk: bytes) -> None:
@@ -101,7 +105,6 @@ class AdminApiMixin(RequestHandler):
 
     def _refuse_body(self) -> None:
         self.set_status(413)
-        self.set_header("Connection", "close")
         message = f"The body has more than {BODY_BYTES_MAX} bytes."
         self.finish(error_body("request_too_large", message, self._trace()))
 

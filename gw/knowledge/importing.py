@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, NamedTuple, TypeVar
@@ -70,9 +70,17 @@ class Imported:
 
 
 async def import_folder(
-    database: Database, target: ImportTarget, folder: Folder, sources: SourceStore, *, keep: bool
+    database: Database,
+    target: ImportTarget,
+    folder: Folder,
+    sources: SourceStore,
+    *,
+    keep: bool,
+    also: Callable[[Session, Imported], Awaitable[None]] | None = None,
 ) -> Imported:
     """Make the base the folder; with `keep` pages without a file stay.
+
+    `also` is done in the same transaction, as its last step.
 
     Raises UnknownAccount, FolderFaults when a source has gone meanwhile, OSError when one cannot be
     stored, StoreError: nothing has changed. `clean_up` (`removing.py`) removes sources afterwards.
@@ -99,6 +107,8 @@ async def import_folder(
         used = await session.fetch_all(SQL["base_details"], ([base_no],))
         result.sources = used[0][1]
         result.pages = len(stored) - result.removed + result.added
+        if also is not None:
+            await also(session, result)
     return result
 
 

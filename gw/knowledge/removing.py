@@ -7,12 +7,13 @@ is removed by a later command, or by a process of `gw serve`, which looks every 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 from actors.clock import Clock
 from actors.store.connection import StoreError
-from actors.store.database import Database, Statements
+from actors.store.database import Database, Session, Statements
 from gw.knowledge.importing import (
     ImportTarget,
     Stored,
@@ -30,7 +31,13 @@ from metrics.prometheus import Metrics
 CLEANED_EVERY_SECONDS = 600.0
 
 
-async def remove_base(database: Database, target: ImportTarget) -> None:
+# What else is done in a transaction, as its last step.
+Also = Callable[[Session], Awaitable[None]]
+
+
+async def remove_base(
+    database: Database, target: ImportTarget, *, also: Also | None = None
+) -> None:
     """Remove a base. Raises UnknownBase."""
     async with database.transaction() as session:
         await begin_changing(session, target.account_id)
@@ -42,9 +49,13 @@ async def remove_base(database: Database, target: ImportTarget) -> None:
         await until_none(session, "remove_postings", {"base": row[0]})
         await remove_pages(session, row[0], gone, are_noted=False)
         await session.execute(SQL["remove_base"], {"base": row[0]})
+        if also is not None:
+            await also(session)
 
 
-async def remove_page(database: Database, target: ImportTarget, name: str) -> str | None:
+async def remove_page(
+    database: Database, target: ImportTarget, name: str, *, also: Also | None = None
+) -> str | None:
     """Remove one page by its id or alias and return its id; None: there is none.
 
     Raises UnknownBase.
@@ -66,6 +77,8 @@ async def remove_page(database: Database, target: ImportTarget, name: str) -> st
         ]
         await remove_pages(session, row[0], gone)
         await settle_pages(session, row[0], gone)
+        if also is not None:
+            await also(session)
     return str(page_id)
 
 

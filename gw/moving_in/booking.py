@@ -6,10 +6,10 @@ before: it is unchanged, with its money. A balance is an entry of the ledger as 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from actors.store.database import Database
+from actors.store.database import Database, Session
 from gw import accounts as accounts
 from gw.keys.issue import KeyWish, issue_key
 from gw.keys.secret import KeyHasher, KeySealer, Secret
@@ -34,16 +34,20 @@ class Booked:
     keys: tuple[BookedKey, ...] = ()
 
 
+# What else is done in the transaction of an account, as its last step.
+Also = Callable[[Session, Booked], Awaitable[None]]
+
+
 async def book_accounts(
-    database: Database, planned: Sequence[PlannedAccount], *, secret: Secret
+    database: Database, planned: Sequence[PlannedAccount], *, secret: Secret, also: Also
 ) -> list[Booked]:
     """Make those that are not there. Raises StoreError; what was booked by then stays booked."""
     hasher, sealer = KeyHasher(secret), KeySealer(secret)
-    return [await _book(database, account, hasher, sealer) for account in planned]
+    return [await _book(database, account, hasher, sealer, also) for account in planned]
 
 
 async def _book(
-    database: Database, account: PlannedAccount, hasher: KeyHasher, sealer: KeySealer
+    database: Database, account: PlannedAccount, hasher: KeyHasher, sealer: KeySealer, also: Also
 ) -> Booked:
     async with database.transaction() as session:
         is_new = await accounts.create_once(
@@ -66,4 +70,6 @@ async def _book(
             )
             issued = await issue_key(session, wish, hasher=hasher, sealer=sealer)
             keys.append(BookedKey(key.name, issued.id, issued.text))
-    return Booked(account, is_new=True, keys=tuple(keys))
+        booked = Booked(account, is_new=True, keys=tuple(keys))
+        await also(session, booked)
+    return booked

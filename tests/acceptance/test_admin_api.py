@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import threading
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.admin import AdminClient, AdminReply, send
 from tests.support.client import Client
-from tests.support.house import House
+from tests.support.house import House, channel, model
+from tests.support.waiting import until
 
-SETTINGS: dict[str, Any] = {"processes": 2}
+SETTINGS: dict[str, Any] = {
+    "processes": 2,
+    "channels": [
+        *(channel(name, priority=at) for at, name in enumerate(("one", "two", "three"))),
+        channel("films", protocols=["videos"]),
+    ],
+    "models": [
+        model("sim-model", "one", "two", "three"),
+        model("film", "films", endpoint_type="videos_generations", price={"per_second": "0.1"}),
+    ],
+}
 
 
 @pytest.fixture(scope="module")
@@ -193,6 +207,77 @@ def test_commands_are_in_the_trail_as_requests_are(shared: House, admin: AdminCl
     assert said == trail
 
 
+def test_channel_that_is_drained_takes_no_call_in_any_process(h: House, admin: AdminClient) -> None:
+    tenant = h.tenant()
+    drained = admin.post("channels/one/drain", {"wait_seconds": 5}).body
+    assert (drained["state"], drained["health"]) == ("drained", "ok")
+    assert [one["withdrawn"] for one in drained["processes"]] == [True, True]
+    assert len({one["process_id"] for one in drained["processes"]}) == 2
+    assert drained["ordered_by"].startswith("token tests write")
+    assert drained["silent_processes"] == []
+    for _ in range(6):
+        assert tenant.client.chat().status == 200
+    assert h.upstream.requested("one", "two") == [0, 6]
+    assert admin.post("channels/one/close").body["state"] == "closed"
+    for name in ("two", "three"):
+        admin.post(f"channels/{name}/close")
+    assert tenant.client.chat().status == 503
+    for name in ("one", "two", "three"):
+        assert admin.post(f"channels/{name}/open").body["state"] == "open_for_calls"
+    assert tenant.client.chat().status == 200
+    actions = [one["action"] for one in admin.get("audit?object=one").body["data"]]
+    assert actions == ["channel.open", "channel.close", "channel.drain"]
+
+
+def test_key_that_is_set_aside_is_shown_until_when(h: House, admin: AdminClient) -> None:
+    h.upstream.fault("one", status=401)
+    assert h.tenant().client.chat().status == 200  # by another channel
+    until(lambda: admin.get("channels/one").body["keys_aside"] == 1, what="the key is aside")
+    shown = admin.get("channels/one").body
+    assert shown["health"] == "degraded"  # in one of the two processes
+    instants = [key["aside_until"] for one in shown["processes"] for key in one["keys"]]
+    (at,) = [datetime.fromisoformat(at) for at in instants if at is not None]
+    assert 200 < (at - datetime.now(UTC)).total_seconds() <= 300
+    opened = admin.post("channels/one/open").body
+    assert (opened["keys_aside"], opened["health"]) == (0, "ok")
+
+
+def test_channel_is_tested_and_models_are_listed(shared: House, admin: AdminClient) -> None:
+    tested = admin.post("channels/two/test").body
+    assert (tested["channel"], tested["ok"], tested["status"]) == ("two", False, 404)
+    assert admin.post("channels/none/test").code == "channel_not_found"
+    first = admin.get("channels?limit=2").body
+    second = admin.get(f"channels?limit=2&cursor={first['next_cursor']}").body
+    assert [one["id"] for one in first["data"] + second["data"]] == [
+        *("one", "two", "three", "films"),
+    ]
+    sold, _ = admin.get("models").body["data"]
+    assert sold["prices"] == {"input": "1", "output": "10", "cached_input": "0.1"}
+    assert [one["id"] for one in sold["channels"]] == ["one", "two", "three"]
+    assert admin.get("models/sim-model").body == sold
+    assert admin.get("models/none").status == 404
+
+
+def test_ledger_is_proved_by_one_at_a_time(shared: House, admin: AdminClient) -> None:
+    shared.gw("ledger", "verify")
+    replies: list[AdminReply] = []
+    threads = [
+        threading.Thread(target=lambda: replies.append(admin.post("ledger/proof", {"costs": True})))
+        for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    statuses = sorted(reply.status for reply in replies)
+    assert statuses[0] == 200
+    assert set(statuses) <= {200, 409}
+    state = admin.get("ledger/proof").body
+    assert (state["is_running"], state["last"]["ok"], state["last"]["rows"]) == (False, True, [])
+    assert state["last"]["counts"]["accounts"] >= 1
+    assert state["last"]["proved_by"].startswith("token tests write")
+
+
 def test_requests_without_a_good_token_are_refused_and_counted(shared: House) -> None:
     url = shared.gateway.admin_url
     bad = f"gw-admin-{'0' * 64}"
@@ -204,7 +289,94 @@ def test_requests_without_a_good_token_are_refused_and_counted(shared: House) ->
     assert 1 <= int(last.headers["retry-after"]) <= 60
 
 
-def test_every_route_was_held_against_the_description(admin: AdminClient) -> None:
+def test_agent_is_made_switched_off_and_its_keys_with_it(shared: House, admin: AdminClient) -> None:
+    account = new_account(admin, trial=True)
+    wish = {
+        "account_id": account,
+        "name": "helper",
+        "system_prompt": "Be kind.",
+        "model": "sim-model",
+    }
+    made = admin.post("agents", wish).body
+    assert made["effective_model"] == "sim-model"
+    key = {"account_id": account, "name": "k", "kind": "agent", "agent_id": made["id"]}
+    text = admin.post("keys", key).body["key"]
+    assert chat(shared, text) == 200
+    path = f"agents/{made['id']}"
+    assert admin.patch(path, {"enabled": False}).body["enabled"] is False
+    assert [chat(shared, text) for _ in range(4)] == [403] * 4
+    assert admin.patch(path, {"kbs": ["none"]}).status == 400
+    assert admin.patch(path, {"model": "nothing"}).status == 400
+    assert admin.get(f"agents?account_id={account}").body["data"][0]["id"] == made["id"]
+    entry = admin.get(f"audit?object={made['id']}&action=agent.create").body["data"][0]
+    assert "Be kind" not in str(entry)
+
+
+def test_task_is_cancelled_once(h: House, admin: AdminClient) -> None:
+    task = submitted(h, admin)
+    shown = admin.get(f"tasks/{task}").body
+    cancelled = admin.post(f"tasks/{task}/cancel").body
+    assert cancelled == {"id": task, "status": "cancelled", "refunded_usd": "0.5"}
+    assert admin.post(f"tasks/{task}/cancel").code == "task_finished"
+    assert admin.get(f"accounts/{shown['account']}").body["held_usd"] == "0"
+    (entry,) = admin.get(f"audit?object={task}").body["data"]
+    assert (entry["action"], entry["account_id"]) == ("task.cancel", shown["account"])
+    listed = admin.get(f"tasks?account_id={shown['account']}&status=cancelled").body["data"]
+    assert [one["id"] for one in listed] == [task]
+
+
+def submitted(house: House, admin: AdminClient) -> str:
+    """A film that its upstream does not finish; returns its task."""
+    house.upstream.fault("films", task_seconds=3600)
+    body = {"model": "film", "duration": 5, "content": [{"type": "text", "text": "A boat"}]}
+    data = json.dumps(body).encode()
+    reply = house.tenant().client.send("POST", "/v1/videos/generations", data)
+    assert reply.status == 200, reply
+    return str(reply.json["id"])
+
+
+def test_every_route_responds_as_it_is_described(h: House, tmp_path: Path) -> None:
+    admin = client(h, "write")
+    account = new_account(admin)
+    key = admin.post("keys", {"account_id": account, "name": "n"}).body["id"]
+    wish = {"account_id": account, "name": "a", "system_prompt": "Be kind."}
+    agent = admin.post("agents", wish).body["id"]
+    task = submitted(h, admin)
+    (tmp_path / "first.md").write_text("---\ntitle: First\n---\nA page.\n")
+    h.gw("kb", "import", "--account", account, "--kb", "sea", str(tmp_path))
+    for method, path, body in (
+        ("GET", "accounts", None),
+        ("GET", f"accounts/{account}", None),
+        ("PATCH", f"accounts/{account}", {"rpm_limit": 5}),
+        ("POST", f"accounts/{account}/topups", {"amount_usd": "1"}),
+        ("GET", f"keys?account_id={account}", None),
+        ("GET", f"keys/{key}", None),
+        ("PATCH", f"keys/{key}", {"name": "m"}),
+        ("POST", f"keys/{key}/reveal", None),
+        ("GET", f"keys/{key}/views", None),
+        ("POST", f"keys/{key}/revoke", None),
+        ("GET", "audit", None),
+        ("GET", "agents", None),
+        ("POST", "agents", {"account_id": account, "name": "a", "system_prompt": "Be kind."}),
+        ("GET", f"agents/{agent}", None),
+        ("PATCH", f"agents/{agent}", {"temperature": 0.5}),
+        ("GET", f"accounts/{account}/kbs", None),
+        ("GET", f"accounts/{account}/kbs/sea", None),
+        ("POST", f"accounts/{account}/kbs/sea/grant", {"user": "ann"}),
+        ("POST", f"accounts/{account}/kbs/sea/revoke", {"user": "ann"}),
+        ("DELETE", f"accounts/{account}/kbs/sea?page=first", None),
+        ("GET", "tasks?kind=video", None),
+        ("GET", f"tasks/{task}", None),
+        ("POST", f"tasks/{task}/cancel", None),
+        ("GET", "channels", None),
+        ("GET", "channels/one", None),
+        *(("POST", f"channels/one/{what}", None) for what in ("test", "drain", "close", "open")),
+        ("GET", "models", None),
+        ("GET", "models/sim-model", None),
+        ("GET", "ledger/proof", None),
+        ("POST", "ledger/proof", None),
+    ):
+        assert admin.send(method, path, body).status in (200, 201), path
     described = {
         (method.upper(), path)
         for path, operations in admin.description["paths"].items()

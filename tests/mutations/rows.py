@@ -298,8 +298,8 @@ MUTATIONS = (
     Mutation(
         "slot-one-more",
         "actors",
-        "self.in_use >= self.spec.max_concurrency",
-        "self.in_use > self.spec.max_concurrency",
+        "self.in_use >= self._limit",
+        "self.in_use > self._limit",
         "tests/unit/actors/test_channel.py::test_slots_are_never_exceeded",
     ),
     Mutation(

@@ -68,7 +68,9 @@ class KeyTables:
             ]
         for name, channel in (("send", CHANGES_CHANNEL), ("answer", HEARD_CHANNEL)):
             if sql == CHANGES_SQL[name]:
-                self.push(channel, params[0])
+                payloads = params[0] if name == "answer" else [params[0]]
+                for payload in payloads:
+                    self.push(channel, payload)
                 return [("",)]
         return None
 

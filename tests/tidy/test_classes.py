@@ -11,6 +11,7 @@ FIELDS_MAX = 12
 
 ROW = "a row of the database, a field a column"
 BODY = "the members of a provider's body or event"
+VIEW = "a thing as operators are shown it, a field a member"
 SETTINGS = "the keys of the configuration file"
 OBJECTS = "the objects that one process is made of, each made once"
 # More than it should be: each may lose fields and gain none.
@@ -21,7 +22,11 @@ WIDE = {
     "Copy": (15, ROW),
     "Job": (23, ROW),
     "KeyRecord": (18, ROW),
-    "KeyView": (19, ROW),
+    "AgentView": (13, VIEW),
+    "ChannelView": (15, VIEW),
+    "KeyView": (19, VIEW),
+    "ModelView": (13, VIEW),
+    "TaskView": (15, VIEW),
     "LogRow": (23, ROW),
     "NewKey": (15, ROW),
     "Outcome": (16, ROW),

@@ -7,7 +7,6 @@ an idempotency key, the response to it are one transaction.
 from __future__ import annotations
 
 import re
-import secrets
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -15,7 +14,6 @@ from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
-from actors.changes import heard_by_all
 from actors.clock import Clock
 from actors.limits.accounts import Limiter
 from gw.admin import tokens
@@ -197,7 +195,7 @@ class AdminApi:
                 if is_replayed:
                     headers[REPLAYED_HEADER] = "true"
         if route.in_force:
-            await heard_by_all(database, token=secrets.token_hex(8))
+            await self._services.in_force()
         return AdminResponse(route.status, body, headers)
 
 

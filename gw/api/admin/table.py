@@ -6,18 +6,26 @@ route is without a description.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from msgspec import Struct
 
+from actors.changes import heard_by_all
 from actors.clock import Clock
+from actors.routing import ChannelDirectory
 from actors.store.database import Database, Session
+from channels.http.interfaces import Wire
 from channels.registry import Registry
 from gw.admin.audit import Actor
+from gw.admin.channels import ChannelStates
+from gw.admin.ledger import LedgerProofs
+from gw.admin.tasks import MakeEndings
 from gw.config.config import LiveConfig
 from gw.keys.secret import Secret
+from gw.knowledge.sources import SourceStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +36,16 @@ class AdminServices:
     current: LiveConfig
     secret: Secret
     clock: Clock
+    channels: ChannelDirectory
+    states: ChannelStates
+    proofs: LedgerProofs
+    wire: Wire
+    sources: SourceStore
+    make_endings: MakeEndings
+
+    async def in_force(self) -> None:
+        """Return when what has been changed holds in every process. Raises StoreUnavailable."""
+        await heard_by_all(self.database, token=secrets.token_hex(8))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

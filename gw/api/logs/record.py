@@ -116,6 +116,7 @@ PASSED_OVER: Mapping[str, str] = MappingProxyType(
         "open": "it was not healthy",
         "removed": "it had been removed from the configuration",
         "tool": "it lacks a built-in tool of the request",
+        "withdrawn": "it had been taken out of service",
     }
 )
 OUTCOMES: Mapping[str, str] = MappingProxyType(

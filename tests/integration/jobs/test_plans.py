@@ -67,7 +67,7 @@ STATEMENTS: list[tuple[str, str, Any, int]] = [
     (
         "newest",
         SQL["newest"],
-        {"account": None, "kind": None, "state": None, "limit": 100},
+        {"account": None, "kind": None, "state": None, "before": None, "limit": 100},
         300,
     ),
     ("holds_of", PROCESSES["holds_of"], ("proc_a",), 80),

@@ -1,0 +1,183 @@
+"""Knowledge bases as an operator handles them: listed, filled, granted, removed; each change noted.
+
+What a base is, is `gw/knowledge/`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct, structs
+
+from actors.store.database import Database, Session, Statements
+from gw import accounts
+from gw.admin import audit
+from gw.admin.audit import Actor
+from gw.admin.pages import Instant
+from gw.admin.refusals import Invalid, Refused
+from gw.knowledge import reading
+from gw.knowledge.folder import Folder
+from gw.knowledge.importing import Imported, ImportTarget, import_folder
+from gw.knowledge.reading import BaseRecord
+from gw.knowledge.removing import clean_up, remove_base, remove_page
+from gw.knowledge.sources import SourceStore
+
+
+class BaseView(Struct, frozen=True):
+    """A base as it is shown. `user`: whose personal base it is, null of a named one."""
+
+    kb_id: str
+    user: str | None
+    name: str
+    pages: int
+    sources: int
+    restricted: bool
+    granted_to: list[str]
+    updated_at: Instant | None
+
+
+class Removed(Struct, frozen=True, omit_defaults=True):
+    """What was removed: a base, or one page of it. `warnings`: sources that are still stored."""
+
+    kb_id: str
+    user: str | None
+    removed: bool
+    page: str | None = None
+    warnings: list[str] | None = None
+
+
+def view(base: BaseRecord) -> BaseView:
+    """A base as it is shown."""
+    return BaseView(
+        kb_id=base.kb_id,
+        user=base.user,
+        name=base.name,
+        pages=base.pages,
+        sources=base.sources,
+        restricted=base.is_restricted,
+        granted_to=[
+            *(f"user {name}" for name in base.granted_to_users),
+            *(f"account {name}" for name in base.granted_to_accounts),
+        ],
+        updated_at=base.updated_at,
+    )
+
+
+async def list_all(store: Statements, account_id: str) -> list[BaseView]:
+    """Every base of an account that something was imported into. Raises UnknownAccount."""
+    await accounts.show(store, account_id)
+    return [view(base) for base in await reading.list_all(store, account_id)]
+
+
+async def find(store: Statements, target: ImportTarget) -> BaseRecord:
+    """One base. Raises UnknownAccount, UnknownBase."""
+    await accounts.show(store, target.account_id)
+    return await reading.find(store, target.account_id, target.kb_id, target.user)
+
+
+async def import_pages(
+    database: Database,
+    actor: Actor,
+    target: ImportTarget,
+    folder: Folder,
+    sources: SourceStore,
+    *,
+    keep: bool,
+) -> Imported:
+    """Make a base the folder. Raises as `import_folder`."""
+
+    async def noted(session: Session, done: Imported) -> None:
+        details = {
+            "user": target.user,
+            "pages": done.pages,
+            "added": done.added,
+            "changed": done.changed,
+            "removed": done.removed,
+        }
+        await _note(session, actor, "kb.import", target, details)
+
+    done = await import_folder(database, target, folder, sources, keep=keep, also=noted)
+    done.warnings += await clean_up(database, sources, target.account_id)
+    return done
+
+
+async def remove(
+    database: Database,
+    actor: Actor,
+    target: ImportTarget,
+    sources: SourceStore,
+    *,
+    page: str | None = None,
+) -> Removed:
+    """Remove a base, or one page by its id or alias. Raises UnknownBase, Refused."""
+
+    async def noted(session: Session) -> None:
+        details = {"user": target.user, "page": page}
+        await _note(session, actor, "kb.remove", target, details)
+
+    removed = Removed(kb_id=target.kb_id, user=target.user, removed=True)
+    if page is None:
+        await remove_base(database, target, also=noted)
+    else:
+        page_id = await remove_page(database, target, page, also=noted)
+        if page_id is None:
+            raise Refused(f"the base has no page {page}", "page_not_found", http_status=404)
+        removed = structs.replace(removed, page=page_id)
+    warnings = await clean_up(database, sources, target.account_id)
+    return structs.replace(removed, warnings=warnings) if warnings else removed
+
+
+async def grant(
+    session: Session,
+    actor: Actor,
+    target: ImportTarget,
+    *,
+    user: str | None,
+    account: str | None,
+) -> BaseView:
+    """Let a user of its account, or all users of another one, read a base.
+
+    Raises UnknownAccount, UnknownBase, Invalid, Refused.
+    """
+    base = await _granted(session, target, user, account)
+    if account == target.account_id:
+        raise Refused("an account's own users need no grant to it", "own_account")
+    await reading.grant(session, base, user=user, account=account)
+    await _note(session, actor, "kb.grant", target, {"to_user": user, "to_account": account})
+    return view(await find(session, target))
+
+
+async def revoke(
+    session: Session,
+    actor: Actor,
+    target: ImportTarget,
+    *,
+    user: str | None,
+    account: str | None,
+) -> BaseView:
+    """Take a grant back. Raises UnknownAccount, UnknownBase, Invalid, Refused."""
+    base = await _granted(session, target, user, account)
+    if not await reading.revoke(session, base, user=user, account=account):
+        raise Refused("there is no such grant", "grant_not_found", http_status=404)
+    await _note(session, actor, "kb.revoke", target, {"to_user": user, "to_account": account})
+    return view(await find(session, target))
+
+
+async def _granted(
+    session: Session, target: ImportTarget, user: str | None, account: str | None
+) -> BaseRecord:
+    if (user is None) == (account is None):
+        raise Invalid("a grant is to a user or to an account: give one of them")
+    return await find(session, target)
+
+
+async def _note(
+    session: Session,
+    actor: Actor,
+    action: str,
+    target: ImportTarget,
+    details: Mapping[str, object],
+) -> None:
+    await audit.note(
+        session, actor, action, target.kb_id, account_id=target.account_id, details=details
+    )

@@ -1,0 +1,369 @@
+"""Channels as an operator handles them: their state in every process, taken out of service, tested.
+
+Breaker, slots and keys that are set aside are each process's own; they are asked of all of them
+(`actors/changes.py`). That a channel is out of service holds for all, and after a restart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from actors.changes import reports_of_all
+from actors.channel import ChannelActor
+from actors.clock import Clock
+from actors.process import ProcessIdentity
+from actors.routing import ChannelDirectory
+from actors.store.connection import StoreUnavailable
+from actors.store.database import Database, Session, Statements
+from channels.http.interfaces import Wire
+from channels.probe import probe
+from channels.redaction import Redactor
+from channels.registry import ChannelSpec, Registry
+from gw.admin import audit
+from gw.admin.audit import SQL, Actor
+from gw.admin.pages import Instant
+from gw.admin.refusals import Refused
+from metrics.logs import EventLog
+
+PROBE_SECONDS = 20.0
+# So long is waited for the reports of processes, and so long what they reported is good.
+REPORT_SECONDS = 2.0
+FRESH_SECONDS = 1.0
+RETRY_SECONDS = 1.0
+
+Order = Literal["draining", "closed"]
+
+
+class KeyOfRing(Struct, frozen=True):
+    """One key of a channel, by its number in the configuration. `aside_until`: null is in use."""
+
+    number: int
+    aside_until: Instant | None
+
+
+class ChannelInProcess(Struct, frozen=True):
+    """A channel as one process has it.
+
+    `breaker` is closed, open or half_open; `open_until` is the end of its cooldown. `withdrawn`: it
+    grants no lease by an operator's order.
+    """
+
+    process_id: str
+    host: str
+    pid: int
+    breaker: str
+    failures: int
+    open_until: Instant | None
+    slots_in_use: int
+    slots_limit: int
+    withdrawn: bool
+    keys: list[KeyOfRing]
+
+
+class ChannelView(Struct, frozen=True):
+    """A channel in every process.
+
+    `state`: open_for_calls, draining (out of service, calls under way), drained, closed. `health`:
+    ok, degraded (not in every process) or down, by breakers and keys. `silent_processes` have not
+    reported in time.
+    """
+
+    id: str
+    state: str
+    health: str
+    ordered_at: Instant | None
+    ordered_by: str | None
+    kind: str
+    protocols: list[str]
+    priority: int
+    slots_in_use: int
+    slots_limit: int
+    keys: int
+    keys_aside: int
+    models: list[str]
+    processes: list[ChannelInProcess]
+    silent_processes: list[str]
+
+
+class ChannelTest(Struct, frozen=True):
+    """What a channel responds to a request for its list of models.
+
+    `models`: how many it lists; `not_listed`: those of the configuration that it does not.
+    """
+
+    channel: str
+    ok: bool
+    status: int | None
+    message: str
+    models: int | None
+    not_listed: list[str]
+
+
+class Reported(Struct, frozen=True):
+    """What one process reports."""
+
+    host: str
+    pid: int
+    channels: dict[str, dict[str, Any]]
+
+
+def report_of(channels: ChannelDirectory, identity: ProcessIdentity, clock: Clock) -> str:
+    """What this process reports of its channels, in ASCII."""
+    now, monotonic = datetime.now(UTC), clock.monotonic()
+    reported = Reported(
+        host=identity.host,
+        pid=identity.pid,
+        channels={
+            channel_id: _facts(actor, now, monotonic) for channel_id, actor in channels.items()
+        },
+    )
+    return json.dumps(msgspec.to_builtins(reported), separators=(",", ":"))
+
+
+def _facts(actor: ChannelActor, now: datetime, monotonic: float) -> dict[str, Any]:
+    cooldown = actor.cooldown_seconds
+    return {
+        "breaker": actor.health.state,
+        "failures": actor.health.failures,
+        "open_until": now + timedelta(seconds=cooldown) if cooldown else None,
+        "slots_in_use": actor.in_use,
+        "slots_limit": actor.spec.max_concurrency,
+        "withdrawn": actor.is_withdrawn,
+        "keys": [
+            {
+                "number": key.number,
+                "aside_until": now + timedelta(seconds=key.aside_until - monotonic)
+                if key.aside_until > monotonic
+                else None,
+            }
+            for key in actor.spec.ring.keys
+        ],
+    }
+
+
+class ChannelStates:
+    """The channels of all processes, as they have reported a moment ago."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._reports: dict[str, Reported | None] = {}
+        self._good_until = 0.0
+        self._asking = asyncio.Lock()
+
+    def __repr__(self) -> str:
+        return f"<ChannelStates of {len(self._reports)} processes>"
+
+    async def all(self, registry: Registry) -> list[ChannelView]:
+        """Every channel of the configuration, in its order. Raises StoreUnavailable."""
+        reports = await self._fresh()
+        orders = await orders_of(self._database)
+        return [_view(spec, registry, reports, orders) for spec in registry.channels.values()]
+
+    async def show(self, registry: Registry, channel_id: str) -> ChannelView:
+        """One channel. Raises Refused, StoreUnavailable."""
+        spec = find(registry, channel_id)
+        return _view(spec, registry, await self._fresh(), await orders_of(self._database))
+
+    def forget(self) -> None:
+        """Ask anew: something has been changed."""
+        self._good_until = 0.0
+
+    async def _fresh(self) -> Mapping[str, Reported | None]:
+        async with self._asking:
+            if time.monotonic() >= self._good_until:
+                texts = await reports_of_all(
+                    self._database,
+                    token=secrets.token_hex(8),
+                    timeout_seconds=REPORT_SECONDS,
+                )
+                self._reports = {
+                    process_id: None if text is None else msgspec.json.decode(text, type=Reported)
+                    for process_id, text in texts.items()
+                }
+                self._good_until = time.monotonic() + FRESH_SECONDS
+            return self._reports
+
+
+Orders = Mapping[str, tuple[Order, datetime, str]]
+
+
+async def orders_of(store: Statements) -> Orders:
+    """The channels that are out of service: how, since when and by whom."""
+    return {
+        row[0]: (row[1], row[2], row[3]) for row in await store.fetch_all(SQL["channel_orders"])
+    }
+
+
+def find(registry: Registry, channel_id: str) -> ChannelSpec:
+    """A channel of the configuration. Raises Refused."""
+    spec = registry.channels.get(channel_id)
+    if spec is None:
+        raise Refused(f"there is no channel {channel_id}", "channel_not_found", http_status=404)
+    return spec
+
+
+def _view(
+    spec: ChannelSpec, registry: Registry, reports: Mapping[str, Reported | None], orders: Orders
+) -> ChannelView:
+    processes = [
+        msgspec.convert(
+            {
+                "process_id": process_id,
+                "host": one.host,
+                "pid": one.pid,
+                **one.channels[spec.id],
+            },
+            ChannelInProcess,
+        )
+        for process_id, one in sorted(reports.items())
+        if one is not None and spec.id in one.channels
+    ]
+    order, ordered_at, ordered_by = orders.get(spec.id, (None, None, None))
+    in_use = sum(one.slots_in_use for one in processes)
+    return ChannelView(
+        id=spec.id,
+        state=_state(order, in_use),
+        health=_health(processes),
+        ordered_at=ordered_at,
+        ordered_by=ordered_by,
+        kind=spec.kind,
+        protocols=sorted(spec.protocols),
+        priority=spec.priority,
+        slots_in_use=in_use,
+        slots_limit=sum(one.slots_limit for one in processes),
+        keys=len(spec.keys),
+        keys_aside=max((_aside(one) for one in processes), default=0),
+        models=[
+            model.id
+            for model in registry.models.values()
+            if any(binding.channel_id == spec.id for binding in model.bindings)
+        ],
+        processes=processes,
+        silent_processes=sorted(name for name, one in reports.items() if one is None),
+    )
+
+
+def _state(order: Order | None, in_use: int) -> str:
+    if order is None:
+        return "open_for_calls"
+    return "drained" if order == "draining" and not in_use else order
+
+
+def _health(processes: Sequence[ChannelInProcess]) -> str:
+    good = [one.breaker == "closed" and _aside(one) < len(one.keys) for one in processes]
+    if all(good):
+        return "ok"
+    return "degraded" if any(good) else "down"
+
+
+def _aside(one: ChannelInProcess) -> int:
+    return sum(key.aside_until is not None for key in one.keys)
+
+
+# Orders: written for all, and what a process does when it hears of one.
+
+
+async def order(
+    session: Session, actor: Actor, registry: Registry, channel_id: str, state: Order
+) -> None:
+    """Take a channel out of service in every process; calls under way end. Raises Refused."""
+    find(registry, channel_id)
+    by = f"{actor.kind} {actor.name}"
+    await session.execute(SQL["order_channel"], {"id": channel_id, "state": state, "by": by})
+    action = "channel.drain" if state == "draining" else "channel.close"
+    await audit.note(session, actor, action, channel_id)
+
+
+async def reopen(session: Session, actor: Actor, registry: Registry, channel_id: str) -> None:
+    """Put a channel back into service, with a breaker and keys that have not failed.
+
+    Raises Refused.
+    """
+    find(registry, channel_id)
+    await session.fetch_all(SQL["open_channel"], {"id": channel_id})
+    await audit.note(session, actor, "channel.open", channel_id)
+
+
+class ChannelOrders:
+    """Puts in force in this process which channels are out of service."""
+
+    def __init__(self, database: Database, channels: ChannelDirectory, clock: Clock) -> None:
+        self._database = database
+        self._channels = channels
+        self._clock = clock
+        self._reading = asyncio.Lock()
+        self._changed = asyncio.Event()
+        self._stale: set[str] = {""}  # the channels that were pushed; at first all of them
+        self._log = EventLog("gw.admin")
+
+    def __repr__(self) -> str:
+        return f"<ChannelOrders {'stale' if self._stale else 'in force'}>"
+
+    def changed(self, channel_id: str = "") -> None:
+        """A change of one was pushed, or may have been missed."""
+        self._stale.add(channel_id)
+        self._changed.set()
+
+    async def load(self) -> None:
+        """Return when what was pushed before is in force. Raises StoreUnavailable."""
+        async with self._reading:
+            stale, self._stale = self._stale, set()
+            if not stale:
+                return
+            try:
+                orders = await orders_of(self._database)
+            except BaseException:
+                self._stale |= stale
+                raise
+            self._channels.withdraw(orders, reopened=stale - orders.keys())
+
+    async def run(self) -> None:
+        """Load whatever is pushed, until cancelled."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            try:
+                await self.load()
+            except StoreUnavailable as error:
+                self._log.warning("channel_orders_unread", error=str(error))
+                await self._clock.sleep(RETRY_SECONDS)
+                self._changed.set()
+
+
+# A test by the one cheap request that every provider has.
+
+
+async def tested(
+    spec: ChannelSpec, registry: Registry, wire: Wire, redactor: Redactor
+) -> ChannelTest:
+    """Ask a channel for its list of models. Never raises for what the upstream does."""
+    found = await probe(spec, wire, redactor, timeout_seconds=PROBE_SECONDS)
+    listed = set(found.models or ())
+    missing = [name for name in _asked_for(registry, spec.id) if name not in listed]
+    return ChannelTest(
+        channel=spec.id,
+        ok=found.is_good,
+        status=found.status,
+        message=found.message,
+        models=None if found.models is None else len(found.models),
+        not_listed=missing if found.models is not None else [],
+    )
+
+
+def _asked_for(registry: Registry, channel_id: str) -> list[str]:
+    """The names under which models are asked for on a channel."""
+    return [
+        bound.upstream_model or model.id
+        for model in registry.models.values()
+        for bound in model.bindings
+        if bound.channel_id == channel_id
+    ]

@@ -1,0 +1,148 @@
+"""Asynchronous tasks as an operator handles them: listed, looked at, cancelled.
+
+A cancellation is one transaction in the database, whichever process polls the task meanwhile; then
+its upstream is asked to give up, if it can be. What tasks are is `actors/jobs`.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from msgspec import Struct
+
+from actors.jobs import store
+from actors.jobs.ending import Endings, Settles
+from actors.jobs.job import Job, State, ended_as
+from actors.store.database import Database, Statements
+from actors.wallet.ledger import Batch, apply
+from actors.wallet.messages import CallFacts, JobEnd, Outcome, Settle
+from actors.wallet.pricing import format_usd
+from channels.media.model import TaskKind
+from gw.admin import audit
+from gw.admin.audit import Actor
+from gw.admin.pages import Instant, Page, PageQuery, page_of
+from gw.admin.refusals import Refused
+
+
+class TaskView(Struct, frozen=True):
+    """A task with its channel, and what the upstream calls it."""
+
+    id: str
+    kind: TaskKind
+    status: str
+    account: str
+    key: str
+    model: str
+    channel: str | None
+    upstream_id: str | None
+    progress: int | None
+    error_code: str | None
+    error_message: str | None
+    request_id: str
+    created_at: Instant
+    deadline_at: Instant
+    ended_at: Instant | None
+
+
+class Cancelled(Struct, frozen=True):
+    """A task that was cancelled, and what of its hold the account got back."""
+
+    id: str
+    status: str
+    refunded_usd: str
+
+
+class TaskQuery(PageQuery, frozen=True):
+    """Which tasks to list."""
+
+    account_id: str | None = None
+    status: State | None = None
+    kind: TaskKind | None = None
+
+
+# Makes what ends jobs, by a way to have their settlements applied.
+MakeEndings = Callable[[Settles], Endings]
+
+
+def view(job: Job) -> TaskView:
+    """A task as it is shown."""
+    return TaskView(
+        id=job.id,
+        kind=job.kind,
+        status=job.state,
+        account=job.account_id,
+        key=job.key_id,
+        model=job.model,
+        channel=job.channel_id,
+        upstream_id=job.upstream_id,
+        progress=job.progress,
+        error_code=job.error_code,
+        error_message=job.error_message,
+        request_id=job.call_id.hex,
+        created_at=_instant(job.submitted_at),
+        deadline_at=_instant(job.deadline_at),
+        ended_at=None if job.ended_at is None else _instant(job.ended_at),
+    )
+
+
+async def page(database: Statements, query: TaskQuery) -> Page[TaskView]:
+    """Tasks, the newest first. Raises Invalid."""
+    jobs = await store.read_newest(
+        database,
+        account_id=query.account_id,
+        kind=query.kind,
+        state=query.status,
+        before=query.position(str),
+        limit=query.limit + 1,
+    )
+    return page_of([view(job) for job in jobs], query.limit, lambda one: one.id)
+
+
+async def show(database: Statements, job_id: str) -> TaskView:
+    """One task. Raises Refused."""
+    return view(await _find(database, job_id))
+
+
+async def cancel(
+    database: Database, actor: Actor, job_id: str, make_endings: MakeEndings
+) -> Cancelled:
+    """Cancel an unfinished task: full refund. Raises Refused, StoreUnavailable."""
+    job = await _find(database, job_id)
+    if job.has_ended:
+        raise _finished(job)
+    if job.upstream_id is None:
+        raise Refused(
+            f"the task {job.id} is still being submitted; try again when it is", "task_submitting"
+        )
+
+    async def settle(facts: CallFacts, outcome: Outcome, job_end: JobEnd) -> None:
+        """A transaction of its own: neither a command nor this room has a ledger writer."""
+        settlement = Settle(facts=facts, outcome=outcome, job_end=job_end)
+        async with database.transaction() as session:
+            batch = Batch(settlements=[settlement])
+            applied = await apply(session, f"gw tasks {uuid.uuid4().hex}", batch)
+            if facts.call_id in applied.settled:
+                await audit.note(session, actor, "task.cancel", job_id, account_id=facts.account_id)
+
+    asked = ended_as(job.kind, "cancelled", asks_to_cancel=True)
+    ended = await make_endings(settle).end(job.id, asked)
+    if ended is None:  # its upstream was quicker
+        raise _finished(await _find(database, job.id))
+    return Cancelled(job.id, "cancelled", format_usd(ended.held_nano_usd))
+
+
+def _finished(job: Job) -> Refused:
+    return Refused(f"the task {job.id} has ended: {job.state}", "task_finished")
+
+
+async def _find(database: Statements, job_id: str) -> Job:
+    job = await store.read(database, job_id, account_id=None)
+    if job is None:
+        raise Refused(f"there is no task {job_id}", "task_not_found", http_status=404)
+    return job
+
+
+def _instant(unix_seconds: float) -> datetime:
+    return datetime.fromtimestamp(unix_seconds, UTC)
