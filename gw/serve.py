@@ -20,7 +20,6 @@ from functools import partial
 from actors.actor import Supervisor
 from actors.changes import ChangeFeed
 from actors.clock import Clock, SystemClock
-from actors.jobs.ending import Endings, Settles
 from actors.limits.accounts import AccountLimits, Limiter
 from actors.media_store.worker import MediaStore
 from actors.parent.link import ParentLink
@@ -36,11 +35,8 @@ from channels.http.client import HttpWire
 from channels.http.interfaces import Wire
 from channels.offload.pool import OffloadPool
 from channels.resources import OpenFiles
-from gw.admin.channels import ChannelOrders, ChannelStates, report_of
-from gw.admin.ledger import LedgerProofs
-from gw.api.admin.routes import make_admin_api
-from gw.api.admin.server import AdminApi
-from gw.api.admin.table import AdminServices
+from gw.admin.channels import ChannelOrders, report_of
+from gw.admin_services import make_admin_api
 from gw.api.base import GatewayApplication, new_call_id
 from gw.api.logs.list_query import CursorSeal
 from gw.api.logs.summary import SummaryCache
@@ -67,12 +63,7 @@ from gw.keys.cache import KeyCache, LastUse
 from gw.keys.issue import check_secret
 from gw.keys.secret import KeyHasher, KeySealer, Secret, load_secret
 from gw.knowledge.removing import keep_clean
-from gw.media_services import (
-    make_endings,
-    make_media_services,
-    make_poller,
-    make_upstreams,
-)
+from gw.media_services import make_media_services, make_poller
 from gw.media_store import links_of, start_media_store
 from gw.runtime import Pools, Pushes, Shutdown, make_shared_limits, start_partitions, start_watches
 from metrics.logs import EventLog, set_level
@@ -508,12 +499,23 @@ class Gateway:
             media_store=media_store,
         )
         self._stack.push_async_callback(media.catalogs.close)
+        api = make_admin_api(
+            self.current,
+            database=self._pools.admin,
+            limiter=self._limiter,
+            channels=self._channels,
+            wire=wire,
+            secret=self._secret,
+            clock=self._clock,
+            metrics=self.metrics,
+        )
+        self._stack.push_async_callback(api.close)
         admin = make_admin_application(
             config,
             render=self._render_metrics,
             readiness=self._why_not_ready,
             new_id=new_call_id,
-            respond=self._make_admin_api().respond,
+            respond=api.respond,
             peer_proof=self._environ.get(PROOF_VARIABLE, ""),
         )
         self._admin = AdminServer(admin, config.admin_listen)
@@ -559,35 +561,6 @@ class Gateway:
         )
         self._files.add("console", console.__len__)
         return console
-
-    def _make_admin_api(self) -> AdminApi:
-        proofs = LedgerProofs(self._pools.admin)
-        self._stack.push_async_callback(proofs.close)
-        services = AdminServices(
-            database=self._pools.admin,
-            current=self.current,
-            secret=self._secret,
-            clock=self._clock,
-            channels=self._channels,
-            states=ChannelStates(self._pools.admin),
-            proofs=proofs,
-            wire=self._wire,
-            sources=make_sources(self.current.config),
-            make_endings=self._make_endings,
-        )
-        return make_admin_api(services, self._limiter)
-
-    def _make_endings(self, settle: Settles) -> Endings:
-        upstreams = make_upstreams(self.current, wire=self._wire, clock=self._clock)
-        return make_endings(
-            self.current,
-            database=self._pools.admin,
-            settle=settle,
-            upstreams=upstreams,
-            secret=self._secret,
-            clock=self._clock,
-            metrics=self.metrics,
-        )
 
     # What runs beside the calls
 

@@ -99,6 +99,10 @@ class AdminApi:
     def __repr__(self) -> str:
         return f"<AdminApi {len(self._paths)} paths {self._failures!r}>"
 
+    async def close(self) -> None:
+        """Give up what goes on beside responses."""
+        await self._services.proofs.close()
+
     async def respond(self, request: AdminRequest) -> AdminResponse:
         """The response to a request; never raises for what a client sends."""
         try:
