@@ -79,8 +79,8 @@ UNITS = (IMAGE, VIDEO, MUSIC, AUDIO, AVATAR, VOICE, SEARCH, TRANSCRIPT)
 class EndpointType:
     """A dedicated endpoint, named after its path (spec: Model catalog entry).
 
-    A model of this type that can be called has at least one of `prices`; `more_prices` may stand
-    beside them. A price by another unit would never be charged.
+    A model of this type that can be called has at least one of `prices`, where there are any;
+    `more_prices` may stand beside them. A price by another unit would never be charged.
     """
 
     name: str
@@ -252,6 +252,12 @@ RERANK = Family(
     endpoint_types=(EndpointType("rerank", ("per_call", "input")),),
     error_shape=ErrorShape.IMAGES,
 )
+MODERATIONS = Family(
+    protocol="moderations",
+    dialect="moderations",
+    endpoint_types=(EndpointType("moderations", ()),),  # free
+    error_shape=ErrorShape.IMAGES,
+)
 
 _ROWS = (
     CHAT,
@@ -269,6 +275,7 @@ _ROWS = (
     CLIPS,
     TRANSCRIPTIONS,
     RERANK,
+    MODERATIONS,
 )
 
 # --- What is derived from them ---

@@ -73,7 +73,7 @@ _ROWS = (
         name="openai",
         source="https://platform.openai.com/docs/api-reference",
         base_url="https://api.openai.com",
-        protocols=("chat", "responses", "images", "transcriptions"),
+        protocols=("chat", "responses", "images", "transcriptions", "moderations"),
         tools=("web_search", "image_generation"),
         max_tokens_param="max_completion_tokens",
         key_refusals=((429, "exceeded your current quota"),),
@@ -375,6 +375,7 @@ _ROWS = (
         protocols=(
             *("chat", "messages", "responses", "native", "images", "videos", "music", "speech"),
             *("voices", "transcripts", "avatars", "clips", "transcriptions", "rerank"),
+            "moderations",
         ),
         tools=("web_search", "image_generation"),
         variables=("GATEWAY_API_KEY",),

@@ -27,6 +27,7 @@ from gw.api.logs.handlers import LogDetailHandler, LogListHandler, SummaryHandle
 from gw.api.mcp import McpHandler
 from gw.api.media_files import MediaFileHandler
 from gw.api.models import ModelHandler, ModelsHandler, NativeModelHandler, NativeModelsHandler
+from gw.api.moderations import ModerationsHandler
 from gw.api.music import MusicHandler, MusicTaskHandler
 from gw.api.rerank import RerankHandler
 from gw.api.services import Services
@@ -91,6 +92,7 @@ def routes() -> list[Route]:
         # Recordings and documents that a model reads
         (r"/v1/audio/transcriptions", TranscriptionsHandler),
         (r"/v1/rerank", RerankHandler),
+        (r"/v1/moderations", ModerationsHandler),
         # Transcript extraction
         (r"/v1/transcripts/extract", TranscriptHandler),
         # Copies of what tasks have made

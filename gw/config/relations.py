@@ -183,7 +183,7 @@ def _check_price(price: Section, endpoint_type: str | None) -> None:
                 )
         return
     units = ENDPOINT_TYPES[endpoint_type].prices
-    if all(price.get(key, Decimal(0)) is None for key in units):
+    if units and all(price.get(key, Decimal(0)) is None for key in units):
         price.at.blame(
             found="no price by the unit that is billed",
             allowed=f"{' or '.join(units)} for {endpoint_type}",
@@ -210,6 +210,8 @@ def check_price_units(price: Section, endpoint_type: str | None) -> None:
     if endpoint_type is not None:
         kind = ENDPOINT_TYPES[endpoint_type]
         billed = (*kind.prices, *kind.more_prices)
+        if "input" in billed:
+            billed = (*billed, *DIMENSIONS)
     for key in price.locations:
         if price.get(key) is None or key in billed or key in TOKEN_PRICES:
             continue

@@ -214,4 +214,5 @@ def is_priced(price: PriceSpec | None, endpoint_type: str | None) -> bool:
         return False
     if endpoint_type is None:
         return all(getattr(price, name) is not None for name in CHAT_PRICES)
-    return any(getattr(price, name) is not None for name in ENDPOINT_TYPES[endpoint_type].prices)
+    units = ENDPOINT_TYPES[endpoint_type].prices
+    return not units or any(getattr(price, name) is not None for name in units)

@@ -204,7 +204,7 @@ def _check_price(row: Section) -> None:
     endpoint_type = row.values["endpoint_type"]
     billed = CHAT_PRICES if endpoint_type is None else ENDPOINT_TYPES[endpoint_type].prices
     lacking = [key for key in billed if key in price.values and price.values[key] is None]
-    if lacking if endpoint_type is None else len(lacking) == len(billed):
+    if lacking and (endpoint_type is None or len(lacking) == len(billed)):
         price.at.blame(
             found=f"no {' and no '.join(lacking)}",
             allowed="all that the model is billed by, or no price at all",

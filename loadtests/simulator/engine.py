@@ -18,7 +18,12 @@ from loadtests.simulator.dialects.base import Dialect, bearer
 from loadtests.simulator.dialects.chat import ChatDialect
 from loadtests.simulator.dialects.gemini import PLAIN, PREFIX, STREAMED, GeminiDialect
 from loadtests.simulator.dialects.images import ImagesDialect
-from loadtests.simulator.dialects.measured import EditsDialect, RerankDialect, TranscriptionsDialect
+from loadtests.simulator.dialects.measured import (
+    EditsDialect,
+    ModerationsDialect,
+    RerankDialect,
+    TranscriptionsDialect,
+)
 from loadtests.simulator.dialects.messages import MessagesDialect
 from loadtests.simulator.dialects.responses import ResponsesDialect
 from loadtests.simulator.directives import Directive, DirectiveError, Layer
@@ -107,6 +112,7 @@ class Engine:
             b"/v1/images/edits": EditsDialect(self.tasks.files),
             b"/v1/audio/transcriptions": TranscriptionsDialect(),
             b"/v1/rerank": RerankDialect(),
+            b"/v1/moderations": ModerationsDialect(),
             **_ROUTES,
             **self.cloud.routes,
         }

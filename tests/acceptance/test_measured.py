@@ -19,7 +19,11 @@ SOUND = {"endpoint_type": "audio_transcriptions"}
 SETTINGS: dict[str, Any] = {
     "channels": [
         *(
-            channel(name, priority=place, protocols=["images", "transcriptions", "rerank", "chat"])
+            channel(
+                name,
+                priority=place,
+                protocols=["images", "transcriptions", "rerank", "moderations", "chat"],
+            )
             for place, name in enumerate(("one", "two"), start=1)
         )
     ],
@@ -34,6 +38,7 @@ SETTINGS: dict[str, Any] = {
             price={"input": "6", "output": "10"},
         ),
         model("flat", "one", **SOUND, price={"per_call": "0.02"}),
+        model("guard", {"id": "one", "as": "vendor/guard"}, endpoint_type="moderations", price={}),
         model("rank", "one", endpoint_type="rerank", price={"per_call": "0.002"}),
         model("rank-tokens", "one", endpoint_type="rerank", price={"input": "0.05"}),
     ],
@@ -188,3 +193,20 @@ def test_documents_are_ranked(
         refused = tenant.client.send("POST", "/v1/rerank", {**body, **odd})
         assert (refused.status, refused.json["error"]["param"]) == (400, next(iter(odd)))
     assert spent(tenant) == cost
+
+
+def test_moderations_are_free_at_any_balance(h: House, library: OpenAI) -> None:
+    for given in ({"model": "guard"}, {}):
+        create: Any = library.moderations.with_raw_response.create
+        answer = create(input=["harm", "peace"], **given)
+        assert [one.flagged for one in answer.parse().results] == [True, False]
+        row = h.row(answer.headers["x-gateway-trace"])
+        assert (row["status"], row["model"], row["cost_nano_usd"]) == ("success", "guard", 0)
+    assert '"vendor/guard"' in h.upstream.last_request()["body"]
+    empty = h.tenant(nano_usd=0)
+    body = {"input": "peace"}
+    assert empty.client.send("POST", "/v1/moderations", body).status == 200
+    refused = empty.client.send("POST", "/v1/moderations", {"input": 1})
+    assert (refused.status, refused.json["error"]["param"]) == (400, "input")
+    h.upstream.fault("one", status=422)
+    assert empty.client.send("POST", "/v1/moderations", body).status == 422

@@ -273,7 +273,7 @@ class FakeLedger:
         if account not in self.balances:
             return "unknown_account"
         available = self.balances[account] - self.held[account]
-        if available <= 0 or hold["amount"] > available:
+        if hold["amount"] > 0 and (available <= 0 or hold["amount"] > available):
             return "insufficient_funds"
         if hold["cap"] is not None:
             left = hold["cap"] - self.spent_by_key[key] - self.held_by_key[key]

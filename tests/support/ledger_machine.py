@@ -288,7 +288,7 @@ class LedgerMachine(RuleBasedStateMachine):
     def expect_hold(self, account: str, key: str, amount: int, cap: int | None) -> str | None:
         held = sum(a for acct, _, a in self.open.values() if acct == account)
         available = self.balance[account] - held
-        if available <= 0 or amount > available:
+        if amount > 0 and (available <= 0 or amount > available):
             return "insufficient_funds"
         if cap is not None:
             left = cap - self.spent[key] - sum(a for _, k, a in self.open.values() if k == key)

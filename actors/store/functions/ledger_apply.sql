@@ -130,8 +130,8 @@ BEGIN
                     CONTINUE;
                 END IF;
             END IF;
-            -- Nothing is left, or what is left does not cover the estimate.
-            IF available <= 0 OR want.amount > available THEN
+            -- Nothing is left, or what is left does not cover the estimate; what is free needs none.
+            IF want.amount > 0 AND (available <= 0 OR want.amount > available) THEN
                 refused := refused || json_build_array(want.seq, 'insufficient_funds');
                 CONTINUE;
             END IF;

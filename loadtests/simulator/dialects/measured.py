@@ -131,6 +131,36 @@ class RerankDialect(_Whole):
         return encode(whole)
 
 
+class _ModerationRequest(msgspec.Struct):
+    model: str
+    input: str | list[str | dict[str, Any]]
+    sim: msgspec.Raw = NULL
+
+
+_moderations = msgspec.json.Decoder(_ModerationRequest)
+
+
+class ModerationsDialect(_Whole):
+    """`POST /v1/moderations`; what has the word `harm` in it is flagged."""
+
+    name = "moderations"
+
+    def read(self, exchange: Exchange) -> Ask:
+        request = decode(_moderations, exchange.body)
+        inputs = [request.input] if isinstance(request.input, str) else request.input
+        flagged = ["harm" in str(one) for one in inputs]
+        return Ask(
+            model=request.model, stream=False, sim=given(request.sim), echoed={"flagged": flagged}
+        )
+
+    def plain(self, ask: Ask, answer: Answer) -> bytes:
+        results = [
+            {"flagged": one, "categories": {"violence": one}, "category_scores": {"violence": 0.5}}
+            for one in (ask.echoed or {})["flagged"]
+        ]
+        return encode({"id": f"modr-{answer.id[:20]}", "model": ask.model, "results": results})
+
+
 def _form(exchange: Exchange) -> tuple[dict[str, str], dict[str, list[HTTPFile]]]:
     arguments: dict[str, list[bytes]] = {}
     files: dict[str, list[HTTPFile]] = {}

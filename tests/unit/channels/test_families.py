@@ -26,12 +26,13 @@ from channels.prices import DIMENSIONS, PriceSpec
 # As the contract lists them (§2: Channel `protocols`), which is how a refused one is told of.
 CONTRACT = (
     "chat messages responses native images videos music speech voices transcripts avatars clips "
-    "transcriptions rerank"
+    "transcriptions rerank moderations"
 )
 # As a refused `endpoint_type` is told of.
 TYPES = (
     "images_generations videos_generations contents_generations_tasks embeddings music_generations "
-    "audio_speech audio_voices transcripts_extract videos_avatars audio_transcriptions rerank"
+    "audio_speech audio_voices transcripts_extract videos_avatars audio_transcriptions rerank "
+    "moderations"
 )
 
 
@@ -66,7 +67,7 @@ def test_every_price_of_a_model_is_some_familys() -> None:
     assert {one.name for one in fields(PriceSpec)} == {*TOKEN_PRICES, *UNIT_PRICES, *DIMENSIONS}
     named = [name for kind in ENDPOINT_TYPES.values() for name in (*kind.prices, *kind.more_prices)]
     assert set(UNIT_PRICES) == set(named) - set(TOKEN_PRICES)
-    assert all(kind.prices for kind in ENDPOINT_TYPES.values())
+    assert [name for name, kind in ENDPOINT_TYPES.items() if not kind.prices] == ["moderations"]
 
 
 def test_rows_do_not_collide() -> None:

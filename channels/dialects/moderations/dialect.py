@@ -1,0 +1,112 @@
+"""The record of the moderations dialect: what a text or a picture may be refused for.
+
+Requests are `{model?, input}`, responses `{id, model, results}`; both pass as they are, but for the
+model's name. Nothing is paid for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from channels.dialects.dialect import Address, Dialect
+from channels.dialects.error_body import message_in
+from channels.dialects.validate import (
+    MODEL_CHARACTERS_MAX,
+    check_model,
+    counts,
+    lookalikes_of,
+    read_body,
+)
+from channels.errors import UpstreamMalformed
+from channels.families import MODERATIONS
+from channels.json import NOTHING, NULL, UNREADABLE, JsonObject, read_loosely
+
+INPUTS_MAX = 2048
+# Of an error that is read.
+_ERROR_BYTES_MAX = 16 * 1024
+
+
+class ModerationBody(Struct, gc=False):
+    """Every member the gateway reads."""
+
+    input: (
+        str
+        | Annotated[list[str | dict[str, msgspec.Raw]], Meta(min_length=1, max_length=INPUTS_MAX)]
+    )
+    model: Annotated[str, Meta(min_length=1, max_length=MODEL_CHARACTERS_MAX)] | None = None
+
+
+ALLOWED = {
+    "input": f"a string, or an array of 1 to {INPUTS_MAX} strings or parts",
+    "input[]": "a string, or an object of type text or image_url",
+    "model": f"a string of 1 to {MODEL_CHARACTERS_MAX} characters",
+}
+_DECODER = msgspec.json.Decoder(ModerationBody)
+_NAMES = lookalikes_of(ModerationBody.__struct_fields__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModerationRequest:
+    """A checked request; `model` is the one that it names, else the usual one."""
+
+    object: JsonObject
+    model: str
+    names_model: bool
+    parameters: Mapping[str, str]
+
+
+def read_request(body: bytes, usual: str = "") -> ModerationRequest:
+    """Check a request body. Raises InvalidRequest naming the member at fault."""
+    members, read = read_body(body, _DECODER, names=_NAMES, allowed=ALLOWED)
+    return ModerationRequest(
+        object=members,
+        model=check_model(read.model or usual),
+        names_model="model" in members.raw,
+        parameters=counts(inputs=1 if isinstance(read.input, str) else len(read.input)),
+    )
+
+
+def upstream_body(request: ModerationRequest, *, upstream_model: str) -> bytes:
+    """The client's body with the upstream's name of the model."""
+    model = {"model": msgspec.json.encode(upstream_model)}
+    if request.names_model:
+        return request.object.edited(replace=model, add={})
+    return request.object.edited(replace={}, add=model)
+
+
+DIALECT = Dialect(
+    family=MODERATIONS,
+    address=Address(path="/v1/moderations", accept="application/json"),
+    read_request=read_request,
+    upstream_body=upstream_body,
+    without_body=lambda request: replace(request, object=NOTHING),
+    options=lambda upstream_model, channel, model: {"upstream_model": upstream_model},
+)
+
+
+class _Response(Struct, gc=False):
+    results: msgspec.Raw = NULL
+    error: msgspec.Raw = NULL
+
+
+_RESPONSE = msgspec.json.Decoder(_Response)
+
+
+def failure_in(body: bytes) -> str | None:
+    """The upstream's message where a response reports a failure. Raises UpstreamMalformed."""
+    try:
+        response = _RESPONSE.decode(body)
+    except UNREADABLE as error:
+        raise UpstreamMalformed(f"a moderation that cannot be read: {error}") from error
+    if bytes(response.results)[:1] == b"[":
+        return None
+    raw = bytes(response.error)
+    reported: Any = read_loosely(raw) if len(raw) <= _ERROR_BYTES_MAX else None
+    if reported is None:
+        raise UpstreamMalformed("a moderation without results")
+    return message_in(reported) or "The upstream reported an error."
