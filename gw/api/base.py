@@ -41,6 +41,7 @@ from gw.errors import (
     render,
 )
 from gw.http.application import HttpApplication, WholeResponse
+from gw.http.cors import Cors
 from gw.http.tornado_adapter import TornadoHandler, TornadoRequest
 from gw.idempotency import HEADER
 from gw.keys.principal import Principal
@@ -523,10 +524,17 @@ class GatewayApplication(HttpApplication):
 
     def __init__(self, handlers: list[Any], *, services: Services, **settings: Any) -> None:
         super().__init__(handlers, services=services, otherwise=NotFoundHandler, **settings)
+        origins = services.config.cors_origins
+        self.cors = self._cors = Cors(origins) if origins else None
 
     def early_response(self, request: TornadoRequest, handler: type[Any]) -> WholeResponse | None:
-        """Shed calls in an overload: what is free of charge is always served."""
+        """Shed calls in an overload: what is free of charge is always served.
+
+        A page's preflight is answered as well, whatever the load.
+        """
         services = self.services
+        if self._cors is not None and (early := self._cors.preflight(request, handler)):
+            return early
         if services.overload.is_full and handler.billed and request.method == "POST":
             return shed_response(services, handler)
         return None

@@ -123,6 +123,7 @@ class Config:
     console_listen: ListenAddress | None  # None: there is no console
     console_url: str  # how people reach the console; empty: by the address that it listens on
     tls: Certificate | None  # of the public listener and the console's; None: plain HTTP
+    cors_origins: tuple[str, ...]  # pages that may read responses; `*`: any
     public_url: str  # how clients reach this gateway; empty: from their requests
     data_dir: Path
     database_url: str = field(repr=False)  # empty: the embedded database under data_dir

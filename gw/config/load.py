@@ -78,6 +78,7 @@ def config_of(values: Mapping[str, Any], source: Path, environ: Mapping[str, str
         listen=values["listen"],
         admin_listen=values["admin_listen"],
         admin_hosts=values["admin_hosts"],
+        cors_origins=values["cors_origins"],
         console_listen=values["console_listen"],
         console_url=values["console_url"],
         tls=Certificate(source.parent / chain, source.parent / key) if chain else None,

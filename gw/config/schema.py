@@ -65,6 +65,7 @@ from gw.config.values import (
     listen_address,
     listing,
     mapping,
+    origin,
     placed,
     public_url,
     redis_url,
@@ -377,6 +378,7 @@ TOP: Schema = {
     "console_listen": Key(optional(listen_address()), None),  # left out: no console
     "console_url": Key(public_url(), ""),
     "tls": section(TLS),
+    "cors_origins": Key(distinct(origin(), "a list of origins, or of *"), ()),
     "public_url": Key(public_url(), ""),
     "data_dir": Key(folder(), "./var"),
     "database_url": Key(engine_url(["postgresql", "postgres"]), ""),

@@ -31,6 +31,11 @@ from gw.config.readers import (
 )
 
 _LISTEN_ALLOWED = "host:port, such as 127.0.0.1:8080 or [::1]:8080, port 0 to 65535"
+# Of web pages, and of the schemes of extensions and applications.
+_ORIGIN = re.compile(
+    r"\*|[a-z][a-z0-9+.-]*://[a-z0-9_.-]+(?::\d{1,5})?|[a-z]+://\[[0-9a-f:.]+\](?::\d{1,5})?", re.I
+)
+_ORIGIN_ALLOWED = "an origin such as https://app.example, without a path, or *"
 _HOST_NAME_ALLOWED = "a host's name without a port, such as gw1.example.com"
 _BASE_URL_ALLOWED = "http(s)://host[:port], with a path that all its paths begin with or without"
 _ADDRESS = re.compile(r"(?P<host>\[[^\[\]\s]*\]|[^:\[\]\s/@]*):(?P<port>[0-9]{1,5})")
@@ -79,6 +84,18 @@ def host_name() -> Reader[str]:
         if not _HOST_NAME.fullmatch(value):
             raise InvalidValue(found=described(node), allowed=_HOST_NAME_ALLOWED)
         return value.lower().removesuffix(".")
+
+    return read
+
+
+def origin() -> Reader[str]:
+    """Read the origin of a page as browsers state it, or `*`."""
+
+    def read(node: Node, at: Location) -> str:
+        value = written_text(node, _ORIGIN_ALLOWED)
+        if not _ORIGIN.fullmatch(value):
+            raise InvalidValue(found=described(node), allowed=_ORIGIN_ALLOWED)
+        return value.lower()
 
     return read
 

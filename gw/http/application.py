@@ -19,6 +19,7 @@ from actors.clock import Clock
 from gw.http.body import BodyBudget
 from gw.http.tornado_adapter import (
     HttpDate,
+    RequestHeaders,
     TornadoRequest,
     matches,
     only_path,
@@ -360,6 +361,12 @@ class ResponseMetrics(Protocol):
     def http_response(self, *, route: str, status: int) -> None: ...
 
 
+class CrossOrigin(Protocol):
+    """What responses to pages of other origins state (`cors.py`)."""
+
+    def headers(self, received: RequestHeaders, headers: Mapping[str, str]) -> dict[str, str]: ...
+
+
 class ServerServices(Protocol):
     """What the server uses of the services that handlers have."""
 
@@ -385,6 +392,8 @@ class ServerServices(Protocol):
 class HttpApplication(Application):
     """The routes with what the server uses; every handler is a `TornadoHandler`.
 
+    `cors` is None where pages of other origins may read nothing.
+
     `otherwise` handles every other path; `settings` are Tornado's, for what only some rooms need.
     """
 
@@ -397,6 +406,7 @@ class HttpApplication(Application):
         **settings: Any,
     ) -> None:
         super().__init__(handlers, **settings)
+        self.cors: CrossOrigin | None = None
         self.services = services
         self.date = HttpDate()
         self.routes = Routes(rules_of(self), Target(otherwise, {}))

@@ -357,9 +357,9 @@ class Connection(asyncio.BufferedProtocol):
     # --- The end of a response, and of the connection ---
 
     def _responded(self) -> None:
-        """Go on to the next request, if the response of this one is complete."""
+        """Go on to the next request, if this one's check is over and its response complete."""
         request = self._request
-        if request is None or not request.is_finished:
+        if request is None or not request.is_finished or self._state is CHECKING:
             return
         self._request = None
         self._state = TRANSITIONS[self._state][RESPONDED]

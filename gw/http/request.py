@@ -195,6 +195,8 @@ class Request(TornadoRequest):
     def _respond_early(self, early: WholeResponse, more: Mapping[str, str]) -> None:
         trace = self._application.services.new_id().hex
         headers = {**early.headers, "X-Gateway-Trace": trace, **more}
+        if self._application.cors is not None:
+            headers = self._application.cors.headers(self.headers, headers)
         self._begin_response(early.status, HTTPStatus(early.status).phrase, headers, early.body)
         self._count(early.status)
         self.is_finished = True
@@ -434,6 +436,8 @@ class Request(TornadoRequest):
     ) -> Future[None]:
         application = self._application
         headers["Date"] = application.date.at(application.services.clock.now())
+        if application.cors is not None:
+            headers = application.cors.headers(self.headers, headers)
         return self._begin_response(status, reason, headers, chunk)
 
     def _begin_response(

@@ -37,7 +37,7 @@ WIDE = {
     "MessagesBody": (14, BODY),
     "ResponsesBody": (16, BODY),
     "ChannelSpec": (24, SETTINGS),
-    "Config": (33, SETTINGS),
+    "Config": (34, SETTINGS),
     "Kind": (23, SETTINGS),
     "ModelSpec": (16, SETTINGS),
     "PriceSpec": (28, SETTINGS),

@@ -168,6 +168,7 @@ TIMEOUTS = Timeouts(
 @dataclass(frozen=True)
 class FakeConfig:
     max_body_bytes: int = MAX_BODY_BYTES
+    cors_origins: tuple[str, ...] = ()
     messages_versions: tuple[str, ...] = ("2023-06-01",)
     tls: object | None = None
     translations: frozenset[str] = frozenset()

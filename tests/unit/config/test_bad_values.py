@@ -91,6 +91,7 @@ BAD_VALUES = [
     (channel(channel_id="''"), 2, "channels[0].id", "an empty text", "a channel id", ""),
     (model("display_name: 4.1"), 10, "models[0].display_name", "4.1", "text", "quotes"),
     ("messages_versions: [2023 06]", 1, "messages_versions[0]", '"2023 06"', "ASCII", ""),
+    ("cors_origins: ['app://a/']", 1, "cors_origins[0]", "a/", "without a path", ""),
     ("admin_hosts: ['gw:9090']", 1, "admin_hosts[0]", '"gw:9090"', "without a port", ""),
     ("messages_versions: []", 1, "messages_versions", "an empty list", "at least 1", ""),
     # truth values

@@ -31,6 +31,7 @@ OTHERS: dict[str, tuple[str, Any]] = {
     "listen": ("listen", ListenAddress("127.0.0.1", 1)),
     "admin_listen": ("admin_listen", ListenAddress("127.0.0.1", 1)),
     "admin_hosts": ("admin_hosts", ("x",)),
+    "cors_origins": ("cors_origins", ("https://app.example",)),
     "console_listen": ("console_listen", ListenAddress("127.0.0.1", 1)),
     "console_url": ("console_url", "https://console.example"),
     "data_dir": ("data_dir", SOURCE),

@@ -1,0 +1,80 @@
+"""Which pages of other origins may read responses: cross-origin resource sharing (Fetch, 3.3).
+
+A browser asks before it sends a request that a plain form could not have made (the preflight), and
+hides a response from its page unless the response names the page's origin. Credentials of the
+browser (cookies, certificates) are never allowed: the key in the request alone authenticates.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from gw.http.application import WholeResponse
+from gw.http.tornado_adapter import RequestHeaders, TornadoRequest
+
+ANY: Final = "*"
+# How long a browser may remember a preflight: the file may change, after a restart.
+MAX_AGE_SECONDS = 600
+# What a page may read beside the headers that every response has.
+EXPOSED: Final = (
+    "X-Gateway-Trace",
+    "Retry-After",
+    "X-Should-Retry",
+    *("X-Ratelimit-Limit-Requests", "X-Ratelimit-Remaining-Requests"),
+    "X-Ratelimit-Reset-Requests",
+    *("X-Ratelimit-Limit-Concurrency", "X-Ratelimit-Remaining-Concurrency"),
+    *("X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"),
+    *("X-Protocol-Translation", "X-Protocol-Warning", "X-Token-Count", "Idempotent-Replayed"),
+    *("Allow", "Location", "WWW-Authenticate"),
+    *("Accept-Ranges", "Content-Disposition", "Content-Length", "Content-Range", "ETag"),
+)
+_EXPOSED = ", ".join(EXPOSED)
+# Names of headers with commas between them.
+_NAMES = re.compile(r"[\w!#$%&'*+.^`|~-]+(?:[ \t]*,[ \t]*[\w!#$%&'*+.^`|~-]+)*", re.ASCII)
+
+
+class Cors:
+    """The headers of responses to pages of these origins; ANY stands for each."""
+
+    def __init__(self, origins: Iterable[str]) -> None:
+        self._origins = frozenset(origins)
+
+    def __repr__(self) -> str:
+        return f"<Cors {len(self._origins)} origins>"
+
+    def headers(self, received: RequestHeaders, headers: Mapping[str, str]) -> dict[str, str]:
+        """The headers of a response, with what its page may do."""
+        vary = headers.get("Vary")
+        found = {**headers, "Vary": f"{vary}, Origin" if vary else "Origin"}
+        allowed = self._allowed(received.get("Origin"))
+        if allowed is not None:
+            found["Access-Control-Allow-Origin"] = allowed
+            found["Access-Control-Expose-Headers"] = _EXPOSED
+        return found
+
+    def preflight(self, request: TornadoRequest, handler: type[Any]) -> WholeResponse | None:
+        """The response to a preflight; None for any other request, and for other origins."""
+        received = request.headers
+        if request.method != "OPTIONS" or "Access-Control-Request-Method" not in received:
+            return None
+        methods = handler.allowed_methods()
+        if not methods or self._allowed(received.get("Origin")) is None:
+            return None
+        headers = {
+            "Access-Control-Allow-Methods": ", ".join(methods),
+            "Access-Control-Max-Age": str(MAX_AGE_SECONDS),
+            "Vary": "Access-Control-Request-Method, Access-Control-Request-Headers",
+        }
+        names = received.get("Access-Control-Request-Headers", "").strip()
+        if _NAMES.fullmatch(names):
+            headers["Access-Control-Allow-Headers"] = names
+        return WholeResponse(204, headers, b"")
+
+    def _allowed(self, origin: str | None) -> str | None:
+        if not origin:
+            return None
+        if ANY in self._origins:
+            return ANY
+        return origin if origin in self._origins else None
