@@ -79,6 +79,11 @@ class Distribution:
         """How many observations fell into each bucket, and above the last."""
         return self._counts.copy()
 
+    @property
+    def total(self) -> float:
+        """The sum of what was observed."""
+        return self._sum
+
     def samples(self) -> list[Sample]:
         """Return the cumulative buckets, their total and the sum."""
         # One copy, so that buckets and total agree whatever the loop observes meanwhile.

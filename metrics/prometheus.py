@@ -362,6 +362,8 @@ class Metrics:
             totals.failures[channel] += (
                 0 if outcome in ("ok", "refused", "cancelled") else int(number.value)
             )
+        for (channel,), distribution in self._attempt_seconds.shown():
+            totals.seconds[channel] = distribution.total
         return totals
 
     def render(self, accept: str) -> tuple[bytes, str]:
@@ -389,6 +391,7 @@ class Totals:
     cached_tokens: dict[str, int] = field(default_factory=dict)  # by model
     attempts: Counter[str] = field(default_factory=Counter)  # by channel
     failures: Counter[str] = field(default_factory=Counter)
+    seconds: dict[str, float] = field(default_factory=dict)  # of its attempts
 
 
 # Names of the configuration, and snapshots of an upstream, are few. An upstream that gives every

@@ -26,8 +26,11 @@ from gw.console.calls import (
 )
 from gw.console.figures import Figures
 from gw.console.keys import KeyHandler, KeysHandler
+from gw.console.lists import AgentsHandler, BasesHandler, TasksHandler
+from gw.console.operations import ChannelsHandler, ModelsHandler, Proof, SystemHandler
 from gw.console.overview import OverviewHandler, StreamHandler
 from gw.console.pages import ConsoleServices, NotFoundHandler, StaticHandler
+from gw.console.playground import CostHandler, PlaygroundHandler, PlayHandler
 from gw.console.signing_in import AuditHandler, SessionsHandler, SignInHandler, SignOutHandler
 from gw.http.admin import AdminServer
 from gw.keys.secret import Secret
@@ -59,6 +62,15 @@ def routes() -> list[tuple[str, type[Any]]]:
         (rf"{_ACCOUNT}/calls.csv", CallsFileHandler),
         (r"/calls", RecentHandler),
         (_CALL, CallHandler),
+        (r"/channels", ChannelsHandler),
+        (r"/models", ModelsHandler),
+        (r"/playground", PlaygroundHandler),
+        (r"/playground/call", PlayHandler),
+        (r"/playground/cost", CostHandler),
+        (r"/agents", AgentsHandler),
+        (r"/bases", BasesHandler),
+        (r"/tasks", TasksHandler),
+        (r"/system", SystemHandler),
         (r"/audit", AuditHandler),
         (r"/static/([a-z.]{1,40})", StaticHandler),
     ]
@@ -109,6 +121,7 @@ def make_console(
         default_handler_class=NotFoundHandler,
         log_function=_no_log,
         services=services,
+        proof=Proof(),
     )
     server = AdminServer(
         application,

@@ -14,11 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
 import msgspec
 from msgspec import Struct, field
 
+from actors.channel import ChannelActor
 from actors.clock import Clock
 from actors.routing import ChannelDirectory
 from actors.store.connection import StoreError
@@ -27,7 +28,7 @@ from actors.store.queries import load
 from channels.registry import ModelSpec
 from gw.config.config import LiveConfig
 from metrics.logs import EventLog
-from metrics.prometheus import Metrics
+from metrics.prometheus import Metrics, Totals
 from metrics.series import FIRST_BYTE_SECONDS
 
 SQL = load("gw.console", "overview.sql")
@@ -39,6 +40,11 @@ WINDOW_SECONDS = 5.0
 HISTORY = 90
 # A process that has written nothing for so long has ended.
 SAMPLE_SECONDS = 5.0
+# While no overview is watched a sample is written so much more seldom, for the page of channels.
+QUIET_TICKS = 10
+QUIET_SECONDS = 30.0
+# The last hour of a channel is known by the minute.
+MINUTES = 60
 # Money moves more slowly than calls, and its sum reads every account.
 WALLETS_EVERY = 5
 STREAMS_MAX = 64
@@ -52,8 +58,10 @@ class ChannelSample(Struct, frozen=True):
     slots: int
     attempts: int
     failures: int
-    keys: int
-    aside: int
+    hour_attempts: int  # in the last hour, as the next two
+    hour_failures: int
+    hour_seconds: float  # of all of its attempts together
+    key_seconds: list[float]  # for each key: how long it is still set aside
 
 
 class Sample(Struct, frozen=True):
@@ -79,8 +87,20 @@ class ChannelTile(Struct, frozen=True):
     slots: int
     attempts: int
     failures: int
-    keys: int
-    aside: int
+    hour_attempts: int
+    hour_failures: int
+    hour_seconds: float
+    key_seconds: list[float]
+
+    @property
+    def keys(self) -> int:
+        """How many keys there are."""
+        return len(self.key_seconds)
+
+    @property
+    def aside(self) -> int:
+        """How many of them some process has set aside."""
+        return sum(seconds > 0 for seconds in self.key_seconds)
 
 
 class Board(Struct, frozen=True):
@@ -133,6 +153,7 @@ class Figures:
         self._boards: deque[Board] = deque(maxlen=HISTORY)
         self._watchers: set[asyncio.Event] = set()
         self._wallets = (0, 0, 0)
+        self._hour: deque[Totals] = deque(maxlen=MINUTES + 1)
 
     def __repr__(self) -> str:
         return f"<Figures {len(self._watchers)} watchers {len(self._boards)} boards>"
@@ -170,11 +191,14 @@ class Figures:
             ticks += 1
 
     async def _tick(self, ticks: int) -> None:
+        if ticks % 60 == 0:
+            self._hour.append(self._metrics.totals())
         sample = msgspec.json.encode(self.sample()).decode()
         row = {
             "process": self._process_id,
             "sample": sample,
             "is_watched": bool(self._watchers),
+            "is_due": ticks % QUIET_TICKS == 0,
             "seconds": SAMPLE_SECONDS,
         }
         await self._database.execute(SQL["give_sample"], row)
@@ -189,9 +213,19 @@ class Figures:
         for event in self._watchers:
             event.set()
 
+    async def fleet(self) -> list[ChannelTile]:
+        """The channels over all processes, this one as it is now. Raises StoreError."""
+        samples = await self._samples(QUIET_SECONDS)
+        own = {self._process_id: self.sample()}
+        last = {name: sample for name, (_, sample) in samples.items()} | own
+        return _tiles(list(last.values()), ())
+
+    async def _samples(self, seconds: float) -> dict[str, tuple[datetime, Sample]]:
+        rows = await self._database.fetch_all(SQL["samples"], {"seconds": seconds})
+        return {name: (at, msgspec.convert(sample, Sample)) for name, at, sample in rows}
+
     async def _read(self) -> None:
-        rows = await self._database.fetch_all(SQL["samples"], {"seconds": SAMPLE_SECONDS})
-        samples = {name: (at, msgspec.convert(sample, Sample)) for name, at, sample in rows if name}
+        samples = await self._samples(SAMPLE_SECONDS)
         now = self._clock.monotonic()
         self._seen.append(_Seen(now, samples))
         while now - self._seen[0].at > WINDOW_SECONDS:
@@ -223,18 +257,28 @@ class Figures:
             saved_nano_usd=int(self._saved_nano_usd),
             first_bytes=totals.first_bytes,
             channels={
-                channel_id: ChannelSample(
-                    state=actor.health.state,
-                    in_use=actor.in_use,
-                    slots=actor.spec.max_concurrency,
-                    attempts=totals.attempts.get(channel_id, 0),
-                    failures=totals.failures.get(channel_id, 0),
-                    keys=len(actor.spec.ring.keys),
-                    aside=actor.spec.ring.aside,
-                )
-                for channel_id, actor in self._channels.items()
+                name: _channel(actor, totals, self._hour, self._clock.monotonic())
+                for name, actor in self._channels.items()
             },
         )
+
+
+def _channel(
+    actor: ChannelActor, totals: Totals, hour: Sequence[Totals], now: float
+) -> ChannelSample:
+    name = actor.spec.id
+    before = hour[0] if hour else totals
+    return ChannelSample(
+        state=actor.health.state,
+        in_use=actor.in_use,
+        slots=actor.spec.max_concurrency,
+        attempts=totals.attempts[name],
+        failures=totals.failures[name],
+        hour_attempts=totals.attempts[name] - before.attempts[name],
+        hour_failures=totals.failures[name] - before.failures[name],
+        hour_seconds=totals.seconds.get(name, 0.0) - before.seconds.get(name, 0.0),
+        key_seconds=[max(0.0, key.aside_until - now) for key in actor.spec.ring.keys],
+    )
 
 
 def saved_nano_usd(model: ModelSpec) -> Decimal:
@@ -337,6 +381,11 @@ def _tile(
         slots=sum(one.slots for one in each),
         attempts=sum(after.attempts - before.attempts for before, after in moved),
         failures=sum(after.failures - before.failures for before, after in moved),
-        keys=max(one.keys for one in each),
-        aside=max(one.aside for one in each),
+        hour_attempts=sum(one.hour_attempts for one in each),
+        hour_failures=sum(one.hour_failures for one in each),
+        hour_seconds=sum(one.hour_seconds for one in each),
+        # Processes of two configurations may have different numbers of keys.
+        key_seconds=[
+            max(some) for some in zip_longest(*[one.key_seconds for one in each], fillvalue=0.0)
+        ],
     )

@@ -6,7 +6,7 @@ WITH watched AS (
 )
 INSERT INTO console_samples (process_id, taken_at, sample)
 SELECT %(process)s, now(), %(sample)s
-WHERE %(is_watched)s OR EXISTS (
+WHERE %(is_due)s OR %(is_watched)s OR EXISTS (
     SELECT FROM console_samples
     WHERE process_id = '' AND taken_at > now() - %(seconds)s * interval '1 second'
 )

@@ -1,0 +1,18 @@
+-- system --
+-- The last proof of the ledger, the age of the oldest hold of a call, and how many processes are alive.
+SELECT (SELECT proved_at FROM ledger_proofs), (SELECT faults FROM ledger_proofs),
+    (SELECT coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8 FROM holds WHERE process_id IS NOT NULL),
+    (SELECT count(*) FROM processes WHERE buried_at IS NULL AND heartbeat_at > now() - interval '15 seconds')
+
+-- bases --
+-- Knowledge bases, of all accounts or of one, by their numbers.
+SELECT b.no, b.account_id, a.name, b.kb_id, b.user_name, b.name, b.pages, b.is_restricted, b.updated_at
+FROM kb_bases b JOIN accounts a ON a.id = b.account_id
+WHERE (%(account)s::text IS NULL OR b.account_id = %(account)s) AND b.no > %(after)s ORDER BY b.no LIMIT %(limit)s
+
+-- playable --
+-- The newest keys that a call may be made with from here, of all accounts or of one.
+SELECT k.id, k.name, k.prefix FROM keys k JOIN accounts a ON a.id = k.account_id
+WHERE (%(account)s::text IS NULL OR k.account_id = %(account)s) AND k.sealed IS NOT NULL AND k.kind <> 'agent'
+    AND k.enabled AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now()) AND a.enabled
+ORDER BY k.created_at DESC, k.id LIMIT 100
