@@ -147,8 +147,7 @@ class Figures:
         self._channels = channels
         self._metrics = metrics
         self._clock = clock
-        self._cached: dict[str, int] = {}  # tokens from cache by model, as last seen
-        self._saved_nano_usd = Decimal(0)
+        self._savings = Savings()
         self._seen: deque[_Seen] = deque()
         self._boards: deque[Board] = deque(maxlen=HISTORY)
         self._watchers: set[asyncio.Event] = set()
@@ -241,12 +240,7 @@ class Figures:
     def sample(self) -> Sample:
         """What this process has done since it started."""
         totals = self._metrics.totals()
-        models = self._current.registry.models
-        for model_id, cached in totals.cached_tokens.items():
-            more = cached - self._cached.get(model_id, 0)
-            self._cached[model_id] = cached
-            if more and (model := models.get(model_id)) is not None:
-                self._saved_nano_usd += more * saved_nano_usd(model)
+        self._savings.add(totals.cached_tokens, self._current.registry.models)
         return Sample(
             calls=totals.calls,
             errors=totals.errors,
@@ -254,7 +248,7 @@ class Figures:
             in_flight=totals.in_flight,
             input_tokens=totals.input_tokens,
             cached_tokens=sum(totals.cached_tokens.values()),
-            saved_nano_usd=int(self._saved_nano_usd),
+            saved_nano_usd=int(self._savings.nano_usd),
             first_bytes=totals.first_bytes,
             channels={
                 name: _channel(actor, totals, self._hour, self._clock.monotonic())
@@ -279,6 +273,25 @@ def _channel(
         hour_seconds=totals.seconds.get(name, 0.0) - before.seconds.get(name, 0.0),
         key_seconds=[max(0.0, key.aside_until - now) for key in actor.spec.ring.keys],
     )
+
+
+class Savings:
+    """What input from caches has saved, each token at the price of its time."""
+
+    def __init__(self) -> None:
+        self.nano_usd = Decimal(0)
+        self._seen: dict[str, int] = {}  # tokens by model
+
+    def __repr__(self) -> str:
+        return f"<Savings {self.nano_usd}>"
+
+    def add(self, cached_tokens: Mapping[str, int], models: Mapping[str, ModelSpec]) -> None:
+        """Count what has come since the last time."""
+        for name, cached in cached_tokens.items():
+            more = cached - self._seen.get(name, 0)
+            self._seen[name] = cached
+            if more and (model := models.get(name)) is not None:
+                self.nano_usd += more * saved_nano_usd(model)
 
 
 def saved_nano_usd(model: ModelSpec) -> Decimal:

@@ -18,6 +18,7 @@ from gw.keys import store
 from gw.keys.issue import KeyWish
 from gw.keys.principal import AGENT
 from gw.keys.store import KeyChanges, KeyRecord, UnknownKey
+from gw.setup import CLIENTS, NO_KEY, Access, ClientSetup, models_for
 
 PAGE = 100
 MODELS_TICKED_MAX = 2000
@@ -160,46 +161,33 @@ def public_url(handler: ConsoleHandler) -> str:
     return configured or handler.services.gateway_url()
 
 
-# The lines that set a client up: the address filled in, and the key where it is on the page.
-KEY_HERE = "YOUR_KEY"
+# What sets a client up: its own files, and a first call by each official library.
 
 
 def setups(handler: ConsoleHandler, text: str | None) -> list[tuple[str, str]]:
-    """Name and lines of each client."""
-    url, key = public_url(handler), text or KEY_HERE
-    models = handler.services.current.registry.models.values()
-    chat = [one.id for one in models if one.callable and one.endpoint_type is None]
-    model = chat[0] if chat else "MODEL"
+    """Name and lines of each client, the address filled in, and the key where the page has it."""
+    url, key = public_url(handler), text or NO_KEY
+    current = handler.services.current
+    translations = current.config.translations
+    models = current.registry.models.values()
+    chat = [one for one in models if one.callable and one.endpoint_type is None]
+    found = []
+    for client in CLIENTS.values():
+        able, protocols = models_for(client, chat, current.registry, translations)
+        if able:
+            access = Access(url=url, key=key, models=able, protocols=protocols)
+            found.append((client.title, _lines(client.setup(access))))
+    return found + libraries(url, key, chat[0].id if chat else "MODEL")
+
+
+def _lines(setup: ClientSetup) -> str:
+    files = [f"# ~/{file.path}\n{file.text.rstrip()}" for file in setup.files]
+    return "\n\n".join([*files, *setup.steps])
+
+
+def libraries(url: str, key: str, model: str) -> list[tuple[str, str]]:
+    """A first call by each official library, and by curl."""
     return [
-        (
-            "Claude Code",
-            f"export ANTHROPIC_BASE_URL={url}\nexport ANTHROPIC_AUTH_TOKEN={key}\n"
-            f"export ANTHROPIC_MODEL={model}\nclaude",
-        ),
-        (
-            "Codex",
-            f'# ~/.codex/config.toml\nmodel = "{model}"\nmodel_provider = "gateway"\n\n'
-            f'[model_providers.gateway]\nname = "Gateway"\nbase_url = "{url}/v1"\n'
-            f'env_key = "GATEWAY_KEY"\nwire_api = "responses"\n\n# then\n'
-            f"export GATEWAY_KEY={key}\ncodex",
-        ),
-        (
-            "Gemini CLI",
-            f"export GOOGLE_GEMINI_BASE_URL={url}\nexport GEMINI_API_KEY={key}\n"
-            f"gemini --model {model}",
-        ),
-        (
-            "opencode",
-            '// opencode.json\n{\n  "provider": {\n    "gateway": {\n'
-            '      "npm": "@ai-sdk/openai-compatible",\n'
-            f'      "options": {{"baseURL": "{url}/v1", "apiKey": "{key}"}},\n'
-            f'      "models": {{"{model}": {{}}}}\n    }}\n  }}\n}}',
-        ),
-        (
-            "Cursor",
-            f"Settings → Models → API keys\nOpenAI API key: {key}\n"
-            f"Override OpenAI base URL: {url}/v1\nAdd model: {model}",
-        ),
         (
             "openai (Python)",
             f'from openai import OpenAI\n\nclient = OpenAI(base_url="{url}/v1", api_key="{key}")\n'

@@ -54,6 +54,7 @@ WORDS = {
     "gw/config/config.py": "a value of `precharge`",
     "gw/config/schema.py": "a key of `timeouts`, a value of `precharge`",
     "gw/demo.py": "first calls to be pasted",
+    "gw/console/playground.py": "a prompt in each protocol",
     "gw/api/admin/description.py": "a member of a document in OpenAPI",
     "gw/setup.py": "words of clients' files",
     "gw/moving_in/litellm.py": "what LiteLLM calls a model's mode",
