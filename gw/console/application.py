@@ -13,6 +13,7 @@ from actors.clock import Clock
 from actors.routing import ChannelDirectory
 from actors.store.database import Database
 from channels.http.interfaces import Wire
+from gw.admin.ledger import LedgerProofs
 from gw.api.base import new_call_id
 from gw.api.logs.list_query import CursorSeal
 from gw.config.config import ListenAddress, LiveConfig
@@ -27,7 +28,7 @@ from gw.console.calls import (
 from gw.console.figures import Figures
 from gw.console.keys import KeyHandler, KeysHandler
 from gw.console.lists import AgentsHandler, BasesHandler, TasksHandler
-from gw.console.operations import ChannelsHandler, ModelsHandler, Proof, SystemHandler
+from gw.console.operations import ChannelsHandler, ModelsHandler, SystemHandler
 from gw.console.overview import OverviewHandler, StreamHandler
 from gw.console.pages import ConsoleServices, NotFoundHandler, StaticHandler
 from gw.console.playground import CostHandler, PlaygroundHandler, PlayHandler
@@ -121,7 +122,7 @@ def make_console(
         default_handler_class=NotFoundHandler,
         log_function=_no_log,
         services=services,
-        proof=Proof(),
+        proofs=LedgerProofs(database),
     )
     server = AdminServer(
         application,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 from actors.changes import heard_by_all
 from actors.store.database import Session as Transaction
@@ -21,11 +21,17 @@ def actor_of(session: Session) -> Actor:
 
 @asynccontextmanager
 async def change(handler: ConsoleHandler) -> AsyncIterator[tuple[Transaction, Actor]]:
-    """A transaction and who acts in it; what a use-case refuses becomes a page with its words."""
-    database = handler.services.database
-    try:
-        async with database.transaction() as transaction:
+    """A transaction and who acts in it."""
+    with in_words():
+        async with handler.services.database.transaction() as transaction:
             yield transaction, actor_of(handler.who)
+
+
+@contextmanager
+def in_words() -> Iterator[None]:
+    """What a use-case refuses becomes a page with its words."""
+    try:
+        yield
     except Exception as error:
         refusal = refusals.explain(error)
         if refusal is None or refusal.http_status >= 500:

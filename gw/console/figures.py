@@ -263,7 +263,7 @@ def _channel(
     name = actor.spec.id
     before = hour[0] if hour else totals
     return ChannelSample(
-        state=actor.health.state,
+        state="withdrawn" if actor.is_withdrawn else actor.health.state,
         in_use=actor.in_use,
         slots=actor.spec.max_concurrency,
         attempts=totals.attempts[name],
@@ -364,7 +364,7 @@ def _median(steps: Sequence[tuple[Sample, Sample]]) -> float | None:
     return FIRST_BYTE_SECONDS[-1]
 
 
-_WORST = {"closed": 0, "half_open": 1, "open": 2}
+_WORST = {"closed": 0, "half_open": 1, "open": 2, "withdrawn": 3}
 
 
 def _tiles(last: Sequence[Sample], steps: Sequence[tuple[Sample, Sample]]) -> list[ChannelTile]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from actors.jobs import store as jobs
 from gw import agents
-from gw.admin import audit
+from gw.admin import agents as handled
+from gw.admin import tasks
+from gw.admin.agents import AgentQuery
+from gw.admin.tasks import TaskQuery
 from gw.agents import UnknownAgent
-from gw.console.changes import change, in_force
+from gw.console.changes import change, in_force, in_words
 from gw.console.operations import SQL
 from gw.console.pages import ConsoleHandler
 
@@ -17,13 +19,12 @@ class AgentsHandler(ConsoleHandler):
     """Agents, and whether each works."""
 
     async def get(self) -> None:
-        start = self.parameters.whole("start", least=0, most=1_000_000) or 0
-        found = await agents.list_all(self.services.database, self.who.account_id)
-        self.page(
-            "agents.html",
-            agents=found[start : start + PAGE],
-            next_start=start + PAGE if len(found) > start + PAGE else None,
-        )
+        query = AgentQuery(account_id=self.who.account_id, cursor=self.parameters.text("cursor"))
+        with in_words():
+            page = await handled.page(
+                self.services.database, query, self.services.current.config.agents.default_model
+            )
+        self.page("agents.html", agents=page.data, cursor=page.next_cursor)
 
     async def post(self) -> None:
         """Switch an agent on or off."""
@@ -35,15 +36,7 @@ class AgentsHandler(ConsoleHandler):
                 self.refuse(404, "error.not_found")
             if self.who.account_id not in (None, agent.account_id):
                 self.refuse(404, "error.not_found")
-            await agents.change(transaction, agent_id, {"enabled": is_enabled})
-            await audit.note(
-                transaction,
-                actor,
-                "agent.set",
-                agent_id,
-                account_id=agent.account_id,
-                details={"enabled": is_enabled},
-            )
+            await handled.change(transaction, actor, agent_id, {"enabled": is_enabled})
         await in_force(self)
         self.redirect("/agents", status=303)
 
@@ -64,7 +57,7 @@ class TasksHandler(ConsoleHandler):
     """Films, songs and what else is made later, the newest first."""
 
     async def get(self) -> None:
-        found = await jobs.read_newest(
-            self.services.database, account_id=self.who.account_id, limit=PAGE
-        )
-        self.page("tasks.html", tasks=found)
+        query = TaskQuery(account_id=self.who.account_id, cursor=self.parameters.text("cursor"))
+        with in_words():
+            page = await tasks.page(self.services.database, query)
+        self.page("tasks.html", tasks=page.data, cursor=page.next_cursor)

@@ -3,34 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from actors.store.connection import StoreError
-from actors.store.database import Database
 from actors.store.queries import load
-from actors.wallet.ledger import record_proof
-from actors.wallet.verify import verify
 from channels.families import CHAT_PROTOCOLS, PUBLIC_NAMES
-from channels.probe import probe
 from channels.registry import ModelSpec
-from gw.admin import audit
+from gw.admin import audit, channels
+from gw.admin.channels import ChannelTest
+from gw.admin.ledger import LedgerProofs
 from gw.api.matrix import compatibility
 from gw.config.config import Config
-from gw.console.changes import change
+from gw.console.changes import actor_of, change, in_force, in_words
 from gw.console.figures import ChannelTile
 from gw.console.pages import TEXTS, ConsoleHandler
 from gw.price_list.filling import Comparison, compare
 from gw.price_list.reading import bundled, cost_of
-from metrics.logs import EventLog
 
 SQL = load("gw.console", "operations.sql")
-PROBE_SECONDS = 15.0
 MODELS_PAGE = 100
-PROOF_SECONDS = 20.0
 # As the alerts have them (ops/prometheus/alerts.yml).
 PROOF_AGE = timedelta(hours=26)
 HOLD_SECONDS = 900
@@ -45,40 +39,28 @@ class ChannelsHandler(ConsoleHandler):
         await self.show_channels(None)
 
     async def post(self) -> None:
-        """Request a channel's list of models, which costs nothing."""
-        name = self.field("id")
+        """Test a channel, take it out of service, or put it back."""
+        name, act = self.field("id"), self.field("act")
         current = self.services.current
-        channel = current.registry.channels.get(name)
-        if channel is None:
-            self.refuse(404, "error.not_found")
-        found = await probe(
-            channel, self.services.wire, current.redactor, timeout_seconds=PROBE_SECONDS
-        )
+        registry = current.registry
+        if act == "test":
+            with in_words():
+                spec = channels.find(registry, name)
+            found = await channels.tested(spec, registry, self.services.wire, current.redactor)
+            async with change(self) as (transaction, actor):
+                details = {"status": found.status}
+                await audit.note(transaction, actor, "channel.test", name, details=details)
+            await self.show_channels(found)
+            return
         async with change(self) as (transaction, actor):
-            await audit.note(
-                transaction, actor, "channel.test", name, details={"status": found.status}
-            )
-        listed = set(found.models or ())
-        bound = [
-            (binding.upstream_model or model.id)
-            for model in current.registry.models.values()
-            for binding in model.bindings
-            if binding.channel_id == name
-        ]
-        await self.show_channels(
-            {
-                "id": name,
-                "is_good": found.is_good,
-                "text": TEXTS(
-                    "channels.tested",
-                    status=found.status or TEXTS("channels.silent"),
-                    message=found.message,
-                ),
-                "missing": sorted(set(bound) - listed) if listed else [],
-            }
-        )
+            if act == "open":
+                await channels.reopen(transaction, actor, registry, name)
+            else:
+                await channels.order(transaction, actor, registry, name, "draining")
+        await in_force(self)
+        self.redirect("/channels", status=303)
 
-    async def show_channels(self, tested: Mapping[str, Any] | None) -> None:
+    async def show_channels(self, tested: ChannelTest | None) -> None:
         """The page, with what a test brought."""
         tiles = {one.id: one for one in await self.services.figures.fleet()}
         specs = self.services.current.registry.channels
@@ -151,10 +133,10 @@ class SystemHandler(ConsoleHandler):
     for_operators = True
 
     @property
-    def proof(self) -> Proof:
-        """The one of this process."""
-        proof: Proof = self.settings["proof"]
-        return proof
+    def proofs(self) -> LedgerProofs:
+        """What runs proofs in this process."""
+        proofs: LedgerProofs = self.settings["proofs"]
+        return proofs
 
     async def get(self) -> None:
         config = self.services.current.config
@@ -170,48 +152,15 @@ class SystemHandler(ConsoleHandler):
             proved_at=proved_at,
             faults=faults,
             processes=processes,
-            is_proving=self.proof.is_running,
-            failed=self.proof.failed,
+            is_proving=(await self.proofs.state()).is_running,
             conditions=list(conditions(tiles, proved_at, faults, oldest_hold, self.now)),
         )
 
     async def post(self) -> None:
-        """Prove the ledger, beside the page where it takes long."""
-        async with change(self) as (transaction, actor):
-            await audit.note(transaction, actor, "ledger.verify", "ledger")
-        await self.proof.run(self.services.database)
+        """Prove the ledger; where that takes long it goes on beside the page."""
+        with in_words():
+            await self.proofs.run(actor_of(self.who), with_costs=False, is_everything=False)
         self.redirect("/system", status=303)
-
-
-class Proof:
-    """One proof of the ledger at a time in this process; what it found is in the database."""
-
-    def __init__(self) -> None:
-        self._task: asyncio.Task[None] | None = None
-        self.failed = ""
-
-    def __repr__(self) -> str:
-        return f"<Proof {'running' if self.is_running else 'idle'}>"
-
-    @property
-    def is_running(self) -> bool:
-        """Whether one is under way."""
-        return self._task is not None and not self._task.done()
-
-    async def run(self, database: Database) -> None:
-        """Begin one unless one is under way, and wait for it a little."""
-        if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._prove(database))
-        await asyncio.wait([self._task], timeout=PROOF_SECONDS)
-
-    async def _prove(self, database: Database) -> None:
-        self.failed = ""
-        try:
-            report = await verify(database)
-            await record_proof(database, faults=len(report.faults))
-        except StoreError as error:
-            self.failed = TEXTS("system.proof_failed")
-            EventLog("gw.console").warning("proof_failed", error=repr(error))
 
 
 def settings_of(value: Any, prefix: str = "") -> Iterator[tuple[str, str]]:

@@ -249,3 +249,39 @@ def test_every_text_of_a_page_is_there() -> None:
             )
     for name in used:
         assert TEXTS.get(name, ""), name
+
+
+def test_operators_see_the_rest_and_owners_no_more_than_theirs(
+    h: House, tenant: Tenant, owner: Visitor, operator: Visitor
+) -> None:
+    for path in ("/channels", "/models", "/system"):
+        assert owner.get(path).status_code == 404, path
+        assert operator.get(path).status_code == 200, path
+    for path in ("/agents", "/bases", "/tasks", "/playground", "/audit", "/sessions"):
+        assert owner.get(path).status_code == 200, path
+        assert operator.get(path).status_code == 200, path
+    operator.get("/channels")
+    assert operator.post("/channels", {"id": "one", "act": "test"}).status_code == 200
+    assert re.search(r"one: \d{3}, ", operator.text)
+    operator.get("/system")
+    assert operator.post("/system").status_code == 303
+    operator.get("/system")
+    assert TEXTS("system.adds_up") in operator.page
+    assert h.settings["secret"] not in operator.page
+    assert "ledger.verify" in operator.get("/audit").text
+
+
+def test_the_playground_calls_as_a_client_would(h: House, tenant: Tenant, owner: Visitor) -> None:
+    other = h.tenant()
+    owner.get("/playground")
+    assert tenant.key_id in owner.page
+    assert tenant.key not in owner.page
+    form = {"model": "sim-model", "protocol": "chat-completions", "prompt": NASTY, "stream": "on"}
+    response = owner.post("/playground/call", {**form, "key": tenant.key_id})
+    assert response.headers["Content-Type"].startswith("text/plain")
+    assert tenant.key not in response.text
+    trace = response.headers["x-call-trace"]
+    bill = owner.get(f"/playground/cost?trace={trace}").json()
+    assert bill["href"] == f"/calls/{h.row(trace)['id']}"
+    owner.get("/playground")
+    assert owner.post("/playground/call", {**form, "key": other.key_id}).status_code == 404
