@@ -6,11 +6,10 @@ places where they do not fit together (contract §2, spec: Account wallet, Model
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from importlib.util import find_spec
 from ipaddress import ip_address
-from typing import Any
 
 from channels.dialects.dialect import MODEL
 from channels.dialects.table import CHAT_DIALECTS, DIALECTS
@@ -387,41 +386,51 @@ def _family_of(endpoint_type: str | None) -> Family | None:
     return next((row for row in served if endpoint_type in MODEL_TYPES[row.protocol]), None)
 
 
+# Of the models that a caution is about, so many are named.
+MODELS_NAMED_MAX = 3
+
+
 def caution_unpriced(models: Sequence[Section], channels: Sequence[Section]) -> None:
     """What upstreams of a chat model can report, and take money for, without a price of it."""
-    by_id = {channel.values["id"]: channel.values for channel in channels}
+    without_search: dict[str, list[str]] = {}
     for model in models:
         values = model.values
         if values["endpoint_type"] is not None or not values["callable"]:
             continue
         price = PriceSpec(**values["price"].values)
-        entries = [
-            (by_id[one.values["id"]], (one.values["price"] or PriceSpec()).over(price))
-            for one in values["channels"]
-        ]
-        for channel, own in entries:
-            for message in _unpriced(channel, own, is_refused=values["unpriced"] == "refuse"):
-                model.location("price").caution(f"{message} (channel {channel['id']})")
+        for bound in values["channels"]:
+            channel_id = bound.values["id"]
+            own = (bound.values["price"] or PriceSpec()).over(price)
+            for message in _unpriced(own, is_refused=values["unpriced"] == "refuse"):
+                model.location("price").caution(f"{message} (channel {channel_id})")
+            if own.per_web_search is None:
+                without_search.setdefault(channel_id, []).append(values["id"])
+    for channel in channels:
+        lacking = without_search.get(channel.values["id"])
+        if lacking and "tools" in channel.locations and "web_search" in channel.values["tools"]:
+            rest = len(lacking) - MODELS_NAMED_MAX
+            named = ", ".join(lacking[:MODELS_NAMED_MAX]) + (f" and {rest} more" * (rest > 0))
+            channel.location("tools").caution(
+                "searches that the upstream runs cost nothing: no per_web_search in the price of"
+                f" {named}"
+            )
 
 
-def _unpriced(channel: Mapping[str, Any], price: PriceSpec, *, is_refused: bool) -> Iterator[str]:
+def _unpriced(price: PriceSpec, *, is_refused: bool) -> Iterator[str]:
     if not is_refused and not set(price.service_tiers or ()).intersection(DEARER_TIERS):
         yield (
             "unpriced is standard, so that dearer service tiers are served at the standard price:"
             " service_tiers has none of them"
         )
-    if price.has_dimensions:
-        if "web_search" in channel["tools"] and price.per_web_search is None:
-            yield "no per_web_search: searches that the upstream runs cost nothing"
-        if price.cache_write is not None and price.cache_write_1h is None:
-            yield "no cache_write_1h: what is written to a cache for an hour costs as cache_write"
-        tiers = price.service_tiers or {}
-        for name in tiers if price.above_tokens else ():
-            if tiers[name].prices and not tiers[name].above_tokens:
-                yield (
-                    f"service_tiers.{name} has prices of its own and no above_tokens: long prompts"
-                    " cost the same there"
-                )
+    if price.has_dimensions and price.cache_write is not None and price.cache_write_1h is None:
+        yield "no cache_write_1h: what is written to a cache for an hour costs as cache_write"
+    tiers = price.service_tiers or {}
+    for name in tiers if price.above_tokens else ():
+        if tiers[name].prices and not tiers[name].above_tokens:
+            yield (
+                f"service_tiers.{name} has prices of its own and no above_tokens: long prompts"
+                " cost the same there"
+            )
 
 
 def caution_short_names(channels: Sequence[Section]) -> None:

@@ -130,7 +130,10 @@ def test_example_loads_and_shows_the_defaults() -> None:
         Binding("example-b", "vendor/example-large-v2", first_event_seconds=20.0),
     )
     assert large.price == PriceSpec(
-        input=Decimal("1.25"), output=Decimal(10), cached_input=Decimal("0.125")
+        input=Decimal("1.25"),
+        output=Decimal(10),
+        cached_input=Decimal("0.125"),
+        per_web_search=Decimal("0.01"),
     )
     assert models["example-small"].multiplier == Decimal("0.6")
     assert models["example-soon"].callable is False

@@ -1,0 +1,162 @@
+"""Prices with dimensions in the configuration: what is read, what is a fault, what is cautioned."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from channels.prices import PriceStep, TierPrice
+from gw.config.config import changes, check_prices
+from gw.config.readers import ConfigFaults
+from tests.unit.config.reading import fault_of, read
+
+TEXT = """\
+channels:
+  - id: first-one
+    base_url: https://a.example
+    api_key: key-of-first
+    protocols: [chat, responses]
+    tools: [web_search]
+  - id: other-one
+    base_url: https://b.example
+    api_key: key-of-other
+    protocols: [chat]
+models:
+  - id: m
+    channels: [first-one, {entry}]
+    price: {price}
+    unpriced: {unpriced}
+    endpoint_type: {kind}
+"""
+
+
+def written(
+    price: str = "input: 1, output: 2",
+    *,
+    entry: str = "other-one",
+    unpriced: str = "refuse",
+    kind: str = "null",
+) -> str:
+    plain = f"{{{price}}}"
+    return TEXT.format(price=plain, entry=entry, unpriced=unpriced, kind=kind)
+
+
+def test_every_dimension_is_read() -> None:
+    text = written(
+        "input: 1, output: '2.50', cache_write_1h: 3, per_web_search: {low: 0.01, high: 0.03},"
+        "above_tokens: [{above: 5, output: 4}, {above: 9, input: 2}],"
+        "service_tiers: {priority: {factor: 2},"
+        " flex: {input: 0.5, above_tokens: [{above: 5, input: 1}]}}",
+        entry='{id: other-one, as: n, price: {factor: "1.1", output: 3},'
+        " cost: {input: 0.7, output: 1}}",
+        unpriced="standard",
+    )
+    model = read(text).registry.models["m"]
+    assert not model.refuses_unpriced
+    price = model.price
+    assert (price.output, price.cache_write_1h) == (Decimal("2.50"), Decimal(3))
+    assert price.per_web_search == {"low": Decimal("0.01"), "high": Decimal("0.03")}
+    assert price.above_tokens == (
+        PriceStep(5, {"output": Decimal(4)}),
+        PriceStep(9, {"input": Decimal(2)}),
+    )
+    assert price.service_tiers == {
+        "priority": TierPrice(Decimal(2)),
+        "flex": TierPrice(None, {"input": Decimal("0.5")}, (PriceStep(5, {"input": Decimal(1)}),)),
+    }
+    first, second = model.bindings
+    assert (first.price, first.cost) == (None, None)
+    assert second.price is not None
+    assert second.price.stated() == {"output": "3", "factor": "1.1"}
+    assert second.cost is not None
+    assert second.cost.stated() == {"input": "0.7", "output": "1"}
+    assert second.upstream_model == "n"
+
+
+PLAIN = "input: 1, output: 2, "
+
+
+@pytest.mark.parametrize(
+    ("price", "path", "found"),
+    [
+        ("audio_inptu: 1", "price.audio_inptu", "unknown key"),
+        ("audio_input: -1", "price.audio_input", "-1"),
+        ("above_tokens: [{above: 9, input: 2}, {above: 9, input: 3}]",
+         "price.above_tokens[1].above", "9 after 9"),
+        ("above_tokens: [{above: 9}]", "price.above_tokens[0]", "a step without a price"),
+        ("above_tokens: [{input: 9}]", "price.above_tokens[0].above", "nothing"),
+        ("above_tokens: [{above: -1, input: 9}]", "price.above_tokens[0].above", "-1"),
+        ("above_tokens: {above: 1}", "price.above_tokens", "a mapping"),
+        (f"above_tokens: [{', '.join(f'{{above: {n}, input: 1}}' for n in range(11))}]",
+         "price.above_tokens", "11 steps"),
+        ("service_tiers: {express: {factor: 2}}", "price.service_tiers.express", "unknown key"),
+        ("service_tiers: {flex: {factor: 0}}", "price.service_tiers.flex.factor", "0"),
+        ("service_tiers: {flex: {factor: 2, input: 1}}", "price.service_tiers.flex",
+         "a factor and prices"),
+        ("service_tiers: {flex: {}}", "price.service_tiers.flex", "no price"),
+        ("per_web_search: {huge: 1}", "price.per_web_search.huge", "huge"),
+        ("per_web_search: [1]", "price.per_web_search", "a list"),
+        ("factor: 2", "price.factor", "unknown key"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_a_price_is_a_fault(price: str, path: str, found: str) -> None:
+    fault = fault_of(written(PLAIN + price))
+    assert fault.path == f"models[0].{path}"
+    assert found in fault.found
+
+
+@pytest.mark.parametrize(
+    ("entry", "path", "found"),
+    [
+        ("{factor: 0}", "price.factor", "0"),
+        ("{inptu: 1}", "price.inptu", "unknown key"),
+        ("{per_image: 1}", "price", "a price by the unit"),
+    ],
+)
+def test_a_channels_price_is_checked_alike(entry: str, path: str, found: str) -> None:
+    fault = fault_of(written(entry=f"{{id: other-one, price: {entry}}}"))
+    assert fault.path == f"models[0].channels[1].{path}"
+    assert found in fault.found
+
+
+def test_dimensions_are_of_chat_models() -> None:
+    fault = fault_of(written("per_image: 1, per_request: 1", kind="images_generations"))
+    assert fault.path == "models[0].price.per_request"
+
+
+def cautions(price: str, **changes: str) -> list[str]:
+    found = read(written(price, **changes)).cautions
+    return [
+        one.message.rpartition(" (")[0].partition(":")[0] for one in found if ".price" in one.path
+    ]
+
+
+def test_searches_that_cost_nothing_are_cautioned_at_the_channel_that_states_the_tool() -> None:
+    (found,) = read(written()).cautions
+    assert found.path == "channels[0].tools"
+    assert found.message.endswith("no per_web_search in the price of m")
+    assert read(written(PLAIN + "per_web_search: 0")).cautions == ()
+
+
+def test_what_can_be_reported_without_a_price_is_cautioned() -> None:
+    assert cautions(PLAIN + "cache_write: 3, cached_input: 3") == []
+    searches = PLAIN + "per_web_search: 0, "
+    assert cautions(searches + "cache_write: 3, per_request: 0") == ["no cache_write_1h"] * 2
+    tiers = "service_tiers: {flex: {input: 1}}, above_tokens: [{above: 1, input: 9}]"
+    lacking = "service_tiers.flex has prices of its own and no above_tokens"
+    assert cautions(searches + tiers) == [lacking] * 2
+    sold = "unpriced is standard, so that dearer service tiers are served at the standard price"
+    assert cautions(searches, unpriced="standard") == [sold] * 2
+
+
+def test_a_reload_names_what_moved_and_refuses_a_slip() -> None:
+    step = "above_tokens: [{above: 5, input: %s}]"
+    before, after = read(written(PLAIN + step % "2")), read(written(PLAIN + step % "3"))
+    assert changes(before, after) == ["model m: price.above_tokens.5.input 2 to 3"]
+    check_prices(before, after)
+    own = "{id: other-one, price: {output: %s}}"
+    slipped = read(written(entry=own % "30"))
+    check_prices(read(written(entry=own % "3")), slipped)
+    with pytest.raises(ConfigFaults, match="output on other-one"):
+        check_prices(read(written(entry=own % "2")), slipped)
