@@ -173,13 +173,14 @@ async def reports_of_all(
             return
         count, _, rest = rest.partition(" ")
         part = rest.partition(" ")[2]
-        own = parts.setdefault(process_id, [])
-        own.append(part)
-        if count.isdigit() and len(own) == int(count):
-            found[process_id] = "".join(own)
-            missing.discard(process_id)
-        elif not count.isdigit() or len(own) * PART_CHARACTERS > REPORT_CHARACTERS_MAX:
-            missing.discard(process_id)
+        if not count.isdigit() or int(count) * PART_CHARACTERS > REPORT_CHARACTERS_MAX:
+            missing.discard(process_id)  # of an earlier program, or too long
+        else:
+            own = parts.setdefault(process_id, [])
+            own.append(part)
+            if len(own) == int(count):
+                found[process_id] = "".join(own)
+                missing.discard(process_id)
         if not missing:
             all_here.set()
 

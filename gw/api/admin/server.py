@@ -16,6 +16,7 @@ import msgspec
 
 from actors.clock import Clock
 from actors.limits.accounts import Limiter
+from actors.store.connection import StoreUnavailable
 from gw.admin import tokens
 from gw.admin.audit import Actor
 from gw.admin.once import once, read_key
@@ -113,17 +114,11 @@ class AdminApi:
                 self._log.error("admin_request_failed", trace=request.trace, exc_info=True)
                 body = error_body("internal_error", "The gateway failed.", request.trace)
                 return AdminResponse(500, body)
-            headers: dict[str, str] = {}
-            if isinstance(error, TooMany):
-                headers["Retry-After"] = str(error.retry_after_seconds)
-            elif refusal.http_status == 503:
-                headers["Retry-After"] = RETRY_AFTER
-            elif refusal.http_status == 401:
-                headers["WWW-Authenticate"] = "Bearer"
-            elif isinstance(error, WrongMethod):
-                headers["Allow"] = error.allowed
-            body = error_body(refusal.code, refusal.message, request.trace)
-            return AdminResponse(refusal.http_status, body, headers)
+            message = refusal.message
+            if isinstance(error, StoreUnavailable):  # whose text names hosts, perhaps to a stranger
+                message = "The database cannot be reached. Try again shortly."
+            body = error_body(refusal.code, message, request.trace)
+            return AdminResponse(refusal.http_status, body, _headers(error, refusal.http_status))
 
     async def _respond(self, request: AdminRequest) -> AdminResponse:
         token = await self._authenticate(request)
@@ -209,6 +204,17 @@ class WrongMethod(Refused):
     def __init__(self, methods: Iterable[str]) -> None:
         self.allowed = ", ".join(methods)
         super().__init__(f"This path takes {self.allowed}.", "method_not_allowed", http_status=405)
+
+
+def _headers(error: Exception, http_status: int) -> dict[str, str]:
+    """What goes with a refusal."""
+    if isinstance(error, TooMany):
+        return {"Retry-After": str(error.retry_after_seconds)}
+    if isinstance(error, WrongMethod):
+        return {"Allow": error.allowed}
+    if http_status == 503:
+        return {"Retry-After": RETRY_AFTER}
+    return {"WWW-Authenticate": "Bearer"} if http_status == 401 else {}
 
 
 def _matched(parts: Sequence[str], segments: Sequence[str]) -> Mapping[str, str] | None:

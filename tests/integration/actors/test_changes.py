@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from actors.changes import CHANGES_CHANNEL, HEARD_CHANNEL, ChangeFeed, heard_by_all
+from actors.changes import (
+    CHANGES_CHANNEL,
+    HEARD_CHANNEL,
+    PART_CHARACTERS,
+    REPORT_CHARACTERS_MAX,
+    ChangeFeed,
+    heard_by_all,
+    reports_of_all,
+)
 from actors.process import ProcessIdentity, register
 from actors.store.database import Database
 from gw import accounts
@@ -28,7 +36,11 @@ def who(process_id: str) -> ProcessIdentity:
 
 @asynccontextmanager
 async def gateway(
-    url: str, process_id: str, *, feeds: list[ChangeFeed] | None = None
+    url: str,
+    process_id: str,
+    *,
+    feeds: list[ChangeFeed] | None = None,
+    report: Callable[[], str] | None = None,
 ) -> AsyncIterator[list[str]]:
     """A process that lives and listens; yields what it has heard."""
     heard: list[str] = []
@@ -40,6 +52,7 @@ async def gateway(
             on_change=heard.append,
             on_gap=lambda: heard.append("gap"),
             on_heard=lambda at: heard.append(f"heard {at}"),
+            report=report,
         )
         if feeds is not None:
             feeds.append(feed)
@@ -127,3 +140,28 @@ async def test_silent_process_is_not_waited_for_without_end(database_url: str) -
             " WHERE id = 'proc_that_hangs'"
         )
         assert await heard_by_all(database, token="u", timeout_seconds=30)
+
+
+async def test_reports_of_all_processes_come_whole_and_silent_ones_are_named(
+    database_url: str,
+) -> None:
+    """One is longer than a notification, and parts of it are the same."""
+    long = "x" * (3 * PART_CHARACTERS) + "end"
+    async with (
+        Database(database_url) as database,
+        gateway(database_url, "proc_a", report=lambda: long),
+        gateway(database_url, "proc_b", report=lambda: "short"),
+    ):
+        reports = await reports_of_all(database, token="t", timeout_seconds=30)
+        assert reports == {"proc_a": long, "proc_b": "short"}
+        await beat(database, "proc_silent")
+        reports = await reports_of_all(database, token="u", timeout_seconds=0.5)
+        assert reports == {"proc_a": long, "proc_b": "short", "proc_silent": None}
+
+
+async def test_report_that_is_too_long_is_given_up(database_url: str) -> None:
+    async with (
+        Database(database_url) as database,
+        gateway(database_url, "proc_a", report=lambda: "x" * (REPORT_CHARACTERS_MAX + 1)),
+    ):
+        assert await reports_of_all(database, token="t", timeout_seconds=30) == {"proc_a": None}
