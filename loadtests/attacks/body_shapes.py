@@ -20,10 +20,10 @@ HEADS = {
 }
 # The protocols of channels that a client of each protocol may reach.
 WAYS = {
-    CHAT: ("chat", "messages", "native"),
-    MESSAGES: ("messages", "chat"),
-    GEMINI: ("native", "chat", "messages"),
-    RESPONSES: ("responses",),
+    CHAT: ("chat", "messages", "native", "responses"),
+    MESSAGES: ("messages", "chat", "responses"),
+    GEMINI: ("native", "chat", "messages", "responses"),
+    RESPONSES: ("responses", "chat", "messages", "native"),
 }
 ANSWERS = {
     "chat": b'{"id":"a","choices":[{"message":{"content":"yes"},"finish_reason":"stop"}]}',
@@ -227,6 +227,16 @@ SHAPES: Mapping[str, tuple[str, Fill, bool]] = {
         False,
     ),
     "many items": (RESPONSES, _of(b"", b'{"role":"user","content":"x"}', b""), True),
+    "open calls, responses": (
+        RESPONSES,
+        _of(b"", b'{"type":"custom_tool_call","namespace":"n","name":"f","input":"x"}', b""),
+        True,
+    ),
+    "thoughts, responses": (
+        RESPONSES,
+        _of(b"", b'{"type":"reasoning","encrypted_content":"translated:chat:x"}', b""),
+        True,
+    ),
 }
 # Of a request for a film: what is in the place of its model, and what fills it.
 FILM = b'{"model":"%b","content":[{"type":"text","text":"x"}'

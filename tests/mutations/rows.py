@@ -424,6 +424,41 @@ MUTATIONS = (
         "        return event\n",
         "tests/unit/translators/responses/test_chat_stream.py::test_function_calls_beside_a_search_under_the_clients_own_names",
     ),
+    Mutation(
+        "custom-call-as-function",
+        "channels/dialects/responses",
+        "return kind == CUSTOM, namespace, inner",
+        "return False, namespace, inner",
+        "tests/unit/translators/test_table_and_call.py::test_tools_that_are_no_functions_come_back_as_what_they_are",
+    ),
+    Mutation(
+        "foreign-thought-to-responses",
+        "channels/dialects/responses",
+        "return None if isinstance(proof, str) and proof.startswith(TAG) else item",
+        "return item",
+        "tests/unit/translators/test_foreign_proofs.py::test_thoughts_that_no_channel_of_responses_made_stay_behind",
+    ),
+    Mutation(
+        "responses-events-of-one-number",
+        "channels/dialects/responses",
+        "self._sequence = number + 1",
+        "self._sequence = 1",
+        "tests/unit/calls/test_every_cut.py::test_translation_tells_what_it_told_before",
+    ),
+    Mutation(
+        "cut-response-as-whole",
+        "channels/dialects/responses",
+        '"length": "max_output_tokens"',
+        '"pause": "max_output_tokens"',
+        "tests/unit/translators/test_properties.py::test_stream_says_what_the_whole_answer_says",
+    ),
+    Mutation(
+        "proofs-of-thoughts-not-asked-for",
+        "channels/dialects/responses",
+        'body["include"] = _PROOFS',
+        'body.pop("include", None)',
+        "tests/unit/translators/test_every_field.py::test_field_arrives_where_it_belongs_or_is_listed",
+    ),
     # Masking.
     Mutation(
         "second-key-shown",

@@ -11,6 +11,7 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 from channels.dialects.meter import Usage, add_parts, tier_member, tools_member
@@ -178,36 +179,42 @@ def _whole(id: str, created: int, model: str, output: list[Any], **members: Any)
 def encode_response(response: Response, *, id: str, created: int, model: str) -> bytes:
     """Write a whole response under this id, at this Unix second."""
     output = _Output(id)
-    for part in response.parts:
-        output.add(part)
-    if response.finish == "refusal" and response.explanation and not output.has_refusal:
-        output.add(Refusal(response.explanation))
+    parts = response.parts
+    has_refusal = any(isinstance(part, Refusal) for part in parts)
+    if response.finish == "refusal" and response.explanation and not has_refusal:
+        parts = (*parts, Refusal(response.explanation))
+    for kind, run in groupby(parts, _kind_of_words):
+        if kind:
+            words = (part.text for part in run if isinstance(part, Text | Refusal))
+            output.add_words(kind, "".join(words))
+        else:
+            for part in run:
+                output.add(part)
     ending, usage = _ending(response.finish), write_usage(response.usage)
     tier = tier_member(response.usage)
     return dumps(_whole(id, created, model, output.items, **ending, usage=usage, **tier))
 
 
+def _kind_of_words(part: Part) -> str:
+    """What part of a message a part is; empty where it is none."""
+    return _TEXT if isinstance(part, Text) else _REFUSAL if isinstance(part, Refusal) else ""
+
+
 class _Output:
     """The items of a whole response; neighbouring texts are one message, as in a stream."""
 
-    __slots__ = ("_id", "has_refusal", "items")
+    __slots__ = ("_id", "items")
 
     def __init__(self, response_id: str) -> None:
         self._id = response_id
         self.items: list[dict[str, Any]] = []
-        self.has_refusal = False
 
     def __repr__(self) -> str:
         return f"<_Output {len(self.items)} items>"
 
     def add(self, part: Part) -> None:
-        """Take the next part of the response."""
-        if isinstance(part, Text):
-            self._add_words(_TEXT, part.text)
-        elif isinstance(part, Refusal):
-            self.has_refusal = True
-            self._add_words(_REFUSAL, part.text)
-        elif isinstance(part, Thinking):
+        """Take the next part of the response that is no words."""
+        if isinstance(part, Thinking):
             self._add_thought(part)
         elif isinstance(part, ToolCall):
             if part.signature:
@@ -217,24 +224,20 @@ class _Output:
         elif isinstance(part, Media):
             image = _image(part)
             if image is None:
-                self._add_words(_TEXT, markdown(part))
+                self.add_words(_TEXT, markdown(part))
             else:
                 self._add("image_generation_call", **image)
 
     def _add(self, kind: str, **members: Any) -> None:
         self.items.append(_item(self._id, len(self.items), kind, **members))
 
-    def _add_words(self, kind: str, text: str) -> None:
+    def add_words(self, kind: str, text: str) -> None:
+        """Take a part of a message."""
         if not text:
             return
         if not self.items or self.items[-1]["type"] != "message":
             self._add("message", status="completed", role="assistant", content=[])
-        content = self.items[-1]["content"]
-        if content and content[-1]["type"] == kind:
-            name = _REFUSAL if kind == _REFUSAL else "text"
-            content[-1][name] += text
-        else:
-            content.append(_content(kind, text))
+        self.items[-1]["content"].append(_content(kind, text))
 
     def _add_thought(self, part: Thinking) -> None:
         if part.text or part.signature or part.redacted:

@@ -71,8 +71,7 @@ def test_request_takes_steps_by_its_size(shape: str, upstream: str) -> None:
 
 def clients_of(upstream: str) -> list[str | None]:
     """Who may get an answer of this protocol: a client of its own, and those of others."""
-    others = {"messages": ["chat", "native"], "native": ["chat"], "chat": ["messages", "native"]}
-    return [None, *others.get(upstream, [])]
+    return [None, *(client for client, other in session.TRANSLATIONS if other == upstream)]
 
 
 def wholes() -> Iterator[tuple[str, str | None]]:
@@ -94,9 +93,8 @@ def test_whole_answer_takes_steps_by_its_size(shape: str, client: str | None) ->
 
 def streams() -> Iterator[tuple[str, str, str | None]]:
     for upstream, shapes in STREAMS.items():
-        clients = ["chat"] if upstream == "responses" else clients_of(upstream)
         for shape in shapes:
-            for client in (None, *clients) if upstream == "responses" else clients:
+            for client in clients_of(upstream):
                 yield upstream, shape, client
 
 

@@ -94,6 +94,7 @@ tops = st.fixed_dictionaries(
         "retention_months": st.integers(1, 1200) | st.none(),
         "credits_per_usd": st.integers(1, 100_000),
         "translations": some_of(SETTINGS),
+        "translate": some_of(SETTINGS),
         "timeouts": st.fixed_dictionaries({}, optional={k: st.integers(1, 999) for k in TIMEOUTS}),
         "media_store": st.fixed_dictionaries({}, optional={"keep_days": st.integers(1, 99)}),
         "tasks": st.fixed_dictionaries({}, optional={k: st.integers(1, 999) for k in TASKS}),

@@ -26,6 +26,13 @@ EXAMPLE_ENVIRON = {
 }
 
 
+def test_translate_switches_on_beside_what_is_on() -> None:
+    usual = {"chat_to_messages", "chat_to_native"}
+    assert read("translate: [responses_to_chat]").translations == {*usual, "responses_to_chat"}
+    of_two = "translations: [native_to_chat]\ntranslate: [native_to_chat, native_to_responses]"
+    assert read(of_two).translations == {"native_to_chat", "native_to_responses"}
+
+
 def fault_of_file(path: Path) -> Fault:
     with pytest.raises(ConfigFaults) as caught:
         load(path, {})

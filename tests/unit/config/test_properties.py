@@ -50,7 +50,8 @@ def assert_top(config: Config, data: dict[str, Any]) -> None:
     assert config.retention_months == data.get("retention_months")
     assert config.credits_per_usd == data.get("credits_per_usd", 1000)
     if "translations" in data:
-        assert config.translations == set(data["translations"])
+        on = {*data["translations"], *data.get("translate", ())}
+        assert config.translations == on
     for part in ("timeouts", "tasks", "media_store"):
         for name, number in data.get(part, {}).items():
             assert getattr(getattr(config, part), name) == number

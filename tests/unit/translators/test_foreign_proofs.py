@@ -29,6 +29,8 @@ def answered(protocol: Protocol, *parts: Part) -> Any:
     whole = json.loads(codec(protocol).encode_response(answer, id="1", created=1, model="m"))
     if protocol == "messages":
         return whole["content"]
+    if protocol == "responses":
+        return whole["output"]
     return whole["candidates"][0]["content"]["parts"]
 
 
@@ -57,7 +59,12 @@ def foreign(signer: Protocol) -> Thinking:
             b'"thought_signature":"b3du"}, {"text": "dHJhbnNsYXRlZDpjaGF0Ong="}]}]}',
         ),
         ("chat", b'{"messages":[{"role":"assistant","content":"translated:chat:x"}]}'),
-        ("responses", b'{"input":"dHJhbnNsYXRlZDpjaGF0Ong="}'),
+        ("responses", b'{"input":"translated:chat:x"}'),
+        (
+            "responses",
+            b'{"input":[{"type":"reasoning","summary":[],"encrypted_content":"own"},'
+            b'{"type":"function_call","call_id":"translated:chat:x"}]}',
+        ),
     ],
 )
 def test_body_without_foreign_signatures_keeps_its_bytes(protocol: str, body: bytes) -> None:
@@ -143,6 +150,16 @@ def test_foreign_signatures_stay_behind_in_native_content(
     # A call must be signed there, or say that it cannot be.
     assert first["thoughtSignature"] == ESCAPE
     assert "thoughtSignature" not in second
+
+
+def test_thoughts_that_no_channel_of_responses_made_stay_behind() -> None:
+    own = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "b3du"}
+    thoughts = (foreign("messages"), Thinking("", redacted="ZGF0YQ==", signer="messages"))
+    kept = answered("responses", *thoughts, Thinking("Unsigned."), Text("Hi."))
+    assert [item["type"] for item in kept] == ["reasoning"] * 3 + ["message"]
+    assert stripped("responses", {"input": [USER, own, *kept, USER]}) == {
+        "input": [USER, own, kept[-1], USER]
+    }
 
 
 def test_own_signature_beside_a_foreign_one_stays() -> None:

@@ -103,6 +103,40 @@ def test_stream_comes_back_under_the_clients_tool_names() -> None:
     assert starts[0]["content_block"]["name"] == LONG
 
 
+def test_tools_that_are_no_functions_come_back_as_what_they_are() -> None:
+    """Also where functions of other names would be the same, and whatever a name is made of."""
+    tools = [
+        {"type": "function", "name": "mcp__a__f"},
+        {"type": "namespace", "name": "mcp__a", "tools": [{"type": "function", "name": "f"}]},
+        {"type": "namespace", "name": "n.1", "tools": [{"type": "custom", "name": "k"}]},
+        {"type": "custom", "name": "edit"},
+    ]
+    stated = {"model": "m", "input": "hi", "tools": tools}
+    call = TranslatedCall(translation_between("responses", "messages"), stated, redact=shown)
+    sent = call.upstream_body(model="up", stream=False, max_tokens=9)
+    names = [tool["name"] for tool in sent["tools"]]
+    assert len(set(names)) == 4
+    assert (names[0], names[3]) == ("mcp__a__f", "edit")
+    blocks = [
+        {"type": "tool_use", "id": f"t{index}", "name": name, "input": {"input": "x"}}
+        for index, name in enumerate(names)
+    ]
+    body = json.dumps({"content": blocks, "stop_reason": "tool_use"}).encode()
+    answer = json.loads(call.translate_response(body, id="r", created=1, model="m"))
+    kept = ("type", "namespace", "name", "arguments", "input")
+    assert [{key: item[key] for key in kept if key in item} for item in answer["output"]] == [
+        {"type": "function_call", "name": "mcp__a__f", "arguments": '{"input":"x"}'},
+        {
+            "type": "function_call",
+            "namespace": "mcp__a",
+            "name": "f",
+            "arguments": '{"input":"x"}',
+        },
+        {"type": "custom_tool_call", "namespace": "n.1", "name": "k", "input": "x"},
+        {"type": "custom_tool_call", "name": "edit", "input": "x"},
+    ]
+
+
 @pytest.mark.parametrize(
     ("stated", "expected"),
     [({"id": "chatcmpl-7", "model": "up-2026"}, ("chatcmpl-7", "up-2026")), ({}, ("x", "m"))],
