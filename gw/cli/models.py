@@ -1,6 +1,7 @@
 """`gw models`: models and prices of a price list into the configuration, and what another changes.
 
-Connects to nothing: the list is the one that comes with the program (`gw/price_list`), or a file.
+The list is the one that comes with the program (`gw/price_list`), or a file. `import` connects to
+nothing; a running gateway takes the new prices when it reloads the file.
 """
 
 from __future__ import annotations
@@ -12,14 +13,17 @@ import secrets
 from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from actors.store.embedded.cluster import EmbeddedPostgres
 from actors.wallet.pricing import format_usd
 from gw.cli.arguments import (
     CommandRefused,
     Result,
+    UsageFault,
     add_command,
     add_noun,
     count,
@@ -30,7 +34,7 @@ from gw.cli.arguments import (
 )
 from gw.config.config import Config
 from gw.config.load import load_text, read_text
-from gw.price_list.filling import Change, Difference, compare, fill, usage_of
+from gw.price_list.filling import UNPRICED, Change, Difference, compare, fill, leaps, reprice
 from gw.price_list.reading import PriceList, bundled, read
 
 if TYPE_CHECKING:
@@ -86,6 +90,7 @@ def _put(path: Path, text: str, *, mode: int) -> None:
 
 
 DAYS_MAX = 366
+DAYS = 30
 CHANGE_COLUMNS = ("model", "price", "now", "list", "difference", "dated")
 CALL_COLUMNS = ("model", "calls", "more_usd")
 
@@ -95,22 +100,34 @@ def add(nouns: Subparsers) -> None:
     verbs = add_noun(nouns, "models", "fill models and prices from a price list, compare with one")
 
     text = "add the models that channels could serve, and prices that are missing"
-    import_parser = _from(add_command(verbs, "import", text, import_))
+    import_parser = _with_list(add_command(verbs, "import", text, import_))
     import_parser.add_argument(
         "--model", action="append", default=[], metavar="ID", help="only this one; may be repeated"
     )
     import_parser.add_argument(
-        "--replace-prices", action="store_true", help="prices that are there give way to the list's"
+        "--apply",
+        "--replace-prices",  # its name of before
+        dest="is_replacing",
+        action="store_true",
+        help="prices that are there give way to the list's: what `diff` shows is done",
+    )
+    import_parser.add_argument(
+        "--accept",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="also where the price of this model moves tenfold or more; may be repeated",
     )
     import_parser.add_argument("--dry-run", action="store_true", help="tell, and write nothing")
 
-    text = "show what a price list would change, per million tokens or unit"
-    diff_parser = _from(add_command(verbs, "diff", text, diff))
+    text = "show what a price list would change: per million tokens or unit, and in USD"
+    diff_parser = _with_list(add_command(verbs, "diff", text, diff))
     diff_parser.add_argument(
         "--days",
         type=days,
         metavar="N",
-        help=f"and what the calls of the last N days, up to {DAYS_MAX}, would have cost more",
+        help=f"what the calls of the last N days, up to {DAYS_MAX}, would have cost more;"
+        f" default: {DAYS}, where there is a database",
     )
 
 
@@ -118,13 +135,23 @@ def import_(options: Namespace) -> Result:
     path = find_config(options)
     price_list = _price_list(options)
     text = read_text(path)
+    only = frozenset(options.model)
+    moved = _leaps(path, text, price_list, only) if options.is_replacing else {}
+    refused = [one for one in moved if one not in options.accept]
+    if refused:
+        moves = "; ".join(f"{one}: {', '.join(moved[one])}" for one in refused)
+        raise CommandRefused(
+            f"prices move tenfold or more, and nothing was written: {moves}. If that is meant,"
+            f" --accept {refused[0]}",
+            "price_moved",
+        )
     filled = fill(
         text,
         os.environ,
         price_list,
         source=path,
-        is_replacing=options.replace_prices,
-        only=frozenset(options.model),
+        is_replacing=options.is_replacing,
+        only=only,
     )
     is_changed = filled.text != text
     if is_changed and not options.dry_run:
@@ -140,7 +167,24 @@ def import_(options: Namespace) -> Result:
         "unpriced": filled.unpriced,
         "without_price": filled.without_price,
     }
+    if moved:
+        # A reload refuses prices that move by more than that.
+        record["needs_restart"] = list(moved)
     return Result(record, sheet(record))
+
+
+def _leaps(
+    path: Path, text: str, price_list: PriceList, only: frozenset[str]
+) -> dict[str, list[str]]:
+    """The models whose prices move by much, and which of their members."""
+    config = load_text(text, os.environ, source=path, is_priced=False)
+    found: dict[str, list[str]] = {}
+    for one in compare(config.registry, price_list).differing:
+        if one.model.price != UNPRICED and (not only or one.model.id in only):
+            moves = [f"{c.member} from {_plain(c.now)} to {_plain(c.listed)}" for c in leaps(one)]
+            if moves:
+                found[one.model.id] = moves
+    return found
 
 
 def days(text: str) -> int:
@@ -169,9 +213,10 @@ def diff(options: Namespace) -> Result:
     }
     shown = {name: value for name, value in record.items() if name != "changes"}
     text = [table(record["changes"], CHANGE_COLUMNS) if record["changes"] else "no price differs"]
-    if options.days is not None:
-        calls, more_nano_usd = asyncio.run(_more(config, found.differing, options.days))
-        record["days"] = shown["days"] = options.days
+    days = options.days or (DAYS if _has_database(config) else None)
+    if days is not None:
+        calls, more_nano_usd = asyncio.run(_more(config, found.differing, days))
+        record["days"] = shown["days"] = days
         record["calls"] = calls
         record["more_usd"] = shown["more_usd"] = format_usd(more_nano_usd)
         if calls:
@@ -179,23 +224,31 @@ def diff(options: Namespace) -> Result:
     return Result(record, "\n".join([*text, "", sheet(shown)]))
 
 
+def _has_database(config: Config) -> bool:
+    """Whether there is one by now: a list may be compared before a gateway ever ran."""
+    try:
+        return bool(config.database_url) or EmbeddedPostgres(config.data_dir).is_made
+    except OSError:  # its folder is another user's
+        return False
+
+
 async def _more(
     config: Config, differing: Sequence[Difference], days: int
 ) -> tuple[list[dict[str, Any]], int]:
-    """What calls of models whose price differs would have cost more, and all of them together.
-
-    Counted are calls billed by tokens; those billed by the piece are not.
-    """
-    by_id = {one.model.id: one for one in differing if one.model.endpoint_type is None}
+    """What calls of models whose price differs would have cost more, and all of them together."""
+    since = datetime.now(UTC) - timedelta(days=days)
     async with opened(config) as context:
-        usage = await usage_of(context.database, list(by_id), days=days)
-    more = {name: by_id[name].more_nano_usd(one.tokens) for name, one in usage.items()}
+        found = await reprice(context.database, differing, since=since)
     calls = [
-        {"model": name, "calls": usage[name].calls, "more_usd": format_usd(more[name])}
-        for name in by_id
-        if name in usage
+        {
+            "model": one.model.id,
+            "calls": repriced.calls,
+            "more_usd": format_usd(repriced.more_nano_usd),
+        }
+        for one in differing
+        if (repriced := found.get(one.model.id)) is not None
     ]
-    return calls, sum(more.values())
+    return calls, sum(one.more_nano_usd for one in found.values())
 
 
 def _change_record(difference: Difference, change: Change) -> dict[str, Any]:
@@ -215,15 +268,20 @@ def _plain(amount: Decimal | None) -> str | None:
 
 
 def _price_list(options: Namespace) -> PriceList:
-    return bundled() if options.source is None else read(options.source)
+    if options.list is not None and options.source is not None:
+        raise UsageFault("one list is read: name it once")
+    source: Path | None = options.list if options.source is None else options.source
+    return bundled() if source is None else read(source)
 
 
-def _from(parser: Parser) -> Parser:
+def _with_list(parser: Parser) -> Parser:
     parser.add_argument(
-        "--from",
-        dest="source",
+        "list",
+        nargs="?",
         type=Path,
-        metavar="FILE",
+        metavar="LIST",
         help="another price list than the one that comes with the program",
     )
+    # Its name of before.
+    parser.add_argument("--from", dest="source", type=Path, help=argparse.SUPPRESS)
     return parser

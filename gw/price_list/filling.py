@@ -7,14 +7,17 @@ and has no price gets one. What an operator has written stays, prices too, unles
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 from actors.store.database import Database
 from actors.store.queries import load
-from actors.wallet.pricing import TokenPrice
-from channels.dialects.meter import Usage
+from actors.wallet.pricing import ImagePrice, MediaPrice
+from actors.wallet.sheets import token_price
+from channels.dialects.meter import Usage, UsageParts
 from channels.families import CHAT_PRICES
 from channels.prices import PriceSpec
 from channels.registry import ModelSpec, Registry
@@ -65,7 +68,7 @@ def fill(
     """Fill a list into the text of the file `source`; `only` these models, if there are any.
 
     Raises ConfigFaults for a file that has other faults than prices it lacks, or that nothing can
-    be added to.
+    be added to; where prices are replaced, also for a result that `gw check-config` would refuse.
     """
     config = load_text(text, environ, source=source, is_priced=False)
     file = FileText(text, source)
@@ -77,6 +80,8 @@ def fill(
     filled.text = edited(text, edits)
     filled.added = [offer.model for offer in wanted]
     _check(filled, config, environ, source)
+    if is_replacing:
+        load_text(filled.text, environ, source=source)
     return filled
 
 
@@ -187,11 +192,6 @@ class Difference:
     rows: tuple[PriceRow, ...]
     changes: tuple[Change, ...]
 
-    def more_nano_usd(self, usage: Usage) -> int:
-        """How much more a usage would have cost by the list than by the file."""
-        now = TokenPrice.of(self.model.price, self.model.multiplier).cost_nano_usd(usage)
-        return TokenPrice.of(self.listed, self.model.multiplier).cost_nano_usd(usage) - now
-
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
@@ -253,35 +253,123 @@ def _more(now: PriceSpec, listed: PriceSpec, member: str) -> Decimal | None:
     return None if mine is None or theirs is None else theirs - mine
 
 
-# What the calls of the last days counted, for the money that another price list would have made.
+# What the calls of the last days would have cost by another price list.
 #
-# The SQL is `usage.sql`.
+# Each is priced twice by what its row counts, as it was and would be charged: a long prompt, a tier
+# or a tool costs what it costs. Rows are read some at a time (`usage.sql`), however many there are.
 
 SQL = load("gw.price_list", "usage.sql")
+ROWS_MAX = 5000
 
 
 @dataclass(frozen=True, slots=True)
-class ModelUsage:
-    """The paid calls of one model, and their tokens in sum."""
+class Repriced:
+    """The paid calls of one model, and how much more they would have cost by the list."""
 
     calls: int
-    tokens: Usage
+    more_nano_usd: int
 
 
-async def usage_of(
-    database: Database, models: Sequence[str], *, days: int
-) -> dict[str, ModelUsage]:
-    """The usage of these models by their ids; one that was not called is left out."""
-    rows = await database.fetch_all(SQL["tokens_by_model"], {"days": days, "models": list(models)})
-    return {
-        model: ModelUsage(
-            calls,
-            Usage(
-                input_tokens=given,
-                output_tokens=output,
-                cached_tokens=cached,
-                cache_write_tokens=written,
-            ),
+async def reprice(
+    database: Database, differing: Sequence[Difference], *, since: datetime
+) -> dict[str, Repriced]:
+    """What calls since an instant would have cost more, by ids of models; one that was not called
+    is left out."""
+    by_id = {one.model.id: one for one in differing}
+    names = {"since": since, "models": list(by_id)}
+    found: dict[str, Repriced] = {}
+    for account, model in await database.fetch_all(SQL["callers"], names):
+        one = by_id[model]
+        prices = [
+            _RowPrice(replace(one.model, price=spec)) for spec in (one.model.price, one.listed)
+        ]
+        calls, more = 0, 0
+        behind: dict[str, Any] = {"since": since, "id": 0}
+        while rows := await database.fetch_all(
+            SQL["calls"], {"account": account, "model": model, "limit": ROWS_MAX, **behind}
+        ):
+            for row in rows:
+                now, listed = (price.cost_nano_usd(*row[2:]) for price in prices)
+                more += listed - now
+            calls += len(rows)
+            behind = {"since": rows[-1][0], "id": rows[-1][1]}
+        if calls:
+            before = found.get(model, Repriced(0, 0))
+            found[model] = Repriced(before.calls + calls, before.more_nano_usd + more)
+    return found
+
+
+_IMAGES = ("standard", "large", "references")
+
+
+class _RowPrice:
+    """The price of a model, for what rows count."""
+
+    def __init__(self, model: ModelSpec) -> None:
+        self._model = model
+        self._tokens = token_price(model.price, model.multiplier)
+        self._images = ImagePrice.of(model.price, model.multiplier)
+
+    def cost_nano_usd(self, given: int, output: int, cached: int, detail: Any) -> int:
+        """The cost of one call."""
+        detail = detail or {}
+        units = detail.get("units")
+        if self._model.endpoint_type is None or units is None:
+            return self._tokens.cost_nano_usd(_usage(given, output, cached, detail))
+        if units.keys() & set(_IMAGES):
+            standard, large, references = (units.get(name, 0) for name in _IMAGES)
+            return self._images.cost_nano_usd(standard=standard, large=large, references=references)
+        resolution = (detail.get("request") or {}).get("resolution")
+        quantity = detail.get("milliseconds") or next(iter(units.values()), 0)
+        return MediaPrice.of(self._model, resolution=resolution).cost_nano_usd(quantity)
+
+
+def _usage(given: int, output: int, cached: int, detail: Mapping[str, Any]) -> Usage:
+    """The usage that a row was charged for; of its parts those that had a price of their own."""
+    parts: Mapping[str, int] = detail.get("parts") or {}
+    tier = (detail.get("price") or {}).get("service_tier")
+    found = None
+    if parts or tier:
+        cached_audio = parts.get("cached_audio_input", 0)
+        cached_image = parts.get("cached_image_input", 0)
+        found = UsageParts(
+            cache_write_1h_tokens=parts.get("cache_write_1h", 0),
+            audio_input_tokens=parts.get("audio_input", 0) + cached_audio,
+            cached_audio_tokens=cached_audio,
+            image_input_tokens=parts.get("image_input", 0) + cached_image,
+            cached_image_tokens=cached_image,
+            audio_output_tokens=parts.get("audio_output", 0),
+            image_output_tokens=parts.get("image_output", 0),
+            web_searches=parts.get("per_web_search", 0),
+            file_searches=parts.get("per_file_search", 0),
+            code_sessions=parts.get("per_code_session", 0),
+            service_tier=tier,
         )
-        for model, calls, given, cached, written, output in rows
-    }
+    return Usage(
+        input_tokens=given,
+        output_tokens=output,
+        cached_tokens=cached,
+        cache_write_tokens=max(0, min(detail.get("cache_write", 0), given - cached)),
+        reasoning_tokens=min(detail.get("reasoning", 0), output),
+        parts=found,
+    )
+
+
+# Prices that move by so much that a list is not believed without a word.
+
+MOVE_MAX = 10
+
+
+def leaps(difference: Difference) -> list[Change]:
+    """Members whose price moves tenfold or more, either way, or to or from 0."""
+    found = []
+    for change in difference.changes:
+        if change.difference is None:
+            continue
+        listed = change.listed
+        if listed is None:  # a cached token costs what input does
+            listed = effective(difference.listed, change.member) or Decimal(0)
+        least, most = sorted((listed - change.difference, listed))
+        if most >= least * MOVE_MAX:
+            found.append(change)
+    return found

@@ -1,8 +1,12 @@
--- tokens_by_model --
--- What calls of the last so many days counted, a row for each model of these that had any.
-SELECT model, count(*), sum(input_tokens)::bigint, sum(cached_tokens)::bigint,
-    sum(coalesce((detail ->> 'cache_write')::bigint, 0))::bigint, sum(output_tokens)::bigint
+-- callers --
+-- Which accounts called which of these models since a day.
+SELECT DISTINCT account_id, model FROM call_log_rollups
+WHERE hours = 24 AND bucket >= date_trunc('day', %(since)s::timestamptz, 'UTC') AND model = ANY (%(models)s)
+ORDER BY 1, 2
+
+-- calls --
+-- The paid calls of an account and a model behind one of them, in their order, as many as one statement may read.
+SELECT created_at, id, input_tokens, output_tokens, cached_tokens, detail
 FROM call_logs
-WHERE created_at >= now() - make_interval(days => %(days)s) AND model = ANY (%(models)s)
-    AND unit_type IS NULL AND cost_nano_usd > 0
-GROUP BY model
+WHERE account_id = %(account)s AND model = %(model)s AND (created_at, id) > (%(since)s, %(id)s) AND cost_nano_usd > 0
+ORDER BY created_at, id LIMIT %(limit)s

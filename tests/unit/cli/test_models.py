@@ -54,7 +54,7 @@ def test_import_writes_once_and_keeps_rights_and_links(
     config.rename(real)
     config.symlink_to(real)
     real.chmod(0o640)
-    record = done(capsys, "models", "import", "--from", prices)
+    record = done(capsys, "models", "import", prices)
     assert (record["written"], record["added"], record["unpriced"]) == (True, ["oss"], ["gpt-new"])
     assert record["dated"] == "2026-11-22"
     assert config.is_symlink()
@@ -63,7 +63,7 @@ def test_import_writes_once_and_keeps_rights_and_links(
     assert text.startswith("# ours\n")
     assert "key-of-tests" not in text
     assert done(capsys, "check-config")["models"] == 1
-    assert done(capsys, "models", "import", "--from", prices)["written"] is False
+    assert done(capsys, "models", "import", prices)["written"] is False
     assert real.read_text() == text
     assert sorted(os.listdir(real.parent)) == ["gw.yaml", "prices.yaml", "real.yaml"]
 
@@ -71,9 +71,9 @@ def test_import_writes_once_and_keeps_rights_and_links(
 def test_dry_run_and_diff_write_nothing(
     config: Path, prices: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    record = done(capsys, "models", "import", "--from", prices, "--dry-run")
+    record = done(capsys, "models", "import", prices, "--dry-run")
     assert (record["written"], record["added"]) == (False, ["oss"])
-    assert done(capsys, "models", "diff", "--from", prices)["new"] == ["oss"]
+    assert done(capsys, "models", "diff", prices)["new"] == ["oss"]
     assert config.read_text() == CONFIG
 
 
@@ -90,10 +90,10 @@ def test_diff_of_the_bundled_list_is_empty_after_an_import(
 def test_diff_shows_a_price_of_another_list(
     config: Path, prices: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    done(capsys, "models", "import", "--from", prices)
+    done(capsys, "models", "import", prices)
     newer = Path(prices).with_name("newer.yaml")
     newer.write_text(Path(prices).read_text().replace("input: 0.15", "input: 0.4"))
-    record = done(capsys, "models", "diff", "--from", str(newer))
+    record = done(capsys, "models", "diff", str(newer))
     assert record["changes"] == [
         {
             "model": "oss",
@@ -104,11 +104,49 @@ def test_diff_shows_a_price_of_another_list(
             "dated": "2026-10-03",
         }
     ]
-    record = done(capsys, "models", "import", "--from", str(newer))
+    record = done(capsys, "models", "import", str(newer))
     assert (record["written"], record["replaced"]) == (False, [])
-    record = done(capsys, "models", "import", "--from", str(newer), "--replace-prices")
+    record = done(capsys, "models", "import", str(newer), "--apply")
     assert record["replaced"] == ["oss"]
-    assert done(capsys, "models", "diff", "--from", str(newer))["changes"] == []
+    assert done(capsys, "models", "diff", str(newer))["changes"] == []
+
+
+def test_price_that_moves_tenfold_asks_for_a_word(
+    config: Path, prices: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done(capsys, "models", "import", prices)
+    text = config.read_text()
+    newer = Path(prices).with_name("newer.yaml")
+    newer.write_text(Path(prices).read_text().replace("input: 0.15", "input: 1.5"))
+    error = done(capsys, "models", "import", str(newer), "--apply", code=1)["error"]
+    assert error["code"] == "price_moved"
+    assert "oss: input from 0.15 to 1.5. If that is meant, --accept oss" in error["message"]
+    assert config.read_text() == text
+    # Without --apply no price that is there changes, and of others nothing is asked.
+    assert done(capsys, "models", "import", str(newer))["written"] is False
+    done(capsys, "models", "import", str(newer), "--apply", "--accept", "else", code=1)
+    record = done(capsys, "models", "import", str(newer), "--apply", "--accept", "oss")
+    assert (record["replaced"], record["needs_restart"]) == (["oss"], ["oss"])
+    assert config.read_text() == text.replace('input: "0.15"', 'input: "1.5"')
+    assert done(capsys, "check-config")["models"] == 1
+
+
+def test_file_that_a_gateway_would_refuse_is_not_put_in_place(
+    config: Path, prices: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done(capsys, "models", "import", prices)
+    text = config.read_text().replace("models:", "models:\n  - {id: own, channels: [groq-1]}")
+    text = text.replace('input: "0.15"', 'input: "0.2"')
+    config.write_text(text)
+    error = done(capsys, "models", "import", prices, "--apply", code=2)["error"]
+    paths = [one["path"] for one in error["faults"]]
+    assert paths == ["models[0].price.input", "models[0].price.output"]
+    assert config.read_text() == text
+
+
+def test_list_is_named_once(prices: str, capsys: pytest.CaptureFixture[str]) -> None:
+    error = done(capsys, "models", "diff", prices, "--from", prices, code=2)["error"]
+    assert error["message"] == "one list is read: name it once"
 
 
 @pytest.mark.parametrize("verb", ["import", "diff"])
@@ -117,10 +155,10 @@ def test_bad_list_is_told_by_line_and_changes_nothing(
 ) -> None:
     bad = Path(prices)
     bad.write_text(bad.read_text().replace("input: 0.15", "input: cheap"))
-    error = done(capsys, "models", verb, "--from", prices, code=2)["error"]
+    error = done(capsys, "models", verb, prices, code=2)["error"]
     assert error["code"] == "invalid_configuration"
     assert [(one["line"], one["path"]) for one in error["faults"]] == [(6, "models[0].price.input")]
-    error = done(capsys, "models", verb, "--from", "nowhere.yaml", code=2)["error"]
+    error = done(capsys, "models", verb, "nowhere.yaml", code=2)["error"]
     assert [one["file"] for one in error["faults"]] == ["nowhere.yaml"]
     assert config.read_text() == CONFIG
 
@@ -130,7 +168,7 @@ def test_configuration_with_faults_is_told_and_not_written(
 ) -> None:
     text = CONFIG + "drain: 3\n"
     config.write_text(text)
-    error = done(capsys, "models", "import", "--from", prices, code=2)["error"]
+    error = done(capsys, "models", "import", prices, code=2)["error"]
     assert [one["path"] for one in error["faults"]] == ["drain"]
     assert config.read_text() == text
 

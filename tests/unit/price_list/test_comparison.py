@@ -5,10 +5,10 @@ from __future__ import annotations
 from decimal import Decimal
 from pathlib import Path
 
-from channels.dialects.meter import Usage
 from channels.registry import Registry
 from gw.config.load import load_text
-from gw.price_list.filling import Change, compare
+from gw.price_list.filling import Change, compare, leaps
+from tests.support.rows import each
 from tests.unit.price_list.lists import FIREWORKS, GROQ, OPENAI, UNPRICED, list_of
 
 TEXT = """\
@@ -43,14 +43,26 @@ def test_prices_that_differ_are_told_with_their_difference() -> None:
     assert (found.new, found.unpriced, found.not_listed) == ((), ("gpt-new",), ("gone",))
 
 
-def test_money_is_that_of_the_tokens_times_the_multiplier() -> None:
-    (one,) = compare(registry(), list_of(OPENAI)).differing
-    usage = Usage(input_tokens=3_000_000, output_tokens=1_000_000, cached_tokens=1_000_000)
-    # 2 more for output and 1 more for what was cached, twice.
-    assert one.more_nano_usd(usage) == 6_000_000_000
-    cheaper = "{provider: openai, id: gpt, price: {input: 1, output: 8, cached_input: 0.25}}"
-    (one,) = compare(registry(), list_of(cheaper)).differing
-    assert one.more_nano_usd(usage) == -1_000_000_000
+MOVES = {
+    "nine times dearer": ("{input: 11.24, output: 8, cached_input: 0.25}", []),
+    "ten times dearer": ("{input: 12.5, output: 8, cached_input: 0.25}", ["input"]),
+    "ten times cheaper": ("{input: 1.25, output: 0.8, cached_input: 0.25}", ["output"]),
+    "to nothing": ("{input: 1.25, output: 0, cached_input: 0.25}", ["output"]),
+    # It would cost what input does.
+    "a member that goes, and moves": ("{input: 2.5, output: 8}", ["cached_input"]),
+    "a member that goes": ("{input: 1.25, output: 8}", []),
+    "a member that comes": (
+        "{input: 1.25, output: 8, cached_input: 0.25, cache_write: 1, audio_input: 99}",
+        [],
+    ),
+}
+
+
+@each("price, expected", MOVES.values())
+def test_prices_that_move_tenfold_are_found(price: str, expected: list[str]) -> None:
+    row = f"{{provider: openai, id: gpt, price: {price}}}"
+    (one,) = compare(registry(), list_of(row)).differing
+    assert [change.member for change in leaps(one)] == expected
 
 
 def test_new_models_of_the_list_are_named() -> None:
