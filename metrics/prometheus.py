@@ -23,7 +23,6 @@ from metrics.families import (
     OTHER,
     AgentMetrics,
     ConfigMetrics,
-    CostMetrics,
     DatabaseMetrics,
     Families,
     FileMetrics,
@@ -31,7 +30,6 @@ from metrics.families import (
     McpMetrics,
     MediaStoreMetrics,
     TaskMetrics,
-    TokenMetrics,
 )
 from metrics.logs import lines_lost
 from metrics.series import FIRST_BYTE_SECONDS
@@ -392,6 +390,87 @@ class Totals:
     attempts: Counter[str] = field(default_factory=Counter)  # by channel
     failures: Counter[str] = field(default_factory=Counter)
     seconds: dict[str, float] = field(default_factory=dict)  # of its attempts
+
+
+# What is settled by tokens.
+
+
+class TokenMetrics:
+    """Tokens that calls were settled for."""
+
+    def __init__(self, make: Families) -> None:
+        self._kinds = make.counter("gw_tokens_total")
+        self._input = make.counter("gw_input_tokens_total")
+        self._cached_input = make.counter("gw_cached_input_tokens_total")
+
+    def settled(
+        self,
+        *,
+        channel: str,
+        model: str,
+        input_tokens: int,
+        cached_tokens: int,
+        output_tokens: int,
+    ) -> None:
+        """A call was settled for these. `input_tokens` is the whole input, cached included."""
+        # An upstream may claim more cached tokens than input; a counter cannot go down.
+        fresh_tokens = input_tokens - cached_tokens
+        if fresh_tokens > 0:
+            self._kinds[model, "fresh_input"].value += fresh_tokens
+        if cached_tokens > 0:
+            self._kinds[model, "cached_input"].value += cached_tokens
+        if output_tokens > 0:
+            self._kinds[model, "output"].value += output_tokens
+        if input_tokens > 0:
+            self._input[channel, model].value += input_tokens
+            self._cached_input[channel, model].value += max(0, min(cached_tokens, input_tokens))
+
+    def inputs(self) -> tuple[int, dict[str, int]]:
+        """Every token of input so far, and those from a cache by model."""
+        cached: dict[str, int] = {}
+        for (_, model), number in self._cached_input.shown():
+            cached[model] = cached.get(model, 0) + int(number.value)
+        return sum(int(number.value) for _, number in self._input.shown()), cached
+
+
+# What calls bring, and what they cost at their upstreams.
+
+
+class CostMetrics:
+    """What clients paid and what the operator pays."""
+
+    def __init__(self, make: Families) -> None:
+        self._settled = make.counter("gw_cost_nano_usd_total")
+        self._upstream = make.counter("gw_upstream_cost_nano_usd_total")
+        self._below = make.counter("gw_calls_below_cost_total")
+        self._unknown = make.counter("gw_calls_of_unknown_cost_total")
+
+    @property
+    def settled_nano_usd(self) -> int:
+        """What all clients paid so far."""
+        return sum(int(number.value) for _, number in self._settled.shown())
+
+    def settled(
+        self,
+        *,
+        channel: str,
+        model: str,
+        nano_usd: int,
+        upstream_nano_usd: int | None,
+        is_sold: bool,
+    ) -> None:
+        """A call was settled at this cost; None: what it cost its operator is not known.
+
+        `is_sold`: its client has got what it was to pay for.
+        """
+        if nano_usd > 0:
+            self._settled[(model,)].value += nano_usd
+        if upstream_nano_usd is None:
+            self._unknown[channel, model].value += 1
+        elif upstream_nano_usd > 0:
+            self._upstream[channel, model].value += upstream_nano_usd
+            if is_sold and upstream_nano_usd > nano_usd:
+                self._below[channel, model].value += 1
 
 
 # Names of the configuration, and snapshots of an upstream, are few. An upstream that gives every
