@@ -89,6 +89,8 @@ def served(reply: Reply) -> Reply:
 def _talk(client: Client) -> None:
     served(client.chat(model="renamed"))
     served(client.chat(model="below"))
+    tier = {"input": 1, "output": 1, "beside": {"service_tier": "priority"}}
+    served(client.chat(sim={"usage": tier}))  # which was not asked, and has no price
     for stream in (False, True):
         served(client.chat(model="sim-latest", stream=stream, sim={"chars": 200}))
         messages = {"model": "sim-model", "messages": [HELLO], "max_tokens": 50, "stream": stream}

@@ -96,6 +96,23 @@ def test_every_dimension_of_a_price_is_charged_and_worked_out_again(
     assert h.gw("ledger", "verify", "--costs")["ok"] is True
 
 
+@BOTH
+def test_the_tier_that_is_served_counts(h: House, tenant: Tenant, stream: bool) -> None:
+    usage = {"input": 1_000, "output": 100, "beside": {"service_tier": "priority"}}
+    reply = tenant.client.chat(model="dimensions", stream=stream, sim={"usage": usage})
+    assert tenant.client.remaining_nano_usd() == 10**9 - (1_000 * 2_200 + 100 * 22_000 + 1_000_000)
+    receipt = h.gw("receipt", reply.trace)
+    assert (receipt["agrees"], receipt["gateway"]["price_service_tier"]) == (True, "priority")
+
+
+def test_a_tier_that_was_not_asked_and_has_no_price_is_counted(h: House, tenant: Tenant) -> None:
+    usage = {"input": 1_000, "output": 100, "beside": {"service_tier": "priority"}}
+    reply = tenant.client.chat(model="uncached", sim={"usage": usage})
+    assert h.row(reply.trace)["cost_nano_usd"] == 1_000 * 1_000 + 100 * 10_000
+    counted = h.metrics("gw_unpriced_usage_total")
+    assert counted['model="uncached",what="priority"'] == 1
+
+
 def test_the_hold_is_for_the_tier_that_is_asked(h: House, tenant: Tenant) -> None:
     replies = [
         tenant.client.chat(model="dimensions", max_tokens=10),
