@@ -285,3 +285,21 @@ def test_the_playground_calls_as_a_client_would(h: House, tenant: Tenant, owner:
     assert bill["href"] == f"/calls/{h.row(trace)['id']}"
     owner.get("/playground")
     assert owner.post("/playground/call", {**form, "key": other.key_id}).status_code == 404
+
+
+def test_pages_are_small_and_name_nothing_of_another_host(
+    h: House, tenant: Tenant, operator: Visitor
+) -> None:
+    for _ in range(50):
+        chat(tenant)
+    account = f"/accounts/{tenant.account}"
+    for path in ("/", account, f"{account}/calls", f"{account}/keys", "/calls", "/models"):
+        page = operator.get(path).text
+        named = re.findall(r'(?:src|href)="(/static/[^"]+)"', page)
+        assert len(named) == 3
+        whole = len(page.encode()) + sum(
+            len(operator.web.get(operator.base + one).content) for one in named
+        )
+        assert whole < 100_000, (path, whole)
+        assert not re.findall(r'(?:src|href|action)="(?!/|#|\?)', page), path
+        assert not re.findall(r"<style|\sstyle=|\son[a-z]+=", page), path

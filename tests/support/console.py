@@ -15,6 +15,17 @@ import requests
 from tests.support.house import House
 from tests.support.waiting import PATIENCE_SECONDS
 
+# Of the distribution's packages; ops/test installs it.
+CHROMIUM = "/usr/bin/chromium"
+CHROMIUM_FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
 
 def console_port() -> int:
     """A free port below those that connections get by themselves."""
