@@ -169,6 +169,11 @@ def test_what_cannot_be_done_is_refused_in_one_shape(
     assert reply.body["error"]["trace_id"] == reply.headers["x-gateway-trace"]
 
 
+@pytest.mark.parametrize("method", ["HEAD", "PUT", "OPTIONS"])
+def test_methods_of_no_route_are_405(admin: AdminClient, method: str) -> None:
+    assert send(admin.url, method, "accounts", token=admin.token).status == 405
+
+
 def test_balance_beyond_what_the_ledger_holds_is_refused(admin: AdminClient) -> None:
     account = new_account(admin, credit_usd="4000000000")
     path, body = f"accounts/{account}/topups", {"amount_usd": "4000000000"}
@@ -209,6 +214,12 @@ def test_commands_are_in_the_trail_as_requests_are(shared: House, admin: AdminCl
 
 def test_channel_that_is_drained_takes_no_call_in_any_process(h: House, admin: AdminClient) -> None:
     tenant = h.tenant()
+    with tenant.client.begin_chat(stream=True, sim={"events": 9, "pause": 2}) as call:
+        h.upstream.wait(paused=1)
+        draining = admin.post("channels/one/drain").body
+        assert (draining["state"], draining["slots_in_use"]) == ("draining", 1)
+        h.upstream.resume()
+        assert call.reply().is_complete  # a call under way is not touched
     drained = admin.post("channels/one/drain", {"wait_seconds": 5}).body
     assert (drained["state"], drained["health"]) == ("drained", "ok")
     assert [one["withdrawn"] for one in drained["processes"]] == [True, True]
@@ -217,7 +228,7 @@ def test_channel_that_is_drained_takes_no_call_in_any_process(h: House, admin: A
     assert drained["silent_processes"] == []
     for _ in range(6):
         assert tenant.client.chat().status == 200
-    assert h.upstream.requested("one", "two") == [0, 6]
+    assert h.upstream.requested("one", "two") == [1, 6]
     assert admin.post("channels/one/close").body["state"] == "closed"
     for name in ("two", "three"):
         admin.post(f"channels/{name}/close")
@@ -226,7 +237,7 @@ def test_channel_that_is_drained_takes_no_call_in_any_process(h: House, admin: A
         assert admin.post(f"channels/{name}/open").body["state"] == "open_for_calls"
     assert tenant.client.chat().status == 200
     actions = [one["action"] for one in admin.get("audit?object=one").body["data"]]
-    assert actions == ["channel.open", "channel.close", "channel.drain"]
+    assert actions == ["channel.open", "channel.close", "channel.drain", "channel.drain"]
 
 
 def test_key_that_is_set_aside_is_shown_until_when(h: House, admin: AdminClient) -> None:
