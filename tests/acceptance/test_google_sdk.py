@@ -24,7 +24,7 @@ TOOL = types.Tool(
         )
     ]
 )
-ON_ALL = pytest.mark.parametrize("of_model", ["gemini", "gpt", "claude"])
+ON_ALL = pytest.mark.parametrize("of_model", ["gemini", "gpt", "claude", "codex"])
 WHOLE_AND_STREAMED = pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "stream"])
 
 
@@ -93,7 +93,9 @@ def test_answer_has_text_and_usage(
     ) == (1000, 100, 400, 1100)
     assert tenant.client.remaining_nano_usd() == 10**9 - 1_640_000
     body = sent(h)
-    if of_model == "gemini":
+    if of_model == "codex":
+        assert (body["instructions"], body["max_output_tokens"]) == ("Be brief.", 500)
+    elif of_model == "gemini":
         config = body["generationConfig"]
         assert (config["maxOutputTokens"], config["temperature"]) == (500, 0.5)
     else:
@@ -142,6 +144,8 @@ def test_tool_calls_and_their_results_make_two_turns(
     if of_model == "gpt":
         results_sent = [one["content"] for one in body["messages"] if one["role"] == "tool"]
         assert results_sent == ['{"degrees":7}', '{"degrees":9}']
+    elif of_model == "codex":
+        assert [item["output"] for item in body["input"][-2:]] == ['{"degrees":7}', '{"degrees":9}']
     elif of_model == "claude":
         results_sent = [one["content"] for one in body["messages"][-1]["content"]]
         assert [json.dumps(one).count("degrees") for one in results_sent] == [1, 1]
@@ -186,7 +190,7 @@ def test_chat_helper_keeps_the_conversation(h: House, sdk: Client, of_model: str
     assert chat.send_message("Hello").text
     pieces = [chunk.text or "" for chunk in chat.send_message_stream("And again")]
     assert "".join(pieces)
-    turns = sent(h)["contents" if of_model == "gemini" else "messages"]
+    turns = sent(h)[{"gemini": "contents", "codex": "input"}.get(of_model, "messages")]
     assert len(turns) == 3
 
 

@@ -450,7 +450,7 @@ MUTATIONS = (
         "channels/dialects/responses",
         '"length": "max_output_tokens"',
         '"pause": "max_output_tokens"',
-        "tests/unit/translators/test_properties.py::test_stream_says_what_the_whole_answer_says",
+        "tests/unit/translators/test_properties.py::test_whole_answer_says_the_same_again",
     ),
     Mutation(
         "proofs-of-thoughts-not-asked-for",

@@ -7,6 +7,7 @@ InvalidRequest. The way back is `encode.py`.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast, get_args
 
@@ -169,6 +170,8 @@ def _custom_parameters(form: Any) -> dict[str, Any]:
 _TEXTS = ("input_text", "output_text", "text", "summary_text", "reasoning_text")
 _SILENT = frozenset(("type", "id", "status"))  # of an item or a part: labels, and no content
 _REDACTED = "redacted:"
+# What other providers' proofs are made of: base64, in either alphabet.
+_PROOF = re.compile(r"[A-Za-z0-9+/_=-]+")
 # What stands for the proof of a thought without a signature. Clients keep thoughts that have
 # one, and no upstream of this protocol is sent what it has not made.
 UNSIGNED = f"{TAG}unsigned"
@@ -346,8 +349,13 @@ def proven(text: str, proof: str) -> Thinking:
     if proof == UNSIGNED:
         return Thinking(text)
     signature, signer = opened(proof, own=RESPONSES.protocol)
-    if signer != RESPONSES.protocol and signature.startswith(_REDACTED):
-        return Thinking("", redacted=signature.removeprefix(_REDACTED), signer=signer)
+    if signer == RESPONSES.protocol:
+        return Thinking(text, signature=signature, signer=signer)
+    data = signature.removeprefix(_REDACTED)
+    if _PROOF.fullmatch(data) is None:  # damaged: nothing that its signer could check
+        return Thinking(text, signer=signer)
+    if data != signature:
+        return Thinking("", redacted=data, signer=signer)
     return Thinking(text, signature=signature, signer=signer)
 
 

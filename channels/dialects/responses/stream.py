@@ -274,7 +274,7 @@ class ItemReader:
         if isinstance(proof, str) and proof:
             self._whole.add(item_key)
             thought = proven("", proof)
-            if thought.signer is not None:
+            if thought.signature or thought.redacted:
                 events.append(
                     ThinkingDelta(
                         signature=thought.signature,

@@ -227,6 +227,10 @@ FIELDS: list[tuple[Any, ...]] = [
         DROPPED,
     ),
     ("input.compaction", items({"type": "compaction", "encrypted_content": "gAAA"}), DROPPED),
+    *[  # damaged
+        ("input.reasoning", items({**REASONING, "encrypted_content": proof}, CALL, RESULT), DROPPED)
+        for proof in ("translated:messages:", "translated:messages:\x00", "translated:native:é")
+    ],
     (
         "instructions",
         {"instructions": "Be brief."},

@@ -226,6 +226,17 @@ def test_message_of_which_nothing_can_be_said_is_refused(
     assert refusal.value.param is not None
 
 
+@pytest.mark.parametrize("upstream", ["messages", "native"])
+def test_thought_that_is_no_part_of_a_message_is_left_out_alone(upstream: Protocol) -> None:
+    thought = {"type": "reasoning", "summary": [], "encrypted_content": "gAAA"}
+    turns = [message("responses", "user", "A"), message("responses", "user", "B")]
+    plain, _ = translated("responses", upstream, request("responses", *turns))
+    turns.insert(1, thought)
+    sent, dropped = translated("responses", upstream, request("responses", *turns))
+    assert sent == plain
+    assert "input.reasoning" in dropped
+
+
 def test_thinking_alone_leaves_an_empty_turn_where_there_may_be_one() -> None:
     thinking = {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}
     body = request(
