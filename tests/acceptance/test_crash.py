@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from tests.acceptance.common import DIMENSIONS
 from tests.support.aio import eventually, run
-from tests.support.house import House, house
+from tests.support.house import House, channel, house, model
 from tests.support.scrape import Admin
 from tests.support.servers import kill_server, server_of
 from tests.support.streams import Stream, follow, stream, unlimited
@@ -62,10 +63,21 @@ def test_killed_process_leaves_no_call_unsettled(database_url: str, tmp_path: Pa
         report = h.verify()
         assert report["ok"]
         assert report["counts"]["open_holds"] == 0
+        # The price of the channel that served it went with the last beat, too.
+        assert h.gw("ledger", "verify", "--costs")["ok"]
+        kept = rows(
+            database_url, "SELECT DISTINCT detail->'parts' ->> 'per_request' FROM call_logs"
+        )
+        assert kept == [("1",)]
         async with unlimited() as session:
             assert (await stream(session, h)).is_complete
 
-    with house(database_url, tmp_path) as h:
+    dearer = {"id": "one", "price": {"factor": "1.1"}}
+    settings = {
+        "channels": [channel("one")],
+        "models": [model("sim-model", dearer, price=DIMENSIONS)],
+    }
+    with house(database_url, tmp_path, **settings) as h:
         run(main(h))
 
 
