@@ -73,7 +73,7 @@ def test_killed_process_leaves_no_call_unsettled(database_url: str, tmp_path: Pa
             assert (await stream(session, h)).is_complete
 
     dearer = {"id": "one", "price": {"factor": "1.1"}}
-    settings = {
+    settings: dict[str, Any] = {
         "channels": [channel("one")],
         "models": [model("sim-model", dearer, price=DIMENSIONS)],
     }

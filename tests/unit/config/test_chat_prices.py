@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
+from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from channels.prices import PriceStep, TierPrice
+from channels.prices import PriceSpec, PriceStep, TierPrice
 from gw.config.config import changes, check_prices
 from gw.config.readers import ConfigFaults
+from gw.price_list.writing import price
+from tests.support.prices import spec_of
 from tests.unit.config.reading import fault_of, read
 
 TEXT = """\
@@ -160,3 +166,25 @@ def test_a_reload_names_what_moved_and_refuses_a_slip() -> None:
     check_prices(read(written(entry=own % "3")), slipped)
     with pytest.raises(ConfigFaults, match="output on other-one"):
         check_prices(read(written(entry=own % "2")), slipped)
+
+
+@given(st.randoms(use_true_random=False))
+def test_what_a_price_list_writes_is_read_as_it_was(random: Random) -> None:
+    spec = replace(fit(spec_of(random)), input=Decimal(1), output=Decimal(2))
+    text = written(price(spec).removeprefix("{").removesuffix("}"))
+    assert read(text).registry.models["m"].price == spec
+
+
+def fit(spec: PriceSpec) -> PriceSpec:
+    """A price as a model may have it: no step, and no tier, without a price."""
+
+    def steps(found: tuple[PriceStep, ...]) -> tuple[PriceStep, ...]:
+        return tuple(one for one in found if one.prices)
+
+    tiers = {
+        name: TierPrice(one.factor, one.prices, steps(one.above_tokens))
+        for name, one in (spec.service_tiers or {}).items()
+        if one.factor is not None or one.prices
+    }
+    above = steps(spec.above_tokens or ())
+    return replace(spec, factor=None, above_tokens=above or None, service_tiers=tiers or None)
