@@ -34,8 +34,9 @@ from gw.cli.arguments import (
 )
 from gw.config.config import Config
 from gw.config.load import load_text, read_text
+from gw.moving_in.litellm_prices import read_prices
 from gw.price_list.filling import UNPRICED, Change, Difference, compare, fill, leaps, reprice
-from gw.price_list.reading import PriceList, bundled, read
+from gw.price_list.reading import PriceList, bundled
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Parser, Subparsers
@@ -166,6 +167,7 @@ def import_(options: Namespace) -> Result:
         "replaced": filled.replaced,
         "unpriced": filled.unpriced,
         "without_price": filled.without_price,
+        **_unmapped(price_list),
     }
     if moved:
         # A reload refuses prices that move by more than that.
@@ -210,6 +212,7 @@ def diff(options: Namespace) -> Result:
         "new": list(found.new),
         "unpriced": list(found.unpriced),
         "not_listed": list(found.not_listed),
+        **_unmapped(price_list),
     }
     shown = {name: value for name, value in record.items() if name != "changes"}
     text = [table(record["changes"], CHANGE_COLUMNS) if record["changes"] else "no price differs"]
@@ -267,11 +270,16 @@ def _plain(amount: Decimal | None) -> str | None:
     return None if amount is None else f"{amount.normalize():f}"
 
 
+def _unmapped(price_list: PriceList) -> dict[str, Any]:
+    """What a list of another form has that could not be read of it, where there is something."""
+    return {"unmapped": list(price_list.unmapped)} if price_list.unmapped else {}
+
+
 def _price_list(options: Namespace) -> PriceList:
     if options.list is not None and options.source is not None:
         raise UsageFault("one list is read: name it once")
     source: Path | None = options.list if options.source is None else options.source
-    return bundled() if source is None else read(source)
+    return bundled() if source is None else read_prices(source)
 
 
 def _with_list(parser: Parser) -> Parser:
@@ -280,7 +288,7 @@ def _with_list(parser: Parser) -> Parser:
         nargs="?",
         type=Path,
         metavar="LIST",
-        help="another price list than the one that comes with the program",
+        help="another price list than the one that comes with the program, or LiteLLM's",
     )
     # Its name of before.
     parser.add_argument("--from", dest="source", type=Path, help=argparse.SUPPRESS)

@@ -98,11 +98,15 @@ class PriceRow:
 
 @dataclass(frozen=True, slots=True)
 class PriceList:
-    """The rows of a list in its order, each provider's name of a model once."""
+    """The rows of a list in its order, each provider's name of a model once.
+
+    `unmapped` is what a list of another form has and no row can state, in words.
+    """
 
     file: str
     dated: date
     rows: tuple[PriceRow, ...]
+    unmapped: tuple[str, ...] = ()
 
     def of(self, provider: str, upstream: str) -> PriceRow | None:
         """The row of a model as its provider calls it, by an alias where there is no other."""
