@@ -57,6 +57,8 @@ TRANSLATIONS = (
     "messages_to_chat",
     "native_to_chat",
     "native_to_messages",
+    *("responses_to_native", "responses_to_chat", "responses_to_messages"),
+    *("chat_to_responses", "messages_to_responses", "native_to_responses"),
 )
 
 

@@ -24,7 +24,8 @@ _INTRODUCTION = """\
 # What a translation cannot say
 
 A channel of another protocol than the client's is spoken to over one of these paths, where
-`translations` in the configuration switches it on. The answer says so in `X-Protocol-Translation`.
+`translations` or `translate` in the configuration switches it on. The answer says so in
+`X-Protocol-Translation`.
 Every member of a request arrives, or is named in `X-Protocol-Warning`; a request with
 `X-Protocol-Strict: 1` is refused with a 400 that names it, before anything is sent.
 
