@@ -30,11 +30,9 @@ class AgreedPrice:
     valid_from: float
     valid_until: float | None
 
-    def holds_for(self, model_id: str, now: float) -> bool:
-        """Is it in force for a call of this model that comes now?"""
-        if now < self.valid_from or (self.valid_until is not None and now >= self.valid_until):
-            return False
-        return any(fnmatchcase(model_id, pattern) for pattern in self.models)
+    def holds_at(self, now: float) -> bool:
+        """Is it in force for a call that comes now?"""
+        return self.valid_from <= now and (self.valid_until is None or now < self.valid_until)
 
     def of(self, model: ModelSpec) -> ModelSpec:
         """The model at this price."""
@@ -54,6 +52,10 @@ class AgreedPrices:
     """All agreements with an account that hold or will, the one that counts last."""
 
     agreed: tuple[AgreedPrice, ...]
+    # Those of a model by its id, the one that counts first; patterns are compared once.
+    _of_model: dict[str, tuple[AgreedPrice, ...]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
     # The models at these prices: by the agreement and the id, beside the one each was made of.
     _made: dict[tuple[str, str], tuple[ModelSpec, ModelSpec]] = field(
         default_factory=dict, init=False, repr=False, compare=False
@@ -69,8 +71,15 @@ class AgreedPrices:
 
         Of several agreements the one that is valid since last counts.
         """
-        for one in reversed(self.agreed):
-            if one.holds_for(model.id, now):
+        found = self._of_model.get(model.id)
+        if found is None:
+            found = self._of_model[model.id] = tuple(
+                one
+                for one in reversed(self.agreed)
+                if any(fnmatchcase(model.id, pattern) for pattern in one.models)
+            )
+        for one in found:
+            if one.holds_at(now):
                 key = (one.id, model.id)
                 known = self._made.get(key)
                 if known is None or known[0] is not model:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.wallet.pricing import ImagePrice
 from actors.wallet.sheets import price_of
 from channels.dialects.meter import Usage
 from channels.prices import PriceSpec
@@ -56,6 +57,14 @@ def test_a_factor_is_on_top_of_the_multiplier_and_of_a_channels_price() -> None:
     assert price.channels is not None
     assert price.channels["a"].cost_nano_usd(usage) == 800_000_000
     assert price.channels["b"].cost_nano_usd(usage) == 3_200_000_000
+
+
+def test_a_factor_is_on_whatever_a_model_sells() -> None:
+    picture = make_model("a", price=PriceSpec(per_image=Decimal("0.04")))
+    model, _ = agreed({"factor": "0.5"}).model_at(picture, 1)
+    price = ImagePrice.of(model.price, model.multiplier)
+    assert price.cost_nano_usd(standard=2, large=0, references=0) == 40_000_000
+    assert price.stated["multiplier"] == "0.5"
 
 
 def test_own_prices_go_before_those_of_model_and_channel() -> None:
