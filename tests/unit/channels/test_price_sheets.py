@@ -7,13 +7,16 @@ Two are of real invoices, as xAI states with a response what it has charged.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from actors.wallet.pricing import TokenPrice
 from actors.wallet.sheets import token_price
 from channels.dialects.messages.converse import messages_body
+from channels.kinds import KINDS
 from channels.prices import PriceSpec
 from gw.config.prices import PRICE
 from gw.config.readers import FaultReport
@@ -350,3 +353,15 @@ def test_response_costs_what_the_providers_sheet_makes_of_it(case: Case) -> None
     assert usage is not None
     assert usage.input_tokens + usage.output_tokens == sum(count for count, _ in case.tokens)
     assert compiled(case.price).cost_nano_usd(usage) == case.nano_usd
+
+
+def test_table_of_the_documents_has_every_kind_and_cases_that_there_are() -> None:
+    page = Path(__file__).parents[3] / "ops" / "usage.md"
+    lines = [line for line in page.read_text(encoding="utf-8").splitlines() if line[:3] == "| `"]
+    cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+    kinds = [kind for row in cells for kind in re.findall(r"`([^`]+)`", row[0])]
+    assert sorted(kinds) == sorted(KINDS)
+    names = {case.name for case in CASES}
+    shown = {name for row in cells for name in re.findall(r"`([^`]+)`", row[-1])}
+    assert shown <= names
+    assert all(len(row) == 7 and "`" in row[-1] for row in cells)
