@@ -141,9 +141,10 @@ def import_(options: Namespace) -> Result:
     refused = [one for one in moved if one not in options.accept]
     if refused:
         moves = "; ".join(f"{one}: {', '.join(moved[one])}" for one in refused)
+        words = " ".join(f"--accept {one}" for one in refused)
         raise CommandRefused(
             f"prices move tenfold or more, and nothing was written: {moves}. If that is meant,"
-            f" --accept {refused[0]}",
+            f" {words}",
             "price_moved",
         )
     filled = fill(
