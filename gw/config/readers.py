@@ -520,6 +520,18 @@ def optional(read_value: Reader[T]) -> Reader[T | None]:
     return read
 
 
+def or_blank(read_value: Reader[T]) -> Reader[T | None]:
+    """The same, of a value that is text: a text without characters is none, too."""
+    read_optional = optional(read_value)
+
+    def read(node: Node, at: Location) -> T | None:
+        if isinstance(node, Scalar) and not node.text:
+            return None
+        return read_optional(node, at)
+
+    return read
+
+
 def written_text(node: Node, allowed: str, *, secret: bool = False) -> str:
     """Return the text of a scalar; refuse what YAML takes for a number, true, false or nothing."""
     if not isinstance(node, Scalar):

@@ -47,6 +47,7 @@ from gw.config.readers import (
     header_text,
     name_reader,
     optional,
+    or_blank,
     seconds,
     text,
     whole,
@@ -375,7 +376,7 @@ TOP: Schema = {
     "listen": Key(listen_address(), ListenAddress("127.0.0.1", 8080)),
     "admin_listen": Key(listen_address(), ListenAddress("127.0.0.1", 9090)),
     "admin_hosts": Key(distinct(host_name(), "a list of host names"), ()),
-    "console_listen": Key(optional(listen_address()), None),  # left out: no console
+    "console_listen": Key(or_blank(listen_address()), None),  # empty: no console
     "console_url": Key(public_url(), ""),
     "tls": section(TLS),
     "cors_origins": Key(distinct(origin(), "a list of origins, or of *"), ()),

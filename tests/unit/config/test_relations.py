@@ -106,6 +106,7 @@ def test_two_listeners_on_one_address_are_a_fault() -> None:
     fault = fault_of("admin_listen: localhost:80\nconsole_listen: localhost:80\n")
     assert fault.path == "console_listen"
     read("listen: localhost:0\nadmin_listen: localhost:0\nconsole_listen: localhost:0\n")
+    assert read('console_listen: ""\n').console_listen is None
 
 
 def test_chat_model_that_can_be_called_needs_both_prices() -> None:
