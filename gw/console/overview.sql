@@ -15,8 +15,10 @@ ON CONFLICT (process_id) DO UPDATE SET taken_at = excluded.taken_at, sample = ex
 -- samples --
 -- The processes that are there; those that have ended go.
 WITH gone AS (DELETE FROM console_samples WHERE taken_at < now() - interval '1 minute')
-SELECT process_id, taken_at, sample FROM console_samples
-WHERE taken_at > now() - %(seconds)s * interval '1 second' AND process_id <> ''
+SELECT s.process_id, s.taken_at, s.sample FROM console_samples s
+WHERE s.taken_at > now() - %(seconds)s * interval '1 second' AND EXISTS (
+    SELECT FROM processes p WHERE p.buried_at IS NULL AND split_part(p.id, '.', 1) = s.process_id
+)
 
 -- wallets --
 -- What all accounts have and hold.

@@ -1,11 +1,12 @@
 """python -m loadtests.logs: fill a database with rows and explain what the call log asks of it.
 
-    python -m loadtests.logs FOLDER [--rows 11200000] [--plans FILE]
+    python -m loadtests.logs FOLDER [--rows 11200000] [--plans FILE] [--pages]
 
 A PostgreSQL of its own with the gateway's settings runs in FOLDER, which is filled when it is
 empty and used as it is otherwise. Nine rows in ten are of the account that is asked about; the
 default makes ten million of those, and wants 15 GB. Prints milliseconds of database
-time, planning included; FILE gets the plans.
+time, planning included; FILE gets the plans. With `--pages` every page of the console is opened
+over it, and its time, CPU and size are printed.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from actors.store.database import Database
 from actors.store.embedded.cluster import EmbeddedPostgres
 from actors.store.schema import migrate
 from loadtests.logs.fill import fill
+from loadtests.logs.pages import time_pages
 from loadtests.logs.plans import explain
 
 # Only for the filling: fewer checkpoints.
@@ -30,7 +32,11 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rows", type=int, default=11_200_000)
     parser.add_argument("--plans", type=Path)
-    asyncio.run(_run(parser.parse_args()))
+    parser.add_argument("--pages", action="store_true")
+    options = parser.parse_args()
+    asyncio.run(_run(options))
+    if options.pages:
+        time_pages(options.folder)
 
 
 async def _run(options: argparse.Namespace) -> None:
