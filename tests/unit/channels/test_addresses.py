@@ -16,6 +16,8 @@ SENT = {
     "responses": ("/v1/responses", (BEARER,)),
     "native": ("/v1beta/models/m:generateContent", (("x-goog-api-key", "sk-1"),)),
     "images": ("/v1/images/generations", (BEARER,)),
+    "rerank": ("/v1/rerank", (BEARER,)),
+    "moderations": ("/v1/moderations", (BEARER,)),
 }
 
 

@@ -49,8 +49,8 @@ def test_people_get_a_table_and_the_models_of_its_rows(
         *("built-in", "tools"),
     ]
     # Of the two that the model has no channel for, each has a translation that is not switched on.
-    assert "no channel (messages_to_chat is off)" in lines[1]
-    assert "no channel (native_to_chat is off)" in lines[1]
+    assert "no channel (messages_to_chat or messages_to_responses is off)" in lines[1]
+    assert "no channel (native_to_chat or native_to_responses is off)" in lines[1]
     assert lines[1].endswith("web_search")
     assert f"native, else translated: {T1}" in lines[2]
     assert lines[2].endswith("web_search (chat_completions, responses)")
@@ -66,7 +66,7 @@ def test_programs_get_one_object(config: str, capsys: pytest.CaptureFixture[str]
     assert first["protocols"]["native_content"] == {
         "served": "no_channel",
         "translations": [],
-        "switched_off": ["native_to_chat"],
+        "switched_off": ["native_to_chat", "native_to_responses"],
         "tools": [],
     }
     assert second["protocols"]["chat_completions"] == {
