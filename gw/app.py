@@ -31,6 +31,7 @@ from gw.api.moderations import ModerationsHandler
 from gw.api.music import MusicHandler, MusicTaskHandler
 from gw.api.rerank import RerankHandler
 from gw.api.services import Services
+from gw.api.socket import serve_socket
 from gw.api.transcriptions import TranscriptionsHandler
 from gw.api.transcripts import TranscriptHandler
 from gw.api.videos import ContentHandler, VideoHandler, VideosHandler
@@ -51,7 +52,7 @@ def routes() -> list[Route]:
         (r"/v1/chat/completions", AgentCompletionsHandler),
         (r"/v1/messages", MessagesHandler),
         (r"/v1/messages/count_tokens", CountTokensHandler),
-        (r"/v1/responses", endpoint(responses.DIALECT)),
+        (r"/v1/responses", endpoint(responses.DIALECT, on_get=serve_socket)),
         (r"/v1/responses/input_tokens", InputTokensHandler),
         # Its official library asks under /v1 too, unless the version is set.
         (

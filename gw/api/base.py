@@ -43,6 +43,7 @@ from gw.errors import (
 from gw.http.application import HttpApplication, WholeResponse
 from gw.http.cors import Cors
 from gw.http.tornado_adapter import TornadoHandler, TornadoRequest
+from gw.http.websocket import SocketBook, is_handshake
 from gw.idempotency import HEADER
 from gw.keys.principal import Principal
 from metrics import genai
@@ -236,7 +237,7 @@ class ApiHandler(TornadoHandler):
         HTTP, and any other status as a fault to be tried again.
         """
         allowed = ", ".join(self.allowed_methods())
-        if self.request.headers.get("Upgrade", "").strip().lower() == "websocket":
+        if is_handshake(self.request.headers):
             message = f"There is no WebSocket here. Use {allowed} over HTTP."
             return GatewayError(UPGRADE_REQUIRED, message, headers={"Upgrade": "HTTP/1.1"})
         return GatewayError(
@@ -526,6 +527,7 @@ class GatewayApplication(HttpApplication):
         super().__init__(handlers, services=services, otherwise=NotFoundHandler, **settings)
         origins = services.config.cors_origins
         self.cors = self._cors = Cors(origins) if origins else None
+        self.sockets = SocketBook()
 
     def early_response(self, request: TornadoRequest, handler: type[Any]) -> WholeResponse | None:
         """Shed calls in an overload: what is free of charge is always served.

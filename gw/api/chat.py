@@ -418,8 +418,10 @@ def _attributes(handler: ApiHandler, request: ParsedChatRequest) -> Attributes:
     return {name: value for name, value in pairs.items() if value is not None}
 
 
-def endpoint(dialect: ChatDialect) -> type[ApiHandler]:
-    """The endpoint of a dialect that is served by its record alone."""
+def endpoint(
+    dialect: ChatDialect, *, on_get: Callable[[ApiHandler], Awaitable[None]] | None = None
+) -> type[ApiHandler]:
+    """The endpoint of a dialect that is served by its record alone, but for what a GET does."""
     family = dialect.family
 
     class DialectHandler(ApiHandler):
@@ -434,6 +436,8 @@ def endpoint(dialect: ChatDialect) -> type[ApiHandler]:
 
     DialectHandler.__name__ = f"{family.dialect.title()}Handler"
     DialectHandler.__doc__ = f"The {family.public_name} protocol."
+    if on_get is not None:
+        DialectHandler.on_get = on_get  # type: ignore[attr-defined]
     return DialectHandler
 
 

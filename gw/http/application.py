@@ -281,6 +281,7 @@ class RequestsInFlight:
     def __init__(self) -> None:
         self._requests: dict[Cuttable, None] = {}  # the oldest first
         self.entered = 0  # so many so far
+        self.closers: set[Callable[[], None]] = set()  # of what is open without being in flight
         self._is_draining = False
         self._is_refusing = False
         self._idle: asyncio.Future[None] | None = None
@@ -316,6 +317,8 @@ class RequestsInFlight:
     def begin_drain(self) -> None:
         """Announce that this process is about to end: responses ask their clients to reconnect."""
         self._is_draining = True
+        for close in list(self.closers):
+            close()
 
     def refuse_new(self) -> None:
         """Refuse calls from now on: once none is in flight, none will be."""

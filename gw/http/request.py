@@ -464,6 +464,17 @@ class Request(TornadoRequest):
             data += chunk_of(chunk) if self._is_chunked else chunk
         return self._out.write(data)
 
+    def hand_over(self, headers: Mapping[str, str]) -> Outbound:
+        """Accept a hand-shake with these headers, and leave flight: the rest of the connection is
+        another protocol's, which ends with the endpoint (`websocket.py`)."""
+        status = HTTPStatus.SWITCHING_PROTOCOLS
+        data = response_head(status, status.phrase, headers, is_chunked=False, connection=None)
+        self.has_head_out = self.is_finished = True
+        self._out.send(data)
+        self._count(status)
+        self._leave()
+        return self._out
+
     def write(self, chunk: bytes) -> Future[None]:
         if chunk and self._is_chunked:
             chunk = chunk_of(chunk)

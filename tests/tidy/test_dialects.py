@@ -23,6 +23,7 @@ ENDPOINTS = {
     "gw/api/chat.py": {"chat", "gemini", "messages"},
     "gw/api/counting.py": {"messages", "responses"},
     "gw/api/models.py": {"gemini"},
+    "gw/api/socket.py": {"responses"},
     "gw/setup.py": {"chat", "gemini", "messages", "responses"},  # what clients speak
 }
 # What one dialect alone can carry over for another, for which there is no canonical field.

@@ -82,7 +82,8 @@ def test_a_hand_shake_is_426_where_there_is_no_websocket() -> None:
             headers = ("Connection: Upgrade", "Upgrade: WebSocket")
             return await address.ask(request("GET", path, *headers, key=None))
 
-    first = run(scene("/v1/responses"))
+    assert run(scene("/v1/responses")).status == 401  # where there is one
+    first = run(scene("/v1/chat/completions"))
     assert (first.status, first.code) == (426, "upgrade_required")
     assert first.headers["x-should-retry"] == "false"
     assert run(scene("/v1/messages")).json()["error"]["type"] == "invalid_request_error"

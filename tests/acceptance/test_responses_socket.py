@@ -1,0 +1,242 @@
+"""The responses protocol over a WebSocket: the official library's client, and a plain one."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+from openai import OpenAI
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import ClientConnection, connect
+
+from tests.acceptance.translated import USAGE
+from tests.support.house import House, channel, model
+from tests.support.tenants import Tenant
+from tests.support.waiting import PATIENCE_SECONDS, until
+
+SETTINGS: dict[str, Any] = {
+    "channels": [
+        channel("first", protocols=["responses"], priority=1),
+        channel("second", protocols=["responses"], priority=2),
+    ],
+    "models": [
+        model("codex", "first", "second", aliases=["codex-latest"]),
+        model("other", "first"),
+    ],
+}
+COST_NANO_USD = 1_640_000  # of USAGE
+HELLO = [{"role": "user", "content": "Hello"}]
+SAY = {"type": "response.create", "model": "codex", "input": HELLO, "instructions": "Be brief."}
+
+
+def open_socket(h: House, key: str, **headers: str) -> ClientConnection:
+    url = h.gateway.url.replace("http://", "ws://") + "/v1/responses"
+    given = {"Authorization": f"Bearer {key}", **headers}
+    return connect(url, additional_headers=given, open_timeout=PATIENCE_SECONDS, proxy=None)
+
+
+@pytest.fixture
+def socket(h: House, tenant: Tenant) -> Iterator[ClientConnection]:
+    with open_socket(h, tenant.key) as opened:
+        yield opened
+
+
+def turn(socket: ClientConnection, message: Any) -> list[dict[str, Any]]:
+    """The events of one call, to the one that ends it."""
+    socket.send(message if isinstance(message, str) else json.dumps(message))
+    events: list[dict[str, Any]] = []
+    while True:
+        event = json.loads(socket.recv(timeout=PATIENCE_SECONDS))
+        events.append(event)
+        if event["type"] in ("response.completed", "response.failed", "error"):
+            return events
+
+
+def _has_left(tenant: Tenant, nano_usd: int) -> bool:
+    return tenant.client.remaining_nano_usd() == nano_usd
+
+
+def rest_of(socket: ClientConnection) -> list[str]:
+    """What comes until the socket is closed."""
+    kinds: list[str] = []
+    try:
+        while True:
+            kinds.append(json.loads(socket.recv(timeout=PATIENCE_SECONDS))["type"])
+    except ConnectionClosed:
+        return kinds
+
+
+def sent(h: House) -> Any:
+    return json.loads(h.upstream.last_request()["body"])
+
+
+# The library opens its connection as the one below it advises against since its release.
+@pytest.mark.filterwarnings("ignore:connect:DeprecationWarning")
+def test_official_client_runs_turns_that_are_billed_one_by_one(h: House, tenant: Tenant) -> None:
+    h.upstream.fault("first", text="Grüße", usage=USAGE)
+    with (
+        OpenAI(base_url=f"{h.gateway.url}/v1", api_key=tenant.key) as sdk,
+        sdk.responses.connect() as connection,
+    ):
+        for number in (1, 2):
+            connection.response.create(model="codex", input="Hello")
+            kinds = []
+            for event in connection:
+                kinds.append(event.type)
+                assert event.type != "error", event
+                if event.type == "response.completed":
+                    assert event.response.output_text == "Grüße"
+                    break
+            assert kinds[0] == "response.created"
+            left = 10**9 - number * COST_NANO_USD
+            until(partial(_has_left, tenant, left), what="settled")
+    rows = tenant.client.get("/v1/logs").json["data"]
+    assert [(row["model"], row["status"]) for row in rows] == [("codex", "success")] * 2
+    assert len({row["request_id"] for row in rows}) == 2
+
+
+def test_a_turn_continues_the_last_one_with_what_went_in_and_came_out(
+    h: House, socket: ClientConnection
+) -> None:
+    h.upstream.fault("first", text="One")
+    first = turn(socket, SAY)[-1]["response"]
+    socket.send(json.dumps({"type": "response.processed", "response_id": first["id"]}))
+    more = [{"role": "user", "content": "And?"}]
+    second = turn(socket, {**SAY, "input": more, "previous_response_id": first["id"]})
+    assert second[-1]["type"] == "response.completed"
+    body = sent(h)
+    assert body["input"][0] == HELLO[0]
+    assert body["input"][1]["content"][0]["text"] == "One"
+    assert body["input"][2] == more[0]
+    assert "previous_response_id" not in body
+    assert "type" not in body
+    assert body["stream"] is True
+    gone = turn(socket, {**SAY, "previous_response_id": first["id"]})
+    assert [(one["type"], one["status"]) for one in gone] == [("error", 400)]
+    assert gone[0]["error"]["code"] == "previous_response_not_found"
+    assert turn(socket, SAY)[-1]["type"] == "response.completed"
+
+
+def test_a_warm_up_costs_nothing_and_can_be_continued(
+    h: House, tenant: Tenant, socket: ClientConnection
+) -> None:
+    created, completed = turn(socket, {**SAY, "generate": False})
+    assert created["type"] == "response.created"
+    assert completed["response"]["output"] == []
+    assert h.upstream.stats()["requests"] == 0
+    again = {**SAY, "input": [], "previous_response_id": completed["response"]["id"]}
+    assert turn(socket, again)[-1]["type"] == "response.completed"
+    assert sent(h)["input"] == HELLO
+    assert len(tenant.client.get("/v1/logs").json["data"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        ({**SAY, "model": "gone"}, "model_not_found"),
+        ({"type": "response.create", "model": "codex"}, "invalid_request"),
+        ({**SAY, "input": 3}, "invalid_request"),
+        ({**SAY, "type": "response.cancel"}, "invalid_request"),
+        ({**SAY, "stream_id": "s"}, "invalid_request"),
+        ("{", "invalid_request"),
+        ("[]", "invalid_request"),
+        ('{"type":"response.create","type":"x"}', "invalid_request"),
+    ],
+)
+def test_a_bad_message_is_an_error_and_the_socket_stays(
+    h: House, socket: ClientConnection, message: Any, code: str
+) -> None:
+    (error,) = turn(socket, message)
+    assert (error["type"], error["status"], error["error"]["code"]) == ("error", 400, code)
+    assert error["error"]["message"]
+    assert turn(socket, SAY)[-1]["type"] == "response.completed"
+
+
+def test_every_call_is_checked_by_itself(h: House, tenant: Tenant) -> None:
+    poor = h.tenant(nano_usd=0)
+    with open_socket(h, poor.key) as opened:
+        assert turn(opened, SAY)[0]["error"]["code"] == "quota_exceeded"
+    narrow = h.another(tenant, allowed_models=("other",))
+    with open_socket(h, narrow.key) as opened:
+        assert turn(opened, SAY)[0]["error"]["code"] == "model_not_allowed"
+    limited = h.tenant(rpm=2)
+    with open_socket(h, limited.key) as opened:  # which is the first of the two
+        assert turn(opened, SAY)[-1]["type"] == "response.completed"
+        (error,) = turn(opened, SAY)
+        assert (error["status"], error["error"]["code"]) == (429, "rate_limit_exceeded")
+        assert int(error["headers"]["retry-after"]) > 0
+
+
+def test_the_next_channel_serves_a_turn_and_a_cut_one_ends_with_an_error(
+    h: House, tenant: Tenant, socket: ClientConnection
+) -> None:
+    h.upstream.fault("first", status=503)
+    assert turn(socket, SAY)[-1]["type"] == "response.completed"
+    h.upstream.fault("first", text="abcdef", chars_per_event=1, cut_after_events=5)
+    events = turn(socket, SAY)
+    assert events[-1]["status"] == 502
+    assert events[-1]["error"]["code"] == "upstream_error"
+    statuses = [row["status"] for row in tenant.client.get("/v1/logs").json["data"]]
+    assert statuses == ["error", "success"]
+
+
+def test_a_client_that_leaves_ends_its_call(h: House, tenant: Tenant) -> None:
+    h.upstream.fault("first", endless=True)
+    with open_socket(h, tenant.key) as opened:
+        opened.send(json.dumps(SAY))
+        opened.recv(timeout=PATIENCE_SECONDS)
+        opened.socket.shutdown(2)
+    h.upstream.wait(cancelled=1, active=0)
+    until(
+        lambda: (
+            [r["status"] for r in tenant.client.get("/v1/logs").json["data"]] == ["interrupted"]
+        ),
+        what="row",
+    )
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [({"Authorization": "Bearer sk-platform-no"}, 401), ({"Sec-WebSocket-Version": "8"}, 426)],
+)
+def test_a_hand_shake_is_refused_over_http(
+    h: House, tenant: Tenant, headers: dict[str, str], status: int
+) -> None:
+    given = {
+        "Authorization": f"Bearer {tenant.key}",
+        "Connection": "keep-alive, Upgrade",
+        "Upgrade": "websocket",
+        "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+        "Sec-WebSocket-Version": "13",
+    }
+    assert tenant.client.send("GET", "/v1/responses", headers={**given, **headers}).status == status
+    assert tenant.client.get("/v1/responses").status == 405
+    with pytest.raises(InvalidStatus):
+        open_socket(h, "sk-platform-no")
+
+
+def test_messages_are_text_and_bounded(socket: ClientConnection) -> None:
+    socket.send(b"binary")
+    with pytest.raises(ConnectionClosed) as closed:
+        socket.recv(timeout=PATIENCE_SECONDS)
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == 1003
+
+
+def test_a_drain_ends_the_turn_and_then_the_socket(h: House, tenant: Tenant) -> None:
+    h.upstream.fault("first", text="abc", chars_per_event=1, delay_event_ms=100)
+    with open_socket(h, tenant.key) as idle, open_socket(h, tenant.key) as opened:
+        opened.send(json.dumps(SAY))
+        opened.recv(timeout=PATIENCE_SECONDS)
+        h.gateway.popen.send_signal(signal.SIGTERM)
+        assert rest_of(opened)[-1] == "response.completed"
+        assert rest_of(idle) == []
+        for one in (opened, idle):
+            assert one.protocol.close_rcvd is not None
+            assert one.protocol.close_rcvd.code == 1012
+    assert h.gateway.wait() == 0
+    h.start()
