@@ -188,12 +188,21 @@ SHAPES = [
 ]
 
 
+# Functions under a name that no later program has: gateways of the release may still call them.
+KEPT_FOR_THE_RELEASE = {"find_keys(bytea[],bytea[])"}
+
+
 async def shape(database: Database) -> list[list[Any]]:
     """Everything that is defined, without the tables of months."""
     await database.execute("SELECT call_logs_make_partitions('2026-09-01', 1)")
     return [
         sorted(
-            (row for row in await database.fetch_all(query) if "entries_2" not in str(row)), key=str
+            (
+                row
+                for row in await database.fetch_all(query)
+                if "entries_2" not in str(row) and row[0] not in KEPT_FOR_THE_RELEASE
+            ),
+            key=str,
         )
         for query in SHAPES
     ]
@@ -225,12 +234,13 @@ async def assert_proved(database: Database, calls: int, entries: int) -> None:
     assert await ledger.read_balance(database, ACCOUNT) == (BALANCE - calls, 0)
 
 
-@pytest.mark.parametrize("behind", [1, 2, 3, 4])
+# Those that followed have functions of their own, which an earlier program lacks.
+@pytest.mark.parametrize("later", range(4))
 async def test_database_of_an_earlier_program_is_upgraded_while_its_gateways_write(
-    empty_url: str, tmp_path: Path, behind: int
+    empty_url: str, tmp_path: Path, later: int
 ) -> None:
     async with Database(empty_url) as database:
-        await release(database, tmp_path, len(LATER) - behind)
+        await release(database, tmp_path, later)
         await database.execute("SELECT call_logs_make_partitions('2026-09-01', 1)")
         await open_account(database, BALANCE)
         await ledger.apply(database, PROCESS, Batch(holds=[hold(number) for number in (1, 2)]))
@@ -261,7 +271,7 @@ async def test_database_of_an_earlier_program_is_upgraded_while_its_gateways_wri
         applied = await migrate(database)
         is_upgraded.set()
         calls = 3 + sum(await asyncio.gather(*gateways))
-        assert applied == LATER[-behind:]
+        assert applied == LATER[later:]
         for number in (1, 2):  # held before the upgrade
             done = await ledger.apply(database, PROCESS, Batch(settlements=[settle(number, 1)]))
             again = await ledger.apply(database, PROCESS, Batch(settlements=[settle(number, 1)]))
