@@ -10,12 +10,14 @@ from tornado.iostream import StreamClosedError
 
 from gw import accounts
 from gw.console.figures import SQL, WINDOW_SECONDS, Board, Figures, saved_nano_usd
-from gw.console.pages import TEXTS, ConsoleHandler, Show
+from gw.console.pages import TEXTS, ConsoleHandler, Refusal, Show
 from gw.errors import dumps
 
 OWNER_SECONDS = 2.0
 # A quiet stream is kept open by a comment, which proxies count as life.
 KEEP_SECONDS = 15.0
+# Of so many events one is preceded by a look at the session.
+LOOK_EVERY = 5
 
 
 class OverviewHandler(ConsoleHandler):
@@ -47,6 +49,7 @@ class StreamHandler(ConsoleHandler):
     """Server-sent events, one a second at most: the figures, as the page shows them."""
 
     _task: asyncio.Task[None] | None = None
+    _looks = 0
 
     async def get(self) -> None:
         figures = self.services.figures
@@ -64,8 +67,8 @@ class StreamHandler(ConsoleHandler):
                 await self._fleet(figures, event)
             else:
                 await self._own(OwnerBoard(self, account_id))
-        except (StreamClosedError, asyncio.CancelledError):
-            return
+        except (StreamClosedError, asyncio.CancelledError, Refusal):
+            return  # the reader has left, or their session has ended
         finally:
             figures.leave(event)
             self._task = None
@@ -95,9 +98,9 @@ class StreamHandler(ConsoleHandler):
         await self.flush()
 
     async def _is_good(self) -> bool:
-        """Whether the session has not been ended meanwhile; looked at now and then."""
-        self._looks = getattr(self, "_looks", 0) + 1
-        if self._looks % 5 == 0:
+        """True as long as the session has not ended, which is looked at now and then."""
+        self._looks += 1
+        if self._looks % LOOK_EVERY == 0:
             await self._find_session()
         return True
 

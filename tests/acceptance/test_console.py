@@ -303,3 +303,11 @@ def test_pages_are_small_and_name_nothing_of_another_host(
         assert whole < 100_000, (path, whole)
         assert not re.findall(r'(?:src|href|action)="(?!/|#|\?)', page), path
         assert not re.findall(r"<style|\sstyle=|\son[a-z]+=", page), path
+
+
+def test_a_stream_ends_with_its_session(h: House, operator: Visitor) -> None:
+    with operator.web.get(f"{operator.base}/stream", stream=True, timeout=30) as stream:
+        lines = stream.iter_lines()
+        assert next(lines).startswith(b"retry:")
+        assert operator.post("/sign-out").status_code == 200
+        assert len(list(lines)) < 40
