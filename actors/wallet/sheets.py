@@ -152,8 +152,6 @@ class PriceSheet:
     def tier(self, name: str | None) -> str | None:
         """The tier whose price holds for one that was served; None: the standard price."""
         tiers = self._spec.service_tiers or {}
-        if name == "fast" and name not in tiers:
-            name = "priority"  # its other name, of the same provider
         return name if name in tiers else None
 
     def priced(self, usage: Usage) -> Priced:

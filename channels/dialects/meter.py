@@ -82,6 +82,7 @@ TOOL_CALLS_MAX = 10_000
 _TIERS: Mapping[str, str] = MappingProxyType(
     {
         **{name: name for name in SERVICE_TIERS},
+        "fast": "priority",  # of OpenAI; the fast mode of messages is stated as a speed
         "performance": "priority",  # of Groq
         "ON_DEMAND_PRIORITY": "priority",  # of Google, as `trafficType`
         "ON_DEMAND_FLEX": "flex",

@@ -17,7 +17,8 @@ from channels.registry import ModelSpec
 from gw.errors import INVALID_REQUEST, GatewayError
 
 # The members that name a tier, in the protocols' spellings.
-TIER_MEMBERS = ("service_tier", "speed", "serviceTier")
+SPEED = "speed"  # of messages, where fast is no tier of service
+TIER_MEMBERS = ("service_tier", SPEED, "serviceTier")
 _PREFIX = "service_tier_"  # of the native protocol's names in full
 # Of a longer body its beginning and its end are looked through, which takes a millisecond.
 LOOKED_THROUGH_BYTES_MAX = 1024 * 1024
@@ -52,10 +53,12 @@ def tier_named(model: ModelSpec, price: TokenPrice, parameters: Mapping[str, str
         tier = parameters.get(member, "").lower().removeprefix(_PREFIX)
         if tier not in SERVICE_TIERS:
             continue
+        if tier == "fast" and member != SPEED:
+            tier = "priority"  # its other name
         if tier in DEARER_TIERS and model.refuses_unpriced and not has_tier(price, tier):
             raise GatewayError(
                 INVALID_REQUEST,
-                f"{member}: `{tier}` has no price for the model `{model.id}`. "
+                f"{member}: `{parameters[member]}` has no price for the model `{model.id}`. "
                 "Leave it out for the standard tier.",
                 param=member,
             )

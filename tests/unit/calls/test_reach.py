@@ -33,7 +33,7 @@ def named(asked: dict[str, str], of: ModelSpec) -> str | None:
     [
         ("service_tier", "priority", "priority"),
         ("service_tier", "Priority", "priority"),
-        ("service_tier", "fast", "fast"),
+        ("service_tier", "fast", "priority"),
         ("service_tier", "ultrafast", "ultrafast"),
         ("speed", "fast", "fast"),
         ("serviceTier", "SERVICE_TIER_PRIORITY", "priority"),

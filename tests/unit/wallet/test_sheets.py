@@ -206,14 +206,12 @@ def test_a_tier_has_a_price_where_every_channel_has_it(tier: str) -> None:
     assert not has_tier(priced(), tier)
 
 
-def test_fast_is_another_name_of_priority_where_only_that_has_a_price() -> None:
-    price = priced(service_tiers={"priority": TierPrice(factor=Decimal(2))})
+def test_fast_speed_and_priority_are_priced_apart() -> None:
+    priority = priced(service_tiers={"priority": TierPrice(factor=Decimal(2))})
     fast = Usage(input_tokens=10**6, output_tokens=0, parts=UsageParts(service_tier="fast"))
-    assert price.cost_nano_usd(fast) == 2 * 10**9
-    assert has_tier(price, "fast")
-    # The other way round would charge committed capacity as the fast mode.
-    apart = priced(service_tiers={"fast": TierPrice(factor=Decimal(6))})
-    assert not has_tier(apart, "priority")
+    assert priority.cost_nano_usd(fast) == 10**9
+    assert not has_tier(priority, "fast")
+    assert not has_tier(priced(service_tiers={"fast": TierPrice(factor=Decimal(6))}), "priority")
 
 
 def test_nothing_is_charged_beyond_what_the_ledger_holds() -> None:
