@@ -18,7 +18,7 @@ from gw.api.avatars import AvatarHandler, AvatarsHandler, PresetAvatarsHandler
 from gw.api.balance import BalanceHandler, SubscriptionHandler, UsageHandler
 from gw.api.base import GatewayApplication
 from gw.api.catalog import EmbeddingsHandler, PublicCatalog, PublicCatalogHandler
-from gw.api.chat import GeminiHandler, MessagesHandler, endpoint
+from gw.api.chat import CompactHandler, GeminiHandler, MessagesHandler, endpoint
 from gw.api.clips import TemplateHandler, TemplatesHandler
 from gw.api.completions import AgentCompletionsHandler
 from gw.api.counting import CountTokensHandler, InputTokensHandler, NativeCountHandler
@@ -54,6 +54,7 @@ def routes() -> list[Route]:
         (r"/v1/messages/count_tokens", CountTokensHandler),
         (r"/v1/responses", endpoint(responses.DIALECT, on_get=serve_socket)),
         (r"/v1/responses/input_tokens", InputTokensHandler),
+        (r"/v1/responses/compact", CompactHandler),
         # Its official library asks under /v1 too, unless the version is set.
         (
             r"/v1(?:beta)?/models/(.+)(?::|%3[Aa])(generateContent|streamGenerateContent)",

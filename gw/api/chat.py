@@ -24,12 +24,14 @@ from channels.conversation import (
 )
 from channels.dialects import gemini
 from channels.dialects.chat.dialect import DIALECT as CHAT
-from channels.dialects.dialect import ChatDialect, Dialect, ParsedChatRequest
+from channels.dialects.dialect import Address, ChatDialect, Dialect, ParsedChatRequest
 from channels.dialects.gemini.dialect import DIALECT as GEMINI
 from channels.dialects.messages import VERSION
 from channels.dialects.messages.dialect import DIALECT as MESSAGES
 from channels.dialects.messages.dialect import VERSION_HEADER
 from channels.dialects.multipart import FormRequest
+from channels.dialects.responses.dialect import COMPACT
+from channels.dialects.responses.dialect import DIALECT as RESPONSES
 from channels.dialects.validate import is_repeatable
 from channels.errors import InvalidRequest
 from channels.http.sse import SseEvent
@@ -234,11 +236,13 @@ def converse(
     framing: Framing | None = None,
     body: bytes | None = None,
     writer: ResponseWriter | None = None,
+    address: Address | None = None,
 ) -> Coroutine[Any, Any, None]:
     """Serve the call: what is returned has to be awaited. Both raise GatewayError while nothing has
     been sent.
 
-    `path` and `own` are those of `ConversationRequest`. `body` is what `request` was
+    `path`, `own` and `address` are those of `ConversationRequest`; a call with an address of its
+    own is not translated. `body` is what `request` was
     read of where that is not the client's, `writer` what takes a response that is not its client's.
     """
     handler, model = call.handler, call.model
@@ -247,7 +251,9 @@ def converse(
         body = handler.request.body
     named = _named(handler)
     conversation = named or _conversation(handler, request, len(body))
-    reached = upstream_protocols(dialect.protocol, services.current.config.translations)
+    reached: Sequence[str] = ()
+    if address is None:
+        reached = upstream_protocols(dialect.protocol, services.current.config.translations)
     if request.builtin_tools:
         _refuse_tools(call, dialect, request.builtin_tools, reached)
     chat_call = ChatCall(
@@ -275,6 +281,7 @@ def converse(
             own=own,
             own_headers=provider_headers(handler, dialect),
             is_strict=handler.request.headers.get("X-Protocol-Strict", "") == "1",
+            address=address,
         ),
         started=services.clock.monotonic(),
         reach=_reach(model, request.parameters, body),
@@ -552,3 +559,23 @@ class MessagesHandler(ApiHandler):
                 param=name,
             )
         return version
+
+
+class CompactHandler(ApiHandler):
+    """`POST /v1/responses/compact`: a conversation made into one item, billed by its usage."""
+
+    protocol = RESPONSES.protocol
+    route = "compact"
+    shape = RESPONSES.family.error_shape
+    limited = billed = True
+
+    async def on_post(self) -> None:
+        call = ModelCall(self)
+        request = await call.read(RESPONSES)
+        if request.stream:
+            raise GatewayError(
+                INVALID_REQUEST,
+                "stream: a compaction comes whole; leave it out or send false.",
+                param="stream",
+            )
+        await converse(call, RESPONSES, request, address=COMPACT)

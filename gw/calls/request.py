@@ -223,7 +223,8 @@ class ConversationRequest(ClientRequest):
 
     `own` are values for its dialect's own headers; these and `own_headers` go to channels of the
     client's own protocol only. `is_strict`: the client asks that nothing be dropped for it
-    (`X-Protocol-Strict: 1`). `redact` makes an upstream's message fit for a client.
+    (`X-Protocol-Strict: 1`). `redact` makes an upstream's message fit for a client. `address`
+    takes the place of the dialect's where the endpoint is another one of the protocol.
     """
 
     def __init__(
@@ -240,6 +241,7 @@ class ConversationRequest(ClientRequest):
         own: Mapping[str, str] | None = None,
         own_headers: tuple[tuple[str, str], ...] = (),
         is_strict: bool = False,
+        address: Address | None = None,
     ) -> None:
         super().__init__(
             parsed, protocol=protocol, body=body, weight=weight, helpers=helpers, path=path
@@ -250,6 +252,7 @@ class ConversationRequest(ClientRequest):
         self._own = own or {}
         self._own_headers = own_headers
         self._is_strict = is_strict
+        self._address = address
 
     async def plan_for(
         self, candidate: Candidate, channel: ChannelSpec, pin: str | None = None
@@ -261,7 +264,7 @@ class ConversationRequest(ClientRequest):
         dialect = CHAT_DIALECTS[candidate.protocol]
         is_own = candidate.protocol == self.protocol
         own_headers = self._own_headers if is_own else ()
-        address, hosting, hosted = dialect.address, None, None
+        address, hosting, hosted = self._address or dialect.address, None, None
         if dialect.hostings and (wire := channel.wire.get(candidate.protocol, PLAIN)) != PLAIN:
             wire, hosting = hosting_for(dialect.hostings, wire, candidate.upstream_model)
             hosted = Hosted(wire, own_headers)
@@ -270,9 +273,10 @@ class ConversationRequest(ClientRequest):
             if hosting is not None and hosting.rewrite is not None and self._chat.fault is not None:
                 raise self._chat.fault  # which an upstream of the dialect's own form would judge
             if is_own:
-                body = await self.passthrough_body(
-                    dialect.options(candidate.upstream_model, channel, self._model), hosted
-                )
+                options = dialect.options(candidate.upstream_model, channel, self._model)
+                if self._address is not None:
+                    options["default_max_tokens"] = None  # which its endpoint may not know
+                body = await self.passthrough_body(options, hosted)
                 translated = None
             else:
                 translated, body = await self._translation(candidate, channel, hosted)
@@ -361,7 +365,7 @@ class ChatCall(Call, frozen=True, kw_only=True):
     tools: tuple[str, ...] = ()  # built-in ones that were asked for
     tools_protocol: str | None = None  # what these run over, where it is not the client's
     framing: Framing = msgspec.field(default_factory=SseFraming)
-    translations: tuple[str, ...] = ()  # protocols this one may be translated to
+    translations: Sequence[str] = ()  # protocols this one may be translated to
 
 
 # Which channels may take a call, by the built-in tools it asks for: those that a provider runs.

@@ -25,7 +25,7 @@ from loadtests.simulator.dialects.measured import (
     TranscriptionsDialect,
 )
 from loadtests.simulator.dialects.messages import MessagesDialect
-from loadtests.simulator.dialects.responses import ResponsesDialect
+from loadtests.simulator.dialects.responses import CompactDialect, ResponsesDialect
 from loadtests.simulator.directives import Directive, DirectiveError, Layer
 from loadtests.simulator.exchange import RING_REQUESTS, Exchange, Ring
 from loadtests.simulator.faults import FaultBook
@@ -108,6 +108,7 @@ class Engine:
             b"/v1/chat/completions": ChatDialect(),
             b"/v1/messages": MessagesDialect(),
             b"/v1/responses": ResponsesDialect(),
+            b"/v1/responses/compact": CompactDialect(),
             b"/v1/images/generations": ImagesDialect(self.tasks.files),
             b"/v1/images/edits": EditsDialect(self.tasks.files),
             b"/v1/audio/transcriptions": TranscriptionsDialect(),

@@ -22,7 +22,14 @@ SETTINGS: dict[str, Any] = {
             channel(
                 name,
                 priority=place,
-                protocols=["images", "transcriptions", "rerank", "moderations", "chat"],
+                protocols=[
+                    "images",
+                    "transcriptions",
+                    "rerank",
+                    "moderations",
+                    "chat",
+                    "responses",
+                ],
             )
             for place, name in enumerate(("one", "two"), start=1)
         )
@@ -210,3 +217,24 @@ def test_moderations_are_free_at_any_balance(h: House, library: OpenAI) -> None:
     assert (refused.status, refused.json["error"]["param"]) == (400, "input")
     h.upstream.fault("one", status=422)
     assert empty.client.send("POST", "/v1/moderations", body).status == 422
+
+
+def test_conversation_is_compacted_by_a_channel_and_goes_on(
+    h: House, tenant: Tenant, library: OpenAI
+) -> None:
+    sim = {"sim": {"usage": {"input": 1000, "output": 20}}}
+    answer = library.responses.with_raw_response.compact(
+        model="sim-model", input="Hello", instructions="Short.", extra_body=sim
+    )
+    compacted = answer.parse()
+    assert [one.type for one in compacted.output] == ["compaction"]
+    assert h.upstream.last_request()["path"] == "/v1/responses/compact"
+    assert "max_output_tokens" not in h.upstream.last_request()["body"]
+    row = h.row(answer.headers["x-gateway-trace"])
+    assert (row["status"], row["protocol"]) == ("success", "responses")
+    assert row["cost_nano_usd"] == spent(tenant) == 1000 * 1000 + 20 * 10000
+    items: Any = [*(one.to_dict() for one in compacted.output), {"role": "user", "content": "Go"}]
+    assert library.responses.create(model="sim-model", input=items).output_text
+    assert compacted.output[0].to_dict()["encrypted_content"] in h.upstream.last_request()["body"]
+    body = {"model": "sim-model", "input": "Hello", "stream": True}
+    assert tenant.client.send("POST", "/v1/responses/compact", body).status == 400

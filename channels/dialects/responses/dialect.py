@@ -52,3 +52,6 @@ DIALECT = ChatDialect(
     ),
     codec=codec,
 )
+
+# Makes of a conversation one item that stands for it; the response is whole and states its usage.
+COMPACT = Address(path="/v1/responses", action="/compact", accept="application/json")

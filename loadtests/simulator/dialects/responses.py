@@ -504,3 +504,20 @@ def _usage(tokens: Tokens) -> dict[str, Any]:
         "output_tokens_details": {"reasoning_tokens": tokens.reasoning},
         "total_tokens": tokens.input + tokens.output,
     }
+
+
+class CompactDialect(ResponsesDialect):
+    """`POST /v1/responses/compact`: one item that stands for the conversation."""
+
+    def plain(self, ask: Ask, answer: Answer) -> bytes:
+        whole = _finished(ask, answer)
+        item = {"type": "compaction", "id": f"cmp_{answer.id[:24]}", "encrypted_content": answer.id}
+        return encode(
+            {
+                "id": whole["id"],
+                "object": "response.compaction",
+                "created_at": whole["created_at"],
+                "output": [item],
+                "usage": whole["usage"],
+            }
+        )

@@ -188,20 +188,12 @@ SHAPES = [
 ]
 
 
-# Functions under a name that no later program has: gateways of the release may still call them.
-KEPT_FOR_THE_RELEASE = {"find_keys(bytea[],bytea[])"}
-
-
 async def shape(database: Database) -> list[list[Any]]:
     """Everything that is defined, without the tables of months."""
     await database.execute("SELECT call_logs_make_partitions('2026-09-01', 1)")
     return [
         sorted(
-            (
-                row
-                for row in await database.fetch_all(query)
-                if "entries_2" not in str(row) and row[0] not in KEPT_FOR_THE_RELEASE
-            ),
+            (row for row in await database.fetch_all(query) if "entries_2" not in str(row)),
             key=str,
         )
         for query in SHAPES
