@@ -20,7 +20,7 @@ NAMED = {
 # Endpoints that their dialect's record alone does not serve: headers, paths, forms of a stream.
 ENDPOINTS = {
     "gw/api/completions.py": {"chat"},
-    "gw/api/chat.py": {"chat", "gemini", "messages"},
+    "gw/api/chat.py": {"chat", "gemini", "messages", "responses"},
     "gw/api/counting.py": {"messages", "responses"},
     "gw/api/models.py": {"gemini"},
     "gw/api/socket.py": {"responses"},
