@@ -201,12 +201,20 @@ def _codex(access: Access) -> ClientSetup:
         "experimental_bearer_token": access.key,
     }
     server = {"url": f"{access.url}/mcp", "http_headers": access.bearer}
-    values: dict[str, Any] = {"model": access.models[0].id, "model_provider": NAME}
+    # Codex asks for web search otherwise, which is refused where no channel of a model has it.
+    values: dict[str, Any] = {
+        "model": access.models[0].id,
+        "model_provider": NAME,
+        "web_search": "disabled",
+    }
     sizes = _known(model_context_window=access.models[0].context_size)
     values |= {**sizes, "model_providers": {NAME: provider}, **_mcp(access, "mcp_servers", server)}
     return ClientSetup(
         [ClientFile(".codex/config.toml", "toml", values)],
-        ["Another model: `codex -m ID`."],
+        [
+            "Another model: `codex -m ID`.",
+            'Web search, where a channel of the model has it: `web_search = "live"`.',
+        ],
     )
 
 
