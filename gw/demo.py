@@ -413,7 +413,7 @@ models:
     channels: [simulator-a, simulator-b]
     context_size: 128000
     max_output_tokens: 4096
-    price: {{input: "1.25", output: "10", cached_input: "0.125"}}
+    price: {{input: "1.25", output: "10", cached_input: "0.125", per_web_search: "0.01"}}
     capabilities: [tools, json, web_search, image_gen]
     aliases: [demo]
   - id: demo-small

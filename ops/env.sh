@@ -83,3 +83,13 @@ environment() {
     export PYTEST_ADDOPTS="${PYTEST_ADDOPTS:-} -o cache_dir='$env/cache/pytest'"
     unset PYTHONHOME PYTHONPATH
 }
+
+# The console is tested in Chromium, of the distribution's packages.
+browser() {
+    [[ ! -x /usr/bin/chromium ]] || return 0
+    if ((EUID == 0)) && command -v apt-get >/dev/null; then
+        apt-get install -y -qq chromium >"$VIRTUAL_ENV/chromium.log" 2>&1 && return 0
+        { apt-get update -qq && apt-get install -y -qq chromium; } >"$VIRTUAL_ENV/chromium.log" 2>&1 && return 0
+    fi
+    fail "needs /usr/bin/chromium for the tests of the console (on Debian: apt install chromium)"
+}

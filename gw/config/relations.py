@@ -18,6 +18,7 @@ from channels.families import (
     DEARER_TIERS,
     ENDPOINT_TYPES,
     FAMILIES,
+    MESSAGES,
     MODEL_TYPES,
     TOKEN_PRICES,
     UNIT_PRICES,
@@ -393,6 +394,9 @@ MODELS_NAMED_MAX = 3
 def caution_unpriced(models: Sequence[Section], channels: Sequence[Section]) -> None:
     """What upstreams of a chat model can report, and take money for, without a price of it."""
     without_search: dict[str, list[str]] = {}
+    of_messages = {
+        one.values["id"] for one in channels if MESSAGES.protocol in one.values["protocols"]
+    }
     for model in models:
         values = model.values
         if values["endpoint_type"] is not None or not values["callable"]:
@@ -401,7 +405,8 @@ def caution_unpriced(models: Sequence[Section], channels: Sequence[Section]) -> 
         for bound in values["channels"]:
             channel_id = bound.values["id"]
             own = (bound.values["price"] or PriceSpec()).over(price)
-            for message in _unpriced(own, is_refused=values["unpriced"] == "refuse"):
+            is_refused = values["unpriced"] == "refuse"
+            for message in _unpriced(own, is_refused, channel_id in of_messages):
                 model.location("price").caution(f"{message} (channel {channel_id})")
             if own.per_web_search is None:
                 without_search.setdefault(channel_id, []).append(values["id"])
@@ -416,13 +421,15 @@ def caution_unpriced(models: Sequence[Section], channels: Sequence[Section]) -> 
             )
 
 
-def _unpriced(price: PriceSpec, *, is_refused: bool) -> Iterator[str]:
+def _unpriced(price: PriceSpec, is_refused: bool, speaks_messages: bool) -> Iterator[str]:
     if not is_refused and not set(price.service_tiers or ()).intersection(DEARER_TIERS):
         yield (
             "unpriced is standard, so that dearer service tiers are served at the standard price:"
             " service_tiers has none of them"
         )
-    if price.has_dimensions and price.cache_write is not None and price.cache_write_1h is None:
+    lacks_hour = price.cache_write is not None and price.cache_write_1h is None
+    # Upstreams of messages alone write to a cache for an hour.
+    if price.has_dimensions and lacks_hour and speaks_messages:
         yield "no cache_write_1h: what is written to a cache for an hour costs as cache_write"
     tiers = price.service_tiers or {}
     for name in tiers if price.above_tokens else ():

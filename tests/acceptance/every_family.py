@@ -19,7 +19,18 @@ from tests.support.waiting import until
 WIKI = "/api/v1/ext/wiki"
 READERS = 8
 CHAT = ["chat", "messages", "responses", "native"]
-MEDIA = ["images", "videos", "music", "speech", "voices", "transcripts", "avatars", "clips"]
+MEDIA = [
+    "images",
+    "videos",
+    "music",
+    "speech",
+    "voices",
+    "transcripts",
+    "avatars",
+    "clips",
+    "rerank",
+    "moderations",
+]
 SETTINGS: dict[str, Any] = {
     "channels": [
         channel("one", protocols=[*CHAT, *MEDIA]),

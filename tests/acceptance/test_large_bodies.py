@@ -30,7 +30,7 @@ def test_large_bodies_are_answered_or_refused(empty_url: str, tmp_path: Path) ->
         }
         del told["silence", ""]
         films = {case: told.pop(case) for case in list(told) if case[1].startswith("a film")}
-        assert len(told) == 13
+        assert len(told) == 17
         for case, words in told.items():
             assert re.match("200|400 |502 ", words), (case, words)
         # Texts and images are nobody's trick, however large.

@@ -33,6 +33,8 @@ SETTINGS: dict[str, Any] = {
         model("dh-avatar", "one", **films.GENERAL),
         model("dh-motion", "one", **films.GENERAL),
         model("clip-news", "one", **films.GENERAL),
+        model("rank", "one", endpoint_type="rerank", price={"per_call": "0.001"}),
+        model("guard", "one", endpoint_type="moderations", price={}),
     ],
 }
 WIKI = every_family.WIKI
@@ -93,7 +95,28 @@ ASKS = (
         )
         for version, verb in (("v1beta", "generateContent"), ("v1", "streamGenerateContent"))
     ),
-    Ask("GET", "/v1/models"),
+    Ask(
+        "POST",
+        "/v1/messages/count_tokens",
+        {"model": "sim-model", "system": "s", "messages": [HELLO]},
+    ),
+    Ask("POST", "/v1/responses/input_tokens", {"model": "sim-model", "input": "Hi"}),
+    Ask("POST", "/v1/responses/compact", {"model": "sim-model", "input": "Hi"}),
+    Ask(
+        "POST",
+        "/v1beta/models/{}:countTokens",
+        {"contents": [{"role": "user", "parts": [{"text": "Hello"}]}]},
+        identifier="sim-model",
+    ),
+    Ask("GET", "/v1/responses"),
+    Ask("POST", "/v1/audio/transcriptions"),
+    Ask("POST", "/v1/images/edits"),
+    Ask("POST", "/v1/rerank", {"model": "rank", "query": "q", "documents": ["d"]}),
+    Ask("POST", "/v1/moderations", {"model": "guard", "input": "Hi"}),
+    Ask("GET", "/v1/models", query=("limit", "after_id", "before_id")),
+    Ask("GET", "/v1/models/{}", identifier="sim-model"),
+    Ask("GET", "/v1beta/models", query=("pageSize", "pageToken")),
+    Ask("GET", "/v1beta/models/{}", identifier="sim-model"),
     Ask("GET", "/api/v1/models/public"),
     Ask("GET", "/v1/key/balance"),
     Ask("GET", "/v1/dashboard/billing/subscription"),
