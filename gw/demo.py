@@ -422,7 +422,7 @@ models:
     channels: [simulator-b, simulator-a]
     context_size: 32000
     max_output_tokens: 2048
-    price: {{input: "0.1", output: "0.4"}}
+    price: {{input: "0.1", output: "0.4", per_web_search: "0.01"}}
     capabilities: [tools, json]
   - id: demo-picture
     display_name: Demo Picture
