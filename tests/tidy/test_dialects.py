@@ -15,6 +15,7 @@ from tests.tidy.files import SOURCES, files, name_of
 NAMED = {
     "channels/families.py": "the rows",
     "gw/app.py": "the route table",
+    "gw/config/relations.py": "what upstreams of one alone report",
     "channels/translation/session.py": "the table of translations, for one that has any",
 }
 # Endpoints that their dialect's record alone does not serve: headers, paths, forms of a stream.
