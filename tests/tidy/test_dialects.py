@@ -15,7 +15,6 @@ from tests.tidy.files import SOURCES, files, name_of
 NAMED = {
     "channels/families.py": "the rows",
     "gw/app.py": "the route table",
-    "gw/config/relations.py": "what upstreams of one alone report",
     "channels/translation/session.py": "the table of translations, for one that has any",
 }
 # Endpoints that their dialect's record alone does not serve: headers, paths, forms of a stream.
@@ -25,6 +24,7 @@ ENDPOINTS = {
     "gw/api/counting.py": {"messages", "responses"},
     "gw/api/models.py": {"gemini"},
     "gw/api/socket.py": {"responses"},
+    "gw/config/relations.py": {"messages"},  # whose upstreams alone keep a cache for an hour
     "gw/setup.py": {"chat", "gemini", "messages", "responses"},  # what clients speak
 }
 # What one dialect alone can carry over for another, for which there is no canonical field.
