@@ -131,8 +131,8 @@ def test_dimensions_are_of_chat_models() -> None:
     assert fault.path == "models[0].price.per_request"
 
 
-def cautions(price: str, **changes: str) -> list[str]:
-    found = read(written(price, **changes)).cautions
+def cautions(price: str, speaks: str = "protocols: [chat]", **changes: str) -> list[str]:
+    found = read(written(price, **changes).replace("protocols: [chat]", speaks)).cautions
     return [
         one.message.rpartition(" (")[0].partition(":")[0] for one in found if ".price" in one.path
     ]
@@ -148,7 +148,9 @@ def test_searches_that_cost_nothing_are_cautioned_at_the_channel_that_states_the
 def test_what_can_be_reported_without_a_price_is_cautioned() -> None:
     assert cautions(PLAIN + "cache_write: 3, cached_input: 3") == []
     searches = PLAIN + "per_web_search: 0, "
-    assert cautions(searches + "cache_write: 3, per_request: 0") == ["no cache_write_1h"] * 2
+    writes = searches + "cache_write: 3, per_request: 0"
+    assert cautions(writes) == []
+    assert cautions(writes, "protocols: [messages]") == ["no cache_write_1h"] * 2
     tiers = "service_tiers: {flex: {input: 1}}, above_tokens: [{above: 1, input: 9}]"
     lacking = "service_tiers.flex has prices of its own and no above_tokens"
     assert cautions(searches + tiers) == [lacking] * 2
