@@ -334,6 +334,28 @@ def _usual_options(upstream_model: str, channel: ChannelSpec, model: ModelSpec) 
     return {"upstream_model": upstream_model, "default_max_tokens": model.max_output_tokens}
 
 
+def model_option(upstream_model: str, channel: ChannelSpec, model: ModelSpec) -> dict[str, Any]:
+    """The options of a dialect that edits the model's name in, and nothing else."""
+    return {"upstream_model": upstream_model}
+
+
+class NamedRequest(Protocol):
+    """A request whose body names a model."""
+
+    @property
+    def object(self) -> JsonObject: ...
+
+    @property
+    def model(self) -> str: ...
+
+
+def renamed_body(request: NamedRequest, *, upstream_model: str) -> bytes:
+    """The client's body as one channel wants it; the same bytes when nothing has to change."""
+    if request.model == upstream_model:
+        return request.object.body
+    return request.object.edited(replace={"model": msgspec.json.encode(upstream_model)}, add={})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
     """The form on the wire of one family: what `channels/dialects/<dialect>/dialect.py` registers.

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Raw
 
 from channels.errors import ErrorMembers, ErrorReported
-from channels.json import NULL, raw_of
+from channels.json import NULL, raw_of, read_loosely
 
 # MiniMax's way to state that a chat failed: `base_resp` in a response whose status is 200.
 #
@@ -244,6 +244,23 @@ def message_in(value: Any) -> str | None:
     """The error message of a decoded body, or of the `error` member of an event."""
     found = _find(value, depth=0)
     return None if found is None else fit(found, MESSAGE_CHARACTERS_MAX).strip() or None
+
+
+# Of a member of a whole response that is read: counts, names and errors, nothing that grows.
+MEMBER_BYTES_MAX = 16 * 1024
+
+
+def member_of(raw: Raw) -> Any:
+    """The value of a member of a whole response; None for one that is too long or unreadable."""
+    return read_loosely(bytes(raw)) if len(memoryview(raw)) <= MEMBER_BYTES_MAX else None
+
+
+def failure_of(raw: Raw) -> str | None:
+    """What an `error` member of a whole response reports; None where it reports nothing."""
+    reported = member_of(raw)
+    if reported is None:
+        return None
+    return message_in(reported) or "The upstream reported an error."
 
 
 def code_in(error: Any, names: Iterable[str]) -> str | None:

@@ -17,12 +17,12 @@ import msgspec
 from msgspec import Struct
 
 from channels.dialects.dialect import Address
-from channels.dialects.error_body import message_in
+from channels.dialects.error_body import failure_of, member_of
 from channels.dialects.meter import TOKENS_MAX, Usage, UsageParts
 from channels.dialects.multipart import FormRequest, model_of, read_form, settings_of
 from channels.dialects.validate import counts
 from channels.errors import InvalidRequest, UpstreamMalformed
-from channels.json import NULL, UNREADABLE, read_loosely
+from channels.json import NULL, UNREADABLE
 
 ADDRESS = Address(path="/v1/audio/transcriptions", accept="application/json, text/plain")
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt", "diarized_json")
@@ -108,7 +108,6 @@ class _Response(Struct, gc=False):
 
 
 _RESPONSE = msgspec.json.Decoder(_Response)
-_MEMBER_BYTES_MAX = 16 * 1024
 
 
 class TranscriptionResponse(Struct, frozen=True):
@@ -128,16 +127,16 @@ def read_response(body: bytes, *, is_text: bool) -> TranscriptionResponse:
     except UNREADABLE as error:
         raise UpstreamMalformed(f"a transcription that cannot be read: {error}") from error
     if bytes(response.text)[:1] != b'"':
-        reported = _value(response.error)
-        if reported is None:
+        failure = failure_of(response.error)
+        if failure is None:
             raise UpstreamMalformed("a transcription without text")
-        return TranscriptionResponse(error=message_in(reported) or "The upstream failed.")
-    stated = _value(response.usage)
+        return TranscriptionResponse(error=failure)
+    stated = member_of(response.usage)
     usage = stated if isinstance(stated, dict) else {}
     seconds = usage.get("seconds")
     return TranscriptionResponse(
         usage=_usage(usage),
-        milliseconds=_milliseconds(_value(response.duration) if seconds is None else seconds),
+        milliseconds=_milliseconds(member_of(response.duration) if seconds is None else seconds),
     )
 
 
@@ -181,7 +180,3 @@ def _last_instant(body: bytes) -> int | None:
         return None
     hours, minutes, seconds, rest = (int(one or 0) for one in last[0].groups())
     return ((hours * 60 + minutes) * 60 + seconds) * 1000 + rest
-
-
-def _value(raw: msgspec.Raw) -> object:
-    return read_loosely(bytes(raw)) if len(memoryview(raw)) <= _MEMBER_BYTES_MAX else None

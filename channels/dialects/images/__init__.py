@@ -13,7 +13,6 @@ from channels.dialects.images.dialect import (
     parse_response,
     pixels_of,
     read_request,
-    upstream_body,
 )
 
 __all__ = [
@@ -22,5 +21,4 @@ __all__ = [
     "parse_response",
     "pixels_of",
     "read_request",
-    "upstream_body",
 ]

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from channels.dialects.dialect import Address, Dialect
+from channels.dialects.dialect import Address, Dialect, model_option, renamed_body
 from channels.dialects.error_body import message_in
 from channels.dialects.multipart import FormRequest, model_of, read_form, settings_of
 from channels.dialects.validate import (
@@ -130,13 +130,6 @@ def read_request(body: bytes) -> ImagesRequest:
     )
 
 
-def upstream_body(request: ImagesRequest, *, upstream_model: str) -> bytes:
-    """The client's body as one channel wants it; the same bytes when nothing has to change."""
-    if request.model == upstream_model:
-        return request.object.body
-    return request.object.edited(replace={"model": msgspec.json.encode(upstream_model)}, add={})
-
-
 def without_body(request: ImagesRequest) -> ImagesRequest:
     """The request with nothing in it that grows with its body."""
     return replace(request, object=NOTHING)
@@ -146,9 +139,9 @@ DIALECT = Dialect(
     family=IMAGES,
     address=Address(path="/v1/images/generations", accept="application/json"),
     read_request=read_request,
-    upstream_body=upstream_body,
+    upstream_body=renamed_body,
     without_body=without_body,
-    options=lambda upstream_model, channel, model: {"upstream_model": upstream_model},
+    options=model_option,
 )
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta, Struct
 
-from channels.dialects.dialect import Address, Dialect
-from channels.dialects.error_body import message_in
+from channels.dialects.dialect import Address, Dialect, model_option
+from channels.dialects.error_body import failure_of
 from channels.dialects.validate import (
     MODEL_CHARACTERS_MAX,
     check_model,
@@ -24,11 +24,9 @@ from channels.dialects.validate import (
 )
 from channels.errors import UpstreamMalformed
 from channels.families import MODERATIONS
-from channels.json import NOTHING, NULL, UNREADABLE, JsonObject, read_loosely
+from channels.json import NOTHING, NULL, UNREADABLE, JsonObject
 
 INPUTS_MAX = 2048
-# Of an error that is read.
-_ERROR_BYTES_MAX = 16 * 1024
 
 
 class ModerationBody(Struct, gc=False):
@@ -85,7 +83,7 @@ DIALECT = Dialect(
     read_request=read_request,
     upstream_body=upstream_body,
     without_body=lambda request: replace(request, object=NOTHING),
-    options=lambda upstream_model, channel, model: {"upstream_model": upstream_model},
+    options=model_option,
 )
 
 
@@ -105,8 +103,7 @@ def failure_in(body: bytes) -> str | None:
         raise UpstreamMalformed(f"a moderation that cannot be read: {error}") from error
     if bytes(response.results)[:1] == b"[":
         return None
-    raw = bytes(response.error)
-    reported: Any = read_loosely(raw) if len(raw) <= _ERROR_BYTES_MAX else None
-    if reported is None:
+    failure = failure_of(response.error)
+    if failure is None:
         raise UpstreamMalformed("a moderation without results")
-    return message_in(reported) or "The upstream reported an error."
+    return failure

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta, Struct
 
-from channels.dialects.dialect import Address, Dialect
-from channels.dialects.error_body import message_in
+from channels.dialects.dialect import Address, Dialect, model_option, renamed_body
+from channels.dialects.error_body import failure_of, member_of
 from channels.dialects.meter import TOKENS_MAX, fit_name
 from channels.dialects.validate import (
     MODEL_CHARACTERS_MAX,
@@ -28,7 +28,7 @@ from channels.dialects.validate import (
 )
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.families import RERANK
-from channels.json import NOTHING, NULL, UNREADABLE, JsonObject, read_loosely
+from channels.json import NOTHING, NULL, UNREADABLE, JsonObject
 
 # No upstream takes more at once; a search of most of them is one query with up to this many.
 DOCUMENTS_MAX = 10_000
@@ -87,20 +87,13 @@ def read_request(body: bytes) -> RerankRequest:
     )
 
 
-def upstream_body(request: RerankRequest, *, upstream_model: str) -> bytes:
-    """The client's body as one channel wants it; the same bytes when nothing has to change."""
-    if request.model == upstream_model:
-        return request.object.body
-    return request.object.edited(replace={"model": msgspec.json.encode(upstream_model)}, add={})
-
-
 DIALECT = Dialect(
     family=RERANK,
     address=Address(path="/v1/rerank", accept="application/json"),
     read_request=read_request,
-    upstream_body=upstream_body,
+    upstream_body=renamed_body,
     without_body=lambda request: replace(request, object=NOTHING),
-    options=lambda upstream_model, channel, model: {"upstream_model": upstream_model},
+    options=model_option,
 )
 
 
@@ -114,8 +107,6 @@ class _Response(Struct, gc=False):
 
 
 _RESPONSE = msgspec.json.Decoder(_Response)
-# Of a member that is read: counts and names, nothing that grows with the documents.
-_MEMBER_BYTES_MAX = 16 * 1024
 
 
 class RerankResponse(Struct, frozen=True):
@@ -137,27 +128,23 @@ def read_response(body: bytes) -> RerankResponse:
     except UNREADABLE as error:
         raise UpstreamMalformed(f"a rerank answer that cannot be read: {error}") from error
     if bytes(response.results)[:1] != b"[" and bytes(response.data)[:1] != b"[":
-        reported = _value(response.error)
-        if reported is None:
+        failure = failure_of(response.error)
+        if failure is None:
             raise UpstreamMalformed("a rerank answer without results")
-        return RerankResponse(error=message_in(reported) or "The upstream reported an error.")
-    meta, usage = _object(_value(response.meta)), _object(_value(response.usage))
+        return RerankResponse(error=failure)
+    meta, usage = _object(member_of(response.meta)), _object(member_of(response.usage))
     billed, counted = _object(meta.get("billed_units")), _object(meta.get("tokens"))
     tokens = (
         _count(usage.get("total_tokens")),
         _count(billed.get("input_tokens")),
         _count(counted.get("input_tokens")),
     )
-    model = _value(response.model)
+    model = member_of(response.model)
     return RerankResponse(
         model=fit_name(model) if isinstance(model, str) else None,
         searches=_count(billed.get("search_units")),
         tokens=next((one for one in tokens if one is not None), None),
     )
-
-
-def _value(raw: msgspec.Raw) -> Any:
-    return read_loosely(bytes(raw)) if len(memoryview(raw)) <= _MEMBER_BYTES_MAX else None
 
 
 def _object(value: object) -> Mapping[str, object]:

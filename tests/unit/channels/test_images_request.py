@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.dialects.images import pixels_of, read_request, upstream_body
+from channels.dialects.dialect import renamed_body
+from channels.dialects.images import pixels_of, read_request
 from channels.errors import InvalidRequest
 from tests.support.rows import each
 
@@ -128,8 +129,8 @@ def test_what_is_no_object_is_refused(raw: bytes) -> None:
 def test_upstream_gets_the_bytes_but_for_the_name() -> None:
     raw = b'{ "prompt":"a \\u0041", "n" : 2,"model": "m", "seed":1e3,"sim":{"x":[1, 2]} }'
     read = read_request(raw)
-    assert upstream_body(read, upstream_model="m") is raw
-    assert upstream_body(read, upstream_model="v/\u00fc") == raw.replace(
+    assert renamed_body(read, upstream_model="m") is raw
+    assert renamed_body(read, upstream_model="v/\u00fc") == raw.replace(
         b'"model": "m"', '"model": "v/\u00fc"'.encode()
     )
 
