@@ -41,6 +41,8 @@ PREFIX = "prefix/"
 METADATA_BYTES_MAX = 16 * 1024
 # A name is hashed and never stored; this bounds what is hashed.
 NAME_CHARACTERS_MAX = 512
+# Calls of one account with one label are one conversation; a few billion others share none.
+LABEL_BYTES = 8
 
 # What counts of instructions, of tools, and of each turn before the user's.
 _HEAD_BYTES = 2 * 1024
@@ -83,6 +85,11 @@ def conversation_of(raw: Mapping[str, Raw]) -> str | None:
     if "user" in raw and (named := _text(raw["user"])):
         return named
     return _prefix_of(raw)
+
+
+def label_of(conversation: str) -> str:
+    """What a row of the call log has of a conversation: 16 hex digits, never its name."""
+    return blake2b(conversation.encode(errors="replace"), digest_size=LABEL_BYTES).hexdigest()
 
 
 def stand_in(members: JsonObject) -> JsonObject:

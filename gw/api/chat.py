@@ -20,6 +20,7 @@ from channels.conversation import (
     NAME_CHARACTERS_MAX,
     PREFIX,
     conversation_of,
+    label_of,
     session_of,
 )
 from channels.dialects import gemini
@@ -251,6 +252,8 @@ def converse(
         body = handler.request.body
     named = _named(handler)
     conversation = named or _conversation(handler, request, len(body))
+    if conversation is not None:
+        call.detail["conversation"] = label_of(conversation)
     reached: Sequence[str] = ()
     if address is None:
         reached = upstream_protocols(dialect.protocol, services.current.config.translations)

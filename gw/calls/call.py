@@ -330,6 +330,7 @@ def end_call(span: CallSpan, ending: Ending, attributes: Attributes = NO_ATTRIBU
 #   hold           nano-USD held                                integer
 #   estimate       tokens it was held for                       [input, output]
 #   order          channels considered, in order                [[channel, protocol], …]
+#   conversation   which calls belong together (`label_of`)     16 hex digits
 #   pinned         the order is that of a pinned conversation   true
 #   passed_over    why some of them were not tried              {channel: reason}
 #   tried          attempts, the answered one last              [[channel, Unix s, ms, outcome], …]

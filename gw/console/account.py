@@ -35,6 +35,8 @@ DAYS = 30
 PORTION = 1000
 CREDITS_SHOWN = 20
 SPENDERS_SHOWN = 20
+# Conversations are no columns of the log: their sums are those of so many rows, read one by one.
+CONVERSATION_CALLS = 5000
 
 
 class AccountsHandler(ConsoleHandler):
@@ -88,6 +90,15 @@ class AccountHandler(ConsoleHandler):
         spenders = await database.fetch_all(
             SQL["spenders"], {"account": account_id, "start": start, "limit": SPENDERS_SHOWN}
         )
+        conversations = await database.fetch_all(
+            SQL["conversations"],
+            {
+                "account": account_id,
+                "start": start,
+                "calls": CONVERSATION_CALLS,
+                "limit": SPENDERS_SHOWN,
+            },
+        )
         ((minute, oldest),) = await database.fetch_all(SQL["last_minute"], (account_id,))
         total = sum(one.cost_nano_usd for one in sums["day"])
         self.page(
@@ -100,6 +111,8 @@ class AccountHandler(ConsoleHandler):
             models_plot=models_plot(sums["model"], TEXTS("account.by_model")),
             credits=given,
             spenders=spenders,
+            conversations=conversations,
+            conversation_calls=CONVERSATION_CALLS,
             minute=minute,
             resets_at=oldest and oldest + timedelta(seconds=60),
             since=start,

@@ -19,6 +19,16 @@ FROM call_log_rollups r LEFT JOIN keys k ON k.id = r.key_id LEFT JOIN agents a O
 WHERE r.account_id = %(account)s AND r.hours = 24 AND r.bucket >= %(start)s
 GROUP BY 1, 2, 3, 4 ORDER BY 6 DESC, 1 LIMIT %(limit)s
 
+-- conversations --
+-- The conversations that cost most among an account's newest calls: label, calls, cost, the last call and its instant.
+WITH newest AS MATERIALIZED (
+    SELECT id, created_at, cost_nano_usd, detail ->> 'conversation' AS conversation FROM call_logs
+    WHERE account_id = %(account)s AND created_at >= %(start)s
+    ORDER BY created_at DESC, id DESC LIMIT %(calls)s
+)
+SELECT conversation, count(*), sum(cost_nano_usd)::bigint, max(id), max(created_at)
+FROM newest WHERE conversation IS NOT NULL GROUP BY 1 ORDER BY 3 DESC, 4 DESC LIMIT %(limit)s
+
 -- last_minute --
 -- An account's calls that ended in the last minute, and when the oldest of them came.
 SELECT count(*), min(submitted_at) FROM call_logs

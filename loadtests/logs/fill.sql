@@ -41,6 +41,7 @@ SELECT at, at - interval '2 seconds', 'acct_' || account,
     CASE WHEN model = 'model-9' THEN 'task_' || n END,
     CASE WHEN (a + c) %% 50 = 0 THEN '[{"seq": 1, "created_at": 1790000000.5, "latency_ms": 40,
         "error_code": "upstream_502", "error_message": "The upstream answered with status 502."}]'::json END,
-    '{"order": [["one", "chat"], ["two", "chat"], ["three", "chat"]], "channel": "one", "hold_usd": "0.0103", "estimate": [12, 1000],
-        "upstream_id": "chatcmpl-0123456789abcdef", "finish_reason": "stop"}'::json
+    ('{"order": [["one", "chat"], ["two", "chat"], ["three", "chat"]], "channel": "one", "hold_usd": "0.0103", "estimate": [12, 1000],
+        "upstream_id": "chatcmpl-0123456789abcdef", "finish_reason": "stop", "conversation": "' || lpad(to_hex(n / 20), 16, '0')
+        || '"}')::json
 FROM shaped

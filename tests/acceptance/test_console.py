@@ -6,6 +6,7 @@ import csv
 import io
 import re
 import threading
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -205,6 +206,26 @@ def test_a_call_shows_its_receipt_and_the_file_agrees(
     statement = owner.get(f"/accounts/{tenant.account}/statement.csv?period=today").text
     amounts = [one["amount_usd"] for one in csv.DictReader(io.StringIO(statement))]
     assert sum(round(float(one) * 1e9) for one in amounts) == h.balance_nano_usd(tenant)
+
+
+def test_an_account_shows_what_its_conversations_cost(
+    h: House, tenant: Tenant, owner: Visitor
+) -> None:
+    rows = []
+    for name in ("dear", "cheap", "dear", NASTY):
+        trace = tenant.client.chat(headers={"session_id": name}).trace
+        rows.append(h.row(trace))
+    h.row(chat(tenant, "a lone turn belongs to none"))
+    assert owner.get(f"/accounts/{tenant.account}").status_code == 200
+    table = owner.page.partition(TEXTS("account.by_conversation"))[2].partition("</table>")[0]
+    found = re.findall(
+        r'href="/calls/(\d+)"><code>(\w{16})</code>.*?n">(\d+)</td>.*?n">([\d.]+)', table
+    )
+    of_dear = blake2b(b"dear", digest_size=8).hexdigest()
+    cost = rows[0]["cost_nano_usd"] + rows[2]["cost_nano_usd"]
+    assert found[0][:3] == (str(rows[2]["id"]), of_dear, "2")
+    assert round(float(found[0][3]) * 1e9) == cost
+    assert [one[2] for one in found] == ["2", "1", "1"]
 
 
 def test_pages_end_and_go_on_by_their_cursor(h: House, tenant: Tenant, owner: Visitor) -> None:
