@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 
 from actors.clock import Clock
-from actors.jobs.ending import Endings, Settles
 from actors.limits.accounts import Limiter
 from actors.routing import ChannelDirectory
 from actors.store.database import Database
@@ -19,7 +18,7 @@ from gw.api.admin.table import AdminServices
 from gw.api.services import make_sources
 from gw.config.config import LiveConfig
 from gw.keys.secret import Secret
-from gw.media_services import make_endings, make_upstreams
+from gw.media_services import endings_of
 from metrics.prometheus import Metrics
 
 
@@ -35,18 +34,6 @@ def make_admin_api(
     metrics: Metrics,
 ) -> AdminApi:
     """Make it; `database` is a pool of its own. To be closed."""
-
-    def endings(settle: Settles) -> Endings:
-        return make_endings(
-            current,
-            database=database,
-            settle=settle,
-            upstreams=make_upstreams(current, wire=wire, clock=clock),
-            secret=secret,
-            clock=clock,
-            metrics=metrics,
-        )
-
     services = AdminServices(
         database=database,
         current=current,
@@ -57,6 +44,8 @@ def make_admin_api(
         proofs=LedgerProofs(database),
         wire=wire,
         sources=make_sources(current.config),
-        make_endings=endings,
+        make_endings=endings_of(
+            current, database=database, wire=wire, secret=secret, clock=clock, metrics=metrics
+        ),
     )
     return AdminApi(ROUTES, services, limiter=limiter, description=partial(description, ROUTES))

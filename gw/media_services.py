@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from actors.catalogs import Catalogs
@@ -136,6 +136,31 @@ def make_endings(
         clock=clock,
         metrics=metrics,
     )
+
+
+def endings_of(
+    current: LiveConfig,
+    *,
+    database: Database,
+    wire: Wire,
+    secret: Secret,
+    clock: Clock,
+    metrics: Metrics,
+) -> Callable[[Settles], Endings]:
+    """What ends jobs beside the poller: for an operator who cancels one."""
+
+    def make(settle: Settles) -> Endings:
+        return make_endings(
+            current,
+            database=database,
+            settle=settle,
+            upstreams=make_upstreams(current, wire=wire, clock=clock),
+            secret=secret,
+            clock=clock,
+            metrics=metrics,
+        )
+
+    return make
 
 
 def _schedule(tasks: Tasks) -> Schedule:

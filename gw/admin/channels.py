@@ -231,7 +231,7 @@ def _view(
     in_use = sum(one.slots_in_use for one in processes)
     return ChannelView(
         id=spec.id,
-        state=_state(order, in_use),
+        state=state_of(order, in_use),
         health=_health(processes),
         ordered_at=ordered_at,
         ordered_by=ordered_by,
@@ -252,7 +252,8 @@ def _view(
     )
 
 
-def _state(order: Order | None, in_use: int) -> str:
+def state_of(order: Order | None, in_use: int) -> str:
+    """A channel's state by its order and the calls under way."""
     if order is None:
         return "open_for_calls"
     return "drained" if order == "draining" and not in_use else order

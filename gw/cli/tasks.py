@@ -12,7 +12,6 @@ import msgspec
 
 from actors.clock import SystemClock
 from actors.jobs import store
-from actors.jobs.ending import Endings, Settles
 from actors.jobs.job import STATES
 from channels.http.client import HttpWire
 from channels.media.model import TASK_KINDS
@@ -30,7 +29,7 @@ from gw.cli.arguments import (
     with_database,
 )
 from gw.config.config import LiveConfig
-from gw.media_services import make_endings, make_upstreams
+from gw.media_services import endings_of
 from metrics.prometheus import Metrics
 
 if TYPE_CHECKING:
@@ -82,17 +81,14 @@ async def cancel(context: Context, options: Namespace) -> Result:
     config, clock = context.config, SystemClock()
     current, wire = LiveConfig(config), HttpWire(connect_seconds=config.timeouts.connect)
 
-    def endings(settle: Settles) -> Endings:
-        return make_endings(
-            current,
-            database=context.database,
-            settle=settle,
-            upstreams=make_upstreams(current, wire=wire, clock=clock),
-            secret=context.secret(),
-            clock=clock,
-            metrics=Metrics(),
-        )
-
+    endings = endings_of(
+        current,
+        database=context.database,
+        wire=wire,
+        secret=context.secret(),
+        clock=clock,
+        metrics=Metrics(),
+    )
     try:
         done = await tasks.cancel(context.database, Actor.of_this_process(), options.id, endings)
     finally:

@@ -26,13 +26,19 @@ from gw.console.calls import (
     SearchHandler,
 )
 from gw.console.figures import Figures
-from gw.console.keys import KeyHandler, KeysHandler
+from gw.console.keys import KeyHandler, KeysHandler, RequestsHandler
 from gw.console.lists import AgentsHandler, BasesHandler, TasksHandler
 from gw.console.operations import ChannelsHandler, ModelsHandler, SystemHandler
 from gw.console.overview import OverviewHandler, StreamHandler
 from gw.console.pages import ConsoleServices, NotFoundHandler, StaticHandler
 from gw.console.playground import CostHandler, PlaygroundHandler, PlayHandler
-from gw.console.signing_in import AuditHandler, SessionsHandler, SignInHandler, SignOutHandler
+from gw.console.signing_in import (
+    AuditHandler,
+    SessionsHandler,
+    SignInHandler,
+    SignOutHandler,
+    TokensHandler,
+)
 from gw.http.admin import AdminServer
 from gw.keys.secret import Secret
 from metrics.prometheus import Metrics
@@ -71,6 +77,8 @@ def routes() -> list[tuple[str, type[Any]]]:
         (r"/agents", AgentsHandler),
         (r"/bases", BasesHandler),
         (r"/tasks", TasksHandler),
+        (r"/requests", RequestsHandler),
+        (r"/tokens", TokensHandler),
         (r"/system", SystemHandler),
         (r"/audit", AuditHandler),
         (r"/static/([a-z.]{1,40})", StaticHandler),

@@ -12,10 +12,11 @@ from gw.admin import values
 from gw.admin.keys import status
 from gw.admin.refusals import Invalid
 from gw.api.logs.list_query import NotAnInstant, midnight, read_date, read_instant
+from gw.console.account import read_cursor, write_cursor
 from gw.console.changes import change, in_force
 from gw.console.pages import TEXTS, ConsoleHandler
 from gw.keys import store
-from gw.keys.issue import KeyWish
+from gw.keys.issue import KeyWish, list_pending
 from gw.keys.principal import AGENT
 from gw.keys.store import KeyChanges, KeyRecord, UnknownKey
 from gw.setup import CLIENTS, NO_KEY, Access, ClientSetup, models_for
@@ -147,6 +148,38 @@ class KeyHandler(KeysPage):
         changes: KeyChanges = {}
         changes.update(settings)  # type: ignore[typeddict-item]
         return changes
+
+
+class RequestsHandler(KeysPage):
+    """Requests for keys of agents that wait for a decision, the oldest first."""
+
+    for_operators = True
+
+    async def get(self) -> None:
+        after = read_cursor(self.parameters.text("after"))
+        found = await list_pending(self.services.database, after=after, limit=PAGE + 1)
+        more = found[PAGE - 1] if len(found) > PAGE else None
+        self.page(
+            "requests.html",
+            requests=found[:PAGE],
+            after=write_cursor(more.created_at, more.id) if more else None,
+        )
+
+    async def post(self) -> None:
+        """Make the key, whose text is shown by this response, or turn the request down."""
+        request_id, act = self.field("id"), self.field("act")
+        if act not in ("approve", "reject"):
+            self.refuse(400, "error.request")
+        async with change(self) as (transaction, actor):
+            if act == "reject":
+                await handled.reject(transaction, actor, request_id)
+            else:
+                secret = self.services.secret
+                key, text = await handled.approve(transaction, actor, request_id, secret)
+        if act == "reject":
+            self.redirect("/requests", status=303)
+            return
+        self.show_key(await self.account(key.account_id), key, text=text, is_new=True)
 
 
 def model_names(handler: ConsoleHandler) -> list[str]:

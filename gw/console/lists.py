@@ -8,9 +8,10 @@ from gw.admin import tasks
 from gw.admin.agents import AgentQuery
 from gw.admin.tasks import TaskQuery
 from gw.agents import UnknownAgent
-from gw.console.changes import change, in_force, in_words
+from gw.console.changes import actor_of, change, in_force, in_words
 from gw.console.operations import SQL
 from gw.console.pages import ConsoleHandler
+from gw.media_services import endings_of
 
 PAGE = 100
 
@@ -61,3 +62,21 @@ class TasksHandler(ConsoleHandler):
         with in_words():
             page = await tasks.page(self.services.database, query)
         self.page("tasks.html", tasks=page.data, cursor=page.next_cursor)
+
+    async def post(self) -> None:
+        """Cancel a task: its account gets the whole hold back, so operators alone do it."""
+        if not self.who.is_operator:
+            self.refuse(404, "error.not_found")
+        services = self.services
+        endings = endings_of(
+            services.current,
+            database=services.database,
+            wire=services.wire,
+            secret=services.secret,
+            clock=services.clock,
+            metrics=services.metrics,
+        )
+        with in_words():
+            actor = actor_of(self.who)
+            await tasks.cancel(services.database, actor, self.field("id"), endings)
+        self.redirect("/tasks", status=303)

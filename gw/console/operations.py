@@ -13,7 +13,7 @@ from actors.store.queries import load
 from channels.families import CHAT_PROTOCOLS, PUBLIC_NAMES
 from channels.registry import ModelSpec
 from gw.admin import audit, channels
-from gw.admin.channels import ChannelTest
+from gw.admin.channels import ChannelTest, Order
 from gw.admin.ledger import LedgerProofs
 from gw.api.matrix import compatibility
 from gw.config.config import Config
@@ -55,8 +55,11 @@ class ChannelsHandler(ConsoleHandler):
         async with change(self) as (transaction, actor):
             if act == "open":
                 await channels.reopen(transaction, actor, registry, name)
+            elif act in ("drain", "close"):
+                order: Order = "draining" if act == "drain" else "closed"
+                await channels.order(transaction, actor, registry, name, order)
             else:
-                await channels.order(transaction, actor, registry, name, "draining")
+                self.refuse(400, "error.request")
         await in_force(self)
         self.redirect("/channels", status=303)
 
@@ -64,9 +67,11 @@ class ChannelsHandler(ConsoleHandler):
         """The page, with what a test brought."""
         tiles = {one.id: one for one in await self.services.figures.fleet()}
         specs = self.services.current.registry.channels
+        orders = await channels.orders_of(self.services.database)
         self.page(
             "channels.html",
-            rows=[(spec, tiles.get(name)) for name, spec in specs.items()],
+            rows=[(spec, tiles.get(name), orders.get(name)) for name, spec in specs.items()],
+            state_of=channels.state_of,
             models={
                 name: [
                     model.id

@@ -282,6 +282,30 @@ async def list_of_account(store: Statements, account_id: str) -> list[KeyRequest
     return [KeyRequest(*row) for row in await store.fetch_all(SQL["requests"], (account_id,))]
 
 
+@dataclass(frozen=True, slots=True)
+class PendingRequest:
+    """A request that waits; the columns of `pending_requests` in their order."""
+
+    id: str
+    account_id: str
+    account_name: str
+    agent_id: str
+    agent_name: str
+    name: str
+    requested_by: str
+    spend_cap_nano_usd: int
+    created_at: datetime
+
+
+async def list_pending(
+    store: Statements, *, after: tuple[datetime, str] | None, limit: int
+) -> list[PendingRequest]:
+    """The requests of all accounts that wait, oldest first, from a position on."""
+    at, request_id = after or (None, None)
+    params = {"at": at, "id": request_id, "limit": limit}
+    return [PendingRequest(*row) for row in await store.fetch_all(SQL["pending_requests"], params)]
+
+
 async def approve(
     store: Statements, request_id: str, *, viewer: Viewer, hasher: KeyHasher, sealer: KeySealer
 ) -> IssuedKey:

@@ -91,6 +91,13 @@ FROM key_requests WHERE id = %s
 SELECT id, account_id, agent_id, name, requested_by, spend_cap_nano_usd, status, created_at, decided_at, decided_by
 FROM key_requests WHERE account_id = %s ORDER BY created_at, id
 
+-- pending_requests --
+-- The requests of all accounts that wait, oldest first, with the names of account and agent.
+SELECT r.id, r.account_id, a.name, r.agent_id, g.name, r.name, r.requested_by, r.spend_cap_nano_usd, r.created_at
+FROM key_requests r JOIN accounts a ON a.id = r.account_id JOIN agents g ON g.id = r.agent_id
+WHERE r.status = 'pending' AND (%(at)s::timestamptz IS NULL OR (r.created_at, r.id) > (%(at)s, %(id)s))
+ORDER BY r.created_at, r.id LIMIT %(limit)s
+
 -- decide --
 -- A request is approved or rejected, once.
 UPDATE key_requests SET status = %s, decided_at = now(), decided_by = %s, decided_on = %s

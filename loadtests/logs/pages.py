@@ -41,6 +41,8 @@ PATHS = (
     "/channels",
     "/models",
     "/playground",
+    "/requests",
+    "/tokens",
     "/system",
     "/agents",
     "/bases",

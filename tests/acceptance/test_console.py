@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 import threading
 from hashlib import blake2b
@@ -16,11 +17,17 @@ import requests
 from gw.console.pages import TEXTS
 from tests.acceptance.common import SETTINGS as COMMON
 from tests.support.console import Visitor, console_port, link, visitor
-from tests.support.house import House
+from tests.support.house import House, channel, model
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
 
-SETTINGS: dict[str, Any] = {**COMMON, "console_listen": f"127.0.0.1:{console_port()}"}
+FILM = model("film", "films", endpoint_type="videos_generations", price={"per_second": "0.1"})
+SETTINGS: dict[str, Any] = {
+    **COMMON,
+    "channels": [*COMMON["channels"], channel("films", protocols=["videos"])],
+    "models": [*COMMON["models"], FILM],
+    "console_listen": f"127.0.0.1:{console_port()}",
+}
 NASTY = "<script>alert(1)</script>\"'&"
 TEMPLATES = Path(__file__).parents[2] / "gw" / "console" / "templates"
 
@@ -290,6 +297,94 @@ def test_operators_see_the_rest_and_owners_no_more_than_theirs(
     assert TEXTS("system.adds_up") in operator.page
     assert h.settings["secret"] not in operator.page
     assert "ledger.verify" in operator.get("/audit").text
+
+
+def test_operators_take_channels_out_and_put_them_back(h: House, operator: Visitor) -> None:
+    def row(name: str) -> str:
+        page = operator.get("/channels").text
+        return page.partition(f'<td class="name">{name}<')[2].partition("</tr>")[0]
+
+    acts = re.compile(r'name="act" value="(\w+)"')
+    assert acts.findall(row("films")) == ["test", "drain", "close"]
+    for act, state, left in (
+        ("drain", "drained", ["test", "open", "close"]),
+        ("close", "closed", ["test", "open"]),
+        ("open", None, ["test", "drain", "close"]),
+    ):
+        assert operator.post("/channels", {"id": "films", "act": act}).status_code == 303
+        shown = row("films")
+        assert acts.findall(shown) == left
+        assert TEXTS(f"state.ordered_{state}" if state else "state.closed") in shown
+    assert operator.post("/channels", {"id": "films", "act": "melt"}).status_code == 400
+
+
+def test_operators_cancel_a_task_and_its_hold_is_given_back(
+    h: House, tenant: Tenant, owner: Visitor, operator: Visitor
+) -> None:
+    h.upstream.fault("films", task_seconds=3600)
+    body = {"model": "film", "duration": 5, "content": [{"type": "text", "text": "A boat"}]}
+    reply = tenant.client.send("POST", "/v1/videos/generations", json.dumps(body).encode())
+    form = {"id": reply.json["id"]}
+    owner.get("/tasks")
+    assert form["id"] in owner.page
+    assert TEXTS("lists.cancel") not in owner.page
+    assert owner.post("/tasks", form).status_code == 404
+    operator.get("/tasks")
+    assert operator.post("/tasks", form).status_code == 303
+    assert operator.post("/tasks", form).status_code == 409
+    (account,) = h.query("SELECT held_nano_usd AS held FROM accounts WHERE id = %s", tenant.account)
+    assert account["held"] == 0
+    assert "task.cancel" in operator.get("/audit").text
+
+
+def test_operators_decide_on_requests_for_keys(
+    h: House, tenant: Tenant, owner: Visitor, operator: Visitor
+) -> None:
+    agent = h.agent(tenant, name=NASTY)
+    (key,) = h.query("SELECT agent_id FROM keys WHERE id = %s", agent.key_id)
+    ask = ("key", "request", "--account", tenant.account, "--agent", key["agent_id"])
+    first, second = (
+        h.gw(*ask, "--name", name, "--requested-by", NASTY, "--spend-cap-usd", "0.25")["id"]
+        for name in ("first", "second")
+    )
+    assert owner.get("/requests").status_code == 404
+    assert owner.post("/requests", {"id": first, "act": "approve"}).status_code == 404
+    operator.get("/requests")
+    assert {first, second} <= set(re.findall(r'name="id" value="(\w+)"', operator.page))
+    assert "<script>alert" not in operator.page
+    assert operator.post("/requests", {"id": second, "act": "reject"}).status_code == 303
+    assert operator.post("/requests", {"id": first, "act": "approve"}).status_code == 200
+    text = re.search(r"sk-platform-[0-9a-f]{64}", operator.page)
+    assert text
+    assert type(tenant.client)(tenant.client.url, text[0]).chat().status == 200
+    operator.get("/requests")
+    assert not {first, second} & set(re.findall(r'name="id" value="(\w+)"', operator.page))
+    assert operator.post("/requests", {"id": second, "act": "approve"}).status_code == 409
+    operator.get("/audit")
+    assert all(f"<td>{action}</td>" in operator.page for action in ("key.approve", "key.reject"))
+
+
+def test_operators_make_and_revoke_tokens_of_the_admin_api(
+    h: House, owner: Visitor, operator: Visitor
+) -> None:
+    def status(token: str) -> int:
+        headers = {"Authorization": f"Bearer {token}"}
+        url = f"{h.gateway.admin_url}/admin/v1/accounts"
+        return requests.get(url, headers=headers, timeout=30).status_code
+
+    assert owner.get("/tokens").status_code == 404
+    operator.get("/tokens")
+    form = {"act": "create", "name": NASTY, "scope": "read"}
+    assert operator.post("/tokens", {**form, "scope": "all"}).status_code == 400
+    assert operator.post("/tokens", form).status_code == 200
+    (token,) = re.findall(r"gw-admin-[0-9a-f]{64}", operator.page)
+    assert "<script>alert" not in operator.page
+    assert status(token) == 200
+    operator.get("/tokens")
+    assert token not in operator.page
+    (made,) = h.query("SELECT id FROM admin_tokens WHERE name = %s", NASTY)
+    assert operator.post("/tokens", {"act": "revoke", "id": made["id"]}).status_code == 303
+    assert status(token) == 401
 
 
 def test_the_playground_calls_as_a_client_would(h: House, tenant: Tenant, owner: Visitor) -> None:

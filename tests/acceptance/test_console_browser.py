@@ -136,6 +136,8 @@ PATHS = (
     "/channels",
     "/models",
     "/playground",
+    "/requests",
+    "/tokens",
     "/system",
     "/agents",
     "/bases",
