@@ -70,13 +70,18 @@ class ProcessIdentity:
     @property
     def first_id(self) -> str:
         """The id with which the process began, the same for as long as it runs."""
-        return self.id.partition(".")[0]
+        return first_id_of(self.id)
 
     @property
     def all_ids(self) -> list[str]:
         """The ids that this process has had, the present one last."""
         later = (f"{self.first_id}.{number}" for number in range(2, self.incarnation + 1))
         return [self.first_id, *later]
+
+
+def first_id_of(process_id: str) -> str:
+    """The id with which the process of this id began."""
+    return process_id.partition(".")[0]
 
 
 async def register(database: IdentityStore, identity: ProcessIdentity) -> None:

@@ -46,3 +46,9 @@ SELECT call_id::text, account_id, key_id, job_id, call::text, delivered::text FR
 -- count_holds_of --
 -- How many holds of the process of these ids are open.
 SELECT count(*) FROM holds WHERE process_id = ANY (%s)
+
+-- recovered_of --
+-- Those of these calls that recovery has settled, and no true settlement has corrected.
+SELECT replace(r.call_id::text, '-', '') FROM recovered_calls r
+WHERE r.call_id = ANY (%s::uuid[])
+    AND NOT EXISTS (SELECT FROM call_log_corrections c WHERE c.call_id = r.call_id AND c.cause <> 'duplicate_row')

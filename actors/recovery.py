@@ -10,6 +10,10 @@ more money under its id (`process.py`). Its calls end as `interrupted` at what t
 to have delivered, and are corrected, row and cost, should their true settlements come after all.
 Going through the ledger like any settlement, two processes that recover the same calls do no harm.
 
+A process of this host has left its flight recorder (`wallet/recorder.py`): a call that had ended is
+settled as it ended, one under way at what had gone out with its last read. Whatever the recorder
+does not prove is left to the heartbeat's reports.
+
 A job that such a process was submitting has failed with its call: it is not known whether the
 upstream took it. What a job has taken over (`actors/wallet/messages.py`) is no process's any more,
 and none of this concerns it.
@@ -20,18 +24,29 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import ujson
 
 from actors.clock import Clock
-from actors.process import SQL, ProcessIdentity, register, reregister
-from actors.store.connection import StoreUnavailable
+from actors.process import SQL, ProcessIdentity, first_id_of, register, reregister
+from actors.store.connection import Row, StoreUnavailable
 from actors.store.database import Database
 from actors.wallet.ledger import facts_of_hold, read_holds_summary
 from actors.wallet.messages import LedgerUnavailable, Outcome
-from actors.wallet.wallets import Delivered, LiveCalls, Wallets
+from actors.wallet.receipt import NoPrice, lines_of, multiplier_of, total_nano_usd
+from actors.wallet.recorder import (
+    Ended,
+    Progress,
+    Recorded,
+    Wreck,
+    WreckTaken,
+    left_behind,
+    open_wreck,
+)
+from actors.wallet.wallets import LiveCalls, Wallets
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 
@@ -153,27 +168,12 @@ class Heartbeat:
         for moved in self._live.changed(at_once=CALLS_AT_ONCE):
             if moved:
                 rows = [
-                    {"call_id": call_id.hex, "delivered": delivered_to_json(delivered)}
+                    {"call_id": call_id.hex, "delivered": delivered.to_json()}
                     for call_id, delivered in moved
                 ]
                 await self._database.execute(SQL["delivered"], (ujson.dumps(rows),))
             else:
                 await asyncio.sleep(0)
-
-
-def delivered_to_json(delivered: Delivered) -> dict[str, Any]:
-    """The stored form of what a call has delivered."""
-    stored: dict[str, Any] = {
-        "cost": delivered.cost_nano_usd,
-        "input": delivered.input_tokens,
-        "output": delivered.output_tokens,
-        "cached": delivered.cached_tokens,
-        "cache_write": delivered.cache_write_tokens,
-        "basis": delivered.basis,
-    }
-    if delivered.detail is not None:
-        stored["detail"] = dict(delivered.detail)
-    return stored
 
 
 # Recovery: what processes that died have left open is settled at what they delivered.
@@ -198,7 +198,9 @@ class Recovery:
         is_process_alive: Callable[[int, int], bool],
         clock: Clock,
         metrics: Metrics,
+        data_dir: Path | None = None,
     ) -> None:
+        """`data_dir` has the flight recorders of this host's processes; None: there are none."""
         self._heartbeat = heartbeat
         self._database = database
         self._wallets = wallets
@@ -211,6 +213,8 @@ class Recovery:
         # Of each process that only its heartbeat shows: its last one, and since when we have
         # seen no other, on our monotonic clock.
         self._seen: dict[str, tuple[datetime, float]] = {}
+        self._data_dir = data_dir
+        self._gone: set[str] = set()  # those dead processes whose pid is gone here
 
     async def run(self) -> None:
         """Sweep for ever."""
@@ -224,26 +228,32 @@ class Recovery:
     async def sweep(self) -> int:
         """One round; returns how many calls were settled for others."""
         recovered = 0
-        for process_id in await self._dead():
-            recovered += await self._settle_all(process_id)
+        mine = self._heartbeat.identity
+        others = await self._database.fetch_all(SQL["others"], (mine.id,))
+        dead = await self._dead(others)
+        for first_id, ids in (await self._by_process(dead, others)).items():
+            recovered += await self._settle_process(first_id, ids)
         await self._look_for_leaks()
         found = await read_holds_summary(self._database)
         self._metrics.holds(open_count=found.open_count, oldest_seconds=found.oldest_seconds)
         self._metrics.ledger_proved(at=found.proved_at, faults=found.faults)
         return recovered
 
-    async def _dead(self) -> list[str]:
+    async def _dead(self, others: list[Row]) -> list[str]:
         """The processes to settle for; each has been declared dead before it is returned."""
         mine = self._heartbeat.identity
-        others = await self._database.fetch_all(SQL["others"], (mine.id,))
         # After the read: had it hung for long, our own heartbeat would have too.
         is_judge = self._heartbeat.steady_seconds >= STALE_SECONDS
         dead, seen = [], {}
+        self._gone.clear()
         for process_id, host, boot_id, pid, pid_started, beat_at, is_buried in others:
+            is_near = mine.shares_pids(host, boot_id)
+            if is_near and not self._is_process_alive(pid, pid_started):
+                self._gone.add(first_id_of(process_id))
             if is_buried:  # by another, which may have died over it
                 dead.append(process_id)
-            elif mine.shares_pids(host, boot_id):
-                if not self._is_process_alive(pid, pid_started) and await self._bury(process_id):
+            elif is_near:
+                if first_id_of(process_id) in self._gone and await self._bury(process_id):
                     dead.append(process_id)
             else:
                 seen[process_id] = self._since(process_id, beat_at)
@@ -270,7 +280,62 @@ class Recovery:
         self._log.info("process_declared_dead", process=process_id, silent=beat_at is not None)
         return True
 
-    async def _settle_all(self, process_id: str) -> int:
+    async def _by_process(self, dead: list[str], others: list[Row]) -> dict[str, list[str]]:
+        """The ids to settle for by the process that had them.
+
+        Of a process that others have settled for and forgotten there is only its recorder.
+        """
+        found: dict[str, list[str]] = {}
+        for process_id in dead:
+            found.setdefault(first_id_of(process_id), []).append(process_id)
+        if self._data_dir is not None:
+            mine = self._heartbeat.identity
+            known = {mine.first_id, *(first_id_of(row[0]) for row in others)}
+            for first_id in await asyncio.to_thread(left_behind, self._data_dir):
+                if first_id not in known:
+                    found.setdefault(first_id, [])
+        return found
+
+    async def _settle_process(self, first_id: str, ids: list[str]) -> int:
+        """Settle the calls of a dead process by its recorder, if this host has it."""
+        wreck: Wreck | None = None
+        try:
+            if self._data_dir is not None:
+                wreck = await asyncio.to_thread(open_wreck, self._data_dir, first_id)
+        except WreckTaken:
+            # By another that settles for it; or by the process itself, which lives and was taken
+            # for dead by others: what it has not settled then is settled without it.
+            if not ids or first_id in self._gone:
+                return 0
+        recorded = wreck.calls if wreck else {}
+        try:
+            recovered = 0
+            for process_id in ids:
+                recovered += await self._settle_all(process_id, recorded)
+            if wreck:
+                await self._settle_late(recorded)
+                wreck.remove()
+            return recovered
+        finally:
+            if wreck:
+                wreck.close()
+
+    async def _settle_late(self, recorded: Mapping[UUID, Recorded]) -> None:
+        """Correct what others have settled as interrupted and had ended: they had no recorder."""
+        ended = {
+            call_id.hex: one.what
+            for call_id, one in recorded.items()
+            if isinstance(one.what, Ended)
+        }
+        if not ended:
+            return
+        rows = await self._database.fetch_all(SQL["recovered_of"], (list(ended),))
+        for (call_id,) in rows:
+            self._wallets.settle(ended[call_id].facts, ended[call_id].outcome)
+        for account_id in {ended[call_id].facts.account_id for (call_id,) in rows}:
+            await self._wallets.settled(account_id)
+
+    async def _settle_all(self, process_id: str, recorded: Mapping[UUID, Recorded]) -> int:
         recovered = 0
         # Others may have declared ourselves dead: calls that live here end by themselves.
         tried = self._live.ids() | self._unsettled()
@@ -281,20 +346,25 @@ class Recovery:
                 break
             tried.update(UUID(row[0]) for row in rows)
             for row in rows:
-                self._settle(row)
+                self._settle(row, recorded.get(UUID(row[0])))
             for account_id in dict.fromkeys(row[1] for row in rows):
                 await self._wallets.settled(account_id)
-            self._metrics.calls_recovered(len(rows))
+            self._metrics.recovery.recovered(len(rows))
             recovered += len(rows)
         if recovered:
             self._log.warning("calls_recovered", process=process_id, count=recovered)
         await self._database.execute(SQL["leave"], ([process_id],))
         return recovered
 
-    def _settle(self, row: tuple[Any, ...]) -> None:
+    def _settle(self, row: tuple[Any, ...], recorded: Recorded | None = None) -> None:
+        if recorded is not None and isinstance(recorded.what, Ended):
+            self._wallets.settle(recorded.what.facts, recorded.what.outcome)
+            return
         call_id, account_id, key_id, job_id, call_text, delivered_text = row
         call = ujson.loads(call_text)
         delivered = ujson.loads(delivered_text) if delivered_text else {}
+        if recorded is not None:
+            delivered = _delivered_since(call, delivered, recorded)
         now = self._clock.now()
         self._wallets.recover(
             facts_of_hold(call_id, account_id, key_id, job_id, call),
@@ -320,6 +390,25 @@ class Recovery:
             if UUID(row[0]) not in known:
                 self._log.error("hold_leaked", call=row[0])
                 self._settle(row)
+
+
+def _delivered_since(
+    call: Mapping[str, Any], reported: Mapping[str, Any], recorded: Recorded
+) -> Mapping[str, Any]:
+    """What the last heartbeat reported, or was known at the first byte, and the output since."""
+    assert isinstance(recorded.what, Progress)
+    known = reported or recorded.what.delivered
+    output_tokens = recorded.output_tokens
+    if known["basis"] == "stated" or output_tokens <= known["output"]:
+        return known
+    detail = _detail(call, known)
+    tokens = {"input_tokens": known["input"], "cached_tokens": known["cached"]}
+    try:
+        lines = lines_of(detail, **tokens, output_tokens=output_tokens)
+    except NoPrice:
+        return known
+    cost = total_nano_usd(lines, multiplier_of(detail))
+    return {**known, "output": output_tokens, "cost": cost}
 
 
 def _detail(call: Mapping[str, Any], delivered: Mapping[str, Any]) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from actors.routing import ChannelDirectory
 from actors.store.database import Database
 from actors.store.embedded.cluster import EmbeddedPostgres
 from actors.store.schema import migrate
+from actors.wallet.recorder import Recorder
 from actors.wallet.wallets import LiveCalls, Neighbours, Wallets
 from actors.wallet.writer import LedgerWriter
 from channels.http.client import HttpWire
@@ -59,9 +60,9 @@ from gw.http.application import Overload, RequestsInFlight
 from gw.http.body import BodyBudget
 from gw.http.server import Server, check_free
 from gw.idempotency import ExpiredKeys, IdempotencyGuard, IdempotencyStore
-from gw.keys.cache import KeyCache, LastUse
+from gw.keys.cache import KeyCache, KeyHasher, LastUse
 from gw.keys.issue import check_secret
-from gw.keys.secret import KeyHasher, KeySealer, Secret, load_secret
+from gw.keys.secret import KeySealer, Secret, load_secret
 from gw.knowledge.removing import keep_clean
 from gw.media_services import make_media_services, make_poller
 from gw.media_store import links_of, start_media_store
@@ -357,8 +358,15 @@ class Gateway:
             clock=self._clock,
             metrics=self.metrics,
         )
+        recorder = Recorder(self.metrics)
+        recorder.open(self.current.config.data_dir, self._identity.first_id)
+        self._stack.callback(recorder.close)
         self._wallets = Wallets(
-            writer=self._writer, database=self._database, clock=self._clock, metrics=self.metrics
+            writer=self._writer,
+            database=self._database,
+            clock=self._clock,
+            metrics=self.metrics,
+            recorder=recorder,
         )
         self._supervisor.start("ledger", self._writer.run)
         self._channels.configure(self.current.registry.channels)
@@ -419,6 +427,7 @@ class Gateway:
             is_process_alive=is_process_alive,
             clock=self._clock,
             metrics=self.metrics,
+            data_dir=self.current.config.data_dir,
         )
         self._supervisor.start("heartbeat", self._heartbeat.run)
         self._supervisor.start("database_watch", self._heartbeat.watch)

@@ -474,3 +474,29 @@ class FileMetrics:
             self._files[(part,)].value = count()
         for state, count_now in self._states().items():
             self._connections[(state,)].value = count_now
+
+
+class RecoveryMetrics:
+    """Calls that were settled for a lost process, and what outlives this one if it is killed."""
+
+    def __init__(self, make: Families) -> None:
+        self._recovered = make.counter("gw_calls_recovered_total")[()]
+        self._corrected = make.counter("gw_recoveries_corrected_total")[()]
+        self._recorder_up = make.gauge("gw_recorder_up")[()]
+        self._unrecorded = make.counter("gw_calls_unrecorded_total")[()]
+
+    def recovered(self, count: int) -> None:
+        """Calls of a lost process were settled here."""
+        self._recovered.value += count
+
+    def corrected(self) -> None:
+        """A settlement came after recovery's, and row and cost were corrected to it."""
+        self._corrected.value += 1
+
+    def recorder_up(self, is_up: bool) -> None:
+        """The process has the file of its flight recorder, or could not make it."""
+        self._recorder_up.value = int(is_up)
+
+    def unrecorded(self) -> None:
+        """The recorder had no room for a stream or a settlement."""
+        self._unrecorded.value += 1

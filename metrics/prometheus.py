@@ -29,6 +29,7 @@ from metrics.families import (
     KnowledgeMetrics,
     McpMetrics,
     MediaStoreMetrics,
+    RecoveryMetrics,
     TaskMetrics,
 )
 from metrics.logs import lines_lost
@@ -75,8 +76,7 @@ class Metrics:
         self._hold_refusals = make.counter("gw_hold_refusals_total")
         self._idempotency = make.counter("gw_idempotency_total")
         self._settle_noops = make.counter("gw_settle_noops_total")[()]
-        self._recovered = make.counter("gw_calls_recovered_total")[()]
-        self._corrected = make.counter("gw_recoveries_corrected_total")[()]
+        self.recovery = RecoveryMetrics(make)
         self._taken_for_dead = make.counter("gw_taken_for_dead_total")[()]
         self._batch_messages = make.histogram("gw_ledger_batch_messages")[()]
         self._batch_seconds = make.histogram("gw_ledger_batch_seconds")[()]
@@ -281,14 +281,6 @@ class Metrics:
     def settle_noop(self) -> None:
         """A call was settled a second time; nothing moved."""
         self._settle_noops.value += 1
-
-    def calls_recovered(self, count: int) -> None:
-        """Calls of a lost process were settled here."""
-        self._recovered.value += count
-
-    def settlement_corrected(self) -> None:
-        """A settlement came after recovery's, and row and cost were corrected to it."""
-        self._corrected.value += 1
 
     # The process
 

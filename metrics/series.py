@@ -234,6 +234,15 @@ SERIES: tuple[MetricFamily, ...] = (
         "Calls that another process had settled for this one, corrected to their true cost.",
     ),
     MetricFamily(
+        "gw_recorder_up", "gauge", (), "1 when what calls have delivered outlives a killed process."
+    ),
+    MetricFamily(
+        "gw_calls_unrecorded_total",
+        "counter",
+        (),
+        "Streams and settlements that the flight recorder had no room for.",
+    ),
+    MetricFamily(
         "gw_taken_for_dead_total", "counter", (), "Times other processes took this one for dead."
     ),
     MetricFamily(

@@ -83,20 +83,20 @@ def to_json(items: Any) -> str:
         UnicodeEncodeError,
         OverflowError,
     ):  # half a character; an integer past 64 bits
-        return str(ujson.dumps(_cleaned(items), escape_forward_slashes=False))
+        return str(ujson.dumps(clean_json(items), escape_forward_slashes=False))
     if "\\u0000" in text:
-        return str(ujson.dumps(_cleaned(items), escape_forward_slashes=False))
+        return str(ujson.dumps(clean_json(items), escape_forward_slashes=False))
     return text
 
 
-def _cleaned(value: Any) -> Any:
+def clean_json(value: Any) -> Any:
     """The value with every text in it made storable."""
     if isinstance(value, str):
         return clean_text(value, len(value))
     if isinstance(value, Mapping):
-        return {_cleaned(name): _cleaned(item) for name, item in value.items()}
+        return {clean_json(name): clean_json(item) for name, item in value.items()}
     if isinstance(value, Sequence):
-        return [_cleaned(item) for item in value]
+        return [clean_json(item) for item in value]
     return value
 
 

@@ -41,6 +41,7 @@ from actors.wallet.messages import (
     Taken,
     Void,
 )
+from actors.wallet.recorder import Recorder
 from actors.wallet.writer import LedgerWriter
 from channels.resources import FutureTimeouts
 from metrics.logs import EventLog
@@ -67,6 +68,20 @@ class Delivered:
     cache_write_tokens: int = 0
     basis: str = "stated"
     detail: Mapping[str, Any] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The form in which it is stored."""
+        stored: dict[str, Any] = {
+            "cost": self.cost_nano_usd,
+            "input": self.input_tokens,
+            "output": self.output_tokens,
+            "cached": self.cached_tokens,
+            "cache_write": self.cache_write_tokens,
+            "basis": self.basis,
+        }
+        if self.detail is not None:
+            stored["detail"] = dict(self.detail)
+        return stored
 
 
 class LiveCalls:
@@ -169,8 +184,15 @@ class Wallets:
     """Finds or makes the wallet of an account and sends the writer its messages."""
 
     def __init__(
-        self, *, writer: LedgerWriter, database: Database, clock: Clock, metrics: Metrics
+        self,
+        *,
+        writer: LedgerWriter,
+        database: Database,
+        clock: Clock,
+        metrics: Metrics,
+        recorder: Recorder | None = None,
     ) -> None:
+        self.recorder = Recorder(metrics) if recorder is None else recorder
         self._writer = writer
         self._database = database
         self._clock = clock
@@ -182,6 +204,7 @@ class Wallets:
         self._timeouts = FutureTimeouts(HOLD_SECONDS, LedgerUnavailable)
         self._log = EventLog("actors.wallet")
         writer.on_balance = self._on_balance
+        writer.on_settled = self.recorder.forget
 
     def __repr__(self) -> str:
         return f"<Wallets {len(self._wallets)} accounts {self._waiting} waiting>"
@@ -220,10 +243,11 @@ class Wallets:
         span: ChildSpan | None = None,
     ) -> None:
         """End a call that holds money: entry, row, release, claim, job commit together, once."""
-        self._post(
-            facts.account_id,
-            Settle(facts=facts, outcome=outcome, claim_end=claim_end, job_end=job_end, span=span),
+        message = Settle(
+            facts=facts, outcome=outcome, claim_end=claim_end, job_end=job_end, span=span
         )
+        self.recorder.settled(message)
+        self._post(facts.account_id, message)
 
     async def settle_job(self, facts: CallFacts, outcome: Outcome, job_end: JobEnd) -> None:
         """Settle the call of a job that has ended, and wait until that is durable."""

@@ -223,6 +223,7 @@ class LedgerWriter(Actor[Message]):
         # How long the oldest hold or settlement has waited that the last batch had no room for.
         self.backlog_seconds = 0.0
         self.on_balance: Callable[[str, int], None] = lambda _account, _available: None
+        self.on_settled: Callable[[UUID], None] = lambda _call: None
 
     def __repr__(self) -> str:
         state = "connected" if self._session is not None else "unconnected"
@@ -366,6 +367,7 @@ class LedgerWriter(Actor[Message]):
                 self.metrics.hold_latency(now - envelope.put_at)
             elif isinstance(envelope.message, Settle):
                 self.metrics.settle_latency(now - envelope.put_at)
+                self.on_settled(envelope.message.facts.call_id)
                 if envelope.message.span is not None:
                     envelope.message.span.end()
         self.metrics.mailbox(actor="ledger", depth=len(work), wait_seconds=now - work[0].put_at)
@@ -379,7 +381,7 @@ class LedgerWriter(Actor[Message]):
             if call_id in applied.settled or isinstance(settlement, Void) or settlement.is_recovery:
                 continue
             if call_id in applied.corrected:
-                self.metrics.settlement_corrected()
+                self.metrics.recovery.corrected()
                 self.log.warning("recovery_corrected", call=call_id.hex)
             elif settlement.facts.job_id is not None:
                 continue  # it may be ended by several at once, and the first one counts
@@ -404,8 +406,10 @@ class LedgerWriter(Actor[Message]):
     def _set_aside(self, work: Work) -> None:
         """Give up on one message that the database refuses for its content."""
         self.log.error("ledger_message_refused", ledger_message=repr(work.message))
-        if isinstance(work.message, Settle) and work.message.span is not None:
-            work.message.span.end(error_type="refused")
+        if isinstance(work.message, Settle):
+            self.on_settled(work.message.facts.call_id)  # it would be refused again
+            if work.message.span is not None:
+                work.message.span.end(error_type="refused")
         work.fail(LedgerUnavailable())
 
     async def _drop_session(self) -> None:

@@ -1,6 +1,7 @@
 """Keys as an operator handles them: made, requested, changed, revealed, revoked; each noted.
 
-The table is `gw/keys/store.py`; how a text is made and sealed is `gw/keys/issue.py`.
+The table is `gw/keys/store.py`; how a text is made is `gw/keys/cache.py`, how a key is issued
+`gw/keys/issue.py`.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from gw.admin.audit import SQL, Actor
 from gw.admin.pages import Instant, Page, PageQuery, Position, after, page_of
 from gw.admin.refusals import Invalid
 from gw.keys import issue, store
+from gw.keys.cache import KeyHasher
 from gw.keys.issue import KeyRequest, KeyWish
 from gw.keys.principal import AGENT
-from gw.keys.secret import KeyHasher, KeySealer, Secret
+from gw.keys.secret import KeySealer, Secret
 from gw.keys.store import KeyChanges, KeyRecord
 
 

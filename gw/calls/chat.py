@@ -425,6 +425,8 @@ class Conversation:
         """Pass events on as they come; from the first on there is no failover."""
         meter = result.meter
         writer.begin(result.framing.content_type, result.headers)
+        if writer.sends_at_once:
+            settlement.follows(meter)
         relay = Relay(result, writer, first_byte=settlement.first_byte, deadline=deadline)
         try:
             await relay.run()
@@ -446,6 +448,7 @@ class Conversation:
                 )
                 relay.last.append(result.framing.broken(TIMED_OUT))
         last = relay.last
+        settlement.follows(None)  # from here on it is settled or gone
         if settlement.ending is not None:
             pass
         elif meter.finished:

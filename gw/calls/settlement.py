@@ -15,6 +15,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
 from typing import Any, Generic, NoReturn, TypeVar
+from uuid import UUID
 
 from actors.clock import Clock
 from actors.wallet.messages import (
@@ -26,10 +27,12 @@ from actors.wallet.messages import (
     Outcome,
 )
 from actors.wallet.pricing import MAX_NANO_USD
+from actors.wallet.recorder import Recorder
 from actors.wallet.wallets import Delivered, HoldRefused, KeyTaken, LiveCalls, Wallets
+from channels.dialects.dialect import Meter
 from gw import errors as errors
 from gw.calls.attempts import Attempts
-from gw.calls.bills import Bill, Charged, UpstreamPrices
+from gw.calls.bills import Bill, Charged, UpstreamPrices, tokens_of_bytes
 from gw.calls.call import (
     ACCEPT_JOB,
     CLIENT_GONE,
@@ -59,6 +62,26 @@ _NOTHING = Charged(cost_nano_usd=0)
 B = TypeVar("B", bound=Bill)
 
 
+class StreamRecord:
+    """What the flight recorder is given of a stream under way."""
+
+    __slots__ = ("_meter", "_recorder", "_slot")
+
+    def __init__(self, recorder: Recorder, meter: Meter) -> None:
+        self._recorder = recorder
+        self._meter = meter
+        self._slot: int | None = None
+
+    def begin(self, call_id: UUID, delivered: Delivered) -> None:
+        """The first byte goes out."""
+        self._slot = self._recorder.delivers(call_id, delivered.to_json())
+
+    def count(self) -> None:
+        """More goes out."""
+        if self._slot is not None:
+            self._recorder.counts(self._slot, tokens_of_bytes(self._meter.characters))
+
+
 class Settlement(Generic[B]):
     """The money of one call under way; `attempts` is what was tried for it."""
 
@@ -69,6 +92,7 @@ class Settlement(Generic[B]):
         "_is_settled",
         "_kept",
         "_redactor",
+        "_stream",
         "attempts",
         "bill",
         "call",
@@ -95,6 +119,7 @@ class Settlement(Generic[B]):
         self._kept: KeptResponse | None = None
         self._is_settled = False
         self._first_byte_seconds: float | None = None
+        self._stream: StreamRecord | None = None  # while it is under way
 
     def __repr__(self) -> str:
         state = "settled" if self._is_settled else "open"
@@ -132,6 +157,15 @@ class Settlement(Generic[B]):
         if self._first_byte_seconds is None:
             seconds = self._first_byte_seconds = self._billing.clock.monotonic() - self.call.started
             self.observer.first_byte(seconds)
+            if self._stream is not None and (delivered := self.bill.delivered()) is not None:
+                self._stream.begin(self.call.facts.call_id, delivered)
+        elif self._stream is not None:
+            self._stream.count()
+
+    def follows(self, meter: Meter | None) -> None:
+        """A stream is read by this meter: what goes out is recorded, until it is None."""
+        recorder = self._billing.wallets.recorder
+        self._stream = None if meter is None else StreamRecord(recorder, meter)
 
     def end(self, ending: Ending) -> None:
         """Record how the call ended. The first record counts."""

@@ -16,9 +16,12 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
+import secrets
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from hashlib import blake2b, sha256
 from itertools import islice
 from typing import Generic, Protocol, TypeVar
 from weakref import WeakValueDictionary
@@ -27,10 +30,74 @@ from actors.clock import Clock
 from actors.store.connection import StoreUnavailable, in_time
 from actors.store.database import Statements
 from gw.keys import store
-from gw.keys.issue import is_key_text, legacy_hash
 from gw.keys.principal import Agent, KeyRefused, Principal, RefusalReason
-from gw.keys.secret import KeyHasher
+from gw.keys.secret import Secret
 from gw.keys.store import FoundKey
+
+# The text of a key: how one is made, recognised and shown in part (spec: API key).
+#
+# Knows nothing of secrets at rest (`secret.py`) or of who owns a key (`store.py`).
+
+PREFIX = "sk-platform-"
+RANDOM_BYTES = 32
+LENGTH = len(PREFIX) + 2 * RANDOM_BYTES
+# How much of the random part is shown in lists: enough to distinguish keys, far too little to
+# guess.
+SHOWN_DIGITS = 8
+
+_KEY = re.compile(PREFIX + r"[0-9a-f]{64}")
+
+
+def new_key_text() -> str:
+    """Make a key from the operating system's randomness: 76 characters."""
+    return PREFIX + secrets.token_hex(RANDOM_BYTES)
+
+
+def is_key_text(text: str) -> bool:
+    """Whether `text` is written like a key. Upper-case hex is not (contract §7)."""
+    return len(text) == LENGTH and _KEY.fullmatch(text) is not None
+
+
+def shown_prefix(key_text: str) -> str:
+    """The part of a key that lists and log lines may show."""
+    return key_text[: len(PREFIX) + SHOWN_DIGITS]
+
+
+HASH_BYTES = 32
+
+
+class KeyHasher:
+    """The keyed hash by which keys are found: of no use to a thief of the table alone."""
+
+    def __init__(self, secret: Secret) -> None:
+        self._keyed, *previous = (
+            blake2b(key=subkey, digest_size=HASH_BYTES)
+            for subkey in secret.subkeys("gw key lookup")
+        )
+        self._previous = previous[0] if previous else None
+
+    def lookup_hash(self, key_text: str) -> bytes:
+        """Return 32 bytes; any text has a hash, also one that is no key."""
+        return _hashed(self._keyed, key_text)
+
+    def previous_hash(self, key_text: str) -> bytes | None:
+        """The hash under the previous secret; None when there is none."""
+        return None if self._previous is None else _hashed(self._previous, key_text)
+
+
+def _hashed(keyed: blake2b, key_text: str) -> bytes:
+    keyed = keyed.copy()
+    keyed.update(key_text.encode("utf-8", "replace"))
+    return keyed.digest()
+
+
+def legacy_hash(key_text: str) -> bytes:
+    """The hash under which early keys were kept: plain SHA-256 of the text, 32 bytes.
+
+    It needs no secret because a key is 256 random bits, and so it can be imported from elsewhere.
+    """
+    return sha256(key_text.encode("utf-8", "replace")).digest()
+
 
 # Reads that many share: what is asked for while a read is under way goes into the next, as one.
 #

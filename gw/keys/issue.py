@@ -8,56 +8,18 @@ from __future__ import annotations
 
 import os
 import pwd
-import re
 import secrets
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from hashlib import sha256
 
 from actors.store.database import Statements
 from gw.keys import store
+from gw.keys.cache import PREFIX, KeyHasher, new_key_text, shown_prefix
 from gw.keys.principal import AGENT, OWNER
-from gw.keys.secret import KeyHasher, KeySealer
+from gw.keys.secret import KeySealer, Secret
 from gw.keys.store import SQL, NewKey
-
-# The text of a key: how one is made, recognised and shown in part (spec: API key).
-#
-# Knows nothing of secrets at rest (`secret.py`) or of who owns a key (`store.py`).
-
-PREFIX = "sk-platform-"
-RANDOM_BYTES = 32
-LENGTH = len(PREFIX) + 2 * RANDOM_BYTES
-# How much of the random part is shown in lists: enough to distinguish keys, far too little to
-# guess.
-SHOWN_DIGITS = 8
-
-_KEY = re.compile(PREFIX + r"[0-9a-f]{64}")
-
-
-def new_key_text() -> str:
-    """Make a key from the operating system's randomness: 76 characters."""
-    return PREFIX + secrets.token_hex(RANDOM_BYTES)
-
-
-def is_key_text(text: str) -> bool:
-    """Whether `text` is written like a key. Upper-case hex is not (contract §7)."""
-    return len(text) == LENGTH and _KEY.fullmatch(text) is not None
-
-
-def shown_prefix(key_text: str) -> str:
-    """The part of a key that lists and log lines may show."""
-    return key_text[: len(PREFIX) + SHOWN_DIGITS]
-
-
-def legacy_hash(key_text: str) -> bytes:
-    """The hash under which early keys were kept: plain SHA-256 of the text, 32 bytes.
-
-    It needs no secret because a key is 256 random bits, and so it can be imported from elsewhere.
-    """
-    return sha256(key_text.encode("utf-8", "replace")).digest()
-
 
 # The audit of views: a showing of a stored key's text is written down first.
 #
@@ -336,3 +298,40 @@ async def _decide(store: Statements, request_id: str, status: str, viewer: Viewe
         await show(store, request_id)
         raise RequestIsDecided(request_id)
     return await show(store, request_id)
+
+
+# Stores the keys anew under the secret in force, which were stored under the previous one.
+#
+# While gateways serve: as long as they have both secrets, a key is found under either. Each batch
+# is one statement, so that the command may be stopped and repeated at any time. Keys of which only
+# the plain hash is known depend on no secret.
+
+# Of one statement: gateways read so many keys again when they are next used.
+ROTATED_AT_ONCE = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rotation:
+    """What was done: keys that were stored anew, and those that had been before."""
+
+    rotated: int
+    current: int
+
+
+async def rotate_keys(database: Statements, secret: Secret) -> Rotation:
+    """Store every key anew that needs it. Raises WrongSecret for one that neither secret opens."""
+    hasher, sealer = KeyHasher(secret), KeySealer(secret)
+    rotated = current = 0
+    after = ""
+    while batch := await store.read_sealed_after(database, after, limit=ROTATED_AT_ONCE):
+        after = batch[-1][0]
+        old, anew = [], []
+        for key_id, sealed in batch:
+            text, is_current = sealer.unseal_dated(sealed, key_id=key_id)
+            if is_current:
+                current += 1
+                continue
+            old.append((key_id, sealed))
+            anew.append((hasher.lookup_hash(text), sealer.seal(text, key_id=key_id)))
+        rotated += await store.reseal(database, old, anew)
+    return Rotation(rotated=rotated, current=current)

@@ -1,7 +1,7 @@
-"""The gateway's secret and the two things it is for: the lookup hash of keys, and sealing them.
+"""The gateway's secret, and the sealing of keys with it; their lookup hash is `cache.py`.
 
 Each use has a subkey of its own (HKDF), so that a leak of one reveals nothing about the other. What
-a key looks like is `issue.py`. While a secret is changed the previous one still opens and checks
+a key looks like is `cache.py`. While a secret is changed the previous one still opens and checks
 what was made under it.
 """
 
@@ -10,16 +10,12 @@ from __future__ import annotations
 import os
 import secrets
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-
-from actors.store.database import Statements
-from gw.keys import store
 
 # The file of a secret that was not configured: made once under the data folder, mode 0600.
 #
@@ -92,7 +88,6 @@ def _sync_folder(folder: Path) -> None:
 
 
 SUBKEY_BYTES = 32
-HASH_BYTES = 32
 NONCE_BYTES = 12
 # The first byte of a sealed key is the version of its seal.
 SEALED_WITH_AES_GCM = b"\x01"
@@ -139,31 +134,6 @@ def load_secret(configured: str, data_dir: Path, *, previous: str = "") -> Secre
     return Secret(configured or read_or_make(data_dir), previous)
 
 
-class KeyHasher:
-    """The keyed hash by which keys are found: of no use to a thief of the table alone."""
-
-    def __init__(self, secret: Secret) -> None:
-        self._keyed, *previous = (
-            blake2b(key=subkey, digest_size=HASH_BYTES)
-            for subkey in secret.subkeys("gw key lookup")
-        )
-        self._previous = previous[0] if previous else None
-
-    def lookup_hash(self, key_text: str) -> bytes:
-        """Return 32 bytes; any text has a hash, also one that is no key."""
-        return _hashed(self._keyed, key_text)
-
-    def previous_hash(self, key_text: str) -> bytes | None:
-        """The hash under the previous secret; None when there is none."""
-        return None if self._previous is None else _hashed(self._previous, key_text)
-
-
-def _hashed(keyed: blake2b, key_text: str) -> bytes:
-    keyed = keyed.copy()
-    keyed.update(key_text.encode("utf-8", "replace"))
-    return keyed.digest()
-
-
 class KeySealer:
     """Encrypts keys for storage, bound to their id: one row cannot pass for another."""
 
@@ -194,40 +164,3 @@ class KeySealer:
             except (InvalidTag, ValueError):
                 continue  # perhaps the other one
         raise WrongSecret
-
-
-# Stores the keys anew under the secret in force, which were stored under the previous one.
-#
-# While gateways serve: as long as they have both secrets, a key is found under either. Each batch
-# is one statement, so that the command may be stopped and repeated at any time. Keys of which only
-# the plain hash is known depend on no secret.
-
-# Of one statement: gateways read so many keys again when they are next used.
-BATCH = 500
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rotation:
-    """What was done: keys that were stored anew, and those that had been before."""
-
-    rotated: int
-    current: int
-
-
-async def rotate_keys(database: Statements, secret: Secret) -> Rotation:
-    """Store every key anew that needs it. Raises WrongSecret for one that neither secret opens."""
-    hasher, sealer = KeyHasher(secret), KeySealer(secret)
-    rotated = current = 0
-    after = ""
-    while batch := await store.read_sealed_after(database, after, limit=BATCH):
-        after = batch[-1][0]
-        old, anew = [], []
-        for key_id, sealed in batch:
-            text, is_current = sealer.unseal_dated(sealed, key_id=key_id)
-            if is_current:
-                current += 1
-                continue
-            old.append((key_id, sealed))
-            anew.append((hasher.lookup_hash(text), sealer.seal(text, key_id=key_id)))
-        rotated += await store.reseal(database, old, anew)
-    return Rotation(rotated=rotated, current=current)

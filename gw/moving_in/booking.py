@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from actors.store.database import Database, Session
 from gw import accounts as accounts
+from gw.keys.cache import KeyHasher
 from gw.keys.issue import KeyWish, issue_key
-from gw.keys.secret import KeyHasher, KeySealer, Secret
+from gw.keys.secret import KeySealer, Secret
 from gw.moving_in.plan import PlannedAccount
 
 

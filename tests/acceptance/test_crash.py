@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,14 @@ def delivered_holds(database_url: str) -> int:
     return int(found[0])
 
 
+def _characters(seen: Stream) -> int:
+    """Of the content of the events that came whole."""
+    events = [line[6:] for line in seen.body.split(b"\n\n")[:-1] if line.startswith(b"data: {")]
+    deltas = [choice["delta"] for event in events for choice in json.loads(event)["choices"]]
+    assert deltas
+    return sum(len(delta.get("content") or "") for delta in deltas)
+
+
 def test_killed_process_leaves_no_call_unsettled(database_url: str, tmp_path: Path) -> None:
     async def main(h: House) -> None:
         async with unlimited() as session:
@@ -59,7 +68,10 @@ def test_killed_process_leaves_no_call_unsettled(database_url: str, tmp_path: Pa
             row[0].replace("-", "")
             for row in rows(database_url, "SELECT request_id::text FROM call_logs")
         }
-        # What was charged is what clients had been sent, up to the last beat of the heart.
+        # What was charged is what clients had been sent, up to the last read.
+        output = rows(database_url, "SELECT request_id::text, output_tokens FROM call_logs")
+        billed = {request.replace("-", ""): tokens for request, tokens in output}
+        assert all(billed[one.trace] >= -(-_characters(one) // 4) for one in seen)
         report = h.verify()
         assert report["ok"]
         assert report["counts"]["open_holds"] == 0
@@ -78,6 +90,38 @@ def test_killed_process_leaves_no_call_unsettled(database_url: str, tmp_path: Pa
         "models": [model("sim-model", dearer, price=DIMENSIONS)],
     }
     with house(database_url, tmp_path, **settings) as h:
+        run(main(h))
+
+
+def test_answer_complete_before_a_kill_is_charged_in_full(
+    database_url: str, tmp_path: Path
+) -> None:
+    """Its settlement waited for a row that another transaction had locked."""
+
+    async def main(h: House) -> None:
+        async with unlimited() as session:
+            seen = [Stream() for _ in range(3)]
+            sim = {"events": 4, "pause": 2, "usage": {"input": 10, "output": 5}}
+            calls = [asyncio.create_task(follow(session, h, one, sim=sim)) for one in seen]
+            await asyncio.to_thread(h.upstream.wait, paused=3)
+            with transaction(database_url) as cursor:
+                cursor.execute("SELECT FROM accounts FOR UPDATE")
+                h.upstream.resume()
+                await asyncio.gather(*calls)
+                assert all(one.is_complete for one in seen)
+                h.gateway.kill()
+            h.gateway.close()
+            h.start()
+            await eventually(
+                lambda: rows(database_url, "SELECT count(*) FROM holds") == [(0,)],
+                what="the holds of the dead process are gone",
+            )
+        kept = rows(database_url, "SELECT status, cost_nano_usd FROM call_logs")
+        assert kept == [("success", 60_000)] * 3
+        assert h.verify()["ok"]
+        assert h.gw("ledger", "verify", "--costs")["ok"]
+
+    with house(database_url, tmp_path) as h:
         run(main(h))
 
 

@@ -14,8 +14,9 @@ from actors.store.database import Database
 from gw import accounts
 from gw import agents as agents
 from gw.agents import NewAgent
+from gw.keys.cache import KeyHasher
 from gw.keys.issue import IssuedKey, KeyWish, issue_key
-from gw.keys.secret import KeyHasher, KeySealer, load_secret
+from gw.keys.secret import KeySealer, load_secret
 from tests.support.client import NANO_PER_USD, Client
 
 PERSONA = 'You are "Ahoy", a harbour master.\n'

@@ -7,9 +7,11 @@ minutes go by; how old others look is the database's to say, and is set by SQL.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 from uuid import UUID, uuid4
 
 from actors.clock import SystemClock
@@ -17,6 +19,7 @@ from actors.process import ProcessIdentity
 from actors.recovery import Heartbeat, Recovery
 from actors.store.database import Database
 from actors.wallet.messages import CallFacts, Claim, Hold, NewJob, Outcome
+from actors.wallet.recorder import Recorder
 from actors.wallet.verify import verify
 from actors.wallet.wallets import Delivered, LiveCalls, Wallets
 from actors.wallet.writer import LedgerWriter
@@ -51,6 +54,7 @@ class Process:
         claim: Claim | None = None,
         job_id: str | None = None,
         job: NewJob | None = None,
+        detail: Mapping[str, Any] | None = None,
     ) -> CallFacts:
         """Begin a call, and a job if it has an id."""
         facts = CallFacts(
@@ -64,7 +68,14 @@ class Process:
         )
         if job_id is not None:
             job = job or new_job()
-        hold = Hold(facts=facts, amount_nano_usd=amount, cap_nano_usd=cap, claim=claim, job=job)
+        hold = Hold(
+            facts=facts,
+            amount_nano_usd=amount,
+            cap_nano_usd=cap,
+            claim=claim,
+            job=job,
+            detail=detail,
+        )
         await self.wallets.hold(hold)
         return facts
 
@@ -128,15 +139,28 @@ async def process(
     boot_id: str = "boot",
     pid: int = 1,
     gone_pids: frozenset[int] = frozenset(),
+    data_dir: Path | None = None,
 ) -> AsyncIterator[Process]:
-    """A process that has registered and whose writer runs; it vanishes without signing off."""
+    """A process that has registered and whose writer runs; it vanishes without signing off.
+
+    With a folder it has a flight recorder, and reads those of others.
+    """
     clock, live, metrics = FakeClock(), LiveCalls(), Metrics()
+    recorder = Recorder(metrics)
+    if data_dir is not None:
+        assert recorder.open(data_dir, process_id, slots=8)
     async with Database(url) as database:
         identity = ProcessIdentity(process_id, host, boot_id, pid)
         writer = LedgerWriter(
             database=database, identity=identity, clock=SystemClock(), metrics=metrics
         )
-        wallets = Wallets(writer=writer, database=database, clock=SystemClock(), metrics=metrics)
+        wallets = Wallets(
+            writer=writer,
+            database=database,
+            clock=SystemClock(),
+            metrics=metrics,
+            recorder=recorder,
+        )
         heartbeat = Heartbeat(
             identity=identity,
             database=database,
@@ -153,6 +177,7 @@ async def process(
             is_process_alive=lambda pid, _: pid not in gone_pids,
             clock=clock,
             metrics=metrics,
+            data_dir=data_dir,
         )
         task = asyncio.create_task(writer.run())
         await heartbeat.beat()
@@ -161,6 +186,7 @@ async def process(
         finally:
             task.cancel()
             await asyncio.wait([task])
+            recorder.close()
 
 
 async def silence(database: Database, process_id: str, seconds: float) -> None:

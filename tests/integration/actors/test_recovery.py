@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ import pytest
 from actors.store.database import Database
 from actors.wallet.ledger import read_balance
 from actors.wallet.messages import CallFacts
+from actors.wallet.recorder import left_behind
+from actors.wallet.wallets import Delivered
 from tests.integration.actors.process import (
     GONE,
     Process,
@@ -344,3 +347,80 @@ async def test_more_calls_than_one_read_takes_are_all_recovered(
         async with process(database_url, gone_pids=frozenset({GONE})) as judge:
             assert await judge.recovery.sweep() == 1200
         assert await open_holds(database) == 0
+
+
+# What a process of this host leaves in its flight recorder.
+
+
+async def die_with_an_answer(url: str, folder: Path, cost: int) -> CallFacts:
+    """A call has ended, its settlement is on its way, and its process is no more."""
+    async with process(url, "proc_dead", pid=GONE, data_dir=folder) as dead:
+        facts = await dead.hold(100)
+        dead.settle(facts, cost)
+    return facts
+
+
+async def test_answer_that_was_complete_costs_what_it_costs(
+    database_url: str, expect_log: ExpectLog, tmp_path: Path
+) -> None:
+    expect_log("calls_recovered")
+
+    async with ledger_of(database_url) as database:
+        facts = await die_with_an_answer(database_url, tmp_path, 33)
+        assert await open_holds(database) == 1
+        async with (
+            process(
+                database_url, "proc_a", gone_pids=frozenset({GONE}), data_dir=tmp_path
+            ) as judge,
+            process(
+                database_url, "proc_b", gone_pids=frozenset({GONE}), data_dir=tmp_path
+            ) as other,
+        ):
+            found = await asyncio.gather(judge.recovery.sweep(), other.recovery.sweep())
+            assert sorted(found) == [0, 1]
+            assert await rows_of(database, facts.call_id) == [("success", None, 33)]
+            assert await read_balance(database, ACCOUNT) == (10_000 - 33, 0)
+            assert left_behind(tmp_path) == ["proc_a", "proc_b"]
+
+
+async def test_stream_costs_what_had_gone_out_with_its_last_read(
+    database_url: str, expect_log: ExpectLog, tmp_path: Path
+) -> None:
+    """The heartbeat had last reported 3 tokens; 8 tokens of input and 50 of output went out."""
+    expect_log("calls_recovered")
+
+    price = {"input": "1", "output": "2"}
+    async with ledger_of(database_url, 10_000_000) as database:
+        async with process(database_url, "proc_dead", pid=GONE, data_dir=tmp_path) as dead:
+            facts = await dead.hold(1_000_000, detail={"price": price})
+            so_far = Delivered(8000 + 6000, input_tokens=8, output_tokens=3, basis="estimated")
+            slot = dead.wallets.recorder.delivers(facts.call_id, so_far.to_json())
+            assert slot is not None
+            dead.live.enter(facts.call_id, lambda: so_far)
+            await dead.heartbeat.beat()
+            dead.wallets.recorder.counts(slot, 50)
+        async with process(database_url, gone_pids=frozenset({GONE}), data_dir=tmp_path) as judge:
+            assert await judge.recovery.sweep() == 1
+            assert await rows_of(database, facts.call_id) == [
+                ("interrupted", "gateway_restarted", 8 * 1000 + 50 * 2000)
+            ]
+
+
+async def test_answer_that_another_host_took_for_interrupted_is_corrected(
+    database_url: str, expect_log: ExpectLog, tmp_path: Path
+) -> None:
+    """The truth comes when the host with the recorder is back: the process is long forgotten."""
+    expect_log("calls_recovered", "recovery_corrected")
+
+    async with ledger_of(database_url) as database:
+        facts = await die_with_an_answer(database_url, tmp_path, 33)
+        async with process(database_url, gone_pids=frozenset({GONE})) as elsewhere:
+            assert await elsewhere.recovery.sweep() == 1
+            assert (await rows_of(database, facts.call_id))[0][0] == "interrupted"
+            assert "proc_dead" not in await process_ids(database)
+        async with process(database_url, "proc_back", data_dir=tmp_path) as back:
+            for _ in range(2):
+                assert await back.recovery.sweep() == 0
+            assert await rows_of(database, facts.call_id) == [("success", None, 33)]
+            assert await read_balance(database, ACCOUNT) == (10_000 - 33, 0)
+            assert left_behind(tmp_path) == ["proc_back"]

@@ -7,8 +7,9 @@ from typing import Any
 from actors.store.database import Database
 from gw import accounts as accounts
 from gw.keys import store
-from gw.keys.issue import IssuedKey, KeyWish, issue_key, legacy_hash
-from gw.keys.secret import KeyHasher, KeySealer, Secret
+from gw.keys.cache import KeyHasher, legacy_hash
+from gw.keys.issue import IssuedKey, KeyWish, issue_key
+from gw.keys.secret import KeySealer, Secret
 
 SECRET = Secret("integration")
 HASHER, SEALER = KeyHasher(SECRET), KeySealer(SECRET)

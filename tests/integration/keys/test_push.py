@@ -14,10 +14,10 @@ from gw import accounts as accounts
 from gw import agents as agents
 from gw.agents import NewAgent
 from gw.keys import store
-from gw.keys.cache import KeyCache, LastUse
-from gw.keys.issue import KeyWish, import_hash, issue_key, legacy_hash, new_key_text
+from gw.keys.cache import KeyCache, KeyHasher, LastUse, legacy_hash, new_key_text
+from gw.keys.issue import KeyWish, import_hash, issue_key
 from gw.keys.principal import KeyRefused
-from gw.keys.secret import KeyHasher, KeySealer, Secret
+from gw.keys.secret import KeySealer, Secret
 from tests.support.aio import eventually
 from tests.unit.keys.fakes import CacheCounter
 

@@ -13,6 +13,7 @@ from actors.store.database import Database
 from actors.wallet.ledger import UnknownAccount
 from gw import accounts as accounts
 from gw.keys import store
+from gw.keys.cache import KeyHasher, legacy_hash, new_key_text
 from gw.keys.issue import (
     KeyWish,
     NotRevealable,
@@ -20,11 +21,9 @@ from gw.keys.issue import (
     check_secret,
     import_hash,
     issue_key,
-    legacy_hash,
-    new_key_text,
     reveal_key,
 )
-from gw.keys.secret import KeyHasher, KeySealer, Secret, WrongSecret
+from gw.keys.secret import KeySealer, Secret, WrongSecret
 from gw.keys.store import HashIsTaken, KeyChanges, KeyIsRevoked, UnknownKey
 from tests.integration.keys.table import HASHER, SEALER, account_in, found_by, issue
 

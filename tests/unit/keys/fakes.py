@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import Any
 
 from actors.store.connection import StoreUnavailable
-from gw.keys.issue import legacy_hash, shown_prefix
-from gw.keys.secret import KeyHasher, Secret
+from gw.keys.cache import KeyHasher, legacy_hash, shown_prefix
+from gw.keys.secret import Secret
 from gw.keys.store import SQL
 
 HASHER = KeyHasher(Secret("a secret for tests"))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gw.keys.issue import new_key_text
+from gw.keys.cache import new_key_text
 from gw.keys.principal import MESSAGES, KeyRefused
 from tests.support.aio import eventually
 from tests.unit.keys.fakes import Row

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.store.connection import StoreUnavailable
-from gw.keys.issue import new_key_text
+from gw.keys.cache import new_key_text
 from gw.keys.principal import KeyRefused
 from tests.support.aio import eventually, run
 from tests.unit.keys.fakes import Row

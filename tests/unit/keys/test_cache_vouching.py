@@ -7,8 +7,7 @@ import asyncio
 import pytest
 
 from actors.store.connection import StoreUnavailable
-from gw.keys.cache import GRACE_SECONDS, REREAD_SECONDS, RETRY_SECONDS
-from gw.keys.issue import new_key_text
+from gw.keys.cache import GRACE_SECONDS, REREAD_SECONDS, RETRY_SECONDS, new_key_text
 from tests.support.aio import eventually
 from tests.unit.keys.fakes import Row
 from tests.unit.keys.world import KEY, OTHER, World, in_world

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gw.keys.issue import is_key_text, legacy_hash, new_key_text, shown_prefix
+from gw.keys.cache import is_key_text, legacy_hash, new_key_text, shown_prefix
 
 GOOD = "sk-platform-" + "0123456789abcdef" * 4
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gw.keys.issue import new_key_text
-from gw.keys.secret import KeyHasher, KeySealer, Secret, WrongSecret, load_secret
+from gw.keys.cache import KeyHasher, new_key_text
+from gw.keys.secret import KeySealer, Secret, WrongSecret, load_secret
 
 SECRET = Secret("correct horse")
 KEY = "sk-platform-" + "5a" * 32

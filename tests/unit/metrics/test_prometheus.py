@@ -103,8 +103,8 @@ def test_money_events_move_their_series(world: World) -> None:
     metrics.hold_refused("insufficient_funds")
     metrics.idempotency("stored")
     metrics.settle_noop()
-    metrics.calls_recovered(50)
-    metrics.settlement_corrected()
+    metrics.recovery.recovered(50)
+    metrics.recovery.corrected()
     assert world.value("gw_hold_latency_seconds_bucket", le="0.0005") == 1
     assert world.value("gw_hold_latency_seconds_bucket", le="0.0002") == 0
     assert world.value("gw_settle_latency_seconds_sum") == 0.003

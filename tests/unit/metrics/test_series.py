@@ -31,6 +31,7 @@ BARE = {
     "gw_kb_unclean_accounts",
     "gw_tasks_in_flight",
     "gw_database_up",
+    "gw_recorder_up",
     "gw_overloaded",
     "gw_call_log_kept",
     "gw_config_last_reload_successful",

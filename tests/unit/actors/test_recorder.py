@@ -1,0 +1,246 @@
+"""The flight recorder: what a reader gets of it, wherever its writer was stopped."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from msgspec.structs import replace
+
+from actors.wallet.messages import Free
+from actors.wallet.recorder import (
+    FOLDER,
+    PAGE_BYTES,
+    SLOT_BYTES,
+    SUFFIX,
+    Ended,
+    Progress,
+    Recorder,
+    WreckTaken,
+    left_behind,
+    open_wreck,
+)
+from metrics.prometheus import Metrics
+from tests.support.ledger_values import facts, settle
+
+NAME = "proc_a"
+SO_FAR = {"cost": 3, "input": 2, "output": 1, "cached": 0, "cache_write": 0, "basis": "estimated"}
+ExpectLog = Callable[..., None]
+
+
+@pytest.fixture
+def recorder(tmp_path: Path) -> Iterator[Recorder]:
+    made = Recorder(Metrics())
+    assert made.open(tmp_path, NAME, slots=4)
+    yield made
+    made.close()
+
+
+def path_in(folder: Path, name: str = NAME) -> Path:
+    return folder / FOLDER / (name + SUFFIX)
+
+
+def left(folder: Path, content: bytes | None = None) -> dict[UUID, Any]:
+    """What is read of a copy of the file, as of that of a process that is no more."""
+    elsewhere = folder / "copy"
+    path_in(elsewhere).parent.mkdir(parents=True, exist_ok=True)
+    path_in(elsewhere).write_bytes(path_in(folder).read_bytes() if content is None else content)
+    wreck = open_wreck(elsewhere, NAME)
+    assert wreck is not None
+    wreck.close()
+    return dict(wreck.calls)
+
+
+def test_settlement_comes_back_as_it_was(recorder: Recorder, tmp_path: Path) -> None:
+    told = settle(
+        1, 7, detail={"price": {"input": "1"}}, attempts=[{"channel": "a"}], result_urls=["u"]
+    )
+    recorder.settled(told)
+    assert left(tmp_path)[UUID(int=1)].what == Ended(facts=told.facts, outcome=told.outcome)
+
+
+def test_what_no_client_has_been_given_is_not_recorded(recorder: Recorder, tmp_path: Path) -> None:
+    """An answer under an idempotency key goes out when it is committed; a job is no process's."""
+    recorder.settled(replace(settle(1, 7), claim_end=Free()))
+    recorder.settled(replace(settle(2, 7), facts=facts(2, job_id="task_2")))
+    assert left(tmp_path) == {}
+
+
+def test_stream_is_known_by_its_first_byte_and_its_last_count(
+    recorder: Recorder, tmp_path: Path
+) -> None:
+    slot = recorder.delivers(UUID(int=1), SO_FAR)
+    assert slot is not None
+    recorder.counts(slot, 40)
+    recorder.counts(slot, 41)
+    found = left(tmp_path)[UUID(int=1)]
+    assert (found.what, found.output_tokens) == (
+        Progress(call_id=UUID(int=1), delivered=SO_FAR),
+        41,
+    )
+    recorder.settled(settle(1, 9))
+    assert isinstance(left(tmp_path)[UUID(int=1)].what, Ended)
+    recorder.forget(UUID(int=1))
+    assert (left(tmp_path), len(recorder)) == ({}, 0)
+    again = recorder.delivers(UUID(int=2), SO_FAR)
+    assert again == slot  # and nothing of the call before is in it
+    assert left(tmp_path)[UUID(int=2)].output_tokens == 0
+
+
+@pytest.mark.parametrize("what", ["settled", "forgotten"])
+def test_write_that_is_cut_anywhere_leaves_what_was_there(
+    recorder: Recorder, tmp_path: Path, what: str
+) -> None:
+    """The bytes of a write become visible one after the other, the mark after the payload."""
+    recorder.delivers(UUID(int=1), SO_FAR)
+    before = path_in(tmp_path).read_bytes()
+    if what == "settled":
+        recorder.settled(settle(1, 9))
+    else:
+        recorder.forget(UUID(int=1))
+    after = path_in(tmp_path).read_bytes()
+    changed = [at for at in range(len(after)) if before[at] != after[at]]
+    mark = min(changed)
+    order = [at for at in changed if at >= mark + 12] + [at for at in changed if at < mark + 12]
+    for cut in range(len(order)):
+        torn = bytearray(before)
+        for at in order[:cut]:
+            torn[at] = after[at]
+        assert isinstance(left(tmp_path, bytes(torn))[UUID(int=1)].what, Progress)
+    whole = left(tmp_path, after)
+    assert isinstance(whole[UUID(int=1)].what, Ended) if what == "settled" else whole == {}
+
+
+def test_count_that_is_torn_counts_nothing(recorder: Recorder, tmp_path: Path) -> None:
+    slot = recorder.delivers(UUID(int=1), SO_FAR)
+    assert slot is not None
+    recorder.counts(slot, 300)
+    content = bytearray(path_in(tmp_path).read_bytes())
+    content[PAGE_BYTES + slot * SLOT_BYTES] ^= 1
+    assert left(tmp_path, bytes(content))[UUID(int=1)].output_tokens == 0
+
+
+def test_file_cut_short_gives_the_slots_that_are_whole(recorder: Recorder, tmp_path: Path) -> None:
+    for number in (1, 2, 3):
+        recorder.settled(settle(number, number))
+    content = path_in(tmp_path).read_bytes()
+    assert set(left(tmp_path, content[: PAGE_BYTES + 2 * SLOT_BYTES + 9])) == {
+        UUID(int=1),
+        UUID(int=2),
+    }
+
+
+@pytest.mark.parametrize("spoil", [0, 8, 12, 20, 80, None])
+def test_file_of_another_form_or_process_is_left_alone(
+    recorder: Recorder, tmp_path: Path, spoil: int | None, expect_log: ExpectLog
+) -> None:
+    expect_log("recorder_unreadable")
+
+    recorder.settled(settle(1, 7))
+    content = bytearray(path_in(tmp_path).read_bytes())
+    name = NAME
+    if spoil is None:
+        name = "proc_b"
+    else:
+        content[spoil] ^= 1
+    folder = tmp_path / "spoilt"
+    path_in(folder, name).parent.mkdir(parents=True)
+    path_in(folder, name).write_bytes(content)
+    assert open_wreck(folder, name) is None
+    assert path_in(folder, name).exists()
+
+
+def test_empty_file_is_no_wreck(tmp_path: Path, expect_log: ExpectLog) -> None:
+    expect_log("recorder_unreadable")
+
+    path_in(tmp_path).parent.mkdir()
+    path_in(tmp_path).touch()
+    assert open_wreck(tmp_path, NAME) is None
+    assert open_wreck(tmp_path, "proc_unknown") is None
+
+
+def test_file_of_a_living_process_is_taken(recorder: Recorder, tmp_path: Path) -> None:
+    with pytest.raises(WreckTaken):
+        open_wreck(tmp_path, NAME)
+    assert left_behind(tmp_path) == [NAME]
+    recorder.close()
+    assert left_behind(tmp_path) == []
+
+
+def test_file_stays_while_a_call_is_not_settled(tmp_path: Path) -> None:
+    one = Recorder(Metrics())
+    assert one.open(tmp_path, NAME, slots=4)
+    one.settled(settle(1, 7))
+    one.close()
+    wreck = open_wreck(tmp_path, NAME)
+    assert wreck is not None
+    assert set(wreck.calls) == {UUID(int=1)}
+    wreck.remove()
+    wreck.close()
+    assert left_behind(tmp_path) == []
+
+
+def test_settlement_too_long_for_a_slot_loses_its_attempts_first(
+    recorder: Recorder, tmp_path: Path
+) -> None:
+    price = {"input": "1", "output": "2"}
+    recorder.settled(
+        settle(
+            1,
+            7,
+            attempts=[{"message": "m" * 3000}],
+            error_message="e" * 900,
+            detail={"price": price, "request": {"x": "y" * 3000}},
+        )
+    )
+    outcome = left(tmp_path)[UUID(int=1)].what.outcome
+    assert (outcome.cost_nano_usd, outcome.detail, list(outcome.attempts)) == (
+        7,
+        {"price": price},
+        [],
+    )
+
+
+def test_what_finds_no_room_is_counted(recorder: Recorder, tmp_path: Path) -> None:
+    for number in range(1, 6):
+        recorder.settled(settle(number, 1))
+    recorder.forget(UUID(int=1))
+    recorder.settled(settle(6, 1, result_urls=["u" * 3000]))
+    assert set(left(tmp_path)) == {UUID(int=number) for number in (2, 3, 4)}
+
+
+def test_half_a_character_is_no_obstacle(recorder: Recorder, tmp_path: Path) -> None:
+    recorder.settled(settle(1, 7, error_message="half \ud800", detail={"n": 2**70}))
+    assert left(tmp_path)[UUID(int=1)].what.outcome.cost_nano_usd == 7
+
+
+@pytest.mark.parametrize("failing", ["fallocate", "flock", "folder"])
+def test_gateway_that_cannot_have_its_file_runs_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expect_log: ExpectLog, failing: str
+) -> None:
+    expect_log("recorder_unavailable")
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    if failing == "fallocate":
+        monkeypatch.setattr(os, "posix_fallocate", full)
+    elif failing == "flock":
+        monkeypatch.setattr(fcntl, "flock", full)
+    else:
+        (tmp_path / FOLDER).write_text("a file, no folder")
+    metrics = Metrics()
+    one = Recorder(metrics)
+    assert not one.open(tmp_path, NAME)
+    one.settled(settle(1, 7))
+    assert one.delivers(UUID(int=1), SO_FAR) is None
+    one.forget(UUID(int=1))
+    one.close()
+    assert left_behind(tmp_path) == []
+    assert b"gw_recorder_up 0" in metrics.render("")[0]
