@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Protocol, TypeVar
 
 from prometheus_client import Metric
@@ -222,6 +222,11 @@ def _metric(series: MetricFamily) -> Metric:
 # What became of the configurations that were read: in a single process, and in a parent.
 
 
+# How long a certificate is still good when its alerts fire (ops/prometheus/alerts.yml).
+CERTIFICATE_SECONDS = 14 * 86400
+CERTIFICATE_SECONDS_MIN = 3 * 86400
+
+
 class ConfigMetrics:
     """Reloads by outcome, and whether the file as it stands is the one in force."""
 
@@ -249,6 +254,15 @@ class ConfigMetrics:
         """One was refused as a whole; the one before stays."""
         self._reloads[("refused",)].value += 1
         self._is_last.value = 0
+
+    def conditions(self, now: float) -> Iterator[str]:
+        """As `Metrics.conditions`, at this Unix time. What reads no file refuses none."""
+        if self._read_at.value and not self._is_last.value:
+            yield "config_reload_refused"
+        left = self._certificate.value - now
+        if self._certificate.value and left < CERTIFICATE_SECONDS:
+            is_soon = left < CERTIFICATE_SECONDS_MIN
+            yield "certificate_expiring_soon" if is_soon else "certificate_expiring"
 
 
 # Calls of agents: how they end, and what of knowledge bases is put into them.

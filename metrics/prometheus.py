@@ -356,6 +356,15 @@ class Metrics:
             totals.seconds[channel] = distribution.total
         return totals
 
+    def conditions(self, now: float) -> list[str]:
+        """The alerts that gauges of this process give cause for, by the names of their runbooks."""
+        gauges = (
+            ("limits_degraded", self._limits_degraded.value),
+            ("call_log_unkept", not self._call_log_kept.value),
+            ("calls_shed", self._overloaded.value),
+        )
+        return [*(name for name, holds in gauges if holds), *self.config.conditions(now)]
+
     def render(self, accept: str) -> tuple[bytes, str]:
         """Return body and content type for an Accept header; OpenMetrics when it is asked for."""
         self._log_lines_lost.value = lines_lost()

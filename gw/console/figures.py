@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from itertools import pairwise, zip_longest
+from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct, field
@@ -76,6 +77,14 @@ class Sample(Struct, frozen=True):
     saved_nano_usd: int = 0
     first_bytes: list[int] = field(default_factory=list)  # in each of FIRST_BYTE_SECONDS, and above
     channels: dict[str, ChannelSample] = field(default_factory=dict)
+    conditions: list[str] = field(default_factory=list)  # as `Metrics.conditions`
+
+
+class Fleet(NamedTuple):
+    """All processes together: their channels, and the names of conditions that any of them has."""
+
+    channels: list[ChannelTile]
+    conditions: list[str]
 
 
 class ChannelTile(Struct, frozen=True):
@@ -212,12 +221,12 @@ class Figures:
         for event in self._watchers:
             event.set()
 
-    async def fleet(self) -> list[ChannelTile]:
-        """The channels over all processes, this one as it is now. Raises StoreError."""
+    async def fleet(self) -> Fleet:
+        """What all processes report, this one as it is now. Raises StoreError."""
         samples = await self._samples(QUIET_SECONDS)
         own = {self._process_id: self.sample()}
-        last = {name: sample for name, (_, sample) in samples.items()} | own
-        return _tiles(list(last.values()), ())
+        last = list(({name: one for name, (_, one) in samples.items()} | own).values())
+        return Fleet(_tiles(last, ()), sorted({name for one in last for name in one.conditions}))
 
     async def _samples(self, seconds: float) -> dict[str, tuple[datetime, Sample]]:
         rows = await self._database.fetch_all(SQL["samples"], {"seconds": seconds})
@@ -250,6 +259,7 @@ class Figures:
             cached_tokens=sum(totals.cached_tokens.values()),
             saved_nano_usd=int(self._savings.nano_usd),
             first_bytes=totals.first_bytes,
+            conditions=self._metrics.conditions(self._clock.now()),
             channels={
                 name: _channel(actor, totals, self._hour, self._clock.monotonic())
                 for name, actor in self._channels.items()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -27,7 +27,10 @@ SQL = load("gw.console", "operations.sql")
 MODELS_PAGE = 100
 # As the alerts have them (ops/prometheus/alerts.yml).
 PROOF_AGE = timedelta(hours=26)
-HOLD_SECONDS = 900
+HOLD_SECONDS = 600
+POLL_SECONDS = 30
+SLOTS_SHARE = 0.9
+ATTEMPTS_MIN, FAILURES_SHARE = 20, 0.1
 
 
 class ChannelsHandler(ConsoleHandler):
@@ -65,7 +68,7 @@ class ChannelsHandler(ConsoleHandler):
 
     async def show_channels(self, tested: ChannelTest | None) -> None:
         """The page, with what a test brought."""
-        tiles = {one.id: one for one in await self.services.figures.fleet()}
+        tiles = {one.id: one for one in (await self.services.figures.fleet()).channels}
         specs = self.services.current.registry.channels
         orders = await channels.orders_of(self.services.database)
         self.page(
@@ -145,10 +148,10 @@ class SystemHandler(ConsoleHandler):
 
     async def get(self) -> None:
         config = self.services.current.config
-        ((proved_at, faults, oldest_hold, processes),) = await self.services.database.fetch_all(
-            SQL["system"]
-        )
-        tiles = await self.services.figures.fleet()
+        (
+            (proved_at, faults, oldest_hold, late, processes),
+        ) = await self.services.database.fetch_all(SQL["system"])
+        fleet = await self.services.figures.fleet()
         self.page(
             "system.html",
             settings=list(settings_of(config)),
@@ -158,7 +161,11 @@ class SystemHandler(ConsoleHandler):
             faults=faults,
             processes=processes,
             is_proving=(await self.proofs.state()).is_running,
-            conditions=list(conditions(tiles, proved_at, faults, oldest_hold, self.now)),
+            conditions=[
+                *channel_conditions(fleet.channels),
+                *money_conditions(proved_at, faults, oldest_hold, self.now),
+                *process_conditions(fleet.conditions, late),
+            ],
         )
 
     async def post(self) -> None:
@@ -189,28 +196,52 @@ def settings_of(value: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
         yield "models", str(len(value.registry.models))
 
 
-def conditions(
-    tiles: list[ChannelTile],
-    proved_at: datetime | None,
-    faults: int | None,
-    oldest_hold_seconds: float,
-    now: datetime,
-) -> Iterator[tuple[str, str]]:
-    """What is not as it should be now, as a sentence, and its runbook's name."""
-    down = [one for one in tiles if one.state != "closed"]
-    if tiles and len(down) == len(tiles):
+# What is not as it should be now: a sentence, and the name of its alert's runbook. These are the
+# alerts that can be judged by one look; those over rates are Prometheus's alone.
+Conditions = Iterator[tuple[str, str]]
+
+
+def channel_conditions(tiles: list[ChannelTile]) -> Conditions:
+    """Of channels; one that an operator has taken out of service is in order."""
+    rest = [one for one in tiles if one.state in ("open", "half_open")]
+    if tiles and len(rest) == len(tiles):
         yield TEXTS("system.all_open"), "all_channels_open"
-    for one in down:
+    elif tiles and all(one.state != "closed" for one in tiles):
+        yield TEXTS("system.none_left"), "no_channel_available"
+    for one in rest:
         yield TEXTS("system.channel_open", channel=one.id), "channel_open"
     for one in tiles:
         if one.aside:
             text = TEXTS("system.key_refused", channel=one.id, aside=one.aside, keys=one.keys)
             yield text, "channel_key_refused"
-        if one.slots and one.in_use >= one.slots:
-            yield TEXTS("system.channel_full", channel=one.id), "channel_full"
+        if one.in_use > one.slots * SLOTS_SHARE:
+            text = TEXTS("system.channel_full", channel=one.id, used=one.in_use, slots=one.slots)
+            yield text, "channel_full"
+        failed, attempts = one.hour_failures, one.hour_attempts
+        if attempts > ATTEMPTS_MIN and failed > attempts * FAILURES_SHARE:
+            text = TEXTS(
+                "system.attempts_failing", channel=one.id, failed=failed, attempts=attempts
+            )
+            yield text, "attempts_failing"
+
+
+def money_conditions(
+    proved_at: datetime | None, faults: int | None, oldest_hold_seconds: float, now: datetime
+) -> Conditions:
+    """Of the ledger's proof and of holds; one that was never made is seen beside its button."""
     if faults:
         yield TEXTS("system.ledger_off", faults=faults), "ledger_off"
-    if proved_at is None or now - proved_at > PROOF_AGE:
+    if proved_at is not None and now - proved_at > PROOF_AGE:
         yield TEXTS("system.ledger_unproved"), "ledger_unproved"
     if oldest_hold_seconds > HOLD_SECONDS:
         yield TEXTS("system.hold_overdue", seconds=int(oldest_hold_seconds)), "hold_overdue"
+
+
+def process_conditions(found: Iterable[str], late_seconds: float) -> Conditions:
+    """Of what processes report of themselves, and of the poll that has waited for longest."""
+    for name in found:
+        # A process of another version may report what this one has no words for.
+        if text := TEXTS.get(f"system.{name}", ""):
+            yield text, name
+    if late_seconds > POLL_SECONDS:
+        yield TEXTS("system.tasks_overdue", seconds=int(late_seconds)), "tasks_overdue"

@@ -1,7 +1,9 @@
 -- system --
--- The last proof of the ledger, the age of the oldest hold of a call, and how many processes are alive.
+-- The last proof of the ledger, the age of the oldest hold of a call, how late the latest poll of a task is, in
+-- seconds, and how many processes are alive.
 SELECT (SELECT proved_at FROM ledger_proofs), (SELECT faults FROM ledger_proofs),
     (SELECT coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8 FROM holds WHERE process_id IS NOT NULL),
+    (SELECT greatest(coalesce(extract(epoch FROM now() - min(due_at)), 0), 0)::float8 FROM job_polls),
     (SELECT count(*) FROM processes WHERE buried_at IS NULL AND heartbeat_at > now() - interval '15 seconds')
 
 -- bases --
