@@ -449,6 +449,8 @@ models:
   - {{id: demo-script, endpoint_type: transcripts_extract, channels: [simulator-a, simulator-b],
      price: {{per_call: "0.02"}}}}
 """
+# What the simulator lists, as the configuration names them.
+MODELS = re.findall(r"\bid: ([\w-]+)", CONFIGURATION.partition("\nmodels:")[2])
 MEDIA = "videos, avatars, clips, music, speech, voices, transcripts"
 # So long the simulator makes a film or a song.
 TASK_SECONDS = 3
@@ -506,6 +508,8 @@ async def _simulator() -> AsyncIterator[str]:
         "0",
         "--task-seconds",
         str(TASK_SECONDS),
+        "--models",
+        ",".join(MODELS),
         stderr=asyncio.subprocess.PIPE,
         # Ctrl-C reaches the whole terminal; the simulator must outlive the calls that drain.
         start_new_session=True,

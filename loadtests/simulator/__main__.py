@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from channels.resources import raise_open_files
 from loadtests.simulator.directives import DirectiveError, parse
-from loadtests.simulator.engine import TASK_SECONDS
+from loadtests.simulator.engine import MODELS, TASK_SECONDS
 from loadtests.simulator.exchange import RING_REQUESTS
 from loadtests.simulator.server import Simulator
 
@@ -28,6 +28,7 @@ def main() -> int:
         seed=options.seed,
         task_seconds=options.task_seconds,
         requests_kept=options.requests_kept,
+        models=options.models.split(","),
     )
     if options.directive is not None:
         try:
@@ -84,6 +85,9 @@ def _options() -> argparse.Namespace:
         default=RING_REQUESTS,
         metavar="N",
         help="how many requests it remembers",
+    )
+    parser.add_argument(
+        "--models", default=",".join(MODELS), metavar="A,B", help="those in its list of models"
     )
     parser.add_argument("--directive", help="a directive for everybody, as JSON")
     return parser.parse_args()

@@ -7,7 +7,7 @@ repeated request of a benchmark costs one look-up.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from loadtests.simulator import directives, script
@@ -29,7 +29,7 @@ from loadtests.simulator.dialects.responses import CompactDialect, ResponsesDial
 from loadtests.simulator.directives import Directive, DirectiveError, Layer
 from loadtests.simulator.exchange import RING_REQUESTS, Exchange, Ring
 from loadtests.simulator.faults import FaultBook
-from loadtests.simulator.providers.face import FaceDialect, Played
+from loadtests.simulator.providers.face import FaceDialect, Played, plain
 from loadtests.simulator.providers.table import PROVIDERS
 from loadtests.simulator.script import Script
 from loadtests.simulator.stats import Stats
@@ -79,6 +79,10 @@ _ROUTES: Final[Mapping[bytes, Dialect]] = {
     b"/anthropic/v1/messages": MessagesDialect(),
 }
 
+# Whatever a request names is served; these are listed, in the forms of the four chat protocols.
+MODELS = ("sim-model",)
+_LISTS = ("openai", "anthropic", "gemini")
+
 Token = tuple[bytes | int, ...]
 
 
@@ -92,6 +96,7 @@ class Engine:
         clock: Callable[[], float] = time.time,
         task_seconds: float = TASK_SECONDS,
         requests_kept: int = RING_REQUESTS,
+        models: Sequence[str] = MODELS,
     ) -> None:
         self.seed = seed
         self.stats = Stats()
@@ -102,6 +107,7 @@ class Engine:
         self._seed_key = b"%d" % seed
         self._kept: dict[Token, Script] = {}
         self._played: dict[int, Played] = {}
+        self._lists = {name: Played(plain(PROVIDERS[name], models)) for name in _LISTS}
         self._unknown: Dialect = ChatDialect()  # the shape of answers to unknown paths
         self._gemini: Dialect = GeminiDialect()
         self._routes: dict[bytes, Dialect] = {
@@ -137,8 +143,8 @@ class Engine:
     def begin(self, exchange: Exchange) -> Script:
         """Count the request in and decide its delivery; the delivery counts it out."""
         played = self._played.get(exchange.port)
-        if played is not None:
-            listed = played.listing(exchange, self.faults)
+        if exchange.method == "GET":
+            listed = (played or self._lister(exchange)).listing(exchange, self.faults)
             if listed is not None:
                 return self._counted(exchange, listed)
         dialect = self._route(exchange.target) if played is None else played.dialect(exchange.path)
@@ -160,6 +166,12 @@ class Engine:
             shape = dialect or self._unknown
             found = script.refusal_script(shape, refusal)
         return self._counted(exchange, found)
+
+    def _lister(self, exchange: Exchange) -> Played:
+        """Whose form a list of models has on a port that plays nobody: by its key."""
+        if exchange.header(b"x-goog-api-key"):
+            return self._lists["gemini"]
+        return self._lists["anthropic" if exchange.header(b"x-api-key") else "openai"]
 
     def _counted(self, exchange: Exchange, found: Script) -> Script:
         exchange.status = found.status

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from loadtests.simulator.engine import TASK_SECONDS, Engine
+from loadtests.simulator.engine import MODELS, TASK_SECONDS, Engine
 from loadtests.simulator.exchange import RING_REQUESTS, Exchange
 from loadtests.simulator.faults import port_channel
 from loadtests.simulator.http import Connection
@@ -36,11 +36,16 @@ class Simulator:
         clock: Callable[[], float] = time.time,
         task_seconds: float = TASK_SECONDS,
         requests_kept: int = RING_REQUESTS,
+        models: Sequence[str] = MODELS,
     ) -> None:
         self.host = host
         self.port = port
         self.engine = Engine(
-            seed, clock=clock, task_seconds=task_seconds, requests_kept=requests_kept
+            seed,
+            clock=clock,
+            task_seconds=task_seconds,
+            requests_kept=requests_kept,
+            models=models,
         )
         self._servers: dict[int, asyncio.Server] = {}
         self._connections: set[Connection] = set()

@@ -255,7 +255,9 @@ def test_key_that_is_set_aside_is_shown_until_when(h: House, admin: AdminClient)
 
 def test_channel_is_tested_and_models_are_listed(shared: House, admin: AdminClient) -> None:
     tested = admin.post("channels/two/test").body
-    assert (tested["channel"], tested["ok"], tested["status"]) == ("two", False, 404)
+    assert (tested["channel"], tested["ok"], tested["status"]) == ("two", True, 200)
+    assert (tested["models"], tested["not_listed"]) == (1, [])
+    assert admin.post("channels/films/test").body["not_listed"] == ["film"]
     assert admin.post("channels/none/test").code == "channel_not_found"
     first = admin.get("channels?limit=2").body
     second = admin.get(f"channels?limit=2&cursor={first['next_cursor']}").body

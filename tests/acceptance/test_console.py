@@ -290,7 +290,7 @@ def test_operators_see_the_rest_and_owners_no_more_than_theirs(
         assert operator.get(path).status_code == 200, path
     operator.get("/channels")
     assert operator.post("/channels", {"id": "one", "act": "test"}).status_code == 200
-    assert re.search(r"one: \d{3}, ", operator.text)
+    assert "one: 200, 1 models" in operator.text
     operator.get("/system")
     assert operator.post("/system").status_code == 303
     operator.get("/system")

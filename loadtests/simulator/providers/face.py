@@ -5,7 +5,7 @@ A face is the dialect it is closest to, with what `table.py` states of the provi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -95,6 +95,11 @@ class FaceDialect:
             return self._inner.error_frames(ask, answer, index, message)
         text = self.face.stream_failure.replace("{model}", ask.model)
         return [text.encode()]
+
+
+def plain(provider: Provider, models: Sequence[str]) -> Provider:
+    """The provider with other models, and without headers of its own."""
+    return msgspec.structs.replace(provider, models=tuple(models), headers={})
 
 
 class Played:

@@ -51,6 +51,33 @@ async def test_models_are_those_of_its_list() -> None:
     assert "`other`" in unknown.json["error"]["message"]
 
 
+@pytest.mark.parametrize(
+    ("path", "header", "expected"),
+    [
+        ("/v1/models", {"Authorization": "Bearer k"}, 200),
+        ("/v1/models", {"x-api-key": "k", "anthropic-version": "2023-06-01"}, 200),
+        ("/v1beta/models", {"x-goog-api-key": "k"}, 200),
+        ("/v1/models", {"Authorization": "Bearer wrong-k"}, 401),
+        ("/v1beta/models", {"Authorization": "Bearer k"}, 404),
+    ],
+)
+async def test_a_port_that_plays_nobody_lists_its_models_in_the_form_of_the_key(
+    path: str, header: dict[str, str], expected: int
+) -> None:
+    async with Simulator(models=["a", "b"]) as simulator:
+        reply = await call(simulator, "GET", path, None, **header)
+        assert reply.status == expected
+        simulator.put_faults({"status": 503})
+        failing = await call(simulator, "GET", path, None, **header)
+    if expected == 200:
+        listed = reply.json.get("data") or reply.json["models"]
+        assert [one.get("id", one.get("name")).removeprefix("models/") for one in listed] == [
+            "a",
+            "b",
+        ]
+        assert failing.status == 503
+
+
 async def test_parameter_that_it_refuses_is_named() -> None:
     reply = await ask(CHAT, hello(logprobs=True))
     assert (reply.status, reply.json["error"]["message"]) == (
