@@ -76,7 +76,7 @@ class RecentHandler(ConsoleHandler):
     for_operators = True
 
     async def get(self) -> None:
-        before = self.parameters.whole("before", least=1, most=2**31 - 1)
+        before = self.parameters.whole("before", least=1, most=2**63 - 1)
         params = {"before": before, "limit": RECENT + 1}
         found = await self.services.database.fetch_all(SQL["recent"], params)
         rows = [LogRow(*row) for row in found[:RECENT]]

@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 import time
+from html import unescape
 from http.cookiejar import CookieJar
 from pathlib import Path
 from urllib.request import HTTPCookieProcessor, OpenerDirector, Request, build_opener
@@ -27,11 +28,13 @@ channels: []
 models: []
 """
 ACCOUNT = "/accounts/acct_0"
+TRACE = "0000000000000000000000000000c351"  # of the 50,001st row
 PATHS = (
     "/",
     "/accounts",
     ACCOUNT,
     f"{ACCOUNT}/keys",
+    f"{ACCOUNT}/keys/key_0",
     f"{ACCOUNT}/calls",
     f"{ACCOUNT}/calls?period=all",
     f"{ACCOUNT}/calls?status=error",
@@ -49,7 +52,10 @@ PATHS = (
     "/tasks",
     "/audit",
     "/sessions",
+    f"/search?q={TRACE}",
+    f"{ACCOUNT}/statement.csv?period=today",
 )
+OWNER_PATHS = ("/", ACCOUNT, f"{ACCOUNT}/calls", "/audit")
 
 
 def time_pages(folder: Path) -> None:
@@ -65,26 +71,35 @@ def time_pages(folder: Path) -> None:
         while not gateway.stderr.readline().startswith("ready "):
             if gateway.poll() is not None:
                 raise SystemExit("the gateway did not start")
-        made = subprocess.run(
-            [*command, "console", "link", "--operator", "--config", str(config), "--json"],
-            check=True,
-            capture_output=True,
-        )
-        url = json.loads(made.stdout)["url"]
-        web = build_opener(HTTPCookieProcessor(CookieJar()))
-        with web.open(Request(url, method="POST"), timeout=SECONDS):
-            base = url.partition("/sign-in")[0]
+        base, operator = _sign_in(config, "--operator")
         print(f"{'page':50} {'first ms':>9} {'then ms':>9} {'CPU ms':>8} {'kB':>6}")
-        newest = _open(web, f"{base}/calls")
-        call = re.search(rb'href="(/calls/\d+)"', newest)
-        for path in (*PATHS, *([call[1].decode()] if call else [])):
-            _report(web, base, path, gateway.pid)
+        for path in PATHS:
+            _report(operator, base, path, gateway.pid)
+        listed = _open(operator, f"{base}{ACCOUNT}/calls?period=all").decode()
+        for pattern in (r'href="(/calls/\d+)"', r'href="([^"]*cursor=[^"]*)"'):
+            for path in re.findall(pattern, listed)[:1]:
+                _report(operator, base, unescape(path), gateway.pid)
+        base, owner = _sign_in(config, "--account", ACCOUNT.rpartition("/")[2])
+        for path in OWNER_PATHS:
+            _report(owner, base, path, gateway.pid, whose=" (owner)")
     finally:
         gateway.terminate()
         gateway.wait()
 
 
-def _report(web: OpenerDirector, base: str, path: str, pid: int) -> None:
+def _sign_in(config: Path, *whom: str) -> tuple[str, OpenerDirector]:
+    """The console's address, and a browser that has signed in."""
+    command = [sys.executable, "-m", "gw", "console", "link", *whom]
+    made = subprocess.run(
+        [*command, "--config", str(config), "--json"], check=True, capture_output=True
+    )
+    url = json.loads(made.stdout)["url"]
+    web = build_opener(HTTPCookieProcessor(CookieJar()))
+    with web.open(Request(url, method="POST"), timeout=SECONDS):
+        return url.partition("/sign-in")[0], web
+
+
+def _report(web: OpenerDirector, base: str, path: str, pid: int, *, whose: str = "") -> None:
     times, page = [], b""
     before = _cpu_seconds(pid)
     for _ in range(ROUNDS):
@@ -92,7 +107,8 @@ def _report(web: OpenerDirector, base: str, path: str, pid: int) -> None:
         page = _open(web, base + path)
         times.append((time.perf_counter() - began) * 1000)
     cpu_ms = (_cpu_seconds(pid) - before) * 1000 / ROUNDS
-    print(f"{path:50} {times[0]:9.1f} {min(times):9.1f} {cpu_ms:8.1f} {len(page) / 1000:6.1f}")
+    shown = path.partition("cursor=")[0] + whose
+    print(f"{shown:50} {times[0]:9.1f} {min(times):9.1f} {cpu_ms:8.1f} {len(page) / 1000:6.1f}")
 
 
 def _open(web: OpenerDirector, url: str) -> bytes:

@@ -83,7 +83,7 @@ class Parameters:
         if value is None:
             return None
         # More digits than the bound has cannot be within it, and are not worth reading.
-        is_number = value.isascii() and value.isdigit() and len(value) <= 10
+        is_number = value.isascii() and value.isdigit() and len(value) <= max(10, len(str(most)))
         if not is_number or not least <= int(value) <= most:
             raise refuse(name, f"is a whole number from {least} to {most}, not {quoted(value)}.")
         return int(value)
