@@ -176,23 +176,36 @@ def _settlement(settle: Settle | Void) -> str:
         return f"{facts.call_id.hex},0,,,,,,,,,,,"
     outcome = settle.outcome
     assert outcome.cost_nano_usd >= 0
+    if (
+        outcome.status == "success"
+        and not (outcome.attempts or facts.job_id or facts.made_id)
+        and facts.protocol not in UNIT_TYPES
+    ):
+        cost = outcome.upstream_cost_nano_usd
+        rare = f'\\"[{"null" if cost is None else cost}{_channel(outcome.channel_id)}'
+    else:
+        rare = _value(_rare(facts, outcome))
     return (
         f"{facts.call_id.hex},{outcome.cost_nano_usd},{outcome.created_at!r},{facts.submitted_at!r},"
         f"{_name(facts.protocol)},{_name(_model(facts.model))},{outcome.status},"
         f"{outcome.input_tokens},{outcome.output_tokens},{outcome.cached_tokens},{outcome.latency_ms},"
-        f"{'f' if outcome.detail is None else 't'},{_value(_rare(facts, outcome))}"
+        f"{'f' if outcome.detail is None else 't'},{rare}"
     )
+
+
+@lru_cache(NAMES_KEPT)
+def _channel(name: str | None) -> str:
+    """The end of the array of a cost and its channel, as it stands within a row."""
+    rest = to_json([name])[1:]
+    return _escaped(f',{_escaped(rest)}"')
 
 
 def _rare(facts: CallFacts, outcome: Outcome) -> str:
     """The columns that a successful call billed by tokens leaves empty, and what the call cost the
-    operator, at which channel: an array, which stands alone where there is nothing else."""
+    operator, at which channel: an array, which stands alone where there is nothing else (above).
+    """
     unit_type = UNIT_TYPES.get(facts.protocol)
     bought = [outcome.upstream_cost_nano_usd, outcome.channel_id]
-    if outcome.status == "success" and unit_type is None and not outcome.attempts:
-        assert outcome.error_code is None
-        if (facts.job_id or facts.made_id) is None:
-            return to_json(bought)
     rare = {
         "error_code": clean_text(outcome.error_code, 100),
         "error_message": clean_text(outcome.error_message),

@@ -8,7 +8,8 @@ what was stored before a `kill -9` is read by recovery on the same host
 A page for the head, then slots of one size. A slot has two halves that are written in turns, each
 with a sequence number and a checksum: a write that is cut in the middle leaves the other half. In
 the head of a slot stands how many tokens of output have gone out, which changes with every read of
-a stream. Blocks are allocated when the file is made: a write can never meet a full disk.
+a stream, and the number of the half at which it was given back. Blocks are allocated when the file
+is made: a write can never meet a full disk.
 
 It is a help and no promise: a call that finds no slot, or whose settlement is too long for one, is
 counted (`gw_calls_unrecorded_total`) and recovered from the database alone, as is every call of a
@@ -54,10 +55,11 @@ PRICED_BY = frozenset(
 FILES_AT_ONCE = 64
 
 _HEAD = Layout("<8sII64s")  # magic, slots, bytes of a slot, name of the process
-_MARK = Layout("<III")  # of a half: sequence number, length, checksum of both and the payload
+_MARK = Layout("<QII")  # of a half: sequence number, length, checksum of the payload from it on
 _COUNT = Layout("<QQ")  # tokens, and the same with all bits turned
 _ALL_BITS = 2**64 - 1
-_HALVES = (_COUNT.size, _COUNT.size + HALF_BYTES)
+_GIVEN_BACK = Layout("<QQ")  # the last sequence number when the slot was given back, twice
+_HALVES = (32, 32 + HALF_BYTES)
 _ROOM = HALF_BYTES - _MARK.size
 
 _LOG = EventLog("actors.recorder")
@@ -153,7 +155,10 @@ class Recorder:
         if self._file is None:
             return None
         progress = Progress(call_id=call_id, delivered=delivered)
-        return self._store(call_id, msgspec.json.encode(progress))
+        slot = self._store(call_id, msgspec.json.encode(progress))
+        if slot is not None:
+            self.counts(slot, 0)
+        return slot
 
     def counts(self, slot: int, output_tokens: int) -> None:
         """So many tokens of the stream in this slot have gone out."""
@@ -178,29 +183,27 @@ class Recorder:
     def forget(self, call_id: UUID) -> None:
         """The database knows how the call ended, or its hold is a job's."""
         slot = self._slots.pop(call_id, None)
-        if slot is not None:
-            self._write(slot, b"")
+        if slot is not None and self._file is not None:
+            turn = self._turns[slot]
+            at = PAGE_BYTES + slot * SLOT_BYTES + _COUNT.size
+            _GIVEN_BACK.pack_into(self._file, at, turn, turn)
             self._free.append(slot)
 
     def _store(self, call_id: UUID, payload: bytes) -> int | None:
-        slot = self._slots.get(call_id)
-        if len(payload) > _ROOM or (slot is None and not self._free):
+        """Write the half whose turn it is; the mark last, which makes it count."""
+        slot, length = self._slots.get(call_id), len(payload)
+        if length > _ROOM or (slot is None and not self._free):
             self._metrics.recovery.unrecorded()
             return None
         if slot is None:
             slot = self._slots[call_id] = self._free.pop()
-            self.counts(slot, 0)
-        self._write(slot, payload)
-        return slot
-
-    def _write(self, slot: int, payload: bytes) -> None:
-        """Write the half whose turn it is; the mark last, which makes it count."""
         assert self._file is not None
-        turn = self._turns[slot] = (self._turns[slot] + 1) & 0xFFFFFFFF
+        turn = self._turns[slot] = self._turns[slot] + 1
         at = PAGE_BYTES + slot * SLOT_BYTES + _HALVES[turn & 1]
-        begin = at + _MARK.size
-        self._file[begin : begin + len(payload)] = payload
-        _MARK.pack_into(self._file, at, turn, len(payload), _checksum(turn, payload))
+        self._file[at + 16 : at + 16 + length] = payload
+        checksum = zlib.crc32(payload, turn & 0xFFFFFFFF)
+        _MARK.pack_into(self._file, at, turn, length, checksum)
+        return slot
 
 
 def _encoded(ended: Ended) -> bytes:
@@ -221,10 +224,6 @@ def _shortened(outcome: Outcome) -> Outcome:
         if detail is None
         else {name: value for name, value in detail.items() if name in PRICED_BY},
     )
-
-
-def _checksum(turn: int, payload: bytes) -> int:
-    return zlib.crc32(payload, zlib.crc32(_MARK.pack(turn, len(payload), 0)))
 
 
 # Reading what a dead process left behind.
@@ -312,9 +311,9 @@ def _recorded(slot: bytes) -> Recorded | None:
     for at in _HALVES:
         turn, length, checksum = _MARK.unpack_from(slot, at)
         payload = slot[at + _MARK.size : at + _MARK.size + length]
-        if length <= _ROOM and turn and checksum == _checksum(turn, payload):
+        if 0 < length <= _ROOM and checksum == zlib.crc32(payload, turn & 0xFFFFFFFF):
             halves.append((turn, payload))
-    if not halves or not max(halves)[1]:
+    if not halves or _GIVEN_BACK.unpack_from(slot, _COUNT.size) == (max(halves)[0],) * 2:
         return None
     count, turned = _COUNT.unpack_from(slot)
     try:

@@ -256,10 +256,6 @@ class Modal(Struct, gc=False):
     audio_tokens: int | None = None
     image_tokens: int | None = None
 
-    def has_any(self) -> bool:
-        """Whether some are of audio or images."""
-        return bool(self.audio_tokens or self.image_tokens)
-
     def counts(self) -> tuple[int, int]:
         """Tokens of audio and of images."""
         return self.audio_tokens or 0, self.image_tokens or 0
@@ -296,10 +292,12 @@ def modal_parts(
     known: UsageParts | None, given: InputDetails | None, made: OutputDetails | None
 ) -> UsageParts | None:
     """These parts with those of the tokens that details state, if they state any."""
-    taken, output = given or _NO_INPUT, made or _TEXT_ONLY
-    hour = taken.hour()
-    if not (hour or taken.has_any() or output.has_any()):
+    # Without a call where there is nothing, because every call's usage is asked.
+    hour = 0 if given is None or given.cache_creation is None else given.hour()
+    has_given = given is not None and (given.audio_tokens or given.image_tokens)
+    if not (hour or has_given or (made is not None and (made.audio_tokens or made.image_tokens))):
         return known
+    taken, output = given or _NO_INPUT, made or _TEXT_ONLY
     audio, image = taken.counts()
     cached_audio, cached_image = (taken.cached_tokens_details or _TEXT_ONLY).counts()
     audio_output, image_output = output.counts()

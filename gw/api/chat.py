@@ -328,9 +328,14 @@ def _refuse_tools(
         )
 
 
+_CONVERSATION_HEADERS = frozenset(map(spelled, CONVERSATION_HEADERS))
+
+
 def _named(handler: ApiHandler) -> str | None:
     """What the client's headers call the conversation (spec: Agent API; contract §4)."""
     headers = handler.request.headers
+    if not headers.has_any(_CONVERSATION_HEADERS):
+        return None
     for name in CONVERSATION_HEADERS:
         named: str | None = headers.get(name)
         if named:
@@ -358,7 +363,7 @@ _CLIENTS_OWN = frozenset(
 def provider_headers(handler: ApiHandler, dialect: ChatDialect) -> Pairs:
     """The client's headers for channels of its own protocol. Raises GatewayError."""
     prefix, headers = spelled(dialect.header_prefix), handler.request.headers
-    if not prefix:
+    if not prefix or not headers.may_begin(prefix):
         return ()
     names = [name for name in headers if name.startswith(prefix)]
     if not names:

@@ -86,6 +86,14 @@ class RequestHeaders(HTTPHeaders):
             return default
         return values[0] if len(values) == 1 else ",".join(values)
 
+    def has_any(self, names: frozenset[str]) -> bool:
+        """Whether one of these is there, as they are `spelled`."""
+        return not names.isdisjoint(self._as_list)
+
+    def may_begin(self, prefix: str) -> bool:
+        """Whether some name may begin so, as it is `spelled`."""
+        return prefix in "\n".join(self._as_list)
+
     def body_bytes(self) -> int:
         """Return the size of the body behind this head, or CHUNKED; the parser has checked it."""
         fields = self._as_list

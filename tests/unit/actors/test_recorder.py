@@ -107,7 +107,7 @@ def test_write_that_is_cut_anywhere_leaves_what_was_there(
     after = path_in(tmp_path).read_bytes()
     changed = [at for at in range(len(after)) if before[at] != after[at]]
     mark = min(changed)
-    order = [at for at in changed if at >= mark + 12] + [at for at in changed if at < mark + 12]
+    order = [at for at in changed if at >= mark + 16] + [at for at in changed if at < mark + 16]
     for cut in range(len(order)):
         torn = bytearray(before)
         for at in order[:cut]:

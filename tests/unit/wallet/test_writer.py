@@ -10,12 +10,12 @@ from uuid import UUID
 import pytest
 
 from actors.store.connection import StatementRefused
-from actors.wallet import writer
+from actors.wallet import ledger, writer
 from actors.wallet.messages import LedgerUnavailable
 from actors.wallet.wallets import HOLD_SECONDS, HoldRefused
 from actors.wallet.writer import BATCH_THRESHOLD, GATHER_MAX_SECONDS
 from tests.support.aio import eventually, jump
-from tests.support.ledger_values import ACCOUNT, facts, hold, outcome
+from tests.support.ledger_values import ACCOUNT, facts, hold, outcome, settle
 from tests.unit.wallet.bank import bank
 
 
@@ -321,3 +321,15 @@ async def test_corrected_calls_are_counted_and_said(expect_log: Callable[..., No
         assert "gw_recoveries_corrected_total 1.0" in page
         assert "gw_settle_noops_total 0.0" in page
         assert b.ledger.faults() == []
+
+
+@pytest.mark.parametrize("channel", [None, "one", 'quo"ted', "back\\slash", "ümlaut, comma", ""])
+@pytest.mark.parametrize("cost", [None, 0, 123])
+def test_what_a_plain_call_cost_stands_in_its_row_as_any_value(
+    channel: str | None, cost: int | None
+) -> None:
+    plain = settle(1, 7, upstream_cost_nano_usd=cost, channel_id=channel)
+    _, _, _, rows, *_ = ledger.parameters("p", [plain], [], [])
+    expected = ledger._value(ledger.to_json([cost, channel]))
+    assert rows is not None
+    assert rows.endswith(f',f,{expected})"}}')
