@@ -200,6 +200,9 @@ def test_a_call_shows_its_receipt_and_the_file_agrees(
     assert owner.get(f"/calls/{row['id']}").status_code == 200
     assert TEXTS("receipt.agrees") in owner.page
     assert "one" not in re.findall(r'class="step">([^<]*)', owner.page)
+    steps = re.findall(r'<rect[^>]* x="(\d+)"[^>]* width="(\d+)"', owner.page)
+    assert steps
+    assert all(int(width) >= 4 and int(x) + int(width) <= 1001 for x, width in steps)
     found = re.search(r'id="total">([\d.]+)', owner.page)
     assert found
     assert round(float(found[1]) * 1e9) == row["cost_nano_usd"]
