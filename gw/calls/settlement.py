@@ -65,21 +65,29 @@ B = TypeVar("B", bound=Bill)
 class StreamRecord:
     """What the flight recorder is given of a stream under way."""
 
-    __slots__ = ("_meter", "_recorder", "_slot")
+    __slots__ = ("_call_id", "_delivered", "_is_begun", "_meter", "_recorder", "_slot")
 
-    def __init__(self, recorder: Recorder, meter: Meter) -> None:
+    def __init__(
+        self,
+        recorder: Recorder,
+        call_id: UUID,
+        meter: Meter,
+        delivered: Callable[[], Delivered | None],
+    ) -> None:
         self._recorder = recorder
+        self._call_id = call_id
         self._meter = meter
+        self._delivered = delivered
+        self._is_begun = False
         self._slot: int | None = None
 
-    def begin(self, call_id: UUID, delivered: Delivered) -> None:
-        """The first byte goes out."""
-        self._slot = self._recorder.delivers(call_id, delivered.to_json())
-
-    def count(self) -> None:
-        """More goes out."""
+    def take(self) -> None:
+        """More goes out. What comes before the first content is nothing to pay for."""
         if self._slot is not None:
             self._recorder.counts(self._slot, tokens_of_bytes(self._meter.characters))
+        elif not self._is_begun and (delivered := self._delivered()) is not None:
+            self._is_begun = True
+            self._slot = self._recorder.delivers(self._call_id, delivered.to_json())
 
 
 class Settlement(Generic[B]):
@@ -157,15 +165,15 @@ class Settlement(Generic[B]):
         if self._first_byte_seconds is None:
             seconds = self._first_byte_seconds = self._billing.clock.monotonic() - self.call.started
             self.observer.first_byte(seconds)
-            if self._stream is not None and (delivered := self.bill.delivered()) is not None:
-                self._stream.begin(self.call.facts.call_id, delivered)
-        elif self._stream is not None:
-            self._stream.count()
+        if self._stream is not None:
+            self._stream.take()
 
     def follows(self, meter: Meter | None) -> None:
         """A stream is read by this meter: what goes out is recorded, until it is None."""
-        recorder = self._billing.wallets.recorder
-        self._stream = None if meter is None else StreamRecord(recorder, meter)
+        recorder, call_id = self._billing.wallets.recorder, self.call.facts.call_id
+        self._stream = (
+            None if meter is None else StreamRecord(recorder, call_id, meter, self.bill.delivered)
+        )
 
     def end(self, ending: Ending) -> None:
         """Record how the call ended. The first record counts."""
