@@ -88,14 +88,31 @@ async def read_request(body: bytes, content_type: str | None) -> TranscriptionRe
 
 
 _WAVE_HEAD_BYTES = 44
+# Formats whose length follows from the numbers of the head: integers and floats, uncompressed.
+_PCM = frozenset({1, 3})
+_CHANNELS_MAX = 8
+_SAMPLES_PER_SECOND_MAX = 192_000
+_BITS = frozenset({8, 16, 24, 32, 64})
 
 
 def _length_of_wave(head: bytes, size: int) -> int | None:
-    """Milliseconds of a WAVE file of so many bytes, by its head; None for any other."""
+    """Milliseconds of a WAVE file of so many bytes, by its head; None for any other.
+
+    The head is the client's word, and what it costs may rest on it: of a head that contradicts
+    itself a decoder makes more than it states.
+    """
     if len(head) < _WAVE_HEAD_BYTES or head[:4] != b"RIFF" or head[8:16] != b"WAVEfmt ":
         return None
-    (bytes_per_second,) = struct.unpack_from("<I", head, 28)
-    if bytes_per_second < BYTES_PER_SECOND_MIN:
+    form, channels, rate, bytes_per_second, block, bits = struct.unpack_from("<HHIIHH", head, 20)
+    if (
+        form not in _PCM
+        or bits not in _BITS
+        or not 1 <= channels <= _CHANNELS_MAX
+        or rate > _SAMPLES_PER_SECOND_MAX
+        or block != channels * bits // 8
+        or bytes_per_second != rate * block
+        or bytes_per_second < BYTES_PER_SECOND_MIN
+    ):
         return None
     return int(-(-(size - _WAVE_HEAD_BYTES) * 1000 // bytes_per_second))
 
