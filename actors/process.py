@@ -38,7 +38,8 @@ class ProcessIdentity:
 
     The id changes when others have declared the process dead: what it held under the old one is
     theirs to settle, and nothing new is held under it. `pid_started` is in clock ticks since the
-    boot, 0 where that cannot be known.
+    boot, 0 where that cannot be known. `confirmed_at` is the monotonic instant of the last
+    statement by which the database confirmed the id.
     """
 
     id: str
@@ -47,6 +48,7 @@ class ProcessIdentity:
     pid: int
     pid_started: int = 0
     incarnation: int = 1
+    confirmed_at: float = float("-inf")
 
     @classmethod
     def of_this_process(cls, process_id: str) -> ProcessIdentity:

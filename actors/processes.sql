@@ -52,3 +52,8 @@ SELECT count(*) FROM holds WHERE process_id = ANY (%s)
 SELECT replace(r.call_id::text, '-', '') FROM recovered_calls r
 WHERE r.call_id = ANY (%s::uuid[])
     AND NOT EXISTS (SELECT FROM call_log_corrections c WHERE c.call_id = r.call_id AND c.cause <> 'duplicate_row')
+
+-- unknown_of --
+-- Those of these calls that the ledger does not know: no open hold, no row, and recovery did not settle them.
+SELECT replace(c::text, '-', '') FROM unnest(%s::uuid[]) c
+WHERE NOT EXISTS (SELECT FROM holds h WHERE h.call_id = c) AND NOT ledger_knows(c)

@@ -35,7 +35,7 @@ from actors.process import SQL, ProcessIdentity, first_id_of, register, reregist
 from actors.store.connection import Row, StoreUnavailable
 from actors.store.database import Database
 from actors.wallet.ledger import facts_of_hold, read_holds_summary
-from actors.wallet.messages import LedgerUnavailable, Outcome
+from actors.wallet.messages import Hold, LedgerUnavailable, Outcome
 from actors.wallet.receipt import NoPrice, lines_of, multiplier_of, total_nano_usd
 from actors.wallet.recorder import (
     Ended,
@@ -145,8 +145,10 @@ class Heartbeat:
 
     async def _sign(self) -> None:
         """Report that the process lives; re-register when others have declared it dead."""
-        signed = self.identity.id
+        signed, began = self.identity.id, self._clock.monotonic()
         if await self._database.execute(SQL["beat"], (signed,)):
+            if self.identity.id == signed:
+                self.identity.confirmed_at = began
             return
         if self._has_signed_on:
             await reregister(self._database, self.identity, signed, self._metrics)
@@ -235,7 +237,11 @@ class Recovery:
             recovered += await self._settle_process(first_id, ids)
         await self._look_for_leaks()
         found = await read_holds_summary(self._database)
-        self._metrics.holds(open_count=found.open_count, oldest_seconds=found.oldest_seconds)
+        self._metrics.holds(
+            open_count=found.open_count,
+            oldest_seconds=found.oldest_seconds,
+            lease_seconds=found.lease_seconds,
+        )
         self._metrics.ledger_proved(at=found.proved_at, faults=found.faults)
         return recovered
 
@@ -313,12 +319,41 @@ class Recovery:
             for process_id in ids:
                 recovered += await self._settle_all(process_id, recorded)
             if wreck:
+                recovered += await self._settle_unwritten(recorded)
                 await self._settle_late(recorded)
+            if ids:  # what they leased is available again, once it is known what came of it
+                await self._database.execute(SQL["leave"], (ids,))
+            if wreck:
                 wreck.remove()
             return recovered
         finally:
             if wreck:
                 wreck.close()
+
+    async def _settle_unwritten(self, recorded: Mapping[UUID, Recorded]) -> int:
+        """Write the calls whose hold the process had not written, and return how many.
+
+        They come after its open holds, and it makes no new ones: a call that the ledger does not
+        know by now is written here, or by another that settles for the same process.
+        """
+        held = {call_id.hex: one for call_id, one in recorded.items() if _is_unwritten(one)}
+        if not held:
+            return 0
+        rows = await self._database.fetch_all(SQL["unknown_of"], (list(held),))
+        for (call_id,) in rows:
+            what, begun = held[call_id].what, held[call_id].begun
+            if isinstance(what, Ended):
+                hold = Hold(facts=what.facts, amount_nano_usd=what.held or 0)
+                self._wallets.settle_unwritten(hold, what.identity, what.outcome, is_recovery=False)
+            elif begun is not None:
+                call = {"submitted_at": begun.facts.submitted_at, "detail": begun.detail}
+                outcome = self._interrupted(call, _delivered_since(call, {}, held[call_id]))
+                hold = Hold(facts=begun.facts, amount_nano_usd=begun.amount_nano_usd)
+                self._wallets.settle_unwritten(hold, begun.identity, outcome, is_recovery=True)
+        for account_id in {held[call_id].account_id for (call_id,) in rows}:
+            await self._wallets.settled(account_id)
+        self._metrics.recovery.recovered(len(rows))
+        return len(rows)
 
     async def _settle_late(self, recorded: Mapping[UUID, Recorded]) -> None:
         """Correct what others have settled as interrupted and had ended: they had no recorder."""
@@ -353,7 +388,6 @@ class Recovery:
             recovered += len(rows)
         if recovered:
             self._log.warning("calls_recovered", process=process_id, count=recovered)
-        await self._database.execute(SQL["leave"], ([process_id],))
         return recovered
 
     def _settle(self, row: tuple[Any, ...], recorded: Recorded | None = None) -> None:
@@ -365,21 +399,25 @@ class Recovery:
         delivered = ujson.loads(delivered_text) if delivered_text else {}
         if recorded is not None:
             delivered = _delivered_since(call, delivered, recorded)
-        now = self._clock.now()
         self._wallets.recover(
             facts_of_hold(call_id, account_id, key_id, job_id, call),
-            Outcome(
-                status="interrupted",
-                cost_nano_usd=delivered.get("cost", 0),
-                created_at=now,
-                latency_ms=max(0, round((now - call["submitted_at"]) * 1000)),
-                error_code="gateway_restarted",
-                error_message="The gateway stopped while this call was under way.",
-                input_tokens=delivered.get("input", 0),
-                output_tokens=delivered.get("output", 0),
-                cached_tokens=delivered.get("cached", 0),
-                detail=_detail(call, delivered),
-            ),
+            self._interrupted(call, delivered),
+        )
+
+    def _interrupted(self, call: Mapping[str, Any], delivered: Mapping[str, Any]) -> Outcome:
+        """How a call ended with its process."""
+        now = self._clock.now()
+        return Outcome(
+            status="interrupted",
+            cost_nano_usd=delivered.get("cost", 0),
+            created_at=now,
+            latency_ms=max(0, round((now - call["submitted_at"]) * 1000)),
+            error_code="gateway_restarted",
+            error_message="The gateway stopped while this call was under way.",
+            input_tokens=delivered.get("input", 0),
+            output_tokens=delivered.get("output", 0),
+            cached_tokens=delivered.get("cached", 0),
+            detail=_detail(call, delivered),
         )
 
     async def _look_for_leaks(self) -> None:
@@ -392,11 +430,17 @@ class Recovery:
                 self._settle(row)
 
 
+def _is_unwritten(recorded: Recorded) -> bool:
+    what = recorded.what
+    return what.held is not None if isinstance(what, Ended) else recorded.begun is not None
+
+
 def _delivered_since(
     call: Mapping[str, Any], reported: Mapping[str, Any], recorded: Recorded
 ) -> Mapping[str, Any]:
     """What the last heartbeat reported, or was known at the first byte, and the output since."""
-    assert isinstance(recorded.what, Progress)
+    if not isinstance(recorded.what, Progress):  # nothing had gone out
+        return reported
     known = reported or recorded.what.delivered
     output_tokens = recorded.output_tokens
     if known["basis"] == "stated" or output_tokens <= known["output"]:

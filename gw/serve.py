@@ -437,8 +437,12 @@ class Gateway:
         await self._feed.start()
         self._supervisor.start("changes", self._feed.run)
         self._neighbours = Neighbours(
-            database=self._database, identity=self._identity, settled=self._wallets.settled
+            database=self._database,
+            identity=self._identity,
+            settled=self._wallets.settled,
+            give_back=self._wallets.give_back,
         )
+        self._wallets.call_back = self._neighbours.give_back
         await self._neighbours.start()
         self._supervisor.start("neighbours", self._neighbours.run)
         if self._shared_limits is not None:

@@ -71,6 +71,7 @@ class Metrics:
         self._slots_limit = make.gauge("gw_channel_slots_limit")
         self._holds_open = make.gauge("gw_holds_open")[()]
         self._oldest_hold = make.gauge("gw_oldest_hold_seconds")[()]
+        self._oldest_lease = make.gauge("gw_oldest_lease_seconds")[()]
         self._hold_latency = make.histogram("gw_hold_latency_seconds")[()]
         self._settle_latency = make.histogram("gw_settle_latency_seconds")[()]
         self._hold_refusals = make.counter("gw_hold_refusals_total")
@@ -260,8 +261,9 @@ class Metrics:
         series.value += 1
         return series.value == 1
 
-    def holds(self, *, open_count: int, oldest_seconds: float) -> None:
-        """Holds of processes open in the database, as last counted."""
+    def holds(self, *, open_count: int, oldest_seconds: float, lease_seconds: float) -> None:
+        """Holds of processes open in the database, and the oldest lease, as last counted."""
+        self._oldest_lease.value = lease_seconds
         self._holds_open.value = open_count
         self._oldest_hold.value = oldest_seconds
 

@@ -201,6 +201,12 @@ SERIES: tuple[MetricFamily, ...] = (
         "gw_oldest_hold_seconds", "gauge", (), "Age of the oldest open hold; 0 without one."
     ),
     MetricFamily(
+        "gw_oldest_lease_seconds",
+        "gauge",
+        (),
+        "Since the last heartbeat of a process that leases part of a balance; 0 without one.",
+    ),
+    MetricFamily(
         "gw_hold_latency_seconds",
         "histogram",
         (),

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from actors.store.database import Database
 from actors.store.queries import load
-from actors.wallet.ledger import to_json
+from actors.wallet.batch import to_json
 from channels.media.model import TaskKind
 from channels.media.replies import MusicResult, SpeechResult, TaskResult, VideoResult
 

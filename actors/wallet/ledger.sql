@@ -1,10 +1,14 @@
 -- apply --
--- One batch of settlements, holds and refused rows in one transaction.
-SELECT ledger_apply(%s, %s, %s, %s, %s, %s, %s, %s, %s)::text
+-- One batch of settlements, holds, refused rows and changes of leases in one transaction.
+SELECT ledger_batch(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)::text
 
--- apply_jobs --
--- The same, and the jobs of some of its settlements end with them.
-SELECT ledger_apply_jobs(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)::text
+-- last_batch --
+-- The number of a process's last batch that may not be applied twice.
+SELECT batch FROM processes WHERE id = %s
+
+-- leases_of --
+-- What a process leases of some accounts.
+SELECT account_id, amount_nano_usd FROM leases WHERE process_id = %s AND account_id = ANY (%s)
 
 -- take_over --
 -- Name this session as the one writer of its process, and end another that may still be running a
@@ -46,8 +50,11 @@ FROM ledger_proofs
 
 -- holds_summary --
 -- How many holds processes have open, and how old the oldest is, in seconds. Those of jobs are `job_polls`, and many.
+-- For how long the process of a lease has given no sign of life, at most.
 -- When the ledger was proved last, in Unix seconds, and how many rows were off.
 SELECT count(*), coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8,
+       coalesce((SELECT extract(epoch FROM now() - min(p.heartbeat_at))
+                 FROM processes p WHERE EXISTS (SELECT FROM leases l WHERE l.process_id = p.id)), 0)::float8,
        coalesce((SELECT extract(epoch FROM proved_at) FROM ledger_proofs), 0)::float8,
        coalesce((SELECT faults FROM ledger_proofs), 0)
 FROM holds WHERE process_id IS NOT NULL

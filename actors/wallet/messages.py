@@ -125,7 +125,8 @@ class JobEnd(Struct, frozen=True, kw_only=True):
 
 
 RowStatus = Literal["success", "error", "interrupted", "rejected"]
-RefusalReason = Literal["insufficient_funds", "spend_cap", "unknown_account"]
+# `leased`: the balance covers it, but for what processes have leased of it.
+RefusalReason = Literal["insufficient_funds", "spend_cap", "unknown_account", "leased"]
 
 
 class CallFacts(Struct, frozen=True, kw_only=True):
@@ -159,6 +160,40 @@ class Hold(Struct, frozen=True, kw_only=True):
     detail: Mapping[str, Any] | None = None
     claim: Claim | None = None
     job: NewJob | None = None
+
+
+class Admitted:
+    """A hold that was granted in memory, out of a lease of the process of this id; not written yet.
+
+    As a message: write it. `used` is what it takes of the lease until then, in nano-USD.
+    """
+
+    __slots__ = ("at", "hold", "identity", "is_waiting", "is_written", "used")
+
+    def __init__(self, hold: Hold, identity: str, at: float) -> None:
+        self.hold = hold
+        self.identity = identity
+        self.at = at  # monotonic
+        self.used = hold.amount_nano_usd
+        self.is_waiting = True  # to be written: neither taken for that nor ended
+        self.is_written = False
+
+    def __repr__(self) -> str:
+        return f"<Admitted {self.hold.facts.call_id} by {self.identity}>"
+
+    @property
+    def facts(self) -> CallFacts:
+        """Of its call."""
+        return self.hold.facts
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseChange:
+    """Lease so many nano-USD more of an account, at least `least`; negative: give them back."""
+
+    account_id: str
+    change: int
+    least: int = 0
 
 
 class Granted(Struct, frozen=True, kw_only=True):
@@ -212,6 +247,7 @@ class Settle(Struct, frozen=True, kw_only=True):
     made for a process declared dead, at what is known; should the true settlement come after all,
     row and cost are corrected to it. `job_end`: how its job ends, if it has one; None: it failed,
     with the error of the row. `span`: its part of the call's trace, ended when it is committed.
+    `admitted` is its hold where that was not written: both are, together.
     """
 
     facts: CallFacts
@@ -220,6 +256,7 @@ class Settle(Struct, frozen=True, kw_only=True):
     is_recovery: bool = False
     job_end: JobEnd | None = None
     span: ChildSpan | None = None
+    admitted: Admitted | None = None
 
 
 class Void(Struct, frozen=True, kw_only=True):
@@ -248,7 +285,7 @@ class Barrier:
     account_id: str
 
 
-Message = Hold | Settle | Void | Record | Barrier
+Message = Hold | Admitted | Settle | Void | Record | Barrier | LeaseChange
 
 
 class LedgerUnavailable(Exception):

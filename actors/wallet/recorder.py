@@ -1,5 +1,5 @@
-"""The flight recorder of a process: what its calls have delivered, and how those ended that the
-database does not know of yet.
+"""The flight recorder of a process: which calls it admitted, what they have delivered, and how
+those ended that the database does not know of yet.
 
 A memory-mapped file under `data_dir`. It outlives its process, not its host, so nothing is synced:
 what was stored before a `kill -9` is read by recovery on the same host
@@ -33,8 +33,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from actors.wallet.ledger import clean_json, to_json
-from actors.wallet.messages import CallFacts, Outcome, Settle
+from actors.wallet.batch import clean_json, to_json
+from actors.wallet.messages import Admitted, CallFacts, Outcome, Settle
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 
@@ -65,24 +65,39 @@ _ROOM = HALF_BYTES - _MARK.size
 _LOG = EventLog("actors.recorder")
 
 
+class Begun(Struct, frozen=True, kw_only=True, tag="admitted"):
+    """A call that was admitted out of a lease of the process under this identity: its hold."""
+
+    facts: CallFacts
+    amount_nano_usd: int
+    identity: str
+    detail: Mapping[str, Any] | None = None
+
+
 class Progress(Struct, frozen=True, kw_only=True, tag="delivered"):
-    """What a stream had delivered with its first byte, as the heartbeat reports it."""
+    """What a stream had delivered with its first byte, as the heartbeat reports it.
+
+    `begun`: where its hold was not written by then.
+    """
 
     call_id: UUID
     delivered: Mapping[str, Any]
+    begun: Begun | None = None
 
 
 class Ended(Struct, frozen=True, kw_only=True, tag="settled"):
-    """How a call ended."""
+    """How a call ended; `held` by `identity` is its hold where that was not written by then."""
 
     facts: CallFacts
     outcome: Outcome
+    held: int | None = None
+    identity: str = ""
 
 
 class Recorded(Struct, frozen=True):
     """What is known of a call of a dead process; `output_tokens` have gone out of a stream."""
 
-    what: Progress | Ended
+    what: Begun | Progress | Ended
     output_tokens: int
 
     @property
@@ -90,8 +105,21 @@ class Recorded(Struct, frozen=True):
         """Of the call."""
         return self.what.call_id if isinstance(self.what, Progress) else self.what.facts.call_id
 
+    @property
+    def account_id(self) -> str:
+        """Of the call, where that is known; else nothing."""
+        what = self.begun if isinstance(self.what, Progress) else self.what
+        return "" if what is None else what.facts.account_id
 
-_DECODER = msgspec.json.Decoder(Progress | Ended)
+    @property
+    def begun(self) -> Begun | None:
+        """The hold of a call that was under way, where it was not written."""
+        if isinstance(self.what, Progress):
+            return self.what.begun
+        return self.what if isinstance(self.what, Begun) else None
+
+
+_DECODER = msgspec.json.Decoder(Begun | Progress | Ended)
 
 
 class Recorder:
@@ -105,6 +133,7 @@ class Recorder:
         self._free: list[int] = []
         self._slots: dict[UUID, int] = {}
         self._turns: list[int] = []  # of each slot: its last sequence number
+        self._begun: dict[UUID, Begun] = {}  # whose hold is not written
 
     def __repr__(self) -> str:
         return f"<Recorder {self._path} {len(self._slots)} calls>"
@@ -150,12 +179,31 @@ class Recorder:
         os.close(self._descriptor)  # and with it the lock
         self._file = None
 
+    def admitted(self, admitted: Admitted) -> None:
+        """A call was admitted in memory."""
+        if self._file is None:
+            return
+        hold = admitted.hold
+        begun = Begun(
+            facts=hold.facts,
+            amount_nano_usd=hold.amount_nano_usd,
+            identity=admitted.identity,
+            detail=hold.detail,
+        )
+        self._begun[hold.facts.call_id] = begun
+        self._store(hold.facts.call_id, _encoded(begun))
+
+    def written(self, call_id: UUID) -> None:
+        """The hold of a call that was admitted in memory is in the database now."""
+        self._begun.pop(call_id, None)
+
     def delivers(self, call_id: UUID, delivered: Mapping[str, Any]) -> int | None:
         """The first byte of a stream goes out. Returns its slot for `counts`; None: it has none."""
         if self._file is None:
             return None
-        progress = Progress(call_id=call_id, delivered=delivered)
-        slot = self._store(call_id, msgspec.json.encode(progress))
+        begun = self._begun.get(call_id)
+        progress = Progress(call_id=call_id, delivered=delivered, begun=begun)
+        slot = self._store(call_id, _encoded(progress))
         if slot is not None:
             self.counts(slot, 0)
         return slot
@@ -175,6 +223,13 @@ class Recorder:
         if self._file is None or settle.claim_end is not None or settle.facts.job_id is not None:
             return
         ended = Ended(facts=settle.facts, outcome=settle.outcome)
+        if (admitted := settle.admitted) is not None:
+            ended = Ended(
+                facts=settle.facts,
+                outcome=settle.outcome,
+                held=admitted.hold.amount_nano_usd,
+                identity=admitted.identity,
+            )
         payload = _encoded(ended)
         if len(payload) > _ROOM:
             payload = _encoded(replace(ended, outcome=_shortened(settle.outcome)))
@@ -182,6 +237,7 @@ class Recorder:
 
     def forget(self, call_id: UUID) -> None:
         """The database knows how the call ended, or its hold is a job's."""
+        self._begun.pop(call_id, None)
         slot = self._slots.pop(call_id, None)
         if slot is not None and self._file is not None:
             turn = self._turns[slot]
@@ -206,11 +262,11 @@ class Recorder:
         return slot
 
 
-def _encoded(ended: Ended) -> bytes:
+def _encoded(what: Begun | Progress | Ended) -> bytes:
     try:
-        return msgspec.json.encode(ended)
+        return msgspec.json.encode(what)
     except (UnicodeEncodeError, OverflowError):  # half a character; an integer past 64 bits
-        return to_json(clean_json(msgspec.to_builtins(ended))).encode()
+        return to_json(clean_json(msgspec.to_builtins(what))).encode()
 
 
 def _shortened(outcome: Outcome) -> Outcome:

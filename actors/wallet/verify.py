@@ -33,6 +33,8 @@ INVARIANTS: Mapping[str, Sequence[str]] = {
         "entries_held_nano_usd",
     ),
     "held_is_sum_of_holds": ("account", "held_nano_usd", "holds_nano_usd"),
+    "leased_is_sum_of_leases": ("account", "leased_nano_usd", "leases_nano_usd"),
+    "lease_has_a_live_process": ("process", "account", "amount_nano_usd", "silent_seconds"),
     "key_spend_is_sum_of_entries": (
         "key",
         "spent_nano_usd",

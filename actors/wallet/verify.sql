@@ -33,6 +33,18 @@ SELECT a.id, a.held_nano_usd, coalesce(sum(h.amount_nano_usd), 0)::bigint
 FROM accounts a LEFT JOIN holds h ON h.account_id = a.id
 GROUP BY a.id HAVING a.held_nano_usd <> coalesce(sum(h.amount_nano_usd), 0)
 
+-- leased_is_sum_of_leases --
+-- What processes have leased of every account is the sum of its leases.
+SELECT a.id, a.leased_nano_usd, coalesce(sum(l.amount_nano_usd), 0)::bigint
+FROM accounts a LEFT JOIN leases l ON l.account_id = a.id
+GROUP BY a.id HAVING a.leased_nano_usd <> coalesce(sum(l.amount_nano_usd), 0)
+
+-- lease_has_a_live_process --
+-- No lease is less than nothing, or left by a process that gives no sign of life.
+SELECT l.process_id, l.account_id, l.amount_nano_usd, extract(epoch FROM now() - p.heartbeat_at)::bigint
+FROM leases l LEFT JOIN processes p ON p.id = l.process_id
+WHERE l.amount_nano_usd < 0 OR p.id IS NULL OR p.heartbeat_at < now() - interval '30 seconds'
+
 -- key_spend_is_sum_of_entries --
 -- What every key has spent and holds is the sum of its entries.
 SELECT k.key_id, k.spent_nano_usd, k.held_nano_usd,

@@ -24,6 +24,7 @@ from actors.store.database import Database
 from actors.store.queries import load
 from actors.wallet.ledger import Spending, read_balance, read_spending
 from actors.wallet.messages import (
+    Admitted,
     Barrier,
     CallFacts,
     ClaimEnd,
@@ -164,6 +165,9 @@ IDLE_SECONDS = 60.0
 HOLD_SECONDS = 5.0
 
 
+_LOG = EventLog("actors.wallet")
+
+
 class HoldRefused(Exception):
     """The balance, or the key's spend cap, does not cover the estimate."""
 
@@ -196,13 +200,16 @@ class Wallets:
         self._writer = writer
         self._database = database
         self._clock = clock
-        self._metrics = metrics
         self._wallets: dict[str, Wallet] = {}
         self._sweep = IdleSweep(self._wallets)
+        self._leases = writer.leases
+        self._leases.on_written = self.recorder.written
+        self._call_backs: dict[str, asyncio.Task[None]] = {}
+        # Makes every process give back what it leases of an account (`Neighbours`).
+        self.call_back: Callable[[str], Awaitable[None]] = self.give_back
         self._reads: dict[str, asyncio.Task[int]] = {}
         self._waiting = 0
         self._timeouts = FutureTimeouts(HOLD_SECONDS, LedgerUnavailable)
-        self._log = EventLog("actors.wallet")
         writer.on_balance = self._on_balance
         writer.on_settled = self.recorder.forget
 
@@ -216,18 +223,26 @@ class Wallets:
         hold that is granted after all, when its caller has been refused or was cancelled, is given
         back.
         """
+        self._wallet(hold.facts.account_id)
+        if hold.cap_nano_usd is None and hold.claim is None and hold.job is None:
+            admitted = self._leases.admit(hold)
+            if admitted is not None:
+                self.recorder.admitted(admitted)
+                return Granted(amount_nano_usd=hold.amount_nano_usd)
         if self._waiting >= WAITING_MAX:
             raise LedgerUnavailable
         self._waiting += 1
         try:
-            self._wallet(hold.facts.account_id)
             reply = await self._writer.ask(hold, timeouts=self._timeouts)
+            if isinstance(reply, Refused) and reply.reason == "leased":
+                await self._called_back(hold.facts.account_id)
+                reply = await self._writer.ask(hold, timeouts=self._timeouts)
         except MailboxFull:
             raise LedgerUnavailable from None
         finally:
             self._waiting -= 1
         if isinstance(reply, Refused):
-            raise HoldRefused(reply.reason)
+            raise HoldRefused("insufficient_funds" if reply.reason == "leased" else reply.reason)
         if isinstance(reply, Taken):
             raise KeyTaken(reply.state)
         assert isinstance(reply, Granted)
@@ -244,7 +259,12 @@ class Wallets:
     ) -> None:
         """End a call that holds money: entry, row, release, claim, job commit together, once."""
         message = Settle(
-            facts=facts, outcome=outcome, claim_end=claim_end, job_end=job_end, span=span
+            facts=facts,
+            outcome=outcome,
+            claim_end=claim_end,
+            job_end=job_end,
+            span=span,
+            admitted=self._leases.end(facts.call_id, facts.account_id, outcome.cost_nano_usd),
         )
         self.recorder.settled(message)
         self._post(facts.account_id, message)
@@ -258,15 +278,31 @@ class Wallets:
         """End a call of a process declared dead, at what is known of it, until it reports more."""
         self._post(facts.account_id, Settle(facts=facts, outcome=outcome, is_recovery=True))
 
+    def settle_unwritten(
+        self, hold: Hold, identity: str, outcome: Outcome, *, is_recovery: bool
+    ) -> None:
+        """End a call that a dead process admitted under this identity, and had not written."""
+        admitted = Admitted(hold, identity, 0.0)
+        admitted.is_written = True  # it takes nothing of our leases
+        message = Settle(
+            facts=hold.facts, outcome=outcome, is_recovery=is_recovery, admitted=admitted
+        )
+        self._post(hold.facts.account_id, message)
+
     def void(self, facts: CallFacts, *, has_claim: bool = False) -> None:
         """Give back a hold, if there is one, and its claim, without writing a row."""
+        admitted = self._leases.end(facts.call_id, facts.account_id, 0)
+        if admitted is not None:
+            self._leases.written(admitted)
+            self.recorder.forget(facts.call_id)
+            return
         self._post(facts.account_id, Void(facts=facts, has_claim=has_claim))
 
     def record(self, facts: CallFacts, outcome: Outcome) -> None:
         """Write the row of a call that holds nothing. Under overload it is dropped and logged."""
         assert outcome.cost_nano_usd == 0
         if self._writer.mailbox.length_of(facts.account_id) >= WAITING_MAX:
-            self._log.error("row_dropped", call=facts.call_id.hex, code=outcome.error_code)
+            _LOG.error("row_dropped", call=facts.call_id.hex, code=outcome.error_code)
             return
         self._post(facts.account_id, Record(facts=facts, outcome=outcome))
 
@@ -311,6 +347,30 @@ class Wallets:
             except MailboxFull:
                 raise LedgerUnavailable from None
 
+    async def give_back(self, account_id: str) -> None:
+        """Give back what is leased of an account, and lease nothing more for a while."""
+        self._leases.block(account_id)
+        await self.settled(account_id)  # what was admitted is written, and counts no more
+        self._leases.give_back(account_id)
+        await self.settled(account_id)
+
+    async def _called_back(self, account_id: str) -> None:
+        """Call back what all processes lease of an account; one call for all who wait for it."""
+        under_way = self._call_backs.get(account_id)
+        if under_way is None:
+            under_way = asyncio.ensure_future(self.call_back(account_id))
+            self._call_backs[account_id] = under_way
+            under_way.add_done_callback(lambda done: self._end_call_back(account_id, done))
+        try:
+            await asyncio.shield(under_way)
+        except StoreUnavailable as error:
+            raise LedgerUnavailable from error
+
+    def _end_call_back(self, account_id: str, done: asyncio.Future[None]) -> None:
+        del self._call_backs[account_id]
+        if not done.cancelled():
+            done.exception()  # every waiting hold gets it too; none may be left to
+
     async def spending(self, key_id: str, account_id: str) -> Spending:
         """An account's money and one key's part in it, read fresh. Raises StoreUnavailable."""
         return await in_time(read_spending(self._database, account_id=account_id, key_id=key_id))
@@ -320,6 +380,7 @@ class Wallets:
         limit = self._clock.monotonic() - IDLE_SECONDS
         length_of = self._writer.mailbox.length_of
         self._sweep.round(lambda w: w.last_used < limit and not length_of(w.account_id))
+        self._leases.look_for_silent()
 
     def _post(self, account_id: str, message: Message) -> None:
         self._wallet(account_id)
@@ -365,7 +426,8 @@ CHANNEL = "gw_settled"
 RECENT_SECONDS = 3.0
 # One that has just died is waited for as long. Then what is written is what there is to be read.
 TIMEOUT_SECONDS = 1.0
-ASK, DONE = "ask", "done"
+# What is asked: to write what is known of an account, or to give back what is leased of it.
+ASK, GIVE_BACK, DONE = "ask", "give_back", "done"
 
 
 class Neighbours:
@@ -377,14 +439,18 @@ class Neighbours:
         database: Database,
         identity: ProcessIdentity,
         settled: Callable[[str], Awaitable[None]],
+        give_back: Callable[[str], Awaitable[None]],
     ) -> None:
-        """`settled` waits until what this process knows of an account is written."""
+        """`settled` waits until what this process knows of an account is written, `give_back` until
+        it leases nothing of it.
+        """
         self._database = database
         self._identity = identity
-        self._settled = settled
+        self._replies = {ASK: settled, GIVE_BACK: give_back}
         self._questions = (f"{identity.id}/{number}" for number in itertools.count())
         self._silent: dict[str, tuple[set[str], Future[None]]] = {}  # by question: who is to answer
-        self._asked: asyncio.Queue[tuple[str, str]] = asyncio.Queue()  # question, account
+        # What is asked for, the question, the account.
+        self._asked: asyncio.Queue[tuple[str, str, str]] = asyncio.Queue()
         self._log = EventLog("actors.wallet")
 
     def __repr__(self) -> str:
@@ -399,7 +465,14 @@ class Neighbours:
 
         Raises StoreUnavailable and LedgerUnavailable.
         """
-        await asyncio.gather(self._settled(account_id), self._settled_elsewhere(account_id))
+        await asyncio.gather(self._replies[ASK](account_id), self._ask(ASK, account_id))
+
+    async def give_back(self, account_id: str) -> None:
+        """Wait until no process leases anything of the account, or is silent for too long.
+
+        Raises StoreUnavailable and LedgerUnavailable.
+        """
+        await asyncio.gather(self._replies[GIVE_BACK](account_id), self._ask(GIVE_BACK, account_id))
 
     async def run(self) -> None:
         """Answer the others for ever."""
@@ -407,15 +480,16 @@ class Neighbours:
             asked = [await self._asked.get()]
             while not self._asked.empty():
                 asked.append(self._asked.get_nowait())
-            accounts = {account_id for _, account_id in asked}
+            wanted = {(kind, account_id) for kind, _, account_id in asked}
             try:
-                await asyncio.gather(*(self._settled(account_id) for account_id in accounts))
-                replies = [f"{DONE} {question} {self._identity.id}" for question, _ in asked]
+                await asyncio.gather(*(self._replies[kind](account) for kind, account in wanted))
+                replies = [f"{DONE} {question} {self._identity.id}" for _, question, _ in asked]
                 await self._database.fetch_all(SQL["send"], (replies,))
             except (StoreUnavailable, LedgerUnavailable) as error:  # who asks does not wait long
                 self._log.warning("neighbours_unanswered", error=str(error))
 
-    async def _settled_elsewhere(self, account_id: str) -> None:
+    async def _ask(self, kind: str, account_id: str) -> None:
+        """Ask the others, and wait for them as long as that may take."""
         rows = await self._database.fetch_all(SQL["others"], (self._identity.id, RECENT_SECONDS))
         silent = {row[0] for row in rows}
         if not silent:
@@ -424,7 +498,7 @@ class Neighbours:
         all_done: Future[None] = asyncio.get_running_loop().create_future()
         self._silent[question] = silent, all_done
         try:
-            await self._database.fetch_all(SQL["send"], ([f"{ASK} {question} {account_id}"],))
+            await self._database.fetch_all(SQL["send"], ([f"{kind} {question} {account_id}"],))
             async with asyncio.timeout(TIMEOUT_SECONDS):
                 await all_done
         except TimeoutError:
@@ -435,9 +509,9 @@ class Neighbours:
     def _take(self, payload: str) -> None:
         kind, question, rest = payload.split(" ", 2)
         own = self._silent.get(question)
-        if kind == ASK:
+        if kind in self._replies:
             if own is None:
-                self._asked.put_nowait((question, rest))
+                self._asked.put_nowait((kind, question, rest))
         elif own is not None:
             silent, all_done = own
             silent.discard(rest)

@@ -10,14 +10,15 @@ disconnect can cancel: cancelling a running statement would close the connection
 outcome unknown.
 
 When the database goes away the batch is sent again until it is back; applying it twice changes
-nothing, and a server that was only frozen is first made to end the session that may still be
-running it. Holds do not wait for that: their askers give up (`wallets.py`), what may have been
-granted unseen is voided, and what was never sent is forgotten.
+nothing, or, where leases are concerned, its number shows whether it was applied. A server that was
+only frozen is first made to end the session that may still be running it. Holds do not wait for
+that: their askers give up (`wallets.py`), what may have been granted unseen is voided, and what was
+never sent is forgotten.
 
 A hold whose caller has left or was refused is never kept: if it is granted after all, by a
 batch that took long or by one whose reply was lost, a `Void` follows and gives it back. Should the
 process be declared dead or die in between, recovery gives it back; the call's row is the one that
-has what its client received, whichever of the two was first (`ledger_apply`).
+has what its client received, whichever of the two was first (`ledger_batch`).
 """
 
 from __future__ import annotations
@@ -36,12 +37,16 @@ from actors.clock import Clock
 from actors.process import ProcessIdentity, reregister
 from actors.store.connection import StoreUnavailable
 from actors.store.database import Database, Session
-from actors.wallet.ledger import Applied, Batch, apply, take_over
+from actors.wallet.batch import Batch
+from actors.wallet.leases import Leases
+from actors.wallet.ledger import Applied, apply, leases_of, take_over, was_applied
 from actors.wallet.messages import (
+    Admitted,
     Barrier,
     Granted,
     Hold,
     KeptResponse,
+    LeaseChange,
     LedgerUnavailable,
     Message,
     Record,
@@ -132,6 +137,10 @@ class KeyedMailbox(Mailbox[M], Generic[M]):
             loop = asyncio.get_running_loop()
             self._departure = loop.call_later(self._linger_seconds, self._depart)
 
+    def wake(self) -> None:
+        """Let the reader look, though no message waits for it."""
+        self._ready.set()
+
     async def ready(self) -> None:
         """Wait until something shall be taken."""
         await self._ready.wait()
@@ -143,6 +152,7 @@ class KeyedMailbox(Mailbox[M], Generic[M]):
     def take_next(self) -> Envelope[M] | None:
         """Take the message whose turn it is; None when nothing waits."""
         if not self._turns:
+            self._ready.clear()
             return None
         turn = self._turns.popleft()
         name, queue = turn
@@ -195,6 +205,25 @@ BACKOFF_MAX_SECONDS = 1.0
 Work = Envelope[Message]
 
 
+class BatchNumbers:
+    """Numbers the batches that may not be applied twice.
+
+    `unanswered` is the number and identity of one whose reply is missing: it may have been applied.
+    """
+
+    __slots__ = ("last", "unanswered")
+
+    def __init__(self) -> None:
+        self.last = 0
+        self.unanswered: tuple[int, str] | None = None
+
+    def send(self, identity: str) -> int:
+        """The number of a batch that is sent now."""
+        self.last += 1
+        self.unanswered = self.last, identity
+        return self.last
+
+
 class LedgerWriter(Actor[Message]):
     """Applies messages of accounts, in batches; each account's in their order."""
 
@@ -219,6 +248,8 @@ class LedgerWriter(Actor[Message]):
         self._identity = identity
         self._timeout_seconds = timeout_seconds
         self._batch: list[Work] = []  # under way
+        self._numbers = BatchNumbers()
+        self.leases = Leases(identity=identity, clock=clock, tell=self.tell, wake=self.mailbox.wake)
         self._session: Session | None = None
         # How long the oldest hold or settlement has waited that the last batch had no room for.
         self.backlog_seconds = 0.0
@@ -232,12 +263,13 @@ class LedgerWriter(Actor[Message]):
     @property
     def is_idle(self) -> bool:
         """Nothing waits and nothing is under way."""
-        return not self.mailbox and not self._batch
+        return not self.mailbox and not self._batch and not len(self.leases)
 
     def unsettled(self) -> set[UUID]:
         """Ids of calls whose hold or settlement is waiting or under way."""
         messages = (e.message for e in chain(self.mailbox, self._batch))
-        return {m.facts.call_id for m in messages if not isinstance(m, Barrier)}
+        ids = {m.facts.call_id for m in messages if not isinstance(m, Barrier | LeaseChange)}
+        return ids.union(self.leases.calls())
 
     async def run(self) -> None:
         """Apply batches until cancelled."""
@@ -257,9 +289,14 @@ class LedgerWriter(Actor[Message]):
 
     def _gather(self) -> list[Work]:
         """Take what waits, an account after the other, as far as one transaction goes."""
-        taken: list[Work] = []
+        taken = [Envelope[Message](one, one.at, None) for one in self.leases.due(BATCH_MAX // 2)]
         response_bytes = 0
         while len(taken) < BATCH_MAX and response_bytes < RESPONSE_BYTES_MAX:
+            if isinstance(barrier := self._next_message(), Barrier):
+                due, is_all = self.leases.due_of(barrier.account_id, BATCH_MAX - len(taken))
+                taken.extend(Envelope(one, one.at, None) for one in due)
+                if not is_all:
+                    break
             envelope = self.mailbox.take_next()
             if envelope is None:
                 break
@@ -276,12 +313,22 @@ class LedgerWriter(Actor[Message]):
         self.backlog_seconds = 0.0 if left is None else self.clock.monotonic() - left.put_at
         return taken
 
+    def _next_message(self) -> Message | None:
+        envelope = self.mailbox.next()
+        return None if envelope is None else envelope.message
+
     async def _finish(self, work: list[Work]) -> None:
         """Apply `work`, however long the database is away."""
         backoff = BACKOFF_FIRST_SECONDS
-        is_repeat = False
+        is_repeat, is_bad = False, False
         while True:
             try:
+                if self._numbers.unanswered is not None:
+                    work = await self._without_applied(work, *self._numbers.unanswered)
+                if is_bad and len(work) > 1:
+                    for one in work:
+                        await self._finish([one])
+                    return
                 work = await self._apply(work, is_repeat=is_repeat)
                 if not work:
                     return
@@ -304,10 +351,7 @@ class LedgerWriter(Actor[Message]):
                         return
                     # Better to forget the reply than to leave the call unsettled.
                     work = [_without_response(work[0])]
-                    continue
-                for one in work:
-                    await self._finish([one])
-                return
+                is_bad = True
 
     async def _apply(self, work: list[Work], *, is_repeat: bool) -> list[Work]:
         """Apply `work` in one transaction; return what is to be applied in another."""
@@ -318,8 +362,15 @@ class LedgerWriter(Actor[Message]):
             session = await self._writing_session()
             started = self.clock.monotonic()
             signed = self._identity.id
-            applied = await apply(session, signed, batch)
+            number = None
+            if batch.has_leased:
+                number = self._numbers.send(signed)
+            applied = await apply(session, signed, batch, number)
+            self._numbers.unanswered = None
             self.metrics.ledger_batch(size=len(batch), seconds=self.clock.monotonic() - started)
+            if applied.is_buried and number is not None:  # nothing was applied
+                await reregister(session, self._identity, signed, self.metrics)
+                return [e for e in work if not _is_given_up(e)]
             for account_id, (balance, held) in applied.balances.items():
                 self.on_balance(account_id, balance - held)
             self._look_for_late(batch, applied, is_repeat=is_repeat)
@@ -328,13 +379,28 @@ class LedgerWriter(Actor[Message]):
                 left = [e for e, _ in holds if not _is_given_up(e)]
                 work = [e for e in work if not isinstance(e.message, Hold)]
             else:
+                self._identity.confirmed_at = max(self._identity.confirmed_at, started)
+                self.leases.changed(signed, applied.leases, batch.changes)
                 self._reply_to_holds(holds, applied)
-        if work:
-            self._report(work)
-        for envelope in work:
-            if isinstance(envelope.message, Barrier):
-                envelope.resolve(None)
+        self._report(work)
         return left
+
+    async def _without_applied(self, work: list[Work], number: int, signed: str) -> list[Work]:
+        """What is left of a batch whose reply is missing; all of it if it was not applied.
+
+        Of one that was, holds are asked for again: one that stands counts as granted.
+        """
+        session = await self._writing_session()
+        if not await was_applied(session, signed, number):
+            self._numbers.unanswered = None
+            return work
+        batch = _batch_of(work)
+        leases = await leases_of(session, signed, list({account_of(e.message) for e in work}))
+        self._numbers.unanswered = None
+        self.leases.changed(signed, leases, batch.changes)
+        done = [e for e in work if not isinstance(e.message, Hold | Void)]
+        self._report(done)
+        return [e for e in work if isinstance(e.message, Hold | Void)]
 
     async def _writing_session(self) -> Session:
         if self._session is None:
@@ -361,16 +427,30 @@ class LedgerWriter(Actor[Message]):
             self.tell(_void_of(message))
 
     def _report(self, work: list[Work]) -> None:
+        """These messages are applied."""
+        if not work:
+            return
         now = self.clock.monotonic()
         for envelope in work:
-            if isinstance(envelope.message, Hold):
-                self.metrics.hold_latency(now - envelope.put_at)
-            elif isinstance(envelope.message, Settle):
+            message = envelope.message
+            if isinstance(message, Settle):
                 self.metrics.settle_latency(now - envelope.put_at)
-                self.on_settled(envelope.message.facts.call_id)
-                if envelope.message.span is not None:
-                    envelope.message.span.end()
+                self.on_settled(message.facts.call_id)
+                if message.span is not None:
+                    message.span.end()
+                if message.admitted is not None:
+                    self._written(message.admitted)
+            elif isinstance(message, Hold):
+                self.metrics.hold_latency(now - envelope.put_at)
+            elif isinstance(message, Admitted):
+                self._written(message)
+            elif isinstance(message, Barrier):
+                envelope.resolve(None)
         self.metrics.mailbox(actor="ledger", depth=len(work), wait_seconds=now - work[0].put_at)
+
+    def _written(self, admitted: Admitted) -> None:
+        self.metrics.hold_latency(0.0)  # nothing waited for it
+        self.leases.written(admitted)
 
     def _look_for_late(self, batch: Batch, applied: Applied, *, is_repeat: bool) -> None:
         """Log which calls recovery had settled, by mistake, and which another process had."""
@@ -385,6 +465,8 @@ class LedgerWriter(Actor[Message]):
                 self.log.warning("recovery_corrected", call=call_id.hex)
             elif settlement.facts.job_id is not None:
                 continue  # it may be ended by several at once, and the first one counts
+            elif _is_late(settlement, self._identity.id):
+                continue  # it had been written when the process died
             elif not is_repeat:  # else it may have been this batch that settled it
                 self.metrics.settle_noop()
                 self.log.warning("settled_already", call=call_id.hex)
@@ -405,8 +487,15 @@ class LedgerWriter(Actor[Message]):
 
     def _set_aside(self, work: Work) -> None:
         """Give up on one message that the database refuses for its content."""
+        self._numbers.unanswered = None
         self.log.error("ledger_message_refused", ledger_message=repr(work.message))
+        if isinstance(work.message, Admitted):
+            self.leases.written(work.message)
+        elif isinstance(work.message, LeaseChange):
+            self.leases.changed(self._identity.id, {}, [work.message])
         if isinstance(work.message, Settle):
+            if work.message.admitted is not None:
+                self.leases.written(work.message.admitted)
             self.on_settled(work.message.facts.call_id)  # it would be refused again
             if work.message.span is not None:
                 work.message.span.end(error_type="refused")
@@ -422,7 +511,9 @@ def _batch_of(work: Iterable[Work]) -> Batch:
     messages = [envelope.message for envelope in work]
     return Batch(
         settlements=[one for one in messages if isinstance(one, Settle | Void)],
+        admitted=[one for one in messages if isinstance(one, Admitted)],
         holds=[one for one in messages if isinstance(one, Hold)],
+        changes=[one for one in messages if isinstance(one, LeaseChange)],
         records=[one for one in messages if isinstance(one, Record)],
     )
 
@@ -435,6 +526,11 @@ def _is_given_up(envelope: Envelope[Message]) -> bool:
 
 def _void_of(hold: Hold) -> Message:
     return Void(facts=hold.facts, has_claim=hold.claim is not None)
+
+
+def _is_late(settle: Settle, identity: str) -> bool:
+    """Whether its hold was granted in memory under another identity."""
+    return settle.admitted is not None and settle.admitted.identity != identity
 
 
 def _kept(message: Message) -> KeptResponse | None:
@@ -453,4 +549,6 @@ def _without_response(envelope: Envelope[Message]) -> Envelope[Message]:
 
 def account_of(message: Message) -> str:
     """The account whose money a message is about."""
-    return message.account_id if isinstance(message, Barrier) else message.facts.account_id
+    if isinstance(message, Barrier | LeaseChange):
+        return message.account_id
+    return message.facts.account_id

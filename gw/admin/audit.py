@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from actors.store.database import Statements
 from actors.store.queries import load
-from actors.wallet.ledger import to_json
+from actors.wallet.batch import to_json
 from gw.admin.pages import Instant, Page, PageQuery, page_of
 from gw.keys.issue import Viewer
 

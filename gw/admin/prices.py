@@ -18,7 +18,8 @@ from msgspec import Struct
 from actors.store.connection import ConstraintViolated
 from actors.store.database import Session, Statements
 from actors.store.queries import load
-from actors.wallet.ledger import UnknownAccount, to_json
+from actors.wallet.batch import to_json
+from actors.wallet.ledger import UnknownAccount
 from channels.prices import PriceSpec
 from gw import accounts
 from gw.admin import audit

@@ -196,7 +196,7 @@ def waiting_batches(h: House) -> int:
     """How many batches of the ledger wait for a lock."""
     query = (
         "SELECT count(*) AS n FROM pg_stat_activity"
-        " WHERE wait_event_type = 'Lock' AND query LIKE 'SELECT ledger_apply(%%' AND %s"
+        " WHERE wait_event_type = 'Lock' AND query LIKE 'SELECT ledger_batch(%%' AND %s"
     )
     return int(h.query(query, True)[0]["n"])
 

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.long
 
 WAITING_FOR_A_LOCK = """
 SELECT pid FROM pg_stat_activity
-WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%ledger_apply%'
+WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%ledger_batch%'
 """
 HELLO_TOKENS = -(-len(json.dumps([HELLO], separators=(",", ":"))) // 4)
 

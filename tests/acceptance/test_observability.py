@@ -223,8 +223,9 @@ def test_ledger_is_measured(seen: Seen) -> None:
     assert page.value("gw_hold_latency_seconds_count") == settled + 1
     assert page.series("gw_hold_refusals_total") == {("insufficient_funds",): 1}
     recorded = 3  # refused before there was a hold to ask for: no row but theirs
-    messages = 2 * settled + 1 + 1 + recorded
-    assert page.value("gw_ledger_batch_messages_sum") == messages
+    # A hold that is admitted in memory is written with its settlement, or by itself.
+    fewest = settled + 1 + recorded
+    assert fewest <= page.value("gw_ledger_batch_messages_sum") <= 2 * fewest
     assert page.value("gw_settle_latency_seconds_sum") > 0
     for never in ("gw_settle_noops_total", "gw_calls_recovered_total", "gw_ledger_retries_total"):
         assert page.value(never) == 0

@@ -205,8 +205,8 @@ MUTATIONS = (
     Mutation(
         "hold-above-balance",
         "actors",
-        "IF want.amount > 0 AND (available <= 0 OR want.amount > available) THEN",
-        "IF want.amount > 0 AND available <= 0 THEN",
+        "IF want.amount > 0 AND (available <= 0 OR want.amount > available)\n",
+        "IF want.amount > 0 AND available <= 0\n",
         "tests/integration/wallet/test_ledger_batches.py::test_what_is_held_is_not_there_for_the_next_batch",
     ),
     Mutation(

@@ -1,6 +1,6 @@
 """The in-memory twin of the ledger's database function, statement for statement.
 
-It takes the same parameters and gives the same answer as `ledger_apply`, so everything above it
+It takes the same parameters and gives the same answer as `ledger_batch`, so everything above it
 runs in a test without PostgreSQL; the state machine in `tests/support/ledger_machine.py` runs the
 same rules on both and so proves the fake.
 """
@@ -41,6 +41,9 @@ class FakeLedger:
     corrections: dict[UUID, int] = field(default_factory=dict)  # what was booked
     buried: set[str] = field(default_factory=set)
     jobs: FakeJobs = field(default_factory=FakeJobs)
+    leases: dict[tuple[str, str], int] = field(default_factory=dict)  # by process and account
+    unleased: set[str] = field(default_factory=set)  # accounts that are not leased for a while
+    numbers: dict[str, int] = field(default_factory=dict)  # of each process's last batch
     # What goes wrong next: before the statement, or after it has committed.
     lose_before: int = 0
     lose_after: int = 0
@@ -83,10 +86,11 @@ class FakeLedger:
     async def fetch_all(self, sql: str, params: Any = ()) -> list[tuple[Any, ...]]:
         if sql == ledger.SQL["apply"]:
             return await self._guarded(params)
-        if sql == ledger.SQL["apply_jobs"]:
-            ((answer,),) = await self._guarded(params[1:])
-            self.jobs.end(ujson.loads(params[0]), answer["unsettled"])
-            return [(answer,)]
+        if sql == ledger.SQL["last_batch"]:
+            return [(self.numbers.get(params[0], 0),)] if self.may_hold(params[0]) else []
+        if sql == ledger.SQL["leases_of"]:
+            process, accounts = params
+            return [(a, self.leases[process, a]) for a in accounts if (process, a) in self.leases]
         if sql == ledger.SQL["take_over"]:
             return []  # its sessions end when they are closed
         if sql == ledger.SQL["top_up"]:
@@ -116,23 +120,42 @@ class FakeLedger:
         if self.lose_before:
             self.lose_before -= 1
             raise StoreUnavailable("lost before the statement")
-        process, accounts, keys, settlements, details, holds, calls, rows, unusual = params
+        process, accounts, keys, settlements, details, holds, calls, rows, unusual = params[:9]
+        number, admitted, written, changes, jobs = params[9:]
         if self.refuses_answers and unusual is not None and '"body"' in unusual:
             raise StatementRefused("54000", "too large")
         ended, wanted = _settlements(settlements, details), _holds(holds, calls)
         is_buried = not self.may_hold(process)
-        answer = self.apply(
-            ended,
-            [] if is_buried else wanted,
-            ujson.loads(rows) if rows is not None else [],
-            ujson.loads(unusual) if unusual is not None else None,
-            process,
-        )
-        if is_buried:
-            answer["refused"] = [[hold["seq"], ledger.BURIED] for hold in wanted]
-        answer["accounts"] = self._touched(accounts, ended, wanted)
-        _check_keys(keys, wanted)
-        self.batches.append(len(ended) - len(answer["unsettled"]))
+        if is_buried and number is not None:
+            answer: dict[str, Any] = {"buried": True}
+        else:
+            if number is not None:
+                self.numbers[process] = number
+            for one, hold in zip(ended, _admitted(admitted, len(ended)), strict=True):
+                one["admitted"] = hold
+            needed = {str(name): int(amount or 0) for name, amount in read_rows(accounts)}
+            answer = self.apply(
+                ended,
+                [] if is_buried else wanted,
+                ujson.loads(rows) if rows is not None else [],
+                ujson.loads(unusual) if unusual is not None else None,
+                process,
+                written=written,
+                needed=needed,
+            )
+            for account, change, least in read_rows(changes):
+                assert account is not None
+                self._lease(process, account, int(change or 0), int(least or 0))
+            if jobs is not None:
+                self.jobs.end(ujson.loads(jobs), answer["unsettled"])
+            if is_buried:
+                answer["refused"] = [[hold["seq"], ledger.BURIED] for hold in wanted]
+            answer["accounts"] = self._touched(needed, ended, wanted)
+            answer["leases"] = [
+                [a, self.leases.get((process, a), 0)] for a in needed if a in self.balances
+            ]
+            _check_keys(keys, wanted)
+            self.batches.append(len(ended) - len(answer["unsettled"]))
         if self.lose_after:
             self.lose_after -= 1
             raise StoreUnavailable("lost after the statement")
@@ -145,11 +168,18 @@ class FakeLedger:
         settlements: list[dict[str, Any]],
         holds: list[dict[str, Any]],
         rows: list[dict[str, Any]],
-        unusual: dict[str, list[Any]] | None,
+        unusual: dict[str, Any] | None,
         process_id: str,
+        *,
+        written: int,
+        needed: Mapping[str, int],
     ) -> dict[str, Any]:
         unusual = unusual or {}
-        recovered = unusual.get("recovered", ())
+        recovered, late = unusual.get("recovered", ()), unusual.get("late", {})
+        self._draw(process_id, settlements, holds[:written], needed, late)
+        for settlement in settlements:
+            if settlement["admitted"] is not None:
+                self._open_admitted(settlement, process_id, late, recovered)
         settled = [s["call_id"] for s in settlements if self._settle(s, recovered)]
         corrected = [
             s["call_id"]
@@ -169,6 +199,12 @@ class FakeLedger:
         refused, taken = [], []
         ordered = sorted(holds, key=lambda h: (h["account_id"], h["seq"]))
         for hold in ordered:
+            call_id = UUID(hold["call_id"])
+            if hold["seq"] < written:
+                is_known = str(call_id) in late and self._knows(call_id)
+                if call_id not in self.holds and not is_known:
+                    self._make_hold({**hold, "process_id": process_id, "job_id": None})
+                continue
             want = wanted.get(hold["seq"])
             if want is not None and hold["account_id"] in self.balances:
                 standing = self._standing(want)
@@ -193,11 +229,76 @@ class FakeLedger:
             "taken": taken,
         }
 
+    # Leases
+
+    def leased(self, account: str) -> int:
+        return sum(amount for (_, name), amount in self.leases.items() if name == account)
+
+    def available(self, account: str) -> int:
+        return self.balances[account] - self.held[account] - self.leased(account)
+
+    def end_leases(self, process: str) -> None:
+        """The row of a process is deleted."""
+        for place in [place for place in self.leases if place[0] == process]:
+            del self.leases[place]
+
+    def _lease(self, process: str, account: str, change: int, least: int) -> None:
+        has = self.leases.get((process, account), 0)
+        if change > 0:
+            free = 0 if account in self.unleased else max(0, self.available(account)) // 4
+            change = min(change, free)
+            change = change if change >= least else 0
+        self.leases[process, account] = max(0, has + change)
+        if not self.leases[process, account]:
+            del self.leases[process, account]
+
+    def _draw(
+        self,
+        process: str,
+        settlements: list[dict[str, Any]],
+        written: list[dict[str, Any]],
+        needed: Mapping[str, int],
+        late: Mapping[str, str],
+    ) -> None:
+        """What is admitted comes out of the lease where the balance does not cover both."""
+        taken = [
+            (s["admitted"]["account_id"], min(s["cost"], s["admitted"]["amount"]))
+            for s in settlements
+            if s["admitted"] is not None and str(UUID(s["call_id"])) not in late
+        ]
+        taken += [
+            (hold["account_id"], hold["amount"])
+            for hold in written
+            if str(UUID(hold["call_id"])) not in late
+        ]
+        for account in {account for account, _ in taken}:
+            amount = sum(amount for name, amount in taken if name == account)
+            if needed[account] >= self.available(account) and (process, account) in self.leases:
+                place = process, account
+                self.leases[place] -= min(self.leases[place], amount)
+
+    def _knows(self, call_id: UUID) -> bool:
+        return call_id in self.rows or call_id in self.recovered
+
+    def _open_admitted(
+        self,
+        settlement: dict[str, Any],
+        process: str,
+        late: Mapping[str, str],
+        recovered: Collection[str],
+    ) -> None:
+        """The hold of a call that ended before it was written."""
+        call_id = UUID(settlement["call_id"])
+        if str(call_id) in late and (self._knows(call_id) or call_id in self.holds):
+            return
+        whose = late.get(str(call_id), process)
+        hold = {**settlement["admitted"], "call_id": settlement["call_id"], "cap": None}
+        self._make_hold({**hold, "process_id": whose, "job_id": None})
+
     def _touched(
-        self, accounts: str, ended: list[dict[str, Any]], wanted: list[dict[str, Any]]
+        self, needed: Mapping[str, int], ended: list[dict[str, Any]], wanted: list[dict[str, Any]]
     ) -> list[list[Any]]:
         """The accounts as they stand; what the batch said it needs must be all it may take."""
-        needed = {name: int(amount or 0) for name, amount in read_rows(accounts)}
         costs = sum(settlement["cost"] for settlement in ended)
         for name in {hold["account_id"] for hold in wanted}:
             held = sum(hold["amount"] for hold in wanted if hold["account_id"] == name)
@@ -272,18 +373,25 @@ class FakeLedger:
             return None
         if account not in self.balances:
             return "unknown_account"
-        available = self.balances[account] - self.held[account]
+        available = self.available(account)
         if hold["amount"] > 0 and (available <= 0 or hold["amount"] > available):
-            return "insufficient_funds"
+            if hold["amount"] > available + self.leased(account):
+                return "insufficient_funds"
+            self.unleased.add(account)
+            return "leased"
         if hold["cap"] is not None:
             left = hold["cap"] - self.spent_by_key[key] - self.held_by_key[key]
             if left <= 0 or hold["amount"] > left:
                 return "spend_cap"
+        self._make_hold(hold)
+        return None
+
+    def _make_hold(self, hold: dict[str, Any]) -> None:
+        call_id, account, key = UUID(hold["call_id"]), hold["account_id"], hold["key_id"]
         self.holds[call_id] = hold
         self.held[account] += hold["amount"]
         self.held_by_key[key] += hold["amount"]
         self.entries.append((account, key, call_id, "hold", 0, hold["amount"]))
-        return None
 
     def _accept(
         self, job_id: str | None, call_id: UUID, upstream: tuple[str, str], ended: str | None
@@ -416,6 +524,19 @@ def _holds(rows: str | None, calls: str | None) -> list[dict[str, Any]]:
         row.update(cap=None if cap is None else int(cap), call=call)
         found.append(row)
     return found
+
+
+def _admitted(text: str | None, count: int) -> list[dict[str, Any] | None]:
+    """The holds that come with settlements, None for those that have theirs in the ledger."""
+    if text is None:
+        return [None] * count
+    rows = iter(read_rows(text.replace("NULL", '"(,,)"')))
+    return [
+        None
+        if account is None
+        else {"account_id": account, "key_id": key, "amount": int(amount or 0)}
+        for account, key, amount in rows
+    ]
 
 
 def _aligned(

@@ -13,7 +13,8 @@ from uuid import UUID
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule
 
-from actors.wallet.ledger import Applied, Batch
+from actors.wallet.batch import Batch
+from actors.wallet.ledger import Applied
 from actors.wallet.messages import CallFacts, Hold, JobEnd, Record, Settle, Void
 from tests.support.jobs import new_job
 from tests.support.ledger_values import facts as facts_of
@@ -48,9 +49,16 @@ class LedgerMachine(RuleBasedStateMachine):
         self.handed_over: set[UUID] = set()
         self.is_buried = False
         self.counter = 0
+        self.number = 0  # of the last batch that had one
+        self.leases: dict[tuple[str, str], int] = {}  # by identity of the process, and account
         self.last: Batch | None = None
 
     # What a subclass provides
+
+    @property
+    def identity_id(self) -> str:
+        """The id under which the process writes now."""
+        raise NotImplementedError
 
     def apply(self, batch: Batch) -> Applied:
         raise NotImplementedError
@@ -228,9 +236,10 @@ class LedgerMachine(RuleBasedStateMachine):
     def send_the_last_batch_again(self) -> None:
         """The connection was lost after the commit: the repeat must change nothing.
 
-        A hold that was refused may be granted now, as a new admission.
+        A hold that was refused may be granted now, as a new admission. One that has something
+        leased is not sent again: its number shows that it was applied.
         """
-        if self.last is None:
+        if self.last is None or self.last.has_leased:
             return
         batch = Batch(settlements=self.last.settlements, records=self.last.records)
         before = {account: self.balance_of(account) for account in ACCOUNTS}
@@ -286,15 +295,29 @@ class LedgerMachine(RuleBasedStateMachine):
         return replace(again, settled=applied.settled, corrected=applied.corrected)
 
     def expect_hold(self, account: str, key: str, amount: int, cap: int | None) -> str | None:
-        held = sum(a for acct, _, a in self.open.values() if acct == account)
-        available = self.balance[account] - held
+        available = self.available(account)
         if amount > 0 and (available <= 0 or amount > available):
-            return "insufficient_funds"
+            is_covered = amount <= available + self.leased(account)
+            return "leased" if is_covered else "insufficient_funds"
         if cap is not None:
             left = cap - self.spent[key] - sum(a for _, k, a in self.open.values() if k == key)
             if left <= 0 or amount > left:
                 return "spend_cap"
         return None
+
+    def leased(self, account: str) -> int:
+        return sum(amount for (_, name), amount in self.leases.items() if name == account)
+
+    def available(self, account: str) -> int:
+        held = sum(a for acct, _, a in self.open.values() if acct == account)
+        return self.balance[account] - held - self.leased(account)
+
+    def next_number(self, batch: Batch) -> int | None:
+        """As the writer numbers its batches."""
+        if not batch.has_leased:
+            return None
+        self.number += 1
+        return self.number
 
     def close(self, facts: CallFacts, cost: int, *, status: str | None = "success") -> None:
         """A call ends, or what recovery made of it is corrected; without a status it is void."""

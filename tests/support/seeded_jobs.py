@@ -14,7 +14,7 @@ from actors.jobs.store import new_job_id
 from actors.process import ProcessIdentity, register
 from actors.store.database import Database
 from actors.wallet import ledger
-from actors.wallet.ledger import Batch
+from actors.wallet.batch import Batch
 from actors.wallet.messages import CallFacts, Hold
 from tests.support.jobs import acceptance, new_job
 from tests.support.upstream import key_of

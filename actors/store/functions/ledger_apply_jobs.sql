@@ -1,5 +1,4 @@
--- A batch in which jobs end: settlement, release of the hold, row and state, all or nothing. Batches of plain calls do
--- not come this way.
+-- `ledger_batch` of processes of the program before, for settlements with which jobs end.
 CREATE OR REPLACE FUNCTION ledger_apply_jobs(p_jobs json, p_process text, p_accounts ledger_account[], p_keys ledger_key[],
     p_settlements ledger_settlement[], p_details json, p_holds ledger_hold[], p_calls json, p_rows json, p_unusual json)
 RETURNS json LANGUAGE plpgsql AS $$

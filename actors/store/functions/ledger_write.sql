@@ -1,24 +1,34 @@
--- Writes what `ledger_apply` decided: these settlements, and these holds or those of them that are granted (null: all).
+-- Writes what `ledger_batch` decided: these settlements, and these holds or those of them that are granted (null: all).
+-- `p_admitted`: the holds of those settlements that have none in the table; null: all have theirs there.
 --
 -- One statement for everything, because starting one costs as much as several rows.
+DROP FUNCTION IF EXISTS ledger_write(text, ledger_settlement[], json, ledger_hold[], json, integer[]);
 CREATE OR REPLACE FUNCTION ledger_write(p_process text, p_settlements ledger_settlement[], p_details json,
-    p_holds ledger_hold[], p_calls json, p_granted integer[])
+    p_holds ledger_hold[], p_calls json, p_granted integer[], p_admitted ledger_admitted[])
 RETURNS ledger_written LANGUAGE plpgsql AS $$
 DECLARE
     written ledger_written;
 BEGIN
-    WITH gone AS (
-        DELETE FROM holds h
-        USING ROWS FROM (unnest(p_settlements), json_array_elements(p_details)) AS s(
+    WITH ended AS MATERIALIZED (
+        SELECT s.* FROM ROWS FROM (unnest(p_settlements), json_array_elements(p_details), unnest(p_admitted)) AS s(
             call_id, cost, created_at, submitted_at, protocol, model, status, input_tokens, output_tokens,
-            cached_tokens, latency_ms, has_detail, rare, detail)
-        WHERE h.call_id = ANY (ARRAY[s.call_id])
-        RETURNING h.call_id, h.account_id, h.key_id, h.amount_nano_usd AS amount, s.cost,
-            to_timestamp(s.created_at) AS created_at, to_timestamp(s.submitted_at) AS submitted_at,
-            s.protocol, s.model, s.status, s.input_tokens, s.output_tokens, s.cached_tokens, s.latency_ms,
-            CASE WHEN s.has_detail THEN s.detail END AS detail, s.rare,
+            cached_tokens, latency_ms, has_detail, rare, detail, account_id, key_id, amount)
+    ), released AS (
+        DELETE FROM holds h USING ended s
+        WHERE s.account_id IS NULL AND h.call_id = ANY (ARRAY[s.call_id])
+        RETURNING h.call_id, h.account_id, h.key_id, h.amount_nano_usd AS amount, s.cost, s.created_at,
+            s.submitted_at, s.protocol, s.model, s.status, s.input_tokens, s.output_tokens, s.cached_tokens,
+            s.latency_ms, s.has_detail, s.detail, s.rare
+    ), gone AS MATERIALIZED (
+        SELECT x.*, to_timestamp(x.created_at) AS ended_at,
             -- What of the rare is not rare: alone in an array where there is nothing else.
-            CASE json_typeof(s.rare) WHEN 'array' THEN s.rare ELSE s.rare -> 'bought' END AS bought
+            CASE json_typeof(x.rare) WHEN 'array' THEN x.rare ELSE x.rare -> 'bought' END AS bought
+        FROM (
+            SELECT * FROM released
+            UNION ALL
+            SELECT call_id, account_id, key_id, amount, cost, created_at, submitted_at, protocol, model, status,
+                input_tokens, output_tokens, cached_tokens, latency_ms, has_detail, detail, rare
+            FROM ended WHERE account_id IS NOT NULL) x
     ), granted AS MATERIALIZED (
         SELECT x.call_id, x.account_id, x.key_id, x.amount, x.call
         FROM ROWS FROM (unnest(p_holds), json_array_elements(p_calls)) AS x(
@@ -35,6 +45,8 @@ BEGIN
         FROM gone
         UNION ALL
         SELECT account_id, key_id, call_id, 0, amount, 'hold' FROM granted
+        UNION ALL
+        SELECT account_id, key_id, call_id, 0, amount, 'hold' FROM ended WHERE account_id IS NOT NULL
     ), entry AS (
         INSERT INTO entries (account_id, key_id, call_id, kind, amount_nano_usd, held_nano_usd)
         SELECT account_id, key_id, call_id, kind, amount, held FROM moved
@@ -54,11 +66,11 @@ BEGIN
             status, error_code, error_message, input_tokens, output_tokens, cached_tokens,
             unit_count, unit_type, cost_nano_usd, latency_ms, task_id, result_urls,
             result_expires_at, attempts, upstream_cost_nano_usd, channel_id, detail)
-        SELECT created_at, submitted_at, account_id, key_id, call_id, protocol, model,
+        SELECT ended_at, to_timestamp(submitted_at), account_id, key_id, call_id, protocol, model,
             status, rare ->> 'error_code', rare ->> 'error_message', input_tokens, output_tokens, cached_tokens,
             (rare ->> 'unit_count')::integer, rare ->> 'unit_type', cost, latency_ms, rare ->> 'task_id',
             rare -> 'result_urls', to_timestamp((rare ->> 'result_expires_at')::double precision),
-            rare -> 'attempts', (bought ->> 0)::bigint, bought ->> 1, detail
+            rare -> 'attempts', (bought ->> 0)::bigint, bought ->> 1, CASE WHEN has_detail THEN detail END
         FROM gone WHERE status IS NOT NULL
     )
     SELECT (SELECT array_agg(call_id) FROM gone),

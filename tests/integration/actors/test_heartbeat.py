@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from actors.store.database import Database
 from actors.wallet import ledger
-from actors.wallet.ledger import Batch
+from actors.wallet.batch import Batch
 from actors.wallet.messages import Hold
 from actors.wallet.verify import verify
 from tests.integration.actors.process import process

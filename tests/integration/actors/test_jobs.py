@@ -15,7 +15,8 @@ from actors.jobs import store
 from actors.jobs.job import ROW_STATUS, Job
 from actors.store.database import Database
 from actors.wallet import ledger
-from actors.wallet.ledger import Batch, Executor, read_balance
+from actors.wallet.batch import Batch
+from actors.wallet.ledger import Executor, read_balance
 from actors.wallet.messages import (
     CallFacts,
     Claim,
@@ -154,7 +155,7 @@ async def test_living_process_neither_ends_its_jobs_as_leaks_nor_waits_for_them(
         await mine.recovery.sweep()
         assert await open_holds(database) == 1
         assert await mine.heartbeat.open_holds() == 0
-        assert await ledger.read_holds_summary(database) == ledger.HoldsSummary(0, 0.0, 0.0, 0)
+        assert await ledger.read_holds_summary(database) == ledger.HoldsSummary(0, 0.0, 0.0, 0.0, 0)
         assert await store.read_in_flight(database) == {"video": 1}
 
 

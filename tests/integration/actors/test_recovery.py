@@ -244,7 +244,7 @@ async def test_batch_under_way_ends_before_its_process_is_buried(
         async with database.transaction() as other:
             await other.execute("SELECT FROM accounts FOR UPDATE")
             holding = asyncio.ensure_future(far.hold(100))
-            await waits_for_lock(database, "ledger_apply")
+            await waits_for_lock(database, "ledger_batch")
             sweeping = asyncio.ensure_future(judge.recovery.sweep())
             await waits_for_lock(database, "process_bury")
         await holding

@@ -137,7 +137,7 @@ async def test_writer_whose_connection_is_shot_in_mid_load_loses_nothing_and_rep
             await database.execute(
                 "SELECT pg_terminate_backend(pid, 2000) FROM pg_stat_activity"
                 " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-                " AND query LIKE '%ledger_apply%'"
+                " AND query LIKE '%ledger_batch%'"
             )
         over.set()
         await asyncio.gather(*clients)

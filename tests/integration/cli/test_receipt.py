@@ -9,7 +9,7 @@ import pytest
 
 from actors.store.database import Database
 from actors.wallet import ledger
-from actors.wallet.ledger import Batch
+from actors.wallet.batch import Batch
 from actors.wallet.messages import Hold, Outcome, Settle
 from tests.integration.cli.command import Gw
 from tests.integration.money import PROCESS, open_account

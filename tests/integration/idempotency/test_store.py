@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 from actors.store.database import Database
 from actors.wallet import ledger
-from actors.wallet.ledger import Batch
+from actors.wallet.batch import Batch
 from actors.wallet.messages import (
     CallFacts,
     Claim,

@@ -16,7 +16,7 @@ from actors.jobs.job import End, State
 from actors.jobs.store import Booked, Claimed
 from actors.store.database import Database
 from actors.wallet import ledger
-from actors.wallet.ledger import Batch
+from actors.wallet.batch import Batch
 from actors.wallet.messages import CallFacts, Hold, Settle
 from actors.wallet.verify import verify
 from tests.integration.money import ACCOUNT, PROCESS, entry_guards, open_account

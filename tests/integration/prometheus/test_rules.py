@@ -104,7 +104,7 @@ def test_one_outage_is_one_page(cause: str, others: str) -> None:
 
 
 def test_no_alert_is_kept_back_in_a_circle_and_money_never() -> None:
-    money = {"LedgerOff", "HoldOverdue"}
+    money = {"LedgerOff", "HoldOverdue", "LeaseOverdue"}
     for name in SEVERITIES:
         kept_back = inhibited_by(name)
         assert not kept_back & money

@@ -14,7 +14,7 @@ from actors.partitions import SQL, Partitions, first_kept
 from actors.store.connection import StoreUnavailable
 from actors.store.database import Database
 from actors.wallet import ledger
-from actors.wallet.ledger import Batch
+from actors.wallet.batch import Batch
 from actors.wallet.messages import Hold, Settle
 from actors.wallet.verify import verify
 from metrics.prometheus import Metrics

@@ -14,7 +14,8 @@ import pytest
 from actors.store.database import Database
 from actors.store.schema import FOLDER, RELEASED_VERSION, MigrationFault, migrate, read
 from actors.wallet import ledger
-from actors.wallet.ledger import Batch, Executor
+from actors.wallet.batch import Batch
+from actors.wallet.ledger import Executor
 from actors.wallet.verify import verify
 from tests.integration.money import ACCOUNT, PROCESS, open_account
 from tests.support.ledger_values import hold, settle

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from actors.store.database import Database, Session
 from actors.wallet import ledger
-from actors.wallet.ledger import Batch
+from actors.wallet.batch import Batch
 from actors.wallet.messages import Claim, Hold, KeptResponse, NewJob
 from tests.integration.money import PROCESS, open_account
 from tests.support.ledger_values import facts, hold, settle

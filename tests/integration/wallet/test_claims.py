@@ -14,7 +14,8 @@ import pytest
 from actors.process import ProcessIdentity, register
 from actors.store.database import Database
 from actors.wallet import ledger
-from actors.wallet.ledger import Applied, Batch
+from actors.wallet.batch import Batch
+from actors.wallet.ledger import Applied
 from actors.wallet.messages import (
     Claim,
     ClaimEnd,

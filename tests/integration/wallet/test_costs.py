@@ -11,7 +11,7 @@ import pytest
 
 from actors.store.database import Database
 from actors.wallet import ledger
-from actors.wallet.ledger import Batch
+from actors.wallet.batch import Batch
 from actors.wallet.messages import Hold, Settle
 from actors.wallet.pricing import ImagePrice
 from actors.wallet.sheets import token_price

@@ -7,7 +7,7 @@ import pytest
 from actors.store.connection import ConstraintViolated
 from actors.store.database import Database
 from actors.wallet import ledger
-from actors.wallet.ledger import Batch
+from actors.wallet.batch import Batch
 from actors.wallet.verify import verify
 from tests.integration.money import ACCOUNT, PROCESS, open_account
 from tests.support.ledger_values import hold, settle

@@ -15,13 +15,15 @@ from actors.jobs import store
 from actors.process import SQL, ProcessIdentity, register, reregister
 from actors.store.database import Database
 from actors.wallet import ledger
-from actors.wallet.ledger import Applied, Batch
+from actors.wallet.batch import Batch
+from actors.wallet.ledger import Applied
 from actors.wallet.messages import CallFacts
 from actors.wallet.verify import verify
 from metrics.prometheus import Metrics
 from tests.integration.money import entry_guards
-from tests.support.claim_machine import ClaimMachine, ClaimRows
+from tests.support.claim_machine import ClaimRows
 from tests.support.jobs import acceptance
+from tests.support.lease_machine import LeaseMachine
 from tests.support.ledger_machine import KEYS
 
 pytestmark = pytest.mark.long
@@ -53,7 +55,7 @@ def driver(database_url: str) -> Iterator[Driver]:
 def test_postgres_keeps_the_rules(driver: Driver, expect_log: Callable[..., None]) -> None:
     expect_log("taken_for_dead", required=False)
 
-    class PostgresLedgerMachine(ClaimMachine):
+    class PostgresLedgerMachine(LeaseMachine):
         def __init__(self) -> None:
             super().__init__()
             driver.run(self._empty())
@@ -69,7 +71,7 @@ def test_postgres_keeps_the_rules(driver: Driver, expect_log: Callable[..., None
             await database.execute(
                 f"{entry_guards('DISABLE')}; {off};"
                 "TRUNCATE idempotency, entries, holds, jobs, job_polls, call_logs,"
-                " call_log_rollups, processes, recovered_calls, call_log_corrections;"
+                " call_log_rollups, processes, leases, recovered_calls, call_log_corrections;"
                 f"TRUNCATE key_spend, keys, accounts CASCADE; {on};"
                 f"{entry_guards('ENABLE')}"
             )
@@ -86,8 +88,27 @@ def test_postgres_keeps_the_rules(driver: Driver, expect_log: Callable[..., None
             self.identity = ProcessIdentity("proc_machine", "h", "", 1)
             await register(database, self.identity)
 
+        @property
+        def identity_id(self) -> str:
+            return self.identity.id
+
         def apply(self, batch: Batch) -> Applied:
-            return driver.run(ledger.apply(driver.database, self.identity.id, batch))  # type: ignore[no-any-return]
+            number = self.next_number(batch)
+            applying = ledger.apply(driver.database, self.identity.id, batch, number)
+            return driver.run(applying)  # type: ignore[no-any-return]
+
+        def leases_in_ledger(self) -> dict[tuple[str, str], int]:
+            rows = driver.run(driver.database.fetch_all("SELECT * FROM leases"))
+            return {(process, account): amount for process, account, amount in rows}
+
+        def was_applied(self, number: int) -> bool:
+            return driver.run(ledger.was_applied(driver.database, self.identity.id, number))  # type: ignore[no-any-return]
+
+        def lease_again(self) -> None:
+            driver.run(driver.database.execute("UPDATE accounts SET unleased_until = NULL"))
+
+        def end_process(self, identity: str) -> None:
+            driver.run(driver.database.execute("DELETE FROM processes WHERE id = %s", (identity,)))
 
         def bury(self) -> None:
             buried = (self.identity.id, "proc_other", None)

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from actors.store.database import Database
 from actors.wallet import ledger
-from actors.wallet.ledger import Batch
+from actors.wallet.batch import Batch
 from actors.wallet.messages import Settle
 from actors.wallet.verify import verify
 from tests.integration.money import ACCOUNT, KEY, PROCESS, open_account

@@ -31,7 +31,8 @@ async def process(url: str, process_id: str, *, answers: bool = True) -> AsyncIt
             await found.written.wait()
 
         who = ProcessIdentity(process_id, "host", "boot", 1)
-        found = Process(Neighbours(database=database, identity=who, settled=settled), [])
+        neighbours = Neighbours(database=database, identity=who, settled=settled, give_back=settled)
+        found = Process(neighbours, [])
         await found.neighbours.start()
         await register(database, who)
         answering = asyncio.create_task(found.neighbours.run() if answers else asyncio.sleep(0))

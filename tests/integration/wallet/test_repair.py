@@ -10,7 +10,7 @@ import pytest
 
 from actors.store.database import Database
 from actors.wallet import ledger
-from actors.wallet.ledger import Batch
+from actors.wallet.batch import Batch
 from actors.wallet.messages import Settle
 from actors.wallet.verify import repair, verify
 from tests.integration.cli.command import Gw

@@ -9,7 +9,7 @@ import pytest
 
 from actors.store.database import Database
 from actors.wallet import ledger
-from actors.wallet.ledger import Batch
+from actors.wallet.batch import Batch
 from actors.wallet.messages import Outcome, Record, Settle
 from actors.wallet.verify import verify
 from tests.integration.money import ACCOUNT, PROCESS, open_account

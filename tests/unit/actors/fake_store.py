@@ -98,7 +98,7 @@ class FakeStore(FakeLedger):
             return self.holds_of(params[0], older_than=params[1])
         if sql == ledger.SQL["holds_summary"]:
             ages = [now - hold["at"] for hold in self.holds.values()]
-            return [(len(ages), max(ages, default=0.0), 0.0, 0)]
+            return [(len(ages), max(ages, default=0.0), 0.0, 0.0, 0)]
         if sql == ledger.SQL["apply"]:
             answer = await super().fetch_all(sql, params)
             for hold in self.holds.values():

@@ -184,12 +184,12 @@ async def test_call_that_cannot_be_settled_does_not_hold_up_the_sweep(
     await die_with_a_call(store, pid=4711)
     healthy = store.apply
 
-    def refuse_settlements(*lists: Any) -> Any:
+    def refuse_settlements(*lists: Any, **more: Any) -> Any:
         if lists[0]:
             raise StatementRefused("22003", "out of range")
-        return healthy(*lists)
+        return healthy(*lists, **more)
 
-    store.apply = refuse_settlements  # type: ignore[assignment, method-assign]
+    store.apply = refuse_settlements  # type: ignore[method-assign]
     async with process(store, gone_pids=frozenset({4711})) as judge:
         await judge.heartbeat.beat()
         await judge.recovery.sweep()  # comes to an end

@@ -99,7 +99,7 @@ def test_money_events_move_their_series(world: World) -> None:
     metrics.settle_latency(0.003)
     metrics.ledger_batch(size=64, seconds=0.002)
     metrics.ledger_retry()
-    metrics.holds(open_count=3, oldest_seconds=12.5)
+    metrics.holds(open_count=3, oldest_seconds=12.5, lease_seconds=2.0)
     metrics.hold_refused("insufficient_funds")
     metrics.idempotency("stored")
     metrics.settle_noop()
@@ -114,6 +114,7 @@ def test_money_events_move_their_series(world: World) -> None:
     assert world.value("gw_ledger_retries_total") == 1
     assert world.value("gw_holds_open") == 3
     assert world.value("gw_oldest_hold_seconds") == 12.5
+    assert world.value("gw_oldest_lease_seconds") == 2.0
     assert world.value("gw_hold_refusals_total", reason="insufficient_funds") == 1
     assert world.value("gw_idempotency_total", standing="stored") == 1
     assert world.value("gw_settle_noops_total") == 1

@@ -10,11 +10,13 @@ import hypothesis
 
 from actors.jobs import store
 from actors.wallet import ledger
-from actors.wallet.ledger import Applied, Batch
+from actors.wallet.batch import Batch
+from actors.wallet.ledger import Applied
 from actors.wallet.messages import CallFacts
-from tests.support.claim_machine import ClaimMachine, ClaimRows
+from tests.support.claim_machine import ClaimRows
 from tests.support.fake_ledger import FakeLedger
 from tests.support.jobs import acceptance
+from tests.support.lease_machine import LeaseMachine
 from tests.support.ledger_machine import KEYS
 
 T = TypeVar("T")
@@ -29,7 +31,7 @@ def _now(coroutine: Coroutine[Any, Any, T]) -> T:
     raise AssertionError("the fake waited")
 
 
-class FakeLedgerMachine(ClaimMachine):
+class FakeLedgerMachine(LeaseMachine):
     def __init__(self) -> None:
         super().__init__()
         self.ledger = FakeLedger()
@@ -38,8 +40,25 @@ class FakeLedgerMachine(ClaimMachine):
             for key in keys:
                 self.ledger.open_account(account, key)
 
+    @property
+    def identity_id(self) -> str:
+        return f"process.{self.process}"
+
     def apply(self, batch: Batch) -> Applied:
-        return _now(ledger.apply(self.ledger, f"process.{self.process}", batch))
+        number = self.next_number(batch)
+        return _now(ledger.apply(self.ledger, self.identity_id, batch, number))
+
+    def leases_in_ledger(self) -> dict[tuple[str, str], int]:
+        return self.ledger.leases
+
+    def was_applied(self, number: int) -> bool:
+        return _now(ledger.was_applied(self.ledger, self.identity_id, number))
+
+    def lease_again(self) -> None:
+        self.ledger.unleased.clear()
+
+    def end_process(self, identity: str) -> None:
+        self.ledger.end_leases(identity)
 
     def top_up(self, account_id: str, amount: int) -> int:
         return _now(ledger.top_up(self.ledger, account_id, amount))

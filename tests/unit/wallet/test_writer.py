@@ -10,7 +10,8 @@ from uuid import UUID
 import pytest
 
 from actors.store.connection import StatementRefused
-from actors.wallet import ledger, writer
+from actors.wallet import batch, writer
+from actors.wallet.batch import Batch, parameters
 from actors.wallet.messages import LedgerUnavailable
 from actors.wallet.wallets import HOLD_SECONDS, HoldRefused
 from actors.wallet.writer import BATCH_THRESHOLD, GATHER_MAX_SECONDS
@@ -46,7 +47,7 @@ async def test_messages_that_wait_share_a_transaction() -> None:
 async def test_more_askers_than_the_mailbox_takes_are_told_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(writer, "CAPACITY", 2)
+    monkeypatch.setattr(writer, "CAPACITY", 3)  # of which one for the lease that is asked for
 
     async with bank(balance=10_000) as b:
         b.wallets.note_balance(ACCOUNT, 10_000)
@@ -235,12 +236,12 @@ async def test_message_the_database_refuses_does_not_hold_up_the_others(
         await b.wallets.hold(hold(2))
         poisoned = b.ledger.apply
 
-        def refuse_two(*args: Any) -> Any:
+        def refuse_two(*args: Any, **more: Any) -> Any:
             if any(UUID(s["call_id"]) == UUID(int=2) for s in args[0]):
                 raise StatementRefused("22003", "out of range")
-            return poisoned(*args)
+            return poisoned(*args, **more)
 
-        b.ledger.apply = refuse_two  # type: ignore[method-assign, assignment]
+        b.ledger.apply = refuse_two  # type: ignore[method-assign]
         b.wallets.settle(facts(1), outcome(1))
         b.wallets.settle(facts(2), outcome(2))
         await b.wallets.settled(ACCOUNT)
@@ -329,7 +330,7 @@ def test_what_a_plain_call_cost_stands_in_its_row_as_any_value(
     channel: str | None, cost: int | None
 ) -> None:
     plain = settle(1, 7, upstream_cost_nano_usd=cost, channel_id=channel)
-    _, _, _, rows, *_ = ledger.parameters("p", [plain], [], [])
-    expected = ledger._value(ledger.to_json([cost, channel]))
-    assert rows is not None
+    _, _, _, rows, *_ = parameters("p", None, [plain], Batch(settlements=[plain]))
+    expected = batch._value(batch.to_json([cost, channel]))
+    assert isinstance(rows, str)
     assert rows.endswith(f',f,{expected})"}}')

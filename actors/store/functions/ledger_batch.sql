@@ -1,0 +1,259 @@
+-- The one statement by which running calls move money: settlements first, so that what they release can be held again,
+-- then holds in the order they came, then rows of calls without a hold.
+--
+-- p_accounts     the accounts of everything below
+-- p_keys         keys with a spend cap that something is to be held for; null: none
+-- p_settlements  null: none
+-- p_details      [detail], one for each settlement
+-- p_holds        null: none
+-- p_calls        [call], one for each hold: what recovery needs to write the row
+-- p_rows         [{account_id, key_id, request_id, row columns…}]   calls that never held anything; null: none
+-- p_unusual      {wanted: […], ended: […], recovered: [call_id], jobs: […], late: {call_id: process}}; null where a
+--                batch has none of these.
+--                `wanted`, `ended`: idempotency keys of the holds and settlements above (see `idempotency_find`).
+--                `recovered`: settlements that recovery makes for a process that was declared dead.
+--                `jobs`: what the calls of the holds above begin (see `jobs_begin`).
+--                `late`: calls that were admitted out of a lease which has ended, and of which process it was.
+-- p_batch        the number of this batch of the process, which is kept; null: nothing in it is done twice when it is
+--                sent again
+-- p_admitted     one for each settlement: the hold of a call that ended before it was written, null for any other;
+--                null: there are none
+-- p_written      so many of the holds, the first, were admitted out of the process's lease and are never refused; null:
+--                the process knows of no leases
+-- p_leases       changes of the process's leases; null: none
+-- p_jobs         how the jobs of settlements end (see `jobs_end`); null: none has one
+--
+-- Returns {unsettled: [call_id], corrected: [call_id], refused: [[seq, reason]], taken: [[seq, standing]],
+-- accounts: [[id, balance, held]], leases: [[account, amount]]}; `corrected` are those of the unsettled whose row and cost
+-- were corrected, `leases` what the process leases now where that may have changed. A hold is refused as `leased` that the
+-- balance covers, but for what is leased of it.
+--
+-- A hold that is already there counts as granted and a settlement whose hold is gone does nothing: such a batch may
+-- be sent again after a lost connection; one with a number only if the process's row has another. A process that was
+-- declared dead, or has no row, holds nothing: each of its holds is refused as `buried`, and of a batch with a number
+-- nothing is applied.
+--
+-- What is admitted out of a lease is written beside it, and the lease stays what it was: nothing is available twice, as
+-- the process counts it against its lease until then. Where the balance does not cover both, the lease shrinks by it.
+--
+-- A call that recovery settled is corrected when its true settlement comes, and has one row. What every batch pays for it
+-- is one look at one row of `processes`; the rest happens only where a settlement was not applied.
+--
+-- Its plan is made once in a session, perhaps while its tables are empty: `x = ANY (ARRAY[y])` instead of `x = y`, and
+-- the settings below, leave the planner nothing but look-ups in an index: with 2,000
+-- holds open, a batch planned on empty tables took eight to fifteen times as long.
+CREATE OR REPLACE FUNCTION ledger_batch(p_process text, p_accounts ledger_account[], p_keys ledger_key[],
+    p_settlements ledger_settlement[], p_details json, p_holds ledger_hold[], p_calls json, p_rows json, p_unusual json,
+    p_batch bigint, p_admitted ledger_admitted[], p_written integer, p_leases ledger_lease[], p_jobs json)
+RETURNS json LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_indexonlyscan = off SET enable_material = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan
+AS $$
+DECLARE
+    touched       text[];
+    all_fit       boolean;
+    is_alive      boolean;
+    recovered     uuid[] := '{}';
+    corrected     uuid[] := '{}';
+    written       ledger_written;
+    granted       integer[] := '{}';
+    refused       json[] := '{}';
+    current_id    text := '';
+    available     bigint := 0;
+    cap_left      jsonb := '{}';
+    left_of_cap   bigint;
+    want          record;
+    claims        jsonb;            -- of the claims, by seq; null: there are no claims
+    claim         jsonb;
+    claimed       text[] := '{}';   -- by holds of the account granted above in this batch
+    standing      text;
+    taken         json[] := '{}';
+    late_rows     uuid[];
+    late          jsonb;
+    called_back   text[] := '{}';
+    leases_now    json;
+    unsettled     json;
+BEGIN
+    -- One batch of a process at a time, and none while it is being declared dead. A batch that is sent again waits for the
+    -- one whose answer was lost, so that the holds it gives back are there.
+    PERFORM pg_advisory_xact_lock(hashtextextended(p_process, 0));
+    IF p_batch IS NOT NULL THEN
+        UPDATE processes SET batch = p_batch WHERE id = p_process AND buried_at IS NULL;
+        IF NOT FOUND THEN
+            RETURN json_build_object('buried', true);
+        END IF;
+    END IF;
+    -- Accounts are locked in the order of their ids, so that two processes cannot wait on each
+    -- other; every other row changed below belongs to one of these accounts.
+    SELECT array_agg(id), bool_and(needed < available_nano_usd),
+        EXISTS (SELECT FROM processes p WHERE p.id = p_process AND p.buried_at IS NULL)
+    INTO touched, all_fit, is_alive FROM (
+        SELECT a.id, t.needed, a.balance_nano_usd - a.held_nano_usd - a.leased_nano_usd AS available_nano_usd
+        FROM unnest(p_accounts) t JOIN accounts a ON a.id = ANY (ARRAY[t.id])
+        ORDER BY t.id FOR NO KEY UPDATE OF a) locked;
+    IF p_keys IS NOT NULL THEN
+        SELECT all_fit AND bool_and(coalesce(t.needed < t.cap - k.spent_nano_usd - k.held_nano_usd, false)) INTO all_fit
+        FROM unnest(p_keys) t LEFT JOIN key_spend k ON k.key_id = ANY (ARRAY[t.id]);
+    END IF;
+    IF NOT is_alive AND p_holds IS NOT NULL THEN
+        SELECT array_agg(json_build_array(seq, 'buried')) INTO refused FROM unnest(p_holds);
+        p_holds := NULL;
+        p_calls := NULL;
+    END IF;
+
+    IF all_fit AND p_unusual IS NULL AND cardinality(touched) = cardinality(p_accounts) THEN
+        -- As nearly always: there is enough for everybody, in whatever order and whatever is released.
+        written := ledger_write(p_process, p_settlements, p_details, p_holds, p_calls, NULL, p_admitted);
+        IF cardinality(p_settlements) > coalesce(cardinality(written.settled), 0) THEN
+            corrected := ledger_correct_settled(p_process, p_settlements, p_details, written.settled);
+            IF corrected <> '{}' THEN
+                SELECT json_agg(json_build_array(id, balance_nano_usd, held_nano_usd)) INTO written.accounts
+                FROM accounts WHERE id = ANY (touched);
+            END IF;
+        END IF;
+    ELSE
+        IF p_unusual -> 'recovered' IS NOT NULL THEN
+            SELECT array_agg(x::uuid) INTO recovered FROM json_array_elements_text(p_unusual -> 'recovered') x;
+            p_settlements := ledger_recover(p_process, p_settlements, recovered);
+        END IF;
+        late := p_unusual -> 'late';
+        IF late IS NOT NULL THEN
+            p_admitted := ledger_late(p_process, late, p_settlements, p_admitted, recovered);
+        END IF;
+        IF p_admitted IS NOT NULL OR p_written > 0 THEN
+            PERFORM ledger_draw(p_process, p_accounts, p_settlements, p_admitted, p_holds, p_written, late);
+        END IF;
+        written := ledger_write(p_process, p_settlements, p_details, NULL, NULL, NULL, p_admitted);
+        IF p_settlements IS NOT NULL THEN
+            corrected := ledger_correct_settled(p_process, p_settlements, p_details, written.settled || recovered);
+        END IF;
+        IF p_unusual IS NOT NULL THEN
+            -- Also the key of a call that is given up (no status) after recovery has settled it.
+            PERFORM idempotency_end(p_unusual -> 'ended', written.settled || corrected || (
+                SELECT array_agg(s.call_id) FROM unnest(p_settlements) s
+                JOIN recovered_calls r ON r.call_id = s.call_id WHERE s.status IS NULL));
+            claims := idempotency_find(p_unusual -> 'wanted');
+        END IF;
+        FOR want IN
+            SELECT x.seq, x.account_id, x.key_id, x.amount, x.cap,
+                a.balance_nano_usd - a.held_nano_usd - a.leased_nano_usd AS available,
+                a.leased_nano_usd AS leased, x.call_id, open.call_id IS NOT NULL AS is_repeat,
+                CASE WHEN x.cap IS NOT NULL THEN k.spent_nano_usd + k.held_nano_usd END AS used_of_cap
+            FROM unnest(p_holds) x
+            LEFT JOIN accounts a ON a.id = ANY (ARRAY[x.account_id])
+            LEFT JOIN key_spend k ON k.key_id = ANY (ARRAY[x.key_id])
+            LEFT JOIN holds open ON open.call_id = ANY (ARRAY[x.call_id])
+            ORDER BY x.account_id, x.seq
+        LOOP
+            CONTINUE WHEN want.is_repeat OR late ? want.call_id::text AND ledger_knows(want.call_id);
+            IF want.account_id <> current_id THEN
+                current_id := want.account_id;
+                available := want.available;
+                claimed := '{}';
+            END IF;
+            IF want.available IS NULL THEN
+                refused := refused || json_build_array(want.seq, 'unknown_account');
+                CONTINUE;
+            END IF;
+            IF claims IS NOT NULL THEN
+                -- Before money: a repeated request needs none.
+                claim := claims -> want.seq::text;
+                standing := coalesce(claim ->> 'standing',
+                    CASE WHEN claim ->> 'key' = ANY (claimed) THEN 'in_flight' END);
+                IF standing IS NOT NULL THEN
+                    taken := taken || json_build_array(want.seq, standing);
+                    CONTINUE;
+                END IF;
+            END IF;
+            -- Nothing is left, or what is left does not cover the estimate; what is free needs none, and what was
+            -- admitted has its lease.
+            IF want.amount > 0 AND (available <= 0 OR want.amount > available)
+                AND (want.seq < p_written) IS NOT TRUE
+            THEN
+                IF p_written IS NOT NULL AND want.amount <= available + want.leased THEN
+                    refused := refused || json_build_array(want.seq, 'leased');
+                    called_back := called_back || want.account_id;
+                ELSE
+                    refused := refused || json_build_array(want.seq, 'insufficient_funds');
+                END IF;
+                CONTINUE;
+            END IF;
+            IF want.cap IS NOT NULL THEN
+                left_of_cap := coalesce((cap_left ->> want.key_id)::bigint, want.cap - want.used_of_cap);
+                IF left_of_cap <= 0 OR want.amount > left_of_cap THEN
+                    refused := refused || json_build_array(want.seq, 'spend_cap');
+                    CONTINUE;
+                END IF;
+                cap_left := cap_left || jsonb_build_object(want.key_id, left_of_cap - want.amount);
+            END IF;
+            available := available - want.amount;
+            granted := granted || want.seq;
+            IF claim IS NOT NULL THEN
+                claimed := claimed || (claim ->> 'key');
+            END IF;
+        END LOOP;
+        IF granted <> '{}' THEN
+            PERFORM ledger_write(p_process, NULL, NULL, p_holds, p_calls, granted, NULL);
+            IF p_unusual -> 'jobs' IS NOT NULL THEN
+                PERFORM jobs_begin(p_unusual -> 'jobs', granted);
+            END IF;
+            IF claims IS NOT NULL THEN
+                PERFORM idempotency_claim(p_unusual -> 'wanted', granted);
+            END IF;
+        END IF;
+        IF called_back <> '{}' THEN
+            UPDATE accounts SET unleased_until = clock_timestamp() + interval '3 seconds' WHERE id = ANY (called_back);
+        END IF;
+        SELECT json_agg(json_build_array(id, balance_nano_usd, held_nano_usd)) INTO written.accounts
+        FROM accounts WHERE id = ANY (touched);
+    END IF;
+
+    IF p_rows IS NOT NULL THEN
+        WITH refusals AS MATERIALIZED (
+            SELECT x.*, EXISTS (SELECT FROM recovered_calls r WHERE r.call_id = x.request_id) AS is_recovered
+            FROM json_to_recordset(p_rows) AS x(
+                created_at timestamptz, submitted_at timestamptz, account_id text, key_id text, request_id uuid,
+                protocol text, model text, status row_status, error_code text, error_message text,
+                unit_count integer, unit_type text, latency_ms bigint, detail json)
+        ), logged AS (
+            INSERT INTO call_logs (created_at, submitted_at, account_id, key_id, request_id, protocol, model,
+                status, error_code, error_message, unit_count, unit_type, latency_ms, upstream_cost_nano_usd, detail)
+            SELECT created_at, submitted_at, account_id, key_id, request_id, protocol, model,
+                status, error_code, error_message, unit_count, unit_type, latency_ms, 0, detail
+            FROM refusals WHERE NOT is_recovered
+            ON CONFLICT (request_id, created_at) DO NOTHING
+        )
+        SELECT array_agg(request_id) INTO late_rows FROM refusals WHERE is_recovered;
+        IF late_rows IS NOT NULL THEN
+            PERFORM ledger_correct_refused(p_process, p_rows, late_rows);
+            SELECT json_agg(json_build_array(id, balance_nano_usd, held_nano_usd)) INTO written.accounts
+            FROM accounts WHERE id = ANY (touched);
+        END IF;
+    END IF;
+
+    IF p_leases IS NOT NULL THEN
+        PERFORM ledger_lease(p_process, p_leases);
+    END IF;
+    IF p_leases IS NOT NULL OR late IS NOT NULL OR all_fit IS NOT TRUE AND p_written IS NOT NULL THEN
+        SELECT json_agg(json_build_array(t.id, coalesce(l.amount_nano_usd, 0))) INTO leases_now
+        FROM unnest(touched) t(id)
+        LEFT JOIN leases l ON l.process_id = p_process AND l.account_id = ANY (ARRAY[t.id]);
+    END IF;
+    unsettled := CASE
+        WHEN p_settlements IS NULL OR cardinality(written.settled) = cardinality(p_settlements) THEN '[]'
+        -- Recovery's that were passed over are not among the settlements any more.
+        ELSE coalesce((
+            SELECT json_agg(call_id)
+            FROM (SELECT call_id FROM unnest(p_settlements) UNION SELECT unnest(recovered)) s
+            WHERE call_id IS NOT NULL AND (call_id = ANY (written.settled)) IS NOT TRUE), '[]') END;
+    IF p_jobs IS NOT NULL THEN
+        PERFORM jobs_end(p_jobs, ARRAY(SELECT json_array_elements_text(unsettled)::uuid));
+    END IF;
+    RETURN json_build_object(
+        'unsettled', unsettled,
+        'corrected', array_to_json(corrected),
+        'refused', array_to_json(refused),
+        'taken', array_to_json(taken),
+        'accounts', coalesce(written.accounts, '[]'),
+        'leases', coalesce(leases_now, '[]'));
+END $$;

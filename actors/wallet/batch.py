@@ -1,0 +1,423 @@
+"""A batch of the ledger: what one transaction applies, as the parameters of `ledger_batch`.
+
+What every call has goes as rows of a composite type, which PostgreSQL reads in a quarter of the
+time of JSON objects; what has a form of its own as JSON, one array for the batch. Everything here
+must be storable, whatever a client or an upstream has put into it: one text that PostgreSQL
+refuses would refuse the batch.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+import ujson
+
+from actors.wallet.messages import (
+    Admitted,
+    CallFacts,
+    ClaimEnd,
+    Free,
+    Hold,
+    LeaseChange,
+    NewJob,
+    Outcome,
+    Record,
+    Settle,
+    Void,
+    claim_to_json,
+    end_to_json,
+    instant,
+)
+from channels.families import UNIT_TYPES
+
+_BIGINT_MAX = 2**63 - 1
+# What became of a job whose hold was granted when its client had left.
+NOT_SUBMITTED = "not_submitted"
+# Of the ids and names that are made ready once; of others the oldest is forgotten.
+NAMES_KEPT = 4096
+# Text that stands for itself in a row and in an array.
+_is_plain = re.compile(r"[A-Za-z0-9_.:/@+-]+").fullmatch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """What one transaction applies, in this order: settlements, holds, records, leases.
+
+    `admitted` are holds that were granted in memory, before those that are asked for.
+    """
+
+    settlements: Sequence[Settle | Void] = ()
+    admitted: Sequence[Admitted] = ()
+    holds: Sequence[Hold] = ()
+    records: Sequence[Record] = ()
+    changes: Sequence[LeaseChange] = ()
+
+    def __len__(self) -> int:
+        return sum(
+            map(len, (self.settlements, self.admitted, self.holds, self.records, self.changes))
+        )
+
+    @property
+    def has_leased(self) -> bool:
+        """Whether some of it may not be applied twice: what concerns leases."""
+        return bool(self.admitted or self.changes) or any(
+            isinstance(one, Settle) and one.admitted is not None for one in self.settlements
+        )
+
+
+def parameters(
+    process_id: str, number: int | None, settlements: Sequence[Settle | Void], batch: Batch
+) -> tuple[str | int | None, ...]:
+    """What `ledger.sql` hands to `ledger_batch`, in its order."""
+    holds = [*(one.hold for one in batch.admitted), *batch.holds] if batch.admitted else batch.holds
+    return (
+        process_id,
+        _rows(_accounts(settlements, holds, batch)),
+        _rows(keys) if (keys := _capped_keys(settlements, holds)) else None,
+        *_settled(settlements),
+        *_asked(holds),
+        to_json([_record(record) for record in batch.records]) if batch.records else None,
+        _unusual(settlements, holds, _late(process_id, settlements, batch.admitted)),
+        number,
+        _admitted_of(settlements),
+        len(batch.admitted),
+        _rows(map(_change, batch.changes)) if batch.changes else None,
+        _ended_jobs(settlements),
+    )
+
+
+def _settled(settlements: Sequence[Settle | Void]) -> tuple[str | None, str | None]:
+    """Settlements and their details."""
+    if not settlements:
+        return None, None
+    return _rows(map(_settlement, settlements)), to_json(list(map(_detail, settlements)))
+
+
+def _asked(holds: Sequence[Hold]) -> tuple[str | None, str | None]:
+    """Holds and their calls."""
+    if not holds:
+        return None, None
+    return _rows(map(_hold, range(len(holds)), holds)), to_json(list(map(_call, holds)))
+
+
+def to_json(items: Any) -> str:
+    """JSON that PostgreSQL takes: it refuses NUL and lone surrogates wherever they stand."""
+    try:
+        text = msgspec.json.encode(items).decode()
+    except (
+        UnicodeEncodeError,
+        OverflowError,
+    ):  # half a character; an integer past 64 bits
+        return str(ujson.dumps(clean_json(items), escape_forward_slashes=False))
+    if "\\u0000" in text:
+        return str(ujson.dumps(clean_json(items), escape_forward_slashes=False))
+    return text
+
+
+def clean_json(value: Any) -> Any:
+    """The value with every text in it made storable."""
+    if isinstance(value, str):
+        return clean_text(value, len(value))
+    if isinstance(value, Mapping):
+        return {clean_json(name): clean_json(item) for name, item in value.items()}
+    if isinstance(value, Sequence):
+        return [clean_json(item) for item in value]
+    return value
+
+
+# Rows: an array of them, the values of each in the order of its type; nothing stands for null.
+
+
+def _rows(rows: Iterable[str]) -> str:
+    return "{" + ",".join([f'"({row})"' for row in rows]) + "}"
+
+
+def _value(text: str | None) -> str:
+    if text is None:
+        return ""
+    if _is_plain(text):
+        return text
+    # In quotes within the row, which is in quotes itself.
+    return _escaped(f'"{_escaped(text)}"')
+
+
+# An id or a name of the configuration's: the same few come again and again.
+_name = lru_cache(NAMES_KEPT)(_value)
+
+
+@lru_cache(NAMES_KEPT)
+def _model(name: str) -> str | None:
+    """The name of a configured model, storable."""
+    return clean_text(name, 200)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _accounts(
+    settlements: Sequence[Settle | Void],
+    holds: Sequence[Hold],
+    batch: Batch,
+) -> list[str]:
+    """Every account of the batch, and what the batch may take from it at most."""
+    needed = {record.facts.account_id: 0 for record in batch.records}
+    for change in batch.changes:
+        needed[change.account_id] = 0
+    for settle in settlements:
+        account_id = settle.facts.account_id
+        needed[account_id] = needed.get(account_id, 0) + _cost(settle)
+    for hold in holds:
+        account_id = hold.facts.account_id
+        needed[account_id] = needed.get(account_id, 0) + hold.amount_nano_usd
+    return [f"{_value(name)},{min(amount, _BIGINT_MAX)}" for name, amount in needed.items()]
+
+
+def _capped_keys(settlements: Sequence[Settle | Void], holds: Sequence[Hold]) -> list[str]:
+    """Every key with a spend cap; of two caps, between which it was changed, the lower."""
+    caps: dict[str, int] = {}
+    for hold in holds:
+        if (cap := hold.cap_nano_usd) is not None:
+            caps[hold.facts.key_id] = min(cap, caps.get(hold.facts.key_id, cap))
+    if not caps:
+        return []
+    needed = dict.fromkeys(caps, 0)
+    for key_id, amount in (
+        *((settle.facts.key_id, _cost(settle)) for settle in settlements),
+        *((hold.facts.key_id, hold.amount_nano_usd) for hold in holds),
+    ):
+        if key_id in needed:
+            needed[key_id] += amount
+    return [
+        f"{_value(name)},{min(amount, _BIGINT_MAX)},{caps[name]}" for name, amount in needed.items()
+    ]
+
+
+def _cost(settle: Settle | Void) -> int:
+    return 0 if isinstance(settle, Void) else settle.outcome.cost_nano_usd
+
+
+def _settlement(settle: Settle | Void) -> str:
+    facts = settle.facts
+    if isinstance(settle, Void):
+        return f"{facts.call_id.hex},0,,,,,,,,,,,"
+    outcome = settle.outcome
+    assert outcome.cost_nano_usd >= 0
+    if (
+        outcome.status == "success"
+        and not (outcome.attempts or facts.job_id or facts.made_id)
+        and facts.protocol not in UNIT_TYPES
+    ):
+        cost = outcome.upstream_cost_nano_usd
+        rare = f'\\"[{"null" if cost is None else cost}{_channel(outcome.channel_id)}'
+    else:
+        rare = _value(_rare(facts, outcome))
+    return (
+        f"{facts.call_id.hex},{outcome.cost_nano_usd},{outcome.created_at!r},{facts.submitted_at!r},"
+        f"{_name(facts.protocol)},{_name(_model(facts.model))},{outcome.status},"
+        f"{outcome.input_tokens},{outcome.output_tokens},{outcome.cached_tokens},{outcome.latency_ms},"
+        f"{'f' if outcome.detail is None else 't'},{rare}"
+    )
+
+
+@lru_cache(NAMES_KEPT)
+def _channel(name: str | None) -> str:
+    """The end of the array of a cost and its channel, as it stands within a row."""
+    rest = to_json([name])[1:]
+    return _escaped(f',{_escaped(rest)}"')
+
+
+def _rare(facts: CallFacts, outcome: Outcome) -> str:
+    """The columns that a successful call billed by tokens leaves empty, and what the call cost the
+    operator, at which channel: an array, which stands alone where there is nothing else (above).
+    """
+    unit_type = UNIT_TYPES.get(facts.protocol)
+    bought = [outcome.upstream_cost_nano_usd, outcome.channel_id]
+    rare = {
+        "error_code": clean_text(outcome.error_code, 100),
+        "error_message": clean_text(outcome.error_message),
+        "unit_count": outcome.units if unit_type else None,
+        "unit_type": unit_type,
+        "task_id": facts.job_id or facts.made_id,
+        "result_urls": list(outcome.result_urls) or None,
+        "result_expires_at": outcome.result_expires_at,
+        "attempts": list(outcome.attempts) or None,
+        "bought": bought,
+    }
+    return to_json({name: value for name, value in rare.items() if value is not None})
+
+
+def _detail(settle: Settle | Void) -> Mapping[str, Any] | None:
+    return None if isinstance(settle, Void) else settle.outcome.detail
+
+
+def _hold(seq: int, hold: Hold) -> str:
+    facts, cap = hold.facts, hold.cap_nano_usd
+    return (
+        f"{seq},{facts.call_id.hex},{_name(facts.account_id)},{_name(facts.key_id)},"
+        f"{hold.amount_nano_usd},{'' if cap is None else cap}"
+    )
+
+
+def _admitted_of(settlements: Sequence[Settle | Void]) -> str | None:
+    """The holds of calls that ended before they were written, NULL for others; None: none did."""
+    found = [s.admitted if isinstance(s, Settle) else None for s in settlements]
+    return "{" + ",".join(map(_admitted, found)) + "}" if any(found) else None
+
+
+def _admitted(admitted: Admitted | None) -> str:
+    if admitted is None:
+        return "NULL"
+    hold = admitted.hold
+    account, key = _name(hold.facts.account_id), _name(hold.facts.key_id)
+    return f'"({account},{key},{hold.amount_nano_usd})"'
+
+
+def _change(change: LeaseChange) -> str:
+    return f"{_name(change.account_id)},{change.change},{change.least}"
+
+
+def _late(
+    process_id: str, settlements: Sequence[Settle | Void], admitted: Sequence[Admitted]
+) -> dict[str, str] | None:
+    """Calls that were admitted out of a lease which has ended since, and whose lease it was."""
+    ended = (s.admitted for s in settlements if isinstance(s, Settle) and s.admitted is not None)
+    late = {
+        str(one.facts.call_id): one.identity
+        for one in (*admitted, *ended)
+        if one.identity != process_id
+    }
+    return late or None
+
+
+def _call(hold: Hold) -> dict[str, Any]:
+    """What a hold keeps of its call, for the row that recovery may have to write."""
+    facts = hold.facts
+    kept = {
+        "protocol": facts.protocol,
+        "model": _model(facts.model),
+        "submitted_at": facts.submitted_at,
+        "detail": hold.detail,
+    }
+    return kept if facts.made_id is None else {**kept, "made_id": facts.made_id}
+
+
+def _unusual(
+    settlements: Sequence[Settle | Void], holds: Sequence[Hold], late: Mapping[str, str] | None
+) -> str | None:
+    """Idempotency keys, which settlements are recovery's, what calls begin, and those that were
+    admitted out of another lease; None: nothing.
+    """
+    wanted = [
+        {
+            "seq": seq,
+            "account_id": hold.facts.account_id,
+            "call_id": hold.facts.call_id.hex,
+            **claim_to_json(hold.claim),
+        }
+        for seq, hold in enumerate(holds)
+        if hold.claim is not None
+    ]
+    ended = [
+        {"call_id": settlement.facts.call_id.hex, **end_to_json(end)}
+        for settlement in settlements
+        if (end := _claim_end(settlement)) is not None
+    ]
+    recovered = [
+        s.facts.call_id.hex for s in settlements if isinstance(s, Settle) and s.is_recovery
+    ]
+    jobs = [_begun(seq, hold, hold.job) for seq, hold in enumerate(holds) if hold.job is not None]
+    found: dict[str, Any] = {
+        "wanted": wanted,
+        "ended": ended,
+        "recovered": recovered,
+        "jobs": jobs,
+        "late": late,
+    }
+    unusual = {name: values for name, values in found.items() if values}
+    return to_json(unusual) if unusual else None
+
+
+def _begun(seq: int, hold: Hold, job: NewJob) -> dict[str, Any]:
+    facts = hold.facts
+    return {
+        "seq": seq,
+        "id": facts.job_id,
+        "call_id": facts.call_id.hex,
+        "account_id": facts.account_id,
+        "key_id": facts.key_id,
+        "kind": job.kind,
+        "protocol": facts.protocol,
+        "model": clean_text(facts.model, 200),
+        "request": job.request,
+        "billing": {"price": job.price, "quantity": job.quantity, "held": job.held},
+        "submitted_at": facts.submitted_at,
+        "deadline": job.deadline_seconds,
+    }
+
+
+def _ended_jobs(settlements: Sequence[Settle | Void]) -> str | None:
+    """How the jobs of these calls end; None: none of them has one."""
+    ended = [_ended(settlement) for settlement in settlements if settlement.facts.job_id]
+    return to_json(ended) if ended else None
+
+
+def _ended(settlement: Settle | Void) -> dict[str, Any]:
+    facts = settlement.facts
+    values: dict[str, Any] = {"id": facts.job_id, "call_id": facts.call_id.hex, "state": "failed"}
+    if isinstance(settlement, Void):
+        return {**values, "error_code": NOT_SUBMITTED}
+    outcome, end = settlement.outcome, settlement.job_end
+    values |= {
+        "ended_at": outcome.created_at,
+        "error_code": clean_text(outcome.error_code, 100),
+        "error_message": clean_text(outcome.error_message),
+    }
+    if end is not None:
+        values |= {
+            "state": end.state,
+            "progress": end.progress,
+            "result": end.result,
+            "ended_by": end.by,
+        }
+    return values
+
+
+def _claim_end(settlement: Settle | Void) -> ClaimEnd:
+    if isinstance(settlement, Void):
+        return Free() if settlement.has_claim else None
+    return settlement.claim_end
+
+
+def _record(record: Record) -> dict[str, Any]:
+    facts, outcome = record.facts, record.outcome
+    unit_type = UNIT_TYPES.get(facts.protocol)
+    return {
+        "account_id": facts.account_id,
+        "key_id": facts.key_id,
+        "request_id": facts.call_id.hex,
+        "protocol": facts.protocol,
+        "model": clean_text(facts.model, 200),
+        "submitted_at": instant(facts.submitted_at),
+        "created_at": instant(outcome.created_at),
+        "status": outcome.status,
+        "error_code": clean_text(outcome.error_code, 100),
+        "error_message": clean_text(outcome.error_message),
+        "latency_ms": outcome.latency_ms,
+        "unit_count": outcome.units if unit_type else None,
+        "unit_type": unit_type,
+        "detail": outcome.detail,
+    }
+
+
+def clean_text(text: str | None, limit: int = 2000) -> str | None:
+    """Make text storable: PostgreSQL takes neither NUL nor lone surrogates."""
+    if text is None:
+        return None
+    cleaned = text[:limit].replace("\x00", "")
+    return cleaned if cleaned.isascii() else cleaned.encode("utf-8", "replace").decode()

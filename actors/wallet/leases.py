@@ -1,0 +1,285 @@
+"""What this process has leased of balances, and the calls that it admitted out of that in memory.
+
+A lease is a part of an account's balance that the database counts as taken (`leases`, guarded like
+a hold). Out of it the process admits calls without asking: what an admitted call may take counts
+against the lease until the call is written, its hold alone or, where it has ended by then, hold and
+settlement at once. Written, it counts in the database, and the lease is whole again; where the
+balance does not cover both, the lease shrinks by it (`ledger_batch`).
+
+A lease belongs to one identity of its process and ends with that. So calls are admitted only as
+long as the database has lately confirmed the identity: for less time than others wait before they
+declare a silent process dead. What was admitted before is written in any case, and corrected where
+recovery knew less of it.
+
+A lease is for some seconds of its account's demand, so that a pause of the database of that length
+stops no call whose balance is ample. The lease of an account that is silent goes back, and so does
+one that another process asks back before it refuses a call (`Neighbours`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from math import exp
+from uuid import UUID
+
+from actors.clock import Clock
+from actors.limits.accounts import IdleSweep
+from actors.process import ProcessIdentity
+from actors.wallet.messages import Admitted, Hold, LeaseChange
+from actors.wallet.pricing import MAX_NANO_USD
+
+# A lease is for what was asked for in so many seconds: longer than a pause of the database that is
+# not to be felt.
+LEASE_SECONDS = 8.0
+# How fast demand is forgotten.
+DEMAND_SECONDS = 4.0
+# A lease for fewer holds than this is worth neither its statement nor what it takes from others.
+HOLDS_MIN = 4
+# After a lease was refused, and after one was called back, calls are held one by one.
+REFUSED_SECONDS = 1.0
+CALLED_BACK_SECONDS = 3.0
+# An account that asks for nothing any more gives its lease back.
+SILENT_SECONDS = 10.0
+# Others declare a process dead whose heartbeats they have not seen for 10 s.
+CONFIRMED_SECONDS = 8.0
+# A call that lasts longer is written while it is under way, for the recovery by other hosts.
+WRITE_SECONDS = 0.02
+# Of calls that are not written because the database is away; further ones wait for it.
+UNWRITTEN_MAX = 50_000
+
+
+class Lease:
+    """One account: what is leased, and what admitted calls that are not written take of it."""
+
+    __slots__ = (
+        "account_id",
+        "ask_after",
+        "blocked_until",
+        "demand",
+        "identity",
+        "is_asked",
+        "last_hold",
+        "leased",
+        "returning",
+        "unwritten",
+        "used",
+    )
+
+    def __init__(self, account_id: str, now: float) -> None:
+        self.account_id = account_id
+        self.identity = ""  # of the process, for which it was leased
+        self.leased = 0  # nano-USD, as the database counts it
+        self.returning = 0  # of that: on its way back
+        self.used = 0
+        self.unwritten: dict[UUID, Admitted] = {}  # calls under way
+        self.demand = 0.0  # nano-USD a second
+        self.last_hold = now
+        self.ask_after = 0.0
+        self.blocked_until = 0.0
+        self.is_asked = False  # a change is on its way, up or down
+
+    def __repr__(self) -> str:
+        return f"<Lease {self.account_id} {self.leased} used={self.used}>"
+
+    @property
+    def room(self) -> int:
+        """What may still be admitted, in nano-USD."""
+        return self.leased - self.returning - self.used
+
+
+class Leases:
+    """Admits calls, and sends the changes of leases to the ledger's writer."""
+
+    def __init__(
+        self,
+        *,
+        identity: ProcessIdentity,
+        clock: Clock,
+        tell: Callable[[LeaseChange], None],
+        wake: Callable[[], None],
+    ) -> None:
+        """`wake` makes the writer write what has been admitted for long enough."""
+        self._identity = identity
+        self._clock = clock
+        self._tell = tell
+        self._wake = wake
+        self._leases: dict[str, Lease] = {}
+        self._sweep = IdleSweep(self._leases)
+        self._unwritten = 0  # all that counts against a lease, ended or not
+        self._by_age: deque[Admitted] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+        self.on_written: Callable[[UUID], None] = lambda _call: None
+
+    def __repr__(self) -> str:
+        return f"<Leases {len(self._leases)} accounts {self._unwritten} unwritten>"
+
+    def __len__(self) -> int:
+        """How many admitted calls are not written."""
+        return self._unwritten
+
+    def calls(self) -> Iterator[UUID]:
+        """Iterate over admitted calls that are under way and not written."""
+        return (admitted.hold.facts.call_id for admitted in self._by_age if admitted.is_waiting)
+
+    def admit(self, hold: Hold) -> Admitted | None:
+        """Admit a call out of the lease of its account; None: the database is to be asked."""
+        now, amount = self._clock.monotonic(), hold.amount_nano_usd
+        lease = self._leases.get(hold.facts.account_id)
+        if lease is None:
+            lease = self._leases[hold.facts.account_id] = Lease(hold.facts.account_id, now)
+            self._sweep.add(lease.account_id)
+        lease.demand = (
+            lease.demand * exp((lease.last_hold - now) / DEMAND_SECONDS) + amount / DEMAND_SECONDS
+        )
+        lease.last_hold = now
+        if lease.identity != self._identity.id:
+            lease.leased = 0  # it ended with the identity
+        room = lease.room - amount
+        if not lease.is_asked and room < lease.demand * LEASE_SECONDS / 2:
+            self._ask(lease, amount, now)
+        if (
+            room < 0
+            or not lease.leased
+            or now - self._identity.confirmed_at > CONFIRMED_SECONDS
+            or now < lease.blocked_until
+            or self._unwritten >= UNWRITTEN_MAX
+            or self._is_long_ago()
+        ):
+            return None
+        admitted = Admitted(hold, lease.identity, now)
+        lease.used += amount
+        lease.unwritten[hold.facts.call_id] = admitted
+        self._unwritten += 1
+        self._by_age.append(admitted)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(WRITE_SECONDS, self._due)
+        return admitted
+
+    def end(self, call_id: UUID, account_id: str, cost_nano_usd: int) -> Admitted | None:
+        """A call has ended at this cost; returns its hold if that is not written.
+
+        What it costs counts against the lease until it is.
+        """
+        lease = self._leases.get(account_id)
+        admitted = lease.unwritten.pop(call_id, None) if lease is not None else None
+        if lease is not None and admitted is not None:
+            admitted.is_waiting = False
+            amount = admitted.hold.amount_nano_usd
+            admitted.used = min(cost_nano_usd, amount)
+            lease.used -= amount - admitted.used
+        return admitted
+
+    def due(self, count: int) -> list[Admitted]:
+        """Take what has been admitted for long enough to be written, at most so many."""
+        found: list[Admitted] = []
+        limit = self._clock.monotonic() - WRITE_SECONDS
+        while self._by_age and len(found) < count:
+            oldest = self._by_age[0]
+            if oldest.is_waiting:
+                if oldest.at > limit:
+                    break
+                self._take(oldest)
+                found.append(oldest)
+            self._by_age.popleft()
+        return found
+
+    def due_of(self, account_id: str, count: int) -> tuple[list[Admitted], bool]:
+        """Take what was admitted for an account and is not written, at most so many; True: all."""
+        lease = self._leases.get(account_id)
+        if lease is None:
+            return [], True
+        found = list(islice(lease.unwritten.values(), count))
+        for admitted in found:
+            self._take(admitted)
+        return found, not lease.unwritten
+
+    def written(self, admitted: Admitted) -> None:
+        """The database counts this call now, or it never will: nothing came of it."""
+        if not admitted.is_written:
+            admitted.is_written = True
+            self._unwritten -= 1
+            self._leases[admitted.hold.facts.account_id].used -= admitted.used
+            self.on_written(admitted.hold.facts.call_id)
+
+    def changed(
+        self, identity: str, leases: Mapping[str, int], made: Iterable[LeaseChange]
+    ) -> None:
+        """Take over what the database counts as leased, and which changes it was sent."""
+        for change in made:
+            lease = self._leases[change.account_id]
+            lease.is_asked = False
+            if change.change < 0:
+                lease.returning += change.change
+            elif leases.get(change.account_id, 0) <= lease.leased:
+                lease.ask_after = self._clock.monotonic() + REFUSED_SECONDS
+        for account_id, amount in leases.items():
+            changed = self._leases.get(account_id)
+            if changed is not None:
+                changed.leased, changed.identity = amount, identity
+
+    def block(self, account_id: str) -> None:
+        """Admit nothing for a while: another process asks for what is leased."""
+        lease = self._leases.get(account_id)
+        if lease is not None:
+            lease.blocked_until = self._clock.monotonic() + CALLED_BACK_SECONDS
+
+    def give_back(self, account_id: str) -> None:
+        """Send back what is leased of an account and not taken."""
+        lease = self._leases.get(account_id)
+        if lease is not None:
+            self._return(lease)
+
+    def look_for_silent(self) -> None:
+        """Give back what was leased for some of the accounts that are silent; every second."""
+        limit = self._clock.monotonic() - SILENT_SECONDS
+        self._sweep.round(lambda lease: lease.last_hold < limit and self._rests(lease))
+
+    def _rests(self, lease: Lease) -> bool:
+        """Whether nothing is to be remembered of an account that is silent."""
+        self._return(lease)
+        return not (lease.leased or lease.used or lease.is_asked)
+
+    def _ask(self, lease: Lease, amount: int, now: float) -> None:
+        """Ask for as much more as the account's demand wants, unless it is not worth that."""
+        change = int(lease.demand * LEASE_SECONDS) + lease.used - lease.leased + lease.returning
+        least = HOLDS_MIN * amount
+        if change >= least > 0 and now >= lease.ask_after and now >= lease.blocked_until:
+            lease.is_asked = True
+            self._tell(LeaseChange(lease.account_id, min(change, MAX_NANO_USD), least))
+
+    def _return(self, lease: Lease) -> None:
+        room = lease.room
+        if room > 0 and not lease.is_asked:
+            lease.is_asked = True
+            lease.returning += room
+            self._tell(LeaseChange(lease.account_id, -room))
+
+    def _take(self, admitted: Admitted) -> None:
+        admitted.is_waiting = False
+        facts = admitted.hold.facts
+        del self._leases[facts.account_id].unwritten[facts.call_id]
+
+    def _drop_taken(self) -> None:
+        while self._by_age and not self._by_age[0].is_waiting:
+            self._by_age.popleft()
+
+    def _is_long_ago(self) -> bool:
+        """Whether so many were admitted after the oldest that is not taken."""
+        if len(self._by_age) >= UNWRITTEN_MAX:
+            self._drop_taken()
+        return len(self._by_age) >= UNWRITTEN_MAX
+
+    def _due(self) -> None:
+        """Wake the writer when the oldest has waited for long enough."""
+        self._drop_taken()
+        if not self._by_age:
+            self._timer = None
+            return
+        left = self._by_age[0].at + WRITE_SECONDS - self._clock.monotonic()
+        if left <= 0:
+            self._wake()
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(left if left > 0 else WRITE_SECONDS, self._due)
