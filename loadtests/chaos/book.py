@@ -76,6 +76,13 @@ def open_holds(database_url: str) -> int:
         return int(count)
 
 
+def holds_of_calls(database_url: str) -> set[str]:
+    """The open holds of calls that end with their response: those of jobs live on."""
+    with transaction(database_url) as cursor:
+        cursor.execute("SELECT call_id::text FROM holds WHERE job_id IS NULL")
+        return {str(call) for (call,) in cursor.fetchall()}
+
+
 def served(requests: Sequence[Mapping[str, Any]]) -> Counter[int]:
     """How often the upstream was asked for the call of each number."""
     found = (_NUMBER.search(one["body"]) for one in requests if one["method"] == "POST")

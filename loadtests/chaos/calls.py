@@ -47,6 +47,7 @@ class Sent(NamedTuple):
     body: dict[str, Any]
     price_nano_usd: int
     idempotency_key: str = ""
+    upstream_seconds: float = 0.0  # that the upstream takes for a conversation
 
     def encode(self, key: str) -> bytes:
         """The bytes of the request, with a client's key."""
@@ -71,6 +72,7 @@ class Call:
     began_at: float
     seen: Seen = field(default_factory=Seen)
     is_over: bool = False
+    ended_at: float = 0.0
 
     @property
     def outcome(self) -> Outcome:
@@ -159,7 +161,8 @@ def conversation(kind: KindName, number: int, *, events: int = 1, **directive: A
         "messages": [message],
     }
     price = INPUT_TOKENS * INPUT + output * OUTPUT
-    return Sent(MESSAGES if kind == "messages" else CHAT, body, price)
+    seconds = events * float(directive.get("delay_event_ms", 0)) / 1000
+    return Sent(MESSAGES if kind == "messages" else CHAT, body, price, upstream_seconds=seconds)
 
 
 def _prompt(number: int) -> str:

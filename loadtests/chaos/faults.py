@@ -82,13 +82,13 @@ async def kill_parent(strike: Strike) -> None:
 
 
 async def kill_all(strike: Strike) -> None:
-    _kill_gateway(strike.stack)
+    strike.stack.kill_gateway()
     await strike.last()
     await strike.stack.gateway.ready()
 
 
 async def cut_power(strike: Strike) -> None:
-    _kill_gateway(strike.stack)
+    strike.stack.kill_gateway()
     await asyncio.to_thread(strike.stack.kill_postgres)
     strike.stack.valkey.kill()
     await asyncio.to_thread(strike.stack.valkey.start)
@@ -118,11 +118,6 @@ async def restart_rolling(strike: Strike) -> None:
         code = await strike.stack.replace()
         if code:
             raise Broken(f"the gateway that was replaced ended with {code}")
-
-
-def _kill_gateway(stack: Stack) -> None:
-    for pid in (stack.gateway.pid, *stack.gateway.workers):
-        os.kill(pid, signal.SIGKILL)
 
 
 # What it depends on

@@ -28,6 +28,8 @@ class Verdict:
     lost: int = 0
     double: int = 0
     forgotten: int = 0
+    exact: int = 0  # answered calls, charged their price
+    over: int = 0  # charged more than their price
     breaches: list[str] = field(default_factory=list)
 
 
@@ -140,10 +142,14 @@ def _of_outcome(call: Call, terms: Terms, *, has_rows: bool) -> Iterator[str]:
 def _of_row(call: Call, row: Row, terms: Terms, verdict: Verdict) -> str | None:
     price = call.sent.price_nano_usd
     if row.cost_nano_usd > price:
+        verdict.over += 1
         return f"cost {row.cost_nano_usd} of {price}: {row}"
     if call.outcome == "refused" and row.cost_nano_usd and not call.is_keyed:
         return f"refused and not free: {row}"
-    if call.outcome != "answered" or (row.status, row.cost_nano_usd) == ("success", price):
+    if call.outcome != "answered":
+        return None
+    if (row.status, row.cost_nano_usd) == ("success", price):
+        verdict.exact += 1
         return None
     # What has a key is durable before a client sees it.
     if terms.forgets and row.status == "interrupted" and not call.is_keyed:

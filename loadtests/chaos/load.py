@@ -106,7 +106,7 @@ class Load:
         for _ in range(TRIES if sent.idempotency_key else 1):
             call = self.begin(kind, number, sent)
             await self._send(call, sent.encode(key))
-            call.is_over = True
+            call.is_over, call.ended_at = True, time.monotonic()
             if call.outcome in ("answered", "left"):
                 break
             await asyncio.sleep(AGAIN_SECONDS)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
@@ -130,6 +132,11 @@ class Stack:
             code = await old.stop()
         self.gateway.lines.extendleft(reversed(old.lines))
         return code
+
+    def kill_gateway(self) -> None:
+        """Kill its parent and its workers; it is started again."""
+        for pid in (self.gateway.pid, *self.gateway.workers):
+            os.kill(pid, signal.SIGKILL)
 
     def kill_postgres(self) -> None:
         """As the kernel does that is out of memory; it is started again within a second or two."""

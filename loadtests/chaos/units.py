@@ -45,6 +45,7 @@ class Unit:
         self.log_file = log_file
         self.lines: deque[str] = deque(maxlen=LINES_KEPT)
         self.restarts = 0
+        self.restart_seconds = RESTART_SECONDS
         self._rest: dict[int, bytes] = {}  # of each pipe that is read, the beginning of a line
         self._pipes: set[int] = set()
         self._popen: subprocess.Popen[bytes]
@@ -146,7 +147,7 @@ class Unit:
     async def _keep(self) -> None:
         while True:
             await _ended(self._popen)
-            await asyncio.sleep(RESTART_SECONDS)
+            await asyncio.sleep(self.restart_seconds)
             self.restarts += 1
             self._spawn()
 

@@ -64,6 +64,7 @@ def case() -> Case:
         made.call(number, kind)
     assert not made.judged().breaches
     assert made.judged().outcomes == {"answered": len(SHARES)}
+    assert (made.judged().exact, made.judged().over) == (len(SHARES), 0)
     return made
 
 
@@ -105,6 +106,12 @@ BREAKS: dict[str, Callable[[Case], object]] = {
     "hung": lambda case: setattr(case.calls[0].seen, "end", "hung"),
     "a row of nobody": lambda case: case.rows.update({"f" * 32: case.rows[case.id_of(1)]}),
 }
+
+
+def test_call_that_cost_more_than_its_price_is_counted(case: Case) -> None:
+    changed(case, 2, cost_nano_usd=10**9)
+    verdict = case.judged()
+    assert (verdict.exact, verdict.over) == (len(SHARES) - 1, 1)
 
 
 @pytest.mark.parametrize("harm", BREAKS.values(), ids=BREAKS)
