@@ -144,6 +144,22 @@ def processes(bench: Bench) -> Section:
     return Section(title, PROCESSES, rows, [note])
 
 
+def hot(bench: Bench) -> Section:
+    """Two accounts over two processes, and one that both of them serve."""
+    count, ask = 2, Ask(connections=PLAIN.connections * 2)
+    with bench.placed(place(available_cores(), server=count)) as wide:
+        with wide.gateways(PLAIN, accounts=3, processes=count) as targets:
+            subjects = [
+                wide.subject(target, ask, name=name, keys=target.keys[some])
+                for target in targets
+                for name, some in (("two accounts", slice(1, 3)), ("one account", slice(1)))
+            ]
+            rows = wide.compare(subjects)
+        note = f"Here: {wide.placement.describe()}."
+    title = f"One account beside two over {count} processes, {ask.connections} connections"
+    return Section(title, PROCESSES, rows, [note])
+
+
 def burst(bench: Bench) -> Section:
     """Memory at idle, at the peak of a burst, and when it has come back."""
     with bench.gateways(PLAIN, *BURST) as targets:
@@ -208,5 +224,6 @@ WORKLOADS: Mapping[str, Workload] = {
     ),
     "burst": burst,
     "processes": processes,
+    "hot": hot,
     "soak": soak,
 }

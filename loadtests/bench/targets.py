@@ -106,4 +106,6 @@ TARGETS: tuple[Target, ...] = (
     Target("processes", "two processes, calls a second", 1.8, TIMES, second_to_first("rate"),
            least=True),
     Target("processes", "two processes, CPU of a call", 1.1, TIMES, second_to_first("cpu_ms")),
+    Target("hot", "one account over two processes, calls a second beside two accounts", 0.95, TIMES,
+           second_to_first("rate"), least=True),
 )  # fmt: skip
