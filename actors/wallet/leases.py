@@ -38,11 +38,14 @@ LEASE_SECONDS = 8.0
 DEMAND_SECONDS = 4.0
 # A lease for fewer holds than this is worth neither its statement nor what it takes from others.
 HOLDS_MIN = 4
+# What is asked for at least, for an account that calls now and then.
+HOLDS_ASKED = 8
 # After a lease was refused, and after one was called back, calls are held one by one.
 REFUSED_SECONDS = 1.0
 CALLED_BACK_SECONDS = 3.0
-# An account that asks for nothing any more gives its lease back.
-SILENT_SECONDS = 10.0
+# An account that asks for nothing for so long gives its lease back, and one that did before is
+# leased nothing for a single call.
+SILENT_SECONDS = 30.0
 # Others declare a process dead whose heartbeats they have not seen for 10 s.
 CONFIRMED_SECONDS = 8.0
 # A call that lasts longer is written while it is under way, for the recovery by other hosts.
@@ -128,6 +131,7 @@ class Leases:
         """Admit a call out of the lease of its account; None: the database is to be asked."""
         now, amount = self._clock.monotonic(), hold.amount_nano_usd
         lease = self._leases.get(hold.facts.account_id)
+        is_first = lease is None
         if lease is None:
             lease = self._leases[hold.facts.account_id] = Lease(hold.facts.account_id, now)
             self._sweep.add(lease.account_id)
@@ -138,7 +142,7 @@ class Leases:
         if lease.identity != self._identity.id:
             lease.leased = 0  # it ended with the identity
         room = lease.room - amount
-        if not lease.is_asked and room < lease.demand * LEASE_SECONDS / 2:
+        if room < lease.demand * LEASE_SECONDS / 2 and not (is_first or lease.is_asked):
             self._ask(lease, amount, now)
         if (
             room < 0
@@ -244,7 +248,8 @@ class Leases:
 
     def _ask(self, lease: Lease, amount: int, now: float) -> None:
         """Ask for as much more as the account's demand wants, unless it is not worth that."""
-        change = int(lease.demand * LEASE_SECONDS) + lease.used - lease.leased + lease.returning
+        wanted = max(int(lease.demand * LEASE_SECONDS), HOLDS_ASKED * amount)
+        change = wanted + lease.used - lease.leased + lease.returning
         least = HOLDS_MIN * amount
         if change >= least > 0 and now >= lease.ask_after and now >= lease.blocked_until:
             lease.is_asked = True

@@ -7,6 +7,8 @@ model says, and every invariant of `gw ledger verify` must hold.
 from __future__ import annotations
 
 from dataclasses import replace
+from decimal import Decimal
+from random import Random
 from typing import Any
 from uuid import UUID
 
@@ -16,9 +18,12 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multip
 from actors.wallet.batch import Batch
 from actors.wallet.ledger import Applied
 from actors.wallet.messages import CallFacts, Hold, JobEnd, Record, Settle, Void
+from actors.wallet.receipt import lines_of, multiplier_of, total_nano_usd
+from actors.wallet.sheets import hold_nano_usd, token_price
 from tests.support.jobs import new_job
 from tests.support.ledger_values import facts as facts_of
 from tests.support.ledger_values import outcome
+from tests.support.prices import kept_of, reach_of, spec_of, usage_of
 
 ACCOUNTS = ("acct_a", "acct_b")
 KEYS = {"acct_a": ("key_a", "key_a_capped"), "acct_b": ("key_b",)}
@@ -163,6 +168,29 @@ class LedgerMachine(RuleBasedStateMachine):
         applied = self.run(Batch(settlements=[self.settlement(facts, cost)]))
         assert (facts.call_id in applied.settled) == (facts.call_id in self.open)
         assert (facts.call_id in applied.corrected) == (facts.call_id in self.recovered)
+        self.close(facts, cost)
+
+    @rule(random=st.randoms(use_true_random=False), account=accounts)
+    def call_at_a_price(self, random: Random, account: str) -> None:
+        """Of every dimension: what is paid is what its receipt comes to."""
+        price, usage = token_price(spec_of(random), Decimal("1.3")), usage_of(random)
+        tokens = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
+        held = hold_nano_usd(price, **tokens, reach=reach_of(usage))
+        cost, detail = price.cost_nano_usd(usage), kept_of(price, usage)
+        if held > 10**15:
+            return
+        self.credit(account=account, amount=held + 1)
+        facts = self.new_facts(account, KEYS[account][0])
+        expected = self.expect_hold(account, facts.key_id, held, None)
+        applied = self.run(Batch(holds=[Hold(facts=facts, amount_nano_usd=held)]))
+        assert applied.refused.get(0) == expected
+        if expected is not None:
+            return
+        self.open[facts.call_id] = (account, facts.key_id, held)
+        tokens["cached_tokens"] = usage.cached_tokens
+        ended = outcome(cost, detail=detail, **tokens)
+        self.run(Batch(settlements=[Settle(facts=facts, outcome=ended)]))
+        assert total_nano_usd(lines_of(detail, **tokens), multiplier_of(detail)) == cost
         self.close(facts, cost)
 
     @rule(facts=calls, cost=st.integers(min_value=0, max_value=300))

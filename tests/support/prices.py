@@ -6,9 +6,12 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
+from actors.wallet.pricing import Reach, TokenPrice
+from actors.wallet.sheets import calls_of_tools
 from channels.dialects.meter import Usage, UsageParts
 from channels.families import EACH_PRICES, SERVICE_TIERS, TOKEN_PART_PRICES, TOKEN_PRICES
 from channels.prices import PriceSpec, PriceStep, TierPrice
+from gw.calls.bills import price_detail
 
 MEMBERS = (*TOKEN_PRICES, *TOKEN_PART_PRICES)
 SIZES = ("low", "medium", "high")
@@ -48,6 +51,23 @@ def spec_of(random: Random) -> PriceSpec:
     if random.random() < 0.3:
         members["factor"] = random.choice((Decimal("1.1"), Decimal("0.333333333333")))
     return PriceSpec(**members)
+
+
+def reach_of(usage: Usage) -> Reach:
+    """A request that can come to this usage."""
+    parts = usage.parts or UsageParts()
+    return Reach(
+        tier=parts.service_tier,
+        members=frozenset(MEMBERS),
+        tools=calls_of_tools(usage),
+        search_size=parts.web_search_size or "medium",
+    )
+
+
+def kept_of(price: TokenPrice, usage: Usage) -> dict[str, Any]:
+    """What the row of a call keeps of its price."""
+    kept: dict[str, Any] = {"price": price.stated, "cache_write": usage.cache_write_tokens}
+    return kept if price.sheet is None else kept | price_detail(price.sheet.priced(usage))
 
 
 def usage_of(random: Random) -> Usage:

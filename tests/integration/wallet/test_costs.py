@@ -18,10 +18,9 @@ from actors.wallet.sheets import token_price
 from actors.wallet.verify import verify
 from channels.families import TOKEN_PRICES
 from channels.prices import PriceSpec
-from gw.calls.bills import price_detail
 from tests.integration.money import PROCESS, open_account
 from tests.support.ledger_values import facts, outcome
-from tests.support.prices import spec_of, usage_of
+from tests.support.prices import kept_of, spec_of, usage_of
 
 CALLS = 400
 
@@ -56,11 +55,8 @@ def priced(random: Random) -> tuple[str, int, dict[str, Any]]:
     else:
         price = token_price(spec_of(random), multiplier)
     usage = usage_of(random)
-    kept: dict[str, Any] = {"price": price.stated, "cache_write": usage.cache_write_tokens}
-    if price.sheet is not None:
-        kept |= price_detail(price.sheet.priced(usage))
     row = {
-        "detail": kept,
+        "detail": kept_of(price, usage),
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,
         "cached_tokens": usage.cached_tokens,

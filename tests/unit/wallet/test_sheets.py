@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from msgspec.structs import asdict
 from msgspec.structs import replace as with_counts
 
-from actors.wallet.pricing import MAX_NANO_USD, Reach, TokenPrice
+from actors.wallet.pricing import MAX_NANO_USD, TokenPrice
 from actors.wallet.sheets import (
     buckets,
-    calls_of_tools,
     has_tier,
     hold_nano_usd,
     price_of,
@@ -25,7 +24,7 @@ from channels.dialects.meter import Usage, UsageParts
 from channels.families import DEARER_TIERS, TOKEN_PRICES
 from channels.prices import PriceSpec, PriceStep, TierPrice
 from channels.registry import Binding
-from tests.support.prices import MEMBERS, SIZES, spec_of, usage_of
+from tests.support.prices import MEMBERS, SIZES, reach_of, spec_of, usage_of
 from tests.support.specs import make_model
 
 chances = st.randoms(use_true_random=False)
@@ -140,12 +139,9 @@ def test_what_is_held_covers_whatever_is_reached(random: Random, is_own: list[bo
     )
     price, usage = price_of(model), usage_of(random)
     parts = usage.parts or UsageParts()
-    reach = Reach(
-        tier=parts.service_tier,
-        members=frozenset(MEMBERS),
-        tools=calls_of_tools(usage),
-        search_size=random.choice((None, parts.web_search_size or "medium")),
-    )
+    reach = reach_of(usage)
+    if random.random() < 0.5:
+        reach = with_counts(reach, search_size=None)
     held = hold_nano_usd(
         price, input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, reach=reach
     )
