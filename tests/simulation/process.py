@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
 from typing import Any, cast
 
@@ -25,6 +26,7 @@ from actors.recovery import Heartbeat, Recovery
 from actors.routing import ChannelDirectory
 from actors.store.database import Database
 from actors.wallet.messages import CallFacts, JobEnd, Outcome
+from actors.wallet.recorder import Recorder, left_behind
 from actors.wallet.wallets import LiveCalls, Wallets
 from actors.wallet.writer import LedgerWriter
 from channels.media.model import MIB
@@ -55,6 +57,8 @@ SCHEDULE = Schedule(first_seconds=1.0, factor=1.5, max_seconds=8.0)
 DRAIN_SECONDS = 10.0
 # Turns of the loop in which a killed process's coroutines are all gone.
 TURNS_TO_DIE = 50
+# Calls that a process records at a time: more than ever are under way here.
+SLOTS = 256
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,7 @@ class Surroundings:
     admissions: Admissions
     folder: Folder
     is_alive: Callable[[int], bool]  # by pid
+    data_dirs: Path  # a folder of each host's below it
 
 
 class NoListener:
@@ -111,8 +116,15 @@ class GatewayProcess:
         self.writer = LedgerWriter(
             database=database, identity=self.identity, clock=clock, metrics=metrics
         )
+        self._data_dir = self.around.data_dirs / self.host
+        self.recorder = Recorder(metrics)
+        assert self.recorder.open(self._data_dir, self.name, slots=SLOTS)
         self.wallets = wallets = Wallets(
-            writer=self.writer, database=database, clock=clock, metrics=metrics
+            writer=self.writer,
+            database=database,
+            clock=clock,
+            metrics=metrics,
+            recorder=self.recorder,
         )
         self._make_checks(database)
         self.heartbeat = Heartbeat(
@@ -132,6 +144,7 @@ class GatewayProcess:
             is_process_alive=lambda pid, _: self.around.is_alive(pid),
             clock=clock,
             metrics=metrics,
+            data_dir=self._data_dir,
         )
         self._make_calls(database)
         self.media_store = self._make_copies(database)
@@ -314,6 +327,7 @@ class GatewayProcess:
         """SIGKILL: nothing of it acts on the world any more, then it is gone."""
         self.is_dead = True
         self.is_ready = False
+        self.recorder.close()
         self.reach.cut()
         self.wire.is_cut = True
         self._backend.cut()
@@ -332,7 +346,12 @@ class GatewayProcess:
         left += [f"live call {call_id}" for call_id in self.live.ids()]
         left += [f"unsettled call {call_id}" for call_id in self.writer.unsettled()]
         left += [f"{self.in_flight!r}"] * bool(len(self.in_flight))
+        recorded = left_behind(self._data_dir)
+        left += [f"record of {name}" for name in recorded if not self._lives(name)]
         return [f"{self.name}: {one}" for one in [*left, *self.wire.leftovers()]]
+
+    def _lives(self, name: str) -> bool:
+        return self.around.is_alive(int(name.removeprefix("proc")))
 
 
 async def _awaited(work: Callable[[], Awaitable[None]]) -> None:

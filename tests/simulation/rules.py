@@ -51,6 +51,11 @@ def safety(store: SimulatedStore, processes: Iterable[GatewayProcess]) -> list[s
         for account, held in store.held.items()
         if held < 0 or store.balances[account] < -_owed(store, account)
     ]
+    found += [
+        f"{account} has {store.available(account)} beside what is leased"
+        for account in store.held
+        if store.leased(account) and store.available(account) < 0
+    ]
     for process in processes:
         for channel in process.channels.values():
             if not 0 <= channel.in_use <= channel.spec.max_concurrency:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -84,6 +86,7 @@ class World:
     """Everything of one seed."""
 
     seed: int
+    data_dirs: Path  # of the hosts
     trace: list[str] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     processes: list[GatewayProcess] = field(default_factory=list)
@@ -146,6 +149,7 @@ class World:
             Admissions(self.judge, self.fault),
             Folder(),
             self._is_alive,
+            self.data_dirs,
         )
 
         self.store.copies.on_kept = self._kept
@@ -345,11 +349,12 @@ def simulate(seed: int) -> Report:
     async def main() -> None:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, context: strays.append(repr(context)))
-        world = World(seed)
+        world = World(seed, Path(data_dirs))
         found.append(world)
         await world.run()
 
-    with _listening(found), asyncio.Runner(loop_factory=SimulatedLoop) as runner:
+    folder = tempfile.TemporaryDirectory()
+    with folder as data_dirs, _listening(found), asyncio.Runner(loop_factory=SimulatedLoop) as runner:
         try:
             runner.run(main())
         except (Breach, WaitsForEver, AssertionError) as error:

@@ -103,7 +103,7 @@ BEGIN
 
     IF all_fit AND p_unusual IS NULL AND cardinality(touched) = cardinality(p_accounts) THEN
         -- As nearly always: there is enough for everybody, in whatever order and whatever is released.
-        written := ledger_write(p_process, p_settlements, p_details, p_holds, p_calls, NULL, p_admitted);
+        written := ledger_write_batch(p_process, p_settlements, p_details, p_holds, p_calls, NULL, p_admitted);
         IF cardinality(p_settlements) > coalesce(cardinality(written.settled), 0) THEN
             corrected := ledger_correct_settled(p_process, p_settlements, p_details, written.settled);
             IF corrected <> '{}' THEN
@@ -123,7 +123,7 @@ BEGIN
         IF p_admitted IS NOT NULL OR p_written > 0 THEN
             PERFORM ledger_draw(p_process, p_accounts, p_settlements, p_admitted, p_holds, p_written, late);
         END IF;
-        written := ledger_write(p_process, p_settlements, p_details, NULL, NULL, NULL, p_admitted);
+        written := ledger_write_batch(p_process, p_settlements, p_details, NULL, NULL, NULL, p_admitted);
         IF p_settlements IS NOT NULL THEN
             corrected := ledger_correct_settled(p_process, p_settlements, p_details, written.settled || recovered);
         END IF;
@@ -193,7 +193,7 @@ BEGIN
             END IF;
         END LOOP;
         IF granted <> '{}' THEN
-            PERFORM ledger_write(p_process, NULL, NULL, p_holds, p_calls, granted, NULL);
+            PERFORM ledger_write_batch(p_process, NULL, NULL, p_holds, p_calls, granted, NULL);
             IF p_unusual -> 'jobs' IS NOT NULL THEN
                 PERFORM jobs_begin(p_unusual -> 'jobs', granted);
             END IF;

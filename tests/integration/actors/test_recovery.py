@@ -184,6 +184,7 @@ async def test_answered_call_costs_what_it_costs_though_others_had_settled_it(
         more, less, cut = [await stalled.hold(100) for _ in range(3)]
         for facts in (more, less, cut):
             stalled.lives(facts, 20)
+        await stalled.wallets.settled(ACCOUNT)  # no hold is in memory alone
         await stalled.heartbeat.beat()
         await take_for_dead(judge)
         assert await read_balance(database, ACCOUNT) == (10_000 - 60, 0)

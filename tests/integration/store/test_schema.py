@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 import tarfile
 from itertools import count
@@ -14,7 +15,7 @@ import pytest
 from actors.store.database import Database
 from actors.store.schema import FOLDER, RELEASED_VERSION, MigrationFault, migrate, read
 from actors.wallet import ledger
-from actors.wallet.batch import Batch
+from actors.wallet.batch import Batch, parameters
 from actors.wallet.ledger import Executor
 from actors.wallet.verify import verify
 from tests.integration.money import ACCOUNT, PROCESS, open_account
@@ -23,6 +24,7 @@ from tests.support.ledger_values import hold, settle
 MAKE = "CREATE TABLE a (n integer); INSERT INTO a VALUES (1); COMMENT ON TABLE a IS '100%';"
 # What the release had; its program is not there any more.
 RELEASED = Path(__file__).with_name("released_migrations.tar.gz")
+PARAMETERS_BEFORE = 9  # of `ledger_apply`, the first of those of `ledger_batch`
 LATER = [migration.name for migration in read().migrations]
 
 
@@ -212,12 +214,21 @@ async def test_empty_database_is_made_as_one_of_the_release_is_upgraded(
             assert one == other
 
 
+async def apply_as_before(session: Executor, process: str, batch: Batch) -> dict[str, Any]:
+    """Apply a batch by the function of the program before, and return its answer."""
+    arguments = parameters(process, None, batch.settlements, batch)[:PARAMETERS_BEFORE]
+    places = ", ".join(["%s"] * PARAMETERS_BEFORE)
+    ((answer,),) = await session.fetch_all(f"SELECT ledger_apply({places})::text", arguments)
+    assert not (found := json.loads(answer)).get("buried")
+    return dict(found)
+
+
 async def call(session: Executor, process: str, number: int) -> None:
     """Hold for one call and settle it at a cost of 1."""
-    held = await ledger.apply(session, process, Batch(holds=[hold(number)]))
-    assert held.refused == {}
-    done = await ledger.apply(session, process, Batch(settlements=[settle(number, 1)]))
-    assert len(done.settled) == 1
+    held = await apply_as_before(session, process, Batch(holds=[hold(number)]))
+    assert held["refused"] == []
+    done = await apply_as_before(session, process, Batch(settlements=[settle(number, 1)]))
+    assert done["unsettled"] == []
 
 
 async def assert_proved(database: Database, calls: int, entries: int) -> None:
@@ -236,7 +247,7 @@ async def test_database_of_an_earlier_program_is_upgraded_while_its_gateways_wri
         await release(database, tmp_path, later)
         await database.execute("SELECT call_logs_make_partitions('2026-09-01', 1)")
         await open_account(database, BALANCE)
-        await ledger.apply(database, PROCESS, Batch(holds=[hold(number) for number in (1, 2)]))
+        await apply_as_before(database, PROCESS, Batch(holds=[hold(number) for number in (1, 2)]))
         await call(database, PROCESS, 3)
         numbers = count(10)
         is_upgraded = asyncio.Event()

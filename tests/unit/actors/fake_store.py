@@ -62,6 +62,7 @@ class FakeStore(FakeLedger):
             for process_id in process_ids:
                 if not self.holds_of(process_id):
                     self.processes.pop(process_id, None)
+                    self.end_leases(process_id)
         return 1
 
     def may_hold(self, process_id: str) -> bool:
@@ -96,6 +97,12 @@ class FakeStore(FakeLedger):
             return self.holds_of(params[0])
         if sql == SQL["old_holds_of"]:
             return self.holds_of(params[0], older_than=params[1])
+        if sql == SQL["unknown_of"]:
+            calls = [UUID(one) for one in params[0]]
+            return [(c.hex,) for c in calls if c not in self.holds and not self._knows(c)]
+        if sql == SQL["recovered_of"]:
+            calls = [UUID(one) for one in params[0]]
+            return [(c.hex,) for c in calls if c in self.recovered and c not in self.corrections]
         if sql == ledger.SQL["holds_summary"]:
             ages = [now - hold["at"] for hold in self.holds.values()]
             return [(len(ages), max(ages, default=0.0), 0.0, 0.0, 0)]

@@ -1,4 +1,4 @@
-"""What the pages tell clients to write into their configurations: it parses, and names `/mcp`."""
+"""What clients write into their configurations parses, and names `/mcp`."""
 
 from __future__ import annotations
 
@@ -11,17 +11,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGES = {"README.md": "## Knowledge in a desktop client", "ops/protocols.md": "## Knowledge bases"}
+PAGE, HEADING = "ops/protocols.md", "## Knowledge bases"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 
 
 def blocks() -> list[tuple[str, str]]:
-    """Language and text of each block in the sections about desktop clients."""
-    found: list[tuple[str, str]] = []
-    for page, heading in PAGES.items():
-        _, _, rest = (ROOT / page).read_text(encoding="utf-8").partition(heading)
-        found += BLOCK.findall(rest.partition("\n## ")[0])
-    return found
+    """Language and text of each block in the section about desktop clients."""
+    _, _, rest = (ROOT / PAGE).read_text(encoding="utf-8").partition(HEADING)
+    return BLOCK.findall(rest.partition("\n## ")[0])
 
 
 @pytest.mark.parametrize(("language", "text"), blocks())
@@ -40,7 +37,5 @@ def test_a_configuration_can_be_read(language: str, text: str) -> None:
 
 
 def test_every_client_that_is_named_has_its_lines() -> None:
-    assert [language for language, _ in blocks()] == [
-        *("sh", "json"),
-        *("sh", "json", "json", "toml", "json", "json"),
-    ]
+    languages = [language for language, _ in blocks()]
+    assert languages == ["sh", "json", "json", "toml", "json", "json"]

@@ -1,0 +1,79 @@
+-- Writes what `ledger_batch` decided: these settlements, and these holds or those of them that are granted (null: all).
+-- `p_admitted`: the holds of those settlements that have none in the table; null: all have theirs there.
+--
+-- One statement for everything, because starting one costs as much as several rows.
+CREATE OR REPLACE FUNCTION ledger_write_batch(p_process text, p_settlements ledger_settlement[], p_details json,
+    p_holds ledger_hold[], p_calls json, p_granted integer[], p_admitted ledger_admitted[])
+RETURNS ledger_written LANGUAGE plpgsql AS $$
+DECLARE
+    written ledger_written;
+BEGIN
+    WITH ended AS MATERIALIZED (
+        SELECT s.* FROM ROWS FROM (unnest(p_settlements), json_array_elements(p_details), unnest(p_admitted)) AS s(
+            call_id, cost, created_at, submitted_at, protocol, model, status, input_tokens, output_tokens,
+            cached_tokens, latency_ms, has_detail, rare, detail, account_id, key_id, amount)
+    ), released AS (
+        DELETE FROM holds h USING ended s
+        WHERE s.account_id IS NULL AND h.call_id = ANY (ARRAY[s.call_id])
+        RETURNING h.call_id, h.account_id, h.key_id, h.amount_nano_usd AS amount, s.cost, s.created_at,
+            s.submitted_at, s.protocol, s.model, s.status, s.input_tokens, s.output_tokens, s.cached_tokens,
+            s.latency_ms, s.has_detail, s.detail, s.rare
+    ), gone AS MATERIALIZED (
+        SELECT x.*, to_timestamp(x.created_at) AS ended_at,
+            -- What of the rare is not rare: alone in an array where there is nothing else.
+            CASE json_typeof(x.rare) WHEN 'array' THEN x.rare ELSE x.rare -> 'bought' END AS bought
+        FROM (
+            SELECT * FROM released
+            UNION ALL
+            SELECT call_id, account_id, key_id, amount, cost, created_at, submitted_at, protocol, model, status,
+                input_tokens, output_tokens, cached_tokens, latency_ms, has_detail, detail, rare
+            FROM ended WHERE account_id IS NOT NULL) x
+    ), granted AS MATERIALIZED (
+        SELECT x.call_id, x.account_id, x.key_id, x.amount, x.call
+        FROM ROWS FROM (unnest(p_holds), json_array_elements(p_calls)) AS x(
+            seq, call_id, account_id, key_id, amount, cap, call)
+        WHERE (p_granted IS NULL OR x.seq = ANY (p_granted))
+            AND NOT EXISTS (SELECT FROM holds open WHERE open.call_id = ANY (ARRAY[x.call_id]))
+    ), opened AS (
+        INSERT INTO holds (call_id, account_id, key_id, process_id, amount_nano_usd, call)
+        SELECT call_id, account_id, key_id, p_process, amount, call FROM granted
+    ), moved AS MATERIALIZED (
+        SELECT account_id, key_id, call_id, -cost AS amount, -amount AS held,
+            -- What was delivered free of charge is still a settlement; nothing delivered is a refund.
+            CASE WHEN cost <> 0 OR status = 'success' THEN 'settle'::entry_kind ELSE 'refund' END AS kind
+        FROM gone
+        UNION ALL
+        SELECT account_id, key_id, call_id, 0, amount, 'hold' FROM granted
+        UNION ALL
+        SELECT account_id, key_id, call_id, 0, amount, 'hold' FROM ended WHERE account_id IS NOT NULL
+    ), entry AS (
+        INSERT INTO entries (account_id, key_id, call_id, kind, amount_nano_usd, held_nano_usd)
+        SELECT account_id, key_id, call_id, kind, amount, held FROM moved
+    ), of_account AS (
+        UPDATE accounts a
+        SET balance_nano_usd = a.balance_nano_usd + t.amount, held_nano_usd = a.held_nano_usd + t.held
+        FROM (SELECT account_id, sum(amount) AS amount, sum(held) AS held FROM moved GROUP BY account_id) t
+        WHERE a.id = ANY (ARRAY[t.account_id])
+        RETURNING a.id, a.balance_nano_usd, a.held_nano_usd
+    ), of_key AS (
+        UPDATE key_spend k
+        SET spent_nano_usd = k.spent_nano_usd - t.amount, held_nano_usd = k.held_nano_usd + t.held
+        FROM (SELECT key_id, sum(amount) AS amount, sum(held) AS held FROM moved GROUP BY key_id) t
+        WHERE k.key_id = ANY (ARRAY[t.key_id])
+    ), logged AS (
+        INSERT INTO call_logs (created_at, submitted_at, account_id, key_id, request_id, protocol, model,
+            status, error_code, error_message, input_tokens, output_tokens, cached_tokens,
+            unit_count, unit_type, cost_nano_usd, latency_ms, task_id, result_urls,
+            result_expires_at, attempts, upstream_cost_nano_usd, channel_id, detail)
+        SELECT ended_at, to_timestamp(submitted_at), account_id, key_id, call_id, protocol, model,
+            status, rare ->> 'error_code', rare ->> 'error_message', input_tokens, output_tokens, cached_tokens,
+            (rare ->> 'unit_count')::integer, rare ->> 'unit_type', cost, latency_ms, rare ->> 'task_id',
+            rare -> 'result_urls', to_timestamp((rare ->> 'result_expires_at')::double precision),
+            rare -> 'attempts', (bought ->> 0)::bigint, bought ->> 1, CASE WHEN has_detail THEN detail END
+        FROM gone WHERE status IS NOT NULL
+    )
+    SELECT (SELECT array_agg(call_id) FROM gone),
+        (SELECT json_agg(json_build_array(id, balance_nano_usd, held_nano_usd)) FROM of_account)
+    INTO written.settled, written.accounts;
+    RETURN written;
+END $$;
