@@ -325,3 +325,31 @@ class OpenFiles:
 
     def _counts(self) -> dict[str, int]:
         return {part: count() for part, count in self._parts.items()}
+
+
+# Large request bodies of all clients together, unless the configuration sets another bound.
+BODIES_BYTES = 512 * 1024 * 1024
+
+
+class BodyBudget:
+    """The large request bodies that a process holds, from their first bytes to their responses."""
+
+    __slots__ = ("held_bytes", "limit_bytes")
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        self.held_bytes = 0
+
+    def __repr__(self) -> str:
+        return f"<BodyBudget {self.held_bytes} of {self.limit_bytes} bytes>"
+
+    def take(self, size_bytes: int) -> bool:
+        """Whether there is room for so much more, which is held then."""
+        has_room = self.held_bytes + size_bytes <= self.limit_bytes
+        if has_room:
+            self.held_bytes += size_bytes
+        return has_room
+
+    def give_back(self, size_bytes: int) -> None:
+        """So much is no longer held."""
+        self.held_bytes -= size_bytes

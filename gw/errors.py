@@ -284,3 +284,11 @@ def _body(shape: ErrorShape, error: GatewayError, message: str) -> dict[str, Any
 def _encodable(text: str) -> str:
     """Replace lone surrogates, which a client's own JSON may have put into a message."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def too_large(limit_bytes: int) -> GatewayError:
+    """The body exceeds the configured bound (contract §5)."""
+    limit_mb = limit_bytes / (1024 * 1024)
+    return GatewayError(
+        REQUEST_TOO_LARGE, f"The request body is larger than the {limit_mb:g} MB accepted here."
+    )

@@ -35,7 +35,7 @@ from actors.wallet.writer import LedgerWriter
 from channels.http.client import HttpWire
 from channels.http.interfaces import Wire
 from channels.offload.pool import OffloadPool
-from channels.resources import OpenFiles
+from channels.resources import BodyBudget, OpenFiles
 from gw.admin.channels import ChannelOrders, report_of
 from gw.admin_services import make_admin_api
 from gw.api.base import GatewayApplication, new_call_id
@@ -57,7 +57,6 @@ from gw.config.credentials import check_files, expires_at, renew, server_context
 from gw.http.admin import AdminServer, make_admin_application
 from gw.http.admin_api import PROOF_VARIABLE
 from gw.http.application import Overload, RequestsInFlight
-from gw.http.body import BodyBudget
 from gw.http.server import Server, check_free
 from gw.idempotency import ExpiredKeys, IdempotencyGuard, IdempotencyStore
 from gw.keys.cache import KeyCache, KeyHasher, LastUse

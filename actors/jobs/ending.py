@@ -18,7 +18,7 @@ from actors.clock import Clock
 from actors.jobs import store
 from actors.jobs.job import ROW_STATUS, End, Gone, Job, Observation, TimedOut, Unreachable
 from actors.jobs.store import OpenJob
-from actors.wallet.ledger import Executor
+from actors.wallet.batch import Executor
 from actors.wallet.messages import CallFacts, EndState, JobEnd, Outcome
 from actors.wallet.pricing import MediaPrice, div_round_half_up
 from channels.errors import UpstreamError

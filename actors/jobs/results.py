@@ -20,7 +20,7 @@ from actors.jobs import store
 from actors.jobs.ending import LINK_SECONDS, UpstreamJob
 from actors.jobs.job import Job, Observation
 from actors.store.connection import StoreUnavailable, in_time
-from actors.wallet.ledger import Executor
+from actors.wallet.batch import Executor
 from channels.http.interfaces import UpstreamResponse, Wire
 from channels.media.dialects import DIALECTS
 from channels.media.replies import (

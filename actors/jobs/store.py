@@ -21,8 +21,7 @@ from actors.jobs.job import VISIBLE, Acceptance, Job, Schedule, State, Watch
 from actors.store.connection import in_time, until_stored
 from actors.store.database import Database
 from actors.store.queries import load
-from actors.wallet.batch import to_json
-from actors.wallet.ledger import Executor
+from actors.wallet.batch import Executor, to_json
 from actors.wallet.messages import CallFacts, ClaimEnd, NewJob, end_to_json
 from actors.wallet.pricing import MediaPrice
 from channels.media.model import TaskKind

@@ -1,4 +1,4 @@
-"""A batch of the ledger: what one transaction applies, as the parameters of `ledger_batch`.
+"""A batch of the ledger: what one transaction applies, by one call of `ledger_batch`.
 
 What every call has goes as rows of a composite type, which PostgreSQL reads in a quarter of the
 time of JSON objects; what has a form of its own as JSON, one array for the batch. Everything here
@@ -10,23 +10,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
+from uuid import UUID
 
 import msgspec
 import ujson
 
+from actors.store.connection import Params, Row
+from actors.store.queries import load
 from actors.wallet.messages import (
     Admitted,
     CallFacts,
     ClaimEnd,
+    ClaimState,
     Free,
     Hold,
     LeaseChange,
     NewJob,
     Outcome,
     Record,
+    RefusalReason,
     Settle,
     Void,
     claim_to_json,
@@ -42,6 +47,15 @@ NOT_SUBMITTED = "not_submitted"
 NAMES_KEPT = 4096
 # Text that stands for itself in a row and in an array.
 _is_plain = re.compile(r"[A-Za-z0-9_.:/@+-]+").fullmatch
+# Why each hold of a process is refused that was declared dead, or that no row of `processes` names.
+BURIED = "buried"
+_APPLY = load("actors.wallet", "ledger.sql")["apply"]
+
+
+class Executor(Protocol):
+    """Anything that runs one statement: the pool, a transaction, the writer's own connection."""
+
+    async def fetch_all(self, sql: str, params: Params = ()) -> list[Row]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +82,60 @@ class Batch:
         return bool(self.admitted or self.changes) or any(
             isinstance(one, Settle) and one.admitted is not None for one in self.settlements
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    """What a batch did. A hold in neither `refused` nor `taken` (by its index) was granted.
+
+    `corrected`: calls that recovery had settled, whose row and cost are now those of their true
+    settlement; they are not among the `settled`. `is_buried`: others have declared the process
+    dead, and none of the holds was looked at; of a batch with a number, nothing. `leases` is what
+    the process leases of the batch's accounts now, in nano-USD, where that may have changed.
+    """
+
+    settled: frozenset[UUID]
+    corrected: frozenset[UUID]
+    is_buried: bool
+    refused: dict[int, RefusalReason]
+    taken: dict[int, ClaimState]  # its idempotency key was not free
+    balances: dict[str, tuple[int, int]]  # account id -> balance, held, in nano-USD
+    leases: dict[str, int] = field(default_factory=dict)
+
+
+async def apply(
+    session: Executor, process_id: str, batch: Batch, number: int | None = None
+) -> Applied:
+    """Apply a batch in one transaction; applying it again changes nothing (contract §3).
+
+    One that has something leased comes with a number, other than that of the process's batch
+    before; whether it was applied is then asked (`last_batch`) before it is sent again.
+
+    Raises StoreUnavailable when the connection broke: the batch may or may not have committed.
+    """
+    settlements = _first_of_each_call(batch.settlements)
+    arguments = parameters(process_id, number, settlements, batch)
+    rows = await session.fetch_all(_APPLY, arguments)
+    value = rows[0][0]
+    found = ujson.loads(value) if isinstance(value, str) else value
+    if found.get("buried"):
+        nothing: frozenset[UUID] = frozenset()
+        return Applied(
+            settled=nothing, corrected=nothing, is_buried=True, refused={}, taken={}, balances={}
+        )
+    unsettled = {UUID(call_id) for call_id in found["unsettled"]}
+    written = len(batch.admitted)
+    refused = {seq - written: reason for seq, reason in found["refused"]}
+    is_buried = BURIED in refused.values()  # the whole batch's holds, or none
+    return Applied(
+        settled=frozenset(s.facts.call_id for s in settlements) - unsettled,
+        corrected=frozenset(map(UUID, found["corrected"])),
+        is_buried=is_buried,
+        refused={} if is_buried else refused,
+        taken={seq - written: state for seq, state in found["taken"]},
+        balances={account: (balance, held) for account, balance, held in found["accounts"]},
+        leases=dict(found["leases"]),
+    )
 
 
 def parameters(
@@ -421,3 +489,16 @@ def clean_text(text: str | None, limit: int = 2000) -> str | None:
         return None
     cleaned = text[:limit].replace("\x00", "")
     return cleaned if cleaned.isascii() else cleaned.encode("utf-8", "replace").decode()
+
+
+def _first_of_each_call(settlements: Sequence[Settle | Void]) -> list[Settle | Void]:
+    """A call that is settled twice within a batch would break the whole of it.
+
+    What recovery makes of a call gives way to the call's own settlement.
+    """
+    first: dict[UUID, Settle | Void] = {}
+    for settlement in settlements:
+        found = first.setdefault(settlement.facts.call_id, settlement)
+        if isinstance(found, Settle) and found.is_recovery:
+            first[settlement.facts.call_id] = settlement
+    return list(first.values())

@@ -153,7 +153,7 @@ class Leases:
             or self._is_long_ago()
         ):
             return None
-        admitted = Admitted(hold, lease.identity, now)
+        admitted = Admitted(hold, lease.identity, now, hold.amount_nano_usd)
         lease.used += amount
         lease.unwritten[hold.facts.call_id] = admitted
         self._unwritten += 1

@@ -1,63 +1,28 @@
-"""The ledger as functions: one batch applied, an account credited, a balance read.
+"""The ledger as functions: an account credited, a balance read, a session taken over.
 
-All SQL that moves money is `ledger.sql` and the database function `ledger_batch`; who calls it,
-when, and what happens when the database is away is the writer's business (`writer.py`).
+All SQL that moves money is `ledger.sql` and the database function `ledger_batch`, which a batch
+calls (`batch.py`); when, and what happens when the database is away, the writer decides.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 from uuid import UUID
 
-import ujson
-
-from actors.store.connection import Params, Row, StoreUnavailable
+from actors.store.connection import StoreUnavailable
 from actors.store.database import Database, Statements
 from actors.store.queries import load
-from actors.wallet.batch import Batch, parameters
-from actors.wallet.messages import (
-    CallFacts,
-    ClaimState,
-    RefusalReason,
-    Settle,
-    Void,
-)
+from actors.wallet.batch import Executor
+from actors.wallet.messages import CallFacts
 
 SQL = load("actors.wallet", "ledger.sql")
-# Why each hold of a process is refused that was declared dead, or that no row of `processes` names.
-BURIED = "buried"
-
-
-class Executor(Protocol):
-    """Anything that runs one statement: the pool, a transaction, the writer's own connection."""
-
-    async def fetch_all(self, sql: str, params: Params = ()) -> list[Row]: ...
 
 
 class UnknownAccount(Exception):
     """No account has this id."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Applied:
-    """What a batch did. A hold in neither `refused` nor `taken` (by its index) was granted.
-
-    `corrected`: calls that recovery had settled, whose row and cost are now those of their true
-    settlement; they are not among the `settled`. `is_buried`: others have declared the process
-    dead, and none of the holds was looked at; of a batch with a number, nothing. `leases` is what
-    the process leases of the batch's accounts now, in nano-USD, where that may have changed.
-    """
-
-    settled: frozenset[UUID]
-    corrected: frozenset[UUID]
-    is_buried: bool
-    refused: dict[int, RefusalReason]
-    taken: dict[int, ClaimState]  # its idempotency key was not free
-    balances: dict[str, tuple[int, int]]  # account id -> balance, held, in nano-USD
-    leases: dict[str, int] = field(default_factory=dict)
 
 
 async def take_over(session: Executor, process_id: str) -> None:
@@ -72,41 +37,6 @@ async def take_over(session: Executor, process_id: str) -> None:
     )
     if not all(has_ended for (has_ended,) in ended):
         raise StoreUnavailable("an earlier session of the ledger has not ended yet")
-
-
-async def apply(
-    session: Executor, process_id: str, batch: Batch, number: int | None = None
-) -> Applied:
-    """Apply a batch in one transaction; applying it again changes nothing (contract §3).
-
-    One that has something leased comes with a number, other than that of the process's batch
-    before; whether it was applied is then asked (`last_batch`) before it is sent again.
-
-    Raises StoreUnavailable when the connection broke: the batch may or may not have committed.
-    """
-    settlements = _first_of_each_call(batch.settlements)
-    arguments = parameters(process_id, number, settlements, batch)
-    rows = await session.fetch_all(SQL["apply"], arguments)
-    value = rows[0][0]
-    found = ujson.loads(value) if isinstance(value, str) else value
-    if found.get("buried"):
-        nothing: frozenset[UUID] = frozenset()
-        return Applied(
-            settled=nothing, corrected=nothing, is_buried=True, refused={}, taken={}, balances={}
-        )
-    unsettled = {UUID(call_id) for call_id in found["unsettled"]}
-    written = len(batch.admitted)
-    refused = {seq - written: reason for seq, reason in found["refused"]}
-    is_buried = BURIED in refused.values()  # the whole batch's holds, or none
-    return Applied(
-        settled=frozenset(s.facts.call_id for s in settlements) - unsettled,
-        corrected=frozenset(map(UUID, found["corrected"])),
-        is_buried=is_buried,
-        refused={} if is_buried else refused,
-        taken={seq - written: state for seq, state in found["taken"]},
-        balances={account: (balance, held) for account, balance, held in found["accounts"]},
-        leases=dict(found["leases"]),
-    )
 
 
 async def was_applied(session: Executor, process_id: str, number: int) -> bool:
@@ -219,16 +149,3 @@ async def last_proof(database: Statements) -> tuple[datetime, int, Any] | None:
     """When the ledger was proved last, how many rows were off, and what was found, if known."""
     row = await database.fetch_one(SQL["last_proof"])
     return None if row is None else (row[0], row[1], row[2])
-
-
-def _first_of_each_call(settlements: Sequence[Settle | Void]) -> list[Settle | Void]:
-    """A call that is settled twice within a batch would break the whole of it.
-
-    What recovery makes of a call gives way to the call's own settlement.
-    """
-    first: dict[UUID, Settle | Void] = {}
-    for settlement in settlements:
-        found = first.setdefault(settlement.facts.call_id, settlement)
-        if isinstance(found, Settle) and found.is_recovery:
-            first[settlement.facts.call_id] = settlement
-    return list(first.values())

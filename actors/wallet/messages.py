@@ -162,21 +162,19 @@ class Hold(Struct, frozen=True, kw_only=True):
     job: NewJob | None = None
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Admitted:
     """A hold that was granted in memory, out of a lease of the process of this id; not written yet.
 
     As a message: write it. `used` is what it takes of the lease until then, in nano-USD.
     """
 
-    __slots__ = ("at", "hold", "identity", "is_waiting", "is_written", "used")
-
-    def __init__(self, hold: Hold, identity: str, at: float) -> None:
-        self.hold = hold
-        self.identity = identity
-        self.at = at  # monotonic
-        self.used = hold.amount_nano_usd
-        self.is_waiting = True  # to be written: neither taken for that nor ended
-        self.is_written = False
+    hold: Hold
+    identity: str
+    at: float  # monotonic
+    used: int
+    is_waiting: bool = True  # to be written: neither taken for that nor ended
+    is_written: bool = False
 
     def __repr__(self) -> str:
         return f"<Admitted {self.hold.facts.call_id} by {self.identity}>"

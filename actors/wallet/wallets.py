@@ -282,7 +282,7 @@ class Wallets:
         self, hold: Hold, identity: str, outcome: Outcome, *, is_recovery: bool
     ) -> None:
         """End a call that a dead process admitted under this identity, and had not written."""
-        admitted = Admitted(hold, identity, 0.0)
+        admitted = Admitted(hold, identity, 0.0, hold.amount_nano_usd)
         admitted.is_written = True  # it takes nothing of our leases
         message = Settle(
             facts=hold.facts, outcome=outcome, is_recovery=is_recovery, admitted=admitted

@@ -37,9 +37,9 @@ from actors.clock import Clock
 from actors.process import ProcessIdentity, reregister
 from actors.store.connection import StoreUnavailable
 from actors.store.database import Database, Session
-from actors.wallet.batch import Batch
+from actors.wallet.batch import Applied, Batch, apply
 from actors.wallet.leases import Leases
-from actors.wallet.ledger import Applied, apply, leases_of, take_over, was_applied
+from actors.wallet.ledger import leases_of, take_over, was_applied
 from actors.wallet.messages import (
     Admitted,
     Barrier,

@@ -16,8 +16,7 @@ from actors.jobs import store
 from actors.jobs.ending import Endings, Settles
 from actors.jobs.job import Job, State, ended_as
 from actors.store.database import Database, Statements
-from actors.wallet.batch import Batch
-from actors.wallet.ledger import apply
+from actors.wallet.batch import Batch, apply
 from actors.wallet.messages import CallFacts, JobEnd, Outcome, Settle
 from actors.wallet.pricing import format_usd
 from channels.media.model import TaskKind

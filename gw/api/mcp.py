@@ -17,7 +17,7 @@ from actors.store.database import Session
 from gw.api.base import ApiHandler, explain
 from gw.api.services import WikiServices
 from gw.api.wiki import IDS_MAX, LIMIT_MAX, OFFSET_MAX, QUERY_CHARACTERS_MAX, page_body
-from gw.http.body import too_large
+from gw.errors import too_large
 from gw.keys.principal import Principal
 from gw.knowledge import reading
 from gw.knowledge.reading import (

@@ -29,6 +29,7 @@ from actors.wallet.messages import CallFacts, Outcome
 from actors.wallet.wallets import Wallets
 from channels.media.replies import Failed
 from channels.offload.pool import OffloadPool
+from channels.resources import BODIES_BYTES, BodyBudget
 from gw.api.logs.list_query import CursorSeal
 from gw.api.logs.summary import SummaryCache
 from gw.calls.chat import Conversation
@@ -43,7 +44,6 @@ from gw.errors import (
     unserved,
 )
 from gw.http.application import Overload, RequestsInFlight
-from gw.http.body import BODIES_BYTES, BodyBudget
 from gw.idempotency import IdempotencyGuard
 from gw.keys.cache import KeyCache
 from gw.keys.principal import Principal

@@ -16,7 +16,7 @@ from tornado.routing import Rule
 from tornado.web import Application
 
 from actors.clock import Clock
-from gw.http.body import BodyBudget
+from channels.resources import BodyBudget
 from gw.http.tornado_adapter import (
     HttpDate,
     RequestHeaders,

@@ -22,7 +22,7 @@ What it holds, whatever a client without a key does, is at most CONNECTION_BYTES
     a head                      HEAD_BYTES_MAX in HEAD_LINES_MAX lines, each line four objects
     unsent bytes                the transport's high-water mark (64 KB), and one response
 
-A body is held by its handler only (`body.py`), and no handler takes one before it knows the key.
+A body is held by its handler only (`parser.py`), and no handler takes one before it knows the key.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from typing import cast
 from channels.resources import OpenFiles
 from gw.errors import INVALID_REQUEST, NO_CHANNEL_AVAILABLE, GatewayError
 from gw.http.application import FOREVER, UNREAD_SECONDS, Deadlines, HttpApplication, Outbound
-from gw.http.parser import START, TURN_LINES, Fault, FieldNames, Head, RequestParser
+from gw.http.parser import START, TURN_LINES, Fault, Head, RequestParser
 from gw.http.request import Request
-from gw.http.tornado_adapter import RequestHeaders
+from gw.http.tornado_adapter import FieldNames, RequestHeaders
 
 HEAD_SECONDS = 30.0
 # A body that is not complete by then is not coming.

@@ -1,8 +1,12 @@
-"""Requests as they are on the wire, read with httptools: heads, pieces of bodies, faults. No I/O.
+"""Requests as they are on the wire, read with httptools: heads, bodies, faults. No I/O.
 
 Strict where lenience would let this server and one before it disagree on where a request ends
 (request smuggling): the parser runs without any of its leniencies, and `request.py` stands behind
 it for what it lets through. It never sees the bytes behind a request before that one is done with.
+
+A body takes an eighth more than its size in memory at most, in whatever pieces it came; all large
+ones of a process have a bound together, beyond which one is refused, so that none ever waits for
+another. What a refused client still sends is counted and dropped.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from enum import Enum, auto
+from io import BytesIO
 from typing import NamedTuple
 
 from httptools import (
@@ -22,7 +27,9 @@ from httptools import (
 )
 
 from channels.http.connection import end_of_lines
-from gw.http.tornado_adapter import METHODS, RequestHeaders, spelled
+from channels.resources import BodyBudget
+from gw.errors import INVALID_REQUEST, NO_CHANNEL_AVAILABLE, GatewayError, too_large
+from gw.http.tornado_adapter import METHODS, FieldNames, RequestHeaders, headers_of
 
 # What was read from a connection and not parsed yet, given out in parts.
 #
@@ -113,8 +120,6 @@ class ReadBuffer:
 HEAD_BYTES_MAX = 64 * 1024
 # Each line costs a few microseconds before anyone has shown a key. Browsers send some twenty.
 HEAD_LINES_MAX = 256
-# Clients send the same few names again and again. Others are spelled anew each time.
-_NAMES_KEPT = 512
 
 _METHOD, _TARGET = rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+)", rb"[!-~]+"
 _START_LINE = re.compile(_METHOD + rb" " + _TARGET + rb" HTTP/1\.[01]\r\n")
@@ -124,38 +129,6 @@ _VERSIONS = (b"HTTP/1.1\r\n", b"HTTP/1.0\r\n")
 
 class HeadFault(Exception):
     """A head is refused; the text has the reason."""
-
-
-def headers_of(lines: Sequence[tuple[bytes, bytes]], names: FieldNames) -> RequestHeaders:
-    """The fields, name and value, as they came."""
-    fields: dict[str, list[str]] = {}
-    known = names.known
-    for name, value in lines:
-        field = known.get(name) or names.spelled(name)
-        text = value.rstrip(b" \t").decode("latin-1")
-        if field in fields:
-            fields[field].append(text)
-        else:
-            fields[field] = [text]
-    return RequestHeaders(fields)
-
-
-class FieldNames:
-    """Header names as Tornado spells them, remembered. One per listener."""
-
-    __slots__ = ("known",)
-
-    def __init__(self) -> None:
-        self.known: dict[bytes, str] = {}
-
-    def spelled(self, name: bytes) -> str:
-        """`content-TYPE` as `Content-Type`, which is known from then on."""
-        field = self.known.get(name)
-        if field is None:
-            field = spelled(name.decode("latin-1"))
-            if len(self.known) < _NAMES_KEPT:
-                self.known[name] = field
-        return field
 
 
 def method_of(data: bytes) -> str | None:
@@ -449,3 +422,143 @@ def _join_pieces(events: list[Head | bytes | Fault]) -> None:
     """Make one event of the pieces of a body, be they ever so small."""
     pieces = [one for one in events if isinstance(one, bytes)]
     events[: len(pieces)] = [b"".join(pieces)]
+
+
+# --- Bodies ---
+
+# A client that has been refused goes on sending: most libraries read the response only when all of
+# the body is out, and closing under them turns the response into a broken pipe. So the rest is read
+# and dropped, this many times the accepted size and this long (nginx, lingering_close: 30 s).
+LINGER_FACTOR = 2
+LINGER_SECONDS = 30.0
+# A rest this small is not worth a new connection: it is read, and the connection is kept.
+KEEP_ALIVE_BYTES = 64 * 1024
+# What a body may have that is not counted with the others: the number of connections bounds these.
+SMALL_BODY_BYTES = 64 * 1024
+
+
+class InboundBody:
+    """The body of one request, as it comes in, at most `limit_bytes` long."""
+
+    __slots__ = (
+        "_budget",
+        "_buffer",
+        "_declared_bytes",
+        "_first",
+        "_limit_bytes",
+        "_received_bytes",
+        "_room_bytes",
+        "_taken_bytes",
+    )
+
+    def __init__(self, headers: Mapping[str, str], limit_bytes: int, budget: BodyBudget) -> None:
+        """Raises GatewayError at once when the headers alone show that it is refused."""
+        self._budget = budget
+        self._first = b""  # all of it, as mostly
+        self._buffer: BytesIO | None = None  # all of it, once there is more than one piece
+        self._room_bytes = 0  # of the buffer
+        self._limit_bytes = limit_bytes
+        self._received_bytes = 0
+        self._taken_bytes = 0  # of the budget
+        encoding = headers.get("Content-Encoding")
+        if encoding is not None and encoding.strip().lower() not in ("", "identity"):
+            # Unpacking would let a few bytes on the wire become many in memory, and the byte count
+            # of the pre-charge would no longer be what the client sent.
+            raise GatewayError(
+                INVALID_REQUEST,
+                "Compressed request bodies are not accepted: send the body without"
+                " Content-Encoding.",
+            )
+        declared = declared_bytes(headers)
+        if declared is not None and declared > limit_bytes:
+            raise too_large(limit_bytes)
+        self._declared_bytes = declared or 0
+
+    def feed(self, chunk: bytes) -> None:
+        """Take one piece. Raises GatewayError when it is one too many, here or in the process."""
+        received = self._received_bytes + len(chunk)
+        if received > self._limit_bytes:
+            raise too_large(self._limit_bytes)
+        if not self._received_bytes:
+            self._first = chunk
+        else:
+            buffer = self._buffer
+            if buffer is None or received > self._room_bytes:
+                buffer = self._make_room(received)
+            buffer.write(chunk)
+        self._received_bytes = received
+
+    def take(self) -> bytes:
+        """The whole body; it is not kept here any longer, but still counted."""
+        buffer, self._buffer = self._buffer, None
+        if buffer is not None:
+            return buffer.getvalue()  # which is the buffer itself, not a copy
+        first, self._first = self._first, b""
+        return first
+
+    def forget(self) -> None:
+        """Release the body's bytes from the budget. A second call does nothing."""
+        self._buffer = None
+        self._first = b""
+        if self._taken_bytes:
+            self._budget.give_back(self._taken_bytes)
+            self._taken_bytes = 0
+
+    def _make_room(self, received: int) -> BytesIO:
+        """Where the size is known, double the room up to that; else it grows by an eighth."""
+        room = max(received, min(self._declared_bytes, 2 * received))
+        if room > SMALL_BODY_BYTES:
+            if not self._budget.take(room - self._taken_bytes):
+                raise GatewayError(NO_CHANNEL_AVAILABLE, _NO_ROOM)
+            self._taken_bytes = room
+        self._room_bytes = room
+        buffer = self._buffer
+        if buffer is None:
+            buffer = self._buffer = BytesIO(self._first)
+            buffer.seek(len(self._first))
+            self._first = b""
+        if room > received:
+            at = buffer.tell()
+            buffer.seek(room - 1)
+            buffer.write(b"\0")
+            buffer.seek(at)
+        return buffer
+
+
+class UnreadBody:
+    """What a refused client still sends: counted, dropped, and not for ever."""
+
+    __slots__ = (
+        "_bound_bytes",
+        "_dropped_bytes",
+        "is_expected",
+        "is_held_back",
+        "keeps_connection",
+    )
+
+    def __init__(self, headers: Mapping[str, str], limit_bytes: int) -> None:
+        self._bound_bytes = LINGER_FACTOR * limit_bytes
+        self._dropped_bytes = 0
+        declared = declared_bytes(headers) or 0
+        is_open_ended = "Transfer-Encoding" in headers
+        # A client that waits for "100 Continue" sends nothing once it has a final response, and
+        # must not get the 100 after it.
+        self.is_held_back = headers.get("Expect", "").strip().lower() == "100-continue"
+        self.is_expected = is_open_ended or declared > 0
+        self.keeps_connection = not (
+            self.is_held_back or is_open_ended or declared > KEEP_ALIVE_BYTES
+        )
+
+    def drop(self, chunk: bytes) -> bool:
+        """Count a piece; False when there has been enough of it."""
+        self._dropped_bytes += len(chunk)
+        return self._dropped_bytes <= self._bound_bytes
+
+
+def declared_bytes(headers: Mapping[str, str]) -> int | None:
+    """The declared length of the body. The headers have passed `request.py`."""
+    value = headers.get("Content-Length")
+    return None if value is None else int(value)
+
+
+_NO_ROOM = "The gateway holds as many large request bodies as it can. Try again shortly."

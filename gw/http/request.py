@@ -30,8 +30,7 @@ from gw.http.application import (
     chunk_of,
     response_head,
 )
-from gw.http.body import LINGER_SECONDS, InboundBody, UnreadBody
-from gw.http.parser import Head
+from gw.http.parser import LINGER_SECONDS, Head, InboundBody, UnreadBody
 from gw.http.tornado_adapter import METHODS, TornadoHandler, TornadoRequest
 from metrics.logs import redact
 
@@ -336,7 +335,7 @@ class Request(TornadoRequest):
             handler.tell(error)
 
     def _refuse(self, handler: TornadoHandler, error: BaseException) -> None:
-        """Respond before the body is in, and let the client finish sending (`body.py`).
+        """Respond before the body is in, and let the client finish sending (`parser.py`).
 
         The response goes out now; the connection goes on only when the body has ended.
         """

@@ -103,6 +103,38 @@ class RequestHeaders(HTTPHeaders):
         return 0 if length is None else int(length[0])
 
 
+class FieldNames:
+    """Header names as Tornado spells them, remembered. One per listener."""
+
+    __slots__ = ("known",)
+
+    def __init__(self) -> None:
+        self.known: dict[bytes, str] = {}
+
+    def spelled(self, name: bytes) -> str:
+        """`content-TYPE` as `Content-Type`, which is known from then on."""
+        field = self.known.get(name)
+        if field is None:
+            field = spelled(name.decode("latin-1"))
+            if len(self.known) < _NAMES_KEPT:
+                self.known[name] = field
+        return field
+
+
+def headers_of(lines: Sequence[tuple[bytes, bytes]], names: FieldNames) -> RequestHeaders:
+    """The fields, name and value, as they came."""
+    fields: dict[str, list[str]] = {}
+    known = names.known
+    for name, value in lines:
+        field = known.get(name) or names.spelled(name)
+        text = value.rstrip(b" \t").decode("latin-1")
+        if field in fields:
+            fields[field].append(text)
+        else:
+            fields[field] = [text]
+    return RequestHeaders(fields)
+
+
 class HeldBody(Protocol):
     """The bytes of a body, as they are counted."""
 

@@ -58,16 +58,24 @@ def h(data_dir: Path, tmp_path: Path) -> Iterator[House]:
 
 
 def test_frozen_database_is_told_everywhere_and_loses_nothing(h: House, data_dir: Path) -> None:
-    admin, client = Admin(h.gateway.admin_url), h.client
+    admin, warm = Admin(h.gateway.admin_url), h.client
+    for _ in range(3):  # it calls often: from the second one on it is leased
+        assert warm.chat().status == 200
+    cold = h.gw("account", "create", "cold", "--credit-usd", "1")["id"]
+    client = Client(
+        h.gateway.url, h.gw("key", "create", "--account", cold, "--name", "cold")["key"]
+    )
     assert client.chat().status == 200  # the key is known from here on
     stranger = h.gw("key", "create", "--account", h.account, "--name", "unseen")["key"]
     h.upstream.fault("one", endless=True, delay_event_ms=20)
-    under_way = client.begin_chat(stream=True)
+    under_way = warm.begin_chat(stream=True)
     under_way.read_until(b"data:")
     h.upstream.reset()
     with ExitStack() as open_calls, frozen_server(data_dir):
         open_calls.enter_context(under_way)
-        # All of this is answered although the database is not.
+        served = warm.chat()
+        assert served.status == 200, served
+        # All of this is answered, too, although the database is not.
         unknown = open_calls.enter_context(Client(h.gateway.url, stranger).begin_chat())
         free = open_calls.enter_context(client.begin("GET", "/v1/key/balance"))
         calls = [
@@ -107,3 +115,5 @@ def test_frozen_database_is_told_everywhere_and_loses_nothing(h: House, data_dir
         row = by_trace[reply.trace]
         assert (row["status"], row["error_code"]) == ("rejected", "no_channel_available")
     assert by_trace[answered.trace]["status"] == "success"
+    written = {row["request_id"].replace("-", "") for row in warm.get("/v1/logs").json["data"]}
+    assert served.trace in written

@@ -61,7 +61,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         done = self.create_future()
         try:
             done.set_result(func(*args))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whoever awaits it gets it
             done.set_exception(error)
         return done
 

@@ -354,7 +354,11 @@ def simulate(seed: int) -> Report:
         await world.run()
 
     folder = tempfile.TemporaryDirectory()
-    with folder as data_dirs, _listening(found), asyncio.Runner(loop_factory=SimulatedLoop) as runner:
+    with (
+        folder as data_dirs,
+        _listening(found),
+        asyncio.Runner(loop_factory=SimulatedLoop) as runner,
+    ):
         try:
             runner.run(main())
         except (Breach, WaitsForEver, AssertionError) as error:

@@ -19,6 +19,7 @@ from actors.jobs.store import SQL as JOBS_SQL
 from actors.process import SQL as PROCESS_SQL
 from actors.store.connection import StatementRefused, StoreUnavailable
 from actors.wallet import ledger, verify
+from actors.wallet.batch import BURIED
 from tests.support.composite import read_rows
 from tests.support.fake_claims import FakeClaims
 from tests.support.fake_jobs import FakeJobs
@@ -149,7 +150,7 @@ class FakeLedger:
             if jobs is not None:
                 self.jobs.end(ujson.loads(jobs), answer["unsettled"])
             if is_buried:
-                answer["refused"] = [[hold["seq"], ledger.BURIED] for hold in wanted]
+                answer["refused"] = [[hold["seq"], BURIED] for hold in wanted]
             answer["accounts"] = self._touched(needed, ended, wanted)
             answer["leases"] = [
                 [a, self.leases.get((process, a), 0)] for a in needed if a in self.balances

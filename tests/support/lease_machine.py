@@ -11,8 +11,7 @@ from uuid import UUID
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
-from actors.wallet.batch import Batch
-from actors.wallet.ledger import Applied
+from actors.wallet.batch import Applied, Batch
 from actors.wallet.messages import Admitted, CallFacts, Hold, LeaseChange, Settle
 from tests.support.claim_machine import ClaimMachine
 from tests.support.ledger_machine import ACCOUNTS, KEYS, LedgerMachine, accounts, amounts
@@ -73,7 +72,7 @@ class LeaseMachine(ClaimMachine):
         if amount <= self.room(account) and not self.is_buried:
             facts = self.new_facts(account, KEYS[account][0])
             hold = Hold(facts=facts, amount_nano_usd=amount)
-            self.unwritten[facts.call_id] = Admitted(hold, identity, 0.0)
+            self.unwritten[facts.call_id] = Admitted(hold, identity, 0.0, hold.amount_nano_usd)
 
     @rule(target=LedgerMachine.calls, place=places, amount=amounts)
     def write_and_hold(self, place: int, amount: int) -> Any:

@@ -15,8 +15,7 @@ from uuid import UUID
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule
 
-from actors.wallet.batch import Batch
-from actors.wallet.ledger import Applied
+from actors.wallet.batch import Applied, Batch
 from actors.wallet.messages import CallFacts, Hold, JobEnd, Record, Settle, Void
 from actors.wallet.receipt import lines_of, multiplier_of, total_nano_usd
 from actors.wallet.sheets import hold_nano_usd, token_price

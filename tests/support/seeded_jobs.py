@@ -13,8 +13,7 @@ from actors.jobs import store
 from actors.jobs.store import new_job_id
 from actors.process import ProcessIdentity, register
 from actors.store.database import Database
-from actors.wallet import ledger
-from actors.wallet.batch import Batch
+from actors.wallet.batch import Batch, apply
 from actors.wallet.messages import CallFacts, Hold
 from tests.support.jobs import acceptance, new_job
 from tests.support.upstream import key_of
@@ -57,7 +56,7 @@ async def seed(
             )
             job = new_job(quantity=SECONDS * 1000)
             hold = Hold(facts=facts, amount_nano_usd=HOLD_NANO_USD, job=job)
-            applied = await ledger.apply(database, identity.id, Batch(holds=[hold]))
+            applied = await apply(database, identity.id, Batch(holds=[hold]))
             assert (applied.refused, applied.taken) == ({}, {})
             accepted = acceptance(upstream_id, channel_id=channel)
             assert await store.accept(database, facts, accepted, pause_seconds=0.0)

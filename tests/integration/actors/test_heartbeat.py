@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from actors.store.database import Database
-from actors.wallet import ledger
-from actors.wallet.batch import Batch
+from actors.wallet.batch import Batch, apply
 from actors.wallet.messages import Hold
 from actors.wallet.verify import verify
 from tests.integration.actors.process import process
@@ -58,7 +57,7 @@ async def test_what_is_delivered_finds_place_on_the_page_of_its_hold(database_ur
         await open_account(mine.database, 10**9)
         await mine.heartbeat.beat()
         holds = [Hold(facts=one, amount_nano_usd=100, detail=terms) for one in calls]
-        await ledger.apply(mine.database, mine.identity.id, Batch(holds=holds))
+        await apply(mine.database, mine.identity.id, Batch(holds=holds))
         for one in calls:
             mine.lives(one, *range(1, BEATS + 1))
         for _ in range(BEATS):

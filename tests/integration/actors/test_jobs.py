@@ -15,8 +15,8 @@ from actors.jobs import store
 from actors.jobs.job import ROW_STATUS, Job
 from actors.store.database import Database
 from actors.wallet import ledger
-from actors.wallet.batch import Batch
-from actors.wallet.ledger import Executor, read_balance
+from actors.wallet.batch import Batch, Executor, apply
+from actors.wallet.ledger import read_balance
 from actors.wallet.messages import (
     CallFacts,
     Claim,
@@ -171,7 +171,7 @@ async def test_recovery_that_meets_a_job_taking_over_leaves_its_hold_alone(
             async with session.transaction():
                 assert await accept(session, facts)
                 late = asyncio.ensure_future(
-                    ledger.apply(database, PROCESS, Batch(settlements=[recovered]))
+                    apply(database, PROCESS, Batch(settlements=[recovered]))
                 )
                 waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
                 while await mine.database.fetch_one(waits) == (0,):

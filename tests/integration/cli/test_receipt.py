@@ -8,8 +8,7 @@ from uuid import UUID
 import pytest
 
 from actors.store.database import Database
-from actors.wallet import ledger
-from actors.wallet.batch import Batch
+from actors.wallet.batch import Batch, apply
 from actors.wallet.messages import Hold, Outcome, Settle
 from tests.integration.cli.command import Gw
 from tests.integration.money import PROCESS, open_account
@@ -41,12 +40,12 @@ def settled(database_url: str) -> str:
     async def main() -> None:
         async with Database(database_url) as database:
             await open_account(database, 10**9)
-            await ledger.apply(database, PROCESS, Batch(holds=[hold(1, 100_000)]))
+            await apply(database, PROCESS, Batch(holds=[hold(1, 100_000)]))
             batch = Batch(
                 settlements=[settle(1, COST, detail=DETAIL, **tokens)],
                 records=[refused(2, seconds=2.0, error_code="model_not_found")],
             )
-            await ledger.apply(database, PROCESS, batch)
+            await apply(database, PROCESS, batch)
 
     run(main())
     return UUID(int=1).hex
@@ -103,12 +102,12 @@ def test_corrected_call_says_what_it_was_and_agrees_with_what_it_is(
                 detail=DETAIL,
             )
             hold = Hold(facts=who, amount_nano_usd=100_000)
-            await ledger.apply(database, PROCESS, Batch(holds=[hold]))
+            await apply(database, PROCESS, Batch(holds=[hold]))
             for settle in (
                 Settle(facts=who, outcome=recovered, is_recovery=True),
                 Settle(facts=who, outcome=true),
             ):
-                await ledger.apply(database, PROCESS, Batch(settlements=[settle]))
+                await apply(database, PROCESS, Batch(settlements=[settle]))
 
     run(main())
     found = gw.answers("receipt", UUID(int=3).hex)

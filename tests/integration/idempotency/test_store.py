@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from actors.store.database import Database
-from actors.wallet import ledger
-from actors.wallet.batch import Batch
+from actors.wallet.batch import Batch, apply
 from actors.wallet.messages import (
     CallFacts,
     Claim,
@@ -42,14 +41,14 @@ async def opened(url: str) -> AsyncIterator[Database]:
 async def claim(database: Database, number: int, key: str = "k") -> CallFacts:
     who = facts(number, protocol="images")
     hold = Hold(facts=who, amount_nano_usd=1, claim=Claim(key=key, fingerprint=b"one"))
-    applied = await ledger.apply(database, PROCESS, Batch(holds=[hold]))
+    applied = await apply(database, PROCESS, Batch(holds=[hold]))
     assert (applied.taken, applied.refused) == ({}, {})
     return who
 
 
 async def settle(database: Database, who: CallFacts, end: ClaimEnd) -> None:
     settlement = Settle(facts=who, outcome=outcome(1), claim_end=end)
-    await ledger.apply(database, PROCESS, Batch(settlements=[settlement]))
+    await apply(database, PROCESS, Batch(settlements=[settlement]))
 
 
 async def expire(database: Database) -> None:

@@ -16,7 +16,7 @@ from actors.jobs.job import End, State
 from actors.jobs.store import Booked, Claimed
 from actors.store.database import Database
 from actors.wallet import ledger
-from actors.wallet.batch import Batch
+from actors.wallet.batch import Batch, apply
 from actors.wallet.messages import CallFacts, Hold, Settle
 from actors.wallet.verify import verify
 from tests.integration.money import ACCOUNT, PROCESS, entry_guards, open_account
@@ -72,7 +72,7 @@ def test_job_lives_on_postgres_as_in_memory(driver: Driver) -> None:
         def begin(self) -> None:
             job = new_job(deadline_seconds=DEADLINE_SECONDS)
             hold = Hold(facts=self.facts, amount_nano_usd=HOLD, job=job)
-            applied = run(ledger.apply(database, PROCESS, Batch(holds=[hold])))
+            applied = run(apply(database, PROCESS, Batch(holds=[hold])))
             assert (applied.refused, applied.taken) == ({}, {})
 
         def accept(self) -> bool:
@@ -85,7 +85,7 @@ def test_job_lives_on_postgres_as_in_memory(driver: Driver) -> None:
                 outcome=outcome(0, "interrupted", error_code="gateway_restarted"),
                 is_recovery=True,
             )
-            run(ledger.apply(database, "proc_other", Batch(settlements=[settle])))
+            run(apply(database, "proc_other", Batch(settlements=[settle])))
 
         def claim(self, lease: str, *, limit: int = 8) -> list[Claimed]:
             claiming = store.claim(
@@ -115,10 +115,10 @@ def test_job_lives_on_postgres_as_in_memory(driver: Driver) -> None:
                 upstream_cost=lambda *_: None,
             )
             settle = Settle(facts=open_job.facts, outcome=told, job_end=job_end)
-            run(ledger.apply(database, PROCESS, Batch(settlements=[settle])))
+            run(apply(database, PROCESS, Batch(settlements=[settle])))
             assert run(store.read_end(database, JOB)) == (by, end.state)
             # Said again, as after a lost connection, it changes nothing.
-            run(ledger.apply(database, PROCESS, Batch(settlements=[settle])))
+            run(apply(database, PROCESS, Batch(settlements=[settle])))
             return told.cost_nano_usd
 
         def pass_time(self, seconds: float) -> None:

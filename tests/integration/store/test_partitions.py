@@ -14,7 +14,7 @@ from actors.partitions import SQL, Partitions, first_kept
 from actors.store.connection import StoreUnavailable
 from actors.store.database import Database
 from actors.wallet import ledger
-from actors.wallet.batch import Batch
+from actors.wallet.batch import Batch, apply
 from actors.wallet.messages import Hold, Settle
 from actors.wallet.verify import verify
 from metrics.prometheus import Metrics
@@ -34,9 +34,9 @@ def at(year: int, month: int, day: int = 15, hour: int = 0) -> float:
 async def settle(database: Database, number: int, ended_at: float, *, is_aged: bool = True) -> None:
     """A call that cost something, settled when it ended."""
     who = facts(number, submitted_at=ended_at - 1)
-    await ledger.apply(database, PROCESS, Batch(holds=[Hold(facts=who, amount_nano_usd=COST)]))
+    await apply(database, PROCESS, Batch(holds=[Hold(facts=who, amount_nano_usd=COST)]))
     settled = Settle(facts=who, outcome=outcome(COST, created_at=ended_at, input_tokens=7))
-    applied = await ledger.apply(database, PROCESS, Batch(settlements=[settled]))
+    applied = await apply(database, PROCESS, Batch(settlements=[settled]))
     assert applied.settled == {who.call_id}
     if not is_aged:
         return
@@ -52,7 +52,7 @@ async def settle(database: Database, number: int, ended_at: float, *, is_aged: b
 
 async def refuse(database: Database, number: int, ended_at: float) -> None:
     record = refused(number, created_at=ended_at)
-    await ledger.apply(database, PROCESS, Batch(records=[record]))
+    await apply(database, PROCESS, Batch(records=[record]))
 
 
 async def rows_of(database: Database) -> dict[str, int]:
@@ -242,11 +242,11 @@ async def spans_a_border(database: Database) -> None:
         await settle(database, number, at(2024, 3))
     held = Hold(facts=facts(4, submitted_at=at(2024, 3)), amount_nano_usd=5)
     late = Hold(facts=facts(5, submitted_at=at(2024, 3)), amount_nano_usd=5)
-    await ledger.apply(database, PROCESS, Batch(holds=[held, late]))
+    await apply(database, PROCESS, Batch(holds=[held, late]))
     recovered = Settle(
         facts=late.facts, outcome=outcome(1, created_at=at(2024, 5)), is_recovery=True
     )
-    await ledger.apply(database, PROCESS, Batch(settlements=[recovered]))
+    await apply(database, PROCESS, Batch(settlements=[recovered]))
     async with database.transaction() as session:
         await session.execute(entry_guards("DISABLE"))
         await session.execute("UPDATE entries SET created_at = '2024-03-15 12:00+00'")
@@ -277,7 +277,7 @@ async def settle_late(database: Database, number: int, cost: int) -> None:
     truth = Settle(
         facts=facts(number, submitted_at=at(2024, 3)), outcome=outcome(cost, created_at=at(2024, 5))
     )
-    await ledger.apply(database, PROCESS, Batch(settlements=[truth]))
+    await apply(database, PROCESS, Batch(settlements=[truth]))
 
 
 async def test_entries_go_once_they_have_a_checkpoint_and_no_row_of_theirs_is_left(

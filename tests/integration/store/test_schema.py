@@ -15,8 +15,7 @@ import pytest
 from actors.store.database import Database
 from actors.store.schema import FOLDER, RELEASED_VERSION, MigrationFault, migrate, read
 from actors.wallet import ledger
-from actors.wallet.batch import Batch, parameters
-from actors.wallet.ledger import Executor
+from actors.wallet.batch import Batch, Executor, apply, parameters
 from actors.wallet.verify import verify
 from tests.integration.money import ACCOUNT, PROCESS, open_account
 from tests.support.ledger_values import hold, settle
@@ -219,8 +218,9 @@ async def apply_as_before(session: Executor, process: str, batch: Batch) -> dict
     arguments = parameters(process, None, batch.settlements, batch)[:PARAMETERS_BEFORE]
     places = ", ".join(["%s"] * PARAMETERS_BEFORE)
     ((answer,),) = await session.fetch_all(f"SELECT ledger_apply({places})::text", arguments)
-    assert not (found := json.loads(answer)).get("buried")
-    return dict(found)
+    found: dict[str, Any] = json.loads(answer)
+    assert not found.get("buried")
+    return found
 
 
 async def call(session: Executor, process: str, number: int) -> None:
@@ -277,8 +277,8 @@ async def test_database_of_an_earlier_program_is_upgraded_while_its_gateways_wri
         calls = 3 + sum(await asyncio.gather(*gateways))
         assert applied == LATER[later:]
         for number in (1, 2):  # held before the upgrade
-            done = await ledger.apply(database, PROCESS, Batch(settlements=[settle(number, 1)]))
-            again = await ledger.apply(database, PROCESS, Batch(settlements=[settle(number, 1)]))
+            done = await apply(database, PROCESS, Batch(settlements=[settle(number, 1)]))
+            again = await apply(database, PROCESS, Batch(settlements=[settle(number, 1)]))
             assert (len(done.settled), len(again.settled)) == (1, 0)
         await assert_proved(database, calls, 2 * calls)
 

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from actors.store.database import Database, Session
-from actors.wallet import ledger
-from actors.wallet.batch import Batch
+from actors.wallet.batch import Batch, apply
 from actors.wallet.messages import Claim, Hold, KeptResponse, NewJob
 from tests.integration.money import PROCESS, open_account
 from tests.support.ledger_values import facts, hold, settle
@@ -58,11 +57,11 @@ async def run(session: Session, first: int, count: int) -> None:
     plain = [hold(number) for number in numbers]
     claimed = [submission(number + count) for number in numbers]
     kept = KeptResponse(status=200, headers=(), body=b"{}")
-    await ledger.apply(session, PROCESS, Batch(holds=plain))
-    await ledger.apply(session, PROCESS, Batch(holds=claimed))
-    await ledger.apply(session, PROCESS, Batch(settlements=[settle(n, 1) for n in numbers]))
+    await apply(session, PROCESS, Batch(holds=plain))
+    await apply(session, PROCESS, Batch(holds=claimed))
+    await apply(session, PROCESS, Batch(settlements=[settle(n, 1) for n in numbers]))
     ended = [replace(settle(n + count, 1), claim_end=kept) for n in numbers]
-    applied = await ledger.apply(session, PROCESS, Batch(settlements=ended))
+    applied = await apply(session, PROCESS, Batch(settlements=ended))
     assert len(applied.settled) == count
     await session.fetch_all("SELECT pg_stat_force_next_flush()")
     await session.execute("SELECT 1")

@@ -13,9 +13,7 @@ import pytest
 
 from actors.process import ProcessIdentity, register
 from actors.store.database import Database
-from actors.wallet import ledger
-from actors.wallet.batch import Batch
-from actors.wallet.ledger import Applied
+from actors.wallet.batch import Applied, Batch, apply
 from actors.wallet.messages import (
     Claim,
     ClaimEnd,
@@ -49,7 +47,7 @@ class Book:
         return Hold(facts=who, amount_nano_usd=100, claim=Claim(key=key, fingerprint=body))
 
     async def apply(self, **batch: Any) -> Applied:
-        return await ledger.apply(self.database, PROCESS, Batch(**batch))
+        return await apply(self.database, PROCESS, Batch(**batch))
 
     async def ask(self, *holds: Hold) -> list[str]:
         """What each hold of one batch is answered."""
@@ -252,7 +250,7 @@ async def test_claims_from_many_processes_at_once_grant_one(
             await register(b.database, ProcessIdentity(f"p{seq}", "h", "", seq))
         applied = await asyncio.gather(
             *(
-                ledger.apply(database, f"p{seq}", Batch(holds=holds))
+                apply(database, f"p{seq}", Batch(holds=holds))
                 for seq, (database, holds) in enumerate(zip(databases, batches, strict=True))
             )
         )

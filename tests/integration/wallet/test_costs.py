@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from actors.store.database import Database
-from actors.wallet import ledger
-from actors.wallet.batch import Batch
+from actors.wallet.batch import Batch, apply
 from actors.wallet.messages import Hold, Settle
 from actors.wallet.pricing import ImagePrice
 from actors.wallet.sheets import token_price
@@ -72,8 +71,8 @@ async def settle(database: Database, calls: Sequence[tuple[str, int, Mapping[str
         who, ended = facts(number, protocol=protocol), outcome(cost, **row)
         holds.append(Hold(facts=who, amount_nano_usd=1))
         settlements.append(Settle(facts=who, outcome=ended))
-    await ledger.apply(database, PROCESS, Batch(holds=holds))
-    await ledger.apply(database, PROCESS, Batch(settlements=settlements))
+    await apply(database, PROCESS, Batch(holds=holds))
+    await apply(database, PROCESS, Batch(settlements=settlements))
 
 
 async def test_every_cost_is_worked_out_alike(database_url: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 from actors.store.connection import ConstraintViolated
 from actors.store.database import Database
 from actors.wallet import ledger
-from actors.wallet.batch import Batch
+from actors.wallet.batch import Batch, apply
 from actors.wallet.verify import verify
 from tests.integration.money import ACCOUNT, PROCESS, open_account
 from tests.support.ledger_values import hold, settle
@@ -24,7 +24,7 @@ REFUSED = {
 async def test_values_that_can_never_be_are_refused(database_url: str) -> None:
     async with Database(database_url) as database:
         await open_account(database, 1000)
-        await ledger.apply(database, PROCESS, Batch(holds=[hold(1)]))
+        await apply(database, PROCESS, Batch(holds=[hold(1)]))
         for statement in REFUSED.values():
             with pytest.raises(ConstraintViolated):
                 await database.execute(statement)
@@ -33,7 +33,7 @@ async def test_values_that_can_never_be_are_refused(database_url: str) -> None:
             Batch(settlements=[settle(1, 7, "odd")]),
         ):
             with pytest.raises(ConstraintViolated):
-                await ledger.apply(database, PROCESS, batch)
+                await apply(database, PROCESS, batch)
         assert (await ledger.read_balance(database, ACCOUNT)) == (1000, 100)
         assert (await verify(database)).faults == []
 
@@ -52,8 +52,8 @@ WRONG_ENTRIES = {
 async def test_entries_and_rows_that_can_never_be_are_found(database_url: str) -> None:
     async with Database(database_url) as database:
         await open_account(database, 1000)
-        await ledger.apply(database, PROCESS, Batch(holds=[hold(1)]))
-        await ledger.apply(database, PROCESS, Batch(settlements=[settle(1, 7)]))
+        await apply(database, PROCESS, Batch(holds=[hold(1)]))
+        await apply(database, PROCESS, Batch(settlements=[settle(1, 7)]))
         for number, (effects, call) in enumerate(WRONG_ENTRIES.values(), start=1):
             await database.execute(
                 "INSERT INTO entries"

@@ -11,7 +11,7 @@ import pytest
 
 from actors.store.database import Database
 from actors.wallet import ledger
-from actors.wallet.batch import Batch
+from actors.wallet.batch import Batch, apply
 from actors.wallet.messages import Settle, Void
 from actors.wallet.verify import verify
 from tests.integration.money import ACCOUNT, PROCESS, open_account
@@ -24,7 +24,7 @@ async def held(url: str, *numbers: int) -> AsyncIterator[Database]:
     async with Database(url) as database:
         await open_account(database, 1000)
         holds = [hold(number) for number in numbers]
-        applied = await ledger.apply(database, PROCESS, Batch(holds=holds))
+        applied = await apply(database, PROCESS, Batch(holds=holds))
         assert applied.refused == {}
         yield database
         assert (await verify(database)).faults == []
@@ -51,7 +51,7 @@ async def test_odd_text_never_keeps_a_call_from_being_settled(
             settle(1, 10, **odd),
             settle(2, 20),
         ]
-        applied = await ledger.apply(database, PROCESS, Batch(settlements=settlements))
+        applied = await apply(database, PROCESS, Batch(settlements=settlements))
         assert applied.settled == {UUID(int=1), UUID(int=2)}
         assert applied.balances == {ACCOUNT: (970, 0)}
 
@@ -66,7 +66,7 @@ async def test_call_settled_twice_in_one_batch_is_settled_once_by_the_first(
             Void(facts=facts(2)),
             settle(2, 50),
         ]
-        applied = await ledger.apply(database, PROCESS, Batch(settlements=settlements))
+        applied = await apply(database, PROCESS, Batch(settlements=settlements))
         assert applied.balances == {ACCOUNT: (990, 0)}
         rows = await database.fetch_all("SELECT request_id::text, cost_nano_usd FROM call_logs")
         assert rows == [(str(UUID(int=1)), 10)]
@@ -76,7 +76,7 @@ async def test_what_is_held_is_not_there_for_the_next_batch(database_url: str) -
     async with held(database_url) as database:
         for number, amount, refused in ((1, 600, {}), (2, 600, {0: "insufficient_funds"})):
             batch = Batch(holds=[hold(number, amount)])
-            applied = await ledger.apply(database, PROCESS, batch)
+            applied = await apply(database, PROCESS, batch)
             assert applied.refused == refused
         assert await ledger.read_balance(database, ACCOUNT) == (1000, 600)
 
@@ -84,17 +84,17 @@ async def test_what_is_held_is_not_there_for_the_next_batch(database_url: str) -
 async def test_holds_of_one_batch_share_one_balance(database_url: str) -> None:
     async with held(database_url) as database:
         batch = Batch(holds=[hold(1, 600), hold(2, 600), hold(3, 300)])
-        applied = await ledger.apply(database, PROCESS, batch)
+        applied = await apply(database, PROCESS, batch)
         assert applied.refused == {1: "insufficient_funds"}
         batch = Batch(holds=[hold(4, 60, 970), hold(5, 30, 970), hold(6, 5, 970)])
-        applied = await ledger.apply(database, PROCESS, batch)
+        applied = await apply(database, PROCESS, batch)
         assert applied.refused == {1: "spend_cap"}
 
 
 async def test_free_delivery_is_no_refund(database_url: str) -> None:
     async with held(database_url, 1, 2) as database:
         free = [settle(1, 0, "success"), settle(2, 0, "error")]
-        await ledger.apply(database, PROCESS, Batch(settlements=free))
+        await apply(database, PROCESS, Batch(settlements=free))
         kinds = await database.fetch_all(
             "SELECT kind::text FROM entries WHERE kind IN ('settle', 'refund') ORDER BY call_id"
         )

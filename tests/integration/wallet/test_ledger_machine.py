@@ -15,8 +15,7 @@ from actors.jobs import store
 from actors.process import SQL, ProcessIdentity, register, reregister
 from actors.store.database import Database
 from actors.wallet import ledger
-from actors.wallet.batch import Batch
-from actors.wallet.ledger import Applied
+from actors.wallet.batch import Applied, Batch, apply
 from actors.wallet.messages import CallFacts
 from actors.wallet.verify import verify
 from metrics.prometheus import Metrics
@@ -94,7 +93,7 @@ def test_postgres_keeps_the_rules(driver: Driver, expect_log: Callable[..., None
 
         def apply(self, batch: Batch) -> Applied:
             number = self.next_number(batch)
-            applying = ledger.apply(driver.database, self.identity.id, batch, number)
+            applying = apply(driver.database, self.identity.id, batch, number)
             return driver.run(applying)  # type: ignore[no-any-return]
 
         def leases_in_ledger(self) -> dict[tuple[str, str], int]:

@@ -7,8 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from actors.store.database import Database
-from actors.wallet import ledger
-from actors.wallet.batch import Batch
+from actors.wallet.batch import Batch, apply
 from actors.wallet.messages import Settle
 from actors.wallet.verify import verify
 from tests.integration.money import ACCOUNT, KEY, PROCESS, open_account
@@ -52,7 +51,7 @@ async def drift(database: Database) -> list[Any]:
 async def test_cost_of_a_call_is_in_its_row_and_in_the_sums_of_its_day(database_url: str) -> None:
     async with Database(database_url) as database:
         await open_account(database, 10_000)
-        await ledger.apply(database, PROCESS, Batch(holds=[hold(n, 9) for n in range(1, 6)]))
+        await apply(database, PROCESS, Batch(holds=[hold(n, 9) for n in range(1, 6)]))
         bought: list[dict[str, Any]] = [
             {"upstream_cost_nano_usd": 3, "channel_id": 'a "b"\\,{c}'},
             {"upstream_cost_nano_usd": 0, "channel_id": "main"},
@@ -66,7 +65,7 @@ async def test_cost_of_a_call_is_in_its_row_and_in_the_sums_of_its_day(database_
             for number, (when, more) in enumerate(zip(at, bought, strict=True), start=1)
         ]
         batch = Batch(settlements=settlements, records=[refused(6, created_at=MIDNIGHT)])
-        await ledger.apply(database, PROCESS, batch)
+        await apply(database, PROCESS, batch)
         assert await rows(database) == {
             1: (3, 'a "b"\\,{c}'),
             2: (0, "main"),
@@ -82,7 +81,7 @@ async def test_cost_of_a_call_is_in_its_row_and_in_the_sums_of_its_day(database_
             ("2026-03-01", "main", 2, 0, 10, 8),
             ("2026-03-01", "main ?", 1, 1, 5, 0),
         ]
-        await ledger.apply(database, PROCESS, batch)  # sent again after a lost connection
+        await apply(database, PROCESS, batch)  # sent again after a lost connection
         assert await drift(database) == []
         assert (await verify(database)).faults == []
 
@@ -90,19 +89,17 @@ async def test_cost_of_a_call_is_in_its_row_and_in_the_sums_of_its_day(database_
 async def test_true_settlement_after_recovery_brings_its_cost(database_url: str) -> None:
     async with Database(database_url) as database:
         await open_account(database, 10_000)
-        await ledger.apply(database, PROCESS, Batch(holds=[hold(n, 9) for n in (1, 2, 3)]))
+        await apply(database, PROCESS, Batch(holds=[hold(n, 9) for n in (1, 2, 3)]))
         recovered = [
             Settle(
                 facts=facts(n), outcome=outcome(1, "interrupted", seconds=20.0), is_recovery=True
             )
             for n in (1, 2, 3)
         ]
-        await ledger.apply(database, PROCESS, Batch(settlements=recovered))
+        await apply(database, PROCESS, Batch(settlements=recovered))
         true = settle(1, 7, upstream_cost_nano_usd=4, channel_id="main")
         failed = settle(2, 0, "error", error_code="x", upstream_cost_nano_usd=2, channel_id="spare")
-        await ledger.apply(
-            database, PROCESS, Batch(settlements=[true, failed], records=[refused(3)])
-        )
+        await apply(database, PROCESS, Batch(settlements=[true, failed], records=[refused(3)]))
         assert await rows(database) == {1: (4, "main"), 2: (2, "spare"), 3: (0, None)}
         assert await drift(database) == []
         await database.execute("DELETE FROM call_logs WHERE channel_id IS NOT NULL")
@@ -117,7 +114,7 @@ async def test_gateway_of_the_release_before_settles_calls_of_unknown_cost(
     """Its settlements have nothing of it: what is rare is null, or an object without it."""
     async with Database(database_url) as database:
         await open_account(database, 10_000)
-        await ledger.apply(database, PROCESS, Batch(holds=[hold(1, 9), hold(2, 9)]))
+        await apply(database, PROCESS, Batch(holds=[hold(1, 9), hold(2, 9)]))
         common = "5,1790000001,1790000000,chat,m,success,1,1,0,5,f,"
         rare = r"\"{\\\"error_code\\\":\\\"x\\\"}\""
         written = f'{{"({UUID(int=1).hex},{common})","({UUID(int=2).hex},{common}{rare})"}}'

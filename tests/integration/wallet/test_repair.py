@@ -10,7 +10,7 @@ import pytest
 
 from actors.store.database import Database
 from actors.wallet import ledger
-from actors.wallet.batch import Batch
+from actors.wallet.batch import Batch, apply
 from actors.wallet.messages import Settle
 from actors.wallet.verify import repair, verify
 from tests.integration.cli.command import Gw
@@ -33,9 +33,9 @@ async def make_rows_twice(url: str) -> None:
         await open_account(database, 10_000)
         numbers = (LATE, PAID, TWICE, PLAIN, OPEN)
         holds = [hold(number) for number in numbers]
-        await ledger.apply(database, PROCESS, Batch(holds=holds))
+        await apply(database, PROCESS, Batch(holds=holds))
         settled = settle(PLAIN, 40)
-        await ledger.apply(
+        await apply(
             database,
             PROCESS,
             Batch(
@@ -44,9 +44,9 @@ async def make_rows_twice(url: str) -> None:
         )
         why = {"error_code": "internal_error"}
         records = [refused(one, seconds=17.0, **why) for one in (LATE, PAID, TWICE)]
-        await ledger.apply(database, PROCESS, Batch(records=records))
+        await apply(database, PROCESS, Batch(records=records))
         again = refused(TWICE, seconds=18.0, **why)
-        await ledger.apply(database, PROCESS, Batch(records=[again]))
+        await apply(database, PROCESS, Batch(records=[again]))
 
 
 async def faults(url: str) -> list[str]:
@@ -117,9 +117,7 @@ def test_repaired_database_goes_on(gw: Gw, database_url: str) -> None:
         async with Database(database_url) as database:
             settled = settle(OPEN, 60, seconds=20.0)
             fresh = hold(9)
-            applied = await ledger.apply(
-                database, PROCESS, Batch(settlements=[settled], holds=[fresh])
-            )
+            applied = await apply(database, PROCESS, Batch(settlements=[settled], holds=[fresh]))
             assert applied.settled == {UUID(int=OPEN)}
             assert not applied.is_buried
             assert applied.balances == {ACCOUNT: (10_000 - 100, 100)}
@@ -154,15 +152,15 @@ async def test_call_of_a_month_with_a_checkpoint_is_repaired_and_still_proved_fr
     async with Database(database_url) as database:
         await database.execute("SELECT call_logs_make_partitions('2026-09-01', 1)")
         await open_account(database, 10_000)
-        await ledger.apply(database, PROCESS, Batch(holds=[hold(PAID)]))
-        await ledger.apply(database, PROCESS, Batch(settlements=[recovered(PAID, 30)]))
+        await apply(database, PROCESS, Batch(holds=[hold(PAID)]))
+        await apply(database, PROCESS, Batch(settlements=[recovered(PAID, 30)]))
         await database.execute(
             f"{entry_guards('DISABLE')}; UPDATE entries SET created_at = '2024-03-15 12:00+00';"
             f" {entry_guards('ENABLE')}; SELECT entries_make_months('2024-03-01', 1)"
         )
         sealed = (await verify(database)).sealed
         assert len(sealed) == 1
-        await ledger.apply(database, PROCESS, Batch(records=[refused(PAID, seconds=17.0)]))
+        await apply(database, PROCESS, Batch(records=[refused(PAID, seconds=17.0)]))
         assert not (await verify(database)).ok
         (done,) = await repair(database, by="Ann", is_applied=True)
         assert (done.paid_nano_usd, done.booked_nano_usd) == (30, 30)

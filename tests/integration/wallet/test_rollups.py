@@ -8,8 +8,7 @@ from uuid import UUID
 import pytest
 
 from actors.store.database import Database
-from actors.wallet import ledger
-from actors.wallet.batch import Batch
+from actors.wallet.batch import Batch, apply
 from actors.wallet.messages import Outcome, Record, Settle
 from actors.wallet.verify import verify
 from tests.integration.money import ACCOUNT, PROCESS, open_account
@@ -41,7 +40,7 @@ async def test_a_batch_is_counted_by_hour_and_day_of_utc(database_url: str) -> N
         await open_account(database, 10_000)
         await database.execute("SET TIME ZONE 'Asia/Kolkata'")
         holds = [hold(n, 9) for n in (1, 2, 3)]
-        await ledger.apply(database, PROCESS, Batch(holds=holds))
+        await apply(database, PROCESS, Batch(holds=holds))
         batch = Batch(
             settlements=[
                 settled(1, MIDNIGHT - 0.000001),
@@ -50,7 +49,7 @@ async def test_a_batch_is_counted_by_hour_and_day_of_utc(database_url: str) -> N
             ],
             records=[unknown(4, MIDNIGHT + 3600, "a"), unknown(5, MIDNIGHT + 3600, "b")],
         )
-        await ledger.apply(database, PROCESS, batch)
+        await apply(database, PROCESS, batch)
         expected = [
             (1, "02-28 23", "success", "", 1, 5, 12),
             (1, "03-01 00", "success", "", 2, 10, 24),
@@ -62,7 +61,7 @@ async def test_a_batch_is_counted_by_hour_and_day_of_utc(database_url: str) -> N
             (24, "03-01 00", "success", "", 2, 10, 24),
         ]
         assert await buckets(database) == expected
-        await ledger.apply(database, PROCESS, batch)  # sent again after a lost connection
+        await apply(database, PROCESS, batch)  # sent again after a lost connection
         assert await buckets(database) == expected
         assert (await verify(database)).faults == []
 
@@ -71,7 +70,7 @@ async def test_rows_that_are_corrected_or_taken_out_leave_the_sums(database_url:
     async with Database(database_url) as database:
         await open_account(database, 10_000)
         holds = [hold(n, 9) for n in (1, 2)]
-        await ledger.apply(database, PROCESS, Batch(holds=holds))
+        await apply(database, PROCESS, Batch(holds=holds))
         recovered = Outcome(
             status="interrupted",
             cost_nano_usd=1,
@@ -81,9 +80,9 @@ async def test_rows_that_are_corrected_or_taken_out_leave_the_sums(database_url:
         )
         late = Settle(facts=facts(1), outcome=recovered, is_recovery=True)
         batch = Batch(settlements=[late, settled(2, MIDNIGHT + 30)])
-        await ledger.apply(database, PROCESS, batch)
+        await apply(database, PROCESS, batch)
         # In another month by its own instant, where it would have had another row.
-        await ledger.apply(database, PROCESS, Batch(settlements=[settled(1, MIDNIGHT - 9e6)]))
+        await apply(database, PROCESS, Batch(settlements=[settled(1, MIDNIGHT - 9e6)]))
         assert await buckets(database) == [
             (1, "03-01 00", "success", "", 2, 10, 24),
             (24, "03-01 00", "success", "", 2, 10, 24),
@@ -114,7 +113,7 @@ async def test_a_correction_that_is_not_what_was_booked_is_found(
     async with Database(database_url) as database:
         await open_account(database, 10_000)
         held = hold(1, 9)
-        await ledger.apply(database, PROCESS, Batch(holds=[held]))
+        await apply(database, PROCESS, Batch(holds=[held]))
         recovered = Outcome(
             status="interrupted", cost_nano_usd=1, created_at=MIDNIGHT, latency_ms=1
         )
@@ -122,7 +121,7 @@ async def test_a_correction_that_is_not_what_was_booked_is_found(
             Settle(facts=facts(1), outcome=recovered, is_recovery=True),
             settled(1, MIDNIGHT),
         ):
-            await ledger.apply(database, PROCESS, Batch(settlements=[settle]))
+            await apply(database, PROCESS, Batch(settlements=[settle]))
         assert (await verify(database)).faults == []
         await database.execute(lie)
         found = {fault["invariant"] for fault in (await verify(database)).faults}
@@ -142,8 +141,8 @@ async def test_a_correction_that_is_not_what_was_booked_is_found(
 async def test_a_sum_that_is_not_the_rows_is_found(database_url: str, lie: str) -> None:
     async with Database(database_url) as database:
         await open_account(database, 10_000)
-        await ledger.apply(database, PROCESS, Batch(holds=[hold(1, 9)]))
-        await ledger.apply(database, PROCESS, Batch(settlements=[settled(1, MIDNIGHT)]))
+        await apply(database, PROCESS, Batch(holds=[hold(1, 9)]))
+        await apply(database, PROCESS, Batch(settlements=[settled(1, MIDNIGHT)]))
         assert (await verify(database)).faults == []
         await database.execute(lie)
         faults = (await verify(database)).faults
@@ -159,6 +158,6 @@ async def test_rows_of_refused_calls_hold_the_lock_of_their_account(database_url
     async with Database(database_url) as database:
         await open_account(database, 10_000)
         async with database.transaction() as session:
-            await ledger.apply(session, PROCESS, Batch(records=[unknown(1, MIDNIGHT, "a")]))
+            await apply(session, PROCESS, Batch(records=[unknown(1, MIDNIGHT, "a")]))
             assert await database.fetch_all(free) == []
         assert await database.fetch_all(free) == [(ACCOUNT,)]

@@ -73,8 +73,8 @@ def test_the_estimate_is_off_by_a_tenth_on_average_from_what_providers_state() -
         for protocol, name, turns, stated in recorded()
         if not name.startswith(EDITED)
     }
-    print(errors, sum(errors.values()) / len(errors), len(errors))
-    assert not errors or sum(errors.values()) / len(errors) <= ERROR_MAX, errors
+    # Without recordings beside the project the weights of `TEXTS` below stand for them.
+    assert sum(errors.values()) <= ERROR_MAX * len(errors), errors
 
 
 # Of each kind of text, what the weights make of it; a change of one has to be seen.

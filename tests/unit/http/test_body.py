@@ -6,12 +6,12 @@ import tracemalloc
 
 import pytest
 
+from channels.resources import BodyBudget
 from gw.errors import GatewayError
-from gw.http.body import (
+from gw.http.parser import (
     KEEP_ALIVE_BYTES,
     LINGER_FACTOR,
     SMALL_BODY_BYTES,
-    BodyBudget,
     InboundBody,
     UnreadBody,
 )

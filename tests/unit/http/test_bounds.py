@@ -19,9 +19,8 @@ import pytest
 
 from gw.config.config import ListenAddress
 from gw.http import application, connection
-from gw.http.body import InboundBody
 from gw.http.connection import CONNECTION_BYTES_MAX, READ_BYTES_MAX, Connection
-from gw.http.parser import HEAD_BYTES_MAX, TURN_LINES, RequestParser
+from gw.http.parser import HEAD_BYTES_MAX, TURN_LINES, InboundBody, RequestParser
 from gw.http.server import Server
 from gw.keys.principal import Principal
 from tests.support.aio import eventually, jump, run

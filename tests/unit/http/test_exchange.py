@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from gw.http.body import LINGER_SECONDS
+from gw.http.parser import LINGER_SECONDS
 from tests.support.aio import eventually, run
 from tests.support.rows import each
 from tests.unit.api.fakes import MAX_BODY_BYTES, World

@@ -19,8 +19,7 @@ from tornado.routing import PathMatches
 from tornado.web import Application, RequestHandler
 
 from gw.api.base import ApiHandler
-from gw.http.parser import FieldNames, headers_of
-from gw.http.tornado_adapter import HttpDate, RequestHeaders, TornadoRequest
+from gw.http.tornado_adapter import FieldNames, HttpDate, RequestHeaders, TornadoRequest, headers_of
 from tests.support.rows import each
 from tests.unit.api.fakes import World
 from tests.unit.api.handlers import make_app

@@ -10,8 +10,7 @@ import hypothesis
 
 from actors.jobs import store
 from actors.wallet import ledger
-from actors.wallet.batch import Batch
-from actors.wallet.ledger import Applied
+from actors.wallet.batch import Applied, Batch, apply
 from actors.wallet.messages import CallFacts
 from tests.support.claim_machine import ClaimRows
 from tests.support.fake_ledger import FakeLedger
@@ -46,7 +45,7 @@ class FakeLedgerMachine(LeaseMachine):
 
     def apply(self, batch: Batch) -> Applied:
         number = self.next_number(batch)
-        return _now(ledger.apply(self.ledger, self.identity_id, batch, number))
+        return _now(apply(self.ledger, self.identity_id, batch, number))
 
     def leases_in_ledger(self) -> dict[tuple[str, str], int]:
         return self.ledger.leases
