@@ -13,7 +13,7 @@ from tests.acceptance.common import DIMENSIONS
 from tests.support.aio import eventually, run
 from tests.support.house import House, channel, house, model
 from tests.support.scrape import Admin
-from tests.support.servers import kill_server, server_of
+from tests.support.servers import is_another, kill_server, server_of
 from tests.support.streams import Stream, follow, stream, unlimited
 from tests.support.transactions import transaction
 
@@ -143,13 +143,14 @@ def test_killed_database_loses_and_doubles_nothing(data_dir: Path, tmp_path: Pat
             await eventually(lambda: len(seen) > 200, what="calls before the kill")
             before = server_of(data_dir).pid
             kill_server(data_dir)
-            killed = len(seen)
+            # Until it is back the leases of this account serve on.
+            await eventually(lambda: is_another(data_dir, before), what="a server in its place")
+            back = len(seen)
 
-            def is_back() -> bool:
-                return sum(one.is_complete for one in seen[killed:]) > 200
+            def serves() -> bool:
+                return sum(one.is_complete for one in seen[back:]) > 200
 
-            await eventually(is_back, what="calls after the kill")
-            assert server_of(data_dir).pid != before
+            await eventually(serves, what="calls after the kill")
             is_over.set()
             await asyncio.gather(*clients)
         # Every client got its answer or a clear error; nobody hung and nobody was cut off.
