@@ -6,6 +6,7 @@ repeated request of a benchmark costs one look-up.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -229,6 +230,10 @@ class Engine:
                     members.pop("tool_calls", None)
                     spoken = Layer(members=members)
                 layers.append(spoken)
+        if ask.tool_result is not None and directives.TEXT_MARK in ask.tool_result:
+            answered, ask.tool_result = directives.from_text(_plain(ask.tool_result))
+            if answered is not None:
+                layers.append(answered)
         if ask.sim is not None:
             layers.append(directives.parse(ask.sim))
         for layer in layers:
@@ -252,3 +257,13 @@ def _situated(directive: Directive, dialect: Dialect, model: str, key: str) -> D
     if directive.situation is not None:
         raise DirectiveError("sim: 'situation' belongs to a provider, and this port plays none")
     return directive
+
+
+def _plain(result: str) -> str:
+    """The text of a tool's result, which some protocols send as an object."""
+    try:
+        value = json.loads(result)
+    except ValueError:
+        return result
+    texts = value.values() if isinstance(value, dict) else [value]
+    return "\n".join(one for one in texts if isinstance(one, str))

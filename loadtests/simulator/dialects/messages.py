@@ -36,7 +36,7 @@ from loadtests.simulator.exchange import Exchange
 
 
 class _Message(msgspec.Struct):
-    role: Literal["user", "assistant"]
+    role: Literal["user", "assistant", "system"]
     content: msgspec.Raw
 
 
