@@ -49,6 +49,7 @@ def test_dump_of_a_serving_gateway_is_restored_and_verified(
         with tenant.client.begin_chat(stream=True, sim={"events": 30, "pause": 5}) as stream:
             stream.read_until(b'"content":"')
             h.upstream.wait(paused=1)
+            until(lambda: h.query("SELECT FROM holds"), what="the stream's hold written")
             postgres_tool("pg_dump", "--format", "custom", "--file", str(dump), url)
             balance = h.query("SELECT balance_nano_usd FROM accounts WHERE id = %s", tenant.account)
             assert tenant.client.chat().status == 200  # of which the dump knows nothing
