@@ -16,15 +16,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 from actors.clock import Clock
 from channels.errors import UpstreamError, UpstreamUnreachable
 from channels.http.interfaces import Wire
-from channels.media.dialects import DIALECTS
-from channels.media.model import (
-    CATALOG_BYTES_MAX,
-    Exchange,
-    MediaDialect,
-    MediaRequest,
-    MediaResponse,
-)
-from channels.media.replies import (
+from channels.media.canonical import (
     CatalogReply,
     CatalogValue,
     Failed,
@@ -34,7 +26,16 @@ from channels.media.replies import (
     Template,
     TemplateDetail,
 )
-from channels.media.send import perform, send
+from channels.media.dialects import DIALECTS
+from channels.media.model import (
+    CATALOG_BYTES_MAX,
+    Exchange,
+    MediaDialect,
+    MediaRequest,
+    MediaResponse,
+    perform,
+    send,
+)
 from channels.registry import ChannelSpec
 from metrics.logs import EventLog
 

@@ -9,10 +9,9 @@ from typing import Any
 
 from actors.catalogs import Catalogs
 from actors.clock import Clock
-from actors.jobs.ending import Endings, JobUpstreams, Settles
+from actors.jobs.ending import Endings, JobContent, JobUpstreams, LinkRenewal, Settles
 from actors.jobs.job import Schedule
 from actors.jobs.poller import Poller
-from actors.jobs.results import JobContent, LinkRenewal
 from actors.jobs.store import Jobs, Links, as_stored
 from actors.routing import ChannelDirectory
 from actors.store.database import Database

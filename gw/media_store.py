@@ -11,15 +11,13 @@ from actors.actor import Supervisor
 from actors.clock import Clock
 from actors.jobs.job import Job
 from actors.jobs.store import Links, as_stored
-from actors.media_store.bucket import BucketStorage
 from actors.media_store.copier import Copier, FileLocation, Throttle
-from actors.media_store.folder import FolderStorage
 from actors.media_store.links import PURPOSE, LinkSigner
-from actors.media_store.storage import CopyStorage
+from actors.media_store.storage import BucketStorage, CopyStorage, FolderStorage
 from actors.media_store.store import Copy, CopyStore, Kept
 from actors.media_store.worker import MediaStore, TaskScanner
 from channels.media.dialects import DIALECTS
-from channels.media.send import addressed
+from channels.media.model import addressed
 from gw.api.services import BASE_URL
 from gw.config.config import LiveConfig
 from gw.keys.secret import Secret

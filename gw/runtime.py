@@ -14,7 +14,7 @@ from actors.actor import Supervisor
 from actors.clock import Clock
 from actors.limits.accounts import Limiter
 from actors.limits.shared import SharedLimits
-from actors.parent.link import ParentBackend, ParentLink
+from actors.parent import ParentBackend, ParentLink
 from actors.partitions import Partitions
 from actors.recovery import Heartbeat
 from actors.store.connection import StoreUnavailable
@@ -27,9 +27,78 @@ from gw.http.server import Server
 from gw.keys.cache import KeyCache, LastUse
 from metrics.families import DatabaseMetrics
 from metrics.logs import EventLog
-from metrics.loop_lag import LoopLag
 from metrics.prometheus import Metrics
 from metrics.version import release
+
+# Measures how late the event loop is: what a callback that is due has to wait.
+#
+# A late loop delays every call of the process at once, and shows it before anything else does.
+# This measures and reports; it does not find the culprit.
+
+INTERVAL_SECONDS = 0.2
+# Half a second is felt in every stream at once, and is no accident of a busy machine any more.
+WARN_SECONDS = 0.5
+# Under steady overload a line each time would be noise.
+LAG_QUIET_SECONDS = 10.0
+
+
+class LoopClock(Protocol):
+    """The two things it needs of a clock."""
+
+    def monotonic(self) -> float: ...
+
+    async def sleep(self, seconds: float) -> None: ...
+
+
+class LoopLag:
+    """Sleeps again and again, and sees how much later than asked it wakes up."""
+
+    def __init__(
+        self,
+        *,
+        metrics: Metrics,
+        clock: LoopClock,
+        interval_seconds: float = INTERVAL_SECONDS,
+        warn_seconds: float = WARN_SECONDS,
+        quiet_seconds: float = LAG_QUIET_SECONDS,
+        log: EventLog | None = None,
+    ) -> None:
+        self._metrics = metrics
+        self._clock = clock
+        self._interval_seconds = interval_seconds
+        self._warn_seconds = warn_seconds
+        self._quiet_seconds = quiet_seconds
+        self._log = log or EventLog("gw.runtime")
+        self._silent_until = float("-inf")
+        # Since the last line.
+        self._late = 0
+        self._worst_seconds = 0.0
+
+    def __repr__(self) -> str:
+        return f"<LoopLag {self._late} unreported, worst {self._worst_seconds:.3f} s>"
+
+    async def run(self) -> None:
+        """Measure until cancelled."""
+        while True:
+            due = self._clock.monotonic() + self._interval_seconds
+            await self._clock.sleep(self._interval_seconds)
+            now = self._clock.monotonic()
+            self.measured(max(0.0, now - due), now=now)
+
+    def measured(self, lag_seconds: float, *, now: float) -> None:
+        """Take one measurement in; log a warning unless the last one was a moment ago."""
+        self._metrics.loop_lag(lag_seconds)
+        if lag_seconds >= self._warn_seconds:
+            self._late += 1
+            self._worst_seconds = max(self._worst_seconds, lag_seconds)
+        if self._late and now >= self._silent_until:
+            self._log.warning(
+                "loop_lagged", worst_seconds=round(self._worst_seconds, 3), times=self._late
+            )
+            self._silent_until = now + self._quiet_seconds
+            self._late = 0
+            self._worst_seconds = 0.0
+
 
 # Keeps the memory of request bodies at hand within a bound, and gives it back in quiet times.
 #

@@ -22,7 +22,7 @@ from actors.changes import ChangeFeed
 from actors.clock import Clock, SystemClock
 from actors.limits.accounts import AccountLimits, Limiter
 from actors.media_store.worker import MediaStore
-from actors.parent.link import ParentLink
+from actors.parent import ParentLink
 from actors.process import ProcessIdentity, is_process_alive
 from actors.recovery import Heartbeat, Recovery
 from actors.routing import ChannelDirectory

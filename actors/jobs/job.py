@@ -13,8 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from actors.wallet.messages import EndState, RowStatus
-from channels.media.model import TaskKind
-from channels.media.replies import (
+from channels.media.canonical import (
     NotFound,
     Polled,
     PollReply,
@@ -24,6 +23,7 @@ from channels.media.replies import (
     Trouble,
     Unusable,
 )
+from channels.media.model import TaskKind
 
 OpenState: TypeAlias = Literal["submitting", "queued", "running"]
 State: TypeAlias = OpenState | EndState

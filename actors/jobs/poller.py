@@ -39,8 +39,8 @@ from actors.jobs.store import Booked, Chance, Claimed
 from actors.store.connection import StoreError
 from actors.store.database import Database
 from actors.wallet.messages import LedgerUnavailable
+from channels.media.canonical import Polled, Trouble, Unusable
 from channels.media.model import TASK_KINDS
-from channels.media.replies import Polled, Trouble, Unusable
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 

@@ -24,8 +24,8 @@ from actors.store.queries import load
 from actors.wallet.batch import Executor, to_json
 from actors.wallet.messages import CallFacts, ClaimEnd, NewJob, end_to_json
 from actors.wallet.pricing import MediaPrice
+from channels.media.canonical import TaskResult
 from channels.media.model import TaskKind
-from channels.media.replies import TaskResult
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 

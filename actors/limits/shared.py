@@ -161,7 +161,7 @@ def parse_status(reply: Any) -> LimitStatus:
 
 
 # Where processes keep the limits they share: an interface, and Redis behind it. The parent process
-# is the other implementation (`actors/parent/link.py`).
+# is the other implementation (`actors/parent.py`).
 
 
 class BackendUnavailable(Exception):

@@ -15,17 +15,17 @@ from urllib.parse import urljoin, urlsplit
 from actors.clock import Clock
 from actors.media_store.storage import Busy, CopyStorage, Lost, StorageFault, Writing
 from actors.media_store.store import CONTENT_TYPES, Copy, CopyStore, Progress
-from channels.addresses import allowing
 from channels.errors import UpstreamCut, UpstreamError, UpstreamMalformed, UpstreamUnreachable
 from channels.http.client import AddressRefused, HttpWire, address_of
 from channels.http.interfaces import UpstreamRequest, UpstreamResponse
 from channels.http.transport import Transport, verifying
+from channels.links import allowing
 from metrics.families import MediaStoreMetrics
 from metrics.logs import EventLog
 
 # Reads a result from the upstream's link to it, from any byte on.
 #
-# Redirects are followed a few times, each address checked anew (`channels/addresses.py`);
+# Redirects are followed a few times, each address checked anew (`channels/links.py`);
 # credentials go to the channel's own origin alone. What is read is handed out piece by piece, and
 # reading stops while the client has left.
 

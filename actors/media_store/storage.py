@@ -1,12 +1,19 @@
-"""The interface of what copies are put into: a folder or a bucket."""
+"""What copies are put into: the interface, a folder and a bucket."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from concurrent.futures import Executor
-from typing import Protocol, TypeVar
+import fcntl
+import os
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final, Protocol, TypeVar
 
+from actors.media_store.links import BucketSpec
 from actors.media_store.store import Copy, Kept, Progress
 from actors.store.database import carried_through
 
@@ -84,3 +91,400 @@ async def in_thread(executor: Executor, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(executor, work)
 
     return await carried_through(run())
+
+
+# A folder of copies: one file each, in a thread of its own at every step.
+#
+# A copy under way is `NAME.part`, locked by the process that writes it: one that was declared dead
+# and is not keeps others off. What is beyond the bytes known to be safe is cut off before going
+# on.
+
+BLOCK_BYTES: Final = 1024 * 1024  # that are written at once
+READ_BYTES: Final = 256 * 1024
+THREADS: Final = 4
+
+
+class FolderStorage:
+    """A CopyStorage below `path`, made when it is first needed."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="media-folder")
+
+    def __repr__(self) -> str:
+        return f"<FolderStorage {self._path.name}>"
+
+    async def open(self, copy: Copy) -> FolderWriting:
+        """See CopyStorage."""
+        part = self._path_of(copy.id).with_suffix(".part")
+        file = await self._run(_opened, part, copy.done)
+        return FolderWriting(file, part, copy, self._run)
+
+    async def remove(self, copy: Copy) -> None:
+        """See CopyStorage."""
+        await self._run(_removed, self._path_of(copy.id))
+
+    async def served(self, kept: Kept) -> FolderFile:
+        """See CopyStorage."""
+        path = self._path_of(kept.id)
+        return FolderFile(await self._run(os.open, path, os.O_RDONLY | os.O_CLOEXEC), self._run)
+
+    async def close(self) -> None:
+        """See CopyStorage."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _path_of(self, copy_id: str) -> Path:
+        """Ids are ours, but a file system need not bear all of them in one folder."""
+        shelf = sha256(copy_id.encode()).hexdigest()[:2]
+        return self._path / shelf / f"{copy_id}.media"
+
+    async def _run(self, work: Callable[..., T], *args: Any) -> T:
+        try:
+            return await in_thread(self._threads, partial(work, *args))
+        except OSError as error:
+            raise StorageFault(f"{type(error).__name__}: {error.strerror}") from error
+
+
+class FolderFile:
+    """A file that is open; removed meanwhile, it can still be read to its end."""
+
+    def __init__(self, file: int, run: Callable[..., Any]) -> None:
+        self._file = file
+        self._run = run
+
+    async def pieces(self, start: int, end: int) -> AsyncIterator[bytes]:
+        """See LocalFile."""
+        while start < end:
+            piece = await self._run(os.pread, self._file, min(READ_BYTES, end - start), start)
+            if not piece:
+                raise StorageFault("the file is shorter than it was")
+            start += len(piece)
+            yield piece
+
+    async def close(self) -> None:
+        """See LocalFile."""
+        os.close(self._file)
+
+
+class FolderWriting:
+    """A `.part` file under way."""
+
+    def __init__(self, file: int, part: Path, copy: Copy, run: Callable[..., Any]) -> None:
+        self.done = copy.done
+        self._file = file
+        self._part = part
+        self._run = run
+        self._block: list[bytes] = []
+        self._waiting = 0
+        self._written = copy.done
+        # The renewal of a lease saves, while the copier may be writing.
+        self._writing = asyncio.Lock()
+
+    async def write(self, piece: bytes) -> None:
+        """See Writing."""
+        self._block.append(piece)
+        self._waiting += len(piece)
+        self.done += len(piece)
+        if self._waiting >= BLOCK_BYTES:
+            await self._flush()
+
+    async def restart(self) -> None:
+        """See Writing."""
+        async with self._writing:
+            self._block.clear()
+            self._waiting = self.done = self._written = 0
+            await self._run(os.ftruncate, self._file, 0)
+            await self._run(os.lseek, self._file, 0, os.SEEK_SET)
+
+    async def save(self) -> Progress | None:
+        """See Writing."""
+        await self._flush()
+        async with self._writing:
+            written = self._written
+            await self._run(os.fsync, self._file)
+        return Progress(written, None)
+
+    async def finish(self, content_type: str) -> None:
+        """See Writing."""
+        await self.save()
+        await self._run(_renamed, self._part)
+
+    async def close(self) -> None:
+        """See Writing."""
+        os.close(self._file)  # and with it the lock
+
+    async def _flush(self) -> None:
+        async with self._writing:
+            block = b"".join(self._block)
+            self._block.clear()
+            self._waiting = 0
+            await self._run(_written, self._file, block)
+            self._written += len(block)
+
+
+def _opened(part: Path, done: int) -> int:
+    part.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    file = os.open(part, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(file).st_size < done:
+            raise Lost("less of it is there than was safe")
+        os.ftruncate(file, done)
+        os.lseek(file, done, os.SEEK_SET)
+    except BlockingIOError as error:
+        os.close(file)
+        raise Busy("another process writes it") from error
+    except BaseException:
+        os.close(file)
+        raise
+    return file
+
+
+def _written(file: int, block: bytes) -> None:
+    view = memoryview(block)
+    while view:
+        view = view[os.write(file, view) :]
+
+
+def _renamed(part: Path) -> None:
+    part.rename(part.with_suffix(".media"))
+    shelf = os.open(part.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(shelf)
+    finally:
+        os.close(shelf)
+
+
+def _removed(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.with_suffix(".part").unlink(missing_ok=True)
+
+
+# A bucket of copies, in any storage that speaks S3, asked in threads of its own.
+#
+# A copy larger than one part goes up in parts, which are safe as soon as the storage has each: a
+# copy that is resumed begins with the next.
+
+# One bucket in any storage that speaks S3, asked from whatever thread wants something of it.
+#
+# botocore speaks it, and is imported when the first bucket is asked: it takes a quarter of a second
+# and forty megabytes, which no gateway without a bucket has to spend.
+
+CONNECT_SECONDS: Final = 5.0
+READ_SECONDS: Final = 30.0
+
+
+class BucketMissing(Exception):
+    """The package that speaks S3 is not installed."""
+
+    def __init__(self) -> None:
+        super().__init__("a bucket needs the extra: pip install 'model-gateway[s3]'")
+
+
+class BucketFault(OSError):
+    """The storage refused an operation, or could not be reached; `code` is the storage's word."""
+
+    def __init__(self, operation: str, code: str) -> None:
+        super().__init__(f"{operation}: {code}")
+        self.code = code
+
+
+class S3Client:
+    """Operations on the objects of one bucket, by keys below its prefix; they block."""
+
+    def __init__(self, spec: BucketSpec, *, connections: int) -> None:
+        self._spec = spec
+        self._connections = connections
+        self._made: tuple[Any, type[Exception], type[Exception]] | None = None
+
+    def __repr__(self) -> str:
+        return f"<S3Client {self._spec.bucket}>"
+
+    def ask(self, operation: str, key: str, **params: Any) -> Any:
+        """One operation on an object. Raises BucketFault, BucketMissing."""
+        return self._ask(operation, Key=self._spec.prefix + key, **params)
+
+    def keys(self, prefix: str) -> Iterator[str]:
+        """The keys that begin so, by and by. Raises BucketFault, BucketMissing."""
+        params = {"Prefix": self._spec.prefix + prefix}
+        while True:
+            page = self._ask("list_objects_v2", **params)
+            for entry in page.get("Contents", ()):
+                yield entry["Key"].removeprefix(self._spec.prefix)
+            if not page.get("IsTruncated"):
+                return
+            params["ContinuationToken"] = page["NextContinuationToken"]
+
+    def link(self, key: str, *, seconds: int, **params: str) -> str:
+        """A link to an object that needs no keys for so long. Raises BucketMissing."""
+        client, _, _ = self._client()
+        params |= {"Bucket": self._spec.bucket, "Key": self._spec.prefix + key}
+        url: str = client.generate_presigned_url("get_object", Params=params, ExpiresIn=seconds)
+        return url
+
+    def _ask(self, operation: str, **params: Any) -> Any:
+        client, refused, failed = self._client()
+        try:
+            return getattr(client, operation)(Bucket=self._spec.bucket, **params)
+        except refused as error:
+            code = getattr(error, "response", {}).get("Error", {}).get("Code", "")
+            raise BucketFault(operation, code) from error
+        except failed as error:
+            raise BucketFault(operation, type(error).__name__) from error
+
+    def _client(self) -> tuple[Any, type[Exception], type[Exception]]:
+        """The client; made twice when two threads want the first, which does no harm."""
+        if self._made is None:
+            try:
+                from botocore.config import Config
+                from botocore.exceptions import BotoCoreError, ClientError
+                from botocore.session import Session
+            except ImportError as error:
+                raise BucketMissing from error
+            spec = self._spec
+            client = Session().create_client(
+                "s3",
+                endpoint_url=spec.endpoint,
+                region_name=spec.region,
+                aws_access_key_id=spec.access_key,
+                aws_secret_access_key=spec.secret_key,
+                config=Config(
+                    signature_version="s3v4",
+                    s3={"addressing_style": "path"},
+                    connect_timeout=CONNECT_SECONDS,
+                    read_timeout=READ_SECONDS,
+                    retries={"total_max_attempts": 2, "mode": "standard"},
+                    max_pool_connections=self._connections,
+                    # Storages other than the first one do not know the newer checksums.
+                    request_checksum_calculation="when_required",
+                    response_checksum_validation="when_required",
+                ),
+            )
+            self._made = client, ClientError, BotoCoreError
+        return self._made
+
+
+PART_BYTES: Final = 8 * 1024 * 1024  # at least five, and at most 10,000 of them: 80 GB
+
+REDIRECT_SECONDS: Final = 3600  # that the storage's own link is good, made at each fetch
+
+
+class BucketStorage:
+    """A Room in a bucket."""
+
+    def __init__(self, spec: BucketSpec, *, part_bytes: int = PART_BYTES) -> None:
+        self._client = S3Client(spec, connections=THREADS)
+        self._name = spec.bucket
+        self._part_bytes = part_bytes
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="media-bucket")
+
+    def __repr__(self) -> str:
+        return f"<Bucket {self._name}>"
+
+    async def open(self, copy: Copy) -> BucketWriting:
+        """See CopyStorage."""
+        return BucketWriting(copy, self._ask, self._part_bytes)
+
+    async def remove(self, copy: Copy) -> None:
+        """See CopyStorage."""
+        if copy.upload_id is not None:
+            with suppress(Lost):  # as it should be
+                await self._ask("abort_multipart_upload", copy.id, UploadId=copy.upload_id)
+        await self._ask("delete_object", copy.id)
+
+    async def served(self, kept: Kept) -> str:
+        """See CopyStorage."""
+        sign = partial(
+            self._client.link,
+            _key(kept.id),
+            seconds=REDIRECT_SECONDS,
+            ResponseContentType=kept.content_type,
+            ResponseContentDisposition=f'inline; filename="{kept.file_name}"',
+        )
+        return await in_thread(self._threads, sign)
+
+    async def close(self) -> None:
+        """See CopyStorage."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _ask(self, operation: str, copy_id: str, **params: Any) -> Any:
+        """One operation on the object of a copy. Raises StorageFault."""
+
+        ask = partial(self._client.ask, operation, _key(copy_id), **params)
+        try:
+            return await in_thread(self._threads, ask)
+        except BucketFault as error:
+            fault = Lost if error.code == "NoSuchUpload" else StorageFault
+            raise fault(str(error)) from error
+
+
+class BucketWriting:
+    """An object under way: at most one part of it is in memory."""
+
+    def __init__(self, copy: Copy, ask: Callable[..., Any], part_bytes: int) -> None:
+        self.done = len(copy.parts) * part_bytes
+        self._ask = partial(ask, copy_id=copy.id)
+        self._content_type = copy.content_type
+        self._part_bytes = part_bytes
+        self._upload_id = copy.upload_id
+        self._parts = list(copy.parts)
+        self._saved = len(self._parts)
+        self._part = bytearray()
+
+    async def write(self, piece: bytes) -> None:
+        """See Writing."""
+        self._part += piece
+        self.done += len(piece)
+        while len(self._part) >= self._part_bytes:
+            part = bytes(self._part[: self._part_bytes])
+            del self._part[: self._part_bytes]
+            await self._upload(part)
+
+    async def restart(self) -> None:
+        """See Writing."""
+        upload_id, self._upload_id = self._upload_id, None
+        self._parts.clear()
+        self._part.clear()
+        self.done = self._saved = 0
+        if upload_id is not None:
+            with suppress(Lost):  # as it should be
+                await self._ask("abort_multipart_upload", UploadId=upload_id)
+
+    async def save(self) -> Progress | None:
+        """See Writing."""
+        if len(self._parts) == self._saved:
+            return None
+        self._saved = len(self._parts)
+        safe = self._saved * self._part_bytes
+        return Progress(safe, None, self._upload_id, tuple(self._parts))
+
+    async def finish(self, content_type: str) -> None:
+        """See Writing."""
+        if not self._parts:
+            await self._ask("put_object", Body=bytes(self._part), ContentType=content_type)
+            return
+        if self._part:
+            await self._upload(bytes(self._part))
+        parts = [{"PartNumber": at, "ETag": tag} for at, tag in enumerate(self._parts, 1)]
+        upload = {"Parts": parts}
+        await self._ask(
+            "complete_multipart_upload", UploadId=self._upload_id, MultipartUpload=upload
+        )
+
+    async def close(self) -> None:
+        """See Writing."""
+        self._part.clear()
+
+    async def _upload(self, part: bytes) -> None:
+        if self._upload_id is None:
+            begun = await self._ask("create_multipart_upload", ContentType=self._content_type)
+            self._upload_id = begun["UploadId"]
+        number = len(self._parts) + 1
+        response = await self._ask(
+            "upload_part", UploadId=self._upload_id, PartNumber=number, Body=part
+        )
+        self._parts.append(response["ETag"])
+
+
+def _key(copy_id: str) -> str:
+    return f"media/{copy_id}"

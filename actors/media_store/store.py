@@ -11,8 +11,8 @@ from msgspec import Struct
 from actors.store.database import Database
 from actors.store.queries import load
 from actors.wallet.batch import to_json
+from channels.media.canonical import MusicResult, SpeechResult, TaskResult, VideoResult
 from channels.media.model import TaskKind
-from channels.media.replies import MusicResult, SpeechResult, TaskResult, VideoResult
 
 # A copy as it is stored: from where, how far it has come, where it is kept.
 

@@ -23,7 +23,7 @@ from actors.media_store.store import Copy, CopyStore, Kept, SucceededTask
 from actors.store.connection import StoreError, in_time
 from actors.store.database import Database
 from actors.store.queries import load
-from channels.media.replies import MusicResult, SpeechResult, TaskResult, VideoResult
+from channels.media.canonical import MusicResult, SpeechResult, TaskResult, VideoResult
 from metrics.logs import EventLog
 
 # Puts the links to our own copies into a task's result.

@@ -18,8 +18,8 @@ from channels.authorizers.authorizers import authorizer_of
 from channels.dialects.meter import ErrorEvent, PartialUsage, Usage
 from channels.errors import InvalidRequest
 from channels.families import Family
-from channels.http.event_stream import Render
 from channels.http.interfaces import Authorizer, UpstreamRequest
+from channels.http.sse import Render
 from channels.json import JsonObject, dumps
 from channels.registry import (
     ChannelKey,

@@ -9,6 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 from channels.media import plain_submit
+from channels.media.canonical import (
+    GeneralVideo,
+    PollReply,
+    Submission,
+    SubmitReply,
+    Trouble,
+    VideoResult,
+)
 from channels.media.model import (
     BaseDialect,
     Exchange,
@@ -30,8 +38,6 @@ from channels.media.outcomes import (
 )
 from channels.media.plain import cancel_at
 from channels.media.plain_submit import accepted, post
-from channels.media.replies import PollReply, SubmitReply, Trouble, VideoResult
-from channels.media.requests import GeneralVideo, Submission
 
 TASKS = "/api/v3/contents/generations/tasks"
 LINK_SECONDS = 24 * 3600.0

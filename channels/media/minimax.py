@@ -16,6 +16,22 @@ from msgspec import Raw, Struct
 
 from channels.dialects.error_body import message_in
 from channels.json import NULL, outline, read_loosely
+from channels.media.canonical import (
+    Accepted,
+    AudioFormat,
+    Done,
+    Failed,
+    NotFound,
+    PollReply,
+    RateLimited,
+    Refused,
+    SpeechAudio,
+    SpeechRequest,
+    SpeechResult,
+    Submission,
+    SubmitReply,
+    Trouble,
+)
 from channels.media.model import (
     AUDIO_BYTES_MAX,
     BaseDialect,
@@ -39,20 +55,6 @@ from channels.media.outcomes import (
     word,
 )
 from channels.media.plain_submit import CONTENT_TYPES, encoded, post
-from channels.media.replies import (
-    Accepted,
-    Done,
-    Failed,
-    NotFound,
-    PollReply,
-    RateLimited,
-    Refused,
-    SpeechAudio,
-    SpeechResult,
-    SubmitReply,
-    Trouble,
-)
-from channels.media.requests import AudioFormat, SpeechRequest, Submission
 
 AT_ONCE = "/v1/t2a_v2"
 AS_TASK = "/v1/t2a_async_v2"

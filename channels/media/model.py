@@ -1,29 +1,34 @@
-"""An exchange with a media upstream, and what a dialect is.
+"""An exchange with a media upstream, what a dialect is, and how an exchange is performed.
 
 An exchange is one request and how its response is read: as the reply, or as the next exchange where
 a further request is needed (an image to be registered first, a page that follows, a file's link).
-The sender of the requests keeps the time, the slots and the channels; see `send.py`.
+`perform` sends the requests; its caller keeps the time, the slots and the channels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, Literal, NoReturn, Protocol, TypeAlias, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from msgspec import Struct
 
-from channels.media.replies import (
+from channels.authorizers.authorizers import authorizer_of
+from channels.errors import UpstreamError, UpstreamMalformed
+from channels.http.interfaces import UpstreamRequest, UpstreamResponse, Wire
+from channels.media.canonical import (
     CatalogReply,
     PollReply,
     PresetAvatar,
     PresetVoice,
+    Submission,
     SubmitReply,
     Template,
     TemplateDetail,
 )
-from channels.media.requests import Submission
+from channels.redaction import ExactRedaction, redaction_of
+from channels.registry import ChannelSpec, Credentials, bearer, credentials_of
 
 # What is polled from without: these have tasks. Voices and transcripts are waited for by the
 # exchange that makes them.
@@ -173,3 +178,113 @@ class BaseDialect:
 def segment(identifier: str) -> str:
     """An id as one segment of a path; `identifier` (`outcomes.py`) has taken it."""
     return quote(identifier, safe="")
+
+
+# One request of an exchange to a channel, over HTTP.
+#
+# The channel's address and credentials are put to it here; dialects know neither.
+
+# What dialects read of a response's head.
+HEADERS_READ = ("content-type", "retry-after")
+
+
+def addressed(channel: ChannelSpec, request: MediaRequest) -> UpstreamRequest:
+    """The request with the channel's address and credentials."""
+    credentials: Credentials | None = channel.made.get(addressed)
+    if credentials is None:
+        credentials = channel.made[addressed] = credentials_of(channel, bearer, channel.api_key)
+    url = f"{channel.base_url}{request.path}"
+    if request.query:
+        url = f"{url}?{urlencode(request.query)}"
+    headers = (*credentials.key_headers, *credentials.others(request.headers), *credentials.fixed)
+    if request.body:
+        headers = (*headers, ("Content-Type", "application/json"))
+    url = credentials.url(url)
+    key = channel.ring.keys[0]  # the others know nothing of its tasks
+    return UpstreamRequest(
+        request.method,
+        url,
+        headers,
+        request.body,
+        channel.transport,
+        key,
+        authorizer_of(channel),
+    )
+
+
+async def send(
+    wire: Wire,
+    channel: ChannelSpec,
+    request: MediaRequest,
+    response_bytes_max: int,
+    *,
+    now: Callable[[], float],
+) -> MediaResponse:
+    """Send a request and read its whole response, without the channel's secrets.
+
+    One that is longer is cut off.
+
+    Raises UpstreamUnreachable and UpstreamCut. Cancelling it closes the connection.
+    """
+    sent = addressed(channel, request)
+    response = await wire.open(sent)
+    if response.status >= 400:
+        sent.took_status(response.status)
+    try:
+        is_cut_off = False
+        redaction = redaction_of(channel)
+        try:
+            body = await redaction.redact_whole(await response.read(response_bytes_max))
+        except UpstreamMalformed:
+            body, is_cut_off = b"", True
+        return MediaResponse(
+            status=response.status,
+            headers=_read(response, redaction),
+            body=body,
+            received_at=now(),
+            is_cut_off=is_cut_off,
+        )
+    finally:
+        response.close()
+
+
+def _read(response: UpstreamResponse, redaction: ExactRedaction) -> dict[str, str]:
+    found = {name: response.header(name) for name in HEADERS_READ}
+    return {
+        name: redaction.redacted_text(value) for name, value in found.items() if value is not None
+    }
+
+
+# Make an exchange to its end, with the caller's way to send and to wait.
+
+R = TypeVar("R")
+
+
+async def perform(
+    exchange: Exchange[R],
+    send: Callable[[MediaRequest, int], Awaitable[MediaResponse]],
+    sleep: Callable[[float], Awaitable[None]],
+    *,
+    body_bytes_max: int,
+) -> R:
+    """The reply, after as many requests as it takes; the caller limits the time.
+
+    `send` gets a request and how many bytes of its response to read, `body_bytes_max` where the
+    exchange sets no bound; what it raises is raised, except an UpstreamError where it repeats.
+    """
+    while True:
+        if exchange.after_seconds:
+            await sleep(exchange.after_seconds)
+        try:
+            bytes_max = exchange.response_bytes_max
+            response = await send(
+                exchange.request, body_bytes_max if bytes_max is None else bytes_max
+            )
+        except UpstreamError:
+            if not exchange.repeats:
+                raise
+            continue
+        outcome = exchange.read(response)
+        if not isinstance(outcome, Exchange):
+            return outcome
+        exchange = outcome

@@ -11,6 +11,14 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
 
+from channels.media.canonical import (
+    GeneralVideo,
+    PollReply,
+    Submission,
+    SubmitReply,
+    Trouble,
+    VideoResult,
+)
 from channels.media.model import (
     BaseDialect,
     Exchange,
@@ -22,8 +30,6 @@ from channels.media.model import (
 from channels.media.outcomes import json_of, milliseconds, poll_trouble, polled
 from channels.media.plain import cancel_at
 from channels.media.plain_submit import accepted, encoded, post
-from channels.media.replies import PollReply, SubmitReply, Trouble, VideoResult
-from channels.media.requests import GeneralVideo, Submission
 
 VIDEOS = "/v1/videos"
 _MADE = VideoResult(url=None)

@@ -14,8 +14,9 @@ from typing import Any
 
 from channels.dialects.error_body import error_message, fit, message_in
 from channels.json import outline, read_loosely
-from channels.media.model import ID_CHARACTERS_MAX, MediaResponse
-from channels.media.replies import (
+from channels.links import LASTS_SECONDS_MAX, is_link
+from channels.links import expires_at as end_in_link
+from channels.media.canonical import (
     Failed,
     NotFound,
     Polled,
@@ -28,8 +29,7 @@ from channels.media.replies import (
     Unknown,
     Unusable,
 )
-from channels.signed_links import LASTS_SECONDS_MAX, is_link
-from channels.signed_links import expires_at as end_in_link
+from channels.media.model import ID_CHARACTERS_MAX, MediaResponse
 
 # Read single values of an upstream's response: each function takes any JSON value, none raises.
 #

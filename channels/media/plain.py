@@ -11,6 +11,32 @@ from functools import partial
 from typing import Any, TypeVar
 
 from channels.media import plain_submit
+from channels.media.canonical import (
+    AvatarRequest,
+    AvatarResult,
+    Canvas,
+    CatalogReply,
+    CatalogValue,
+    Failed,
+    Layer,
+    MusicRequest,
+    MusicResult,
+    PollReply,
+    PresetAvatar,
+    PresetVoice,
+    SpeechRequest,
+    SpeechResult,
+    Submission,
+    SubmitReply,
+    TaskResult,
+    Template,
+    TemplateDetail,
+    Track,
+    TranscriptRequest,
+    Trouble,
+    VideoResult,
+    VoiceRequest,
+)
 from channels.media.model import (
     CATALOG_BYTES_MAX,
     BaseDialect,
@@ -39,34 +65,6 @@ from channels.media.outcomes import (
     text,
 )
 from channels.media.plain_submit import TASKS
-from channels.media.replies import (
-    AvatarResult,
-    Canvas,
-    CatalogReply,
-    CatalogValue,
-    Failed,
-    Layer,
-    MusicResult,
-    PollReply,
-    PresetAvatar,
-    PresetVoice,
-    SpeechResult,
-    SubmitReply,
-    TaskResult,
-    Template,
-    TemplateDetail,
-    Track,
-    Trouble,
-    VideoResult,
-)
-from channels.media.requests import (
-    AvatarRequest,
-    MusicRequest,
-    SpeechRequest,
-    Submission,
-    TranscriptRequest,
-    VoiceRequest,
-)
 
 # Lists on the plain wire: templates, avatars and voices that every account may use.
 

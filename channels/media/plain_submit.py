@@ -13,6 +13,30 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from channels.dialects.error_body import fit
+from channels.media.canonical import (
+    Accepted,
+    AudioFormat,
+    AvatarRequest,
+    AvatarVideo,
+    ClipVideo,
+    ContentItem,
+    Done,
+    Failed,
+    GeneralVideo,
+    LipSyncVideo,
+    MotionVideo,
+    MusicRequest,
+    Refused,
+    Segment,
+    SpeechAudio,
+    SpeechRequest,
+    SubmitReply,
+    TranscriptRequest,
+    TranscriptResult,
+    Video,
+    VoiceRequest,
+    VoiceResult,
+)
 from channels.media.model import (
     AUDIO_BYTES_MAX,
     TRANSCRIPT_BYTES_MAX,
@@ -35,32 +59,6 @@ from channels.media.outcomes import (
     text,
     unusable,
     word,
-)
-from channels.media.replies import (
-    Accepted,
-    Done,
-    Failed,
-    Refused,
-    Segment,
-    SpeechAudio,
-    SubmitReply,
-    TranscriptResult,
-    VoiceResult,
-)
-from channels.media.requests import (
-    AudioFormat,
-    AvatarRequest,
-    AvatarVideo,
-    ClipVideo,
-    ContentItem,
-    GeneralVideo,
-    LipSyncVideo,
-    MotionVideo,
-    MusicRequest,
-    SpeechRequest,
-    TranscriptRequest,
-    Video,
-    VoiceRequest,
 )
 
 # A recording that is the response's body, and the content types of the formats.

@@ -14,6 +14,38 @@ from typing import Any, TypeVar
 
 from channels.dialects.error_body import message_in
 from channels.json import read_loosely
+from channels.media.canonical import (
+    Accepted,
+    AvatarRequest,
+    AvatarResult,
+    AvatarVideo,
+    BackgroundMusic,
+    CatalogReply,
+    CatalogValue,
+    ClipScene,
+    ClipVideo,
+    Done,
+    Failed,
+    Layer,
+    NotFound,
+    Polled,
+    PollReply,
+    PresetAvatar,
+    PresetVoice,
+    RateLimited,
+    Refused,
+    Submission,
+    SubmitReply,
+    TaskResult,
+    Template,
+    TemplateDetail,
+    Trouble,
+    Unknown,
+    Unusable,
+    VideoResult,
+    VoiceRequest,
+    VoiceResult,
+)
 from channels.media.model import (
     CATALOG_BYTES_MAX,
     BaseDialect,
@@ -42,40 +74,6 @@ from channels.media.outcomes import (
 )
 from channels.media.plain import UNREADABLE, canvas_of
 from channels.media.plain_submit import encoded, post
-from channels.media.replies import (
-    Accepted,
-    AvatarResult,
-    CatalogReply,
-    CatalogValue,
-    Done,
-    Failed,
-    Layer,
-    NotFound,
-    Polled,
-    PollReply,
-    PresetAvatar,
-    PresetVoice,
-    RateLimited,
-    Refused,
-    SubmitReply,
-    TaskResult,
-    Template,
-    TemplateDetail,
-    Trouble,
-    Unknown,
-    Unusable,
-    VideoResult,
-    VoiceResult,
-)
-from channels.media.requests import (
-    AvatarRequest,
-    AvatarVideo,
-    BackgroundMusic,
-    ClipScene,
-    ClipVideo,
-    Submission,
-    VoiceRequest,
-)
 
 # The bodies of the submits, and the path of each.
 

@@ -5,6 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from channels.dialects.error_body import message_in
+from channels.media.canonical import (
+    Accepted,
+    MusicRequest,
+    NotFound,
+    PollReply,
+    Refused,
+    Submission,
+    SubmitReply,
+    Track,
+    Trouble,
+)
 from channels.media.model import (
     BaseDialect,
     Exchange,
@@ -31,16 +42,6 @@ from channels.media.outcomes import (
 )
 from channels.media.plain import TRACKS_MAX, music_result
 from channels.media.plain_submit import encoded, post
-from channels.media.replies import (
-    Accepted,
-    NotFound,
-    PollReply,
-    Refused,
-    SubmitReply,
-    Track,
-    Trouble,
-)
-from channels.media.requests import MusicRequest, Submission
 
 SUBMIT = "/suno/submit/music"
 FETCH = "/suno/fetch"

@@ -19,8 +19,8 @@ from channels.dialects.dialect import Hosted, Meter
 from channels.dialects.table import CHAT_DIALECTS, DIALECTS
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.json import COUNTED_BYTES_MAX
+from channels.media.canonical import GeneralVideo
 from channels.media.dialects import DIALECTS as MEDIA_DIALECTS
-from channels.media.requests import GeneralVideo
 from channels.translation.session import (
     VALUES_MAX,
     TranslatedCall,

@@ -14,7 +14,7 @@ from actors.catalogs import CatalogUnavailable
 from actors.jobs.job import Job, State
 from actors.jobs.store import new_job_id
 from channels.families import SPEECH, VOICES
-from channels.media.replies import Done, SpeechAudio, SpeechResult, VoiceResult
+from channels.media.canonical import Done, SpeechAudio, SpeechResult, VoiceResult
 from gw.api.base import ApiHandler
 from gw.api.services import unavailable
 from gw.api.submit import MediaSubmit, Reference, media_of, own_voice

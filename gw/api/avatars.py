@@ -13,7 +13,7 @@ from actors.catalogs import CatalogUnavailable
 from actors.jobs.job import Job, State
 from actors.jobs.store import new_job_id
 from channels.families import AVATARS
-from channels.media.requests import AvatarRequest
+from channels.media.canonical import AvatarRequest
 from gw.api.base import ApiHandler
 from gw.api.chat import first_of
 from gw.api.services import unavailable

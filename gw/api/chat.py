@@ -44,8 +44,14 @@ from channels.registry import ModelSpec, Pairs, Registry
 from channels.translation.session import upstream_protocols
 from gw.api.base import ApiHandler, HandlerWriter, begin_span
 from gw.calls.call import ResponseWriter
-from gw.calls.reach import reach_of, tier_named
-from gw.calls.request import ChatCall, ConversationRequest, lacking_tool, offloaded
+from gw.calls.request import (
+    ChatCall,
+    ConversationRequest,
+    lacking_tool,
+    offloaded,
+    reach_of,
+    tier_named,
+)
 from gw.calls.stream import Framing, SseFraming
 from gw.errors import (
     INVALID_REQUEST,

@@ -8,8 +8,8 @@ import msgspec
 
 from actors.catalogs import Catalogs, CatalogUnavailable
 from channels.dialects.validate import described
+from channels.media.canonical import Canvas, Template, TemplateDetail
 from channels.media.outcomes import identifier
-from channels.media.replies import Canvas, Template, TemplateDetail
 from gw.api.base import ApiHandler
 from gw.api.services import unavailable
 from gw.errors import INVALID_REQUEST, MODEL_NOT_ALLOWED, NOT_FOUND, GatewayError, dumps

@@ -9,8 +9,8 @@ from actors.wallet.pricing import ImagePrice
 from actors.wallet.wallets import Delivered
 from channels.dialects.images import ImagesRequest, ImagesResponse, parse_response, pixels_of
 from channels.dialects.images.dialect import DIALECT, EDITS, read_edits
+from channels.links import is_link, lasts_until
 from channels.registry import ModelSpec
-from channels.signed_links import is_link, lasts_until
 from gw.api.base import ApiHandler, HandlerWriter, begin_span
 from gw.api.chat import ModelCall, require_served
 from gw.api.submit import guarded, media_of, submission_of

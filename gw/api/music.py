@@ -11,7 +11,7 @@ import msgspec
 from actors.jobs.job import Job, State
 from actors.jobs.store import new_job_id
 from channels.families import MUSIC_GENERATIONS
-from channels.media.replies import MusicResult
+from channels.media.canonical import MusicResult
 from gw.api.base import ApiHandler
 from gw.api.submit import MediaSubmit, media_of
 from gw.api.task_lists import error_of, listed, polled

@@ -16,9 +16,8 @@ from uuid import UUID
 
 from actors.catalogs import Catalogs, CatalogUnavailable
 from actors.clock import Clock
-from actors.jobs.ending import JobUpstreams
+from actors.jobs.ending import JobContent, JobUpstreams, LinkRenewal
 from actors.jobs.job import Job
-from actors.jobs.results import JobContent, LinkRenewal
 from actors.jobs.store import Jobs
 from actors.limits.accounts import AccountLimits, Limiter
 from actors.media_store.links import LinkSigner
@@ -27,7 +26,7 @@ from actors.store.connection import StoreUnavailable
 from actors.store.database import Database
 from actors.wallet.messages import CallFacts, Outcome
 from actors.wallet.wallets import Wallets
-from channels.media.replies import Failed
+from channels.media.canonical import Failed
 from channels.offload.pool import OffloadPool
 from channels.resources import BODIES_BYTES, BodyBudget
 from gw.api.logs.list_query import CursorSeal

@@ -19,9 +19,8 @@ from actors.wallet.messages import NewJob
 from actors.wallet.pricing import MediaPrice
 from actors.wallet.wallets import KeyTaken
 from channels.errors import InvalidRequest
-from channels.media.replies import AvatarResult
-from channels.media.requests import GeneralVideo
-from channels.media.requests import Submission as MediaSubmission
+from channels.media.canonical import AvatarResult, GeneralVideo
+from channels.media.canonical import Submission as MediaSubmission
 from channels.offload.jobs import read_submission
 from channels.registry import ModelSpec
 from gw.api.base import ApiHandler, HandlerWriter, begin_span, explain

@@ -7,7 +7,7 @@ import uuid
 import msgspec
 
 from channels.families import TRANSCRIPTS
-from channels.media.replies import Done, TranscriptResult
+from channels.media.canonical import Done, TranscriptResult
 from channels.redaction import Redactor
 from gw.api.base import ApiHandler
 from gw.api.chat import first_of

@@ -12,15 +12,14 @@ from typing import Any, NoReturn
 from msgspec.structs import replace
 
 from actors.catalogs import CatalogUnavailable
+from actors.jobs.ending import ContentUnavailable
 from actors.jobs.job import Job
-from actors.jobs.results import ContentUnavailable
 from actors.jobs.store import new_job_id
 from actors.wallet.pricing import MediaPrice
 from channels.errors import UpstreamError
 from channels.families import VIDEOS
 from channels.http.interfaces import UpstreamResponse
-from channels.media.replies import VideoResult
-from channels.media.requests import AvatarVideo, Video
+from channels.media.canonical import AvatarVideo, Video, VideoResult
 from gw.api.base import ApiHandler
 from gw.api.services import unavailable
 from gw.api.submit import MediaSubmit, avatar_of, media_of, voice_of

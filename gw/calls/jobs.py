@@ -17,8 +17,8 @@ from actors.jobs.job import Acceptance
 from actors.jobs.store import Jobs
 from actors.wallet.messages import ClaimEnd
 from actors.wallet.wallets import Delivered
+from channels.media.canonical import Accepted
 from channels.media.model import TaskKind
-from channels.media.replies import Accepted
 from gw.calls.bills import Bill, Charged, UpstreamPrice
 from gw.calls.call import attempt_row, shown
 from gw.calls.media import Delivery, Media, SubmitCall, SubmitResult, kept

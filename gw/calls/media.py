@@ -34,11 +34,17 @@ from channels.errors import (
     UpstreamTimedOut,
 )
 from channels.http.interfaces import UpstreamRequest, UpstreamResponse, Wire
+from channels.media.canonical import (
+    Accepted,
+    AvatarRequest,
+    Done,
+    Failed,
+    Refused,
+    Submission,
+    SubmitReply,
+)
 from channels.media.dialects import DIALECTS as MEDIA_DIALECTS
-from channels.media.model import Exchange, MediaDialect, MediaRequest, MediaResponse
-from channels.media.replies import Accepted, Done, Failed, Refused, SubmitReply
-from channels.media.requests import AvatarRequest, Submission
-from channels.media.send import perform, send
+from channels.media.model import Exchange, MediaDialect, MediaRequest, MediaResponse, perform, send
 from channels.registry import ChannelSpec
 from channels.resources import TimeLimits
 from gw.calls.attempts import (

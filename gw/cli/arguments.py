@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from actors.changes import heard_by_all
-from actors.media_store.bucket import BucketFault
+from actors.media_store.storage import BucketFault
 from actors.store.connection import SessionsNotKept, StoreError
 from actors.store.database import Database, Session
 from actors.store.embedded.access import EmbeddedFault

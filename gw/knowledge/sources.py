@@ -15,8 +15,8 @@ from pathlib import Path, PurePosixPath
 from typing import Final, Protocol
 from urllib.parse import quote
 
-from actors.media_store.bucket import BucketFault, S3Client
 from actors.media_store.links import BucketSpec, LinkSigner
+from actors.media_store.storage import BucketFault, S3Client
 
 LINKS = "/api/v1/ext/wiki/sources"
 ROOT = "kb"

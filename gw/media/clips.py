@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from channels.media.requests import BackgroundMusic, ClipScene, ClipVideo, Material, MaterialType
+from channels.media.canonical import BackgroundMusic, ClipScene, ClipVideo, Material, MaterialType
 from gw.media.reading import (
     FLAG_WORDS,
     LINE_CHARACTERS_MAX,

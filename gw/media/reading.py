@@ -19,7 +19,6 @@ from typing import Annotated, Generic, NoReturn, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
-from channels.addresses import scope_of
 from channels.dialects.error_body import STORABLE, STORABLE_WORDS
 from channels.dialects.validate import (
     MODEL_CHARACTERS_MAX,
@@ -33,7 +32,8 @@ from channels.dialects.validate import (
 )
 from channels.errors import InvalidRequest
 from channels.json import InvalidJson, JsonObject
-from channels.media.requests import ClipVideo, GeneralVideo, MotionVideo, Submission
+from channels.links import scope_of
+from channels.media.canonical import ClipVideo, GeneralVideo, MotionVideo, Submission
 
 # Which links a client may name for an upstream to fetch (contract for media §4, User URLs).
 #

@@ -8,7 +8,7 @@ from msgspec import Meta, Struct, field
 
 from channels.dialects.error_body import STORABLE, STORABLE_WORDS
 from channels.dialects.validate import check_model
-from channels.media.requests import (
+from channels.media.canonical import (
     AudioFormat,
     AvatarRequest,
     AvatarSource,

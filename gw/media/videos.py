@@ -18,7 +18,7 @@ from channels.dialects.error_body import STORABLE, STORABLE_WORDS
 from channels.dialects.validate import described
 from channels.errors import InvalidRequest
 from channels.json import InvalidJson, JsonObject
-from channels.media.requests import (
+from channels.media.canonical import (
     AvatarVideo,
     ClipVideo,
     ContentItem,

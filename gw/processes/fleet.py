@@ -6,10 +6,90 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
+from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollector
+from prometheus_client.exposition import choose_encoder
+
 from actors.clock import Clock
 from gw.processes.worker import Worker, WorkerFailed
-from metrics.fleet import FleetMetrics
-from metrics.logs import EventLog
+from metrics.families import ConfigMetrics, Families
+from metrics.logs import EventLog, lines_lost
+
+# What the parent of several processes reports beside what they report themselves.
+
+
+class FleetMetrics:
+    """The metrics of the parent."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        families = Families()
+        self.config = ConfigMetrics(families)
+        self._config_registry = CollectorRegistry()
+        self._config_registry.register(families)
+        ProcessCollector(registry=self._registry, namespace="gw_parent")
+        self._running = Gauge(
+            "gw_processes_running", "Worker processes that serve.", registry=self._registry
+        )
+        self._configured = Gauge(
+            "gw_processes_configured",
+            "Worker processes that there should be.",
+            registry=self._registry,
+        )
+        self._restarts = Counter(
+            "gw_process_restarts",
+            "Worker processes started in place of one that died.",
+            registry=self._registry,
+        )
+        self._hung = Counter(
+            "gw_processes_hung",
+            "Worker processes killed because their loop gave no sign of life.",
+            registry=self._registry,
+        )
+        self._silent = Gauge(
+            "gw_process_silent_seconds",
+            "The longest that a worker process which serves has said nothing.",
+            registry=self._registry,
+        )
+        self._log_lines_lost = Counter(
+            "gw_parent_log_lines_lost",
+            "Log lines that the parent itself could not write.",
+            registry=self._registry,
+        )
+        self._lost_so_far = 0
+
+    def configured(self, count: int) -> None:
+        """So many workers there should be."""
+        self._configured.set(count)
+
+    def running(self, count: int) -> None:
+        """So many workers serve."""
+        self._running.set(count)
+
+    def hung(self) -> None:
+        """A worker that hangs is killed."""
+        self._hung.inc()
+
+    def silent(self, seconds: float) -> None:
+        """The longest silence of a worker, at the moment."""
+        self._silent.set(seconds)
+
+    def restarted(self) -> None:
+        """A worker that had died is started again."""
+        self._restarts.inc()
+
+    def render(self, accept: str = "") -> str:
+        """What the parent alone has, in the format that a scraper asks for."""
+        lost = lines_lost()
+        self._log_lines_lost.inc(lost - self._lost_so_far)
+        self._lost_so_far = lost
+        encode, _ = choose_encoder(accept)
+        return encode(self._registry).decode()
+
+    def render_config(self, accept: str) -> str:
+        """Series that workers have as well: a label separates them."""
+        encode, _ = choose_encoder(accept)
+        return encode(self._config_registry).decode()
+
 
 # Kills workers that hang: each owes its parent a sign of life from its own loop (`worker.py`).
 #

@@ -24,7 +24,7 @@ from typing import Any
 from prometheus_client.exposition import choose_encoder
 
 from actors.clock import SystemClock
-from actors.parent.server import ParentServer
+from actors.parent import ParentServer
 from channels.errors import UpstreamError, UpstreamLost, UpstreamUnreachable
 from channels.http.client import HttpWire
 from channels.http.interfaces import UpstreamRequest
@@ -46,7 +46,7 @@ from gw.http.admin_api import (
     error_body,
 )
 from gw.http.server import bind
-from gw.processes.fleet import Fleet, beat_seconds
+from gw.processes.fleet import Fleet, FleetMetrics, beat_seconds
 from gw.processes.worker import ALIVE, END, Worker, merged
 from gw.run import (
     EXIT_FAILED,
@@ -58,7 +58,6 @@ from gw.run import (
     run_gateway,
 )
 from gw.serve import Gateway
-from metrics.fleet import FleetMetrics
 from metrics.logs import EventLog, set_level, write_line
 
 ASK_SECONDS = 3.0

@@ -19,7 +19,7 @@ from actors.store.connection import StoreUnavailable
 from actors.wallet.messages import CallFacts
 from actors.wallet.pricing import MediaPrice
 from actors.wallet.wallets import KeyTaken
-from channels.media.requests import ContentItem, GeneralVideo
+from channels.media.canonical import ContentItem, GeneralVideo
 from channels.registry import ModelSpec
 from gw.calls.media import SubmitCall
 from gw.errors import GatewayError

@@ -24,7 +24,7 @@ from hypothesis.stateful import (
 
 from actors.jobs.job import Cancel, End, Observation, State, TimedOut, Unreachable, Watch, observe
 from actors.jobs.store import Booked, Claimed
-from channels.media.replies import NotFound, RateLimited, Trouble
+from channels.media.canonical import NotFound, RateLimited, Trouble
 from tests.support.jobs import polled
 
 HOLD, BALANCE = 500_000_000, 10_000_000_000

@@ -6,7 +6,7 @@ from typing import Any
 
 from actors.jobs.job import Acceptance
 from actors.wallet.messages import NewJob
-from channels.media.replies import Polled, TaskError, VideoResult
+from channels.media.canonical import Polled, TaskError, VideoResult
 
 CHANNEL = "film-a"
 FILM = VideoResult(url="https://cdn.example/film.mp4", expires_at=1_790_086_400.0)

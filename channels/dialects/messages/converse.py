@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from channels.errors import InvalidRequest, UpstreamMalformed
-from channels.http.event_stream import EventMessage, server_sent
+from channels.http.sse import EventMessage, server_sent
 from channels.json import UNREADABLE, dumps
 
 _Json = dict[str, Any]

@@ -21,7 +21,7 @@ from channels.dialects.messages.converse import (
 from channels.dialects.messages.request import read_request, upstream_body, without_body
 from channels.errors import UpstreamMalformed
 from channels.families import MESSAGES
-from channels.http.event_stream import EventMessage, server_sent
+from channels.http.sse import EventMessage, server_sent
 from channels.json import UNREADABLE, JsonObject
 from channels.registry import KEY_HEADERS
 from channels.translation.signatures import TAG, Turn, edited, opened

@@ -15,7 +15,7 @@ from actors.clock import SystemClock
 from actors.jobs.ending import JobUpstreams
 from actors.jobs.job import Gone, TimedOut, Unreachable
 from channels.http.client import HttpWire
-from channels.media.replies import NotFound, Polled, Trouble, Unusable
+from channels.media.canonical import NotFound, Polled, Trouble, Unusable
 from channels.registry import ChannelSpec
 from tests.support.specs import make_channel
 from tests.unit.simulator.client import KEY

@@ -15,8 +15,8 @@ from actors.jobs.job import Cancel, End, Observation, TimedOut, Unreachable, Wat
 from actors.store.database import Database
 from actors.wallet.ledger import read_balance
 from actors.wallet.verify import verify
+from channels.media.canonical import NotFound, RateLimited, Trouble, Unusable
 from channels.media.outcomes import MILLISECONDS_MAX
-from channels.media.replies import NotFound, RateLimited, Trouble, Unusable
 from tests.integration.actors.process import ledger_of, rows_of
 from tests.integration.jobs.polling import NEVER, Watched, is_due, watched
 from tests.integration.money import ACCOUNT

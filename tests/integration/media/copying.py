@@ -18,7 +18,7 @@ from actors.media_store.storage import CopyStorage
 from actors.media_store.store import Copy, CopyStore, Kept, SucceededTask
 from actors.media_store.worker import MediaStore
 from actors.store.database import Database
-from channels.media.replies import VideoResult
+from channels.media.canonical import VideoResult
 from loadtests.simulator.server import Simulator
 from loadtests.simulator.tasks.files import film_file, made
 from metrics.prometheus import Metrics

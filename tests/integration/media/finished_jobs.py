@@ -7,7 +7,7 @@ import time
 from actors.jobs import store as jobs
 from actors.jobs.ending import settlement
 from actors.jobs.job import End
-from channels.media.replies import TaskError, VideoResult
+from channels.media.canonical import TaskError, VideoResult
 from tests.integration.actors.process import Process
 from tests.integration.money import ACCOUNT
 from tests.support.jobs import acceptance

@@ -12,38 +12,43 @@ import pytest
 
 from channels.http.client import HttpWire
 from channels.http.interfaces import UpstreamRequest
-from channels.media.dialects import DIALECTS
-from channels.media.model import MIB, Exchange, MediaDialect, MediaRequest, MediaResponse, TaskKind
-from channels.media.replies import (
+from channels.media.canonical import (
     Accepted,
+    AvatarRequest,
     AvatarResult,
+    AvatarVideo,
     CatalogValue,
+    ClipVideo,
     Done,
     Failed,
+    Material,
+    MusicRequest,
     MusicResult,
     NotFound,
     Polled,
     RateLimited,
     Refused,
     SpeechAudio,
+    SpeechRequest,
     SpeechResult,
+    Submission,
     SubmitReply,
+    TranscriptRequest,
     TranscriptResult,
     VideoResult,
+    VoiceRequest,
     VoiceResult,
 )
-from channels.media.requests import (
-    AvatarRequest,
-    AvatarVideo,
-    ClipVideo,
-    Material,
-    MusicRequest,
-    SpeechRequest,
-    Submission,
-    TranscriptRequest,
-    VoiceRequest,
+from channels.media.dialects import DIALECTS
+from channels.media.model import (
+    MIB,
+    Exchange,
+    MediaDialect,
+    MediaRequest,
+    MediaResponse,
+    TaskKind,
+    perform,
 )
-from channels.media.send import perform
 from tests.unit.media.wire import general, item
 from tests.unit.simulator.hands import Hands, hands
 

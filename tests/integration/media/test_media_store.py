@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from actors.media_store.copier import FileLocation
-from actors.media_store.folder import FolderStorage, FolderWriting
-from actors.media_store.storage import Busy
+from actors.media_store.storage import Busy, FolderStorage, FolderWriting
 from actors.media_store.store import Copy
 from loadtests.simulator.server import Simulator
 from tests.integration.media.copying import film_bytes, film_link, storing

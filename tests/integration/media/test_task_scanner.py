@@ -10,10 +10,10 @@ import pytest
 
 from actors.clock import SystemClock
 from actors.jobs.store import Jobs, Links
-from actors.media_store.folder import FolderStorage
+from actors.media_store.storage import FolderStorage
 from actors.media_store.worker import MediaStore, TaskScanner
 from actors.store.database import Database
-from channels.media.replies import VideoResult
+from channels.media.canonical import VideoResult
 from gw.config.config import Tasks
 from gw.media_services import make_jobs
 from gw.media_store import links_of

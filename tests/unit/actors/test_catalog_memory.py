@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from actors.catalogs import REPLIES_MAX, RETRY_SECONDS, Question, ReplyMemory
-from channels.media.replies import CatalogReply, CatalogValue, Failed, Refused
+from channels.media.canonical import CatalogReply, CatalogValue, Failed, Refused
 from tests.support.clock import FakeClock
 from tests.support.specs import make_channel
 

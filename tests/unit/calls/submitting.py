@@ -23,8 +23,8 @@ from actors.store.connection import StoreUnavailable
 from actors.store.database import Database
 from actors.wallet.messages import Outcome
 from actors.wallet.pricing import MediaPrice
+from channels.media.canonical import ContentItem, GeneralVideo
 from channels.media.model import MIB
-from channels.media.requests import ContentItem, GeneralVideo
 from channels.prices import PriceSpec
 from channels.registry import HealthSpec
 from gw.calls.jobs import JobSubmit

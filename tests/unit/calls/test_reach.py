@@ -11,7 +11,7 @@ import pytest
 from actors.wallet.sheets import price_of
 from channels.prices import PriceSpec, TierPrice
 from channels.registry import ModelSpec
-from gw.calls.reach import LOOKED_THROUGH_BYTES_MAX, TOOL_CALLS_MAX, reach_of, tier_named
+from gw.calls.request import LOOKED_THROUGH_BYTES_MAX, TOOL_CALLS_MAX, reach_of, tier_named
 from gw.errors import INVALID_REQUEST, GatewayError
 from tests.support.specs import make_model
 

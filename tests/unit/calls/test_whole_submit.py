@@ -14,9 +14,8 @@ from msgspec.structs import replace
 from actors.store.connection import StoreUnavailable
 from actors.wallet.pricing import MediaPrice
 from channels.errors import UpstreamCut, UpstreamLost, UpstreamUnreachable
+from channels.media.canonical import Done, SpeechAudio, SpeechRequest
 from channels.media.model import MIB
-from channels.media.replies import Done, SpeechAudio
-from channels.media.requests import SpeechRequest
 from channels.prices import PriceSpec
 from channels.registry import HealthSpec
 from gw.calls.bills import UnitBill

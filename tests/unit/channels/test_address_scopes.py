@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from channels.addresses import allowing, scope_of
+from channels.links import allowing, scope_of
 from gw.media.reading import fault_of
 from tests.support.rows import each
 

@@ -8,8 +8,7 @@ import pytest
 
 from channels.dialects.table import DIALECTS
 from channels.http.interfaces import UpstreamRequest
-from channels.media.model import MediaRequest
-from channels.media.send import addressed
+from channels.media.model import MediaRequest, addressed
 from channels.registry import ChannelSpec
 from tests.support.rows import each
 from tests.support.specs import make_channel

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from channels.dialects.messages.dialect import InvokeStream
 from channels.errors import ErrorReported, UpstreamCut, UpstreamMalformed
-from channels.http.event_stream import (
+from channels.http.sse import (
     HEADERS_BYTES_MAX,
     PAYLOAD_BYTES_MAX,
     EventMessage,

@@ -12,8 +12,7 @@ from channels.dialects.error_body import error_members
 from channels.dialects.table import DIALECTS
 from channels.errors import ErrorMembers
 from channels.http.interfaces import UpstreamRequest
-from channels.media.model import MediaRequest
-from channels.media.send import addressed, send
+from channels.media.model import MediaRequest, addressed, send
 from channels.redaction import key_spellings, redaction_of
 from channels.registry import ASIDE_SECONDS, ASIDE_UNKNOWN_SECONDS, ChannelSpec, KeyRing
 from gw.calls.attempts import accepted

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.signed_links import expires_at, is_link, lasts_until
+from channels.links import expires_at, is_link, lasts_until
 
 NOW = 1_795_000_000.0  # in November 2026
 DAY = 86_400.0

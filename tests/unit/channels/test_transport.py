@@ -16,8 +16,7 @@ import pytest
 from channels.errors import UpstreamUnreachable
 from channels.http.interfaces import UpstreamRequest
 from channels.http.transport import Proxy, Transport
-from channels.media.model import MediaRequest
-from channels.media.send import addressed
+from channels.media.model import MediaRequest, addressed
 from tests.support.certificates import pem_files
 from tests.support.specs import make_channel
 from tests.unit.channels.raw_server import OK, Peer, RawServer, answering, new_wire

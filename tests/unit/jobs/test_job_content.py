@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from actors.jobs.ending import JobContent
 from actors.jobs.job import Job
-from actors.jobs.results import JobContent
 from channels.http.interfaces import UpstreamRequest
 from channels.http.transport import Transport
 from tests.support.specs import make_channel

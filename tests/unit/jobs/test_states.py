@@ -18,8 +18,8 @@ from actors.jobs.job import (
     observe,
     outcome_of,
 )
+from channels.media.canonical import NotFound, RateLimited, TaskError, Trouble, Unusable
 from channels.media.model import TASK_KINDS, TaskKind
-from channels.media.replies import NotFound, RateLimited, TaskError, Trouble, Unusable
 from tests.support.jobs import FILM, polled
 from tests.support.rows import each
 

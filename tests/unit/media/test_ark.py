@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from channels.media.ark import Ark
-from channels.media.replies import Accepted, Polled, TaskError, VideoResult
+from channels.media.canonical import Accepted, Polled, TaskError, VideoResult
 from tests.unit.media.wire import KEY, NOW, end, general, item, polled, response, sent, submit
 
 ARK = Ark()

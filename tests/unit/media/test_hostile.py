@@ -14,31 +14,29 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from channels.media.dialects import DIALECTS
-from channels.media.model import TASK_KINDS, Exchange, MediaResponse
-from channels.media.replies import (
+from channels.media.canonical import (
     Accepted,
+    AvatarRequest,
+    AvatarVideo,
     CatalogValue,
     Done,
     Failed,
+    MusicRequest,
     NotFound,
     Polled,
     RateLimited,
     Refused,
     SpeechAudio,
-    Trouble,
-    Unknown,
-    Unusable,
-)
-from channels.media.requests import (
-    AvatarRequest,
-    AvatarVideo,
-    MusicRequest,
     SpeechRequest,
     Submission,
     TranscriptRequest,
+    Trouble,
+    Unknown,
+    Unusable,
     VoiceRequest,
 )
+from channels.media.dialects import DIALECTS
+from channels.media.model import TASK_KINDS, Exchange, MediaResponse
 from tests.unit.media.wire import NOW, general, item, submit
 
 # The members that the dialects look at, so that what is made up comes near a real answer.

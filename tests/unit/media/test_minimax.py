@@ -6,22 +6,23 @@ from typing import Any
 
 import pytest
 
-from channels.media.minimax import MiniMax
-from channels.media.replies import (
+from channels.media.canonical import (
     Accepted,
+    AudioFormat,
     Done,
     Failed,
     Polled,
     RateLimited,
     Refused,
     SpeechAudio,
+    SpeechRequest,
     SpeechResult,
     SubmitReply,
     TaskError,
     Trouble,
     Unknown,
 )
-from channels.media.requests import AudioFormat, SpeechRequest
+from channels.media.minimax import MiniMax
 from tests.unit.media.wire import NOW, end, next_of, polled, response, sent, submit
 
 MINIMAX = MiniMax()

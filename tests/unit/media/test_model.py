@@ -7,10 +7,8 @@ import pytest
 from msgspec import Raw
 
 from channels.errors import UpstreamCut, UpstreamError
-from channels.media.model import Exchange, MediaRequest, MediaResponse
-from channels.media.replies import Polled, SpeechAudio, VideoResult
-from channels.media.requests import ContentItem, GeneralVideo
-from channels.media.send import perform
+from channels.media.canonical import ContentItem, GeneralVideo, Polled, SpeechAudio, VideoResult
+from channels.media.model import Exchange, MediaRequest, MediaResponse, perform
 
 
 def asked(path: str) -> MediaRequest:

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
+from channels.media.canonical import Accepted, GeneralVideo, Polled, TaskError, VideoResult
 from channels.media.openai import OpenAI
-from channels.media.replies import Accepted, Polled, TaskError, VideoResult
-from channels.media.requests import GeneralVideo
 from tests.unit.media.wire import end, general, item, polled, response, sent, submit
 
 OPENAI = OpenAI()

@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from channels.media.outcomes import MILLISECONDS_MAX, VALUES_MAX
-from channels.media.plain import Plain
-from channels.media.replies import (
+from channels.media.canonical import (
     AvatarResult,
     CatalogValue,
     Failed,
@@ -28,6 +26,8 @@ from channels.media.replies import (
     Unusable,
     VideoResult,
 )
+from channels.media.outcomes import MILLISECONDS_MAX, VALUES_MAX
+from channels.media.plain import Plain
 from tests.unit.media.wire import (
     NOW,
     end,

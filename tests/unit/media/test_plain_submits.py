@@ -7,33 +7,31 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from channels.media.plain import Plain
-from channels.media.replies import (
+from channels.media.canonical import (
     Accepted,
-    Done,
-    Failed,
-    Refused,
-    Segment,
-    SpeechAudio,
-    SubmitReply,
-    TranscriptResult,
-    Unknown,
-    VoiceResult,
-)
-from channels.media.requests import (
     AvatarRequest,
     AvatarVideo,
     BackgroundMusic,
     ClipVideo,
+    Done,
+    Failed,
     LipSyncVideo,
     Material,
     MotionVideo,
     MusicRequest,
+    Refused,
+    Segment,
+    SpeechAudio,
     SpeechRequest,
     Submission,
+    SubmitReply,
     TranscriptRequest,
+    TranscriptResult,
+    Unknown,
     VoiceRequest,
+    VoiceResult,
 )
+from channels.media.plain import Plain
 from tests.unit.media.wire import (
     KEY,
     end,

@@ -6,19 +6,27 @@ from typing import Any
 
 import pytest
 
-from channels.media.replies import (
+from channels.media.canonical import (
     Accepted,
+    AvatarRequest,
     AvatarResult,
+    AvatarVideo,
+    BackgroundMusic,
     Canvas,
     CatalogValue,
+    ClipVideo,
     Done,
     Failed,
     Layer,
+    LipSyncVideo,
+    Material,
+    MotionVideo,
     Polled,
     PresetAvatar,
     PresetVoice,
     RateLimited,
     Refused,
+    Submission,
     SubmitReply,
     TaskError,
     Template,
@@ -26,18 +34,8 @@ from channels.media.replies import (
     Trouble,
     Unknown,
     VideoResult,
-    VoiceResult,
-)
-from channels.media.requests import (
-    AvatarRequest,
-    AvatarVideo,
-    BackgroundMusic,
-    ClipVideo,
-    LipSyncVideo,
-    Material,
-    MotionVideo,
-    Submission,
     VoiceRequest,
+    VoiceResult,
 )
 from channels.media.shanjian import PAGES_MAX, Shanjian
 from tests.unit.media.wire import KEY, NOW, end, next_of, polled, response, sent, submit

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from channels.media.replies import (
+from channels.media.canonical import (
     Accepted,
     Failed,
+    MusicRequest,
     MusicResult,
     NotFound,
     Polled,
@@ -20,7 +21,6 @@ from channels.media.replies import (
     Trouble,
     Unknown,
 )
-from channels.media.requests import MusicRequest
 from channels.media.suno import Suno
 from tests.unit.media.wire import end, polled, response, sent, submit
 

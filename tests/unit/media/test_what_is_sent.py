@@ -10,7 +10,7 @@ import pytest
 from msgspec import Raw
 
 from channels.media import plain_submit
-from channels.media.requests import (
+from channels.media.canonical import (
     AvatarRequest,
     BackgroundMusic,
     ClipVideo,

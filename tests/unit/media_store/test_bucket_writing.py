@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.media_store.bucket import BucketWriting
-from actors.media_store.storage import Lost
+from actors.media_store.storage import BucketWriting, Lost
 from actors.media_store.store import Copy, Progress
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from actors.media_store.links import LINK_SECONDS, LinkSigner, period_end
 from actors.media_store.store import Kept, SucceededTask, sources_of
 from actors.media_store.worker import with_own_links
-from channels.media.replies import AvatarResult, MusicResult, SpeechResult, Track, VideoResult
+from channels.media.canonical import AvatarResult, MusicResult, SpeechResult, Track, VideoResult
 
 SIGNER = LinkSigner(b"a key")
 PATH = "/v1/media/vid_1-0.mp4"

@@ -8,8 +8,8 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
+from gw.runtime import INTERVAL_SECONDS, LoopLag
 from metrics.logs import EventLog
-from metrics.loop_lag import INTERVAL_SECONDS, LoopLag
 from metrics.prometheus import Metrics
 from tests.support.aio import eventually, run
 from tests.support.clock import FakeClock

@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 
 from channels.families import CHAT_PROTOCOLS
 from gw.errors import ERROR_TABLE
-from metrics.fleet import FleetMetrics
+from gw.processes.fleet import FleetMetrics
 from metrics.prometheus import CHANNEL_STATES
 from metrics.series import FIRST_BYTE_SECONDS, SERIES
 from tests.support.monitoring import (

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import cast
 
-from gw.processes.fleet import Fleet
+from gw.processes.fleet import Fleet, FleetMetrics
 from gw.processes.worker import Worker
-from metrics.fleet import FleetMetrics
 from tests.support.aio import eventually
 from tests.support.clock import FakeClock
 

@@ -8,9 +8,9 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.openmetrics import parser
 from prometheus_client.parser import text_string_to_metric_families
 
+from gw.processes.fleet import FleetMetrics
 from gw.processes.run import joined
 from gw.processes.worker import labelled, merged
-from metrics.fleet import FleetMetrics
 from metrics.prometheus import Metrics
 
 CALLS = """# HELP gw_calls_total Calls.

@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from gw.processes.fleet import WorkerWatchdog, beat_seconds
-from metrics.fleet import FleetMetrics
+from gw.processes.fleet import FleetMetrics, WorkerWatchdog, beat_seconds
 from tests.support.clock import FakeClock
 
 ExpectLog = Callable[..., None]

@@ -18,7 +18,7 @@ from channels.dialects.messages.converse import ConverseStream, converse_body, m
 from channels.dialects.messages.dialect import HOSTINGS
 from channels.dialects.meter import Usage
 from channels.errors import InvalidRequest, UpstreamMalformed
-from channels.http.event_stream import EventStreamDecoder
+from channels.http.sse import EventStreamDecoder
 from channels.json import read_json
 from loadtests.simulator.cloud import event_stream
 

@@ -12,8 +12,7 @@ import pytest
 from actors.clock import SystemClock
 from actors.limits.accounts import Limiter, SharedWindows
 from actors.limits.shared import SharedLimits
-from actors.parent.link import LINE_BYTES_MAX, ParentBackend, ParentLink
-from actors.parent.server import ParentServer
+from actors.parent import LINE_BYTES_MAX, ParentBackend, ParentLink, ParentServer
 from metrics.prometheus import Metrics
 from tests.support.aio import eventually, run
 from tests.support.clock import FakeClock

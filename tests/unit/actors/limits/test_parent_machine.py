@@ -9,8 +9,7 @@ from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from actors.limits.shared import SharedLimits
-from actors.parent.link import ParentBackend, ParentLink
-from actors.parent.server import ParentServer
+from actors.parent import ParentBackend, ParentLink, ParentServer
 from metrics.prometheus import Metrics
 from tests.support.limits_machine import SharedLimitsMachine
 

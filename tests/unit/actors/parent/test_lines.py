@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.parent.link import LineBuffer
+from actors.parent import LineBuffer
 
 
 @given(st.lists(st.binary(max_size=5).map(lambda part: part.replace(b"\n", b"-"))), st.data())

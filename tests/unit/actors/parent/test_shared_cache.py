@@ -9,9 +9,14 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from actors.parent import server
-from actors.parent.link import RESPONSE_BYTES_MAX, ParentLink, ParentUnavailable
-from actors.parent.server import ParentServer, SharedCache
+from actors import parent
+from actors.parent import (
+    RESPONSE_BYTES_MAX,
+    ParentLink,
+    ParentServer,
+    ParentUnavailable,
+    SharedCache,
+)
 from gw.api.logs.summary import SummaryCache
 from tests.support.aio import eventually
 from tests.support.clock import FakeClock
@@ -50,8 +55,8 @@ def test_minute_ends_with_the_first_answer_of_the_next() -> None:
 
 
 def test_answers_are_bounded_in_number_and_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "ENTRIES_MAX", 3)
-    monkeypatch.setattr(server, "BYTES_MAX", 10)
+    monkeypatch.setattr(parent, "ENTRIES_MAX", 3)
+    monkeypatch.setattr(parent, "BYTES_MAX", 10)
     kept = SharedCache()
     for number in range(4):
         kept.store(f"q{number}", 1, "x")

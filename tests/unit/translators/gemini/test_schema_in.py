@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from channels.dialects.gemini.decode_schema import read_schema
+from channels.dialects.gemini.decode import read_schema
 from channels.errors import InvalidRequest
 
 # name: the protocol's own schema, and the JSON schema.

@@ -1,17 +1,19 @@
-"""What a media upstream may reply, in every dialect alike.
+"""Requests for media, and what an upstream may reply, in the gateway's own form.
 
-To a submit: Accepted, Done, Refused, Failed or Unknown. To a poll: Polled, RateLimited, NotFound,
-Trouble or Unusable. To a question for a list: Found, or what a submit may fail with. All texts are
-bounded and fit to be stored (`channels/dialects/error_body.py`), none is redacted yet
-(`channels/redaction.py`).
+Replies to a submit: Accepted, Done, Refused, Failed or Unknown. To a poll: Polled, RateLimited,
+NotFound, Trouble or Unusable. To a request for a list: CatalogValue, or what a submit may fail
+with. All texts are bounded and fit to be stored (`channels/dialects/error_body.py`), none is
+redacted yet (`channels/redaction.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
-from msgspec import Struct
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 T = TypeVar("T")
 
@@ -281,3 +283,197 @@ class CatalogValue(Struct, Generic[T], frozen=True):
 
 # Of an unknown template: Refused, 404.
 CatalogReply: TypeAlias = CatalogValue[T] | Refused | Failed
+
+
+# Requests, checked.
+#
+# `gw/media` makes these of a client's body; `model` is the upstream's name of the model, `avatar`
+# and `voice` are the upstream's ids. None is a field that is not sent. A number is as the client
+# sent it.
+
+ContentType: TypeAlias = Literal["text", "image_url", "video_url", "audio_url"]
+MaterialType: TypeAlias = Literal["image", "video"]
+ClipScene: TypeAlias = Literal["realman", "mixcut", "news"]
+AvatarSource: TypeAlias = Literal["image", "video"]
+AudioFormat: TypeAlias = Literal["mp3", "wav", "opus", "aac", "flac", "pcm"]
+
+_NOTHING: Mapping[str, Raw] = {}
+_EMPTY = Raw(b"{}")
+
+
+class ContentItem(Struct, frozen=True):
+    """One item of `content`: its text or its URL, and the JSON object that the client sent."""
+
+    type: ContentType
+    value: str
+    object: Raw
+
+    def with_url(self, url: str) -> ContentItem:
+        """The same item, pointing elsewhere. Its other members stay."""
+        members = msgspec.json.decode(self.object, type=dict[str, Raw])
+        inner = msgspec.json.decode(members[self.type], type=dict[str, Raw])
+        inner["url"] = Raw(msgspec.json.encode(url))
+        members[self.type] = Raw(msgspec.json.encode(inner))
+        return ContentItem(self.type, url, Raw(msgspec.json.encode(members)))
+
+
+class VideoRequest(Struct, frozen=True, kw_only=True):
+    """The parameters of every kind of video.
+
+    `duration` is in seconds. `asked_duration` is the client's own, which is held and paid for
+    where nothing better is known; it and `portrait_auth` are not sent.
+    """
+
+    model: str
+    duration: int | float | None = None
+    resolution: str | None = None
+    ratio: str | None = None
+    watermark: bool | None = None
+    asked_duration: int | float | None = None
+    portrait_auth: bool | None = None
+
+
+class GeneralVideo(VideoRequest, frozen=True, kw_only=True):
+    """A video out of texts, images, videos and sounds.
+
+    `others` are members the gateway does not know, as JSON text. `registers_images`: each image is
+    registered with the upstream first, and `portrait_auth` goes with that.
+    """
+
+    content: tuple[ContentItem, ...]
+    video_mode: str | None = None
+    others: Mapping[str, Raw] = _NOTHING
+    registers_images: bool = False
+
+    @property
+    def may_be_long(self) -> bool:
+        """Whether what it holds may grow with its body: texts, images that are their own links.
+
+        Where images are registered they are links of a bounded length.
+        """
+        return not self.registers_images
+
+    def without_body(self) -> GeneralVideo:
+        """The same without what grows with its body: only which items there are."""
+        items = tuple(ContentItem(item.type, "", _EMPTY) for item in self.content)
+        return replace(self, content=items, others=_NOTHING)
+
+    def texts(self) -> list[str]:
+        """The texts of its content, in order."""
+        return [item.value for item in self.content if item.type == "text"]
+
+    def images(self) -> list[str]:
+        """The image URLs of its content, in order."""
+        return [item.value for item in self.content if item.type == "image_url"]
+
+
+class AvatarVideo(VideoRequest, frozen=True, kw_only=True):
+    """An avatar that speaks a recording, or a text in a voice."""
+
+    avatar: str
+    audio_url: str | None = None
+    voice: str | None = None
+    text: str | None = None
+    title: str | None = None
+
+
+class LipSyncVideo(VideoRequest, frozen=True, kw_only=True):
+    """A film whose speaker's lips follow a recording."""
+
+    source_video_url: str
+    audio_url: str
+
+
+class MotionVideo(VideoRequest, frozen=True, kw_only=True):
+    """A film whose people are replaced by portraits; `content` holds images alone."""
+
+    source_video_url: str
+    content: tuple[ContentItem, ...]
+    face_count: int
+
+
+class Material(Struct, frozen=True, kw_only=True):
+    """An image or a film that is cut in."""
+
+    type: MaterialType
+    file_url: str
+    sound_switch: bool | None = None
+
+
+class BackgroundMusic(Struct, frozen=True, kw_only=True):
+    """The music beneath a clip; `url` is there with `custom`."""
+
+    mode: Literal["auto", "none", "custom"] | None = None
+    url: str | None = None
+    volume: int | float | None = None  # 0 to 1
+
+
+class ClipVideo(VideoRequest, frozen=True, kw_only=True):
+    """A film cut by a template. `duration` is there where the scene sends it (news)."""
+
+    scene: ClipScene
+    style_id: str
+    title: str | None = None
+    language: str | None = None
+    source_video_url: str | None = None
+    audio_url: str | None = None
+    materials: tuple[Material, ...] = ()
+    material_composition: Literal["random", "order"] | None = None
+    preprocess: Literal["roughCut", "sliceMerge"] | None = None
+    bgm: BackgroundMusic | None = None
+    cover_url: str | None = None
+    introduce_card: Mapping[str, str] | None = None
+
+
+class MusicRequest(Struct, frozen=True, kw_only=True):
+    """Two songs out of an idea or of lyrics."""
+
+    model: str
+    prompt: str | None = None
+    lyrics: str | None = None
+    title: str | None = None
+    tags: str | None = None
+    negative_tags: str | None = None
+    instrumental: bool | None = None
+
+
+class SpeechRequest(Struct, frozen=True, kw_only=True):
+    """A text to be spoken: at once, or `is_async` as a task."""
+
+    model: str
+    input: str
+    voice: str
+    response_format: AudioFormat = "mp3"
+    speed: int | float | None = None
+    is_async: bool = False
+
+
+class VoiceRequest(Struct, frozen=True, kw_only=True):
+    """A voice to be cloned from a recording; `text` is for it to speak in a sample."""
+
+    model: str
+    name: str
+    audio_url: str
+    text: str | None = None
+
+
+class AvatarRequest(Struct, frozen=True, kw_only=True):
+    """An avatar to be made of a portrait or a film."""
+
+    name: str
+    source_url: str
+    source_kind: AvatarSource = "image"
+
+
+class TranscriptRequest(Struct, frozen=True, kw_only=True):
+    """A script to be taken from a short video."""
+
+    model: str
+    url: str
+    language: str | None = None
+
+
+Video: TypeAlias = GeneralVideo | AvatarVideo | LipSyncVideo | MotionVideo | ClipVideo
+Submission: TypeAlias = (
+    Video | MusicRequest | SpeechRequest | VoiceRequest | AvatarRequest | TranscriptRequest
+)
