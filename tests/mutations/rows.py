@@ -427,8 +427,8 @@ MUTATIONS = (
     Mutation(
         "custom-call-as-function",
         "channels/dialects/responses",
-        "return kind == CUSTOM, namespace, inner",
-        "return False, namespace, inner",
+        "return kind, namespace, inner",
+        "return FUNCTION, namespace, inner",
         "tests/unit/translators/test_table_and_call.py::test_tools_that_are_no_functions_come_back_as_what_they_are",
     ),
     Mutation(

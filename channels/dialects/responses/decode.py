@@ -6,14 +6,28 @@ InvalidRequest. The way back is `encode.py`.
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, cast, get_args
 
 from msgspec.structs import replace
 
 from channels.dialects.chat.parts import PROVIDER, read_audio, read_file, read_url
+from channels.dialects.responses.tools import (
+    BY_CALL,
+    CLIENT_TOOLS,
+    CUSTOM,
+    FUNCTION,
+    INPUT,
+    LISTS,
+    RESULTS,
+    ToolNames,
+    custom_parameters,
+    is_run_by_client,
+    own_name,
+    result_text,
+    stated_arguments,
+)
 from channels.errors import InvalidRequest
 from channels.families import RESPONSES
 from channels.json import call_arguments, dumps
@@ -95,72 +109,6 @@ ORIGIN = ClientProtocol(
 )
 
 
-# Tools of this protocol as functions, and back.
-#
-# A custom tool takes free text: it becomes a function of one argument. Tools in a namespace become
-# functions whose names begin with it. What a call of such a function is for the client travels as
-# the tool's own name, through whatever name an upstream's protocol makes of it.
-
-CUSTOM = "custom"
-_FUNCTION = "function"
-_INPUT = "input"
-_MARK = "\0"
-_NAME_DIGEST_CHARACTERS = 8
-
-
-class ToolNames:
-    """The names of functions that the tools of one request become; each is another one."""
-
-    __slots__ = ("_names", "_taken")
-
-    def __init__(self) -> None:
-        self._names: dict[tuple[str, str], str] = {}  # by namespace and name
-        self._taken: set[str] = set()
-
-    def __repr__(self) -> str:
-        return f"<ToolNames {len(self._taken)}>"
-
-    def of(self, namespace: str | None, name: str) -> str:
-        """The name of the function for a tool of this namespace; the same for the same tool."""
-        key = (namespace or "", name)
-        found = self._names.get(key)
-        if found is None:
-            found = name
-            if namespace:
-                found = f"{namespace}{'' if namespace.endswith('__') else '__'}{name}"
-            if found in self._taken:
-                digest = hashlib.sha256(dumps(key)).hexdigest()[:_NAME_DIGEST_CHARACTERS]
-                found = f"{found}_{digest}"
-            self._names[key] = found
-            self._taken.add(found)
-        return found
-
-
-def own_name(kind: str, namespace: str | None, name: str) -> str | None:
-    """What a tool's calls are named on their way back; None for a plain function's."""
-    if kind == _FUNCTION and not namespace:
-        return None
-    return _MARK.join((kind, namespace or "", name))
-
-
-def named_call(name: str) -> tuple[bool, str, str]:
-    """Whether a call's name is a custom tool's, its namespace, and its name there."""
-    kind, mark, rest = name.partition(_MARK)
-    namespace, second, inner = rest.partition(_MARK)
-    if not (mark and second and kind in (CUSTOM, _FUNCTION)):
-        return False, "", name
-    return kind == CUSTOM, namespace, inner
-
-
-def _custom_parameters(form: Any) -> dict[str, Any]:
-    """The schema of the one argument. A grammar is described: a function's cannot be enforced."""
-    words = "The input of the tool as a whole, as plain text."
-    if isinstance(form, Mapping) and isinstance(form.get("definition"), str):
-        words = f"{words} It has to follow this {form.get('syntax')} grammar:\n{form['definition']}"
-    argument = {"type": "string", "description": words}
-    return {"type": "object", "properties": {_INPUT: argument}, "required": [_INPUT]}
-
-
 # Read the items of a responses request into system texts and turns.
 #
 # Instructions are the first system text, and the developer's messages before anything else follow
@@ -175,31 +123,36 @@ _PROOF = re.compile(r"[A-Za-z0-9+/_=-]+")
 # What stands for the proof of a thought without a signature. Clients keep thoughts that have
 # one, and no upstream of this protocol is sent what it has not made.
 UNSIGNED = f"{TAG}unsigned"
-# Calls of tools that the client runs and other protocols have no such tool for, by the member that
-# holds what is to be done.
-_RUN_BY_CLIENT = {
-    "local_shell_call": "action",
-    "shell_call": "action",
-    "apply_patch_call": "operation",
-    "computer_call": "action",
-}
 
 
 class ItemsDecoder:
     """Reads one item after the other; `left_over` are members and parts that are not held.
 
-    `empty` are the paths of the empty messages.
+    `empty` are the paths of the empty messages, `more_tools` the lists of tools that items add to
+    the request's own.
     """
 
-    __slots__ = ("_call_names", "_has_spoken", "_names", "_turns", "empty", "left_over", "system")
+    __slots__ = (
+        "_call_ids",
+        "_call_names",
+        "_has_spoken",
+        "_names",
+        "_turns",
+        "empty",
+        "left_over",
+        "more_tools",
+        "system",
+    )
 
     def __init__(self, names: ToolNames, left_over: dict[str, Any]) -> None:
         self.system: list[Text] = []
         self.left_over = left_over
         self.empty: list[str] = []
+        self.more_tools: list[Members] = []
         self._names = names
         self._turns: list[Turn] = []
         self._call_names: dict[str, str] = {}  # by the calls' ids
+        self._call_ids: dict[str, str] = {}  # by the ids of their items
         self._has_spoken = False
 
     def __repr__(self) -> str:
@@ -218,10 +171,16 @@ class ItemsDecoder:
         read = _READERS.get(kind)
         if read is not None:
             read(self, item)
-        elif kind in _RUN_BY_CLIENT:
+        elif kind in BY_CALL:
+            self._read_client_call(item, kind)
+        elif kind in LISTS:
+            self.more_tools.append(Members(item, path))
+        elif kind in RESULTS:
+            self._read_client_result(item, kind, path)
+        elif kind == "computer_call":
             self.left_over[f"input.{kind}"] = True
-            self._add_call(item, kind.removesuffix("_call"), item.get(_RUN_BY_CLIENT[kind]))
-        elif kind.removesuffix("_output") in _RUN_BY_CLIENT:
+            self._add_call(item, self._names.of(None, "computer"), item.get("action"))
+        elif kind == "computer_call_output":
             self.left_over[f"input.{kind}"] = True
             self._read_result(item)
         else:
@@ -265,18 +224,47 @@ class ItemsDecoder:
 
     def _read_function_call(self, item: Mapping[str, Any]) -> None:
         self._leave_over(item, "call_id", "name", "namespace", "arguments")
-        self._add_call(item, _string(item, "name"), item.get("arguments"))
+        self._add_call(item, self._named(item), item.get("arguments"))
 
     def _read_custom_call(self, item: Mapping[str, Any]) -> None:
-        self._leave_over(item, "call_id", "name", "namespace", _INPUT)
-        given = item.get(_INPUT)
-        self._add_call(item, _string(item, "name"), {_INPUT: "" if given is None else given})
+        self._leave_over(item, "call_id", "name", "namespace", INPUT)
+        given = item.get(INPUT)
+        self._add_call(item, self._named(item), {INPUT: "" if given is None else given})
+
+    def _read_client_call(self, item: Mapping[str, Any], kind: str) -> None:
+        """A call of a tool that the client runs, as one of the function that the tool becomes."""
+        tool = BY_CALL[kind]
+        if item.get("execution") == "server":  # a search that the provider ran
+            self.left_over[f"input.{kind}"] = True
+            return
+        call_id, item_id = _call_id(item), _string(item, "id")
+        if item_id:
+            self._call_ids[item_id] = call_id
+        arguments = stated_arguments(CLIENT_TOOLS[tool], item)
+        self._add_call(item, self._names.of_type(tool), arguments)
+
+    def _read_client_result(self, item: Mapping[str, Any], kind: str, path: str) -> None:
+        """What the client's tool gave back; a search gives tools, which may be called from then."""
+        if item.get("execution") == "server":
+            self.left_over[f"input.{kind}"] = True
+            return
+        call_id = _string(item, "call_id")
+        if not call_id:  # one of them names its call by an id alone, its item's or the call's own
+            item_id = _string(item, "id")
+            call_id = self._call_ids.get(item_id, item_id)
+        if isinstance(item.get("tools"), list):
+            self.more_tools.append(Members(item, path))
+        text = result_text(item)
+        parts = (Text(text),) if text else ()
+        self._add("user", ToolResult(call_id, self._call_names.get(call_id), parts))
+
+    def _named(self, item: Mapping[str, Any]) -> str:
+        return self._names.of(_string(item, "namespace"), _string(item, "name"))
 
     def _add_call(self, item: Mapping[str, Any], name: str, arguments: Any) -> None:
         if not isinstance(arguments, str):
             arguments = dumps({} if arguments is None else arguments).decode()
         call_id = _call_id(item) or made_id(RESPONSES.protocol, str(len(self._turns)), name)
-        name = self._names.of(_string(item, "namespace"), name)
         self._call_names[call_id] = name
         self._add("assistant", ToolCall(call_id, name, call_arguments(arguments)))
 
@@ -425,6 +413,11 @@ def decode_request(body: Mapping[str, Any]) -> Request:
         stated = [{"role": "user", "content": stated}]
     for index, item in enumerate(_objects(stated)):
         items.read(item, f"input[{index}]")
+    known = {tool.name for tool in tools}
+    for tool in _added_tools(items.more_tools, names, left_over):
+        if tool.name not in known:
+            known.add(tool.name)
+            tools.append(tool)
     for name in ("model", "stream"):
         members.any(name)
     for one in members.array("include"):
@@ -437,7 +430,7 @@ def decode_request(body: Mapping[str, Any]) -> Request:
         system=tuple(items.system),
         turns=items.turns(),
         empty=tuple(items.empty),
-        tools=tools,
+        tools=tuple(tools),
         tool_choice=_read_tool_choice(members, names, left_over),
         parallel_tools=members.boolean("parallel_tool_calls"),
         max_tokens=members.integer("max_output_tokens"),
@@ -460,8 +453,18 @@ def _read_inner(inner: Members | None, left_over: dict[str, Any]) -> None:
             left_over[inner.path(name)] = value
 
 
-def _read_tools(members: Members, names: ToolNames, left_over: dict[str, Any]) -> tuple[Tool, ...]:
-    tools = []
+def _added_tools(
+    lists: Iterable[Members], names: ToolNames, left_over: dict[str, Any]
+) -> Iterator[Tool]:
+    """The functions that items of the conversation add; they were loaded when they came."""
+    for members in lists:
+        for tool in _read_tools(members, names, left_over):
+            extras = {name: one for name, one in tool.extras.items() if name != "defer_loading"}
+            yield replace(tool, extras=extras)
+
+
+def _read_tools(members: Members, names: ToolNames, left_over: dict[str, Any]) -> list[Tool]:
+    tools: list[Tool] = []
     for tool in members.objects("tools"):
         kind = tool.text("type")
         if kind == "namespace":
@@ -472,12 +475,14 @@ def _read_tools(members: Members, names: ToolNames, left_over: dict[str, Any]) -
         else:
             found = [("", tool)]
         for namespace, one in found:
-            kind = one.text("type")
-            if kind in (_FUNCTION, CUSTOM):
+            kind = one.text("type") or ""
+            if kind in (FUNCTION, CUSTOM):
                 tools.append(_read_tool(one, kind, namespace, names))
+            elif kind in CLIENT_TOOLS and is_run_by_client(one.whole()):
+                tools.append(_read_client_tool(one, kind, names))
             else:
                 left_over[f"tools.{kind}"] = True
-    return tuple(tools)
+    return tools
 
 
 def _read_tool(tool: Members, kind: str, namespace: str, names: ToolNames) -> Tool:
@@ -486,7 +491,7 @@ def _read_tool(tool: Members, kind: str, namespace: str, names: ToolNames) -> To
         raise InvalidRequest(f"{tool.path('name')} is missing.", tool.path("name"))
     parameters = tool.mapping("parameters")
     if kind == CUSTOM:
-        parameters = _custom_parameters(tool.whole().get("format"))
+        parameters = custom_parameters(tool.whole().get("format"))
     return Tool(
         names.of(namespace, name),
         description=tool.text("description"),
@@ -494,6 +499,20 @@ def _read_tool(tool: Members, kind: str, namespace: str, names: ToolNames) -> To
         is_strict=tool.boolean("strict"),
         extras=tool.rest(),
         own_name=own_name(kind, namespace, name),
+    )
+
+
+def _read_client_tool(tool: Members, kind: str, names: ToolNames) -> Tool:
+    """A tool that the client runs: the function it becomes is known, or stated in it."""
+    described = CLIENT_TOOLS[kind]
+    for name in ("execution", "environment"):
+        tool.any(name)
+    return Tool(
+        names.of_type(kind),
+        description=tool.text("description") or described.description,
+        parameters=tool.mapping("parameters") or described.parameters,
+        extras=tool.rest(),
+        own_name=own_name(kind, None, kind),
     )
 
 
@@ -523,8 +542,10 @@ def _read_tool_choice(
 
 def _chosen(choice: Mapping[str, Any], names: ToolNames) -> str:
     """The function that a choice names; empty where it names none."""
-    name = _string(choice, "name")
-    if choice.get("type") not in (_FUNCTION, CUSTOM) or not name:
+    kind, name = choice.get("type"), _string(choice, "name")
+    if isinstance(kind, str) and kind in CLIENT_TOOLS:
+        return names.of_type(kind)
+    if kind not in (FUNCTION, CUSTOM) or not name:
         return ""
     return names.of(_string(choice, "namespace"), name)
 

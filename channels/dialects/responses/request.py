@@ -14,6 +14,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
 from channels.conversation import stand_in
+from channels.dialects.responses.tools import CLIENT_TOOLS, is_run_by_client
 from channels.dialects.validate import (
     INTEGER_MAX,
     MODEL_CHARACTERS_MAX,
@@ -68,6 +69,8 @@ class Tool(Struct, gc=False):
     name: Annotated[str, Meta(min_length=1)] | UnsetType = UNSET
     description: str | UnsetType | None = UNSET
     parameters: Object | UnsetType | None = UNSET
+    execution: Any = None
+    environment: Any = None
 
 
 class ToolChoice(Struct, gc=False):
@@ -114,9 +117,11 @@ class LenientItem(Struct, gc=False):
 
 
 class LenientTool(Struct, gc=False):
-    """A tool, of which only the type matters."""
+    """A tool, of which only the type matters, and who runs it."""
 
     type: Annotated[str, Meta(min_length=1, max_length=TOOL_TYPE_CHARACTERS_MAX)] | None = None
+    execution: Any = None
+    environment: Any = None
 
 
 class LenientBody(Struct, gc=False):
@@ -246,9 +251,7 @@ _TABLES = Tables(ResponsesBody, LenientBody, ALLOWED)
 _NAMES = lookalikes_of(ResponsesBody.__struct_fields__)
 
 # The client runs these itself; the provider only taught its models to use them.
-_RUN_BY_CLIENT = frozenset(
-    ("function", "custom", "namespace", "local_shell", "apply_patch", "computer", "computer_use")
-)
+_RUN_BY_CLIENT = frozenset(("function", "custom", "namespace", "computer", "computer_use"))
 
 
 class ResponsesRequest(Struct, frozen=True):
@@ -360,5 +363,14 @@ def _check_items(items: Iterable[Item | LenientItem]) -> None:
 
 
 def _builtin_tools(tools: Iterable[Tool | LenientTool]) -> tuple[str, ...]:
-    kinds = dict.fromkeys(unversioned(tool.type) for tool in tools if tool.type is not None)
+    kinds = dict.fromkeys(
+        unversioned(tool.type)
+        for tool in tools
+        if tool.type is not None and not _is_run_by_client(tool)
+    )
     return tuple(kind for kind in kinds if kind not in _RUN_BY_CLIENT)
+
+
+def _is_run_by_client(tool: Tool | LenientTool) -> bool:
+    stated = {"type": tool.type, "execution": tool.execution, "environment": tool.environment}
+    return tool.type in CLIENT_TOOLS and is_run_by_client(stated)

@@ -15,9 +15,17 @@ from itertools import groupby
 from typing import Any
 
 from channels.dialects.meter import Usage, add_parts, tier_member, tools_member
-from channels.dialects.responses.decode import UNSIGNED, named_call, redacted_proof
+from channels.dialects.responses.decode import UNSIGNED, redacted_proof
+from channels.dialects.responses.tools import (
+    BY_CALL,
+    CLIENT_TOOLS,
+    CUSTOM,
+    call_item,
+    custom_input,
+    named_call,
+)
 from channels.families import RESPONSES
-from channels.json import call_arguments, dumps, object_in
+from channels.json import call_arguments, dumps
 from channels.translation.codec import EventEncoder
 from channels.translation.model import (
     CallBegan,
@@ -51,6 +59,7 @@ _PREFIXES = {
     "function_call": "fc",
     "custom_tool_call": "ctc",
     "image_generation_call": "ig",
+    **{tool.item: tool.prefix for tool in CLIENT_TOOLS.values()},
 }
 _TEXT = "output_text"
 _REFUSAL = "refusal"
@@ -82,24 +91,6 @@ def _proof(signature: str | None, redacted: str | None, signer: Protocol | None)
     if not proof:
         return {"encrypted_content": UNSIGNED}
     return {"encrypted_content": sealed(proof, signer, own=RESPONSES.protocol)}
-
-
-def _call(name: str, call_id: str, arguments: str | None) -> tuple[str, dict[str, Any]]:
-    """The kind and the members of a call's item; None is for arguments that are still to come."""
-    is_custom, namespace, name = named_call(name)
-    members: dict[str, Any] = {"call_id": call_id, "name": name}
-    if namespace:
-        members["namespace"] = namespace
-    if is_custom:
-        return "custom_tool_call", {**members, "input": custom_input(arguments or "")}
-    return "function_call", {**members, "arguments": arguments or ""}
-
-
-def custom_input(arguments: str) -> str:
-    """The free text of a custom tool's call; the arguments as they are where they hold no such."""
-    given = object_in(arguments) if arguments else {"input": ""}
-    text = None if given is None else given.get("input")
-    return text if isinstance(text, str) else arguments
 
 
 def _image(media: Media) -> dict[str, Any] | None:
@@ -219,7 +210,7 @@ class _Output:
         elif isinstance(part, ToolCall):
             if part.signature:
                 self._add_thought(Thinking("", part.signature, part.signer))
-            kind, members = _call(part.name, part.id, call_arguments(part.arguments))
+            kind, members = call_item(part.name, part.id, call_arguments(part.arguments))
             self._add(kind, status="completed", **members)
         elif isinstance(part, Media):
             image = _image(part)
@@ -274,9 +265,9 @@ class _Open:
 
 @dataclass(slots=True, eq=False)
 class _OpenCall:
-    """A call whose arguments are coming."""
+    """A call whose arguments are coming; without an item where that is begun once it is whole."""
 
-    open: _Open
+    open: _Open | None
     began: CallBegan
     is_custom: bool
     arguments: Arguments = field(default_factory=Arguments)
@@ -346,12 +337,18 @@ class StreamEncoder(EventEncoder):
     def _add(self, kind: str, **members: Any) -> tuple[_Open, bytes]:
         """Begin an item. The message or the thought before it is done, and so are whole calls."""
         before = self._start() + self._close() + self._close_calls(only_whole=True)
+        one, added = self._append(kind, **members)
+        return one, before + added
+
+    def _append(self, kind: str, **members: Any) -> tuple[_Open, bytes]:
+        """Begin an item where nothing else goes on but calls."""
         index = len(self._output)
         item = _item(self._id, index, kind, **members)
         self._output.append(item)
         head = b'"item_id":' + dumps(item["id"]) + b',"output_index":%d' % index
-        added = self._item_event(b"response.output_item.added", index, item)
-        return _Open(index, item, head), before + added
+        return _Open(index, item, head), self._item_event(
+            b"response.output_item.added", index, item
+        )
 
     def _finish(self, one: _Open, **members: Any) -> bytes:
         """Write an item as it is in the end."""
@@ -481,22 +478,27 @@ class StreamEncoder(EventEncoder):
             # A call has no member for a proof: it is that of a thought before it.
             thought, written = self._add("reasoning", summary=[])
             written += self._finish(thought, **_proof(event.signature, None, event.signer))
-        kind, members = _call(event.name, event.id, None)
-        one, added = self._add(kind, status="in_progress", **members)
-        self._calls[event.index] = _OpenCall(one, event, kind == "custom_tool_call")
-        return written + added
+        kind, members = call_item(event.name, event.id, None)
+        one: _Open | None = None
+        if kind in BY_CALL:  # clients read what is to be run when the item begins
+            written += self._start() + self._close() + self._close_calls(only_whole=True)
+        else:
+            one, added = self._add(kind, status="in_progress", **members)
+            written += added
+        self._calls[event.index] = _OpenCall(one, event, named_call(event.name)[0] == CUSTOM)
+        return written
 
     def _call_delta(self, event: CallDelta) -> bytes:
         call = self._calls.get(event.index)
         if call is None or not event.arguments:
             return b""
         call.arguments.add(event.arguments)
-        if call.is_custom:  # its text is within them, and goes out once it is whole
-            return b""
-        return self._arguments_delta(call, event.arguments)
+        if call.open is None or call.is_custom:
+            return b""  # what they hold goes out once it is whole
+        return self._arguments_delta(call.open, event.arguments)
 
-    def _arguments_delta(self, call: _OpenCall, arguments: str) -> bytes:
-        members = call.open.head + b',"delta":' + dumps(arguments)
+    def _arguments_delta(self, one: _Open, arguments: str) -> bytes:
+        members = one.head + b',"delta":' + dumps(arguments)
         return self._event(b"response.function_call_arguments.delta", members)
 
     def _close_calls(self, *, only_whole: bool) -> bytes:
@@ -511,23 +513,27 @@ class StreamEncoder(EventEncoder):
         return b"".join(written)
 
     def _close_call(self, call: _OpenCall) -> bytes:
-        stated = call.arguments.text()
+        stated, one = call.arguments.text(), call.open
         arguments = call_arguments(stated)
+        if one is None:
+            kind, members = call_item(call.began.name, call.began.id, arguments)
+            one, written = self._append(kind, status="in_progress", **members)
+            return written + self._finish(one, status="completed")
         written = b""
         if call.is_custom:
             text = custom_input(arguments)
-            head = call.open.head + b","
+            head = one.head + b","
             delta = head + b'"delta":' + dumps(text)
             written += self._event(b"response.custom_tool_call_input.delta", delta)
             done = head + b'"input":' + dumps(text)
             written += self._event(b"response.custom_tool_call_input.done", done)
-            return written + self._finish(call.open, status="completed", input=text)
+            return written + self._finish(one, status="completed", input=text)
         if not stated.strip():  # arguments are an object, however empty
-            written += self._arguments_delta(call, arguments)
-        name = call.open.item["name"]
-        done = call.open.head + b',"name":' + dumps(name) + b',"arguments":' + dumps(arguments)
+            written += self._arguments_delta(one, arguments)
+        name = one.item["name"]
+        done = one.head + b',"name":' + dumps(name) + b',"arguments":' + dumps(arguments)
         written += self._event(b"response.function_call_arguments.done", done)
-        return written + self._finish(call.open, status="completed", arguments=arguments)
+        return written + self._finish(one, status="completed", arguments=arguments)
 
     # --- The end ---
 

@@ -16,6 +16,7 @@ ANYWAY = ""
 CALL = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
 RESULT = {"type": "function_call_output", "call_id": "c", "output": "9"}
 PATCH = {"type": "custom_tool_call", "call_id": "c", "name": "k", "input": "x"}
+FOUND = [{"type": "function", "name": "found", "defer_loading": True}]
 REASONING = {"type": "reasoning", "id": "rs_1", "summary": []}
 
 
@@ -213,19 +214,73 @@ FIELDS: list[tuple[Any, ...]] = [
         items(
             {
                 "type": "local_shell_call",
+                "id": "lsh_1",
                 "call_id": "c",
                 "status": "completed",
-                "action": {"type": "exec", "command": ["ls"]},
+                "action": {"type": "exec", "command": ["ls"], "env": {}},
             },
             {"type": "local_shell_call_output", "id": "c", "output": "a"},
+        ),
+        'messages.1.content.0.input={"command": ["ls"]}',
+        'contents.1.parts.0.functionCall.args={"command": ["ls"]}',
+        'messages.1.tool_calls.0.function.arguments="{\\"command\\":[\\"ls\\"]}"',
+    ),
+    (
+        "input.local_shell_call_output",
+        items(
+            {"type": "local_shell_call", "id": "lsh_1", "call_id": "c", "action": {}},
+            {"type": "local_shell_call_output", "id": "lsh_1", "output": "a"},
+        ),
+        'messages.2.content.0.content="a"',
+        'contents.2.parts.0.functionResponse.response.output="a"',
+        'messages.2.content="a"',
+    ),
+    (
+        "input.shell_call_output",
+        items(
+            {"type": "shell_call", "call_id": "c", "action": {"commands": ["ls"]}},
+            {"type": "shell_call_output", "call_id": "c", "output": [{"stdout": "a"}]},
+        ),
+        'messages.2.content.0.content="[{\\"stdout\\":\\"a\\"}]"',
+        'contents.2.parts.0.functionResponse.response.output="[{\\"stdout\\":\\"a\\"}]"',
+        'messages.2.content="[{\\"stdout\\":\\"a\\"}]"',
+    ),
+    (
+        "input.apply_patch_call_output",
+        items(
+            {"type": "apply_patch_call", "call_id": "c", "operation": {"type": "delete_file"}},
+            {"type": "apply_patch_call_output", "call_id": "c", "status": "failed", "output": "a"},
+        ),
+        'messages.2.content.0.content="failed: a"',
+        'contents.2.parts.0.functionResponse.response.output="failed: a"',
+        'messages.2.content="failed: a"',
+    ),
+    (
+        "input.tool_search_output",
+        items(
+            {"type": "tool_search_call", "call_id": "c", "execution": "client", "arguments": {}},
+            {"type": "tool_search_output", "call_id": "c", "execution": "client", "tools": FOUND},
+        ),
+        'tools.0.name="found"',
+        'tools.0.functionDeclarations.0.name="found"',
+        'tools.0.function.name="found"',
+    ),
+    (
+        "input.tool_search_output",
+        items(
+            {"type": "tool_search_call", "execution": "server", "arguments": {}},
+            {"type": "tool_search_output", "execution": "server", "tools": FOUND},
         ),
         DROPPED,
     ),
     (
-        "input.local_shell_call_output",
-        items({"type": "local_shell_call_output", "id": "c", "output": "a"}),
-        DROPPED,
+        "input.additional_tools",
+        items({"type": "additional_tools", "role": "developer", "tools": FOUND}),
+        'tools.0.name="found"',
+        'tools.0.functionDeclarations.0.name="found"',
+        'tools.0.function.name="found"',
     ),
+    ("input.computer_call", items({"type": "computer_call", "call_id": "c"}), DROPPED),
     ("input.compaction", items({"type": "compaction", "encrypted_content": "gAAA"}), DROPPED),
     *[  # damaged
         ("input.reasoning", items({**REASONING, "encrypted_content": proof}, CALL, RESULT), DROPPED)
@@ -434,7 +489,27 @@ FIELDS: list[tuple[Any, ...]] = [
         },
         DROPPED,
     ),
-    ("tools.local_shell", {"tools": [{"type": "local_shell"}]}, DROPPED),
+    *[
+        (
+            f"tools.{kind}",
+            {"tools": [{"type": kind, **members}]},
+            f'tools.0.name="{kind}"',
+            f'tools.0.functionDeclarations.0.name="{kind}"',
+            f'tools.0.function.name="{kind}"',
+        )
+        for kind, members in (
+            ("local_shell", {}),
+            ("shell", {"environment": {"type": "local"}}),
+            ("apply_patch", {}),
+            ("tool_search", {"execution": "client"}),
+        )
+    ],
+    (
+        "tools.shell",
+        {"tools": [{"type": "shell", "environment": {"type": "container_auto"}}]},
+        DROPPED,
+    ),
+    ("tools.tool_search", {"tools": [{"type": "tool_search"}]}, DROPPED),
     ("top_logprobs", {"top_logprobs": 2}, DROPPED),
     ("top_p", {"top_p": 0.5}, "top_p=0.5", "generationConfig.topP=0.5", "top_p=0.5"),
     ("truncation", {"truncation": "auto"}, DROPPED),

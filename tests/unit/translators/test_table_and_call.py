@@ -137,6 +137,95 @@ def test_tools_that_are_no_functions_come_back_as_what_they_are() -> None:
     ]
 
 
+CALLS_OF_THE_CLIENTS = [
+    (
+        "local_shell",
+        {"command": ["ls"], "user": ""},
+        {"type": "exec", "command": ["ls"], "env": {}},
+    ),
+    (
+        "local_shell",
+        {
+            "command": "ls -l",
+            "timeout_ms": 9,
+            "working_directory": "/tmp",
+            "env": {"A": "b", "C": 1},
+        },
+        {
+            "type": "exec",
+            "command": ["bash", "-lc", "ls -l"],
+            "env": {"A": "b"},
+            "timeout_ms": 9,
+            "working_directory": "/tmp",
+        },
+    ),
+    ("local_shell", {"command": {"rm": "-r"}}, {"type": "exec", "command": [], "env": {}}),
+    (
+        "shell",
+        {"commands": ["ls", "pwd"], "timeout_ms": "9"},
+        {"commands": ["ls", "pwd"], "timeout_ms": None, "max_output_length": None},
+    ),
+    (
+        "apply_patch",
+        {"type": "create_file", "path": "a.txt", "diff": "+a"},
+        {"type": "create_file", "path": "a.txt", "diff": "+a"},
+    ),
+    (
+        "apply_patch",
+        {"type": "delete_file", "path": "a.txt"},
+        {"type": "delete_file", "path": "a.txt"},
+    ),
+    ("apply_patch", {"patch": "x"}, {"type": "update_file", "path": "", "diff": ""}),
+    ("tool_search", {"query": "mail"}, {"query": "mail"}),
+]
+
+
+@pytest.mark.parametrize(("kind", "arguments", "action"), CALLS_OF_THE_CLIENTS)
+def test_calls_of_tools_that_clients_run_are_items_of_their_own_whole_and_streamed(
+    kind: str, arguments: Any, action: Any
+) -> None:
+    """Beside a function of the same name; the stream's item begins with what is to be run."""
+    tools = [
+        {"type": "function", "name": kind},
+        {"type": kind, **({"execution": "client"} if kind == "tool_search" else {})},
+    ]
+    stated = {"model": "m", "input": "hi", "tools": tools}
+    call = TranslatedCall(translation_between("responses", "chat"), stated, redact=shown)
+    sent = call.upstream_body(model="up", stream=True, max_tokens=None)
+    name, own = (tool["function"]["name"] for tool in sent["tools"])
+    assert name == kind != own
+    calls = [
+        {"index": index, "id": f"c{index}", "function": {"name": one, "arguments": text}}
+        for index, (one, text) in enumerate([(own, json.dumps(arguments)), (name, "{}")])
+    ]
+    message = {"role": "assistant", "content": None, "tool_calls": calls}
+    choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
+    body = json.dumps({"choices": [choice]}).encode()
+    whole = json.loads(call.translate_response(body, id="r", created=1, model="m"))["output"]
+    member = {"apply_patch": "operation", "tool_search": "arguments"}.get(kind, "action")
+    assert [item["type"] for item in whole] == [f"{kind}_call", "function_call"]
+    assert (whole[0][member], whole[0]["call_id"]) == (action, "c0")
+    assert whole[0].get("execution") == ("client" if kind == "tool_search" else None)
+    stream = call.stream(id="r", created=1, model="m", include_usage=False)
+    chunk = {"choices": [{"index": 0, "delta": {"tool_calls": calls}}]}
+    end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}
+    events = sse({"choices": [{"index": 0, "delta": {"content": "a"}}]}, chunk, end, b"[DONE]")
+    out = data_of(b"".join(stream.take(read("chat", event)) for event in events) + stream.end())
+    added = {
+        event["output_index"]: event["item"]
+        for event in out
+        if event["type"] == "response.output_item.added"
+    }
+    ended = out[-1]["response"]["output"]
+    assert {index: item["type"] for index, item in added.items()} == {
+        index: item["type"] for index, item in enumerate(ended)
+    }
+    assert ended[0]["type"] == "message"
+    ran = next(item for item in ended if item["type"] == f"{kind}_call")
+    assert (ran[member], ran["status"]) == (action, "completed")
+    assert {**ran, "status": "in_progress"} in added.values()
+
+
 @pytest.mark.parametrize(
     ("stated", "expected"),
     [({"id": "chatcmpl-7", "model": "up-2026"}, ("chatcmpl-7", "up-2026")), ({}, ("x", "m"))],
