@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -27,10 +26,7 @@ def test_a_configuration_can_be_read(language: str, text: str) -> None:
         case "json":
             servers = json.loads(text)
             (server,) = (servers.get("mcpServers") or servers["servers"]).values()
-            url = server.get("url") or server.get("httpUrl") or server["args"][2]
-        case "toml":
-            (server,) = tomllib.loads(text)["mcp_servers"].values()
-            url = server["url"]
+            url = server.get("url") or server["args"][2]
         case _:
             url = shlex.split(text)[6]
     assert url.endswith("/mcp")
@@ -38,4 +34,4 @@ def test_a_configuration_can_be_read(language: str, text: str) -> None:
 
 def test_every_client_that_is_named_has_its_lines() -> None:
     languages = [language for language, _ in blocks()]
-    assert languages == ["sh", "json", "json", "toml", "json", "json"]
+    assert languages == ["sh", "json", "json"]
