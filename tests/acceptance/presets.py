@@ -74,7 +74,6 @@ WAYS = [
     if (face := face_for(provider, client)) is not None
     for form in ("whole", "stream")
 ]
-OWN_WHOLE = [way for way in WAYS if way.is_own and way.form == "whole"]
 STREAMS = [way for way in WAYS if way.form == "stream"]
 
 
@@ -103,9 +102,7 @@ def presets_house(postgres: PostgresForTests) -> Iterator[House]:
             there = provider.models[0]
             models += [
                 model(name, {"id": at(name), "as": there}),
-                model(f"{name}-wrong", {"id": f"{at(name)}-wrong", "as": there}),
                 model(f"{name}-or-spare", {"id": at(name), "as": there}, spare),
-                model(f"{name}-unknown", {"id": at(name), "as": "no-such-model"}),
             ]
         built.write(channels=channels, models=models)
         built.gateway.popen.send_signal(signal.SIGHUP)

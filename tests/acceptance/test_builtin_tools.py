@@ -7,13 +7,13 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import openai
 import pytest
 from openai import OpenAI
 from openai.types.chat import ChatCompletionChunk
 
 from tests.support.client import Reply
 from tests.support.house import House, channel, model
+from tests.support.rows import each
 from tests.support.tenants import Tenant
 
 TOOLS = ["web_search", "image_generation"]
@@ -177,12 +177,6 @@ def test_functions_stand_beside_a_search_for_two_turns(sdk: OpenAI) -> None:
     assert again[-1].choices[0].finish_reason == "stop"
 
 
-def test_length_is_told(h: House, tenant: Tenant) -> None:
-    reply = asked(h, tenant, SEARCH, max_tokens=2, messages=said("word " * 20))
-    assert reply.is_complete
-    assert b'"finish_reason":"length"' in reply.body
-
-
 def test_what_cannot_be_said_is_listed_or_refused(h: House, tenant: Tenant) -> None:
     reply = asked(h, tenant, SEARCH, seed=7, stop=["END"], n=2)
     assert reply.status == 200
@@ -199,8 +193,8 @@ def test_what_cannot_be_said_is_listed_or_refused(h: House, tenant: Tenant) -> N
 # --- Who may have a tool ---
 
 
-@pytest.mark.parametrize(
-    ("of_model", "tools", "refused"),
+@each(
+    "of_model, tools, refused",
     [
         ("plain", [SEARCH], "web_search"),
         ("searches", [DRAW], "image_generation"),
@@ -216,8 +210,10 @@ def test_what_cannot_be_said_is_listed_or_refused(h: House, tenant: Tenant) -> N
     ],
 )
 def test_tool_is_run_where_the_configuration_says_so(
-    h: House, tenant: Tenant, of_model: str, tools: list[Any], refused: str | None
+    h: House, of_model: str, tools: list[Any], refused: str | None
 ) -> None:
+    h.upstream.reset()
+    tenant = h.tenant()
     before = tenant.client.remaining_nano_usd()
     reply = asked(h, tenant, *tools, model=of_model)
     if refused is None:
@@ -231,9 +227,9 @@ def test_tool_is_run_where_the_configuration_says_so(
     assert h.held_nano_usd(tenant) == 0
 
 
-@pytest.mark.parametrize("tool", [SEARCH, DRAW], ids=TOOLS)
-@pytest.mark.parametrize("stream", [False, None])
-@pytest.mark.parametrize("of_model", ["gpt-5", "plain"])
+@each("tool", [SEARCH, DRAW])
+@each("stream", [False, None])
+@each("of_model", ["gpt-5", "plain"])
 def test_tool_needs_a_stream(
     h: House, tenant: Tenant, tool: Any, stream: bool | None, of_model: str
 ) -> None:
@@ -243,15 +239,6 @@ def test_tool_needs_a_stream(
     alone = asked(h, tenant, WEATHER, stream=stream, model=of_model)
     assert alone.status == 200
     assert alone.json["choices"][0]["finish_reason"] == "tool_calls"
-
-
-def test_busy_channel_is_no_missing_tool(h: House, tenant: Tenant) -> None:
-    body = {"model": "tight", "stream": True, "tools": [SEARCH]}
-    hanging = {**body, "messages": said(hang=12)}
-    with tenant.client.begin("POST", "/v1/chat/completions", hanging) as first:
-        first.read_until(b"content")
-        reply = asked(h, tenant, SEARCH, model="tight")
-        assert reply.refusal == (503, "server_error", "no_channel_available")
 
 
 # --- Failures ---
@@ -283,61 +270,3 @@ def test_cut_stream_is_closed_with_an_error_and_the_terminator(
     assert row["output_tokens"] > 0
     assert charged(tenant) == row["cost_nano_usd"] > 0
     assert h.held_nano_usd(tenant) == 0
-
-
-def test_error_event_is_closed_the_same_way_and_the_library_raises(
-    h: House, sdk: OpenAI, tenant: Tenant
-) -> None:
-    directive: dict[str, Any] = {
-        "error_event": 14,
-        "text": "word " * 20,
-        "message": "Out of order.",
-    }
-    reply = asked(h, tenant, SEARCH, messages=said(**directive))
-    assert reply.body.endswith(closed("Out of order."))
-    row = h.row(reply.trace)
-    assert (row["status"], row["error_code"]) == ("error", "upstream_error")
-    stream = sdk.chat.completions.create(
-        model="gpt-5",
-        messages=said(**directive),
-        tools=[SEARCH],
-        stream=True,
-    )
-    with pytest.raises(openai.APIError, match=r"Out of order\."):
-        list(stream)
-
-
-@pytest.mark.parametrize(
-    "directive",
-    [{"status": 503}, {"cut_after_events": 6}, {"refuse": True}],
-    ids=["503", "cut while searching", "no answer"],
-)
-def test_next_channel_with_the_tool_answers_before_anything_was_said(
-    h: House, tenant: Tenant, directive: dict[str, Any]
-) -> None:
-    h.upstream.fault("runs", **directive)
-    reply = asked(h, tenant, SEARCH)
-    assert reply.is_complete
-    assert reply.text.endswith("Hello")
-    row = h.row(reply.trace)
-    assert (row["status"], len(row["attempts"])) == ("success", 1)
-
-
-def test_every_channel_failing_is_an_error_answer(h: House, tenant: Tenant) -> None:
-    reply = asked(h, tenant, SEARCH, messages=said(status=503, message="Overloaded."))
-    assert reply.refusal == (503, "api_error", "upstream_error")
-    assert charged(tenant) == 0
-    assert len(h.row(reply.trace)["attempts"]) == 2
-
-
-def test_client_that_leaves_pays_for_what_it_got(h: House, tenant: Tenant) -> None:
-    body = {"model": "gpt-5", "stream": True, "tools": [SEARCH]}
-    hanging = {**body, "messages": said(hang=14, text="word " * 20)}
-    with tenant.client.begin("POST", "/v1/chat/completions", hanging) as call:
-        call.read_until(b"word")
-        trace = call.begun().headers["x-gateway-trace"]
-    row = h.row(trace)
-    assert (row["status"], row["error_code"]) == ("interrupted", "client_disconnected")
-    assert row["output_tokens"] > 0
-    assert h.held_nano_usd(tenant) == 0
-    assert h.verify()

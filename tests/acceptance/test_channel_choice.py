@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gw.api.chat import CONVERSATION_HEADERS
-from tests.support.client import Call, Client, Reply
+from tests.support.client import Call, Client
 from tests.support.house import House, channel, model
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
@@ -110,24 +110,6 @@ def test_channel_that_keeps_failing_is_left_alone(h: House, tenant: Tenant, name
     assert h.upstream.requested(name, "backup") == [FAILURES, served + 5]
 
 
-HARMLESS = {
-    "rate limits": {"status": 429},
-    "refusals": {"status": 400},
-    "fewer failures than it takes": {"status": 500, "times": FAILURES - 1},
-}
-
-
-@pytest.mark.parametrize("directive", HARMLESS.values(), ids=HARMLESS)
-def test_channel_that_answers_stays_closed(
-    h: House, tenant: Tenant, directive: dict[str, Any]
-) -> None:
-    h.upstream.fault("harmless", **directive)
-    for _ in range(2 * FAILURES):
-        tenant.client.chat(model="harmless")
-    assert requested(h, "harmless") == 2 * FAILURES
-    assert state_of(h, "harmless") == "closed"
-
-
 def test_client_that_leaves_says_nothing_of_the_channel(h: House, tenant: Tenant) -> None:
     for left in range(1, 2 * FAILURES):
         with tenant.client.begin_chat(model="left", sim={"hang": "headers"}):
@@ -168,48 +150,6 @@ def test_opened_channel_recovers_by_one_probe(h: House, tenant: Tenant) -> None:
     assert requested(h, name) == FAILURES + 5
     until(lambda: logged(h, "channel_half_opened", name), what="a line of the log")
     until(lambda: logged(h, "channel_closed", name), what="a line of the log")
-
-
-def test_failed_probe_opens_the_channel_again(h: House, tenant: Tenant) -> None:
-    name = "probe-fails"
-    open_breaker(h, tenant.client, name, status=500)
-
-    def was_probed() -> bool:
-        assert tenant.client.chat(model=name).status == 200
-        return requested(h, name) > FAILURES
-
-    until(was_probed, what="the probe")
-    assert state_of(h, name) == "open"
-    until(lambda: logged(h, "channel_opened", name) == 2, what="two lines of the log")
-
-
-@pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
-@pytest.mark.parametrize("way", [{"status": 500}, {"status": 404}], ids=["failing", "refusing"])
-def test_standby_is_tried_until_it_closes_while_its_elder_serves(
-    h: House, tenant: Tenant, way: dict[str, Any], stream: bool
-) -> None:
-    client = tenant.client
-    for name in PAIR:
-        h.upstream.fault(name, status=500)
-    for _ in range(FAILURES):
-        assert client.chat(model="pair", stream=stream).status == 500
-    assert [state_of(h, name) for name in PAIR] == ["open", "open"]
-
-    def served() -> Reply:
-        reply = client.chat(model="pair", stream=stream)
-        assert reply.status == 200
-        return reply
-
-    h.upstream.fault("standby", **way)
-    h.upstream.heal("elder")
-    until(lambda: client.chat(model="pair").status == 200, what="the elder")
-    until(lambda: served() and requested(h, "standby") >= FAILURES + 2, what="two trials")
-    assert state_of(h, "standby") != "closed"
-    h.upstream.heal("standby")
-    until(lambda: served() and state_of(h, "standby") == "closed", what="a trial that succeeds")
-    before = h.upstream.requested(*PAIR)
-    served()
-    assert h.upstream.requested(*PAIR) == [before[0] + 1, before[1]]
 
 
 def test_model_without_a_healthy_channel_is_a_503(h: House, tenant: Tenant) -> None:

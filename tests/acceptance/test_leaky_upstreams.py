@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, quote, unquote_plus
 
 import pytest
 
-from tests.acceptance.pictures import generate, picture
+from tests.acceptance.pictures import picture
 from tests.support.client import Reply
 from tests.support.house import House, channel, model, shared_house
 from tests.support.postgres import PostgresForTests
@@ -226,29 +226,6 @@ def test_whole_answer_tells_nothing(
     check(h, reply, leaky)
 
 
-def test_translated_answer_tells_nothing(h: House, tenant: Tenant, leaky: LeakyUpstream) -> None:
-    leaky.answer = lambda said, asked: plain(WHOLE["chat"][1](said))
-    reply = ask(tenant, "messages", model="leaky-chat")
-    assert reply.status == 200
-    assert "x-protocol-translation" in reply.headers
-    check(h, reply, leaky)
-
-
-def test_secret_of_a_header_is_told_as_little_as_the_key(
-    h: House, tenant: Tenant, leaky: LeakyUpstream
-) -> None:
-    leaky.answer = lambda said, asked: plain(WHOLE["chat"][1](said))
-    reply = ask(tenant, "chat", model="leaky-header")
-    assert "you are Token [redacted] and Bearer [redacted]." in reply.body.decode()
-    check(h, reply, leaky)
-    end = {"choices": [{"delta": {}, "finish_reason": "stop"}]}
-    leaky.answer = lambda said, asked: stream({"choices": [{"delta": {"content": said}}]}, end)
-    shown = ask(tenant, "chat", model="leaky-header", stream=True).body.decode()
-    assert "you are Token [redacted] and Bearer [redacted]." in shown
-    leaky.answer = lambda said, asked: plain({"error": {"message": said}}, status=400)
-    check(h, ask(tenant, "chat", model="leaky-header"), leaky)
-
-
 @pytest.mark.parametrize("protocol", WHOLE)
 def test_error_event_tells_nothing(
     h: House, tenant: Tenant, leaky: LeakyUpstream, protocol: str
@@ -256,19 +233,6 @@ def test_error_event_tells_nothing(
     leaky.answer = lambda said, asked: stream({"type": "error", "error": {"message": said}})
     reply = ask(tenant, protocol, stream=True)
     assert reply.status == 200
-    check(h, reply, leaky)
-
-
-def test_images_and_errors_tell_nothing(h: House, tenant: Tenant, leaky: LeakyUpstream) -> None:
-    link = f"{leaky.url}/1.png"
-    leaky.answer = lambda said, asked: plain({"data": [{"url": link, "revised_prompt": said}]})
-    reply = generate(tenant.client, model="leaky-picture")
-    assert reply.json["data"][0]["url"] == link  # which was paid for
-    assert reply.json["data"][0]["revised_prompt"].startswith("I am [host]:")
-    assert KEY not in reply.body.decode()
-    leaky.answer = lambda said, asked: plain({"error": {"message": said}}, status=400)
-    reply = generate(tenant.client, model="leaky-picture")
-    assert reply.status == 400
     check(h, reply, leaky)
 
 
@@ -401,22 +365,3 @@ def test_token_server_that_repeats_the_secret_is_quoted_nowhere(
     check_untold(json.dumps(line))
     check_untold(json.dumps(probed.value.answer))
     check_untold(h.gateway.log() + "[redacted]")
-
-
-STOLEN = plain({"id": "x", "choices": [{"message": {"content": "stolen"}}]})
-
-
-@pytest.mark.parametrize("unasked", [STOLEN, STOLEN[:25], STOLEN * 3], ids=["one", "half", "three"])
-def test_answer_that_nobody_has_asked_for_is_nobodys(
-    tenant: Tenant, leaky: LeakyUpstream, unasked: bytes
-) -> None:
-    def answer(said: str, asked: dict[str, Any]) -> bytes:
-        return plain(WHOLE["chat"][1](asked["messages"][0]["content"])) + unasked
-
-    leaky.answer = answer
-    before = leaky.connections
-    for number in range(20):
-        asked = [{"role": "user", "content": f"question {number}"}]
-        reply = tenant.client.chat(model="leaky-chat", messages=asked)
-        assert reply.json["choices"][0]["message"]["content"] == f"question {number}"
-    assert leaky.connections - before >= 19  # the first may have been left by another test

@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.client import HELLO, chat_body
 from tests.support.house import House
+from tests.support.rows import each
 from tests.support.tenants import Tenant
 
 HELLO_TOKENS = -(-len(json.dumps([HELLO], separators=(",", ":"))) // 4)
@@ -49,11 +50,13 @@ COSTS = {
 }
 
 
-@BOTH
-@pytest.mark.parametrize(("name", "usage", "cost"), COSTS.values(), ids=COSTS)
+@each("stream", [False, True])
+@each("name, usage, cost", COSTS.values())
 def test_usage_of_the_upstream_is_charged(
-    h: House, tenant: Tenant, name: str, usage: dict[str, int], cost: int, stream: bool
+    h: House, name: str, usage: dict[str, int], cost: int, stream: bool
 ) -> None:
+    h.upstream.reset()
+    tenant = h.tenant()
     reply = tenant.client.chat(model=name, stream=stream, sim={"usage": usage})
     assert reply.status == 200
     assert tenant.client.remaining_nano_usd() == 10**9 - cost
@@ -81,11 +84,13 @@ DIMENSIONAL = {
 }
 
 
-@BOTH
-@pytest.mark.parametrize(("usage", "cost"), DIMENSIONAL.values(), ids=DIMENSIONAL)
+@each("stream", [False, True])
+@each("usage, cost", DIMENSIONAL.values())
 def test_every_dimension_of_a_price_is_charged_and_worked_out_again(
-    h: House, tenant: Tenant, usage: dict[str, int], cost: int, stream: bool
+    h: House, usage: dict[str, int], cost: int, stream: bool
 ) -> None:
+    h.upstream.reset()
+    tenant = h.tenant()
     reply = tenant.client.chat(
         model="dimensions", stream=stream, service_tier="priority", sim={"usage": usage}
     )
@@ -94,33 +99,6 @@ def test_every_dimension_of_a_price_is_charged_and_worked_out_again(
     receipt = h.gw("receipt", reply.trace)
     assert (receipt["agrees"], receipt["cost_usd"]) == (True, f"{cost / 10**9:.9f}".rstrip("0"))
     assert h.gw("ledger", "verify", "--costs")["ok"] is True
-
-
-@BOTH
-def test_the_tier_that_is_served_counts(h: House, tenant: Tenant, stream: bool) -> None:
-    usage = {"input": 1_000, "output": 100, "beside": {"service_tier": "priority"}}
-    reply = tenant.client.chat(model="dimensions", stream=stream, sim={"usage": usage})
-    assert tenant.client.remaining_nano_usd() == 10**9 - (1_000 * 2_200 + 100 * 22_000 + 1_000_000)
-    receipt = h.gw("receipt", reply.trace)
-    assert (receipt["agrees"], receipt["gateway"]["price_service_tier"]) == (True, "priority")
-
-
-def test_a_tier_that_was_not_asked_and_has_no_price_is_counted(h: House, tenant: Tenant) -> None:
-    usage = {"input": 1_000, "output": 100, "beside": {"service_tier": "priority"}}
-    reply = tenant.client.chat(model="uncached", sim={"usage": usage})
-    assert h.row(reply.trace)["cost_nano_usd"] == 1_000 * 1_000 + 100 * 10_000
-    counted = h.metrics("gw_unpriced_usage_total")
-    assert counted['model="uncached",what="priority"'] == 1
-
-
-def test_the_hold_is_for_the_tier_that_is_asked(h: House, tenant: Tenant) -> None:
-    replies = [
-        tenant.client.chat(model="dimensions", max_tokens=10),
-        tenant.client.chat(model="dimensions", max_tokens=10, service_tier="priority"),
-    ]
-    held = [h.row(reply.trace)["detail"]["hold"] for reply in replies]
-    usual = HELLO_TOKENS * 1_100 + 10 * 22_000
-    assert held == [usual + 1_000_000, 2 * usual + 1_000_000]
 
 
 TIERS = {
@@ -136,10 +114,12 @@ TIERS = {
 }
 
 
-@pytest.mark.parametrize(("path", "body", "member", "tier"), TIERS.values(), ids=TIERS)
+@each("path, body, member, tier", TIERS.values())
 def test_a_dearer_tier_without_a_price_is_refused_before_any_hold(
-    h: House, tenant: Tenant, path: str, body: dict[str, Any], member: str, tier: str
+    h: House, path: str, body: dict[str, Any], member: str, tier: str
 ) -> None:
+    h.upstream.reset()
+    tenant = h.tenant()
     named = {} if "generateContent" in path else {"model": "sim-model"}
     reply = tenant.client.send("POST", path, {**named, **body, member: tier})
     assert reply.status == 400
@@ -185,11 +165,13 @@ ANSWERS = {
 }
 
 
-@BOTH
-@pytest.mark.parametrize(("sim", "output_tokens"), ANSWERS.values(), ids=ANSWERS)
+@each("stream", [False, True])
+@each("sim, output_tokens", ANSWERS.values())
 def test_answer_without_usage_is_estimated(
-    h: House, tenant: Tenant, sim: dict[str, Any], output_tokens: int, stream: bool
+    h: House, sim: dict[str, Any], output_tokens: int, stream: bool
 ) -> None:
+    h.upstream.reset()
+    tenant = h.tenant()
     reply = tenant.client.chat(stream=stream, sim={**sim, "no_usage": True})
     cost = HELLO_TOKENS * 1_000 + output_tokens * 10_000
     assert tenant.client.remaining_nano_usd() == 10**9 - cost
@@ -203,11 +185,13 @@ def test_answer_without_usage_is_estimated(
     assert row["detail"]["basis"] == "estimated"
 
 
-@BOTH
-@pytest.mark.parametrize("name", ["canonical", "canonical-latest", "old-name"])
+@each("stream", [False, True])
+@each("name", ["canonical", "canonical-latest", "old-name"])
 def test_any_name_reaches_the_upstream_as_its_own_and_the_row_as_the_canonical(
-    h: House, tenant: Tenant, name: str, stream: bool
+    h: House, name: str, stream: bool
 ) -> None:
+    h.upstream.reset()
+    tenant = h.tenant()
     asked = {"stream_options": {"include_usage": True}} if stream else {}
     body = chat_body(model=name, stream=stream, max_tokens=50, **asked)
     sent = json.dumps(body, separators=(",", ":")).encode()

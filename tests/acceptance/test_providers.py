@@ -1,7 +1,8 @@
 """Every preset against a little server of its provider, told nothing but kind, key and address.
 
 Clients of the preset's own protocols get what the server sent, byte for byte; the others its
-translation. How failures are told is `test_provider_failures.py`.
+translation. They fail as their provider does, which reaches the client in its own shape, costs only
+what was delivered, and is tried elsewhere where that may help.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from channels.registry import NO_AUTH
 from loadtests.simulator.answers import Tokens
 from loadtests.simulator.providers.chat_wire import HIDDEN, THINK_TAGS, ProviderChat
 from loadtests.simulator.providers.table import PROVIDERS
-from tests.acceptance.dialogues.asked import Asked, body_of, path_of
+from tests.acceptance.dialogues.asked import Asked
 from tests.acceptance.dialogues.cases import (
     FINISHES,
     PROTOCOLS,
@@ -28,13 +29,15 @@ from tests.acceptance.dialogues.cases import (
     stated,
 )
 from tests.acceptance.presets import (
-    OWN_WHOLE,
+    STREAMS,
     USAGE,
     WAYS,
     WRONG,
     Way,
     ask,
     at,
+    check_error,
+    meant,
     presets_house,
     sent_by,
     told_by,
@@ -44,6 +47,7 @@ from tests.support.covering import covering
 from tests.support.house import House
 from tests.support.postgres import PostgresForTests
 from tests.support.processes import CommandFailed
+from tests.support.rows import each
 from tests.support.tenants import Tenant
 
 pytestmark = pytest.mark.long
@@ -110,19 +114,9 @@ ASKED = covering(
     lambda row: (row[0].provider.name, row[0].client),
     lambda row: (row[0].client, row[0].upstream, row[0].form, row[1]),
 )
-ENDED = covering(
-    [
-        (way, word)
-        for way in WAYS
-        if way.upstream == "chat" and not way.is_own
-        for word in ("length", "content_filter")
-    ],
-    lambda row: (row[0].provider.name, row[1]),
-    lambda row: (row[0].client, row[0].form, row[1]),
-)
 
 
-@pytest.mark.parametrize(("way", "case"), ASKED, ids=str)
+@each("way, case", ASKED)
 def test_answer_is_served_and_charged_as_stated(
     h: House, payer: Tenant, way: Way, case: str
 ) -> None:
@@ -156,37 +150,11 @@ def test_answer_is_served_and_charged_as_stated(
     assert payer.key not in json.dumps(sent)
 
 
-@pytest.mark.parametrize(("way", "stated"), ENDED, ids=str)
-def test_reason_of_the_end_is_told_in_the_clients_words(
-    h: House, payer: Tenant, way: Way, stated: str
-) -> None:
-    h.upstream.fault(at(way.provider.name), text=SAID, finish_reason=stated)
-    ends_by = {"length": "length", "content_filter": "blocked"}[stated]
-    assert told_by(way, ask(payer, way)).finish == FINISHES[ends_by][way.client]
-
-
-@pytest.mark.parametrize("way", KEYLESS, ids=str)
+@each("way", KEYLESS)
 def test_server_that_wants_no_key_needs_none(h: House, payer: Tenant, way: Way) -> None:
     reply = ask(payer, way, model_id=f"{way.provider.name}-open")
     assert reply.status == 200, reply
     assert not {"authorization", "x-api-key"} & h.upstream.last_request()["headers"].keys()
-
-
-@pytest.mark.parametrize("way", [way for way in OWN_WHOLE if way.client == "chat"], ids=str)
-def test_history_that_another_provider_answered_is_taken(h: House, payer: Tenant, way: Way) -> None:
-    """Ids of calls, and thoughts in other words than the provider's own."""
-    h.upstream.fault(at(way.provider.name), text=SAID)
-    body = body_of("chat", way.provider.name, "whole", Asked(has_results=True))
-    (called,) = (turn for turn in body["messages"] if turn["role"] == "assistant")
-    called |= {"refusal": None, "annotations": [], "reasoning_details": []}
-    called["reasoning_content"] = called["reasoning"] = THOUGHT
-    reply = payer.client.send("POST", path_of("chat", way.provider.name, "whole"), body)
-    assert reply.status == 200, reply
-    sent = json.loads(h.upstream.last_request()["body"])
-    calls = [call["id"] for turn in sent["messages"] for call in turn.get("tool_calls", ())]
-    results = [turn["tool_call_id"] for turn in sent["messages"] if turn["role"] == "tool"]
-    assert calls == results
-    assert len(set(calls)) == len(calls) > 1
 
 
 def test_probe_lists_the_models_of_each_and_tells_of_wrong_keys(h: House) -> None:
@@ -208,3 +176,81 @@ def test_every_face_of_a_preset_is_there() -> None:
     for name, provider in PROVIDERS.items():
         spoken = set(KINDS[name].protocols) & set(PROTOCOLS)
         assert {face.dialect.name for face in provider.faces} == spoken
+
+
+# --- Failures ---
+
+# How a body is read depends on the provider and the status, how it is told on the way.
+FAILURES = covering(
+    [(way, one) for way in WAYS for one in way.face.failures if one != "no_key"],
+    lambda row: (row[0].provider.name, meant(row[0].face.failures[row[1]])),
+    lambda row: (row[0].client, row[0].upstream, row[0].form),
+)
+BROKEN = covering(STREAMS, lambda way: way.provider.name, lambda way: (way.client, way.upstream))
+
+
+def put_back(payer: Tenant, way: Way) -> None:
+    """Have a key in use that an earlier test has had set aside: an answered call does that."""
+    assert ask(payer, way).status == 200
+
+
+@each("way, situation", FAILURES)
+def test_failure_is_told_in_the_clients_shape_and_costs_nothing(
+    h: House, payer: Tenant, way: Way, situation: str
+) -> None:
+    failure = way.face.failures[situation]
+    h.upstream.reset()
+    h.upstream.fault(at(way.provider.name), situation=situation)
+    before = h.balance_nano_usd(payer)
+    reply = ask(payer, way)
+    check_error(reply, way, failure)
+    stated = failure.headers.get("retry-after") if failure.status in (429, 503) else None
+    if "retryDelay" in json.dumps(failure.body):  # of Google, which has no header for it
+        stated = "35"
+    spoken = reply.headers.get("retry-after")
+    assert spoken == stated or (failure.status == 503 and stated is None and spoken == "1")
+    row = h.row(reply.trace)
+    assert (row["status"], row["cost_nano_usd"]) == ("error", 0)
+    assert h.balance_nano_usd(payer) == before
+    assert h.held_nano_usd(payer) == 0
+
+
+@each("way", BROKEN)
+def test_stream_that_fails_in_its_middle_is_told_so_and_settled(
+    h: House, payer: Tenant, way: Way
+) -> None:
+    words = "x" * 400
+    h.upstream.fault(at(way.provider.name), text=words, usage=USAGE, error_event=40)
+    reply = ask(payer, way)
+    assert reply.status == 200, reply
+    if way.is_own:
+        assert reply.body == sent_by(h, way)
+    else:
+        told = told_by(way, reply)
+        assert told.error is not None
+        assert not told.has_end
+        assert 0 < len(told.text) < len(words)
+    row = h.row(reply.trace)
+    assert row["status"] == "error"
+    assert row["error_message"]
+    assert row["cost_nano_usd"] > 0
+    assert h.held_nano_usd(payer) == 0
+
+
+@each("way", BROKEN)
+def test_stream_that_fails_at_once_has_sent_nothing(h: House, payer: Tenant, way: Way) -> None:
+    h.upstream.reset()
+    put_back(payer, way)
+    h.upstream.fault(at(way.provider.name), error_event=0)
+    reply = ask(payer, way, model_id=f"{way.provider.name}-or-spare")
+    assert reply.status == 200, reply
+    assert told_by(way, reply).has_end
+    row = h.row(reply.trace)
+    assert (row["status"], len(row["attempts"])) == ("success", 1)
+    alone = ask(payer, way)
+    if way.is_own:  # nobody else can be asked: the client's, as it came
+        assert (alone.status, alone.body) == (200, sent_by(h, way))
+    else:
+        assert alone.status == 502
+    row = h.row(alone.trace)
+    assert (row["status"], row["cost_nano_usd"]) == ("error", 0)

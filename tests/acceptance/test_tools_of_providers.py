@@ -17,6 +17,7 @@ from openai import OpenAI
 from channels.translation.session import TRANSLATIONS
 from tests.support.client import Reply
 from tests.support.house import House, channel, model
+from tests.support.rows import each
 from tests.support.tenants import Tenant
 
 TOOLS = ["web_search", "image_generation"]
@@ -80,7 +81,6 @@ REFUSED: dict[str, dict[str, Any]] = {
 CASES = [(protocol, tool) for protocol in PROTOCOLS for tool in SEARCHES[protocol]]
 CASES.append(("responses", {"type": "image_generation", "size": "auto"}))
 CASES.append(("chat", {"type": "image_generation"}))
-IDS = [f"{protocol}-{tool.get('type') or next(iter(tool))}" for protocol, tool in CASES]
 
 
 def asked(tenant: Tenant, protocol: str, of_model: str, *tools: Any, **members: Any) -> Reply:
@@ -115,32 +115,29 @@ def assert_refused(h: House, tenant: Tenant, reply: Reply, protocol: str) -> Non
     assert h.upstream.stats()["requests"] == 0
 
 
-@pytest.mark.parametrize(("protocol", "tool"), CASES, ids=IDS)
+@each("protocol, tool", CASES)
 def test_tool_that_the_channel_lacks_is_refused(
-    h: House, tenant: Tenant, protocol: str, tool: dict[str, Any]
+    h: House, protocol: str, tool: dict[str, Any]
 ) -> None:
+    h.upstream.reset()
+    tenant = h.tenant()
     assert_refused(h, tenant, asked(tenant, protocol, "lacks", tool), protocol)
 
 
-@pytest.mark.parametrize(("protocol", "tool"), CASES, ids=IDS)
+@each("protocol, tool", CASES)
 def test_tool_goes_to_the_channel_that_has_it_as_it_was_described(
-    h: House, tenant: Tenant, protocol: str, tool: dict[str, Any]
+    h: House, protocol: str, tool: dict[str, Any]
 ) -> None:
+    h.upstream.reset()
+    tenant = h.tenant()
     reply = asked(tenant, protocol, "either", tool)
     assert reply.status == 200, reply.body
     assert sent(h)["tools"] == [tool]
     assert h.upstream.requested("lacks", "has") == [0, 1]
 
 
-@pytest.mark.parametrize("protocol", OTHERS)
-def test_other_tools_are_the_upstreams_to_judge(h: House, tenant: Tenant, protocol: str) -> None:
-    reply = asked(tenant, protocol, "lacks", OTHERS[protocol])
-    assert reply.status == 200, reply.body
-    assert sent(h)["tools"] == [OTHERS[protocol]]
-
-
-@pytest.mark.parametrize(
-    ("protocol", "of_model"),
+@each(
+    "protocol, of_model",
     [
         ("chat", "messages"),
         ("chat", "native"),
@@ -149,9 +146,9 @@ def test_other_tools_are_the_upstreams_to_judge(h: House, tenant: Tenant, protoc
         ("native", "messages"),
     ],
 )
-def test_no_translation_takes_a_tool_along(
-    h: House, tenant: Tenant, protocol: str, of_model: str
-) -> None:
+def test_no_translation_takes_a_tool_along(h: House, protocol: str, of_model: str) -> None:
+    h.upstream.reset()
+    tenant = h.tenant()
     plain = asked(tenant, protocol, of_model, tools=[])
     assert plain.headers["x-protocol-translation"]
     h.upstream.reset()
@@ -176,17 +173,6 @@ def sdk(h: House, tenant: Tenant) -> Iterator[OpenAI]:
 DRAW: Any = {"type": "image_generation", "size": "1024x1024", "partial_images": 1}
 
 
-def test_picture_is_an_item_of_a_whole_answer(sdk: OpenAI, tenant: Tenant) -> None:
-    answer = sdk.responses.create(
-        model="has", input="A cat", tools=[DRAW], extra_body={"sim": {"usage": USAGE}}
-    )
-    picture, message = answer.output
-    assert picture.type == "image_generation_call"
-    assert base64.b64decode(picture.result or "").startswith(b"\x89PNG")
-    assert message.type == "message"
-    assert tenant.client.remaining_nano_usd() == 10**9 - COST_NANO_USD
-
-
 def test_picture_is_an_item_of_a_stream_with_rising_numbers(sdk: OpenAI, tenant: Tenant) -> None:
     stream = sdk.responses.create(
         model="has",
@@ -209,27 +195,8 @@ def test_picture_is_an_item_of_a_stream_with_rising_numbers(sdk: OpenAI, tenant:
     assert tenant.client.remaining_nano_usd() == 10**9 - COST_NANO_USD
 
 
-def test_picture_may_come_back_in_the_history(h: House, sdk: OpenAI) -> None:
-    first = sdk.responses.create(model="has", input="A cat", tools=[DRAW])
-    history: Any = [item.to_dict() for item in first.output]
-    again: Any = [{"role": "user", "content": "A cat"}, *history]
-    again.append({"role": "user", "content": "Now a dog"})
-    sdk.responses.create(model="has", input=again, tools=[DRAW])
-    assert sent(h)["input"] == again
-
-
-def test_search_is_cited_by_its_own_annotations(sdk: OpenAI) -> None:
-    answer = sdk.responses.create(model="has", input="Who won?", tools=[{"type": "web_search"}])
-    search, message = answer.output
-    assert search.type == "web_search_call"
-    assert message.type == "message"
-    (part,) = message.content
-    assert part.type == "output_text"
-    assert part.annotations[0].type == "url_citation"
-
-
-@pytest.mark.parametrize(
-    ("members", "param"),
+@each(
+    "members, param",
     [
         ({"previous_response_id": "resp_1"}, "previous_response_id"),
         ({"conversation": "conv_1"}, "conversation"),
@@ -246,22 +213,3 @@ def test_what_needs_something_stored_is_refused_by_name(
     assert param in refused.value.message
     assert "not stored" in refused.value.message
     assert h.upstream.stats()["requests"] == 0
-
-
-@pytest.mark.parametrize("members", [{"store": True}, {"store": False}, {"background": False}])
-def test_what_the_upstream_keeps_is_its_own_affair(
-    h: House, sdk: OpenAI, members: dict[str, Any]
-) -> None:
-    sdk.responses.create(model="has", input=[{"role": "user", "content": "Hello"}], **members)
-    assert members.items() <= sent(h).items()
-
-
-def test_stored_answers_cannot_be_fetched(sdk: OpenAI) -> None:
-    with pytest.raises(openai.NotFoundError):
-        sdk.responses.retrieve("resp_1")
-
-
-def test_input_that_is_a_string_is_one_message_of_the_user(h: House, sdk: OpenAI) -> None:
-    answer = sdk.responses.create(model="has", input='Say "hi" \N{SNOWMAN}')
-    assert sent(h)["input"] == [{"role": "user", "content": 'Say "hi" \N{SNOWMAN}'}]
-    assert answer.output_text.endswith("\N{SNOWMAN}")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from channels.translation.session import TRANSLATIONS
 from tests.support.client import Reply
 from tests.support.house import House, channel, model
@@ -99,6 +97,3 @@ def gemini(
 
 def chunks(reply: Reply) -> list[Any]:
     return [json.loads(event) for event in reply.events if event != b"[DONE]"]
-
-
-whole_and_streamed = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])

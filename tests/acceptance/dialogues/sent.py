@@ -19,7 +19,6 @@ class Sent:
     results: list[tuple[str, str]] = field(default_factory=list)  # name of the tool, what it said
     stop: list[str] = field(default_factory=list)
     max_tokens: int | None = None
-    signatures: list[str] = field(default_factory=list)  # of thoughts and calls that come back
 
 
 def read_sent(protocol: str, body: str) -> Sent:
@@ -84,8 +83,6 @@ def _messages(body: dict[str, Any]) -> Sent:
             elif kind == "tool_result":
                 said = "".join(one["text"] for one in _parts(part["content"]))
                 sent.results.append((names[part["tool_use_id"]], said))
-            elif kind == "thinking":
-                sent.signatures.append(part["signature"])
     sent.tools = [tool["name"] for tool in body.get("tools", ())]
     sent.stop = body.get("stop_sequences", [])
     return sent
@@ -100,9 +97,7 @@ def _responses(body: dict[str, Any]) -> Sent:
             sent.calls.append((item["name"], json.loads(item["arguments"])))
         elif item.get("type") == "function_call_output":
             sent.results.append((names[item["call_id"]], item["output"]))
-        elif item.get("type") == "reasoning":
-            sent.signatures.append(item["encrypted_content"])
-        else:
+        elif item.get("type") != "reasoning":
             for part in item["content"]:
                 if part["type"] == "input_text":
                     sent.texts.append(part["text"])
@@ -132,8 +127,6 @@ def _gemini(body: dict[str, Any]) -> Sent:
                 answered = part["functionResponse"]
                 (said,) = answered["response"].values()
                 sent.results.append((answered["name"], said))
-            if "thoughtSignature" in part:
-                sent.signatures.append(part["thoughtSignature"])
     sent.tools = [
         declared["name"]
         for tool in body.get("tools", ())

@@ -88,18 +88,6 @@ def _chat(events: list[tuple[str | None, Any]]) -> Told:
     told.call_ids = ids
     if told.has_end:
         told.calls = [call(*pair) for pair in zip(names, arguments, strict=True)]
-        told.turn = {"role": "assistant", "content": told.text or None}
-        if details:
-            told.turn["reasoning_details"] = details
-        told.turn["tool_calls"] = [
-            {
-                "id": one,
-                "type": "function",
-                "function": {"name": name, "arguments": text},
-                "extra_content": extra,
-            }
-            for one, name, text, extra in zip(ids, names, arguments, extras, strict=True)
-        ]
     return told
 
 
@@ -153,8 +141,6 @@ def _messages(events: list[tuple[str | None, Any]]) -> Told:
             if block["type"] == "tool_use":
                 told.calls.append(call(block["name"], arguments))
                 told.call_ids.append(block["id"])
-                block["input"] = told.calls[-1][1]
-        told.turn = blocks
     return told
 
 

@@ -23,7 +23,6 @@ class Told:
     reasoning: int = 0  # of the output
     has_end: bool = False  # the protocol's mark of a complete answer
     error: dict[str, Any] | None = None  # an error event
-    turn: Any = None  # what a client sends back as the assistant's turn
 
 
 def call(name: str, arguments: str) -> tuple[str, Any]:

@@ -30,7 +30,7 @@ def _chat(body: dict[str, Any]) -> Told:
     assert choice["index"] == 0
     message = choice["message"]
     assert message["role"] == "assistant"
-    told = Told(text=message["content"] or "", turn=message, finish=choice["finish_reason"])
+    told = Told(text=message["content"] or "", finish=choice["finish_reason"])
     told.refusal = message.get("refusal") or ""
     told.thinking = message.get("reasoning_content") or ""
     told.signatures = [
@@ -52,7 +52,7 @@ def _extra_signatures(one: dict[str, Any]) -> list[str]:
 
 def _messages(body: dict[str, Any]) -> Told:
     assert (body["type"], body["role"]) == ("message", "assistant")
-    told = Told(turn=body["content"], finish=body["stop_reason"])
+    told = Told(finish=body["stop_reason"])
     told.stop_sequence = body["stop_sequence"]
     for block in body["content"]:
         if block["type"] == "text":
@@ -72,7 +72,7 @@ def _messages(body: dict[str, Any]) -> Told:
 
 def _responses(body: dict[str, Any]) -> Told:
     assert body["object"] == "response"
-    told = Told(turn=body["output"], finish=body["status"])
+    told = Told(finish=body["status"])
     if body["incomplete_details"] is not None:
         told.finish = f"{body['status']}: {body['incomplete_details']['reason']}"
     for item in body["output"]:
@@ -121,7 +121,6 @@ def take_gemini(body: dict[str, Any], told: Told) -> None:
             told.text += part["text"]
         if "thoughtSignature" in part:
             told.signatures.append(part["thoughtSignature"])
-    told.turn = [*(told.turn or ()), *content["parts"]]
     if "finishReason" in candidate:
         assert told.finish is None, "it finishes once"
         told.finish = candidate["finishReason"]
