@@ -96,7 +96,7 @@ a plain answer counts as one event. Bytes are bytes of the body, without its fra
 Tasks
 -----
 Films, songs, speech, avatars, voices and transcripts come over the plain wire, which is this
-gateway's own client API (`tasks/routes.py` lists the endpoints): a submit gives an id, polls tell
+gateway's own client API (`tasks/plain.py` has the endpoints): a submit gives an id, polls tell
 `queued`, then `running` with its progress, and at the end links to real files, an mp4, an mp3, a
 PNG, signed and good for a while, whole or by `Range`. A task takes `--task-seconds` (1 when not
 given) and needs no worker: its state is worked out when it is asked for. A submit with the
@@ -164,9 +164,10 @@ Looking inside
 `held_back` counts the connections whose client reads too slowly to take more at this moment.
 A request ends as `completed`, as `cut` (by a directive) or as `cancelled_by_client`.
 
-Where things are: `http` (a connection) -> `engine` (request to script) -> `dialects/*` (wires),
-`answers` (content), `script` (delivery) -> `playback`; beside them `directives`, `faults`,
-`stats`, `introspection`, `server`. Work that takes time is in `tasks/`, the files it makes in
-`media/`; upstreams that are signed for or want tokens in `cloud/`; single providers, each with
-paths, keys, errors and habits of its own, in `providers/`.
+Where things are: `http.py` (a connection) -> `engine.py` (request to script) -> `dialects/`
+(wires), `answers.py` (content), `script.py` (delivery); beside them `directives.py`,
+`exchange.py` (requests and counters), `server.py` (ports, `/_sim`). Work that takes time is in
+`tasks/`, the files it makes are `film.py` and `sound.py`; upstreams
+that are signed for or want tokens are in `cloud/`, single
+providers, each with paths, keys, errors and habits of its own, in `providers/`.
 """

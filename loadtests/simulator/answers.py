@@ -1,11 +1,13 @@
 """The answer to an `Ask`: its text, tool calls, finish and usage, before any wire.
 
 Everything follows from the request, the directive and the seed, so the same request gives the
-same bytes. How an answer looks on a wire is `dialects/`, how it is delivered is `script.py`.
+same bytes. Tool calls and structured answers are examples of the request's JSON schemas: they
+satisfy ordinary ones (types, enums, required, nested objects and arrays) and follow no `$ref`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any, Final
 
@@ -13,7 +15,55 @@ import msgspec
 
 from loadtests.simulator.ask import TOKEN_CHARS, Ask, Tool, tokens_of
 from loadtests.simulator.directives import CallSpec, Directive, UsageSpec
-from loadtests.simulator.schemas import example_for
+
+MAX_DEPTH: Final = 8
+
+
+def example_for(schema: bytes, words: str) -> Any:
+    """A value for the schema's JSON text, using `words` where a string is wanted."""
+    decoded = msgspec.json.decode(schema)
+    return _example(decoded, words, depth=0) if isinstance(decoded, dict) else {}
+
+
+def _example(schema: object, words: str, *, depth: int) -> Any:
+    if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
+        return None
+    if "const" in schema:
+        return schema["const"]
+    if choices := _listed(schema, "enum"):
+        return choices[len(words) % len(choices)]
+    for union in ("anyOf", "oneOf"):
+        if options := _listed(schema, union):
+            return _example(options[0], words, depth=depth + 1)
+    kind = _kind(schema)
+    properties = schema.get("properties")
+    members = properties if isinstance(properties, Mapping) else {}
+    if kind == "object" or (not kind and properties is members):
+        return {name: _example(inner, words, depth=depth + 1) for name, inner in members.items()}
+    if kind == "array":
+        return [_example(schema.get("items", {}), words, depth=depth + 1)]
+    if kind in ("integer", "number"):
+        return _number(schema, len(words), is_whole=kind == "integer")
+    return {"boolean": True, "null": None}.get(kind, words)
+
+
+def _listed(schema: Mapping[str, Any], name: str) -> list[Any]:
+    listed = schema.get(name)
+    return listed if isinstance(listed, list) else []
+
+
+def _kind(schema: Mapping[str, Any]) -> str:
+    kind = schema.get("type")
+    if isinstance(kind, list):
+        kind = next((name for name in kind if name != "null"), "null")
+    return kind.lower() if isinstance(kind, str) else ""  # native writes its types in capitals
+
+
+def _number(schema: Mapping[str, Any], wish: int, *, is_whole: bool) -> int | float:
+    low, high = schema.get("minimum", 0), schema.get("maximum", 100)
+    number: float = min(max(wish, low), high)
+    return int(number) if is_whole else number
+
 
 ECHO_CHARS: Final = 160
 EPOCH: Final = 1_760_000_000  # answers carry a moment near this one, not the clock's

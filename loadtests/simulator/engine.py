@@ -18,22 +18,19 @@ from loadtests.simulator.cloud.server import CloudServer
 from loadtests.simulator.dialects.base import Dialect, bearer
 from loadtests.simulator.dialects.chat import ChatDialect
 from loadtests.simulator.dialects.gemini import PLAIN, PREFIX, STREAMED, GeminiDialect
-from loadtests.simulator.dialects.images import ImagesDialect
-from loadtests.simulator.dialects.measured import (
+from loadtests.simulator.dialects.media import (
     EditsDialect,
+    ImagesDialect,
     ModerationsDialect,
     RerankDialect,
     TranscriptionsDialect,
 )
 from loadtests.simulator.dialects.messages import MessagesDialect
 from loadtests.simulator.dialects.responses import CompactDialect, ResponsesDialect
-from loadtests.simulator.directives import Directive, DirectiveError, Layer
-from loadtests.simulator.exchange import RING_REQUESTS, Exchange, Ring
-from loadtests.simulator.faults import FaultBook
-from loadtests.simulator.providers.face import FaceDialect, Played, plain
-from loadtests.simulator.providers.table import PROVIDERS
+from loadtests.simulator.directives import Directive, DirectiveError, FaultBook, Layer
+from loadtests.simulator.exchange import RING_REQUESTS, Exchange, Ring, Stats
+from loadtests.simulator.providers.table import PROVIDERS, FaceDialect, Played, plain
 from loadtests.simulator.script import Script
-from loadtests.simulator.stats import Stats
 from loadtests.simulator.tasks.server import TaskServer
 
 # A kept script holds its answer's bytes; these bounds keep all of them below 64 MiB.

@@ -20,8 +20,7 @@ import httptools
 
 from loadtests.simulator.engine import Engine
 from loadtests.simulator.exchange import Exchange, Outcome
-from loadtests.simulator.playback import play
-from loadtests.simulator.script import Ending, Script
+from loadtests.simulator.script import Ending, Script, play
 
 
 def unsent_bytes(descriptor: int) -> int:

@@ -1,23 +1,95 @@
-"""How one answer is delivered, worked out beforehand: the exact bytes of every write.
+"""How one answer is delivered: the exact bytes of every write, worked out beforehand and acted out.
 
-An answer's frames (`dialects/`) and its directive become a `Script`: head, steps, ending. Decided
-here, acted out in `playback.py`. A script without any timing or fault is also one ready block of
-bytes (`whole`), which the ordinary path writes at once.
+An answer's frames (`dialects/`) and its directive become a `Script`: head, steps, ending. `play`
+acts it out on a connection; to cancel it is how the client's leaving arrives. A script without
+any timing or fault is also one ready block of bytes (`whole`), which is written at once.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from enum import Enum
-from typing import Final
+from http import HTTPStatus
+from typing import Final, Protocol
 
 import msgspec
 
-from loadtests.simulator import framing
 from loadtests.simulator.answers import Answer
 from loadtests.simulator.ask import Ask, Refusal
 from loadtests.simulator.dialects.base import JSON, Dialect, Stream, encode
 from loadtests.simulator.directives import ORDINARY, Directive
+from loadtests.simulator.exchange import Outcome, Stats
+
+LAST_CHUNK: Final = b"0\r\n\r\n"
+BROKEN_CHUNK: Final = b"ZZ\r\nthis is no chunk size\r\n"
+NOT_HTTP: Final = b"\x00\x01 this is not HTTP\r\n\r\n"
+HTML: Final = b"<!doctype html><html><head><title>Bad gateway</title></head><body>502</body></html>"
+
+
+def head(
+    status: int, content_type: bytes, framing: bytes, digest: str, directive: Directive
+) -> bytes:
+    """Status line and headers; `framing` is the header line that delimits the body."""
+    lines = b"HTTP/1.1 %d %b\r\nContent-Type: %b\r\n" % (
+        status,
+        phrase(status).encode(),
+        content_type,
+    )
+    if digest:
+        lines += b"X-Request-Id: req_%b\r\n" % digest[:32].encode()
+    if directive.retry_after is not None:
+        lines += b"Retry-After: %b\r\n" % str(directive.retry_after).encode("latin-1")
+    for name, value in (directive.headers or {}).items():
+        lines += b"%b: %b\r\n" % (name.encode("latin-1"), value.encode("latin-1"))
+    return lines + framing + b"\r\n"
+
+
+def phrase(status: int) -> str:
+    """The words that go with a status code."""
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return "Unassigned"
+
+
+def chunk(data: bytes) -> bytes:
+    """One chunk of the chunked transfer coding."""
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+def crlf(frame: bytes) -> bytes:
+    """An event with CRLF line ends; JSON inside has no line ends of its own."""
+    return frame.replace(b"\n", b"\r\n")
+
+
+def split(data: bytes, size: int) -> list[bytes]:
+    """The data in writes of `size` bytes."""
+    return [data[at : at + size] for at in range(0, len(data), size)]
+
+
+def first_bytes(frames: list[bytes], limit: int, *, is_chunked: bool) -> list[bytes]:
+    """So many bytes of the frames; a frame that is cut still announces its whole length."""
+    pieces: list[bytes] = []
+    for frame in frames:
+        if limit <= 0:
+            break
+        if limit >= len(frame):
+            pieces.append(chunk(frame) if is_chunked else frame)
+        else:
+            size = b"%x\r\n" % len(frame) if is_chunked else b""
+            pieces.append(size + frame[:limit])
+        limit -= len(frame)
+    return pieces
+
+
+def broken(frame: bytes, how: str) -> bytes:
+    """The frame with its JSON cut in the middle, or with bytes that are no UTF-8 in it."""
+    body = frame.rstrip(b"\n")
+    middle = len(body) * 2 // 3
+    rest = b"" if how == "json" else b"\xff\xfe" + body[middle:]
+    return body[:middle] + rest + frame[len(body) :]
+
 
 # A larger answer goes out in steps, so that a slow reader holds it back.
 WHOLE_LIMIT: Final = 256 * 1024
@@ -82,7 +154,7 @@ def answer_script(dialect: Dialect, ask: Ask, answer: Answer, directive: Directi
         return _streamed(dialect, ask, answer, directive, status)
     if directive.endless:
         script = _script(status, JSON, CHUNKED, answer.id, directive)
-        script.more = lambda _: framing.chunk(b"x" * 1024)
+        script.more = lambda _: chunk(b"x" * 1024)
         return _deliver(script, [b'{"endless":"'], Ending.ENDLESS, is_chunked=True)
     if directive.error_event is not None:  # what breaks a stream fails a plain answer
         body = dialect.error(500, stated_message(directive, 500))
@@ -99,10 +171,10 @@ def instead_script(
     status = directive.status or 200
     if directive.malformed == "http":
         script = _script(status, JSON, b"", digest, directive)
-        script.head, script.ending = framing.NOT_HTTP, Ending.CUT
+        script.head, script.ending = NOT_HTTP, Ending.CUT
         return script
     if directive.malformed == "html":
-        return body_script(status, directive, framing.HTML, b"text/html", digest)
+        return body_script(status, directive, HTML, b"text/html", digest)
     return None
 
 
@@ -128,7 +200,7 @@ def body_script(
         script = _script(status, content_type, b"", digest, directive)
         return _deliver(script, [], Ending.FINISH, is_chunked=False)
     if directive.malformed in ("json", "utf8"):
-        body = framing.broken(body, directive.malformed)
+        body = broken(body, directive.malformed)
     is_chunked = directive.malformed == "chunk"
     length = CHUNKED if is_chunked else b"Content-Length: %d\r\n" % len(body)
     script = _script(status, content_type, lines + length, digest, directive)
@@ -166,7 +238,7 @@ def _streamed(
     frames, ending = stream.frames, Ending.FINISH
     if directive.malformed in ("json", "utf8"):
         at = max(0, stream.text_end - 1)
-        frames[at] = framing.broken(frames[at], directive.malformed)
+        frames[at] = broken(frames[at], directive.malformed)
     if directive.endless:
         frames, ending = _endless_frames(stream, directive), Ending.ENDLESS
     if directive.comments_only:
@@ -179,14 +251,14 @@ def _streamed(
     more = stream.more
     is_crlf = dialect.uses_crlf if directive.crlf is None else directive.crlf
     if is_crlf:
-        frames = [framing.crlf(frame) for frame in frames]
+        frames = [crlf(frame) for frame in frames]
     content_type = JSON if ask.as_array else dialect.stream_type
     lines = CHUNKED + b"Cache-Control: no-cache\r\n"
     if ending is Ending.CLOSE:
         lines += b"Connection: close\r\n"
     script = _script(status, content_type, lines, answer.id, directive)
     script.is_stream = True
-    script.more = lambda index: framing.chunk(framing.crlf(more(index)) if is_crlf else more(index))
+    script.more = lambda index: chunk(crlf(more(index)) if is_crlf else more(index))
     return _deliver(script, frames, ending, is_chunked=True)
 
 
@@ -207,7 +279,7 @@ def _script(
     return Script(
         status=status,
         directive=directive,
-        head=framing.head(status, content_type, lines, digest, directive),
+        head=head(status, content_type, lines, digest, directive),
         steps=[],
         tail=b"",
         ending=Ending.FINISH,
@@ -219,10 +291,10 @@ def _deliver(script: Script, frames: list[bytes], ending: Ending, *, is_chunked:
     """Fill in the steps: cuts, chunks, pieces; and the ready block when nothing stands against."""
     directive = script.directive
     script.ending = ending
-    script.tail = framing.LAST_CHUNK if is_chunked else b""
+    script.tail = LAST_CHUNK if is_chunked else b""
     if directive.malformed == "chunk" and is_chunked:
         frames = frames[: len(frames) // 2]
-        script.tail, script.ending = framing.BROKEN_CHUNK, Ending.CUT
+        script.tail, script.ending = BROKEN_CHUNK, Ending.CUT
     stop = _stop_after(directive)
     if stop is not None and stop <= len(frames):
         frames = frames[:stop]
@@ -230,12 +302,12 @@ def _deliver(script: Script, frames: list[bytes], ending: Ending, *, is_chunked:
         script.tail, script.ending = b"", Ending.HANG if is_hang else Ending.CUT
     limit = directive.cut_after_bytes
     if limit is not None and limit < sum(map(len, frames)):
-        pieces = framing.first_bytes(frames, limit, is_chunked=is_chunked)
+        pieces = first_bytes(frames, limit, is_chunked=is_chunked)
         script.tail, script.ending = b"", Ending.CUT
     else:
-        pieces = [framing.chunk(frame) for frame in frames] if is_chunked else frames
+        pieces = [chunk(frame) for frame in frames] if is_chunked else frames
     size = directive.split_bytes
-    script.steps = [framing.split(piece, size) if size else [piece] for piece in pieces]
+    script.steps = [split(piece, size) if size else [piece] for piece in pieces]
     if script.is_ordinary and sum(map(len, pieces)) <= WHOLE_LIMIT:
         script.whole = script.head + b"".join(pieces) + script.tail
     return script
@@ -249,5 +321,76 @@ def _stop_after(directive: Directive) -> int | None:
 
 def stated_message(directive: Directive, status: int) -> str:
     """The message of an error that a directive asks for."""
-    told = f"The simulated upstream answers {status}: {framing.phrase(status)}."
+    told = f"The simulated upstream answers {status}: {phrase(status)}."
     return directive.message or told
+
+
+class Wire(Protocol):
+    """The connection as far as a delivery needs it."""
+
+    def write(self, data: bytes) -> None: ...
+
+    async def drain(self) -> None:
+        """Wait while the client reads too slowly."""
+
+    async def cut(self, how: str) -> None:
+        """End the connection by `reset` or `close`, after what was written has left."""
+
+
+async def play(script: Script, wire: Wire, stats: Stats) -> Outcome:
+    """Deliver the script: `completed`, or `cut` when the connection was ended on purpose."""
+    directive = script.directive
+    if directive.refuse:
+        await wire.cut(directive.cut)
+        return "cut"
+    if directive.delay_headers_ms:
+        await asyncio.sleep(directive.delay_headers_ms / 1000)
+    if directive.pause == "headers":
+        await stats.resumption()
+    if directive.hang == "headers":
+        await _for_ever()
+    size = directive.split_bytes
+    await _put(split(script.head, size) if size else [script.head], wire, stats)
+    pause = directive.delay_event_ms / 1000
+    for number, pieces in enumerate(script.steps):
+        if number and pause:
+            await asyncio.sleep(pause)
+        if number == directive.pause:
+            await stats.resumption()
+        await _put(pieces, wire, stats)
+        stats.sent(events=script.is_stream, count_bytes=0)
+    if script.ending is Ending.HANG:
+        await _for_ever()
+    if script.ending is Ending.ENDLESS:
+        await _pour(script, wire, stats, pause)
+    if script.tail:
+        await _put([script.tail], wire, stats)
+    if script.ending is Ending.CUT:
+        await wire.cut(directive.cut)
+        return "cut"
+    return "completed"
+
+
+async def _put(pieces: list[bytes], wire: Wire, stats: Stats) -> None:
+    """Write the pieces one by one; several of them are kept apart by a turn of the loop."""
+    for piece in pieces:
+        wire.write(piece)
+        stats.sent(events=0, count_bytes=len(piece))
+        if len(pieces) > 1:
+            await asyncio.sleep(0)
+    await wire.drain()
+
+
+async def _pour(script: Script, wire: Wire, stats: Stats, pause: float) -> None:
+    """Write more and more, as fast as the client reads."""
+    assert script.more is not None
+    number = len(script.steps)
+    while True:
+        await asyncio.sleep(pause)  # a pause of nothing still lets the others have their turn
+        await _put([script.more(number)], wire, stats)
+        stats.sent(events=script.is_stream, count_bytes=0)
+        number += 1
+
+
+async def _for_ever() -> None:
+    await asyncio.get_running_loop().create_future()

@@ -1,26 +1,54 @@
-"""Bedrock's invoke: claude's own messages, the model in the path, streams as Amazon's events."""
+"""Bedrock: Converse, one form for every model, and invoke, claude's own messages; Amazon's events.
+
+A message of an event stream (`application/vnd.amazon.eventstream`) is its length, the length of
+its headers and a checksum of both; headers; payload; and a checksum of all that. Lengths and
+checksums (CRC-32) are big-endian, four bytes each. Converse is strict in its members.
+"""
 
 from __future__ import annotations
 
 import re
+import struct
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from email.utils import formatdate
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
 from urllib.parse import unquote
+from zlib import crc32
 
 import msgspec
 
-from loadtests.simulator.answers import Answer
-from loadtests.simulator.ask import Ask, Refusal
-from loadtests.simulator.cloud import event_stream
-from loadtests.simulator.cloud.sigv4 import refused, signed_by
-from loadtests.simulator.dialects.base import Stream, encode
+from loadtests.simulator.answers import BLOCKED, REFUSAL, Answer, Tokens
+from loadtests.simulator.ask import Ask, Refusal, Tool, given, offer, tokens_of
+from loadtests.simulator.cloud.credentials import refused, signed_by
+from loadtests.simulator.dialects.base import Stream, argument_pieces, encode
 from loadtests.simulator.dialects.messages import MessagesDialect, read_messages
 from loadtests.simulator.exchange import Exchange
 
+CONTENT_TYPE: Final = b"application/vnd.amazon.eventstream"
+STRING: Final = 7  # the type of a header's value
+
+
+def stream_message(headers: Mapping[str, str], payload: bytes) -> bytes:
+    """One message, whose headers are all strings."""
+    head = b"".join(_header(name.encode(), value.encode()) for name, value in headers.items())
+    prelude = struct.pack(">II", 16 + len(head) + len(payload), len(head))
+    whole = prelude + struct.pack(">I", crc32(prelude)) + head + payload
+    return whole + struct.pack(">I", crc32(whole))
+
+
+def stream_event(kind: str, payload: bytes, *, sort: str = "event") -> bytes:
+    """An event of a kind; of the sort `exception`, what ends a stream that failed as described."""
+    content = {":content-type": "application/json", ":message-type": sort}
+    return stream_message({f":{sort}-type": kind, **content}, payload)
+
+
+def _header(name: bytes, value: bytes) -> bytes:
+    return struct.pack(f">B{len(name)}sBH", len(name), name, STRING, len(value)) + value
+
+
 VERSION: Final = "bedrock-2023-05-31"
-PATH: Final = re.compile(r"/model/([^/]+)/(invoke|invoke-with-response-stream)")
+INVOKE_PATH: Final = re.compile(r"/model/([^/]+)/(invoke|invoke-with-response-stream)")
 EXCEPTIONS: Final = (
     "internalServerException",
     "modelStreamErrorException",
@@ -35,7 +63,7 @@ _DATA: Final = re.compile(rb"data: (.*)\n")
 class AwsFace:
     """Who may ask, and how errors look, on every wire of Bedrock."""
 
-    stream_type = event_stream.CONTENT_TYPE
+    stream_type = CONTENT_TYPE
     uses_crlf = False
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -61,7 +89,7 @@ class AwsFace:
         kind, _, words = message.partition(": ")
         if kind not in EXCEPTIONS:
             kind, words = "modelStreamErrorException", message
-        return [event_stream.exception(kind, encode({"message": words}))]
+        return [stream_event(kind, encode({"message": words}), sort="exception")]
 
 
 class BedrockDialect(AwsFace):
@@ -74,7 +102,7 @@ class BedrockDialect(AwsFace):
         self._messages = MessagesDialect()
 
     def read(self, exchange: Exchange) -> Ask:
-        found = PATH.fullmatch(exchange.path)
+        found = INVOKE_PATH.fullmatch(exchange.path)
         assert found is not None, exchange
         return read_messages(
             as_messages(
@@ -140,4 +168,287 @@ def _chunk(frame: bytes, answer: Answer) -> bytes:
             metrics["outputTokenCount"] = answer.usage.output
         data = encode({"type": "message_stop", "amazon-bedrock-invocationMetrics": metrics})
     payload = {"bytes": b64encode(data).decode(), "p": "abcdefghijklmnop"[: len(data) % 16]}
-    return event_stream.event("chunk", encode(payload))
+    return stream_event("chunk", encode(payload))
+
+
+CONVERSE_PATH: Final = re.compile(r"/model/([^/]+)/(converse|converse-stream)")
+STOP_REASONS: Final = {
+    "stop": "end_turn",
+    "length": "max_tokens",
+    "tool_calls": "tool_use",
+    BLOCKED: "guardrail_intervened",
+    REFUSAL: "content_filtered",
+}
+SIGNATURE: Final = "Y29udmVyc2Utc2lnbmF0dXJl"
+NULL: Final = msgspec.Raw(b"null")
+
+
+class _Strict(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """A structure of the service, which takes no member that it does not know."""
+
+
+class _Source(_Strict):
+    bytes: str
+
+
+class _Image(_Strict):
+    format: Literal["png", "jpeg", "gif", "webp"]
+    source: _Source
+
+
+class _Document(_Strict):
+    format: Literal["pdf", "csv", "doc", "docx", "xls", "xlsx", "html", "txt", "md"]
+    name: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9\s()\[\]-]{1,200}$")]
+    source: _Source
+
+
+class _ToolUse(_Strict):
+    toolUseId: str
+    name: str
+    input: dict[str, Any]
+
+
+class _CachePoint(_Strict):
+    type: Literal["default"]
+    ttl: Literal["5m", "1h"] = "5m"
+
+
+class _ReasoningText(_Strict):
+    text: str
+    signature: str = ""
+
+
+class _Reasoning(_Strict):
+    reasoningText: _ReasoningText | None = None
+    redactedContent: str | None = None
+
+
+class _Block(_Strict):
+    text: str | None = None
+    image: _Image | None = None
+    document: _Document | None = None
+    toolUse: _ToolUse | None = None
+    toolResult: _ToolResult | None = None
+    reasoningContent: _Reasoning | None = None
+    cachePoint: _CachePoint | None = None
+
+
+class _ToolResult(_Strict):
+    toolUseId: str
+    content: list[_Block]
+    status: Literal["success", "error"] = "success"
+
+
+class _Message(_Strict):
+    role: Literal["user", "assistant"]
+    content: Annotated[list[_Block], msgspec.Meta(min_length=1)]
+
+
+class _Inference(_Strict):
+    maxTokens: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    temperature: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
+    topP: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
+    stopSequences: list[Annotated[str, msgspec.Meta(min_length=1)]] = []
+
+
+class _Schema(_Strict):
+    json: msgspec.Raw
+
+
+class _ToolSpec(_Strict):
+    name: Annotated[str, msgspec.Meta(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
+    inputSchema: _Schema
+    description: Annotated[str, msgspec.Meta(min_length=1)] | None = None
+    strict: bool | None = None
+
+
+class _Tool(_Strict):
+    toolSpec: _ToolSpec | None = None
+    cachePoint: _CachePoint | None = None
+
+
+class _Named(_Strict):
+    name: str
+
+
+class _Nothing(_Strict):
+    pass
+
+
+class _Choice(_Strict):
+    auto: _Nothing | None = None
+    any: _Nothing | None = None
+    tool: _Named | None = None
+
+
+class _ToolConfig(_Strict):
+    tools: Annotated[list[_Tool], msgspec.Meta(min_length=1)]
+    toolChoice: _Choice | None = None
+
+
+class _Request(_Strict):
+    messages: Annotated[list[_Message], msgspec.Meta(min_length=1)]
+    system: list[_Block] = []
+    inferenceConfig: _Inference | None = None
+    toolConfig: _ToolConfig | None = None
+    additionalModelRequestFields: dict[str, Any] | None = None
+    requestMetadata: dict[str, str] | None = None
+    serviceTier: dict[str, str] | None = None
+    outputConfig: dict[str, Any] | None = None
+
+
+_decoder = msgspec.json.Decoder(_Request)
+
+
+class ConverseDialect(AwsFace):
+    """`POST /model/{modelId}/converse` and `/converse-stream`, for any model."""
+
+    name = "bedrock-converse"
+
+    def read(self, exchange: Exchange) -> Ask:
+        found = CONVERSE_PATH.fullmatch(exchange.path)
+        assert found is not None, exchange
+        try:
+            request = _decoder.decode(exchange.body)
+        except msgspec.DecodeError as error:
+            raise refused(400, "ValidationException", f"Malformed request: {error}") from error
+        return _ask(request, unquote(found[1]), found[2] == "converse-stream", exchange.body)
+
+    def plain(self, ask: Ask, answer: Answer) -> bytes:
+        content: list[dict[str, Any]] = []
+        if answer.thinking:
+            thought = {"text": answer.thinking, "signature": SIGNATURE}
+            content.append({"reasoningContent": {"reasoningText": thought}})
+        if answer.speaks:
+            content.append({"text": answer.text})
+        content += [
+            {
+                "toolUse": {
+                    "toolUseId": call.id("tooluse_"),
+                    "name": call.name,
+                    "input": _input(call.arguments),
+                }
+            }
+            for call in answer.calls
+        ]
+        body: dict[str, Any] = {
+            "output": {"message": {"role": "assistant", "content": content}},
+            "stopReason": STOP_REASONS.get(answer.finish, answer.finish),
+            "metrics": {"latencyMs": 100},
+        }
+        if answer.usage is not None:
+            body["usage"] = answer.usage.stated(_usage(answer.usage))
+            body = answer.usage.around(body)
+        return encode(body)
+
+    def stream(self, ask: Ask, answer: Answer, *, is_finished: bool) -> Stream:
+        frames = [_event("messageStart", {"role": "assistant"})]
+        index = 0
+        if answer.thinking:
+            frames += [
+                _delta(index, {"reasoningContent": {"text": answer.thinking}}),
+                _delta(index, {"reasoningContent": {"signature": SIGNATURE}}),
+                _stop(index),
+            ]
+            index += 1
+        text_index = index
+        if answer.speaks:  # no start: only a call has one
+            frames += [_delta(index, {"text": piece}) for piece in answer.deltas]
+        text_end = len(frames)
+        if answer.speaks:
+            frames.append(_stop(index))
+            index += 1
+        for call in answer.calls:
+            use = {"toolUseId": call.id("tooluse_"), "name": call.name}
+            start = {"contentBlockIndex": index, "start": {"toolUse": use}}
+            frames.append(_event("contentBlockStart", start))
+            frames += [
+                _delta(index, {"toolUse": {"input": piece}})
+                for piece in argument_pieces(call.arguments)
+            ]
+            frames.append(_stop(index))
+            index += 1
+        if is_finished:
+            reason = STOP_REASONS.get(answer.finish, answer.finish)
+            frames.append(_event("messageStop", {"stopReason": reason}))
+            if answer.usage is not None:
+                usage = answer.usage.stated(_usage(answer.usage))
+                metadata = {"usage": usage, "metrics": {"latencyMs": 100}}
+                frames.append(_event("metadata", answer.usage.around(metadata)))
+        more = _delta(text_index, {"text": "more "})
+        return Stream(frames=frames, text_end=text_end, more=lambda _: more)
+
+
+def _ask(request: _Request, model: str, is_stream: bool, body: bytes) -> Ask:
+    blocks = next((one.content for one in reversed(request.messages) if one.role == "user"), [])
+    caches = b'"cachePoint"' in body
+    inference = request.inferenceConfig or _Inference()
+    more = request.additionalModelRequestFields or {}
+    thinks = "thinking" in more
+    ask = Ask(
+        model=model,
+        stream=is_stream,
+        text=" ".join(block.text for block in blocks if block.text),
+        input_tokens=tokens_of(len(body)),
+        max_tokens=inference.maxTokens,
+        reads_cache=caches,
+        writes_cache=caches,
+        shows_reasoning=thinks,
+        reasoning_tokens=64 * thinks,
+        sim=None if "sim" not in more else given(msgspec.Raw(encode(more["sim"]))),
+    )
+    for block in blocks:
+        if block.toolResult is not None:
+            ask.tool_result = " ".join(one.text for one in block.toolResult.content if one.text)
+    if request.toolConfig is not None:
+        _offer(ask, request.toolConfig)
+    elif b'"toolUse"' in body or b'"toolResult"' in body:
+        words = "The toolConfig field must be defined when using toolUse and toolResult blocks."
+        raise refused(400, "ValidationException", words)
+    return ask
+
+
+def _offer(ask: Ask, config: _ToolConfig) -> None:
+    specs: Iterable[_ToolSpec] = (one.toolSpec for one in config.tools if one.toolSpec is not None)
+    choice = config.toolChoice
+    chosen = choice.tool.name if choice is not None and choice.tool is not None else None
+    try:
+        offer(
+            ask,
+            (Tool(name=one.name, schema=bytes(one.inputSchema.json)) for one in specs),
+            chosen=chosen,
+        )
+    except Refusal as refusal:
+        raise refused(400, "ValidationException", refusal.message) from refusal
+
+
+def _usage(tokens: Tokens) -> dict[str, int]:
+    fresh = max(0, tokens.input - tokens.cached - tokens.cache_write)
+    return {
+        "inputTokens": fresh,
+        "outputTokens": tokens.output,
+        "totalTokens": tokens.input + tokens.output,
+        "cacheReadInputTokens": tokens.cached,
+        "cacheWriteInputTokens": tokens.cache_write,
+    }
+
+
+def _input(arguments: str) -> object:
+    try:
+        return msgspec.json.decode(arguments)
+    except msgspec.DecodeError:
+        return {}
+
+
+def _event(kind: str, members: dict[str, Any]) -> bytes:
+    """An event, padded to hide the length of its text."""
+    padding = "abcdefghijklmnop"[: len(str(members)) % 16]
+    return stream_event(kind, encode({**members, "p": padding}))
+
+
+def _delta(index: int, delta: dict[str, Any]) -> bytes:
+    return _event("contentBlockDelta", {"contentBlockIndex": index, "delta": delta})
+
+
+def _stop(index: int) -> bytes:
+    return _event("contentBlockStop", {"contentBlockIndex": index})

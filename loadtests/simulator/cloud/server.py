@@ -1,17 +1,28 @@
-"""From a request to a cloud to its dialect, or to the script of what is no chat: tokens, lists."""
+"""From a request to a cloud to its dialect, or to the script of what is no chat: tokens, lists.
+
+Vertex AI is gemini and claude behind Google's tokens, project, region and model in the path.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
+from urllib.parse import unquote
 
 from loadtests.simulator import directives, script
-from loadtests.simulator.ask import Refusal
-from loadtests.simulator.cloud import bedrock, converse, vertex
-from loadtests.simulator.cloud.bedrock import AwsFace, BedrockDialect
-from loadtests.simulator.cloud.converse import ConverseDialect
-from loadtests.simulator.cloud.issuer import (
+from loadtests.simulator.answers import Answer
+from loadtests.simulator.ask import Ask, Refusal
+from loadtests.simulator.cloud.bedrock import (
+    CONVERSE_PATH,
+    INVOKE_PATH,
+    AwsFace,
+    BedrockDialect,
+    ConverseDialect,
+    as_messages,
+    of_host,
+)
+from loadtests.simulator.cloud.credentials import (
     ENTRA_PREFIX,
     GOOGLE_ACCOUNT,
     TOKEN_SECONDS,
@@ -19,12 +30,103 @@ from loadtests.simulator.cloud.issuer import (
     TokenRefusal,
     client_of,
 )
-from loadtests.simulator.cloud.vertex import VertexClaude, VertexGemini, token_owner
-from loadtests.simulator.dialects.base import JSON, Dialect, encode
+from loadtests.simulator.dialects.base import JSON, Dialect, Stream, encode
 from loadtests.simulator.dialects.chat import ChatDialect
+from loadtests.simulator.dialects.gemini import GeminiDialect, read_gemini
+from loadtests.simulator.dialects.messages import MessagesDialect, read_messages
+from loadtests.simulator.directives import FaultBook
 from loadtests.simulator.exchange import Exchange
-from loadtests.simulator.faults import FaultBook
 from loadtests.simulator.script import Script
+
+VERTEX_VERSION: Final = "vertex-2023-10-16"
+VERTEX_PATH: Final = re.compile(
+    r"/v1/projects/([a-z0-9:.-]+)/locations/([a-z0-9-]+)/publishers/(google|anthropic)/models/"
+    r"([^/]+):(generateContent|streamGenerateContent|rawPredict|streamRawPredict)"
+)
+UNAUTHENTICATED: Final = (
+    "Request had invalid authentication credentials. Expected OAuth 2 access token, login cookie "
+    "or other valid authentication credential."
+)
+_CHALLENGE: Final = b'WWW-Authenticate: Bearer realm="https://accounts.google.com/"\r\n'
+
+
+def token_owner(issuer: Issuer, exchange: Exchange) -> str:
+    """Whose token it is; raises Refusal."""
+    owner = issuer.owner(exchange)
+    if owner is None:
+        raise Refusal(401, UNAUTHENTICATED, lines=_CHALLENGE)
+    return owner
+
+
+class VertexGemini(GeminiDialect):
+    """`…/publishers/google/models/{model}:generateContent` and `:streamGenerateContent`."""
+
+    name = "vertex-gemini"
+
+    def __init__(self, issuer: Issuer) -> None:
+        self._issuer = issuer
+
+    def authenticate(self, exchange: Exchange) -> str:
+        return token_owner(self._issuer, exchange)
+
+    def read(self, exchange: Exchange) -> Ask:
+        found = VERTEX_PATH.fullmatch(exchange.path)
+        assert found is not None, exchange
+        is_stream = found[5] == "streamGenerateContent"
+        return read_gemini(
+            exchange.body,
+            model=unquote(found[4]),
+            is_stream=is_stream,
+            as_array=is_stream and exchange.parameters().get("alt") != "sse",
+        )
+
+
+class VertexClaude(MessagesDialect):
+    """`…/publishers/anthropic/models/{model}:rawPredict` and `:streamRawPredict`."""
+
+    name = "vertex-claude"
+
+    def __init__(self, issuer: Issuer) -> None:
+        self._issuer = issuer
+        self._google = GeminiDialect()
+
+    def authenticate(self, exchange: Exchange) -> str:
+        return token_owner(self._issuer, exchange)
+
+    def read(self, exchange: Exchange) -> Ask:
+        found = VERTEX_PATH.fullmatch(exchange.path)
+        assert found is not None, exchange
+        is_stream = found[5] == "streamRawPredict"
+        body = as_messages(exchange.body, VERTEX_VERSION, ("model",), model=unquote(found[4]))
+        ask = read_messages(body)
+        if ask.stream != is_stream:
+            raise Refusal(400, "stream: has to be said in the body as in the path")
+        return ask
+
+    def plain(self, ask: Ask, answer: Answer) -> bytes:
+        return of_host(super().plain(ask, answer), "vrtx")
+
+    def stream(self, ask: Ask, answer: Answer, *, is_finished: bool) -> Stream:
+        """The events, padded to hide the length of their text."""
+        stream = super().stream(ask, answer, is_finished=is_finished)
+        frames = [_padded(of_host(frame, "vrtx")) for frame in stream.frames]
+        return Stream(frames=frames, text_end=stream.text_end, more=stream.more)
+
+    def error(self, status: int, message: str) -> bytes:
+        """What the model refuses is in its own words, all else in Google's."""
+        if status in (400, 413, 529):
+            return super().error(status, message)
+        return self._google.error(status, message)
+
+    def error_frames(self, ask: Ask, answer: Answer, index: int, message: str) -> list[bytes]:
+        return [b"event: error\ndata: %b\n\n" % super().error(529, message)]
+
+
+def _padded(frame: bytes) -> bytes:
+    """An event with spaces before the end of its object."""
+    assert frame.endswith(b"}\n\n"), frame
+    return b"%b%b}\n\n" % (frame[:-3], b" " * (len(frame) % 9))
+
 
 ENTRA_PATH: Final = re.compile(r"/[\w.-]+/oauth2/v2\.0/token")
 GOOGLE_PATH: Final = "/token"
@@ -73,11 +175,11 @@ class CloudServer:
 
     def dialect(self, path: str) -> Dialect | None:
         """The dialect of a path with a model in it; None for one that is none of ours."""
-        if bedrock.PATH.fullmatch(path):
+        if INVOKE_PATH.fullmatch(path):
             return self._bedrock
-        if converse.PATH.fullmatch(path):
+        if CONVERSE_PATH.fullmatch(path):
             return self._converse
-        if found := vertex.PATH.fullmatch(path):
+        if found := VERTEX_PATH.fullmatch(path):
             return self._gemini if found[3] == "google" else self._claude
         return None
 

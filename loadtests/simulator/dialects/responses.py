@@ -38,7 +38,7 @@ from loadtests.simulator.dialects.base import (
     named,
 )
 from loadtests.simulator.exchange import Exchange
-from loadtests.simulator.media.picture import png_base64
+from loadtests.simulator.film import png_base64
 
 SOURCE = "https://news.invalid/"
 PROOF: Final = "c2ltdWxhdGVkLXByb29m"  # opaque to clients, who must send it back

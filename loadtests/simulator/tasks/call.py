@@ -1,18 +1,183 @@
-"""What a wire's functions are given, and what they give back."""
+"""What a wire's functions are given and give back, and the files that their links lead to.
+
+A link describes its file whole, `/_files/film/5000-16x9-7-0/ID.mp4?expires=…&signature=…`, so none
+is kept: it is made when it is fetched. `file_bytes` makes a film as large as is wanted by a box
+that players skip; those bytes are never in memory at once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hmac
+import re
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any, Final
 
 from loadtests.simulator.ask import Refusal
-from loadtests.simulator.dialects.base import JSON, encode
+from loadtests.simulator.dialects.base import JSON, bearer
 from loadtests.simulator.directives import Directive
 from loadtests.simulator.exchange import Exchange
-from loadtests.simulator.tasks.book import TaskBook
-from loadtests.simulator.tasks.files import File, Files, base_of
-from loadtests.simulator.tasks.task import Plan, Task, plan_of
+from loadtests.simulator.film import film, padded, png
+from loadtests.simulator.sound import FORMATS
+from loadtests.simulator.tasks.task import SUCCEEDED, Plan, Task, TaskBook, plan_of
+
+PREFIX: Final = "/_files/"
+PIECE_BYTES: Final = 64 * 1024
+FILES_KEPT: Final = 16
+SECONDS_MAX: Final = 3600.0
+SOUND_SECONDS_MAX: Final = 300.0
+_PATH: Final = re.compile(
+    r"/_files/(film|sound|picture)/(\d{1,8})-(\d{1,5})x(\d{1,5})-(\d{1,5})-(\d{1,10})"
+    r"/[0-9A-Za-z_.-]{1,80}\.([a-z0-9]{2,4})"
+)
+_RANGE: Final = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
+_ZEROS: Final = bytes(PIECE_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file as its link names it: milliseconds, ratio, looks, least size."""
+
+    kind: str
+    millis: int
+    ratio: tuple[int, int]
+    seed: int
+    size: int
+    extension: str
+
+    @property
+    def content_type(self) -> bytes:
+        if self.kind == "film":
+            return b"video/mp4"
+        if self.kind == "picture":
+            return b"image/png"
+        return FORMATS[self.extension][0].encode()
+
+    def path(self, name: str) -> str:
+        wide, high = self.ratio
+        facts = f"{self.millis}-{wide}x{high}-{self.seed}-{self.size}"
+        return f"{PREFIX}{self.kind}/{facts}/{name}.{self.extension}"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What of a file is sent: status, header lines and the bytes in pieces."""
+
+    status: int
+    lines: bytes
+    pieces: list[bytes]
+    content_type: bytes
+
+
+class Files:
+    """Signs links and answers them."""
+
+    def __init__(self, seed: int) -> None:
+        self._secret = b"files of %d" % seed
+
+    def link(self, base: str, file: File, name: str, expires_at: float) -> str:
+        """A link to a file at the address that was asked, good until `expires_at`."""
+        path = file.path(name)
+        expires = int(expires_at)
+        return f"{base}{path}?expires={expires}&signature={self._signature(path, expires)}"
+
+    def open(self, exchange: Exchange, now: float) -> Part:
+        """The file of a request; raises Refusal for a link that is not, or no longer, good."""
+        file = file_of(exchange.path)
+        query = exchange.parameters()
+        expires = query.get("expires", "")
+        if file is None or not expires.isdecimal() or len(expires) > 18:
+            raise Refusal(404, "NoSuchKey: The specified key does not exist.")
+        signature = self._signature(exchange.path, int(expires))
+        if not hmac.compare_digest(signature, query.get("signature", "")):
+            raise Refusal(403, "SignatureDoesNotMatch: The signature does not match.")
+        if now >= int(expires):
+            raise Refusal(403, "AccessDenied: Request has expired.")
+        return part_of(file, exchange)
+
+    def _signature(self, path: str, expires: int) -> str:
+        told = f"{path}\n{expires}".encode()
+        return blake2b(told, key=self._secret, digest_size=16).hexdigest()
+
+
+def base_of(exchange: Exchange) -> str:
+    """The address that was asked, for links."""
+    host = exchange.header(b"host").decode("latin-1") or "simulator.invalid"
+    return f"http://{host}"
+
+
+def film_file(seconds: float, ratio: tuple[int, int], seed: int, size: int = 0) -> File:
+    return File("film", _millis(seconds, SECONDS_MAX), ratio, seed, size, "mp4")
+
+
+def sound_file(seconds: float, seed: int, extension: str = "mp3") -> File:
+    return File("sound", _millis(seconds, SOUND_SECONDS_MAX), (1, 1), seed, 0, extension)
+
+
+def picture_file(seed: int) -> File:
+    return File("picture", 0, (16, 9), seed, 0, "png")
+
+
+def file_of(path: str) -> File | None:
+    """The file that a path names."""
+    match = _PATH.fullmatch(path)
+    if match is None:
+        return None
+    kind, millis, wide, high, seed, size, extension = match.groups()
+    if extension not in {"film": ("mp4",), "picture": ("png",)}.get(kind, tuple(FORMATS)):
+        return None
+    return File(kind, int(millis), (int(wide), int(high)), int(seed), int(size), extension)
+
+
+@lru_cache(maxsize=FILES_KEPT)
+def made(file: File) -> tuple[bytes, int]:
+    """The bytes of a file, and how many zeros follow them."""
+    if file.kind == "film":
+        return padded(film(file.millis / 1000, ratio=file.ratio, seed=file.seed), file.size)
+    if file.kind == "picture":
+        return png(file.seed, min(file.size, PIECE_BYTES)), 0
+    return FORMATS[file.extension][1](file.millis / 1000, file.seed), 0
+
+
+def part_of(file: File, exchange: Exchange) -> Part:
+    """A file, or the range of it that the request names (RFC 9110, 14); raises Refusal 416."""
+    data, zeros = made(file)
+    size = len(data) + zeros
+    tag = b'"%b"' % blake2b(file.path("").encode(), digest_size=8).hexdigest().encode()
+    lines = b"Accept-Ranges: bytes\r\nETag: %b\r\n" % tag
+    match = _RANGE.fullmatch(exchange.header(b"range").decode("latin-1"))
+    condition = exchange.header(b"if-range")
+    start, end, status = 0, size, 200
+    if match is not None and match.group() != "bytes=-" and condition in (b"", tag):
+        first, last = match.groups()
+        start = int(first) if first else max(0, size - int(last))
+        end = min(size, int(last) + 1) if first and last else size
+        if start >= end:
+            raise Refusal(416, f"InvalidRange: bytes */{size}")
+        status = 206
+        lines += b"Content-Range: bytes %d-%d/%d\r\n" % (start, end - 1, size)
+    lines += b"Content-Length: %d\r\n" % (end - start)
+    pieces = [] if exchange.method == "HEAD" else _pieces(data, start, end)
+    return Part(status, lines, pieces, file.content_type)
+
+
+def _pieces(data: bytes, start: int, end: int) -> list[bytes]:
+    """The bytes from `start` to `end` of the data and the zeros behind it."""
+    pieces = []
+    for at in range(start, min(end, len(data)), PIECE_BYTES):
+        pieces.append(data[at : min(end, len(data), at + PIECE_BYTES)])
+    left = end - max(start, len(data))
+    while left > 0:
+        pieces.append(_ZEROS if left >= PIECE_BYTES else _ZEROS[:left])
+        left -= PIECE_BYTES
+    return pieces
+
+
+def _millis(seconds: float, longest: float) -> int:
+    return max(1, round(min(seconds, longest) * 1000))
+
 
 Json = dict[str, Any]
 
@@ -38,20 +203,56 @@ class Reply:
     pieces: list[bytes] | None = None
 
 
-class Wire(Protocol):
-    """One protocol or dialect, as far as all of its endpoints share it."""
+SUBMIT: Final = "submit"
 
-    name: str
-    honours_keys: bool  # whether an `Idempotency-Key` means anything to it
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """An endpoint; in its path `*` stands where anything may. `part` is its part of directives."""
+
+    method: str
+    path: str
+    part: str
+    wire: Wire
+    handler: Handler
+    query: str  # the parameter that names the task, where the path does not
+
+    @property
+    def protocol(self) -> str:
+        """Under which name its requests are counted."""
+        return self.wire.name if self.part == SUBMIT else f"{self.wire.name}.{self.part}"
+
+
+class Wire:
+    """One protocol or dialect, as far as all of its endpoints share it, and these endpoints."""
+
+    honours_keys = False  # whether an `Idempotency-Key` means anything to it
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.routes: list[Route] = []
+
+    def serves(self, part: str, endpoint: str, *, query: str = "") -> Callable[[Handler], Handler]:
+        """Have a function answer an endpoint, `METHOD PATH`."""
+
+        def kept(handler: Handler) -> Handler:
+            method, _, path = endpoint.partition(" ")
+            self.routes.append(Route(method, path, part, self, handler, query))
+            return handler
+
+        return kept
 
     def authenticate(self, exchange: Exchange) -> str:
         """The upstream key of the request; raises Refusal 401 without one."""
+        return bearer(exchange)
 
     def error(self, status: int, message: str, code: int | str | None) -> tuple[int, bytes]:
         """Status and body of an error; `code` is the wire's own word for it, if one was given."""
+        raise NotImplementedError
 
     def too_many(self, what: str) -> Refusal:
         """The refusal of one more: `minute` or `tasks`."""
+        raise NotImplementedError
 
 
 @dataclass(slots=True)
@@ -112,6 +313,12 @@ class Call:
             raise Refusal(404, f"The task {task_id!r} does not exist.")
         return task
 
+    def is_usable(self, one: str, kind: str, presets: Container[str], task_id: str = "") -> bool:
+        """Whether it may be used in a film: a preset, or the key's own and ready."""
+        task = self.book.find(task_id or one, self.api_key)
+        is_own = task is not None and task.kind == kind and task.state(self.now) == SUCCEEDED
+        return is_own or one in presets
+
     def link(
         self, task: Task, file: File, usual_life: float, *, is_renewed: bool = False
     ) -> tuple[str, int]:
@@ -126,11 +333,7 @@ class Call:
         return self.files.link(self.base, file, task.id, expires), int(expires)
 
 
-Handler = Callable[[Call], Reply]
-
-
-def json_reply(value: object, status: int = 200) -> Reply:
-    return Reply(encode(value), status)
+Handler = Callable[[Call], Json | Reply]
 
 
 def text_of(body: Json, name: str, default: str | None = None) -> str:

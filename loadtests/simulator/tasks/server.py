@@ -3,26 +3,69 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
 
 from loadtests.simulator import directives, script
 from loadtests.simulator.ask import Refusal
-from loadtests.simulator.dialects.base import JSON
-from loadtests.simulator.directives import Directive, DirectiveError, Layer
-from loadtests.simulator.exchange import Exchange
-from loadtests.simulator.faults import Fault, FaultBook, fault_of
-from loadtests.simulator.framing import phrase
-from loadtests.simulator.script import Script
-from loadtests.simulator.stats import Stats
-from loadtests.simulator.tasks.book import TaskBook, digest_of, replay_of
-from loadtests.simulator.tasks.call import Call, Json, Reply, Wire, WireRefusal
-from loadtests.simulator.tasks.files import PREFIX, Files
-from loadtests.simulator.tasks.routes import SUBMIT, Route, routes_of
+from loadtests.simulator.dialects.base import JSON, encode
+from loadtests.simulator.directives import (
+    Directive,
+    DirectiveError,
+    Fault,
+    FaultBook,
+    Layer,
+    fault_of,
+)
+from loadtests.simulator.exchange import Exchange, Stats
+from loadtests.simulator.script import Script, phrase
+from loadtests.simulator.tasks import films, plain, shanjian, sounds
+from loadtests.simulator.tasks.call import (
+    PREFIX,
+    SUBMIT,
+    Call,
+    Files,
+    Json,
+    Reply,
+    Route,
+    Wire,
+    WireRefusal,
+)
+from loadtests.simulator.tasks.task import TaskBook, digest_of, replay_of
 
 DEPTH_MAX: Final = 4  # how deep a directive may stand in a body
 REFUSED_STATUS: Final = 400  # of a directive `code` that states none
+OPEN: Final = "*"  # a place in a path where anything may stand
+WIRES: Final[tuple[Wire, ...]] = (
+    *plain.WIRES,
+    films.ARK,
+    films.OPENAI,
+    sounds.SUNO,
+    sounds.MINIMAX,
+    shanjian.SHANJIAN,
+)
+
+
+@lru_cache(maxsize=1024)
+def routes_of(path: str) -> list[tuple[Route, tuple[str, ...]]]:
+    """The endpoints of a path with what stands in its open places, exact paths first."""
+    segments = path.split("/")
+    routes = [route for wire in WIRES for route in wire.routes]
+    opened = [(route, _opened(route.path.split("/"), segments)) for route in routes]
+    found = [(route, places) for route, places in opened if places is not None]
+    return sorted(found, key=lambda pair: len(pair[1]))
+
+
+def _opened(pattern: list[str], segments: list[str]) -> tuple[str, ...] | None:
+    """What stands in a pattern's open places; None where the path is another."""
+    if len(pattern) != len(segments):
+        return None
+    pairs = list(zip(pattern, segments, strict=True))
+    if any(want != have and (want != OPEN or not have) for want, have in pairs):
+        return None
+    return tuple(have for want, have in pairs if want == OPEN)
 
 
 class TaskServer:
@@ -106,7 +149,8 @@ class TaskServer:
             if replayed is not None:
                 return replayed
         before = len(self.book)
-        reply = route.handler(call)
+        made = route.handler(call)
+        reply = made if isinstance(made, Reply) else Reply(encode(made))
         if is_submit:
             self._keep(call, reply)
             if len(self.book) > before:

@@ -8,17 +8,34 @@ a list takes more than one.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Final
 
 from loadtests.simulator.ask import Refusal
-from loadtests.simulator.dialects.base import bearer, encode
-from loadtests.simulator.exchange import Exchange
-from loadtests.simulator.tasks import avatars, voices
-from loadtests.simulator.tasks.call import DAY, Call, Json, Reply, WireRefusal, json_reply, text_of
-from loadtests.simulator.tasks.clips import SCENES, find_template, templates
-from loadtests.simulator.tasks.files import film_file, picture_file, sound_file
+from loadtests.simulator.dialects.base import encode
+from loadtests.simulator.tasks.call import (
+    DAY,
+    SUBMIT,
+    Call,
+    Json,
+    Wire,
+    WireRefusal,
+    film_file,
+    picture_file,
+    text_of,
+)
+from loadtests.simulator.tasks.plain import (
+    AVATAR_PRESETS,
+    CANVAS,
+    CHARACTERS_PER_SECOND,
+    CLIP_SECONDS,
+    SCENES,
+    VOICE_PRESETS,
+    find_template,
+    preview,
+    templates,
+)
 from loadtests.simulator.tasks.task import CANCELLED, FAILED, QUEUED, RUNNING, SUCCEEDED, Task
-from loadtests.simulator.tasks.videos import CHARACTERS_PER_SECOND, CLIP_SECONDS
 
 GOOD: Final = "Succeed"
 BAD_PARAMETER: Final = "Param.Invalid"
@@ -41,14 +58,8 @@ WORDS: Final = {
 }
 
 
-class ShanjianWire:
+class ShanjianWire(Wire):
     """Errors in the envelope of a 200."""
-
-    name = "shanjian"
-    honours_keys = False
-
-    def authenticate(self, exchange: Exchange) -> str:
-        return bearer(exchange)
 
     def error(self, status: int, message: str, code: int | str | None) -> tuple[int, bytes]:
         told = code or CODES.get(status, BAD_PARAMETER)
@@ -59,31 +70,34 @@ class ShanjianWire:
         return WireRefusal(429, "The limit of this account is reached.", code)
 
 
-def avatar_video(call: Call) -> Reply:
-    """`POST /v1/virtualman/video`."""
+SHANJIAN: Final = ShanjianWire("shanjian")
+
+
+@SHANJIAN.serves(SUBMIT, "POST /v1/virtualman/video")
+def avatar_video(call: Call) -> Json:
     body = call.body
-    if not _is_usable(call, text_of(body, "virtualmanId"), "avatar", avatars.PRESETS):
+    if not _is_usable(call, text_of(body, "virtualmanId"), "avatar", AVATAR_PRESETS):
         raise Refusal(400, "virtualmanId is not usable")
     if body.get("audioUrl") is not None:
         text_of(body, "audioUrl")
         return _begun(call, "video", CLIP_SECONDS)
-    if not _is_usable(call, text_of(body, "speakerId"), "voice", voices.PRESETS):
+    if not _is_usable(call, text_of(body, "speakerId"), "voice", VOICE_PRESETS):
         raise Refusal(400, "speakerId is not usable")
     return _begun(call, "video", max(1.0, len(text_of(body, "text")) / CHARACTERS_PER_SECOND))
 
 
-def realman(call: Call) -> Reply:
-    """`POST /v1/clip/video/realman_broadcast`."""
+@SHANJIAN.serves(SUBMIT, "POST /v1/clip/video/realman_broadcast")
+def realman(call: Call) -> Json:
     return _clip(call, "videoUrl")
 
 
-def mixcut(call: Call) -> Reply:
-    """`POST /v1/clip/video/broadcast_mixcut`."""
+@SHANJIAN.serves(SUBMIT, "POST /v1/clip/video/broadcast_mixcut")
+def mixcut(call: Call) -> Json:
     return _clip(call, "audioUrl", needs_materials=True)
 
 
-def news(call: Call) -> Reply:
-    """`POST /v1/clip/video/news_mixcut`."""
+@SHANJIAN.serves(SUBMIT, "POST /v1/clip/video/news_mixcut")
+def news(call: Call) -> Json:
     rules = call.body.get("processRules") or {}
     seconds = rules.get("videoDuration", CLIP_SECONDS) if isinstance(rules, dict) else None
     low, high = NEWS_SECONDS
@@ -92,27 +106,27 @@ def news(call: Call) -> Reply:
     return _clip(call, "title", needs_materials=True, seconds=float(seconds))
 
 
-def train_image(call: Call) -> Reply:
-    """`POST /v1/virtualman/image/train`."""
+@SHANJIAN.serves(SUBMIT, "POST /v1/virtualman/image/train")
+def train_image(call: Call) -> Json:
     text_of(call.body, "imageUrl")
     return _begun(call, "avatar")
 
 
-def train_video(call: Call) -> Reply:
-    """`POST /v1/virtualman/fast/train`."""
+@SHANJIAN.serves(SUBMIT, "POST /v1/virtualman/fast/train")
+def train_video(call: Call) -> Json:
     text_of(call.body, "videoUrl")
     return _begun(call, "avatar")
 
 
-def train_voice(call: Call) -> Reply:
-    """`POST /v1/voice/train`."""
+@SHANJIAN.serves(SUBMIT, "POST /v1/voice/train")
+def train_voice(call: Call) -> Json:
     for name in ("audioUrl", "model", "language"):
         text_of(call.body, name)
     return _begun(call, "voice")
 
 
-def poll(call: Call) -> Reply:
-    """`GET /v1/task/info?taskId=`."""
+@SHANJIAN.serves("poll", "GET /v1/task/info", query="taskId")
+def poll(call: Call) -> Json:
     task = call.task(call.path[0])
     state = task.state(call.now)
     shown: Json = {"taskId": task.id, "status": WORDS.get(state, state), "result": None}
@@ -125,8 +139,8 @@ def poll(call: Call) -> Reply:
     return _good(shown)
 
 
-def listed(call: Call) -> Reply:
-    """`GET /v1/clip/template?scene=&pageSize=&sid=`."""
+@SHANJIAN.serves("catalog", "GET /v1/clip/template")
+def listed(call: Call) -> Json:
     query = call.exchange.parameters()
     scene, size, sid = query.get("scene", ""), query.get("pageSize", "20"), query.get("sid", "0")
     if scene not in SCENES or not (size.isdecimal() and sid.isdecimal() and 1 <= int(size) <= 100):
@@ -140,13 +154,13 @@ def listed(call: Call) -> Reply:
     return _good({"results": page, "sid": str(end) if end < len(every) else ""})
 
 
-def detail(call: Call) -> Reply:
-    """`GET /v1/clip/template/detail/{id}`."""
+@SHANJIAN.serves("catalog", "GET /v1/clip/template/detail/*")
+def detail(call: Call) -> Json:
     item = find_template(call.path[0])
     if item is None:
         raise Refusal(400, "The template does not exist.")
     layers: Json = {
-        "canvas": {"width": 1080, "height": 1920, "ratio": "9:16"},
+        "canvas": CANVAS,
         "headerLayer": {"id": "header", "name": "Title"} if item["has_title"] else {},
         "ipLayer": {"id": "ip", "name": "Persona"} if item["has_persona"] else {},
         "videoLayer": {"id": "video", "name": "Video"},
@@ -156,37 +170,37 @@ def detail(call: Call) -> Reply:
     return _good(shown)
 
 
-def preset_avatars(call: Call) -> Reply:
-    """`GET /v1/assets/virtualman/common`."""
-    found = [{"virtualmanId": one, "name": name} for one, name in avatars.PRESETS.items()]
+@SHANJIAN.serves("catalog", "GET /v1/assets/virtualman/common")
+def preset_avatars(call: Call) -> Json:
+    found = [{"virtualmanId": one, "name": name} for one, name in AVATAR_PRESETS.items()]
     return _good({"results": found})
 
 
-def preset_voices(call: Call) -> Reply:
-    """`GET /v1/assets/voice/common`."""
+@SHANJIAN.serves("catalog", "GET /v1/assets/voice/common")
+def preset_voices(call: Call) -> Json:
     found = [
         {
             "speakerId": one,
             "name": name,
             "language": language,
-            "demoUrl": call.files.link(call.base, sound_file(2.0, len(one)), one, call.now + DAY),
+            "demoUrl": preview(call, one),
         }
-        for one, (name, language) in voices.PRESETS.items()
+        for one, (name, language) in VOICE_PRESETS.items()
     ]
     return _good({"results": found})
 
 
-def _good(data: object) -> Reply:
-    return json_reply({"code": GOOD, "data": data, "message": ""})
+def _good(data: object) -> Json:
+    return {"code": GOOD, "data": data, "message": ""}
 
 
-def _begun(call: Call, kind: str, seconds: float = 0.0) -> Reply:
+def _begun(call: Call, kind: str, seconds: float = 0.0) -> Json:
     return _good({"taskId": call.begin(kind, "", seconds).id})
 
 
 def _clip(
     call: Call, required: str, *, needs_materials: bool = False, seconds: float = CLIP_SECONDS
-) -> Reply:
+) -> Json:
     body = call.body
     text_of(body, required)
     if find_template(text_of(body, "styleId")) is None:
@@ -201,10 +215,8 @@ def _clip(
     return _begun(call, "video", seconds)
 
 
-def _is_usable(call: Call, one: str, kind: str, presets: object) -> bool:
-    task = call.book.find(one.removesuffix(_TRAINED), call.api_key)
-    is_own = task is not None and task.kind == kind and task.state(call.now) == SUCCEEDED
-    return is_own or (isinstance(presets, dict) and one in presets)
+def _is_usable(call: Call, one: str, kind: str, presets: Container[str]) -> bool:
+    return call.is_usable(one, kind, presets, one.removesuffix(_TRAINED))
 
 
 _TRAINED = "-trained"  # what a task has trained is called otherwise than the task

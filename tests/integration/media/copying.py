@@ -20,7 +20,7 @@ from actors.media_store.worker import MediaStore
 from actors.store.database import Database
 from channels.media.canonical import VideoResult
 from loadtests.simulator.server import Simulator
-from loadtests.simulator.tasks.files import film_file, made
+from loadtests.simulator.tasks.call import film_file, made
 from metrics.prometheus import Metrics
 
 GIB = 1024**3

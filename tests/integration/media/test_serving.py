@@ -18,7 +18,7 @@ import pytest
 from actors.media_store.links import PURPOSE, LinkSigner
 from actors.store.database import Database
 from gw.keys.secret import Secret
-from loadtests.simulator.tasks.files import Files, film_file
+from loadtests.simulator.tasks.call import Files, film_file
 from tests.integration.actors.process import process
 from tests.integration.media.copying import film_bytes
 from tests.integration.media.finished_jobs import ended, made

@@ -14,7 +14,7 @@ from channels.authorizers.specs import AuthorizerSpec, AzureSpec, GoogleSpec
 from channels.errors import CredentialsUnavailable
 from channels.http.interfaces import Authorizer, UpstreamRequest
 from channels.http.transport import Proxy, Transport
-from loadtests.simulator.cloud.issuer import GOOGLE_ACCOUNT
+from loadtests.simulator.cloud.credentials import GOOGLE_ACCOUNT
 from tests.unit.authorizers.clouds import Cloud, cloud
 from tests.unit.channels.raw_server import Peer, RawServer
 

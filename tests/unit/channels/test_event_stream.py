@@ -20,21 +20,24 @@ from channels.http.sse import (
     EventStreamDecoder,
     EventStreamResponse,
 )
-from loadtests.simulator.cloud import event_stream
+from loadtests.simulator.cloud import bedrock
 from tests.unit.calls.fake_wire import FakeResponse, Head
 
 FIRST = b'{"type":"message_start","message":{"id":"m"}}'
 SECOND = '{"type":"content_block_delta","delta":{"text":"Gr\u00fc\u00dfe"}}'.encode()
 
 
+BROKEN = {":error-code": "InternalError", ":error-message": "It broke", ":message-type": "error"}
+
+
 def chunk(data: bytes) -> bytes:
-    return event_stream.event("chunk", b'{"bytes":"%b","p":"abc"}' % b64encode(data))
+    return bedrock.stream_event("chunk", b'{"bytes":"%b","p":"abc"}' % b64encode(data))
 
 
 STREAM = (
     chunk(FIRST)
     + chunk(SECOND)
-    + event_stream.exception("throttlingException", b'{"message":"Too many"}')
+    + bedrock.stream_event("throttlingException", b'{"message":"Too many"}', sort="exception")
 )
 EVENTS = (
     b"event: message_start\ndata: " + FIRST + b"\n\n"
@@ -114,7 +117,7 @@ def test_amazons_own_library_reads_the_same(
     messages: list[tuple[dict[str, str], bytes]], size: int
 ) -> None:
     stream = b"".join(
-        event_stream.message({**headers, ":message-type": "event"}, payload)
+        bedrock.stream_message({**headers, ":message-type": "event"}, payload)
         for headers, payload in messages
     )
     theirs = EventStreamBuffer()
@@ -187,17 +190,25 @@ def test_headers_of_every_type_are_stepped_over() -> None:
 @pytest.mark.parametrize("payload", [b"", b"[]", b'{"bytes":1}', b'{"bytes":"!"}', b'{"p":""}'])
 def test_event_without_its_bytes_breaks_the_stream(payload: bytes) -> None:
     with pytest.raises(UpstreamMalformed):
-        decoded(event_stream.event("chunk", payload))
+        decoded(bedrock.stream_event("chunk", payload))
     with pytest.raises(UpstreamMalformed):
         decoded(chunk(b'{"no": "type"}'))
 
 
 def test_what_is_no_chunk_is_an_error_or_nothing() -> None:
-    assert decoded(event_stream.event("later", b"{}")) == b""
+    assert decoded(bedrock.stream_event("later", b"{}")) == b""
     for message, kind, words in (
-        (event_stream.exception("modelStreamErrorException", b"?"), "api_error", None),
-        (event_stream.exception("serviceUnavailableException", b"{}"), "overloaded_error", None),
-        (event_stream.error("InternalError", "It broke"), "api_error", "It broke"),
+        (
+            bedrock.stream_event("modelStreamErrorException", b"?", sort="exception"),
+            "api_error",
+            None,
+        ),
+        (
+            bedrock.stream_event("serviceUnavailableException", b"{}", sort="exception"),
+            "overloaded_error",
+            None,
+        ),
+        (bedrock.stream_message(BROKEN, b""), "api_error", "It broke"),
     ):
         event = decoded(chunk(FIRST), message).partition(b"\n\n")[2]
         assert b'"type":"%b"' % kind.encode() in event
@@ -206,7 +217,9 @@ def test_what_is_no_chunk_is_an_error_or_nothing() -> None:
 
 def test_stream_that_begins_with_a_failure_is_none() -> None:
     with pytest.raises(ErrorReported) as raised:
-        decoded(event_stream.exception("throttlingException", b'{"message":"Too many"}'))
+        decoded(
+            bedrock.stream_event("throttlingException", b'{"message":"Too many"}', sort="exception")
+        )
     assert raised.value.members.message == "Too many"
 
 

@@ -8,10 +8,9 @@ import aiohttp
 import pytest
 
 import loadtests.simulator
-from loadtests.simulator.directives import Directive, DirectiveError
-from loadtests.simulator.faults import FaultBook
+from loadtests.simulator.directives import Directive, DirectiveError, FaultBook
+from loadtests.simulator.exchange import GAUGES
 from loadtests.simulator.server import Simulator
-from loadtests.simulator.stats import GAUGES
 from tests.support.aio import run
 from tests.unit.simulator.client import KEY, Reply, ask, call
 

@@ -20,7 +20,7 @@ from channels.dialects.meter import Usage
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.http.sse import EventStreamDecoder
 from channels.json import read_json
-from loadtests.simulator.cloud import event_stream
+from loadtests.simulator.cloud import bedrock
 
 PNG = {"type": "base64", "media_type": "image/png", "data": "aGk="}
 MARK = {"type": "ephemeral"}
@@ -321,7 +321,7 @@ STATED = Usage(15, 7, cached_tokens=8, cache_write_tokens=2)
 
 def streamed(events: Sequence[tuple[str, Any]], *, size: int = 10_000) -> list[dict[str, Any]]:
     """The data of the server-sent events that a stream becomes."""
-    stream = b"".join(event_stream.event(kind, json.dumps(one).encode()) for kind, one in events)
+    stream = b"".join(bedrock.stream_event(kind, json.dumps(one).encode()) for kind, one in events)
     decoder = EventStreamDecoder(ConverseStream("1", "nova"))
     found = [decoder.feed(stream[at : at + size]) for at in range(0, len(stream), size)]
     if decoder.fault is not None:

@@ -1,17 +1,58 @@
-"""A film as mp4: H.264 of the constrained baseline profile, its samples uncompressed.
+"""Pictures made from nothing: an mp4 that any player opens, and a PNG.
 
-Each picture is one key frame of I_PCM macroblocks, which hold the plain values of the pixels: what
-an encoder is not needed for. A bar moves through a coloured field, picture by picture. The tables
-stand before the pictures, so that a player may begin with the first bytes.
+A film is H.264 of the constrained baseline profile, its samples uncompressed: each picture is one
+key frame of I_PCM macroblocks, which hold the plain values of the pixels, what an encoder is not
+needed for. A bar moves through a coloured field. The tables stand before the pictures, so that a
+player may begin with the first bytes.
 """
 
 from __future__ import annotations
 
+import base64
 import re
 import struct
+import zlib
+from functools import lru_cache
 from typing import Final
 
-from loadtests.simulator.media.bits import BitWriter
+
+class BitWriter:
+    """Collects bits; `bytes()` fills the last byte up with zeros."""
+
+    __slots__ = ("_count", "_value")
+
+    def __init__(self) -> None:
+        self._value = 0
+        self._count = 0
+
+    def put(self, value: int, width: int) -> None:
+        """An unsigned number in so many bits."""
+        assert 0 <= value < 1 << width
+        self._value = self._value << width | value
+        self._count += width
+
+    def put_text(self, bits: str) -> None:
+        """Bits as a text of zeros and ones."""
+        self.put(int(bits, 2), len(bits))
+
+    def put_ue(self, value: int) -> None:
+        """An unsigned Exp-Golomb code (ITU-T H.264, 9.1)."""
+        width = (value + 1).bit_length()
+        self.put(value + 1, 2 * width - 1)
+
+    def put_se(self, value: int) -> None:
+        """A signed Exp-Golomb code."""
+        self.put_ue(2 * value - 1 if value > 0 else -2 * value)
+
+    @property
+    def count(self) -> int:
+        """How many bits there are."""
+        return self._count
+
+    def __bytes__(self) -> bytes:
+        spare = -self._count % 8
+        return (self._value << spare).to_bytes((self._count + spare) // 8, "big")
+
 
 TIMESCALE: Final = 1000  # ticks a second, so that lengths are exact to the millisecond
 PICTURES_MAX: Final = 24  # a longer film shows each of them longer
@@ -200,3 +241,40 @@ def _description(width: int, height: int) -> bytes:
 def _list(form: str, rows: list[tuple[int, ...]]) -> bytes:
     """A table: how many rows, then each of them."""
     return struct.pack(">I", len(rows)) + b"".join(struct.pack(form, *row) for row in rows)
+
+
+WIDTH: Final = 64
+HEIGHT: Final = 36
+_SIGNATURE: Final = b"\x89PNG\r\n\x1a\n"
+_COMMENT: Final = b"Comment\0"
+
+
+@lru_cache(maxsize=64)
+def png(seed: int = 0, size: int = 0) -> bytes:
+    """A picture whose colours follow from `seed`; a comment makes it at least `size` bytes long."""
+    tint = 64 + seed * 37 % 128
+    rows = [
+        b"\0" + b"".join(bytes((4 * across, 7 * down, tint)) for across in range(WIDTH))
+        for down in range(HEIGHT)
+    ]
+    head = struct.pack(">2I5B", WIDTH, HEIGHT, 8, 2, 0, 0, 0)  # eight bits each of three colours
+    chunks = [
+        _SIGNATURE,
+        _chunk(b"IHDR", head),
+        _chunk(b"IDAT", zlib.compress(b"".join(rows))),
+        _chunk(b"IEND", b""),
+    ]
+    spare = size - sum(map(len, chunks))
+    if spare > 0:
+        chunks.insert(3, _chunk(b"tEXt", _COMMENT + b"x" * spare))
+    return b"".join(chunks)
+
+
+def png_base64(size: int = 0) -> str:
+    """The same in base64."""
+    return base64.b64encode(png(size=size)).decode()
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    checksum = zlib.crc32(data, zlib.crc32(kind))
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", checksum)
