@@ -433,8 +433,8 @@ class ChatDialect(Dialect):
     `header_prefix` begins the names of its provider's headers, of which those of clients go to its
     channels. `needs_max_tokens`: a request must name a maximum. `takes_max_tokens_param`: upstreams
     differ in the name they have for it (`ChannelSpec.max_tokens_param`). `takes_is_here`: its codec
-    may find that a request is too long a work for the event loop (`TakesLong`). `counting`: None
-    where the protocol has no endpoint for it.
+    may find that a request is too long a work for the event loop (`TakesLong`). `marks_cache`: its
+    upstreams keep what is marked alone. `counting`: None where the protocol has no endpoint for it.
     """
 
     new_meter: Callable[[], Meter]
@@ -447,4 +447,5 @@ class ChatDialect(Dialect):
     needs_max_tokens: bool = False
     takes_max_tokens_param: bool = False
     takes_is_here: bool = False
+    marks_cache: bool = False
     counting: Counting | None = None

@@ -289,6 +289,7 @@ def converse(
             path=path,
             own=own,
             own_headers=provider_headers(handler, dialect),
+            is_session=named is not None,
             is_strict=handler.request.headers.get("X-Protocol-Strict", "") == "1",
             address=address,
         ),

@@ -225,9 +225,10 @@ class ConversationRequest(ClientRequest):
     """A checked request of a chat protocol.
 
     `own` are values for its dialect's own headers; these and `own_headers` go to channels of the
-    client's own protocol only. `is_strict`: the client asks that nothing be dropped for it
-    (`X-Protocol-Strict: 1`). `redact` makes an upstream's message fit for a client. `address`
-    takes the place of the dialect's where the endpoint is another one of the protocol.
+    client's own protocol only. `is_session`: the client's headers name the conversation.
+    `is_strict`: the client asks that nothing be dropped for it (`X-Protocol-Strict: 1`). `redact`
+    makes an upstream's message fit for a client. `address` takes the place of the dialect's where
+    the endpoint is another one of the protocol.
     """
 
     def __init__(
@@ -243,6 +244,7 @@ class ConversationRequest(ClientRequest):
         path: Mapping[str, Any] | None = None,
         own: Mapping[str, str] | None = None,
         own_headers: tuple[tuple[str, str], ...] = (),
+        is_session: bool = False,
         is_strict: bool = False,
         address: Address | None = None,
     ) -> None:
@@ -254,6 +256,7 @@ class ConversationRequest(ClientRequest):
         self._redact = redact
         self._own = own or {}
         self._own_headers = own_headers
+        self._is_session = is_session
         self._is_strict = is_strict
         self._address = address
 
@@ -313,7 +316,7 @@ class ConversationRequest(ClientRequest):
             translated_body,
             self.protocol,
             candidate.protocol,
-            self._translation_options(candidate, channel),
+            self._translation_options(candidate, channel, hosted),
             [name for name, _ in self._own_headers],
             hosted,
             values_max=TRANSLATED_VALUES_MAX,
@@ -327,7 +330,9 @@ class ConversationRequest(ClientRequest):
         )
         return translated, written
 
-    def _translation_options(self, candidate: Candidate, channel: ChannelSpec) -> dict[str, Any]:
+    def _translation_options(
+        self, candidate: Candidate, channel: ChannelSpec, hosted: Hosted | None
+    ) -> dict[str, Any]:
         """What the translation of a request has to know of the channel."""
         dialect = CHAT_DIALECTS[candidate.protocol]
         maximum = self._chat.max_tokens or self._model.max_output_tokens
@@ -340,6 +345,10 @@ class ConversationRequest(ClientRequest):
         }
         if dialect.takes_max_tokens_param and channel.max_tokens_param is not None:
             options["max_tokens_param"] = channel.max_tokens_param
+        # Where its price makes reading a cache no cheaper, writing one would only cost the client.
+        is_plain = hosted is None or dialect.hostings[hosted.wire].rewrite is None
+        if dialect.marks_cache and is_plain and self._model.price.cached_input is not None:
+            options["is_session"] = self._is_session
         return options
 
     def _refuse_losses(self, translated: TranslatedCall) -> None:

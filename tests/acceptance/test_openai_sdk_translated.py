@@ -232,6 +232,30 @@ def test_thought_comes_back_in_its_place_with_what_proves_it(
         assert body["messages"][1]["reasoning_content"] == "Let me think."
 
 
+def test_an_agents_prompt_is_marked_for_the_cache_and_what_is_written_there_is_charged(
+    h: House, sdk: OpenAI, tenant: Tenant
+) -> None:
+    """Not where its tokens would be no cheaper to read, nor a single call's."""
+    tool: Any = {"type": "function", "name": "f", "parameters": {"type": "object"}}
+    asked: dict[str, Any] = {"input": "Hello", "instructions": "Be brief.", "tools": [tool]}
+    usage = {"input": 1000, "output": 100, "cached": 400, "cache_write": 200}
+    told_to(h, "claude", usage=usage, times=2)
+    sdk.responses.create(model="writing", prompt_cache_key="one", **asked)
+    mark = {"cache_control": {"type": "ephemeral"}}
+    body = sent(h)
+    assert body["system"] == [{"type": "text", "text": "Be brief.", **mark}]
+    assert body["messages"][0]["content"] == [{"type": "text", "text": "Hello", **mark}]
+    assert body["tools"][0]["cache_control"] == mark["cache_control"]
+    # 400 fresh x 1 + 400 cached x 0.1 + 200 written x 1.25 + 100 out x 10 USD per million.
+    assert tenant.client.remaining_nano_usd() == 10**9 - 1_690_000
+    sdk.responses.create(model="writing", extra_headers={"session-id": "two"}, **asked)
+    assert sent(h)["system"] == body["system"]
+    assert tenant.client.remaining_nano_usd() == 10**9 - 2 * 1_690_000
+    for of_model, named in (("unread", "prompt_cache_key"), ("writing", "user")):
+        sdk.responses.create(model=of_model, **{**asked, named: "one"})
+        assert "cache_control" not in json.dumps(sent(h))
+
+
 @TRANSLATED
 def test_response_is_parsed_into_a_model(h: House, sdk: OpenAI, of_model: str) -> None:
     class Weather(pydantic.BaseModel):

@@ -7,7 +7,7 @@ from typing import Any
 
 from channels.translation.session import TRANSLATIONS
 from tests.support.client import Reply
-from tests.support.house import House, channel, model
+from tests.support.house import PRICE, House, channel, model
 
 USAGE = {"input": 1000, "output": 100, "cached": 400}
 # 600 fresh x 1 + 400 cached x 0.1 + 100 out x 10 USD per million.
@@ -62,6 +62,8 @@ SETTINGS: dict[str, Any] = {
         model("both", "failing", "next"),
         *(model(f"open-{name}", of, max_output_tokens=None) for name, of in CHANNELS.items()),
         model("moving", "failing", "speaks-messages"),
+        model("writing", "speaks-messages", price={**PRICE, "cache_write": "1.25"}),
+        model("unread", "speaks-messages", price={"input": "1", "output": "10"}),
     ],
 }
 

@@ -191,6 +191,7 @@ DIALECT = ChatDialect(
     codec=codec,
     hostings=HOSTINGS,
     needs_max_tokens=True,
+    marks_cache=True,
     counting=Counting(
         address=replace(_ADDRESS, action="/count_tokens", accept="application/json"),
         member="input_tokens",
