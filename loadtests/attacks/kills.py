@@ -20,9 +20,8 @@ import time
 from dataclasses import dataclass, field
 
 from loadtests.bench.figures import percentile
-from loadtests.chaos.book import holds_of_calls
 from loadtests.chaos.faults import Fault, Strike
-from loadtests.chaos.judge import shown
+from loadtests.chaos.judge import holds_of_calls, shown
 from loadtests.chaos.run import run
 
 # Between a gateway that serves again and the next kill, at most.

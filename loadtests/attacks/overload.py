@@ -23,9 +23,16 @@ from urllib.parse import urlsplit
 
 import uvloop
 
-from loadtests.bench.canned import CHANNELS, chat_body, model_name, models, requests
-from loadtests.rig.machine import cpu_seconds, go_first, pin, resident_mb, tree
-from loadtests.rig.placement import available_cores, place
+from loadtests.bench.upstream import CHANNELS, chat_body, model_name, models, requests
+from loadtests.rig.machine import (
+    available_cores,
+    cpu_seconds,
+    go_first,
+    pin,
+    place,
+    resident_mb,
+    tree,
+)
 from loadtests.rig.processes import Target, gateway, light_upstream
 
 RATED = 0.8  # of what it can do at most

@@ -16,18 +16,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from loadtests.bench.bench import Bench
+from loadtests.bench.bench import Bench, VoidWindow
 from loadtests.bench.figures import Section
 from loadtests.bench.scenarios import WORKLOADS
 from loadtests.bench.table import begin
-from loadtests.bench.window import VoidWindow
-from loadtests.rig.machine import allow_files, description, go_first, pin
-from loadtests.rig.placement import available_cores, place
+from loadtests.rig.machine import allow_files, available_cores, description, go_first, pin, place
 from loadtests.rig.processes import Against, Tree, VerifyFailed, light_upstream
 
 FILES = 65_536
 TABLE = Path("loadtests/table.md")
-LONG = {"soak"}  # work that is done only when it is named
+LONG = {"soak", "jobs"}  # work that is done only when it is named
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from statistics import linear_regression
 
-from loadtests.bench.bench import Bench
-from loadtests.bench.figures import Row, Section, Window
+from actors.store.database import Database
+from actors.store.embedded.cluster import EmbeddedPostgres
+from actors.store.queries import load
+from loadtests.bench.bench import Bench, watch
+from loadtests.bench.figures import Row, Section, Window, added
 from loadtests.bench.load import Ask
-from loadtests.bench.window import watch
-from loadtests.rig.machine import of_tree, resident_mb
-from loadtests.rig.placement import available_cores, place
+from loadtests.bench.upstream import CHANNELS
+from loadtests.rig.machine import available_cores, of_tree, place, resident_mb
 from loadtests.rig.processes import Target
 
 Workload = Callable[[Bench], Section]
@@ -39,6 +43,9 @@ WARM_BURST = (PLAIN, WARM._replace(pause_ms=20), BODY)
 BURST_SECONDS, RECOVER_SECONDS, SETTLE_SECONDS = 10.0, 120.0, 3.0
 ABOVE_IDLE_MAX = 1.10
 ACCOUNTS = (1, 1_000, 10_000)
+FEW = Ask(connections=1, rate=2.0, window_seconds=4.0)
+OPEN_JOBS = 10_000
+SQL = load("loadtests.bench", "jobs.sql")
 SOAK_MINUTES = 20.0
 SETTLING_SHARE = 0.2  # of a soak, that does not count
 BUSY = ("server_busy", "rig_busy")
@@ -160,6 +167,47 @@ def hot(bench: Bench) -> Section:
     return Section(title, PROCESSES, rows, [note])
 
 
+def jobs(bench: Bench) -> Section:
+    """Plain calls, and few, beside open jobs of which none is due, and of which each is polled."""
+    subjects = []
+    with bench.gateways(PLAIN, channels={**CHANNELS, "film": "videos"}) as targets:
+        for target in targets:
+            asyncio.run(_execute(target, "open_jobs", "analyze"))
+            for work, ask in (("calls", PLAIN), ("few calls", FEW)):
+                for due, query in (("no job is due", "rest"), ("all are polled", "poll")):
+                    prepare = partial(_let_be_due, target, query)
+                    name = f"{work}, {due}"
+                    subjects.append(bench.subject(target, ask, name=name, prepare=prepare))
+        rows = bench.compare(subjects)
+    columns = ("polls", *CALL)
+    notes = [_poll_cost(*pair) for pair in zip(rows[2::4], rows[3::4], strict=True)]
+    return Section(f"{OPEN_JOBS:,} open jobs", columns, rows, notes)
+
+
+def _let_be_due(target: Target, query: str) -> None:
+    asyncio.run(_execute(target, query))
+    time.sleep(SETTLE_SECONDS)
+
+
+async def _execute(target: Target, *queries: str) -> None:
+    """Run queries of `jobs.sql` in the database of a gateway."""
+    assert target.config is not None
+    embedded = EmbeddedPostgres(target.config.parent / "var")
+    try:
+        async with Database(await embedded.start(), size=1, statement_seconds=600.0) as database:
+            for query in queries:
+                await database.execute(SQL[query], {"count": OPEN_JOBS})
+    finally:
+        await embedded.stop()
+
+
+def _poll_cost(idle: Row, polled: Row) -> str:
+    """What polls cost a gateway that has little else to do."""
+    spent, polls = added(polled, idle, "server_busy"), polled.get("polls")
+    cost = f"{spent / polls * 1e6:.0f} µs of the gateway" if spent and polls else "not measured"
+    return f"{polled.name}: a poll costs {cost}"
+
+
 def burst(bench: Bench) -> Section:
     """Memory at idle, at the peak of a burst, and when it has come back."""
     with bench.gateways(PLAIN, *BURST) as targets:
@@ -223,6 +271,7 @@ WORKLOADS: Mapping[str, Workload] = {
         {f"{count} connections": Ask(connections=count) for count in (16, 64, 256)},
     ),
     "burst": burst,
+    "jobs": jobs,
     "processes": processes,
     "hot": hot,
     "soak": soak,

@@ -9,8 +9,7 @@ from statistics import median
 
 import msgspec
 
-from loadtests.bench.figures import Row, Section, ratio
-from loadtests.bench.targets import BARE_PLAIN_MS, TARGETS, slowness
+from loadtests.bench.figures import BARE_PLAIN_MS, TARGETS, Row, Section, ratio, slowness
 from loadtests.rig.processes import REFERENCE
 
 NOTHING, RATIO = "–", "ratio"
@@ -29,6 +28,7 @@ COLUMNS: dict[str, tuple[str, float, int]] = {
     "hold_ms": ("hold ms", 1, 2),
     "batch_ms": ("transaction ms", 1, 2),
     "batch_messages": ("messages in one", 1, 1),
+    "polls": ("polls/s", 1, 1),
     "openings": ("openings/s", 1, 0),
     "event_us": ("CPU µs/event", 1, 1),
     "served": ("served %", 100, 0),

@@ -1,23 +1,163 @@
 """The light upstream: python -m loadtests.bench.upstream; prints `ready listen=URL`.
 
-Canned bytes, one write for each event, and one wheel of time for all streams that are paced: what
-it costs must be little beside what is measured behind it. The simulator (`loadtests/simulator`) is
-the upstream for everything that is about being right.
+Canned bytes, made once, one write for each event, and one wheel of time for all streams that are
+paced: what it costs must be little beside what is measured behind it. A model is named after what
+it does: `bench-40x20` streams 40 events, one every 20 ms, `bench-40x0` 40 events back to back;
+asked without `stream` both answer at once. A poll of a job is told that it runs. The simulator
+(`loadtests/simulator`) is the upstream for everything that is about being right.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import gc
+import json
+import random
+import re
 import signal
 import sys
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import httptools
 import uvloop
 
-from loadtests.bench.canned import answer_to
+PASSTHROUGH, MESSAGES = "native", "translated"  # channels, and what a model is called after
+CHANNELS = {PASSTHROUGH: "chat", MESSAGES: "messages"}
+SYSTEM = "You are a helpful assistant."
+QUESTION = """Describe how a careful gateway counts what passes through it, token by token, and \
+never loses one on the way."""
+TEXT = "A careful gateway counts what passes through it and keeps nothing that is not its own."
+FIRST_EVENTS = 7  # the fewest that a stream of either protocol is made of
+
+MODEL = re.compile(rb'"model"\s*:\s*"[^"]*?bench-(\d+)x(\d+)"')
+STREAM = re.compile(rb'"stream"\s*:\s*true')
+OK = b"HTTP/1.1 200 OK\r\nContent-Type: "
+CHAT = {"id": "chatcmpl-bench", "created": 1_760_000_000, "model": "bench"}
+CHAT_USAGE = {"prompt_tokens": 42, "completion_tokens": 40, "total_tokens": 82}
+MESSAGE = {"id": "msg_bench", "type": "message", "role": "assistant", "model": "bench"}
+MESSAGE_USAGE = {"input_tokens": 42, "output_tokens": 40}
+
+
+class Answer(NamedTuple):
+    """Pieces to write one by one; `pause_ms` between them, 0 for as fast as they are taken."""
+
+    pieces: tuple[bytes, ...]
+    pause_ms: int
+
+
+def model_name(events: int, pause_ms: int) -> str:
+    """The model that streams so many events, so far apart."""
+    return f"bench-{events}x{pause_ms}"
+
+
+def models(shapes: Sequence[tuple[int, int]]) -> list[dict[str, Any]]:
+    """For a gateway: a native model for each number of events and pause, and a translated one."""
+    names = [model_name(*shape) for shape in shapes]
+    native = [(name, PASSTHROUGH, name) for name in names]
+    made = [*native, *((f"{MESSAGES}-{name}", MESSAGES, name) for name in names)]
+    return [{"id": one, "channels": [{"id": channel, "as": to}]} for one, channel, to in made]
+
+
+def chat_body(model: str, *, is_stream: bool = False, image_bytes: int = 0) -> bytes:
+    """A body of chat-completions, with a picture of so many bytes inside."""
+    asked: object = QUESTION
+    if image_bytes:
+        picture = base64.b64encode(random.Random(7).randbytes(image_bytes)).decode()
+        url = {"url": f"data:image/png;base64,{picture}"}
+        asked = [{"type": "text", "text": QUESTION}, {"type": "image_url", "image_url": url}]
+    roles = {"system": SYSTEM, "user": asked}
+    messages = [{"role": role, "content": content} for role, content in roles.items()]
+    stream = {"stream": True} if is_stream else {}
+    body = {"model": model, **stream, "messages": messages, "temperature": 0.7, "max_tokens": 256}
+    return json.dumps(body, separators=(",", ":")).encode()
+
+
+def requests(host: str, keys: Sequence[str], body: bytes) -> tuple[bytes, ...]:
+    """The bytes of the same call by each of the keys."""
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json"
+    length = f"Content-Length: {len(body)}\r\n\r\n"
+    heads = (f"{head}\r\nAuthorization: Bearer {key}\r\n{length}" for key in keys)
+    return tuple(one.encode() + body for one in heads)
+
+
+def answer_to(path: bytes, body: bytes) -> Answer | None:
+    """What is answered to a request; None when there is nothing of that name."""
+    if path.startswith(POLLS):
+        return POLLED
+    found, is_messages = MODEL.search(body), path.endswith(b"/messages")
+    if found is None:
+        return None
+    if not STREAM.search(body):
+        return _plain(is_messages)
+    return _stream(is_messages, int(found[1]), int(found[2]))
+
+
+def _whole(body: bytes) -> Answer:
+    return Answer(
+        (OK + b"application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body),), 0
+    )
+
+
+POLLS = b"/v1/videos/generations/"
+POLLED = _whole(b'{"status":"running","progress":50}')
+
+
+@lru_cache
+def _plain(is_messages: bool) -> Answer:
+    said = {"index": 0, "message": {"role": "assistant", "content": TEXT}, "finish_reason": "stop"}
+    chat = {**CHAT, "object": "chat.completion", "choices": [said], "usage": CHAT_USAGE}
+    return _whole(json.dumps(_message(TEXT) if is_messages else chat).encode())
+
+
+@lru_cache
+def _stream(is_messages: bool, events: int, pause_ms: int) -> Answer:
+    made = _message_events(events) if is_messages else _chat_events(events)
+    frames = [b"%x\r\n%b\r\n" % (len(event), event) for event in made]
+    frames[0] = OK + b"text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n" + frames[0]
+    frames[-1] += b"0\r\n\r\n"
+    return Answer(tuple(frames), pause_ms)
+
+
+def _chat_events(events: int) -> list[bytes]:
+    def event(*choices: dict[str, Any], **usage: Any) -> bytes:
+        return _data(**CHAT, object="chat.completion.chunk", choices=choices, **usage)
+
+    def said(finish_reason: str | None = None, **delta: str) -> bytes:
+        return event({"index": 0, "delta": delta, "finish_reason": finish_reason})
+
+    words = (said(content=f"word {number} ") for number in range(events - 3))
+    last = event(usage=CHAT_USAGE) + b"data: [DONE]\n\n"
+    return [said(role="assistant", content=""), *words, said("stop"), last]
+
+
+def _message(*texts: str) -> dict[str, Any]:
+    content = [{"type": "text", "text": text} for text in texts]
+    stop = {"stop_reason": "end_turn" if texts else None, "stop_sequence": None}
+    return {**MESSAGE, "content": content, **stop, "usage": MESSAGE_USAGE}
+
+
+def _message_events(events: int) -> list[bytes]:
+    def event(name: str, **members: Any) -> bytes:
+        return b"event: " + name.encode() + b"\n" + _data(type=name, **members)
+
+    deltas = ({"type": "text_delta", "text": f"word {number} "} for number in range(events - 5))
+    stop = {"stop_reason": "end_turn", "stop_sequence": None}
+    return [
+        event("message_start", message=_message()),
+        event("content_block_start", index=0, content_block={"type": "text", "text": ""}),
+        *(event("content_block_delta", index=0, delta=delta) for delta in deltas),
+        event("content_block_stop", index=0),
+        event("message_delta", delta=stop, usage={"output_tokens": 40}),
+        event("message_stop"),
+    ]
+
+
+def _data(**value: Any) -> bytes:
+    return b"data: " + json.dumps(value, separators=(",", ":")).encode() + b"\n\n"
+
 
 BACKLOG = 8192
 NOT_FOUND = b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\n{}"

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from loadtests.chaos.faults import FAULTS
 from loadtests.chaos.judge import shown
-from loadtests.chaos.run import Result, run
-from loadtests.chaos.table import HEAD, page, row
+from loadtests.chaos.run import HEAD, Result, page, row, run
 
 TABLE = Path(__file__).resolve().parents[1] / "chaos.md"
 RATE = 25.0

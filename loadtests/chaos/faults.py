@@ -14,10 +14,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from loadtests.chaos import slow_clients
 from loadtests.chaos.calls import Outcome
 from loadtests.chaos.judge import Terms
-from loadtests.chaos.load import Load
+from loadtests.chaos.load import Load, dribble, read_nothing
 from loadtests.chaos.stack import Stack, channels, models
 from loadtests.chaos.wrong_clock import WrongClock
 from tests.support.house import channel
@@ -195,11 +194,11 @@ async def clients_leave(strike: Strike) -> None:
 
 
 async def clients_stop_reading(strike: Strike) -> None:
-    await slow_clients.read_nothing(strike.load, strike.stack.port, strike.seconds)
+    await read_nothing(strike.load, strike.stack.port, strike.seconds)
 
 
 async def clients_dribble(strike: Strike) -> None:
-    await slow_clients.dribble(strike.load, strike.stack.port, strike.seconds)
+    await dribble(strike.load, strike.stack.port, strike.seconds)
 
 
 # Logs and clocks

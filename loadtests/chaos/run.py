@@ -1,4 +1,4 @@
-"""One fault from its start to its verdict."""
+"""One fault from its start to its verdict, and its row of the table."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from loadtests.chaos.book import open_holds, read_book, served
 from loadtests.chaos.calls import Call
 from loadtests.chaos.faults import Broken, Fault, Strike
-from loadtests.chaos.judge import Verdict, judge, short
+from loadtests.chaos.judge import Verdict, judge, open_holds, read_book, served, short
 from loadtests.chaos.load import Load
-from loadtests.chaos.stack import CONCURRENCY, REQUESTS_KEPT, Stack, running
-from loadtests.chaos.units import NotReady
+from loadtests.chaos.stack import CONCURRENCY, REQUESTS_KEPT, NotReady, Stack, running
 from loadtests.chaos.wrong_clock import WrongClock
+from loadtests.rig.machine import description
 
 # Load before a fault, so that it finds calls of every kind under way.
 BEFORE_SECONDS = 2.0
@@ -175,3 +174,69 @@ def _of_log(lines: Sequence[str]) -> list[str]:
             found[action] += 1
             first.setdefault(action, line)
     return [f"logged {count} times: {first[action][:600]}" for action, count in found.items()]
+
+
+_COLUMNS = (
+    "fault",
+    "calls",
+    "answered",
+    "refused",
+    "interrupted",
+    "unanswered",
+    "left",
+    "lost",
+    "double-settled",
+    "forgotten",
+    "open holds after 30 s",
+    "leaked slots",
+    "well after",
+    "quiet after",
+    "promises",
+)
+HEAD = f"| {' | '.join(_COLUMNS)} |\n|{'---|' * len(_COLUMNS)}"
+
+
+def row(result: Result) -> str:
+    """One line."""
+    verdict = result.verdict
+    seen = verdict.outcomes
+    fields = (
+        result.name,
+        result.calls,
+        seen["answered"],
+        seen["refused"],
+        seen["interrupted"] + seen["cut"],
+        seen["unanswered"] + seen["hung"],
+        seen["left"],
+        verdict.lost,
+        verdict.double,
+        verdict.forgotten,
+        result.open_holds,
+        result.leaked_slots,
+        _seconds(result.well_after),
+        _seconds(result.quiet_after),
+        "kept" if result.is_kept else f"**{len(verdict.breaches)} broken**",
+    )
+    return f"| {' | '.join(map(str, fields))} |"
+
+
+def page(results: Sequence[Result], command: str) -> str:
+    """The page of a run."""
+    return "\n".join(
+        [
+            "# Faults under load",
+            "",
+            f"`{command}`. What each row and column means stands in",
+            "[`README.md`](README.md#opschaos).",
+            "",
+            *(f"- {line}" for line in description()),
+            "",
+            HEAD,
+            *map(row, results),
+            "",
+        ]
+    )
+
+
+def _seconds(value: float | None) -> str:
+    return "never" if value is None else f"{value:.1f} s"

@@ -1,19 +1,163 @@
 """How good the order of a search is, beside FTS5's bm25 over the same pages in the same run.
 
-Writes `loadtests/relevance.md`. Bounds are asserted in
-tests/integration/knowledge.
+Writes `loadtests/relevance.md`. Bounds are asserted in tests/integration/knowledge. The set is
+written by hand: `english.txt` and `chinese.txt` are pages, a line `id | title | tags | summary |
+aliases`, then the body, then an empty line. `queries.txt` is `group | search | page:grade …` with
+grades 3 (answers it) to 1 (has something to do with it); the pages of the highest grade are the
+best ones.
+
+FTS5 is asked by the rule that the gateway has, so that orders are compared: pages that have every
+word but stop words, else those that have any; and for any word at once. The trigram tokenizer finds
+parts of a text without spaces from three characters on; where a run is nowhere in full, any three
+neighbours of it will do.
 """
 
 from __future__ import annotations
 
+import math
+import re
+import sqlite3
 from argparse import ArgumentParser, Namespace
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from loadtests.knowledge.base import empty_bases
-from loadtests.knowledge.fts5 import EVEN_WEIGHTS, FIELD_WEIGHTS, PORTER, TRIGRAM, fts5
-from loadtests.knowledge.judgements import DEPTH, Judged, judged, pages
+from gw.knowledge.query import STOP_WORDS
+from loadtests.knowledge.latency import empty_bases
+
+FOLDER = Path(__file__).parent / "relevance"
+PAGE_FILES = ("english.txt", "chinese.txt")
+QUERIES_FILE = "queries.txt"
+DEPTH = 10
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenPage:
+    """A page of the set; tags and aliases as written, separated by commas."""
+
+    id: str
+    title: str
+    tags: str
+    summary: str
+    aliases: str
+    body: str
+
+    def markdown(self) -> str:
+        """The file of the page."""
+        keys = {"title": self.title, "summary": self.summary}
+        head = "".join(f'{key}: "{value}"\n' for key, value in keys.items() if value)
+        return f"---\n{head}tags: [{self.tags}]\naliases: [{self.aliases}]\n---\n{self.body}\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A search, and the grades of the pages that have to do with it."""
+
+    group: str
+    query: str
+    grades: dict[str, int]
+
+    def ndcg(self, found: Sequence[str]) -> float:
+        """How good the first DEPTH pages are, from 0 to 1."""
+        ideal = _gain(sorted(self.grades.values(), reverse=True))
+        return _gain([self.grades.get(page, 0) for page in found]) / ideal
+
+    def is_best_first(self, found: Sequence[str]) -> bool:
+        """Whether the first page is one of the best."""
+        return bool(found) and self.grades.get(found[0], 0) == max(self.grades.values())
+
+
+def pages() -> list[WrittenPage]:
+    """All pages of the set."""
+    blocks = [
+        block
+        for name in PAGE_FILES
+        for block in (FOLDER / name).read_text(encoding="utf-8").strip().split("\n\n")
+    ]
+    return [_page(*block.split("\n", 1)) for block in blocks]
+
+
+def judged() -> list[Judged]:
+    """All searches of the set."""
+    lines = (FOLDER / QUERIES_FILE).read_text(encoding="utf-8").splitlines()
+    return [_judged(*line.split(" | ")) for line in lines]
+
+
+def _page(head: str, body: str) -> WrittenPage:
+    page_id, title, tags, summary, aliases = (cell.strip() for cell in head.split("|"))
+    return WrittenPage(page_id, title, tags, summary, aliases, body)
+
+
+def _judged(group: str, query: str, grades: str) -> Judged:
+    pairs = (one.rsplit(":", 1) for one in grades.split())
+    return Judged(group, query, {page: int(grade) for page, grade in pairs})
+
+
+def _gain(grades: Sequence[int]) -> float:
+    return sum(
+        ((1 << grade) - 1) / math.log2(place + 1) for place, grade in enumerate(grades[:DEPTH], 1)
+    )
+
+
+PORTER, TRIGRAM = "porter unicode61", "trigram"
+# Of title, aliases, tags, summary and body.
+EVEN_WEIGHTS = (1.0, 1.0, 1.0, 1.0, 1.0)
+FIELD_WEIGHTS = (8.0, 6.0, 4.0, 3.0, 1.0)
+TRIGRAM_CHARACTERS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Fts5:
+    """A table of the pages."""
+
+    connection: sqlite3.Connection
+    tokenizer: str
+    weights: Sequence[float]
+    is_any: bool
+
+    def search(self, query: str) -> list[str]:
+        """The ids of the first DEPTH pages, best first."""
+        words = re.findall(r'"[^"]+"|[^\s"]+', query)
+        if self.is_any:
+            return self._match(" OR ".join(self._pieces(words)))
+        words = [word for word in words if word.casefold() not in STOP_WORDS] or words
+        quoted = ['"' + word.strip('"') + '"' for word in words]
+        return self._match(" AND ".join(quoted)) or self._match(" OR ".join(self._pieces(words)))
+
+    def _pieces(self, words: Sequence[str]) -> list[str]:
+        bare = [word.strip('"') for word in words]
+        if self.tokenizer != TRIGRAM:
+            return [f'"{word}"' for word in bare]
+        last = TRIGRAM_CHARACTERS - 1
+        return [
+            f'"{word[at : at + TRIGRAM_CHARACTERS]}"'
+            for word in bare
+            for at in range(max(1, len(word) - last))
+        ]
+
+    def _match(self, expression: str) -> list[str]:
+        # The first column is the id, which is not searched: it stands among the aliases.
+        weights = ", ".join(str(weight) for weight in (0.0, *self.weights))
+        rows = self.connection.execute(
+            f"SELECT id FROM pages WHERE pages MATCH ? ORDER BY bm25(pages, {weights}), id LIMIT ?",
+            (expression, DEPTH),
+        )
+        return [row[0] for row in rows]
+
+
+def fts5(
+    pages: Sequence[WrittenPage], tokenizer: str, weights: Sequence[float], *, is_any: bool
+) -> Fts5:
+    """A table with these pages."""
+    connection = sqlite3.connect(":memory:")
+    connection.execute(
+        "CREATE VIRTUAL TABLE pages USING fts5"
+        f"(id UNINDEXED, title, aliases, tags, summary, body, tokenize='{tokenizer}')"
+    )
+    rows = [(p.id, p.title, f"{p.id} {p.aliases}", p.tags, p.summary, p.body) for p in pages]
+    connection.executemany("INSERT INTO pages VALUES (?, ?, ?, ?, ?, ?)", rows)
+    return Fts5(connection, tokenizer, weights, is_any)
+
 
 OURS = "gateway"
 KB = "set"

@@ -21,10 +21,8 @@ from typing import Any
 from locust import FastHttpUser, LoadTestShape, events, task
 from locust.contrib.fasthttp import FAILURE_EXCEPTIONS
 
-from loadtests.locust.kinds import LOST, MADE, Kind, Stream
-from loadtests.locust.mix import FAMILIES, kinds_of
-from loadtests.locust.shapes import SHAPES, users_at
-from loadtests.locust.thresholds import Measured, Thresholds, busiest_rate
+from loadtests.locust.mix import FAMILIES, LOST, MADE, SHAPES, Kind, Stream, kinds_of, users_at
+from loadtests.locust.verdict import Measured, Thresholds, busiest_rate
 
 FIRST, GAP, TASK = "FIRST", "GAP", "TASK"
 SPAWN_PER_SECOND = 100  # locust warns of more: it would measure itself
@@ -141,7 +139,7 @@ class Client(FastHttpUser):
             if kind.leaves:
                 response._response.release()  # an answer in the middle closes its connection
                 return ""
-            is_complete = stream.last in event
+            is_complete = stream.last.encode() in event
         if before is None:
             return "a stream without an event"
         if is_complete != kind.is_complete:
@@ -162,7 +160,7 @@ class Client(FastHttpUser):
 
 def events_of(response: Any, stream: Stream) -> Iterator[bytes]:
     """The events of a stream, each at the moment it arrives."""
-    while event := response._response.readline(stream.event_end):
+    while event := response._response.readline(stream.event_end.encode()):
         yield event
 
 
@@ -189,7 +187,7 @@ def choose(environment: Any, **_: Any) -> None:
 
 
 class Shape(LoadTestShape):
-    """Asks `shapes.py` how many users there are now."""
+    """Asks `mix.py` how many users there are now."""
 
     use_common_options = True  # the peak is locust's own --users
 

@@ -1,4 +1,6 @@
-"""The operating system's counters: CPU time and memory of processes, where they may run, versions.
+"""The machine: CPU time and memory of processes, which cores each of a load gets, versions.
+
+What is measured is alone on its cores where it can be.
 
 CPU time is the scheduler's own count in nanoseconds where it can be asked for, because the ticks of
 /proc (and of psutil) are 10 ms long, as long as a hundred plain calls.
@@ -12,10 +14,12 @@ import platform
 import resource
 import subprocess
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from typing import NamedTuple
 
 from actors.store.embedded.cluster import find
 
@@ -126,3 +130,58 @@ def description() -> list[str]:
         f"{cpu}, {len(cores)} cores, {platform.system()} {platform.release()}",
         f"{python}, {server.strip()}; {packages}",
     ]
+
+
+Cores = frozenset[int]
+
+
+class Placement(NamedTuple):
+    """Cores of the server under test, of PostgreSQL, of the upstream, and of the load."""
+
+    server: Cores
+    database: Cores
+    upstream: Cores
+    load: Cores
+
+    @property
+    def rig(self) -> Cores:
+        """Every core that something other than the server under test may use."""
+        return self.database | self.upstream | self.load
+
+    @property
+    def is_disjoint(self) -> bool:
+        """Whether the server under test shares its cores with nothing."""
+        return not self.server & self.rig
+
+    def describe(self) -> str:
+        """One sentence for the table."""
+        text = ", ".join(
+            f"{role} on core{'s' * (len(cores) > 1)} {', '.join(map(str, sorted(cores)))}"
+            for role, cores in zip(
+                ("server under test", "PostgreSQL", "upstream", "load"), self, strict=True
+            )
+        )
+        if not self.is_disjoint:
+            return text + "; they compete, so rates and latencies are not to be compared"
+        if len(self.rig) < 3:
+            return text + "; what surrounds the server shares cores, so its own figures are CPU"
+        return text
+
+
+def place(available: Sequence[int], *, server: int = 1) -> Placement:
+    """Share out cores; `server` is how many the server under test wants.
+
+    Where there are too few, PostgreSQL, upstream and load share what is left, or everything.
+    """
+    own, rest = available[:server], available[server:] or available
+    if len(rest) > 2:
+        return Placement(*map(frozenset, (own, rest[:1], rest[1:2], rest[2:3])))
+    # Of two that are left the load has one.
+    others, load = (rest[:1], rest[1:]) if len(rest) == 2 and rest != available else (rest, rest)
+    return Placement(*map(frozenset, (own, others, others, load)))
+
+
+@cache
+def available_cores() -> tuple[int, ...]:
+    """The cores of this process. Asked once, before it keeps itself to some of them."""
+    return tuple(sorted(os.sched_getaffinity(0)))

@@ -7,7 +7,9 @@ passed on to stderr.
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import shlex
 import socket
 import subprocess
@@ -21,8 +23,44 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from loadtests.rig.machine import children, pin, tree
-from loadtests.rig.placement import Cores, Placement, available_cores, place
+from actors.store.database import Database
+from actors.store.embedded.cluster import EmbeddedPostgres
+from actors.wallet.pricing import NANO_PER_USD
+from gw import accounts
+from gw.config.load import load
+from gw.keys.cache import KeyHasher
+from gw.keys.issue import KeyWish, issue_key
+from gw.keys.secret import KeySealer, load_secret
+from loadtests.rig.machine import Cores, Placement, available_cores, children, pin, place, tree
+
+CREDIT_NANO_USD = 1_000_000 * NANO_PER_USD
+AT_ONCE = 8
+
+
+async def make_keys(config_path: Path, count: int) -> list[str]:
+    """Make so many funded accounts with a key each beside the running gateway of this file.
+
+    Raises StoreError, EmbeddedFault, ConfigFaults.
+    """
+    config = load(config_path, os.environ)
+    secret = load_secret(config.secret, config.data_dir)
+    hasher, sealer = KeyHasher(secret), KeySealer(secret)
+    embedded, turns = EmbeddedPostgres(config.data_dir), asyncio.Semaphore(AT_ONCE)
+    dsn = await embedded.start()
+    try:
+        async with Database(dsn, size=AT_ONCE) as database:
+
+            async def make(number: int) -> str:
+                async with turns:
+                    name = f"bench {number}"
+                    account = await accounts.create(database, name, credit_nano_usd=CREDIT_NANO_USD)
+                    wish = KeyWish(account_id=account.id, name="bench")
+                    return (await issue_key(database, wish, hasher=hasher, sealer=sealer)).text
+
+            return await asyncio.gather(*map(make, range(count)))
+    finally:
+        await embedded.stop()
+
 
 GATEWAY, REFERENCE, RIG = "gateway", "bare proxy", "rig alone"
 READY_SECONDS = 60.0
@@ -32,14 +70,13 @@ CHAT_MODEL = {
     "max_output_tokens": 1000,
     "price": {"input": "1", "output": "10", "cached_input": "0.1"},
 }
-# Run in the tree whose gateway it is: its database may have another shape than ours. In older trees
-# accounts were made by the benchmark itself.
+# Run in the tree whose gateway it is: its database may have another shape than ours.
 MAKE_KEYS = """\
 import asyncio, json, pathlib, sys
 try:
+    from loadtests.rig.processes import make_keys
+except ImportError:  # of an older tree
     from loadtests.rig.accounts import make_keys
-except ModuleNotFoundError:
-    from loadtests.bench.accounts import make_keys
 print(json.dumps(asyncio.run(make_keys(pathlib.Path(sys.argv[1]), int(sys.argv[2])))))
 """
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from loadtests.knowledge.judgements import DEPTH, judged, pages
-from loadtests.knowledge.relevance import OURS, RIVALS, measure, table
+from loadtests.knowledge.relevance import DEPTH, OURS, RIVALS, judged, measure, pages, table
 from tests.integration.knowledge.importing import bases_in
 
 

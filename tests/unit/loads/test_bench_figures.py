@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from loadtests.bench.figures import Row, Section, added, percentile, ratio
+from loadtests.bench.bench import between, parse_metrics
+from loadtests.bench.figures import (
+    TARGETS,
+    Row,
+    Section,
+    Target,
+    added,
+    furthest,
+    own,
+    percentile,
+    ratio,
+    slowness,
+    to_reference,
+)
 from loadtests.bench.table import Table
-from loadtests.bench.targets import TARGETS, Target, furthest, own, slowness, to_reference
-from loadtests.bench.window import between, parse_metrics
 from loadtests.rig.processes import REFERENCE
 
 PAGE = """\

@@ -11,10 +11,8 @@ from typing import Any
 
 import pytest
 
-from loadtests.chaos.book import Book, Entries, Row
-from loadtests.chaos.calls import HELD_OF_NUMBER, SHARES, Call, KindName, make
-from loadtests.chaos.client import Seen
-from loadtests.chaos.judge import Terms, Verdict, judge
+from loadtests.chaos.calls import HELD_OF_NUMBER, SHARES, Call, KindName, Seen, make
+from loadtests.chaos.judge import Book, Entries, Row, Terms, Verdict, judge
 
 FINISHED = {"stream": b"data: [DONE]\n\n", "messages": b"event: message_stop\n"}
 PROTOCOLS = {"picture": "images", "film": "videos"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from loadtests.locust.thresholds import Measured, Thresholds, busiest_rate, conclusion
+from loadtests.locust.verdict import Measured, Thresholds, busiest_rate, conclusion
 
 THRESHOLDS = Thresholds(p95_first_event_ms=500, failure_ratio=0.001)
 
