@@ -1,4 +1,4 @@
-"""What the public server serves: routes to handlers, and what the server itself asks of them."""
+"""The application of a server: routes, the bytes of responses, requests in flight, overload."""
 
 from __future__ import annotations
 
@@ -29,14 +29,12 @@ from gw.http.tornado_adapter import (
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 
-# Which handler serves a path: the application's rules, with a short way for those of one path.
-#
-# The rules and their order are Tornado's; tried one by one they would cost a regular expression
-# each.
+# Routing by Tornado's rules in their order. Rules of one exact path are looked up in a dictionary,
+# because each rule tried costs a regular expression.
 
 
 class Target(NamedTuple):
-    """A handler's class, what it is made with, and the parts of the path that it is called with."""
+    """A handler's class, its options, and the parts of the path that it is called with."""
 
     handler: Any  # a subclass of `TornadoHandler`
     options: dict[str, Any]
@@ -52,7 +50,7 @@ class Routes:
         self._exact: dict[str, Target] = {}
         for rule in rules:
             path = only_path(rule)
-            # An earlier rule that takes the same path goes before it, here as in the list.
+            # An earlier rule that matches the same path has precedence.
             if path is not None and self._first(path) is rule:
                 self._exact[path] = Target(rule.target, rule.target_kwargs)
 
@@ -79,7 +77,7 @@ class Routes:
         return next((rule for rule in self._rules if matches(rule, path)), None)
 
 
-# A response's bytes: its head, and how its body is framed. Pure.
+# The bytes of a response: its head, and the framing of its body. Pure.
 
 LAST_CHUNK = b"0\r\n\r\n"
 
@@ -100,7 +98,7 @@ def response_head(
     is_chunked: bool,
     connection: str | None,
 ) -> bytes:
-    """Write the head of a response; `connection` is a field that the headers do not have.
+    """Return the head of a response; `connection` is added to the headers.
 
     Raises ValueError for a header whose value has a line break.
     """
@@ -124,52 +122,52 @@ def chunk_of(data: bytes) -> bytes:
 
 
 class Outbound:
-    """What goes out on one connection, and whether its client keeps up with it."""
+    """The sending side of one connection, with its flow control."""
 
     __slots__ = ("_drained", "_ready", "is_closed", "is_paused", "loop", "transport")
 
     transport: asyncio.Transport
 
     def __init__(self, loop: asyncio.AbstractEventLoop, ready: Future[None]) -> None:
-        """`ready` is a done future, for callers that need not wait."""
+        """`ready` is a done future, returned by writes that need not wait."""
         self.is_closed = False
-        self.is_paused = False  # the transport takes no more for now
+        self.is_paused = False  # the transport's write buffer is full
         self.loop = loop
         self._ready = ready
         self._drained: Future[None] | None = None
 
     @property
     def unsent_bytes(self) -> int:
-        """How much of what was written the system has not taken."""
+        """Written bytes that the system has not accepted yet."""
         return self.transport.get_write_buffer_size()
 
     def send(self, data: bytes) -> None:
-        """Write, unless the client has left."""
+        """Write, unless the connection is closed."""
         if not self.is_closed:
             self.transport.write(data)
 
     def write(self, data: bytes) -> Future[None]:
-        """Write; the future is done when the client keeps up, or fails when it has left."""
+        """Write; the future is done when more may be written, and fails if the client has left."""
         if self.is_closed:
             failed: Future[None] = self.loop.create_future()
             failed.set_exception(StreamClosedError())
-            failed.exception()  # raised where it is awaited, which is optional
+            failed.exception()  # marks it as retrieved: awaiting it is optional
             return failed
         if data:
             self.transport.write(data)
         if not self.is_paused:
             return self._ready
-        # Waited for by one task at a time; one that was cancelled has cancelled its future too.
+        # One task waits at a time; a cancelled one has cancelled its future too.
         if self._drained is None or self._drained.done():
             self._drained = self.loop.create_future()
         return self._drained
 
     def abort(self) -> None:
-        """Break the connection."""
+        """Abort the connection."""
         self.transport.abort()
 
     def resume(self) -> None:
-        """The client keeps up again."""
+        """The write buffer has room again."""
         self.is_paused = False
         drained, self._drained = self._drained, None
         if drained is not None and not drained.done():
@@ -181,10 +179,10 @@ class Outbound:
         drained, self._drained = self._drained, None
         if drained is not None and not drained.done():
             drained.set_exception(StreamClosedError(error))
-            drained.exception()  # a waiting writer has it; none need wait
+            drained.exception()  # marks it as retrieved: awaiting it is optional
 
 
-# A client that takes nothing of what waits for it for so long is cut.
+# A client that reads nothing of a full write buffer for so long is disconnected.
 UNREAD_SECONDS = 60.0
 FOREVER = float("inf")
 
@@ -192,8 +190,8 @@ FOREVER = float("inf")
 class Deadlines:
     """The two deadlines of a connection, on one timer.
 
-    The timer is the connection's own and not one of `channels/resources.py`: its deadline changes
-    in kind and length several times a request, and moving it is two assignments here.
+    The timer is not one of `channels/resources.py`, because its deadline changes in kind and length
+    several times a request, which takes two assignments here.
     """
 
     __slots__ = (
@@ -211,33 +209,33 @@ class Deadlines:
         self, loop: asyncio.AbstractEventLoop, seconds: float, expired: Callable[[], None]
     ) -> None:
         self.until = loop.time() + seconds
-        self.waits_in: Enum | None = None  # the state that this is the deadline of
-        self.head_until = FOREVER  # of a head that is under way in a drain, however it gets on
-        self.reader_until = FOREVER  # until then the client takes something
-        self.unsent_bytes = 0  # of what was written, when that was looked at last
+        self.waits_in: Enum | None = None  # the state whose deadline `until` is
+        self.head_until = FOREVER  # last moment of a head that is received during a drain
+        self.reader_until = FOREVER  # last moment for the client to read something
+        self.unsent_bytes = 0  # at the last check of the reader
         self._loop = loop
         self._expired = expired
         self._timer: asyncio.TimerHandle | None = None
 
     def arm(self, until: float, waits_in: Enum) -> None:
-        """Move the deadline; the timer is only made anew when it would come too late."""
+        """Set the deadline; the timer is replaced only if it would fire too late."""
         self.until = until
         self.waits_in = waits_in
         self.wake_at(until)
 
     def disarm(self, waits_in: Enum) -> None:
-        """Wait for as long as it takes."""
+        """Remove the deadline."""
         self.until = FOREVER
         self.waits_in = waits_in
 
     def watch_reader(self, unsent_bytes: int) -> None:
-        """Give the client time to take something of what waits for it."""
+        """Set the deadline by which the client must read something."""
         self.unsent_bytes = unsent_bytes
         self.reader_until = self._loop.time() + UNREAD_SECONDS
         self.wake_at(self.reader_until)
 
     def wake_at(self, until: float) -> None:
-        """Have `expired` called then, if not before."""
+        """Call `expired` at this time or earlier."""
         timer = self._timer
         if timer is None or timer.when() > until:
             if timer is not None:
@@ -249,22 +247,23 @@ class Deadlines:
         self._expired()
 
     def cancel(self) -> None:
-        """Nothing is waited for any more."""
+        """Remove the deadlines for good."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        del self._expired  # which holds the connection
+        del self._expired  # it refers back to the connection
 
 
-# The requests in flight in this process, and how they are brought to an end on SIGTERM.
+# The requests in flight in this process, and the drain on SIGTERM, run by `gw/serve.py`:
 #
-# Draining is: every response ends its connection; listen no more, and serve once more every client
-# that could not know (both the listener's business); refuse what is asked from then on, so that the
-# number of those in flight can only fall; let them finish for so many seconds, then cut the rest
-# and wait until each has settled. A request enters and leaves by itself (`request.py`); who calls
-# is `gw/serve.py`.
+# 1. every response closes its connection;
+# 2. the listener closes, and serves clients once more that could not know of the drain;
+# 3. new requests are refused, so that the number in flight can only fall;
+# 4. requests in flight may finish for `drain_seconds`; then the rest is cut and settles.
+#
+# A request enters and leaves by itself (`request.py`).
 
-# A call that was cut still has its settlement to send on its way, which takes no I/O of its own.
+# Time for calls that were cut to send their settlements, which takes no I/O of their own.
 CUT_SECONDS = 5.0
 
 
@@ -272,16 +271,16 @@ class Cuttable(Protocol):
     """A request that can be ended now."""
 
     def cut(self) -> None:
-        """End at once: what was delivered is settled, the client sees its response end."""
+        """End at once; delivered content is settled, and the client sees its response end."""
 
 
 class RequestsInFlight:
     """Every request between its headers and the end of its response."""
 
     def __init__(self) -> None:
-        self._requests: dict[Cuttable, None] = {}  # the oldest first
-        self.entered = 0  # so many so far
-        self.closers: set[Callable[[], None]] = set()  # of what is open without being in flight
+        self._requests: dict[Cuttable, None] = {}  # oldest first
+        self.entered = 0  # total
+        self.closers: set[Callable[[], None]] = set()  # of open connections that are not in flight
         self._is_draining = False
         self._is_refusing = False
         self._idle: asyncio.Future[None] | None = None
@@ -295,12 +294,12 @@ class RequestsInFlight:
 
     @property
     def is_draining(self) -> bool:
-        """True from the first moment of a drain; responses close, `/readyz` reports it."""
+        """Whether the drain has begun: responses close their connections, `/readyz` answers 503."""
         return self._is_draining
 
     @property
     def is_refusing(self) -> bool:
-        """True once nothing new may begin: a request that comes now is answered with 503."""
+        """Whether new requests are answered with 503."""
         return self._is_refusing
 
     def enter(self, request: Cuttable) -> None:
@@ -315,13 +314,13 @@ class RequestsInFlight:
             self._idle.set_result(None)
 
     def begin_drain(self) -> None:
-        """Announce that this process is about to end: responses ask their clients to reconnect."""
+        """Begin the drain: from now on responses close their connections."""
         self._is_draining = True
         for close in list(self.closers):
             close()
 
     def refuse_new(self) -> None:
-        """Refuse calls from now on: once none is in flight, none will be."""
+        """Refuse new requests from now on."""
         self.begin_drain()
         self._is_refusing = True
 
@@ -337,7 +336,7 @@ class RequestsInFlight:
         return len(late)
 
     async def _emptied(self, seconds: float, clock: Clock) -> bool:
-        """Wait until no call is in flight, though calls come and go; False after `seconds`."""
+        """Wait until no request is in flight; False after `seconds`."""
         loop = asyncio.get_running_loop()
         late = asyncio.ensure_future(clock.sleep(seconds))
         try:
@@ -359,19 +358,19 @@ class ServerConfig(Protocol):
 
 
 class ResponseMetrics(Protocol):
-    """What the server counts."""
+    """The metrics that the server writes."""
 
     def http_response(self, *, route: str, status: int) -> None: ...
 
 
 class CrossOrigin(Protocol):
-    """What responses to pages of other origins state (`cors.py`)."""
+    """Adds the headers of CORS to responses (`cors.py`)."""
 
     def headers(self, received: RequestHeaders, headers: Mapping[str, str]) -> dict[str, str]: ...
 
 
 class ServerServices(Protocol):
-    """What the server uses of the services that handlers have."""
+    """The services that the server uses."""
 
     @property
     def clock(self) -> Clock: ...
@@ -393,11 +392,10 @@ class ServerServices(Protocol):
 
 
 class HttpApplication(Application):
-    """The routes with what the server uses; every handler is a `TornadoHandler`.
+    """The routes and the services of the server; every handler is a `TornadoHandler`.
 
-    `cors` is None where pages of other origins may read nothing.
-
-    `otherwise` handles every other path; `settings` are Tornado's, for what only some rooms need.
+    `otherwise` handles unknown paths; `cors` is None where no other origin is allowed; `settings`
+    are Tornado's.
     """
 
     def __init__(
@@ -415,16 +413,16 @@ class HttpApplication(Application):
         self.routes = Routes(rules_of(self), Target(otherwise, {}))
 
     def early_response(self, request: TornadoRequest, handler: type[Any]) -> WholeResponse | None:
-        """Return the response of a request that is to have no handler at all."""
+        """Return the response of a request that is refused without a handler, else None."""
         return None
 
 
-# Refuses calls early when there is more to do than can be done: admission by queue delay.
+# Overload: admission control by queue delay.
 #
-# Overload is found as CoDel finds a standing queue (RFC 8289): the delay stays above a target
-# during a whole interval, so a burst that is worked off in less is none. From then on the number
-# of calls that may wait for their hold at a time is limited, and the limit follows the delay by
-# additive increase and multiplicative decrease (AIMD; Chiu and Jain, 1989), once an interval:
+# Overload is detected as CoDel detects a standing queue (RFC 8289): the delay stays above a target
+# for a whole interval, so a shorter burst is no overload. Then the number of calls that wait for
+# their hold is limited, and the limit follows the delay by additive increase and multiplicative
+# decrease (AIMD; Chiu and Jain, 1989), once an interval:
 #
 #     state     in an interval                                   then
 #     free      every delay was above the target                 limited to LIMIT_FIRST
@@ -432,21 +430,20 @@ class HttpApplication(Application):
 #     limited   it was not, and calls were refused               the limit rises by LIMIT_FIRST / 4
 #     limited   no refusal, in CALM_INTERVALS on end            free
 #
-# The next call above the limit is refused when its head is there, before its key is looked up and
-# its body read. Delay is that of the loop and of the ledger's queue, measured by `DelayWatch`
-# below; the response to a refused call is in `gw/api/base.py`. Pure: time comes as an argument
-# (monotonic seconds).
+# A call above the limit is refused after its head, before its key is looked up and its body read.
+# The delay is that of the loop and of the ledger's queue, measured by `DelayWatch` below; the
+# response is in `gw/api/base.py`. Pure: time is an argument (monotonic seconds).
 
 INTERVAL_SECONDS = 0.25
-# So many calls keep the loop busy while their holds are made. A smaller limit makes ledger batches
-# smaller, which cost more for each call; a fourth of it is the least.
+# This many calls keep the loop busy while their holds are made. A smaller limit makes ledger
+# batches smaller, which cost more per call; a quarter of it is the minimum.
 LIMIT_FIRST = 64
 DECREASE = 2 / 3
 CALM_INTERVALS = 4
 
 
 class Overload:
-    """Decides for each call whether it may wait for its hold. One per process."""
+    """Decides whether a call may wait for its hold. One per process."""
 
     __slots__ = (
         "_calm",
@@ -460,8 +457,8 @@ class Overload:
     )
 
     def __init__(self, target_seconds: float | None) -> None:
-        """Without a target nothing is ever refused."""
-        self.waiting = 0  # calls whose body is here and whose hold is not answered
+        """Without a target no call is refused."""
+        self.waiting = 0  # calls whose body is complete and whose hold is not granted
         self.limit: float = inf
         self._target_seconds = inf if target_seconds is None else target_seconds
         self._calm = 0  # intervals in a row without a refusal
@@ -497,7 +494,7 @@ class Overload:
         self._refused += 1
 
     def measured(self, delay_seconds: float, now: float) -> None:
-        """Take one delay, measured at `now`; change the limit at the end of an interval."""
+        """Add a delay measured at `now`; change the limit at the end of an interval."""
         if not self.is_limited and delay_seconds <= self._target_seconds:
             self._begin_interval()
             return
@@ -519,7 +516,7 @@ class Overload:
         if self._calm >= CALM_INTERVALS:
             self.limit = inf
         elif self.waiting > self.limit:
-            return  # the calls that waited when the limit was set are not through yet
+            return  # calls that waited when the limit was set still wait
         elif self._sum_seconds / self._count > self._target_seconds / 4:
             self.limit = max(step, int(self.limit * DECREASE))
         elif self._refused:
@@ -531,8 +528,8 @@ class Overload:
 
 # Measures how long work waits in this process, and reports it to `Overload`.
 #
-# A timer that fires late shows the loop's delay. Holds that a full batch has left behind wait for
-# the ledger even while the loop is idle. A busy process is measured more often than one at rest.
+# The delay of the loop is how late a timer fires. Holds that did not fit into the last batch wait
+# for the ledger even while the loop is idle. A busy process is measured more often.
 
 BUSY_SECONDS = 0.01
 REST_SECONDS = 0.05

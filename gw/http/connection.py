@@ -1,28 +1,28 @@
-"""One client connection: one request after another, each answered before the next.
+"""One client connection: requests are served one after another, each answered before the next.
 
-`TRANSITIONS` has each `State` of a connection with the `Event`s that end it. What comes behind a
-request waits unparsed until its response is on its way, a body until its handler takes it.
+`TRANSITIONS` lists the `Event`s that end each `State`. Pipelined bytes stay unparsed until the
+response before them is sent; a body stays unparsed until its handler accepts it.
 
-A connection has one deadline, moved by what it waits for, and while it has unsent bytes of
-responses another one (`Deadlines`):
+A connection has one deadline for the next thing it expects, and a second one while it has unsent
+response bytes (`Deadlines`):
 
-    what it waits for           until                         then
+    expected                    until                         then
     a request                   IDLE_SECONDS                  closed
       while the process drains  DRAIN_GRACE_SECONDS           closed
     the rest of a head          HEAD_SECONDS                  closed
       while the process drains  DRAIN_GRACE_SECONDS a piece   closed
-    the rest of a body          BODY_SECONDS                  cut
-    a response                  the call's own time-out       –
-    the client to take a part   UNREAD_SECONDS                cut
-    the client to read its end  LINGER_SECONDS                closed, or as above
+    the rest of a body          BODY_SECONDS                  aborted
+    a response                  the call's own timeout        –
+    the client reads a part     UNREAD_SECONDS                aborted
+    the client reads the end    LINGER_SECONDS                closed, or as above
 
-What it holds, whatever a client without a key does, is at most CONNECTION_BYTES_MAX:
+The memory of a connection whose client has shown no key is at most CONNECTION_BYTES_MAX:
 
     unread bytes                READ_AHEAD_BYTES_MAX, and one read of READ_BYTES_MAX
     a head                      HEAD_BYTES_MAX in HEAD_LINES_MAX lines, each line four objects
     unsent bytes                the transport's high-water mark (64 KB), and one response
 
-A body is held by its handler only (`parser.py`), and no handler takes one before it knows the key.
+Only handlers keep bodies (`parser.py`), and no handler accepts one before it knows the key.
 """
 
 from __future__ import annotations
@@ -42,28 +42,28 @@ from gw.http.request import Request
 from gw.http.tornado_adapter import FieldNames, RequestHeaders
 
 HEAD_SECONDS = 30.0
-# A body that is not complete by then is not coming.
+# A body that takes longer is given up.
 BODY_SECONDS = 120.0
-# A kept connection that stays silent for so long is closed. Longer than common load balancers
-# keep theirs, so that they close first.
+# An idle connection is closed after this time. Longer than the keep-alive of common load balancers,
+# so that they close first.
 IDLE_SECONDS = 75.0
-# A client may send its next request while it cannot know yet that the process is about to end:
-# until so long after its last response, or after the drain's beginning.
+# A client that does not know of the drain yet may still send its next request: for this long after
+# its last response, or after the drain began.
 DRAIN_GRACE_SECONDS = 1.0
-# How long a client that was refused, or whose connection ends, may take to read its response, and
-# how much of what it still sends meanwhile is read and dropped.
+# How long a refused client, or one whose connection ends, may take to read its response, and how
+# many of the bytes that it still sends are read and dropped.
 LINGER_SECONDS = 5.0
 LINGER_BYTES_MAX = 1024 * 1024
-# So much is read at a time. What it costs to parse is how long everybody else waits.
+# Size of one read: all other connections wait while it is parsed.
 READ_BYTES_MAX = 64 * 1024
-# While so much waits unparsed nothing more is read. Not before: only reading detects an end.
+# Reading pauses above this number of unparsed bytes, not earlier: only reads detect a disconnect.
 READ_AHEAD_BYTES_MAX = 16 * 1024
-# What one connection holds of a client that has shown no key.
+# Memory of one connection whose client has shown no key.
 CONNECTION_BYTES_MAX = 256 * 1024
-# Beside those that are served, for each so many of them, one client may be leaving: it has its
-# response, or its refusal, and time to read it. The one that has had the longest is cut for more.
+# One lingering connection is allowed for this many served ones: its client has its response, or its
+# refusal, and time to read it. Above that the oldest lingering connection is aborted.
 SERVED_PER_LEAVING = 8
-# Of connections without a request, so many are looked at for one that waits and owes nothing.
+# Idle connections examined in search of one that can be closed.
 LOOKS_MAX = 16
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -71,26 +71,26 @@ _FULL = "The gateway has as many connections as it can take. Try again shortly."
 
 
 class State(IntEnum):
-    """What a connection is in."""
+    """The state of a connection."""
 
-    IDLE = auto()  # nothing of a request has come
-    HEAD = auto()  # a part of a head has
-    CHECKING = auto()  # the handler checks the head; the body waits unparsed
-    BODY = auto()  # a body comes in; a response to its head may be on its way
-    HANDLING = auto()  # all of the request is here, the response is not complete
-    ENDING = auto()  # nothing more is parsed; a response may not be complete, or not taken
+    IDLE = auto()  # no byte of a request was received
+    HEAD = auto()  # a part of a head was received
+    CHECKING = auto()  # the handler checks the head; the body stays unparsed
+    BODY = auto()  # a body is received; a response may already be sent
+    HANDLING = auto()  # the request is complete, the response is not
+    ENDING = auto()  # nothing more is parsed; the last response may be incomplete or unread
     CLOSED = auto()
 
 
 class Event(IntEnum):
-    """What happens to a connection."""
+    """An event of a connection."""
 
-    BEGUN = auto()  # the first of a head is here
+    BEGUN = auto()  # the first bytes of a head were received
     HEAD_READ = auto()
-    CHECKED = auto()  # its handler takes the body, or has refused it
-    WHOLE = auto()  # the last of the request is here
-    RESPONDED = auto()  # the last of the response is written
-    END = auto()  # a fault, a timeout, or the process ends
+    CHECKED = auto()  # the handler accepts the body, or has refused the request
+    WHOLE = auto()  # the request is complete
+    RESPONDED = auto()  # the response is written completely
+    END = auto()  # a fault, a timeout, or the end of the process
     LOST = auto()
 
 
@@ -101,13 +101,13 @@ TRANSITIONS: Mapping[State, Mapping[Event, State]] = {
     IDLE: {**_ENDS, BEGUN: HEAD},
     HEAD: {**_ENDS, HEAD_READ: CHECKING},
     CHECKING: {**_ENDS, CHECKED: BODY},
-    # A response that ends before its request: what is still sent is not worth a connection.
+    # A response that ends before its request: the rest of the body is not worth a connection.
     BODY: {**_ENDS, WHOLE: HANDLING, RESPONDED: ENDING},
     HANDLING: {**_ENDS, RESPONDED: IDLE},
     ENDING: {**_ENDS, RESPONDED: ENDING},
     CLOSED: {},
 }
-_PARSES = frozenset({IDLE, HEAD, BODY})  # what was read is parsed on
+_PARSES = frozenset({IDLE, HEAD, BODY})  # states in which received bytes are parsed
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -133,27 +133,27 @@ class Connection(asyncio.BufferedProtocol):
         self._state = IDLE
         self._parser = RequestParser(server.names)
         self._deadlines = Deadlines(server.loop, server.idle_seconds, self._expired)
-        self._request: Request | None = None  # from the end of its head to its response's
+        self._request: Request | None = None  # from the end of its head to the end of its response
         self._is_held = False  # reading is paused
-        self._is_turn_over = False  # nothing is parsed before the loop's next turn
-        self._dropped_bytes = 0  # read since nothing more is parsed
+        self._is_turn_over = False  # parsing continues in the loop's next iteration
+        self._dropped_bytes = 0  # received while ENDING
 
     def __repr__(self) -> str:
         return f"<Connection {self._state.name} {self._request} {self._parser}>"
 
     @property
     def has_unread(self) -> bool:
-        """Whether something was read that is not parsed yet."""
+        """Whether received bytes are not parsed yet."""
         return self._parser.buffer.left_bytes > 0
 
     @property
     def owes_nothing(self) -> bool:
-        """Whether all that was written for its client is out."""
+        """Whether the write buffer is empty."""
         return not self.out.unsent_bytes
 
     @property
     def is_silent(self) -> bool:
-        """Whether it owes nothing and nothing of a request has come."""
+        """Whether the write buffer is empty and no byte of a request was received."""
         return self._state is not HEAD and not self.has_unread and self.owes_nothing
 
     # --- From the event loop ---
@@ -164,13 +164,13 @@ class Connection(asyncio.BufferedProtocol):
         peer = transport.get_extra_info("peername")
         if isinstance(peer, tuple):
             self.remote_ip = peer[0]
-        # With TLS the file was judged before its handshake.
+        # With TLS the descriptor was checked before the handshake.
         has_tls = transport.get_extra_info("sslcontext") is not None
         sock = None if has_tls else transport.get_extra_info("socket")
         if not self._server.has_file(0 if sock is None else sock.fileno()):
             self._server.connections.add(self)
             self._refuse(GatewayError(NO_CHANNEL_AVAILABLE, _FULL), "")
-            # It may not keep its file while it reads that, and is no room for the next one.
+            # It may not keep its descriptor while the client reads.
             self._server.leaving.pop(self, None)
             self.stop()
         elif not self._server.admits(self):
@@ -197,14 +197,14 @@ class Connection(asyncio.BufferedProtocol):
         self.read_on()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Where the next read goes: all connections have one buffer, emptied at once."""
+        """Return the buffer of the next read, which all connections share."""
         return self._server.buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         self.data_received(bytes(self._server.buffer[:nbytes]))
 
     def data_received(self, data: bytes) -> None:
-        """Take what was read, and parse what may be parsed of it now."""
+        """Buffer received bytes and parse as many as the state allows."""
         if self._state is ENDING:
             self._dropped_bytes += len(data)
             if self._dropped_bytes > LINGER_BYTES_MAX:
@@ -213,10 +213,10 @@ class Connection(asyncio.BufferedProtocol):
         self._parser.buffer.add(data)
         self.read_on()
 
-    # --- A request comes in ---
+    # --- Receiving a request ---
 
     def read_on(self) -> None:
-        """Parse what waits, as far as it is its turn; read more as long as little is left."""
+        """Parse buffered bytes for one turn; pause or resume reading by what is left."""
         parser = self._parser
         buffer = parser.buffer
         parser.turn_lines = 0
@@ -255,7 +255,7 @@ class Connection(asyncio.BufferedProtocol):
             self._fail(cast(Fault, event))
 
     def _begin(self, head: Head) -> None:
-        """Have the handler of a request check its head."""
+        """Create the request of a head and let its handler check it."""
         self._server.idle.pop(self, None)
         self._state = TRANSITIONS[self._state][HEAD_READ]
         request = self._request = Request(
@@ -274,7 +274,7 @@ class Connection(asyncio.BufferedProtocol):
             self.read_on()
 
     def _checked(self, request: Request) -> None:
-        """Have the body come: the handler takes it, or has refused the request."""
+        """Continue with the body: the handler accepts it, or has refused the request."""
         self._state = TRANSITIONS[self._state][CHECKED]
         if self._parser.stage is START:
             self._received()
@@ -294,12 +294,12 @@ class Connection(asyncio.BufferedProtocol):
             self._responded()
 
     def _wait_for_rest(self, parser: RequestParser) -> None:
-        """Not all of a request is here, or it is checked still."""
+        """Set the deadline of an incomplete or unchecked request."""
         deadlines, now = self._deadlines, self._server.loop.time()
         if self._state is HEAD:
             until = now + HEAD_SECONDS
             if self._server.is_draining:  # each piece moves the deadline
-                # A connection has one head in a drain: its response ends it.
+                # In a drain a connection has one head at most: its response closes it.
                 deadlines.head_until = min(deadlines.head_until, until)
                 until = min(deadlines.head_until, now + DRAIN_GRACE_SECONDS)
             elif deadlines.waits_in is HEAD:
@@ -311,7 +311,7 @@ class Connection(asyncio.BufferedProtocol):
             deadlines.arm(now + BODY_SECONDS, BODY)
 
     def _end_turn(self) -> None:
-        """Let others have theirs."""
+        """Yield to other connections until the loop's next iteration."""
         if not self._is_turn_over:
             self._is_turn_over = True
             self._server.loop.call_soon(self._begin_turn)
@@ -322,30 +322,30 @@ class Connection(asyncio.BufferedProtocol):
             self.read_on()
 
     def _hold(self) -> None:
-        """Read no more for now."""
+        """Pause reading."""
         if not self._is_held and not self.out.transport.is_closing():
             self._is_held = True
             self.out.transport.pause_reading()
 
     def _resume(self) -> None:
-        """Read on, unless what was written waits for its reader."""
+        """Resume reading, unless the client is slow to read."""
         if self._is_held and not self.out.is_paused and not self.out.transport.is_closing():
             self._is_held = False
             self.out.transport.resume_reading()
 
     def _fail(self, fault: Fault) -> None:
-        """What comes is not HTTP, and nothing behind it is looked at."""
+        """Refuse bytes that are not HTTP; the bytes after them are not parsed."""
         request = self._request
         if request is None:
             message = f"The request is malformed: {fault.message[:200]}."
             self._refuse(GatewayError(INVALID_REQUEST, message), fault.target)
-        else:  # in the middle of its body
+        else:  # inside a body
             self._state = TRANSITIONS[self._state][END]
             request.body_fault(fault.message)
             self._responded()
 
     def _refuse(self, error: GatewayError, target: str) -> None:
-        """Answer a request that has no handler."""
+        """Respond with an error to a request that has no handler."""
         self._state = TRANSITIONS[self._state][END]
         head = Head("GET", target, "HTTP/1.1", RequestHeaders({}), keeps_alive=False)
         request = self._request = Request(
@@ -357,7 +357,7 @@ class Connection(asyncio.BufferedProtocol):
     # --- The end of a response, and of the connection ---
 
     def _responded(self) -> None:
-        """Go on to the next request, if this one's check is over and its response complete."""
+        """Continue with the next request if this one is checked and its response complete."""
         request = self._request
         if request is None or not request.is_finished or self._state is CHECKING:
             return
@@ -374,7 +374,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._end_turn()
 
     def drain(self) -> None:
-        """The process is about to end; a client without a response to come is kept for a moment."""
+        """Shorten the deadline of an idle connection, because the process is about to end."""
         deadlines = self._deadlines
         if self._state is HEAD:
             deadlines.head_until = deadlines.until
@@ -383,20 +383,21 @@ class Connection(asyncio.BufferedProtocol):
             deadlines.arm(min(deadlines.until, grace_until), self._state)
 
     def stop(self) -> None:
-        """End once what is written is out."""
+        """Close once the write buffer is sent."""
         self._state = TRANSITIONS[self._state][END]
         self._deadlines.arm(self._server.loop.time() + LINGER_SECONDS, ENDING)
         self.out.transport.close()
 
     def abort(self) -> None:
-        """End now."""
+        """Abort the connection."""
         self._state = TRANSITIONS[self._state][END]
         self.out.abort()
 
     def linger(self, seconds: float = LINGER_SECONDS) -> None:
-        """Send the end of the stream, and let the client read what was sent before.
+        """Half-close, and let the client read the bytes sent before.
 
-        Closed with unread bytes in its buffer, a socket takes back what it has sent.
+        A socket that is closed with unread bytes in its receive buffer sends a reset, which
+        discards bytes that its client has not read.
         """
         self._server.leaves(self)
         self._state = TRANSITIONS[self._state][END]
@@ -428,11 +429,11 @@ class Connection(asyncio.BufferedProtocol):
             deadlines.wake_at(until)
 
     def _has_ended(self, now: float, unsent_bytes: int) -> bool:
-        """The deadline has come; False where its client may read on."""
+        """End the connection at its deadline; False while the client still reads."""
         deadlines = self._deadlines
         if self._request is not None or (self.out.transport.is_closing() and not unsent_bytes):
             self.abort()
-        elif unsent_bytes:  # for its reader as long as that takes any of it
+        elif unsent_bytes:  # kept as long as the client reads some of it
             deadlines.until = now + UNREAD_SECONDS
             if deadlines.reader_until == FOREVER:
                 deadlines.watch_reader(unsent_bytes)
@@ -440,13 +441,13 @@ class Connection(asyncio.BufferedProtocol):
         elif self._state is ENDING:
             self.stop()
         else:
-            # What it sends at this very moment must not cause a reset.
+            # Bytes that the client sends at this moment must not cause a reset.
             self.linger(self._server.grace_seconds)
         return True
 
 
 class ServerState:
-    """The application, the connections and what they need not have each of their own."""
+    """The application, the connections, and the state that they share."""
 
     __slots__ = (
         "_connections_max",
@@ -469,13 +470,13 @@ class ServerState:
         self.loop = asyncio.get_running_loop()
         self.application = application
         self.names = FieldNames()
-        self.buffer = memoryview(bytearray(READ_BYTES_MAX))  # what every connection reads into
-        self.ready: Future[None] = self.loop.create_future()  # done: for callers that need not wait
+        self.buffer = memoryview(bytearray(READ_BYTES_MAX))  # every connection reads into it
+        self.ready: Future[None] = self.loop.create_future()  # done: for writes that need not wait
         self.ready.set_result(None)
-        self.is_draining = False  # who is silent is kept for a moment only
+        self.is_draining = False  # idle connections are closed soon
         self.connections: set[Connection] = set()
-        self.idle: dict[Connection, None] = {}  # those without a request, the longest first
-        self.leaving: dict[Connection, None] = {}  # those that only read on, likewise
+        self.idle: dict[Connection, None] = {}  # those without a request, oldest first
+        self.leaving: dict[Connection, None] = {}  # lingering ones, oldest first
         self._connections_max = connections_max
         self._files = files
         files.add(
@@ -488,27 +489,27 @@ class ServerState:
 
     @property
     def idle_seconds(self) -> float:
-        """How long a connection is kept on which nothing comes."""
+        """How long an idle connection is kept."""
         return DRAIN_GRACE_SECONDS if self.is_draining else IDLE_SECONDS
 
     @property
     def grace_seconds(self) -> float:
-        """How long the client of a connection that was idle may take to close it."""
+        """How long the client of an idle connection that is ended may take to close it."""
         return DRAIN_GRACE_SECONDS if self.is_draining else LINGER_SECONDS
 
     @property
     def connections_max(self) -> int:
-        """How many clients are served at the same time."""
+        """How many connections are served at the same time."""
         return self._connections_max or self._files.clients_max
 
     @property
     def is_full(self) -> bool:
-        """Whether a client that comes now would be refused."""
+        """Whether a new connection would be refused."""
         served = len(self.connections) - len(self.leaving)
         return served >= self.connections_max and not self.idle
 
     def counts(self) -> Mapping[str, int]:
-        """The connections by state, with their bound."""
+        """Return the number of connections by state, and their bound."""
         idle, leaving = len(self.idle), len(self.leaving)
         return {
             "in_use": max(0, len(self.connections) - idle - leaving),
@@ -518,9 +519,9 @@ class ServerState:
         }
 
     def admits(self, connection: Connection) -> bool:
-        """Note that a connection was made; False when it is one too many.
+        """Add a new connection; False when there are too many.
 
-        It is not while another one waits for a request: that one is closed for it.
+        Above the bound an idle connection is closed to make room.
         """
         self.connections.add(connection)
         if len(self.connections) - len(self.leaving) > self.connections_max:
@@ -534,21 +535,21 @@ class ServerState:
         return True
 
     def has_file(self, number: int) -> bool:
-        """Whether a client's file of this number may stay (`OpenFiles.has_room`)."""
+        """Whether a client's descriptor of this number may stay (`OpenFiles.has_room`)."""
         if self._files.has_room(number):
             return True
         self._files.metrics.refused("files")
         return False
 
     def leaves(self, connection: Connection) -> None:
-        """Note that nothing more is heard of a connection's client, which may read on a little."""
+        """Mark a connection as lingering: its client may only read."""
         self.idle.pop(connection, None)
         self.leaving[connection] = None
         if len(self.leaving) > max(LOOKS_MAX, self.connections_max // SERVED_PER_LEAVING):
             self._cut_leaving()
 
     def left(self, connection: Connection) -> None:
-        """Note that a connection is gone."""
+        """Remove a closed connection."""
         self.connections.discard(connection)
         self.idle.pop(connection, None)
         self.leaving.pop(connection, None)
@@ -556,16 +557,16 @@ class ServerState:
             self._emptied.set_result(None)
 
     async def none_left(self, seconds: float) -> None:
-        """Wait until no client is connected, at most so long."""
+        """Wait until no client is connected, at most `seconds`."""
         if self.connections:
             self._emptied = self.loop.create_future()
             await asyncio.wait((self._emptied,), timeout=seconds)
             self._emptied = None
 
-    # --- Who goes for another one ---
+    # --- Making room ---
 
     def _give_way(self) -> bool:
-        """Free a client's file at once; False when every client is being served."""
+        """Free a client's descriptor at once; False when every client is being served."""
         if self.leaving:
             self._cut_leaving()
             return True
@@ -581,10 +582,10 @@ class ServerState:
         connection.abort()
 
     def _idlest(self) -> Connection | None:
-        """Take out the connection that has waited longest for a request.
+        """Remove and return the connection that has been idle longest, among LOOKS_MAX.
 
-        One that has begun to send it goes when all others that are looked at have, too; one whose
-        last response is not all sent stays. Those that are passed over are looked at last.
+        A connection with a partial head is taken only when no silent one is found; one with unsent
+        response bytes is never taken. Those that are passed over move to the end.
         """
         beginning: Connection | None = None
         for connection in list(islice(self.idle, LOOKS_MAX)):

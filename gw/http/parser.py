@@ -1,12 +1,12 @@
-"""Requests as they are on the wire, read with httptools: heads, bodies, faults. No I/O.
+"""Parses HTTP/1.1 requests with httptools: heads, bodies, faults. No I/O.
 
-Strict where lenience would let this server and one before it disagree on where a request ends
-(request smuggling): the parser runs without any of its leniencies, and `request.py` stands behind
-it for what it lets through. It never sees the bytes behind a request before that one is done with.
+Strict where lenience would let this server and a proxy disagree on the end of a request (request
+smuggling): all leniencies of httptools are off, and `request.py` checks what httptools accepts. The
+bytes behind a request are not parsed before that request has ended.
 
-A body takes an eighth more than its size in memory at most, in whatever pieces it came; all large
-ones of a process have a bound together, beyond which one is refused, so that none ever waits for
-another. What a refused client still sends is counted and dropped.
+A body takes at most an eighth more memory than its size, however it is split. Large bodies share a
+bound per process; a body above it is refused, so that none waits for another. Bytes that a refused
+client still sends are counted and dropped.
 """
 
 from __future__ import annotations
@@ -31,26 +31,25 @@ from channels.resources import BodyBudget
 from gw.errors import INVALID_REQUEST, NO_CHANNEL_AVAILABLE, GatewayError, too_large
 from gw.http.tornado_adapter import METHODS, FieldNames, RequestHeaders, headers_of
 
-# What was read from a connection and not parsed yet, given out in parts.
+# Received bytes that are not parsed yet.
 #
-# No part goes beyond the end of a request, wherever the reads were cut: so the parser stops there,
-# what is behind waits as bytes, and what a request means does not depend on its packets. A head
-# ends with an empty line, and so does a body in chunks; of any other body the size is known. No
-# I/O.
+# They are taken in parts that never cross the end of a request, so that the parser stops there and
+# the meaning of a request does not depend on its packets. A head and a chunked body end with an
+# empty line; the size of any other body is known.
 
 _LINE_ENDS = b"\r\n"
 _EMPTY_LINE = b"\r\n\r\n"
 
 
 class ReadBuffer:
-    """Bytes in their order."""
+    """A queue of bytes."""
 
     __slots__ = ("_at", "_data", "_tail", "left_bytes")
 
     def __init__(self) -> None:
         self._data = b""
-        self._at = 0  # so much of it is taken
-        self._tail = b""  # of the line taken last, in which an empty line may begin
+        self._at = 0  # offset of the first byte that is not taken
+        self._tail = b""  # the last bytes taken, in which an empty line may begin
         self.left_bytes = 0
 
     def __repr__(self) -> str:
@@ -58,11 +57,11 @@ class ReadBuffer:
 
     @property
     def kept_bytes(self) -> int:
-        """What is kept in memory, of which a part may have been taken."""
+        """Bytes kept in memory, including those already taken."""
         return len(self._data)
 
     def add(self, data: bytes) -> None:
-        """Put behind the others what was read."""
+        """Append received bytes."""
         if self.left_bytes:
             data = self._data[self._at :] + data
         self._data = data
@@ -70,7 +69,7 @@ class ReadBuffer:
         self.left_bytes = len(data)
 
     def clear(self) -> None:
-        """Forget all."""
+        """Drop all bytes."""
         self._data = b""
         self._at = self.left_bytes = 0
 
@@ -82,7 +81,7 @@ class ReadBuffer:
             self.add(data)
 
     def take(self, size: int) -> bytes:
-        """The next `size` bytes, or as many as there are."""
+        """Take the next `size` bytes, or all if there are fewer."""
         if size >= self.left_bytes:
             part = self._data[self._at :] if self._at else self._data
             self.clear()
@@ -94,10 +93,7 @@ class ReadBuffer:
         return part
 
     def take_lines(self, size: int, lines: int) -> bytes:
-        """The next `size` bytes as `take`, but nothing behind the next empty line.
-
-        Nor more than `lines` lines, which may be fewer than there are of both.
-        """
+        """Take at most `size` bytes and at most `lines` lines, up to the next empty line."""
         at, data = self._at, self._data
         if self._tail:
             found = (self._tail + data[at : at + 3]).find(_EMPTY_LINE)
@@ -114,11 +110,10 @@ class ReadBuffer:
         return part
 
 
-# The head of a request, as it comes from the parser: its fields, their bounds, its start line.
+# Bounds of a head, and its start line.
 
-# A head longer than this is refused in words.
 HEAD_BYTES_MAX = 64 * 1024
-# Each line costs a few microseconds before anyone has shown a key. Browsers send some twenty.
+# Each line costs a few microseconds before the key is known. Browsers send some twenty.
 HEAD_LINES_MAX = 256
 
 _METHOD, _TARGET = rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+)", rb"[!-~]+"
@@ -128,17 +123,17 @@ _VERSIONS = (b"HTTP/1.1\r\n", b"HTTP/1.0\r\n")
 
 
 class HeadFault(Exception):
-    """A head is refused; the text has the reason."""
+    """A head is refused; the text is the reason."""
 
 
 def method_of(data: bytes) -> str | None:
-    """The method of the request that begins here; None where no start line of HTTP/1 does."""
+    """Return the method if the data begins with a start line of HTTP/1, else None."""
     found = _START_LINE.match(data)
     return found[1].decode("latin-1") if found is not None else None
 
 
 def may_begin(data: bytes) -> bool:
-    """Whether this is the beginning of a start line of HTTP/1, which more may complete."""
+    """Whether the data is an incomplete start line of HTTP/1."""
     found = _PART_OF_LINE.fullmatch(data)
     return found is not None and any(end.startswith(found[5] or b"") for end in _VERSIONS)
 
@@ -147,7 +142,7 @@ TOO_LARGE = f"its header is larger than {HEAD_BYTES_MAX // 1024} KB"
 TOO_MANY = f"it has more than {HEAD_LINES_MAX} header lines"
 
 
-# What the parser has against a request, in the words that the gateway uses.
+# Messages for the faults that httptools reports.
 
 REQUEST_LINE = "its request line is none of HTTP/1.1"
 _LENGTH = "Content-Length must be one whole number"
@@ -185,7 +180,7 @@ _WORDS = {
 
 
 def in_words(error: HttpParserError) -> str:
-    """Return what is wrong."""
+    """Return the message for a fault of httptools."""
     if isinstance(error, HttpParserInvalidMethodError | HttpParserInvalidURLError):
         return REQUEST_LINE
     detail = str(error)
@@ -193,16 +188,15 @@ def in_words(error: HttpParserError) -> str:
 
 
 def head_of_body(headers: Mapping[str, str]) -> bytes:
-    """A head that another parser reads in place of the one that it has not seen."""
+    """Return a head with the same framing, for a second parser that has not read the first one."""
     name = "Content-Length" if "Content-Length" in headers else "Transfer-Encoding"
     return f"POST / HTTP/1.1\r\n{name}: {headers[name]}\r\n\r\n".encode("latin-1")
 
 
 # Longer than any method that the parser knows.
 METHOD_BYTES_MAX = 32
-# What of heads and bodies in chunks is parsed in one turn of the loop, which everybody else waits
-# for: lines, as each may be a field or half a chunk, and so many bytes are as much as one. Of a
-# body whose size is known any number of bytes costs as little.
+# Bound of the heads and chunked bodies parsed in one turn of the loop, in lines, each of which may be
+# a field or half a chunk; BYTES_PER_LINE bytes count as one more. A body of known size costs nothing.
 TURN_LINES = 1024
 BYTES_PER_LINE = 64
 
@@ -214,23 +208,23 @@ class Head(NamedTuple):
     target: str
     version: str
     headers: RequestHeaders
-    keeps_alive: bool  # as far as its client wants it
+    keeps_alive: bool  # the client allows another request on the connection
 
 
 class Fault(NamedTuple):
-    """What is wrong with a request, and the target of its head as far as that was read."""
+    """A fault of a request, and the target of its head as far as that was read."""
 
     message: str
     target: str
 
 
 class Stage(Enum):
-    """What comes next."""
+    """The part of a request that is expected next."""
 
     START = auto()  # the next request, or empty lines before it
     METHOD = auto()  # the rest of a start line whose method httptools does not know
     HEAD = auto()  # the rest of a head
-    UPGRADE = auto()  # a body that httptools takes for another protocol
+    UPGRADE = auto()  # a body that httptools treats as another protocol
     BODY = auto()  # the rest of a body
 
 
@@ -238,7 +232,7 @@ START, METHOD, HEAD, UPGRADE, BODY = Stage
 
 
 class RequestParser:
-    """Takes what was read from one connection, and gives the events of its requests in order."""
+    """Turns the bytes received on one connection into the events of its requests, in order."""
 
     __slots__ = (
         "_body_bytes",
@@ -258,22 +252,22 @@ class RequestParser:
     def __init__(self, names: FieldNames) -> None:
         self.buffer = ReadBuffer()
         self.stage = START
-        self.turn_lines = 0  # parsed since the caller has set it to 0
+        self.turn_lines = 0  # lines parsed since the caller set it to 0
         self._names = names
         self._parser = HttpRequestParser(self)
         self._events: list[Head | bytes | Fault] = []
         self._target = b""
-        self._lines: list[tuple[bytes, bytes]] = []  # of the head, or the trailer, being read
-        self._kept_bytes = 0  # parsed since there was a head or a piece of a body
-        self._body_bytes = 0  # still to come, or CHUNKED
-        self._start = b""  # of a head, at least as far as its method goes
-        self._method = ""  # of the request being read, when httptools does not know it
+        self._lines: list[tuple[bytes, bytes]] = []  # fields of the current head or trailer
+        self._kept_bytes = 0  # parsed since the last head or piece of a body
+        self._body_bytes = 0  # rest of the current body, or CHUNKED
+        self._start = b""  # first bytes of the current head, at least its method
+        self._method = ""  # of the current request, where httptools does not know it
 
     def __repr__(self) -> str:
         return f"<RequestParser {self.stage.name} {self.buffer}>"
 
     def close(self) -> None:
-        """Let go of what was read, and of httptools' parser, which holds this object."""
+        """Drop the buffer, and httptools' parser, which refers back to this object."""
         self.buffer.clear()
         self._lines = []
         del self._parser
@@ -281,8 +275,8 @@ class RequestParser:
     def advance(self) -> Sequence[Head | bytes | Fault]:
         """Parse one part of the buffer, which must not be empty, and return its events.
 
-        A request has ended when its head was given and the stage is START. Nothing behind a Fault
-        can be parsed.
+        A request is complete when its head was returned and the stage is START. Bytes behind a
+        Fault cannot be parsed.
         """
         events = self._events = []
         buffer = self.buffer
@@ -313,7 +307,7 @@ class RequestParser:
         return events
 
     def _parse(self, part: bytes) -> None:
-        # Errors lose their tracebacks, which would hold on to the data until the collector comes.
+        # Without its traceback an error does not keep the data alive until the next collection.
         try:
             self._parser.feed_data(part)
         except HttpParserCallbackError as error:
@@ -335,9 +329,9 @@ class RequestParser:
         self._events.append(Fault(message, self._target.decode("latin-1")))
 
     def _parse_unknown_method(self, part: bytes) -> None:
-        """Read a request whose method httptools does not know as a POST that keeps its name.
+        """Parse a request whose method httptools does not know as a POST, and keep the method.
 
-        Until its start line is whole it may be no request, and its bytes are kept.
+        The bytes are kept until the start line is complete: before that it may be no request.
         """
         start = self._start + part
         method = method_of(start)
@@ -353,14 +347,14 @@ class RequestParser:
             self._fail(REQUEST_LINE)
 
     def _ignore_upgrade(self) -> None:
-        """Stay with HTTP/1.1; another parser begins where the head has been read already."""
+        """Stay with HTTP/1.1: a new parser continues behind the head."""
         self._parser = HttpRequestParser(self)
         if self.stage is UPGRADE:
             head = self._events[-1]
             assert isinstance(head, Head)
             try:
                 self._parser.feed_data(head_of_body(head.headers))
-            except HttpParserError as error:  # what httptools does not look at in a CONNECT
+            except HttpParserError as error:  # framing that httptools does not check in a CONNECT
                 self._fail(in_words(error.with_traceback(None)))
 
     # --- From httptools ---
@@ -376,7 +370,7 @@ class RequestParser:
             raise HeadFault(TOO_MANY)
 
     def on_headers_complete(self) -> None:
-        if self.stage is UPGRADE:  # the second parser has come to where the first stopped
+        if self.stage is UPGRADE:  # the second parser is where the first one stopped
             self.stage = BODY
             return
         if self._kept_bytes > HEAD_BYTES_MAX:
@@ -419,26 +413,26 @@ class RequestParser:
 
 
 def _join_pieces(events: list[Head | bytes | Fault]) -> None:
-    """Make one event of the pieces of a body, be they ever so small."""
+    """Join the pieces of a body to one event."""
     pieces = [one for one in events if isinstance(one, bytes)]
     events[: len(pieces)] = [b"".join(pieces)]
 
 
 # --- Bodies ---
 
-# A client that has been refused goes on sending: most libraries read the response only when all of
-# the body is out, and closing under them turns the response into a broken pipe. So the rest is read
-# and dropped, this many times the accepted size and this long (nginx, lingering_close: 30 s).
+# A refused client continues to send: most libraries read the response only after the whole body is
+# sent, and closing earlier turns the response into a broken pipe. So the rest is read and dropped,
+# up to this multiple of the accepted size and this long (nginx, lingering_close: 30 s).
 LINGER_FACTOR = 2
 LINGER_SECONDS = 30.0
-# A rest this small is not worth a new connection: it is read, and the connection is kept.
+# A smaller rest is read, and the connection is kept.
 KEEP_ALIVE_BYTES = 64 * 1024
-# What a body may have that is not counted with the others: the number of connections bounds these.
+# A smaller body is not counted in the budget: the number of connections bounds these.
 SMALL_BODY_BYTES = 64 * 1024
 
 
 class InboundBody:
-    """The body of one request, as it comes in, at most `limit_bytes` long."""
+    """The body of one request while it is received, at most `limit_bytes` long."""
 
     __slots__ = (
         "_budget",
@@ -452,18 +446,18 @@ class InboundBody:
     )
 
     def __init__(self, headers: Mapping[str, str], limit_bytes: int, budget: BodyBudget) -> None:
-        """Raises GatewayError at once when the headers alone show that it is refused."""
+        """Raises GatewayError when the headers alone require a refusal."""
         self._budget = budget
-        self._first = b""  # all of it, as mostly
-        self._buffer: BytesIO | None = None  # all of it, once there is more than one piece
+        self._first = b""  # the whole body, while it is one piece
+        self._buffer: BytesIO | None = None  # the whole body, once it has several pieces
         self._room_bytes = 0  # of the buffer
         self._limit_bytes = limit_bytes
         self._received_bytes = 0
         self._taken_bytes = 0  # of the budget
         encoding = headers.get("Content-Encoding")
         if encoding is not None and encoding.strip().lower() not in ("", "identity"):
-            # Unpacking would let a few bytes on the wire become many in memory, and the byte count
-            # of the pre-charge would no longer be what the client sent.
+            # Decompression would turn a few bytes on the wire into many in memory, and the bytes
+            # counted by the pre-charge would differ from those the client sent.
             raise GatewayError(
                 INVALID_REQUEST,
                 "Compressed request bodies are not accepted: send the body without"
@@ -475,7 +469,7 @@ class InboundBody:
         self._declared_bytes = declared or 0
 
     def feed(self, chunk: bytes) -> None:
-        """Take one piece. Raises GatewayError when it is one too many, here or in the process."""
+        """Append a piece. Raises GatewayError above the bound of the body or of the process."""
         received = self._received_bytes + len(chunk)
         if received > self._limit_bytes:
             raise too_large(self._limit_bytes)
@@ -489,7 +483,7 @@ class InboundBody:
         self._received_bytes = received
 
     def take(self) -> bytes:
-        """The whole body; it is not kept here any longer, but still counted."""
+        """Return the whole body and stop keeping it; it still counts in the budget."""
         buffer, self._buffer = self._buffer, None
         if buffer is not None:
             return buffer.getvalue()  # which is the buffer itself, not a copy
@@ -497,7 +491,7 @@ class InboundBody:
         return first
 
     def forget(self) -> None:
-        """Release the body's bytes from the budget. A second call does nothing."""
+        """Return the body's bytes to the budget. A second call does nothing."""
         self._buffer = None
         self._first = b""
         if self._taken_bytes:
@@ -505,7 +499,7 @@ class InboundBody:
             self._taken_bytes = 0
 
     def _make_room(self, received: int) -> BytesIO:
-        """Where the size is known, double the room up to that; else it grows by an eighth."""
+        """Double the buffer up to the declared size; without one it grows by an eighth."""
         room = max(received, min(self._declared_bytes, 2 * received))
         if room > SMALL_BODY_BYTES:
             if not self._budget.take(room - self._taken_bytes):
@@ -526,7 +520,7 @@ class InboundBody:
 
 
 class UnreadBody:
-    """What a refused client still sends: counted, dropped, and not for ever."""
+    """The rest of a refused request's body, which is counted and dropped up to a bound."""
 
     __slots__ = (
         "_bound_bytes",
@@ -541,8 +535,8 @@ class UnreadBody:
         self._dropped_bytes = 0
         declared = declared_bytes(headers) or 0
         is_open_ended = "Transfer-Encoding" in headers
-        # A client that waits for "100 Continue" sends nothing once it has a final response, and
-        # must not get the 100 after it.
+        # A client that waits for `100 Continue` sends nothing after a final response, and must not
+        # receive the 100 after it.
         self.is_held_back = headers.get("Expect", "").strip().lower() == "100-continue"
         self.is_expected = is_open_ended or declared > 0
         self.keeps_connection = not (
@@ -550,7 +544,7 @@ class UnreadBody:
         )
 
     def drop(self, chunk: bytes) -> bool:
-        """Count a piece; False when there has been enough of it."""
+        """Count a piece; False above the bound."""
         self._dropped_bytes += len(chunk)
         return self._dropped_bytes <= self._bound_bytes
 

@@ -1,11 +1,10 @@
 """One request, from the end of its head to the end of its response.
 
-Between the parsed head and an endpoint's `on_post` stand two objects: the `Request`, which the
-connection drives, and the handler that it makes. The request settles the head and finds the
-handler; has it check what can be refused without the body, at once where nothing has to be waited
-for; takes the body in; runs the endpoint as a task of its own, and cancels it when the client
-leaves; and sends the response. Tornado's `_execute` would take three turns of the event loop and as
-many futures for what is one task here.
+Two objects stand between a parsed head and an endpoint's `on_post`: the `Request`, driven by its
+connection, and the handler that it creates. The request validates the head, finds the handler,
+lets it check everything that needs no body (synchronously where no check waits), collects the body,
+runs the endpoint as a task, cancels that when the client disconnects, and sends the response.
+Tornado's `_execute` takes three iterations of the event loop and three futures for the same.
 """
 
 from __future__ import annotations
@@ -34,21 +33,20 @@ from gw.http.parser import LINGER_SECONDS, Head, InboundBody, UnreadBody
 from gw.http.tornado_adapter import METHODS, TornadoHandler, TornadoRequest
 from metrics.logs import redact
 
-# What of a request's head must be settled before it is routed: where it ends, what it asks for.
-#
-# Pure functions; `Request` calls them and refuses what they refuse.
+# Validation of a head before it is routed: the framing of its body, `Expect`, the target's form.
+# Pure functions.
 
-# Beyond this a length is not a number of bytes that anyone means to send.
+# A Content-Length with more digits is refused.
 LENGTH_DIGITS_MAX = 18
 
 _ABSOLUTE_FORM = re.compile(r"https?://[^/?#@]+", re.IGNORECASE)
 
 
 def framing_fault(version: str, headers: Mapping[str, str]) -> str | None:
-    """Return what is wrong with how the body's length is declared, or None.
+    """Return the fault in the framing of the body, or None.
 
-    Stricter than the RFC where lenience lets two servers disagree on where a request ends
-    (request smuggling): a length that came twice is refused even when both are equal.
+    Stricter than the RFC where lenience lets two servers disagree on the end of a request (request
+    smuggling): a repeated Content-Length is refused even when both values are equal.
     """
     length = headers.get("Content-Length")
     if "Transfer-Encoding" in headers:
@@ -66,7 +64,7 @@ def framing_fault(version: str, headers: Mapping[str, str]) -> str | None:
 
 
 def settle_expectation(version: str, headers: HTTPHeaders) -> None:
-    """Spell `Expect` as Tornado looks for it, or a client in other letters waits in vain."""
+    """Normalise the case of `Expect: 100-continue`, which Tornado compares exactly."""
     if headers.get("Expect", "").lower() == "100-continue":
         if version == "HTTP/1.0":
             del headers["Expect"]  # it would take the 100 for its response (RFC 9110, 10.1.1)
@@ -75,7 +73,7 @@ def settle_expectation(version: str, headers: HTTPHeaders) -> None:
 
 
 def in_origin_form(target: str) -> str:
-    """Take a target with scheme and host for its path, which is what it means (RFC 9112)."""
+    """Return the path of a target in absolute form (RFC 9112, 3.2.2); other targets unchanged."""
     if not target.startswith("/"):
         found = _ABSOLUTE_FORM.match(target)
         if found is not None:
@@ -90,28 +88,28 @@ CLIENT_CLOSED_REQUEST = 499  # nginx's number for a client that left before its 
 
 
 class RequestState(Enum):
-    """What becomes of a request, until its response is complete."""
+    """The state of a request, until its response is complete."""
 
-    CHECKING = auto()  # its head is, before any of the body is taken
-    RECEIVING = auto()  # its body comes in
-    REFUSED = auto()  # its response is written, and the rest of its body dropped
-    HANDLING = auto()  # its endpoint runs
-    CUT = auto()  # its endpoint was cancelled, because the process ends
+    CHECKING = auto()  # the head is checked; no byte of the body is accepted
+    RECEIVING = auto()  # the body is received
+    REFUSED = auto()  # the response is written, the rest of the body is dropped
+    HANDLING = auto()  # the endpoint runs
+    CUT = auto()  # the endpoint was cancelled, because the process ends
 
 
 CHECKING, RECEIVING, REFUSED, HANDLING, CUT = RequestState
 
 
 class Request(TornadoRequest):
-    """One request and its response on a connection, which calls from `begin` to `lost`."""
+    """One request and its response; its connection calls `begin` first and `lost` last."""
 
     _handler: TornadoHandler | None = None  # until the response is complete
-    _route: str | None = "malformed"  # the metrics' label, until the response was counted
+    _route: str | None = "malformed"  # label of the metrics; None once the response is counted
     _early: WholeResponse | None = None  # of a request that has no handler
     _body: InboundBody | UnreadBody | None = None
-    # What it waits for: its check, the end of a refused body, its endpoint.
+    # The task under way: the check, the timeout of a refused body, or the endpoint.
     _task: asyncio.Task[Any] | None = None
-    _sent: Future[None] | None = None  # done when the response is out
+    _sent: Future[None] | None = None  # done when the response is sent
     _is_chunked = False
 
     def __init__(
@@ -122,7 +120,7 @@ class Request(TornadoRequest):
         remote_ip: str,
         responded: Callable[[], None],
     ) -> None:
-        """`responded` is called once the response is complete, in the loop's next turn."""
+        """`responded` is called once the response is complete, in the loop's next iteration."""
         super().__init__(head.method, head.target, head.version, head.headers, remote_ip)
         self.keeps_alive = head.keeps_alive
         self._out = out
@@ -137,9 +135,9 @@ class Request(TornadoRequest):
     # --- From its head to its handler ---
 
     def begin(self) -> asyncio.Task[None] | None:
-        """Find the handler of the head, and have it checked: the body is taken after that.
+        """Find the handler and check the head; the body is received after that.
 
-        What must be waited for is returned; None where nothing must be.
+        Returns the task of the check where one has to wait, else None.
         """
         application, headers = self._application, self.headers
         fault = framing_fault(self.version, headers)
@@ -167,7 +165,7 @@ class Request(TornadoRequest):
 
     @property
     def expects_continue(self) -> bool:
-        """Whether the client waits for word before it sends its body."""
+        """Whether the client waits for `100 Continue` before it sends its body."""
         return not self.has_head_out and self.headers.get("Expect") == "100-continue"
 
     @property
@@ -175,12 +173,12 @@ class Request(TornadoRequest):
         return self._application.services.config.max_body_bytes
 
     def refuse(self, error: GatewayError) -> None:
-        """Respond to a request that never reaches its handler, and end its connection.
+        """Respond with an error to a request without a handler, and close its connection.
 
-        The shape of the error is that of what it asked for, as far as its head was read.
+        The error has the shape of the endpoint named by the target, as far as that was read.
         """
         application = self._application
-        # What is quoted of the request may be its key.
+        # A message may quote the request's key.
         error_response = GatewayError(error.kind, redact(error.message))
         body = render(application.routes.handler_at(self.uri or "").shape, error_response)
         status = error.kind.http_status
@@ -233,13 +231,13 @@ class Request(TornadoRequest):
     # --- Its body ---
 
     def _expect_body(self) -> None:
-        """Raises GatewayError when the head states a body that is not accepted."""
+        """Prepare for the body. Raises GatewayError when its headers are not acceptable."""
         services = self._application.services
         self._body = InboundBody(self.headers, services.config.max_body_bytes, services.bodies)
         self._state = RECEIVING
 
     def take(self, data: bytes) -> None:
-        """Take in a piece of the body."""
+        """Collect a piece of the body."""
         handler, body = self._handler, self._body
         if handler is None:
             return
@@ -252,7 +250,7 @@ class Request(TornadoRequest):
             self._end(handler)
 
     def body_fault(self, fault: str) -> None:
-        """Refuse a body that cannot be read on: nothing behind it can be trusted."""
+        """Refuse a malformed body: the bytes after it cannot be parsed."""
         handler = self._handler
         if handler is None:
             return
@@ -262,7 +260,7 @@ class Request(TornadoRequest):
         self._end(handler)
 
     def received(self) -> None:
-        """Start the endpoint, or end what was refused before: the body is complete."""
+        """The body is complete: start the endpoint, or finish a refused request."""
         handler, body = self._handler, self._body
         if handler is None:
             if self._early is not None and not self.is_finished:
@@ -271,8 +269,8 @@ class Request(TornadoRequest):
             self.body = body.take()
             self._state = HANDLING
             handler.body_received()
-            # The loop holds it until it begins. `create_task` would make up a name for it, which is
-            # a good part of what a task costs; which loop runs is a question to the system.
+            # The loop keeps a reference until the task starts. `create_task` would generate a name
+            # and look the loop up, a good part of the cost of a task.
             asyncio.Task(self._serve(handler), loop=self._out.loop, name="request")
         else:
             self._end(handler)
@@ -293,11 +291,11 @@ class Request(TornadoRequest):
     # --- The endpoint ---
 
     async def _serve(self, handler: TornadoHandler) -> None:
-        """Run the endpoint, and finish the response or what there is of it.
+        """Run the endpoint and finish the response, also one that the endpoint left incomplete.
 
-        A stream that was cut ends there, and on a closed connection nothing is written at all.
+        A cancelled stream ends where it is; nothing is written to a closed connection.
         """
-        if self._out.is_closed:  # it left with its last byte
+        if self._out.is_closed:  # the client left right after its last byte
             self._client_left(handler)
             return
         endpoint = handler.endpoint()
@@ -309,7 +307,7 @@ class Request(TornadoRequest):
                 handler.finish()
         except asyncio.CancelledError as error:
             is_cut = self._state is CUT
-            if not (self.client_gone or is_cut):  # not ours
+            if not (self.client_gone or is_cut):  # cancelled from elsewhere
                 self._fail(handler, error)
                 raise
             if not (self.client_gone or self.has_head_out):
@@ -324,20 +322,20 @@ class Request(TornadoRequest):
                 self._leave_flight()
             else:
                 if self.has_head_out and handler.has_stated_length:
-                    self.abort()  # or its client would take the next response for the rest of it
+                    self.abort()  # else the client would read the next response as the rest of it
                 handler.finish()
 
     def _fail(self, handler: TornadoHandler, error: BaseException) -> None:
-        """Log the fault, and respond with it where nothing has been sent."""
+        """Log the error, and respond with it unless the head is sent already."""
         handler.log_exception(type(error), error, error.__traceback__)
         if not self.has_head_out:
             handler.clear()
             handler.tell(error)
 
     def _refuse(self, handler: TornadoHandler, error: BaseException) -> None:
-        """Respond before the body is in, and let the client finish sending (`parser.py`).
+        """Respond before the body is complete, and let the client finish sending (`parser.py`).
 
-        The response goes out now; the connection goes on only when the body has ended.
+        The response is sent at once; the connection continues only after the end of the body.
         """
         handler.log_exception(type(error), error, error.__traceback__)
         self.forget_body()
@@ -368,7 +366,7 @@ class Request(TornadoRequest):
         handler = self._handler
         if handler is None:
             return
-        if self._state is REFUSED:  # it has its response
+        if self._state is REFUSED:  # its response is sent
             self._end(handler)
             return
         self._client_left(handler)
@@ -378,20 +376,20 @@ class Request(TornadoRequest):
             self._cancel(self._task)
 
     def cut(self) -> None:
-        """End now, because the process ends (`application.py`)."""
+        """End the request, because the process ends (`application.py`)."""
         handler = self._handler
         if self._task is not None and self._is_running:
             self._state = CUT
             self._cancel(self._task)
         elif handler is not None and self._state is REFUSED:
             self._end(handler)
-        else:  # its body is still coming in, or its response still going out
+        else:  # its body is still received, or its response still sent
             self.abort()
             self._leave()
 
     @property
     def _is_running(self) -> bool:
-        """Whether its task, if there is one, is the endpoint's."""
+        """Whether the task, if there is one, is the endpoint's."""
         return self._state in (HANDLING, CUT)
 
     def _client_left(self, handler: TornadoHandler) -> None:
@@ -401,7 +399,7 @@ class Request(TornadoRequest):
         self._leave_flight()
 
     def _leave_flight(self) -> None:
-        """Out of flight, once the endpoint has ended and the last byte is on its way."""
+        """Leave flight once the endpoint has ended and the last byte is sent."""
         if self._task is not None and self._is_running:
             return
         if self._sent is None or self._sent.done():
@@ -414,7 +412,7 @@ class Request(TornadoRequest):
         self._application.services.in_flight.leave(self)
 
     def _cancel(self, task: asyncio.Task[Any]) -> None:
-        # Once: a second one would hit what the endpoint does to end well.
+        # Once: a second cancellation would interrupt the endpoint's clean-up.
         if not task.cancelling():
             task.cancel()
 
@@ -451,7 +449,7 @@ class Request(TornadoRequest):
         if connection_header.lower() == "close" or self._application.services.in_flight.is_draining:
             self.keeps_alive = False
         elif has_body and not is_sized and not is_current:
-            self.keeps_alive = False  # its body ends with the connection
+            self.keeps_alive = False  # the end of the connection ends the body
         if not connection_header:
             if not self.keeps_alive:
                 more = "close"
@@ -464,8 +462,10 @@ class Request(TornadoRequest):
         return self._out.write(data)
 
     def hand_over(self, headers: Mapping[str, str]) -> Outbound:
-        """Accept a hand-shake with these headers, and leave flight: the rest of the connection is
-        another protocol's, which ends with the endpoint (`websocket.py`)."""
+        """Accept a WebSocket hand-shake with these headers, and leave flight.
+
+        The connection then carries the other protocol until the endpoint ends (`websocket.py`).
+        """
         status = HTTPStatus.SWITCHING_PROTOCOLS
         data = response_head(status, status.phrase, headers, is_chunked=False, connection=None)
         self.has_head_out = self.is_finished = True
