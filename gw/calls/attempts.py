@@ -98,10 +98,10 @@ def retry_of_submits(error: UpstreamError) -> Retry:
 
 
 def is_success(status: int) -> bool:
-    """Whether a response stands behind this status, or else an error (4xx, 5xx).
+    """Whether the status is that of a response; False for an error (4xx, 5xx).
 
-    Raises UnexpectedStatus where it is neither: a redirect is not followed, and nothing is no
-    answer (contract §7: A 2xx that cannot be used).
+    Raises UnexpectedStatus for any other: redirects are not followed, and 204 is no response
+    (contract §7: A 2xx that cannot be used).
     """
     if 200 <= status < 300 and status != 204:
         return True
@@ -110,11 +110,11 @@ def is_success(status: int) -> bool:
     raise UnexpectedStatus(status)
 
 
-# How long an upstream may take to end its response after the terminator before its connection is
-# given up for reuse.
+# How long an upstream may take to end its response after the terminator; after that its connection
+# is not reused.
 CLOSE_SECONDS = 0.5
-# How long a trial may take to the first event of a stream or the whole of another response: so
-# long a client waits at most before the next channel is asked.
+# How long a trial may take until the first event of a stream, or for another whole response. The
+# client waits for this before the next channel is tried.
 TRIAL_SECONDS = 10.0
 
 C = TypeVar("C", bound=Call)
@@ -126,25 +126,25 @@ _LOG = EventLog("gw.calls")
 
 
 class Upstream(Protocol[C_contra, R_co]):
-    """One kind of call as its channels see it."""
+    """Makes the attempts of one kind of call."""
 
     def attempt(
         self, call: C_contra, candidate: Candidate, channel: ChannelSpec, attempts: Attempts
     ) -> Coroutine[Any, Any, R_co]:
-        """Send the call to one channel and read what comes of it: a response, or a refusal (4xx).
+        """Send the call to one channel; return its response, or its refusal (4xx).
 
-        Raises UpstreamError for what another channel may do better, and TimeoutError.
+        Raises UpstreamError for a failure that another channel may not have, and TimeoutError.
         """
 
     def retry(self, error: UpstreamError) -> Retry:
-        """Whether another channel may be asked after this error."""
+        """Whether another channel may be tried after this error."""
 
 
 class Attempts:
-    """What one call has tried, and the attempt that is under way.
+    """The attempts of one call, including the one under way.
 
-    Synchronous but for `first_result` and `close`, so that it can stand in a `finally` of a
-    cancelled call.
+    Synchronous except `first_result` and `close`, so that a `finally` of a cancelled call can use
+    it.
     """
 
     __slots__ = (
@@ -165,36 +165,33 @@ class Attempts:
     def __init__(self, call: Call, observer: CallObserver) -> None:
         self.observer = observer
         self.status: int | None = None  # of the last attempt's response
-        self.abandoned_on: str | None = None  # the channel that was asked as it was cancelled
+        self.abandoned_on: str | None = None  # the channel of an attempt that was cancelled
         self.candidate: Candidate | None = None  # of the last attempt
-        self.meter: Meter | None = None  # what it has read its response with, if with any
-        # What attempts whose response was not used stated that they took.
-        self.unused: list[tuple[Candidate, Usage]] = []
-        self.is_unknown = False  # the last one may have made what is to be paid for
+        self.meter: Meter | None = None  # of the last attempt's response
+        self.unused: list[tuple[Candidate, Usage]] = []  # usage stated by failed attempts
+        self.is_unknown = False  # the last attempt may have produced something billable
         self._call = call
         self._failover: Failover | None = None
         self._lease: Lease | None = None  # of the attempt that gave the response
         self._response: UpstreamResponse | None = None
-        # Where the channel may be silent for a while only: the time until it is left.
-        self._silence: asyncio.Timeout | None = None
+        self._silence: asyncio.Timeout | None = None  # where `first_event_seconds` is set
 
     def __repr__(self) -> str:
         return f"<Attempts {self._failover} of {self._call.facts.call_id.hex}>"
 
     @property
     def failed(self) -> Sequence[FailedAttempt]:
-        """Those that gave no response."""
+        """The failed attempts."""
         return () if self._failover is None else self._failover.failed
 
     async def first_result(
         self, upstream: Upstream[C, R], call: C, failover: Failover, limit: TimeLimit
     ) -> R:
-        """Try channels until one gives a result, within a limit that ends with this.
+        """Try channels until one gives a result, within a time limit that ends here.
 
-        The lease and the response of that channel are kept for `finish`, unless it refuses: then
-        its attempt is over. Raises FailoverExhausted, and GatewayError when the channels' actors
-        are gone. A cancelled attempt gives its lease back and counts nothing for the channel's
-        health.
+        The lease and the response of that channel are kept for `finish`; a refusal ends its attempt
+        at once. Raises FailoverExhausted, and GatewayError when the channels' actors have stopped.
+        A cancelled attempt releases its lease and does not count for the channel's health.
         """
         self._failover = failover
         try:
@@ -243,17 +240,17 @@ class Attempts:
         channel: ChannelSpec,
         limit: TimeLimit,
     ) -> R:
-        """Make an attempt that is a trial, outside the time of the call.
+        """Make a trial attempt, outside the time limit of the call.
 
-        A refusal is not the client's: the next channel may serve the request. Raises UpstreamError,
-        and TimeoutError.
+        A refusal is not passed to the client, because the next channel may serve the request.
+        Raises UpstreamError and TimeoutError.
         """
         self.observer.tries_first(candidate.channel_id)
         limit.end()
         try:
             async with asyncio.timeout(TRIAL_SECONDS):
                 result = await self._attempt(upstream, call, candidate, channel)
-        except GatewayError as error:  # the request cannot be put to this channel
+        except GatewayError as error:  # the request cannot be expressed to this channel
             raise TrialRefused(error.http_status, ErrorMembers(error.message)) from error
         finally:
             limit.restart()
@@ -270,7 +267,7 @@ class Attempts:
         return self._unless_silent(attempt)
 
     async def _unless_silent(self, attempt: Coroutine[Any, Any, R]) -> R:
-        """Make an attempt as long as its upstream is not silent. Raises UpstreamSilent."""
+        """Make an attempt unless the upstream stays silent. Raises UpstreamSilent."""
         try:
             async with asyncio.timeout(None) as self._silence:
                 return await attempt
@@ -282,7 +279,7 @@ class Attempts:
             self._silence = None
 
     def sends_request(self) -> None:
-        """The request goes out: from now on the upstream may be silent for its time."""
+        """The request is sent: start the time until the first event."""
         if self._silence is not None:
             assert self.candidate is not None
             assert self.candidate.first_event_seconds is not None
@@ -290,41 +287,41 @@ class Attempts:
             self._silence.reschedule(now + self.candidate.first_event_seconds)
 
     def may_take_long(self) -> None:
-        """The upstream is not silent: the head of a whole response, or of an error, is here."""
+        """The head of a whole response, or of an error, was received: stop the time."""
         if self._silence is not None:
             self._silence.reschedule(None)
 
     def took_response(self, response: UpstreamResponse) -> None:
-        """The attempt has a response, which is closed whatever happens."""
+        """Keep the response of the attempt, so that it is closed in every case."""
         self._response = response
         self.status = response.status
         self.observer.response_head()
 
     def took_whole(self) -> None:
-        """The response was read to its end: nothing of it is left to wait for."""
+        """The response was read to its end: close it."""
         if self._response is not None:
             self._response.close()
             self._response = None
 
     def finish(self, verdict: Verdict, outcome: str) -> None:
-        """The attempt that gave a response is over: the lease goes back with a verdict. Once."""
+        """End the attempt that gave a response: release its lease with a verdict. Once."""
         lease, self._lease = self._lease, None
         if lease is not None:
             lease.release(verdict)
-            # A refusal is nothing against the channel; the try has still failed.
+            # A refusal is no failure of the channel, but the attempt has failed.
             self.observer.attempt_ended(outcome, self.status, is_ok=outcome == "ok")
 
     def has_next(self) -> bool:
-        """Whether another channel is left to try should the present attempt fail."""
+        """Whether another channel could be tried after the present attempt."""
         return self._failover is not None and self._failover.has_next
 
     @property
     def has_response(self) -> bool:
-        """Whether there is a response that is not closed."""
+        """Whether a response is open."""
         return self._response is not None
 
     async def close(self, *, is_complete: bool) -> None:
-        """Close the response; one that is complete gets a moment to end by itself."""
+        """Close the response; a complete one may end first, so that its connection is kept."""
         response, self._response = self._response, None
         if response is None:
             return
@@ -334,14 +331,14 @@ class Attempts:
                     async for _ in response.chunks():
                         pass
         except (TimeoutError, UpstreamError):
-            pass  # not reusable then; close() below ends it
+            pass  # its connection cannot be reused, and is closed below
         finally:
             response.close()
 
     def _fail(
         self, failover: Failover, candidate: Candidate, lease: Lease, error: UpstreamError
     ) -> None:
-        """The attempt has failed, which counts against the channel, its key alone, or neither."""
+        """End a failed attempt, which counts against the channel, its key alone, or neither."""
         self._note_unused(candidate)
         seconds = self._drop(_outcome(error))
         lease.release(_verdict(error))
@@ -349,7 +346,7 @@ class Attempts:
         failover.add_failed(candidate, error, started_at=started_at, seconds=seconds)
 
     def _note_unused(self, candidate: Candidate) -> None:
-        """The attempt gives no response to the call; its upstream counts what it has stated."""
+        """Keep the usage that the upstream of an unused response stated: it is billed for that."""
         usage = None if self.meter is None else stated_usage(self.meter)
         if usage is not None:
             self.unused.append((candidate, usage))
@@ -357,7 +354,7 @@ class Attempts:
     def _may_go_on(
         self, upstream: Upstream[Any, Any], candidate: Candidate, error: UpstreamError
     ) -> bool:
-        """Whether another channel may be asked after this failure."""
+        """Whether another channel may be tried after this failure."""
         retry = upstream.retry(error)
         if retry == "unknown":
             self.is_unknown = True
@@ -371,22 +368,22 @@ class Attempts:
         return retry == "next_channel"
 
     def _drop(self, outcome: str) -> float:
-        """The attempt gave no response; its seconds."""
+        """End an attempt without a response; return its duration in seconds."""
         self.took_whole()
         return self.observer.attempt_ended(outcome, self.status, is_ok=False)
 
 
 def _verdict(error: UpstreamError) -> Verdict:
-    """What a failed attempt means for the channel's health."""
-    # The want is ours; a trial that was refused shows nothing, for which there is another.
+    """Return how a failed attempt counts for the channel's health."""
+    # A lack of descriptors is ours; a refused trial proves nothing and is repeated.
     if isinstance(error, NoFileLeft | TrialRefused):
         return "abandoned"
-    # A refused key is set aside by itself; the upstream is there, as with any other refusal.
+    # The refused key alone is set aside: the upstream works.
     return "success" if isinstance(error, CredentialsRefused) else "failure"
 
 
 def _outcome(error: UpstreamError) -> str:
-    """The attempt's outcome as the metrics name it."""
+    """Return the outcome of a failed attempt as the metrics name it."""
     if isinstance(error, UpstreamTimedOut):
         return "timeout"
     if isinstance(error, UpstreamFailed):
@@ -400,24 +397,23 @@ def _outcome(error: UpstreamError) -> str:
     return "malformed" if isinstance(error, UpstreamMalformed) else "cut"
 
 
-# What the attempts of every kind of call share: the request goes out, errors are read.
+# Shared by the attempts of every kind of call: the request is sent, errors are read.
 #
-# What comes back of an attempt is a response or a refusal (4xx); everything that another channel
-# may do better is raised as UpstreamError. Until a response is there nothing has reached the
-# client.
+# An attempt returns a response or a refusal (4xx); a failure that another channel may not have is
+# raised as UpstreamError. Nothing is sent to the client before an attempt has a response.
 
 JSON = "application/json"
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 def accepted(request: UpstreamRequest) -> None:
-    """The upstream has done what was wanted, so the key in the request is good."""
+    """The upstream has served the request, so its key is good."""
     if request.key is not None:
         request.key.accepted()
 
 
 class BaseUpstream:
-    """Sends requests, and reads what refuses them. Holds no state of its own."""
+    """Sends requests and reads error responses. Stateless."""
 
     def __init__(
         self,
@@ -433,7 +429,7 @@ class BaseUpstream:
         self._response_bytes_max = response_bytes_max
 
     async def _open(self, request: UpstreamRequest, attempts: Attempts) -> UpstreamResponse:
-        """Send a request; its response is here as far as its head. Raises UpstreamError."""
+        """Send a request and return the response after its head. Raises UpstreamError."""
         response = await self._wire.open(attempts.observer.traced(request))
         if response.status >= 400:
             request.took_status(response.status)
@@ -441,7 +437,7 @@ class BaseUpstream:
         return response
 
     async def _whole(self, response: UpstreamResponse, attempts: Attempts) -> bytes:
-        """The whole body of a response. Raises UpstreamError."""
+        """Read the whole body of a response. Raises UpstreamError."""
         body = await response.read(self._response_bytes_max)
         attempts.took_whole()
         return body
@@ -456,18 +452,19 @@ class BaseUpstream:
         is_translated: bool = False,
         passes_body: bool = False,
     ) -> UpstreamRefusal:
-        """The client's error. Raises UpstreamFailed for a server's.
+        """Read an error response: return a refusal (4xx), raise UpstreamFailed for 5xx.
 
-        `headers` are for the client. `is_translated`: the client gets the message alone, as the
-        rest is in another protocol's words. `passes_body`: it may get the body as it came.
+        `headers` are for the client. `is_translated`: the client receives the message alone,
+        because the other members belong to another protocol. `passes_body`: it may receive the
+        body as it is.
         """
         status = response.status
         try:
             body = await response.read(bytes_max)
         except UpstreamError:
-            body = b""  # the status alone has to do
+            body = b""  # the status alone is used
         if passes_body and response.header("content-encoding") not in (None, "", "identity"):
-            body = b""  # which was not asked for, and the client may not have asked for it either
+            body = b""  # neither the gateway nor, perhaps, the client accepts the encoding
         members = error_members(body)
         retry_after = response.header("retry-after") or retry_after_in(members.details)
         is_of_key = request.took_refusal(status, members)

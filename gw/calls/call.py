@@ -1,8 +1,8 @@
-"""One call, whatever is sold: what is known of it, how it ended, and what is noted of it.
+"""One call of any kind: its facts, its ending, and its observer.
 
-What went wrong upstream becomes an `Ending` (contract §7: failure classes and row status), which
-carries the error that the client is shown while nothing has been sent. Span, metrics and receipt
-stand behind one `CallObserver`; nothing that runs a call knows more of them.
+A failure becomes an `Ending` (contract §7: failure classes and row status), which carries the error
+for the client as long as nothing is sent. `CallObserver` writes span, metrics and receipt; the code
+that runs calls knows only the observer.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ class ClientGone(Exception):
 
 
 class Client(Protocol):
-    """Who makes the call, as far as its money is concerned."""
+    """The client of a call, as far as settlement uses it."""
 
     @property
     def client_gone(self) -> bool:
-        """Has the client closed its connection?"""
+        """Whether the client has closed its connection."""
 
     def owns_row(self) -> None:
-        """From here on the call writes its own row, however it ends."""
+        """From now on the call writes its row itself."""
 
 
 class ResponseWriter(Client, Protocol):
@@ -76,22 +76,22 @@ class ResponseWriter(Client, Protocol):
 
     @property
     def sends_at_once(self) -> bool:
-        """Whether what is written of a stream goes out; else a stream that fails delivers nothing,
+        """Whether blocks of a stream are sent at once; otherwise a failed stream delivers nothing
         and costs nothing."""
 
     def forget_request(self) -> None:
-        """Let go of the request's bytes: no other channel is asked any more."""
+        """Release the request's bytes: no other channel will be tried."""
 
     def begin(
         self, content_type: str, headers: Mapping[str, str], *, http_status: int = 200
     ) -> None:
-        """A response of this type follows. Nothing is sent yet."""
+        """Set type and headers of the response. Nothing is sent yet."""
 
     def write(self, block: bytes) -> Future[None] | None:
-        """Send some events of a stream, headers first.
+        """Send events of a stream, headers first.
 
-        A client that does not keep up gives a future, which is done when it does. That one raises
-        ClientGone, and so does this, once its connection is closed.
+        Returns a future to wait for when the client reads slowly, else None. Both raise ClientGone
+        once the connection is closed.
         """
 
     def finish(self, block: bytes) -> None:
@@ -102,10 +102,10 @@ class ResponseWriter(Client, Protocol):
 
 
 class Call(Struct, frozen=True, kw_only=True):
-    """A call that has passed every check except money and channels, whatever it is billed by.
+    """A call that has passed every check except money and channels.
 
-    `detail` is what its row keeps for the receipt; it is filled as the call goes on. `submission`
-    is there when the request has an idempotency key.
+    `detail` collects the receipt of its row. `submission` is set when the request has an
+    idempotency key.
     """
 
     facts: CallFacts
@@ -117,13 +117,13 @@ class Call(Struct, frozen=True, kw_only=True):
     detail: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-# Of a header that is passed on from an upstream; a date has 29, a digest 64.
+# Bound of a header value passed on from an upstream; a date has 29 characters, a digest 64.
 HEADER_CHARACTERS_MAX = 128
-# No client is sent away for longer, however long the channels stay open: clients give up beyond it.
+# Bound of `Retry-After`: libraries give up on longer ones.
 RETRY_AFTER_MAX_SECONDS = 60
 
 
-# An upstream's refusals that are not its client's doing: the channel's key, its credit, its rights.
+# Refusals of an upstream that its client has not caused: the channel's key, its credit, its rights.
 CHANNEL_REFUSALS = (401, 402, 403)
 
 FaultSide = Literal["upstream", "timeout", "gateway"]
@@ -131,17 +131,17 @@ FaultSide = Literal["upstream", "timeout", "gateway"]
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """Row status, error code and message; `error` is what the client is shown, when anything."""
+    """Status, error code and message of the row; `error` is for the client."""
 
     status: RowStatus
     code: str | None
     message: str | None
     error: GatewayError | None = field(default=None, compare=False)
-    is_clients: bool = field(default=False, compare=False)  # it failed for what the client did
+    is_clients: bool = field(default=False, compare=False)  # the client has caused the failure
 
     @property
     def fault(self) -> FaultSide | None:
-        """Whose fault a failed call is; None for one that did not fail, or failed by its client."""
+        """The side at fault; None for a call that succeeded or was failed by its client."""
         if self.is_clients:
             return None
         if self.status == "error":
@@ -159,19 +159,19 @@ NO_CHANNEL = "No channel can take this request at the moment."
 
 
 def shown(status: RowStatus, error: GatewayError) -> Ending:
-    """An ending that the client sees: the row has the client's message."""
+    """Return an ending whose row has the client's message."""
     return Ending(status, error.kind.code, error.message, error)
 
 
 def ending_of_failure(
     failure: FailoverExhausted, redactor: Redactor, *, serving: Sequence[str] = ()
 ) -> Ending:
-    """No channel answered: the last one tried decides; none tried means none was to be had.
+    """Return the ending of a call without a response; the last channel tried decides.
 
-    Where none was even passed over, the configuration has no way to the model, which no repeating
-    mends; the message then names the protocols of `serving` (contract §7: 503 and draining).
-    It was unreachable where nothing of a response came; what came and cannot be used is its error
-    (contract §7: A 2xx that cannot be used).
+    If none was tried, none was available. If none was passed over either, the configuration has no
+    way from the protocol to the model, a retry is useless, and the message names the protocols of
+    `serving` (contract §7: 503 and draining). A channel without a response was unreachable; a
+    response that cannot be used is an upstream error (contract §7: A 2xx that cannot be used).
     """
     if not failure.failed:
         message = _no_channel(failure.passed_over, serving)
@@ -197,7 +197,7 @@ def ending_of_failure(
 
 
 def ending_of_unknown(failure: FailoverExhausted, redactor: Redactor) -> Ending:
-    """It is unknown whether the last channel took what was submitted (contract for media §2)."""
+    """Return the ending of a submission whose acceptance is unknown (contract for media §2)."""
     error = failure.failed[-1].error
     if isinstance(error, UpstreamCut):
         return shown("interrupted", GatewayError(errors.UPSTREAM_UNREACHABLE, str(error)))
@@ -205,7 +205,7 @@ def ending_of_unknown(failure: FailoverExhausted, redactor: Redactor) -> Ending:
 
 
 def ending_of_refusal(refusal: UpstreamRefusal, redactor: Redactor) -> Ending:
-    """An upstream 4xx is the client's: its status and its message, redacted, passed through."""
+    """Return the ending for an upstream's 4xx: status and redacted message are passed through."""
     message = redactor.text(refusal.members.message) if refusal.members.message else None
     message = message or "The upstream refused the request."
     status: RowStatus = "rejected" if refusal.is_rejected else "error"
@@ -215,12 +215,12 @@ def ending_of_refusal(refusal: UpstreamRefusal, redactor: Redactor) -> Ending:
 
 
 def ending_of_report(message: str, redactor: Redactor) -> Ending:
-    """An upstream's response reports a failure: its words, as an error."""
+    """Return the ending for a failure that an upstream's response reports."""
     return shown("error", errors.from_upstream(502, redactor.text(message)))
 
 
 def attempt_row(attempt: FailedAttempt, redactor: Redactor) -> dict[str, object]:
-    """A failed internal attempt as the call log keeps it (spec: Call log row, attempts)."""
+    """Return a failed attempt as the call log keeps it (spec: Call log row, attempts)."""
     return {
         "seq": attempt.seq,
         "created_at": attempt.started_at,
@@ -231,7 +231,7 @@ def attempt_row(attempt: FailedAttempt, redactor: Redactor) -> dict[str, object]
 
 
 def _code(error: UpstreamError) -> str:
-    """What a failed attempt is called in the call log."""
+    """Return the error code of a failed attempt in the call log."""
     if isinstance(error, UpstreamFailed | UnexpectedStatus):
         return f"upstream_{error.status}"
     if isinstance(error, UpstreamTimedOut):
@@ -244,7 +244,7 @@ def _code(error: UpstreamError) -> str:
 
 
 def sendable(value: str | None, redactor: Redactor) -> str | None:
-    """An upstream's header value, if it is fit to be sent on: seconds or a date are."""
+    """Return an upstream's header value if it may be sent to the client, else None."""
     if value is None or not (value.isascii() and value.isprintable()):
         return None
     if not 0 < len(value) <= HEADER_CHARACTERS_MAX:
@@ -269,7 +269,7 @@ def _from_upstream(
 
 
 def _retry_after(status: int, stated: str | None, redactor: Redactor) -> dict[str, str]:
-    """The `Retry-After` of an upstream that is too busy, fit to be sent on."""
+    """Return the `Retry-After` of a busy upstream."""
     value = sendable(stated, redactor) if status in (429, 503) else None
     return {} if value is None else {"Retry-After": value}
 
@@ -300,14 +300,14 @@ ACCEPT_JOB = "gw.job.accept"
 
 
 def operation_of(protocol: str) -> str:
-    """The operation of a call of this family."""
+    """Return the operation name of a protocol's calls."""
     return genai.CHAT if protocol in CHAT_PROTOCOLS else genai.GENERATE
 
 
 def end_call(span: CallSpan, ending: Ending, attributes: Attributes = NO_ATTRIBUTES) -> None:
-    """End the span of a call: an error has its name, and a failure is one that is not the client's.
+    """End the span of a call with its error; only errors of the server's side mark it as failed.
 
-    As conventions have it for servers: what was asked wrongly is no failure.
+    That is the OpenTelemetry convention for servers.
     """
     ended: dict[str, AttributeValue] = {"gw.status": ending.status}
     is_failure = ending.fault is not None
@@ -317,11 +317,11 @@ def end_call(span: CallSpan, ending: Ending, attributes: Attributes = NO_ATTRIBU
     span.end(error_type=ending.code, is_failure=is_failure, attributes={**ended, **attributes})
 
 
-# What a call's row keeps beside its columns: what was decided and why, for its receipt.
+# The detail of a call's row: the decisions made for it, and the figures of its receipt.
 #
-# Gathered while the call runs and written with its settlement (`call_logs.detail`). Channels are
-# kept by name for operators; what a client is shown of it is `gw/api/logs`. Names are short and
-# what goes without saying is left out, because every call has one:
+# Collected while the call runs and written with its settlement (`call_logs.detail`). Channels are
+# named for operators; `gw/api/logs` selects what a client sees. Names are short and defaults are
+# left out, because every call has one:
 #
 #   request        what was asked, without the conversation     {name: text}
 #   price          USD per 1M tokens (`TokenPrice.stated`)      {input, output, …}
@@ -353,7 +353,7 @@ _NAMES = frozenset({"id", "model", "finish"})
 
 
 class CallObserver:
-    """Notes what happens to one call: its span, its metrics, its receipt. It decides nothing."""
+    """Writes span, metrics and receipt of one call. It decides nothing."""
 
     __slots__ = (
         "_attempt",
@@ -386,22 +386,22 @@ class CallObserver:
     # --- Channels and attempts ---
 
     def considered(self, order: Sequence[Candidate], *, is_pinned: bool = False) -> None:
-        """The channels that may serve the call, in order."""
+        """Record the channels that may serve the call, in order."""
         self.detail["order"] = [[c.channel_id, c.protocol] for c in order]
         if is_pinned:
             self.detail["pinned"] = True
 
     def tries_first(self, channel_id: str) -> None:
-        """A trial: this channel is tried before its turn."""
+        """Record a trial: this channel is tried before its turn."""
         self.detail["order"].sort(key=lambda one: one[0] != channel_id)
 
     def passed_over(self, reasons: Mapping[str, str]) -> None:
-        """Channels that were not tried, and why."""
+        """Record the channels that were not tried, with the reason."""
         if reasons:
             self.detail.setdefault("passed_over", {}).update(reasons)
 
     def attempt_begins(self, candidate: Candidate, channel: ChannelSpec, began: int) -> None:
-        """An attempt is under way, which began at `began` (`CallSpan.now`) with the wait for it."""
+        """Record the begin of an attempt; `began` (`CallSpan.now`) is before its lease."""
         call = self._call
         self.channel_id = candidate.channel_id
         self._propagates = channel.propagate_trace
@@ -422,7 +422,7 @@ class CallObserver:
             )
 
     def traced(self, request: UpstreamRequest) -> UpstreamRequest:
-        """The request with what its upstream is sent of the trace, where the call is of one."""
+        """Return the request with the headers of the trace, if the call has one."""
         span = self._call.span
         if span.trace_id is None:
             return request
@@ -433,24 +433,24 @@ class CallObserver:
         return request if trace is None else msgspec.structs.replace(request, trace=trace)
 
     def response_head(self) -> None:
-        """The attempt has a response, as far as its head."""
+        """Record the head of the attempt's response."""
         if self._attempt is not None:
             self._attempt.event(RESPONSE_HEAD)
 
     def first_chunk(self) -> None:
-        """A stream has begun: the first of it that is for the client is here."""
+        """Record the first chunk of a stream."""
         if self._attempt is not None:
             self._attempt.event(FIRST_CHUNK)
 
     def translated(self, call: TranslatedCall | None) -> None:
-        """How the call was translated, if it was, and what was lost."""
+        """Record the translation of the call and its losses, if it was translated."""
         if call is not None:
             self.detail["translation"] = call.translation.header or call.translation.path
             if call.report.dropped:
                 self.detail["dropped"] = list(call.report.dropped)
 
     def attempt_ended(self, outcome: str, status: int | None, *, is_ok: bool) -> float:
-        """The attempt is over, with this outcome and status of its response; return its seconds."""
+        """Record the end of an attempt; return its duration in seconds."""
         channel_id, seconds = self.channel_id, self._clock.monotonic() - self._started
         self._metrics.attempt(
             channel=channel_id,
@@ -472,7 +472,7 @@ class CallObserver:
     # --- The call ---
 
     def first_byte(self, seconds: float) -> None:
-        """The first byte goes out to the client so long after the call had come."""
+        """Record that the first byte is sent, `seconds` after the call began."""
         self._first_byte_seconds = seconds
         self._metrics.first_byte(
             protocol=self._call.facts.protocol,
@@ -485,7 +485,7 @@ class CallObserver:
     def receipt(
         self, charged: Charged, http_status: int | None, redactor: Redactor
     ) -> Mapping[str, Any]:
-        """The whole detail, with what is charged and what the upstream reported of its response.
+        """Complete the detail with the charge and the facts that the upstream reported; return it.
 
         `http_status` is that of the last attempt's response, None where there was none.
         """
@@ -506,7 +506,7 @@ class CallObserver:
         *,
         upstream_nano_usd: int | None,
     ) -> None:
-        """The call is over, after so long, and this is charged; it cost the operator so much."""
+        """Record the end of the call: its duration, its charge, and its cost to the operator."""
         metrics, call, usage = self._metrics, self._call, charged.usage
         model = call.model.id
         metrics.call_finished(
@@ -546,7 +546,7 @@ class CallObserver:
             end_call(call.span, ending, {"gw.cost_nano_usd": charged.cost_nano_usd, **described})
 
     def _response_ended(self, ending: Ending, charged: Charged, seconds: float) -> None:
-        """Which model responded, and how quickly it wrote."""
+        """Count the model that responded, and the time per output token."""
         call, model = self._call, self._call.model.id
         named = self.detail.get("upstream", {}).get("model")
         if named:
@@ -561,13 +561,13 @@ class CallObserver:
 
 
 def _redact(upstream: dict[str, Any], redactor: Redactor) -> None:
-    """Redact an upstream's text: its words for an error, and the names it gave its response."""
+    """Redact an upstream's texts: its error message, and the names in its response."""
     for name in _WORDS & upstream.keys():
         upstream[name] = redactor.text(upstream[name])
         if not upstream[name]:
             del upstream[name]
     names = _NAMES & upstream.keys()
-    # Together, because nearly always there is nothing in them. No secret has the byte between them.
+    # Checked together, because a secret in them is rare; no secret contains the separator.
     if not redactor.responses.is_clear("\0".join([upstream[name] for name in names]).encode()):
         for name in names:
             upstream[name] = redactor.responses.redacted(upstream[name].encode()).decode()
@@ -579,6 +579,6 @@ def _server_of(request: UpstreamRequest) -> Attributes:
 
 
 def _error_type(outcome: str, status: int | None) -> str:
-    """What went wrong: the status, where that is all that is known."""
+    """Return the error type of an attempt: the status, where nothing else is known."""
     is_status = status is not None and outcome == f"status_{status // 100}xx"
     return str(status) if is_status else outcome

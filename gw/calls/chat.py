@@ -1,7 +1,7 @@
 """One chat call, in order: estimate, hold, candidates, attempts, response, settlement.
 
-The heart of the gateway, and the same for every chat protocol. The money on the way in and out is
-`settlement.py`; a call of another kind than chat is `media.py`.
+The same for every chat protocol. The money of a call is `settlement.py`; calls of other kinds are
+`media.py`.
 """
 
 from __future__ import annotations
@@ -57,11 +57,10 @@ from gw.calls.stream import (
 from gw.config.config import LiveConfig, Precharge
 from metrics.prometheus import Metrics
 
-# One attempt of a chat call: sent, and read far enough to know whether it is a response.
-#
-# That is a whole response, or a stream whose first events are here.
+# One attempt of a chat call: the request is sent, and its response read as far as an attempt may
+# fail: the whole of it, or the first events of a stream.
 
-# Of an error body only the message is used.
+# Only the message of an error body is used.
 ERROR_BYTES_MAX = 256 * 1024
 
 
@@ -77,7 +76,7 @@ ChatResult = UpstreamRefusal | CompleteResponse | StreamedResponse
 
 
 class ChatUpstream(BaseUpstream):
-    """Makes the attempts of chat calls. One per process; holds no state of its own."""
+    """Makes the attempts of chat calls. One per process, stateless."""
 
     def __init__(
         self,
@@ -131,7 +130,7 @@ class ChatUpstream(BaseUpstream):
                     raise UpstreamMalformed("an answer of too many values")
                 body = plan.hosting.whole(body, call.model.id)
             redaction = self._current.redactor.responses
-            if not redaction.is_clear(body):  # hardly ever, so no coroutine else
+            if not redaction.is_clear(body):  # rare, so the coroutine is made only then
                 body = await redaction.redact_whole(body)
             result = await self._read_whole(call, plan, body, attempts)
             accepted(plan.request)
@@ -156,7 +155,7 @@ class ChatUpstream(BaseUpstream):
         channel: ChannelSpec,
         attempts: Attempts,
     ) -> StreamedResponse:
-        """Read a stream as far as its first events. Raises UpstreamError."""
+        """Read a stream up to its first events. Raises UpstreamError."""
         dialect, framing = plan.dialect, call.framing
         meter = attempts.meter = dialect.new_meter()
         if plan.translated is not None:
@@ -193,14 +192,14 @@ class ChatUpstream(BaseUpstream):
     async def _read_whole(
         self, call: ChatCall, plan: UpstreamPlan, body: bytes, attempts: Attempts
     ) -> CompleteResponse:
-        """Meter a whole response, and translate it where that is due. Raises UpstreamError."""
+        """Meter a whole response, and translate it if the plan does. Raises UpstreamError."""
         try:
             read, written = await self._metered(call, plan, body)
             attempts.meter = read.meter
             _refuse_unusable(body, read.meter, plan)
         except UpstreamError:
             raise
-        except Exception as error:  # whatever an upstream sends, it is no fault of the call's
+        except Exception as error:  # an upstream's bytes must not fail the call with a 500
             raise unreadable(error) from error
         if read.fault is not None:
             raise read.fault
@@ -209,7 +208,7 @@ class ChatUpstream(BaseUpstream):
     async def _metered(
         self, call: ChatCall, plan: UpstreamPlan, body: bytes
     ) -> tuple[Metered, bytes | None]:
-        """A response as it was read, here or, where that would hold up the loop, elsewhere."""
+        """Read a response, in a helper process if that would block the loop for too long."""
         protocol, translated = plan.dialect.protocol, plan.translated
         arguments: tuple[Any, ...] = (protocol, None, {}, {})
         if translated is None:
@@ -232,7 +231,7 @@ class ChatUpstream(BaseUpstream):
             ) from error
 
     def _names(self, call: ChatCall, meter: Meter) -> Any:
-        """The name of a translated response, unless its stream still carries it."""
+        """Return id, time and model of a translated response."""
         return {
             "id": meter.response_id or call.facts.call_id.hex,
             "created": int(self._clock.now()),
@@ -241,7 +240,7 @@ class ChatUpstream(BaseUpstream):
 
 
 def _of_request(refusal: UpstreamRefusal) -> UpstreamRefusal:
-    """A refusal of what the client sent. Raises CredentialsRefused for one of the channel's key."""
+    """Return a refusal of the request. Raises CredentialsRefused for one of the channel's key."""
     if not refusal.is_of_key:
         return refusal
     raise CredentialsRefused(
@@ -250,17 +249,17 @@ def _of_request(refusal: UpstreamRefusal) -> UpstreamRefusal:
 
 
 def _for_client(found: ErrorReported, plan: UpstreamPlan) -> ErrorReported:
-    """The error that a body consists of, for the client."""
-    if plan.translated is not None:  # the rest is in another protocol's words
+    """Return the error that a body consists of, for the client."""
+    if plan.translated is not None:  # its other members belong to the upstream's protocol
         return ErrorReported(ErrorMembers(found.members.message), status=found.status)
     return found
 
 
 def _refuse_unusable(body: bytes, meter: Meter, plan: UpstreamPlan) -> None:
-    """A body that was read and is no response. Raises UpstreamError, with the upstream's words.
+    """Raise UpstreamError, with the upstream's message, for a body that is not a response.
 
-    That is an error where a response was promised, in the dialect's form or in another: a response
-    has content, or states what it took, or why it is empty, or at least its id.
+    A response has content, usage, a finish reason or at least an id; anything else is an error in
+    the dialect's form or in another.
     """
     if meter.characters:
         return
@@ -272,15 +271,15 @@ def _refuse_unusable(body: bytes, meter: Meter, plan: UpstreamPlan) -> None:
 
 
 def _unusable(body: bytes, plan: UpstreamPlan) -> UpstreamError:
-    """What a body is that is no response: an error in whatever form, or anything else."""
+    """Return the error for a body that is not a response."""
     found = try_error_reported(body) if len(body) <= ERROR_BYTES_MAX else None
     return UpstreamMalformed("no answer") if found is None else _for_client(found, plan)
 
 
 class _FirstEvents(Sink):
-    """Takes what comes until there is something for the client: `block`.
+    """Reads until there are bytes for the client: `block`.
 
-    `head` is how the stream began, as far as an error would be read.
+    `head` are the first bytes of the stream, as many as an error body may have.
     """
 
     __slots__ = ("_pipeline", "_room", "block", "head")
@@ -308,7 +307,7 @@ class _FirstEvents(Sink):
 async def _first_chunk(
     response: UpstreamResponse, pipeline: StreamPipeline, plan: UpstreamPlan
 ) -> bytes:
-    """Read until there is something for the client. Raises UpstreamError."""
+    """Read until there are bytes for the client. Raises UpstreamError."""
     first = _FirstEvents(pipeline)
     await response.pour(first)
     if first.block:
@@ -320,9 +319,9 @@ async def _first_chunk(
 
 
 class Conversation:
-    """Runs chat calls. One per process; of its own it has the time of its calls.
+    """Runs chat calls. One per process.
 
-    `counter` counts the tokens of requests that are not made.
+    `counter` serves requests that only count tokens.
     """
 
     def __init__(
@@ -357,8 +356,8 @@ class Conversation:
     async def run(self, call: ChatCall, writer: ResponseWriter) -> None:
         """Serve one call to its end.
 
-        Raises GatewayError while nothing has been sent. Once something has been, a failure ends
-        the stream early, without a terminator (spec: Stream failure behaviour).
+        Raises GatewayError until the first byte is sent. After that a failure ends the stream
+        early, without a terminator (spec: Stream failure behaviour).
         """
         price: TokenPrice = call.model.made.get(TokenPrice) or price_of(call.model)
         is_whole = self._precharge == "whole_body"
@@ -394,7 +393,7 @@ class Conversation:
             result = await attempts.first_result(
                 self._upstream,
                 call,
-                # A trial would cost a conversation its cache, and a tool is sold by the use.
+                # A trial would lose a conversation's cache, and tools are sold per use.
                 Failover(able, self._channels, may_try=not (call.is_named or call.tools)),
                 limit,
             )
@@ -422,7 +421,7 @@ class Conversation:
         writer: ResponseWriter,
         deadline: float,
     ) -> None:
-        """Pass events on as they come; from the first on there is no failover."""
+        """Send the stream; after its first event there is no failover."""
         meter = result.meter
         writer.begin(result.framing.content_type, result.headers)
         if writer.sends_at_once:
@@ -431,11 +430,10 @@ class Conversation:
         try:
             await relay.run()
         except UpstreamError:
-            pass  # cut, unless the end had been seen
+            pass  # cut, unless the terminator was read
         except TimeoutError:
             if not meter.finished:
-                # Who kept us waiting? A client that does not read is no sign of the channel's
-                # health.
+                # A client that does not read says nothing about the channel's health.
                 verdict: Verdict = "abandoned" if relay.is_held_up else "failure"
                 settlement.attempts.finish(verdict, "timeout")
                 settlement.end(
@@ -448,7 +446,7 @@ class Conversation:
                 )
                 relay.last.append(result.framing.broken(TIMED_OUT))
         last = relay.last
-        settlement.follows(None)  # from here on it is settled or gone
+        settlement.follows(None)  # the flight recorder takes no more counts
         if settlement.ending is not None:
             pass
         elif meter.finished:
@@ -458,15 +456,15 @@ class Conversation:
             settlement.attempts.finish("failure", "cut")
             settlement.end(Ending("error", "upstream_error", _CUT))
             last.append(result.errors.redacted(result.framing.broken(_CUT)))
-        # Settled before the last bytes go out: a client that reads to the end finds the balance
-        # moved.
+        # Settled before the last bytes are sent, so that a client that has read the whole response
+        # sees the new balance.
         if writer.sends_at_once or settlement.ending is SUCCESS:
             settlement.first_byte()
         settlement.settle()
         await relay.finish()
 
     def _end_complete(self, settlement: Settlement[TokenBill], meter: Meter) -> None:
-        """The response came to its end, but it may be an error."""
+        """End the attempt of a complete response, which may be an error."""
         if meter.error_seen is not None:
             settlement.attempts.finish("failure", "error_event")
             settlement.end(Ending("error", "upstream_error", _ERROR_EVENT))

@@ -2,10 +2,10 @@
 
     read ▶ events (`channels/http/sse.py`) ▶ each metered and written ▶ chunk ▶ client
 
-`StreamPipeline` neither waits nor sends: what a read brought goes in, the bytes that the client
-gets for it come out. The first chunk commits the call to its channel, so it has an event in it:
-comments that come before wait for it. Nothing counts after the terminator. `Relay` passes on all
-that comes from the first chunk on; how the call ends is the conversation's (`chat.py`).
+`StreamPipeline` does no I/O: it turns the bytes of a read into the bytes for the client. The first
+chunk commits the call to its channel, so it contains an event: earlier comments are kept back until
+then. Events after the terminator are ignored. `Relay` sends everything from the first chunk on; the
+end of the call is decided in `chat.py`.
 """
 
 from __future__ import annotations
@@ -29,21 +29,19 @@ from channels.translation.session import TranslatedStream
 from gw.calls.call import ResponseWriter
 from metrics.logs import EventLog
 
-# What becomes of an event of a stream: metered, and written as it came or translated.
+# Each event of a stream is metered, and passed through or translated.
 #
-# A channel that speaks the client's protocol has its events passed on as they are. Otherwise a
-# translation (`channels/translation`) reads and writes beside the meter: usage is always metered as
-# the upstream states it.
+# Events of a channel that speaks the client's protocol are passed through. Otherwise a translation
+# (`channels/translation`) writes them; usage is always metered as the upstream states it.
 
-# A client that is sent nothing for so long gets a sign that the response is still coming.
+# After so many seconds without bytes a client is sent a keep-alive.
 SILENCE_SECONDS = 10.0
 
 
 class Framing(Protocol):
-    """How the events of a stream reach the client.
+    """The form in which a client receives the events of a stream.
 
-    `keeps_events`: server-sent events are passed on as they are, so that bytes that are some
-    already need not be taken apart.
+    `keeps_events`: the form is server-sent events, so an upstream's events need not be reframed.
     """
 
     @property
@@ -53,13 +51,13 @@ class Framing(Protocol):
     def keeps_events(self) -> bool: ...
 
     def event(self, event: SseEvent) -> bytes:
-        """The bytes of one event; none where the form cannot carry it."""
+        """Return the bytes of an event; none where the form cannot carry it."""
 
     def end(self) -> bytes:
-        """The bytes that end a complete response."""
+        """Return the bytes that end a complete response."""
 
     def broken(self, message: str) -> bytes:
-        """The bytes that end one that failed: none, but where the gateway closes its streams.
+        """Return the bytes that end a failed response: only where the gateway closes its streams.
 
         `message` is the reason, for the client (spec: Stream failure behaviour 1, 3).
         """
@@ -84,8 +82,8 @@ class SseFraming:
 class EventWriter(Protocol):
     """Writes the events of one stream.
 
-    `is_verbatim`: they leave byte for byte as they came, so what was read need not be taken apart.
-    `needs_data_only`: nothing of an event but its data is looked at.
+    `is_verbatim`: events are sent byte for byte, so a read need not be split.
+    `needs_data_only`: only the data of an event is used.
     """
 
     @property
@@ -95,15 +93,15 @@ class EventWriter(Protocol):
     def needs_data_only(self) -> bool: ...
 
     def write(self, event: SseEvent, data: bytes) -> bytes | None:
-        """Meter an event; the client's bytes for it, None where it is not for this client."""
+        """Meter an event and return the client's bytes; None where it is not for this client."""
 
     def comment(self, event: SseEvent) -> bytes:
-        """The client's bytes for an event without data."""
+        """Return the client's bytes for an event without data."""
 
     def refuse_failure(self, data: bytes, written: bytes) -> None:
-        """Raise ErrorReported where the first event that is the client's, with these data, fails.
+        """Raise ErrorReported if the first event for the client, with these data, is an error.
 
-        `written` is not out yet, so another channel may still be asked.
+        `written` is not sent yet, so another channel may still be tried.
         """
 
 
@@ -129,16 +127,16 @@ class PassthroughEvents:
         return self._framing.event(event)
 
     def refuse_failure(self, data: bytes, written: bytes) -> None:
-        """See EventWriter. Behind an event that is no error, one is the client's, as it came."""
+        """See EventWriter. An error after another event is passed through."""
         if self._meter.error_seen is not None:
             raise error_reported(data)
 
 
 class TranslatedFraming:
-    """The upstream's events as the client's protocol has them, in the form the client asked for.
+    """Translates the upstream's events to the client's protocol, in the form the client requested.
 
-    The translation is given what the meter has read, so that an event is decoded once; it decides
-    by itself who is sent the usage.
+    The translation takes the events decoded by the meter, so that each is decoded once; it also
+    decides whether the client receives the usage.
     """
 
     is_verbatim = False
@@ -177,18 +175,18 @@ class TranslatedFraming:
         return self.event(event)
 
     def refuse_failure(self, data: bytes, written: bytes) -> None:
-        """See EventWriter. What the upstream still sends, its usage too, is dropped."""
+        """See EventWriter. The rest of the upstream's stream, its usage too, is dropped."""
         error = self._stream.failed or self._meter.error_seen
         if error is not None and not written:
             status = error_reported(data).status
             raise ErrorReported(ErrorMembers(error.message), status=status)
 
     def event(self, event: SseEvent) -> bytes:
-        """What a client gets for an event without content, such as a comment."""
+        """Return the client's bytes for an event without content, such as a comment."""
         return self._sent(self._framed(self._filler()))
 
     def take(self, read: Any) -> bytes:
-        """The bytes for an event of the upstream that has been read and metered."""
+        """Return the bytes for an event that was decoded and metered."""
         written = self._sent(self._framed(self._stream.take(read) or self._filler()))
         if self._meter.finished and self._has_terminator:
             return written + self.end()
@@ -200,28 +198,28 @@ class TranslatedFraming:
         return written
 
     def _filler(self) -> bytes:
-        """What keeps the connection alive, where the upstream only shows that it is still there.
+        """Return a keep-alive if the client has received nothing for SILENCE_SECONDS.
 
-        Its own comments and pings, and thoughts that the client's protocol cannot carry, send
-        nothing to the client; what stands between them cuts connections that are silent.
+        Comments, pings, and reasoning that the client's protocol cannot carry produce no bytes, and
+        proxies close silent connections.
         """
         if self._monotonic() - self._spoke < SILENCE_SECONDS:
             return b""
         return self._stream.keep_alive
 
     def end(self) -> bytes:
-        """The client's end of a complete response; once, and none after an error."""
+        """Return the end of a complete response; once, and none after an error."""
         if self._has_ended or self._stream.failed is not None:
             return b""
         self._has_ended = True
         return self._framed(self._stream.end()) + self._framing.end()
 
     def broken(self, message: str) -> bytes:
-        """What closes a stream that failed; none where it just ends."""
+        """Return the bytes that close a failed stream; none where it just ends."""
         return self._framed(self._stream.broken(message))
 
     def _framed(self, written: bytes) -> bytes:
-        """A translation writes whole events; a client may want them in another form."""
+        """Put the events that a translation wrote into the client's form."""
         if not written or self.keeps_events:
             return written
         return b"".join(map(self._framing.event, self._splitter.feed(written)))
@@ -231,32 +229,30 @@ def _too_heavy() -> UpstreamMalformed:
     return UpstreamMalformed(f"an event of more than {EVENT_VALUES_MAX} values")
 
 
-# The last guard before an upstream's bytes: a fault of ours in reading them is logged.
-#
-# Every reader of responses takes any bytes there are. Should one not, then the response is what
-# cannot be used, another channel may do better, and the log names the place.
+# The last guard against an upstream's bytes: an exception of our readers is logged with its
+# traceback and counts as an unusable response, so that another channel is tried.
 
 _LOG = EventLog("gw.calls")
 
 
 def unreadable(error: Exception) -> UpstreamMalformed:
-    """The error that is raised instead of one that reading a response has raised."""
+    """Log an exception raised while a response was read; return the error to raise instead."""
     _LOG.error("answer_unreadable", exc_info=True, error=type(error).__name__)
     return UpstreamMalformed(f"an answer that cannot be read: {error!r:.200}")
 
 
-# Comments that are kept back until the first event comes.
+# Comments kept back until the first event.
 EARLY_BYTES_MAX = 64 * 1024
 
 
 class StreamPipeline:
-    """Whole events, as many as each read brought, as the client is to have them.
+    """Turns the bytes of each read into the chunk for the client.
 
-    `has_next`: whether another channel can be asked in place of one whose stream begins with an
-    error. Where none can, a stream that is passed through is the client's, as it came.
-    `redaction` is the channel's own: nothing here or behind it reads one of its secrets.
-    `rest` is what has come behind the terminator, where that is passed on (`passes_rest_on`: to the
-    client of a passthrough); it is not decoded.
+    `has_next`: whether another channel can be tried when the stream begins with an error. Where
+    none can, a passthrough client receives the stream as it is.
+    `redaction` is the channel's own: its secrets are removed before anything else reads the bytes.
+    `rest` are the bytes after the terminator, which a passthrough client receives
+    (`passes_rest_on`); they are not decoded.
     """
 
     __slots__ = (
@@ -303,11 +299,11 @@ class StreamPipeline:
 
     @property
     def is_over(self) -> bool:
-        """Whether the terminator has been seen: nothing counts after it."""
+        """Whether the terminator was read: later events are ignored."""
         return self._meter.finished and self._dialect.has_terminator
 
     def take(self, piece: bytes) -> bytes:
-        """The chunk that a piece of the response completes; often the piece itself, or nothing.
+        """Return the chunk that a piece of the response completes: often the piece itself, or none.
 
         Raises UpstreamError.
         """
@@ -326,14 +322,14 @@ class StreamPipeline:
             return self._written(self._fed(piece))
         except UpstreamError:
             raise
-        except Exception as error:  # whatever an upstream sends, it is no fault of the call's
+        except Exception as error:  # an upstream's bytes must not fail the call with a 500
             raise unreadable(error) from error
 
     def last(self) -> bytes | None:
-        """The chunk of what is left when the upstream has ended; None when nothing is.
+        """Return the chunk of the rest when the upstream has ended; None if there is none.
 
-        Some end right after their last event, without the blank line it lacks. The line is added
-        to read the event, and left out of its bytes. Raises UpstreamError.
+        Some upstreams omit the blank line after the last event. It is added to parse the event, and
+        left out of its bytes. Raises UpstreamError.
         """
         try:
             return self._last()
@@ -343,7 +339,7 @@ class StreamPipeline:
             raise unreadable(error) from error
 
     def _fed(self, piece: bytes) -> list[SseEvent]:
-        """The events that a piece completes. A secret may be cut in two within the first."""
+        """Return the events that a piece completes; a secret may be split across the first one."""
         is_cut = self._splitter.is_within_event
         events = self._splitter.feed(piece)
         if is_cut and events and not self._redaction.is_clear(events[0].raw):
@@ -353,7 +349,7 @@ class StreamPipeline:
         return events
 
     def _passed_through(self, piece: bytes, datas: list[bytes]) -> bytes:
-        """The chunk of a piece that consists of events with these data, and of nothing else."""
+        """Return the chunk of a piece that consists of whole events with these data."""
         meter = self._meter
         withheld: set[int] = set()
         for index, data in enumerate(datas):
@@ -373,9 +369,9 @@ class StreamPipeline:
         return piece
 
     def _refuse_failure(self, datas: list[bytes]) -> None:
-        """Raise ErrorReported where the first of these that is the client's is an error.
+        """Raise ErrorReported if the first event for the client is an error.
 
-        They have been metered; this is read once more, by a meter of its own, as it is rare.
+        The events are metered again, by another meter, because this is rare.
         """
         meter = self._dialect.new_meter()
         for data in datas:
@@ -385,7 +381,7 @@ class StreamPipeline:
                 return
 
     def _written(self, events: list[SseEvent]) -> bytes:
-        """The chunk of these events, written one by one, with the comments kept back so far."""
+        """Return the chunk of these events, with the comments kept back so far."""
         kept = self._early
         for index, event in enumerate(events):
             if event.data is None:
@@ -409,10 +405,10 @@ class StreamPipeline:
         return b"".join(kept)
 
     def _begin(self, data: bytes, written: bytes) -> None:
-        """The first event that is the client's begins the stream, if it has content.
+        """Begin the stream with the first event for the client, if that has content.
 
-        Raises ErrorReported where that is an error, and is not passed through for want of another
-        channel.
+        Raises ErrorReported for an error, unless it is passed through because no other channel can
+        be tried.
         """
         if isinstance(self._events, TranslatedFraming) or self._has_next():
             self._events.refuse_failure(data, written)
@@ -433,8 +429,7 @@ class StreamPipeline:
             self._has_begun = True
             return b"".join((*early, rest))
         if self._meter.finished and not self._has_begun:
-            # A translated response may have no event before its end, and is whole all the
-            # same.
+            # A translated response may be complete without any event before its end.
             self._has_begun = True
             return b"".join(early)
         return None
@@ -444,15 +439,15 @@ class StreamPipeline:
             self.rest = b"".join((self.rest, *rest))
 
 
-# A stream that has begun, and what passes it on.
+# A stream that has begun, and its relay.
 #
-# Between the first event and the last no task wakes up: the upstream's connection hands a piece
-# over, and what becomes of it is written at once. Only a client that does not keep up is waited
-# for, and meanwhile the upstream is not read.
+# No task runs between the first event and the last: the upstream's connection calls `Relay.take`
+# with each read, which writes to the client at once. Only a client that reads slowly is waited for;
+# meanwhile the upstream is not read.
 
 
 class StreamedResponse(Struct, frozen=True):
-    """A stream that has begun: its first events, as bytes for the client, and where more come."""
+    """A stream that has begun: the chunk of its first events, and the rest of the response."""
 
     first_chunk: bytes
     response: UpstreamResponse
@@ -464,18 +459,18 @@ class StreamedResponse(Struct, frozen=True):
     errors: ExactRedaction  # of all channels, for error events and what follows the terminator
 
 
-# How long a stream that has no terminator is waited for once all of it seems to be here: more may
-# follow, but an upstream that leaves it open must not keep the client from its last events.
+# How long a stream without a terminator may stay open after its last event. More events may follow,
+# but an upstream that does not close must not withhold the last events from the client.
 ENDING_SECONDS = 5.0
-# How long an upstream may take to end its stream behind its terminator. What comes until then is
-# the client's, who has the terminator already, and pays for none of it.
+# How long an upstream may take to end its stream after the terminator. Bytes received until then
+# are sent to the client, who has the terminator already and is not charged for them.
 REST_SECONDS = 0.5
 
 
 class Relay(Sink):
-    """Takes one stream from its first event on.
+    """Sends one stream to its client, from the first event on.
 
-    `last` is what is held back until the call is settled: the blocks from the response's end on.
+    `last` are the blocks from the end of the response on, held back until the call is settled.
     """
 
     __slots__ = (
@@ -499,7 +494,7 @@ class Relay(Sink):
         first_byte: Callable[[], None],
         deadline: float,
     ) -> None:
-        """`deadline` is loop time. `first_byte` is called with each block that goes out."""
+        """`deadline` is loop time. `first_byte` is called before each block that is sent."""
         self.last: list[bytes] = []
         self._stream = stream
         self._pipeline = stream.pipeline
@@ -518,14 +513,14 @@ class Relay(Sink):
 
     @property
     def is_held_up(self) -> bool:
-        """Whether the client is waited for, or was when the time was over."""
+        """Whether the relay waits for the client, or did at the timeout."""
         keeps_up = self._keeps_up
         return keeps_up is not None and (keeps_up.cancelled() or not keeps_up.done())
 
     async def run(self) -> None:
-        """Pass on all that comes. Raises UpstreamError, TimeoutError and ClientGone."""
+        """Send the stream. Raises UpstreamError, TimeoutError and ClientGone."""
         stream = self._stream
-        if self.is_over:  # all of it came in one read: nothing is waited for
+        if self.is_over:  # the first read was the whole stream
             self._pass_on(stream.first_chunk)
             return
         async with self._timer:
@@ -539,9 +534,10 @@ class Relay(Sink):
                     await keeps_up
 
     async def finish(self) -> None:
-        """Send what is left, untranslated what stands behind the terminator too; then end.
+        """Send the blocks held back, and end the response.
 
-        The call is settled. Raises ClientGone.
+        A passthrough also sends the bytes after the terminator. The call is settled. Raises
+        ClientGone.
         """
         pipeline, response = self._pipeline, self._stream.response
         if pipeline.is_over and pipeline.passes_rest_on:
@@ -558,7 +554,7 @@ class Relay(Sink):
         self._writer.finish(b"".join(self.last))
 
     async def _pass_rest_on(self, rest: LinesRedaction) -> None:
-        """Send the terminator, and what follows it as it comes. Raises TimeoutError."""
+        """Send the terminator and the bytes after it. Raises TimeoutError."""
         now = asyncio.get_running_loop().time()
         async with asyncio.timeout_at(min(self._deadline, now + REST_SECONDS)):
             terminator, self.last = b"".join(self.last), []
@@ -586,7 +582,7 @@ class Relay(Sink):
                 self._timer.reschedule(min(self._deadline, now + ENDING_SECONDS))
             last.append(block)
             return None
-        if last:  # another candidate has begun after the others had ended
+        if last:  # another candidate of the response begins after the others ended
             self._timer.reschedule(self._deadline)
             block = b"".join((*last, block))
             last.clear()
@@ -596,4 +592,4 @@ class Relay(Sink):
 
 
 def _nothing_is_out() -> None:
-    """What is written is collected: it goes out as a whole, or not at all."""
+    """Blocks are collected, and sent as a whole or not at all."""
