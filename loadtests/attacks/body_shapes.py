@@ -7,6 +7,9 @@ into a body: about so many bytes.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import yaml
 
 Fill = Callable[[int], bytes]
 
@@ -65,7 +68,7 @@ def _gemini_calls(size: int) -> bytes:
     return b'{"role":"model","parts":[%b]},{"parts":[%b]}' % (calls, results)
 
 
-def _references(target: bytes, *, are_long: bool) -> Fill:
+def _references(target: bytes, *, are_long: bool = True) -> Fill:
     """References to one long thing, or many references; the target has a %b for what is long."""
 
     def fill(size: int) -> bytes:
@@ -94,189 +97,41 @@ def _arguments(size: int) -> bytes:
     return b'{"role":"assistant","tool_calls":[%b]},%b' % (call, result)
 
 
-_DATA_URL = b'{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:'
-_FUNCTION = b',"tools":[{"type":"function","function":{"name":"f","parameters":{'
-_SCHEMA = b',"tools":[{"name":"f","input_schema":{'
+_WRITTEN = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+_FUNCTION = _WRITTEN["starts"]["function"].encode()
+_PATHS = {"chat": CHAT, "messages": MESSAGES, "native": GEMINI, "responses": RESPONSES}
+
+
+def _fill(kind: str, start: str | None, *parts: str) -> Fill:
+    head, item, tail = (part.encode() for part in parts)
+    head = _WRITTEN["starts"][start].encode() + head if start else head
+    return (_of if kind == "many" else _text)(head, item, tail)
+
+
 # Of each shape: the path, what fills a body, and whether that is in place of its only message.
 SHAPES: Mapping[str, tuple[str, Fill, bool]] = {
-    "tiny tools": (CHAT, _of(b',"tools":[', b'{"type":"a"}', b"]"), False),
-    "tiny functions": (
-        CHAT,
-        _of(b',"tools":[', b'{"type":"function","function":{"name":"f%d"}}', b"]"),
-        False,
-    ),
-    "lists": (CHAT, _of(b',"metadata":[', b"[]", b"]"), False),
-    "digits": (CHAT, _of(b',"metadata":[', b"1", b"]"), False),
-    "one number": (CHAT, _text(b',"metadata":', b"1", b""), False),
-    "deep": (CHAT, _text(b',"metadata":', b"[", b""), False),
-    "escapes": (CHAT, _text(b',"metadata":"', b"\\n", b'"'), False),
-    "escapes in a name": (CHAT, _text(b',"', b"\\n", b'":1'), False),
-    "a text": (CHAT, _text(b',"user":"', "Grüße, ".encode(), b'"'), False),
-    "an image": (CHAT, _text(b',"user":"', b"abcdABCD", b'"'), False),
-    "members of metadata": (CHAT, _of(b',"metadata":{', b'"k%d":1', b"}"), False),
-    "tool members": (CHAT, _of(b',"tools":[{"type":"x",', b'"k%d":1', b"}]"), False),
-    "schema keywords": (CHAT, _of(_FUNCTION, b'"k%d":1', b"}}}]"), False),
-    "schema properties": (CHAT, _of(_FUNCTION + b'"properties":{', b'"k%d":{}', b"}}}}]"), False),
-    "schema required": (
-        CHAT,
-        _of(_FUNCTION + b'"allOf":[', b'{"required":["k%d"]}', b"]}}}]"),
-        False,
-    ),
-    "references": (
-        CHAT,
-        _of(
-            _FUNCTION + b'"$defs":{"a":{"type":"object"}},"anyOf":[',
-            b'{"$ref":"#/$defs/a"}',
-            b"]}}}]",
-        ),
-        False,
-    ),
+    name: (_PATHS[protocol], _fill(*row), where == "turns")
+    for where in ("members", "turns")
+    for protocol, rows in _WRITTEN[where].items()
+    for name, row in rows.items()
+} | {
     "references that double": (CHAT, _doubling, False),
-    "a long reference": (CHAT, _references(b'{"$ref":"#%b"}', are_long=True), False),
-    "a long description": (
-        CHAT,
-        _references(b'{"type":"string","description":"%b"}', are_long=True),
-        False,
-    ),
+    "a long reference": (CHAT, _references(b'{"$ref":"#%b"}'), False),
+    "a long description": (CHAT, _references(b'{"type":"string","description":"%b"}'), False),
     "a long pattern, often": (
         CHAT,
         _references(b'{"type":"string","pattern":"%b"}', are_long=False),
         False,
     ),
-    "references of a response": (
-        CHAT,
-        _of(
-            b',"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{'
-            b'"type":"object","$defs":{"a":{"type":"object"}},"properties":{',
-            b'"p%d":{"$ref":"#/$defs/a"}',
-            b"}}}}",
-        ),
-        False,
-    ),
-    "parameters of a data URL": (
-        CHAT,
-        _text(_DATA_URL + b"image/png", b";a", b',AAAA"}}]}'),
-        True,
-    ),
-    "escapes of a data URL": (
-        CHAT,
-        _text(_DATA_URL + b"text/plain,d", b"%41", b'"}}]}'),
-        True,
-    ),
     "values in arguments": (CHAT, _arguments, True),
-    "members of a message": (CHAT, _of(b'{"role":"user","content":"x",', b'"k%d":1', b"}"), True),
-    "many messages": (CHAT, _of(b"", b'{"role":"user","content":"x"}', b""), True),
-    "many parts": (
-        CHAT,
-        _of(b'{"role":"user","content":[', b'{"type":"text","text":"x"}', b"]}"),
-        True,
-    ),
     "open calls": (CHAT, _calls, True),
-    "lists, messages": (MESSAGES, _of(b',"metadata":{"x":[', b"[]", b"]}"), False),
-    "tiny tools, messages": (
-        MESSAGES,
-        _of(b',"tools":[', b'{"name":"f%d","input_schema":{}}', b"]"),
-        False,
-    ),
-    "schema keywords, messages": (MESSAGES, _of(_SCHEMA, b'"k%d":1', b"}}]"), False),
-    "stop sequences": (MESSAGES, _of(b',"stop_sequences":[', b'"a"', b"]"), False),
-    "many messages, messages": (
-        MESSAGES,
-        _of(
-            b"",
-            b'{"role":"user","content":"x"},{"role":"assistant","content":"y"}',
-            b',{"role":"user","content":"x"}',
-        ),
-        True,
-    ),
-    "many blocks": (
-        MESSAGES,
-        _of(b'{"role":"user","content":[', b'{"type":"text","text":"x"}', b"]}"),
-        True,
-    ),
-    "members of a block": (
-        MESSAGES,
-        _of(b'{"role":"user","content":[{"type":"text","text":"x",', b'"k%d":1', b"}]}"),
-        True,
-    ),
-    "many results": (
-        MESSAGES,
-        _of(b'{"role":"user","content":[', b'{"type":"tool_result","tool_use_id":"c%d"}', b"]}"),
-        True,
-    ),
-    "lists, native": (GEMINI, _of(b',"labels":{"x":[', b"[]", b"]}"), False),
-    "tiny functions, native": (
-        GEMINI,
-        _of(b',"tools":[{"functionDeclarations":[', b'{"name":"f%d"}', b"]}]"),
-        False,
-    ),
-    "tiny tools, native": (GEMINI, _of(b',"tools":[', b'{"k%d":{}}', b"]"), False),
-    "many parts, native": (GEMINI, _of(b'{"parts":[', b'{"text":"x"}', b"]}"), True),
-    "empty parts": (GEMINI, _of(b'{"parts":[', b"{}", b"]}"), True),
-    "thoughts": (
-        GEMINI,
-        _of(b'{"role":"model","parts":[', b'{"text":"x","thought":true}', b"]}"),
-        True,
-    ),
-    "many turns": (GEMINI, _of(b"", b'{"parts":[{"text":"x"}]}', b""), True),
     "open calls, native": (GEMINI, _gemini_calls, True),
-    "lists, responses": (RESPONSES, _of(b',"metadata":[', b"[]", b"]"), False),
-    "tiny tools, responses": (
-        RESPONSES,
-        _of(b',"tools":[', b'{"type":"function","name":"f"}', b"]"),
-        False,
-    ),
-    "many items": (RESPONSES, _of(b"", b'{"role":"user","content":"x"}', b""), True),
-    "open calls, responses": (
-        RESPONSES,
-        _of(b"", b'{"type":"custom_tool_call","namespace":"n","name":"f","input":"x"}', b""),
-        True,
-    ),
-    "thoughts, responses": (
-        RESPONSES,
-        _of(b"", b'{"type":"reasoning","encrypted_content":"translated:chat:x"}', b""),
-        True,
-    ),
 }
 # Of a request for a film: what is in the place of its model, and what fills it.
-FILM = b'{"model":"%b","content":[{"type":"text","text":"x"}'
-FILMS: Mapping[str, Fill] = {
-    "a film's image": _text(
-        FILM + b',{"type":"image_url","image_url":{"url":"data:image/png;base64,', b"AAAA", b'"}}]}'
-    ),
-    "a film's text": _text(FILM + b',{"type":"text","text":"', "Grüße, ".encode(), b'"}]}'),
-    "a film's lists": _of(FILM + b'],"style":[', b"[]", b"]}"),
-    "a film's members": _of(FILM + b"],", b'"k%d":1', b"}"),
-    "a film's items": _of(FILM + b",", b'{"type":"text","text":"x"}', b"]}"),
-    "members of a film's item": _of(FILM + b',{"type":"text","text":"x",', b'"k%d":1', b"}]}"),
-}
+FILMS: Mapping[str, Fill] = {name: _fill(*row) for name, row in _WRITTEN["films"].items()}
 # Whole answers, of the protocol of a channel.
 HOSTILE_ANSWERS: Mapping[str, tuple[str, Fill]] = {
-    "answer of lists": ("chat", _of(ANSWERS["chat"][:-1] + b',"x":[', b"[]", b"]}")),
-    "answer of tiny calls": (
-        "chat",
-        _of(
-            b'{"id":"a","choices":[{"message":{"tool_calls":[',
-            b'{"function":{"name":"f"}}',
-            b"]}}]}",
-        ),
-    ),
-    "answer of tiny blocks": (
-        "messages",
-        _of(
-            b'{"id":"a","type":"message","content":[',
-            b'{"type":"text","text":"x"}',
-            b"]}",
-        ),
-    ),
-    "answer of tiny parts": (
-        "native",
-        _of(
-            b'{"responseId":"a","candidates":[{"content":{"parts":[',
-            b'{"text":"x"}',
-            b"]}}]}",
-        ),
-    ),
+    name: (protocol, _fill(*row)) for name, (protocol, *row) in _WRITTEN["answers"].items()
 }
 
 
