@@ -56,6 +56,11 @@ def each(names: str, rows: Iterable[Any] | Callable[[], Iterable[Any]]) -> Calla
     return decorated
 
 
+def cases(names: str, *rows: Any) -> Callable[[Test], Test]:
+    """Call the test with each of these rows, as `each` does with a table."""
+    return each(names, rows)
+
+
 class _Faults:
     """What has failed of the rows so far; a context in which a row runs."""
 

@@ -16,6 +16,7 @@ from channels.authorizers.authorizers import AwsAuthorizer
 from channels.authorizers.specs import AwsSpec
 from channels.errors import CredentialsUnavailable
 from channels.http.interfaces import UpstreamRequest
+from tests.support.rows import cases
 from tests.unit.authorizers.clouds import CLAUDE, Cloud, cloud
 
 INVOKE = "/model/anthropic.claude-sim-v1%3A0/invoke"
@@ -36,14 +37,12 @@ def signer(there: Cloud, spec: AwsSpec = OWN) -> AwsAuthorizer:
     return AwsAuthorizer(spec, there.tell, there.obtained)
 
 
-@pytest.mark.parametrize("spec", [OWN, LENT], ids=["own", "lent"])
-@pytest.mark.parametrize(
+@cases("spec", OWN, LENT)
+@cases(
     "path",
-    [
-        INVOKE,
-        "/model/arn%3Aaws%3Abedrock%3Aus-east-1%3A1%3Ainference-profile%2Fus.x/invoke",
-        "/model/~a_b.c-d%20e/invoke?b=2&a=1%2F3&a=0&c=",
-    ],
+    INVOKE,
+    "/model/arn%3Aaws%3Abedrock%3Aus-east-1%3A1%3Ainference-profile%2Fus.x/invoke",
+    "/model/~a_b.c-d%20e/invoke?b=2&a=1%2F3&a=0&c=",
 )
 async def test_signature_is_the_one_that_aws_describes(spec: AwsSpec, path: str) -> None:
     async with cloud() as there:
@@ -84,7 +83,7 @@ async def test_wrong_secret_is_refused_and_not_asked_with_again() -> None:
         assert len(there.simulator.requests()) == 1
 
 
-@pytest.mark.parametrize("ahead_seconds", [3600.0, -3600.0])
+@cases("ahead_seconds", 3600.0, -3600.0)
 async def test_clock_that_is_off_is_learned_from_the_refusal(ahead_seconds: float) -> None:
     async with cloud(ahead_seconds=ahead_seconds) as there:
         authorizer = signer(there)

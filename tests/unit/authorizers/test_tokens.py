@@ -15,6 +15,7 @@ from channels.errors import CredentialsUnavailable
 from channels.http.interfaces import Authorizer, UpstreamRequest
 from channels.http.transport import Proxy, Transport
 from loadtests.simulator.cloud.credentials import GOOGLE_ACCOUNT
+from tests.support.rows import cases
 from tests.unit.authorizers.clouds import Cloud, cloud
 from tests.unit.channels.raw_server import Peer, RawServer
 
@@ -181,17 +182,15 @@ async def test_workloads_token_is_read_from_its_file_each_time(tmp_path: Path) -
         assert (await there.send(authorizer, AZURE, CHAT_BODY))[0] == 200
 
 
-@pytest.mark.parametrize(
+@cases(
     "body",
-    [
-        "no JSON",
-        "[]",
-        '{"access_token": 1}',
-        '{"access_token": "t"}',
-        '{"expires_in": 5}',
-        '{"access_token": "a\\nb", "expires_in": 5}',
-        '{"access_token": "t", "expires_in": -1}',
-    ],
+    "no JSON",
+    "[]",
+    '{"access_token": 1}',
+    '{"access_token": "t"}',
+    '{"expires_in": 5}',
+    '{"access_token": "a\\nb", "expires_in": 5}',
+    '{"access_token": "t", "expires_in": -1}',
 )
 async def test_answer_of_the_token_server_that_is_none_is_told_of(body: str) -> None:
     async with cloud() as there:

@@ -18,8 +18,8 @@ from tests.support.specs import make_channel, make_model
 from tests.unit.calls.fake_wire import FOR_EVER, Script, Step, answer
 from tests.unit.calls.world import TIMEOUT_SECONDS, Told, World, world
 from tests.unit.calls.writer import RecordingWriter
-from tests.unit.translators.responses.pieces import CREATED, completed, text
-from tests.unit.translators.wire import data_of
+from tests.unit.translation.responses.pieces import CREATED, completed, text
+from tests.unit.translation.wire import data_of
 
 SEARCH, DRAW = "web_search", "image_generation"
 SPEAKS = frozenset({"chat", "responses"})

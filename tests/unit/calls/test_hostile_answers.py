@@ -31,7 +31,7 @@ from tests.unit.calls.fake_wire import answer
 from tests.unit.calls.test_failure_classes import WAYS
 from tests.unit.calls.world import ACCOUNT, world
 from tests.unit.calls.writer import RecordingWriter
-from tests.unit.translators.test_odd_values import places, replaced
+from tests.unit.translation.test_odd_values import places, replaced
 
 NO_SECRETS = ExactRedaction(())
 TRANSCRIPTS = Path(__file__).parents[1] / "channels" / "transcripts"

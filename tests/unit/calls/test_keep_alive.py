@@ -15,7 +15,7 @@ from gw.api.chat import ArrayStream
 from gw.calls.stream import SILENCE_SECONDS, Framing, SseFraming, TranslatedFraming
 from tests.support.clock import FakeClock
 from tests.unit.calls import sse
-from tests.unit.translators.test_odd_values import BODIES
+from tests.unit.translation.test_odd_values import BODIES
 
 PING = b'event: ping\ndata: {"type":"ping"}\n\n'
 COMMENT = b": keep-alive\n\n"

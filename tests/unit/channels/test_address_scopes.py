@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from channels.links import allowing, scope_of
 from gw.media.reading import fault_of
 from tests.support.rows import each
@@ -54,13 +52,13 @@ def test_a_channel_outside_leads_to_nothing_within(address: str) -> None:
     assert not allowing([])(address)
 
 
-@pytest.mark.parametrize("address", OUTSIDE)
+@each("address", OUTSIDE)
 def test_everybody_may_lead_outside(address: str) -> None:
     for channel in ([], ["1.2.3.4"], ["10.0.0.7"], ["127.0.0.1"]):
         assert allowing(channel)(address)
 
 
-@pytest.mark.parametrize("address", NEVER)
+@each("address", NEVER)
 def test_nobody_leads_to_what_is_neither(address: str) -> None:
     for channel in ("10.0.0.7", "127.0.0.1", "fd00::7"):
         assert not allowing([channel])(address)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from channels.dialects.table import CHAT_DIALECTS, DIALECTS
+from tests.support.rows import cases, each
 from tests.support.specs import make_channel
 
 CHANNEL = make_channel("one", base_url="https://up.example:8443", api_key="sk-1")
@@ -21,7 +20,7 @@ SENT = {
 }
 
 
-@pytest.mark.parametrize("protocol", DIALECTS)
+@each("protocol", DIALECTS)
 def test_request_goes_to_its_path_with_the_channels_key(protocol: str) -> None:
     path, own = SENT[protocol]
     accepted = "application/json"
@@ -53,14 +52,12 @@ def test_messages_request_has_the_clients_version() -> None:
     assert request.headers[:2] == (("x-api-key", "sk-1"), ("anthropic-version", "2026-10-21"))
 
 
-@pytest.mark.parametrize(
-    ("model", "stream", "path"),
-    [
-        ("gemini-3.1-pro", False, "gemini-3.1-pro:generateContent"),
-        ("gemini-3.1-pro", True, "gemini-3.1-pro:streamGenerateContent?alt=sse"),
-        ("../a b?c#d:e", False, "..%2Fa%20b%3Fc%23d%3Ae:generateContent"),
-        ("é", True, "%C3%A9:streamGenerateContent?alt=sse"),
-    ],
+@cases(
+    "model, stream, path",
+    ("gemini-3.1-pro", False, "gemini-3.1-pro:generateContent"),
+    ("gemini-3.1-pro", True, "gemini-3.1-pro:streamGenerateContent?alt=sse"),
+    ("../a b?c#d:e", False, "..%2Fa%20b%3Fc%23d%3Ae:generateContent"),
+    ("é", True, "%C3%A9:streamGenerateContent?alt=sse"),
 )
 def test_gemini_request_has_the_model_in_its_path(model: str, stream: bool, path: str) -> None:
     address = DIALECTS["native"].address

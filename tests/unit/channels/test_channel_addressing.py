@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from channels.dialects.table import DIALECTS
 from channels.http.interfaces import UpstreamRequest
 from channels.media.model import MediaRequest, addressed
 from channels.registry import ChannelSpec
-from tests.support.rows import each
+from tests.support.rows import cases, each
 from tests.support.specs import make_channel
 from tests.unit.channels.raw_server import OK, Peer, RawServer, new_wire
 
@@ -30,15 +28,13 @@ def request_of(
     )
 
 
-@pytest.mark.parametrize(
-    ("protocol", "path"),
-    [
-        ("chat", "/v1/chat/completions"),
-        ("messages", "/v1/messages"),
-        ("responses", "/v1/responses"),
-        ("images", "/v1/images/generations"),
-        ("native", "/v1beta/models/a%2Fb:generateContent"),
-    ],
+@cases(
+    "protocol, path",
+    ("chat", "/v1/chat/completions"),
+    ("messages", "/v1/messages"),
+    ("responses", "/v1/responses"),
+    ("images", "/v1/images/generations"),
+    ("native", "/v1beta/models/a%2Fb:generateContent"),
 )
 def test_prefix_stands_before_each_own_path(protocol: str, path: str) -> None:
     assert request_of(channel(), protocol).url == PREFIX + path
@@ -78,15 +74,15 @@ def test_key_goes_the_channels_way_in_every_protocol(protocol: str, way: str) ->
     assert "sk-1" not in repr(sent.headers[1:]) + sent.url
 
 
-@pytest.mark.parametrize("protocol", DIALECTS)
+@each("protocol", DIALECTS)
 def test_key_goes_in_the_query(protocol: str) -> None:
     sent = request_of(channel(auth="query:key", api_key="a/b +"), protocol)
     assert sent.url.endswith("?key=a%2Fb+%2B")
     assert "a/b" not in repr(sent.headers)
 
 
-@pytest.mark.parametrize("changes", [{"auth": "none"}, {"api_key": ""}])
-@pytest.mark.parametrize("protocol", DIALECTS)
+@cases("changes", {"auth": "none"}, {"api_key": ""})
+@each("protocol", DIALECTS)
 def test_no_key_is_sent_where_there_is_none(protocol: str, changes: dict[str, str]) -> None:
     names = {name.lower() for name, _ in request_of(channel(**changes), protocol).headers}
     assert names.isdisjoint({"authorization", "x-api-key", "x-goog-api-key", "api-key"})

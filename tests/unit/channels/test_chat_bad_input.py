@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from channels.dialects.chat import InvalidRequest, read_request, upstream_body
-from tests.support.rows import each
+from tests.support.rows import cases, each
 from tests.unit.channels.chat_bodies import MESSAGES, body
 
 BAD_MEMBERS = [
@@ -89,9 +89,7 @@ def test_bad_member_is_refused_with_its_name_and_what_was_found(
     assert len(caught.value.message) < 400
 
 
-@pytest.mark.parametrize(
-    ("members", "param", "words"), JUDGED_UPSTREAM, ids=lambda value: repr(value)[:50]
-)
+@each("members, param, words", JUDGED_UPSTREAM)
 def test_what_only_an_upstream_can_judge_is_forwarded(
     members: bytes, param: str, words: str
 ) -> None:
@@ -114,17 +112,15 @@ def test_builtin_tool_beside_an_odd_one_is_seen() -> None:
     assert odd.builtin_tools == ("web_search", "x_y")
 
 
-@pytest.mark.parametrize(
-    ("model", "words"),
-    [
-        (b'""', "found an empty string"),
-        (b"null", "found null"),
-        (b"7", "found the number 7"),
-        (b'["m"]', "found an array"),
-        (b'"' + b"m" * 257 + b'"', "a string of 1 to 256 characters"),
-        (b'"a\\u0000b"', "control characters"),
-        (b'"a\\nb"', "control characters"),
-    ],
+@cases(
+    "model, words",
+    (b'""', "found an empty string"),
+    (b"null", "found null"),
+    (b"7", "found the number 7"),
+    (b'["m"]', "found an array"),
+    (b'"' + b"m" * 257 + b'"', "a string of 1 to 256 characters"),
+    (b'"a\\u0000b"', "control characters"),
+    (b'"a\\nb"', "control characters"),
 )
 def test_bad_model_is_refused(model: bytes, words: str) -> None:
     with pytest.raises(InvalidRequest) as caught:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-import pytest
-
 from channels.dialects.chat import read_request, upstream_body
 from channels.errors import InvalidRequest
+from tests.support.rows import cases
 from tests.unit.channels.chat_bodies import MESSAGES
 
 FRAMES = 30  # of the gateway between reading a request and making the upstream's body of it
@@ -22,18 +21,16 @@ def from_far_down(body: bytes, frames: int = FRAMES) -> bytes:
     )
 
 
-@pytest.mark.parametrize(
+@cases(
     "template",
-    [
-        b'{"model":"m",%(messages)b,"stream":true,"stream_options":{"x":%(deep)b}}',
-        b'{"model":%(deep)b,%(messages)b}',
-        b'{"model":"m","messages":%(deep)b}',
-        b'{"model":"m","messages":[{"role":%(deep)b}]}',
-        b'{"model":"m","messages":[{"role":"user","content":[{"type":%(deep)b}]}]}',
-        b'{"model":"m",%(messages)b,"temperature":%(deep)b}',
-        b'{"model":"m",%(messages)b,"tools":[{"type":%(deep)b}]}',
-        b'{"model":"m",%(messages)b,"x":%(deep)b}',
-    ],
+    b'{"model":"m",%(messages)b,"stream":true,"stream_options":{"x":%(deep)b}}',
+    b'{"model":%(deep)b,%(messages)b}',
+    b'{"model":"m","messages":%(deep)b}',
+    b'{"model":"m","messages":[{"role":%(deep)b}]}',
+    b'{"model":"m","messages":[{"role":"user","content":[{"type":%(deep)b}]}]}',
+    b'{"model":"m",%(messages)b,"temperature":%(deep)b}',
+    b'{"model":"m",%(messages)b,"tools":[{"type":%(deep)b}]}',
+    b'{"model":"m",%(messages)b,"x":%(deep)b}',
 )
 def test_no_depth_is_more_than_a_refusal(template: bytes) -> None:
     for depth in range(880, 1000):

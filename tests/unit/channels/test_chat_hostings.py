@@ -6,8 +6,6 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from channels.dialects.chat.dialect import (
     HOSTINGS,
     call_id_for_mistral,
@@ -15,6 +13,7 @@ from channels.dialects.chat.dialect import (
     for_groq,
     for_mistral,
 )
+from tests.support.rows import cases
 
 MISTRAL = HOSTINGS["mistral"]
 USER = {"role": "user", "content": "Hi"}
@@ -51,7 +50,7 @@ def test_what_it_takes_stays_byte_for_byte() -> None:
     assert for_mistral(own) is own
 
 
-@pytest.mark.parametrize("call_id", ["call_a1", "toolu_01AbC", "", "gSIMJiOk-", "ü" * 9])
+@cases("call_id", "call_a1", "toolu_01AbC", "", "gSIMJiOk-", "ü" * 9)
 def test_ids_of_calls_become_nine_letters_and_digits_and_stay_matched(call_id: str) -> None:
     turns = json.loads(for_mistral(json.dumps(called(call_id)).encode()))
     made = turns[1]["tool_calls"][0]["id"]
@@ -73,9 +72,7 @@ def test_thoughts_in_the_words_of_others_stay_behind() -> None:
     assert turns == [asked, {"role": "assistant", "content": "Yes"}]
 
 
-@pytest.mark.parametrize(
-    ("mend", "own"), [(for_groq, "reasoning"), (for_fireworks, "reasoning_content")]
-)
+@cases("mend, own", (for_groq, "reasoning"), (for_fireworks, "reasoning_content"))
 def test_thoughts_in_its_own_words_stay(mend: Callable[[bytes], bytes], own: str) -> None:
     said = {"role": "assistant", "content": "Yes", "reasoning": "Hm", "reasoning_content": "Hm"}
     turns = json.loads(mend(json.dumps([USER, said]).encode()))
@@ -84,16 +81,14 @@ def test_thoughts_in_its_own_words_stay(mend: Callable[[bytes], bytes], own: str
     assert mend(kept) is kept
 
 
-@pytest.mark.parametrize(
+@cases(
     "messages",
-    [
-        b'[{"role": 1}]',
-        b'[{"content": "no role"}]',
-        b'["text"]',
-        b'{"a": 1}',
-        b'[{"role": "assistant", "tool_calls": {"id": 1}}]',
-        b'[{"role": "tool", "tool_call_id": 5}]',
-    ],
+    b'[{"role": 1}]',
+    b'[{"content": "no role"}]',
+    b'["text"]',
+    b'{"a": 1}',
+    b'[{"role": "assistant", "tool_calls": {"id": 1}}]',
+    b'[{"role": "tool", "tool_call_id": 5}]',
 )
 def test_what_cannot_be_read_is_the_upstreams_to_judge(messages: bytes) -> None:
     assert for_mistral(messages) is messages

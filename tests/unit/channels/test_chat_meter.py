@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from channels.dialects.chat import ChatMeter, ErrorEvent
 from channels.dialects.meter import Usage
 from channels.errors import UpstreamMalformed
+from tests.support.rows import cases
 from tests.unit.channels.chat_bodies import metered
 
 
@@ -46,7 +47,7 @@ def test_names_for_the_log_are_bounded_and_printable() -> None:
     assert "\x1b" not in (meter.finish_reason or "")
 
 
-@pytest.mark.parametrize("mark", [b"[DONE]", b" [DONE]", b"[DONE] "])
+@cases("mark", b"[DONE]", b" [DONE]", b"[DONE] ")
 def test_terminator_finishes(mark: bytes) -> None:
     meter = ChatMeter()
     assert meter.event(mark)
@@ -54,47 +55,43 @@ def test_terminator_finishes(mark: bytes) -> None:
     assert meter.malformed_events == 0
 
 
-@pytest.mark.parametrize(
-    ("event", "is_forwarded"),
-    [
-        ({"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 2}}, False),
-        ({"choices": None, "usage": {"prompt_tokens": 1, "completion_tokens": 2}}, False),
-        ({"usage": {"prompt_tokens": 1, "completion_tokens": 2}}, False),
-        ({"choices": [], "usage": {"prompt_tokens": -1, "completion_tokens": 2}}, False),
-        ({"choices": [], "usage": None}, True),
-        ({"choices": []}, True),
-        ({}, True),
-        ({"choices": [{"delta": {}}], "usage": {"prompt_tokens": 1, "completion_tokens": 2}}, True),
-        (
-            {
-                "error": {"message": "x"},
-                "choices": [],
-                "usage": {"prompt_tokens": 1, "completion_tokens": 2},
-            },
-            True,
-        ),
-        ({"id": 7, "choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 2}}, False),
-        ({"id": 7, "choices": [{}], "usage": {"prompt_tokens": 1, "completion_tokens": 2}}, True),
-    ],
+@cases(
+    "event, is_forwarded",
+    ({"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 2}}, False),
+    ({"choices": None, "usage": {"prompt_tokens": 1, "completion_tokens": 2}}, False),
+    ({"usage": {"prompt_tokens": 1, "completion_tokens": 2}}, False),
+    ({"choices": [], "usage": {"prompt_tokens": -1, "completion_tokens": 2}}, False),
+    ({"choices": [], "usage": None}, True),
+    ({"choices": []}, True),
+    ({}, True),
+    ({"choices": [{"delta": {}}], "usage": {"prompt_tokens": 1, "completion_tokens": 2}}, True),
+    (
+        {
+            "error": {"message": "x"},
+            "choices": [],
+            "usage": {"prompt_tokens": 1, "completion_tokens": 2},
+        },
+        True,
+    ),
+    ({"id": 7, "choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 2}}, False),
+    ({"id": 7, "choices": [{}], "usage": {"prompt_tokens": 1, "completion_tokens": 2}}, True),
 )
 def test_only_the_chunk_of_usage_alone_is_withheld(event: object, is_forwarded: bool) -> None:
     assert ChatMeter().event(json.dumps(event).encode()) is is_forwarded
 
 
-@pytest.mark.parametrize(
-    ("error", "expected"),
-    [
-        ({"message": "m", "code": "c", "type": "t"}, ErrorEvent("c", "m")),
-        ({"message": "m", "type": "t", "code": None}, ErrorEvent("t", "m")),
-        ({"message": "m", "code": 502}, ErrorEvent("502", "m")),
-        ({"code": {"a": 1}}, ErrorEvent(None, None)),
-        ("m", ErrorEvent(None, "m")),
-        ({"message": "x" * 5000}, ErrorEvent(None, "x" * 499 + "…")),
-        (True, ErrorEvent(None, None)),
-        (None, None),
-        ("", None),
-        ({}, None),
-    ],
+@cases(
+    "error, expected",
+    ({"message": "m", "code": "c", "type": "t"}, ErrorEvent("c", "m")),
+    ({"message": "m", "type": "t", "code": None}, ErrorEvent("t", "m")),
+    ({"message": "m", "code": 502}, ErrorEvent("502", "m")),
+    ({"code": {"a": 1}}, ErrorEvent(None, None)),
+    ("m", ErrorEvent(None, "m")),
+    ({"message": "x" * 5000}, ErrorEvent(None, "x" * 499 + "…")),
+    (True, ErrorEvent(None, None)),
+    (None, None),
+    ("", None),
+    ({}, None),
 )
 def test_error_event_is_noted_and_forwarded(error: object, expected: ErrorEvent | None) -> None:
     meter = ChatMeter()
@@ -102,20 +99,18 @@ def test_error_event_is_noted_and_forwarded(error: object, expected: ErrorEvent 
     assert meter.error_seen == expected
 
 
-@pytest.mark.parametrize(
-    ("base_resp", "expected"),
-    [
-        ({"status_code": 1008, "status_msg": "No balance."}, ErrorEvent("1008", "No balance.")),
-        ({"status_code": "1026"}, ErrorEvent("1026", None)),
-        ({"status_code": 0, "status_msg": "success"}, None),
-        ({"status_code": None}, None),
-        ({}, None),
-        ([1008], None),
-        ("No balance.", None),
-        (None, None),
-    ],
+@cases(
+    "base_resp, expected",
+    ({"status_code": 1008, "status_msg": "No balance."}, ErrorEvent("1008", "No balance.")),
+    ({"status_code": "1026"}, ErrorEvent("1026", None)),
+    ({"status_code": 0, "status_msg": "success"}, None),
+    ({"status_code": None}, None),
+    ({}, None),
+    ([1008], None),
+    ("No balance.", None),
+    (None, None),
 )
-@pytest.mark.parametrize("choices", [None, []])
+@cases("choices", None, [])
 def test_error_in_base_resp_is_noted(
     choices: object, base_resp: object, expected: ErrorEvent | None
 ) -> None:
@@ -131,17 +126,15 @@ def test_error_in_base_resp_is_noted(
 BARE = {"object": "error", "message": "Service unavailable.", "type": "x", "code": "1100"}
 
 
-@pytest.mark.parametrize(
-    ("event", "expected"),
-    [
-        (BARE, ErrorEvent("1100", "Service unavailable.")),
-        ({**BARE, "id": 7}, ErrorEvent("1100", "Service unavailable.")),
-        ({"code": 50505, "message": "Busy.", "data": None}, ErrorEvent("50505", "Busy.")),
-        ({"code": 0, "message": None}, None),
-        ({"message": "Hello."}, None),
-        ({"code": 20012}, None),
-        ({"code": 1, "message": "m", "choices": [{"delta": {"content": "a"}}]}, None),
-    ],
+@cases(
+    "event, expected",
+    (BARE, ErrorEvent("1100", "Service unavailable.")),
+    ({**BARE, "id": 7}, ErrorEvent("1100", "Service unavailable.")),
+    ({"code": 50505, "message": "Busy.", "data": None}, ErrorEvent("50505", "Busy.")),
+    ({"code": 0, "message": None}, None),
+    ({"message": "Hello."}, None),
+    ({"code": 20012}, None),
+    ({"code": 1, "message": "m", "choices": [{"delta": {"content": "a"}}]}, None),
 )
 def test_error_with_nothing_around_it_is_noted(
     event: dict[str, Any], expected: ErrorEvent | None
@@ -176,9 +169,8 @@ def test_error_beside_choices_counts_both() -> None:
     assert meter.error_seen == ErrorEvent("5", None)
 
 
-@pytest.mark.parametrize(
-    "event",
-    [b"", b" ", b"[]", b"null", b"1", b'"x"', b"\xff", b'{"a":', b"[" * 100_000, b"data: {}"],
+@cases(
+    "event", b"", b" ", b"[]", b"null", b"1", b'"x"', b"\xff", b'{"a":', b"[" * 100_000, b"data: {}"
 )
 def test_event_that_is_no_object_is_passed_on_and_counted(event: bytes) -> None:
     meter = ChatMeter()
@@ -297,9 +289,16 @@ def test_whole_answer_in_odd_shapes_is_read_loosely() -> None:
     assert (meter.characters, meter.finished, meter.malformed_events) == (3, True, 1)
 
 
-@pytest.mark.parametrize(
+@cases(
     "body",
-    [b"", b"<html></html>", b"[]", b"null", b'"text"', b"data: {}\n\n", b'{"id":', b"\x1f\x8b"],
+    b"",
+    b"<html></html>",
+    b"[]",
+    b"null",
+    b'"text"',
+    b"data: {}\n\n",
+    b'{"id":',
+    b"\x1f\x8b",
 )
 def test_whole_answer_that_is_no_object_is_malformed(body: bytes) -> None:
     meter = ChatMeter()

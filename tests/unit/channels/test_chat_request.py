@@ -7,7 +7,7 @@ import json
 import pytest
 
 from channels.dialects.chat import ChatRequest, InvalidRequest, read_request
-from tests.support.rows import each
+from tests.support.rows import cases, each
 from tests.unit.channels.chat_bodies import MESSAGES, body, forwarded
 
 
@@ -100,22 +100,20 @@ def test_request_with_an_allowed_member_is_forwarded_byte_for_byte(members: byte
     assert forwarded(body(members)) == body(members)
 
 
-@pytest.mark.parametrize(
-    ("value", "param"),
-    [
-        ({}, "model"),
-        ({"model": "m"}, "messages"),
-        ({"messages": []}, "messages"),
-        ({"model": "m", "messages": None}, "messages"),
-        ({"model": "m", "messages": {}}, "messages"),
-        ({"model": "m", "messages": "Hi"}, "messages"),
-        ({"model": "m", "messages": []}, "messages"),
-        ({"model": "m", "messages": ["Hi"]}, "messages[0]"),
-        ({"model": "m", "messages": [None]}, "messages[0]"),
-        ({"model": "m", "messages": [[]]}, "messages[0]"),
-        ({"model": "m", "messages": [{}]}, "messages[0].role"),
-        ({"model": "m", "messages": [{"content": "Hi"}]}, "messages[0].role"),
-    ],
+@cases(
+    "value, param",
+    ({}, "model"),
+    ({"model": "m"}, "messages"),
+    ({"messages": []}, "messages"),
+    ({"model": "m", "messages": None}, "messages"),
+    ({"model": "m", "messages": {}}, "messages"),
+    ({"model": "m", "messages": "Hi"}, "messages"),
+    ({"model": "m", "messages": []}, "messages"),
+    ({"model": "m", "messages": ["Hi"]}, "messages[0]"),
+    ({"model": "m", "messages": [None]}, "messages[0]"),
+    ({"model": "m", "messages": [[]]}, "messages[0]"),
+    ({"model": "m", "messages": [{}]}, "messages[0].role"),
+    ({"model": "m", "messages": [{"content": "Hi"}]}, "messages[0].role"),
 )
 def test_missing_or_misshapen_part_is_named(value: object, param: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
@@ -124,23 +122,21 @@ def test_missing_or_misshapen_part_is_named(value: object, param: str) -> None:
     assert caught.value.message.startswith(param)
 
 
-@pytest.mark.parametrize(
-    ("message", "param"),
-    [
-        ({"role": "oracle", "content": "x"}, "role"),
-        ({"role": "User", "content": "x"}, "role"),
-        ({"role": "", "content": "x"}, "role"),
-        ({"role": 1, "content": "x"}, "role"),
-        ({"role": None, "content": "x"}, "role"),
-        ({"role": ["user"], "content": "x"}, "role"),
-        ({"role": "user"}, "content"),
-        ({"role": "system"}, "content"),
-        ({"role": "tool"}, "content"),
-        ({"role": "user", "content": 1}, "content"),
-        ({"role": "user", "content": True}, "content"),
-        ({"role": "user", "content": {}}, "content"),
-        ({"role": "assistant", "content": 5}, "content"),
-    ],
+@cases(
+    "message, param",
+    ({"role": "oracle", "content": "x"}, "role"),
+    ({"role": "User", "content": "x"}, "role"),
+    ({"role": "", "content": "x"}, "role"),
+    ({"role": 1, "content": "x"}, "role"),
+    ({"role": None, "content": "x"}, "role"),
+    ({"role": ["user"], "content": "x"}, "role"),
+    ({"role": "user"}, "content"),
+    ({"role": "system"}, "content"),
+    ({"role": "tool"}, "content"),
+    ({"role": "user", "content": 1}, "content"),
+    ({"role": "user", "content": True}, "content"),
+    ({"role": "user", "content": {}}, "content"),
+    ({"role": "assistant", "content": 5}, "content"),
 )
 def test_fault_in_a_message_is_named_with_its_index(message: object, param: str) -> None:
     fine = {"role": "user", "content": "Hi"}
@@ -150,21 +146,19 @@ def test_fault_in_a_message_is_named_with_its_index(message: object, param: str)
     assert caught.value.message.startswith(f"messages[2].{param}")
 
 
-@pytest.mark.parametrize(
-    ("message", "param"),
-    [
-        ({"role": "user", "content": ["x"]}, "content[0]"),
-        ({"role": "user", "content": [{"type": "text"}, 2]}, "content[1]"),
-        ({"role": "user", "content": [{"type": 1}]}, "content[0].type"),
-        ({"role": "tool", "content": "x", "tool_call_id": 7}, "tool_call_id"),
-        ({"role": "assistant", "tool_calls": {}}, "tool_calls"),
-        ({"role": "assistant", "tool_calls": ["f"]}, "tool_calls[0]"),
-        ({"role": "assistant", "tool_calls": [{"id": 1}]}, "tool_calls[0].id"),
-        (
-            {"role": "assistant", "tool_calls": [{"function": {"arguments": {"a": 1}}}]},
-            "tool_calls[0].function.arguments",
-        ),
-    ],
+@cases(
+    "message, param",
+    ({"role": "user", "content": ["x"]}, "content[0]"),
+    ({"role": "user", "content": [{"type": "text"}, 2]}, "content[1]"),
+    ({"role": "user", "content": [{"type": 1}]}, "content[0].type"),
+    ({"role": "tool", "content": "x", "tool_call_id": 7}, "tool_call_id"),
+    ({"role": "assistant", "tool_calls": {}}, "tool_calls"),
+    ({"role": "assistant", "tool_calls": ["f"]}, "tool_calls[0]"),
+    ({"role": "assistant", "tool_calls": [{"id": 1}]}, "tool_calls[0].id"),
+    (
+        {"role": "assistant", "tool_calls": [{"function": {"arguments": {"a": 1}}}]},
+        "tool_calls[0].function.arguments",
+    ),
 )
 def test_content_that_only_an_upstream_can_judge_is_left_to_it(message: object, param: str) -> None:
     fine = {"role": "user", "content": "Hi"}
@@ -174,14 +168,12 @@ def test_content_that_only_an_upstream_can_judge_is_left_to_it(message: object, 
     assert request.parameters["messages"] == "3"
 
 
-@pytest.mark.parametrize(
-    ("kind", "tool"),
-    [
-        ("web_search_preview", "web_search"),
-        ("web_search_2025_08_26", "web_search"),
-        ("web_search_preview_2025_03_11", "web_search"),
-        ("telepathy_preview", "telepathy"),
-    ],
+@cases(
+    "kind, tool",
+    ("web_search_preview", "web_search"),
+    ("web_search_2025_08_26", "web_search"),
+    ("web_search_preview_2025_03_11", "web_search"),
+    ("telepathy_preview", "telepathy"),
 )
 def test_version_of_a_builtin_tool_is_no_part_of_its_name(kind: str, tool: str) -> None:
     body = {"model": "m", "messages": [], "stream": True, "tools": [{"type": kind}]}

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from channels.dialects.chat import InvalidRequest, read_request
 from channels.dialects.chat.request import ChatBody
+from tests.support.rows import cases
 from tests.unit.channels.chat_bodies import MESSAGES, body, forwarded
 
 KNOWN = frozenset(ChatBody.__struct_fields__)
@@ -29,47 +30,45 @@ def test_model_spelled_with_escapes_is_left_as_it_is() -> None:
     assert forwarded(request) == request
 
 
-@pytest.mark.parametrize(
-    ("sent", "name", "most", "expected"),
-    [
-        (b"", "max_tokens", 8000, b',"max_tokens":8000'),
-        (b"", "max_completion_tokens", 8000, b',"max_completion_tokens":8000'),
-        (b"", "max_tokens", None, b""),
-        (b',"max_tokens":5', "max_tokens", 8000, b',"max_tokens":5'),
-        (b',"max_tokens":999999', "max_tokens", 8000, b',"max_tokens":999999'),
-        (b',"max_tokens":5', "max_completion_tokens", 8000, b',"max_completion_tokens":5'),
-        (b',"max_completion_tokens":5', "max_tokens", 8000, b',"max_tokens":5'),
-        (b',"max_completion_tokens":5', None, 8000, b',"max_completion_tokens":5'),
-        (b',"max_tokens":5', None, 8000, b',"max_tokens":5'),
-        (b"", None, 8000, b',"max_tokens":8000'),
-        (
-            b',"max_completion_tokens":5,"max_tokens":null',
-            "max_tokens",
-            8,
-            b',"max_completion_tokens":5,"max_tokens":5',
-        ),
-        (b',"max_completion_tokens":5', "max_completion_tokens", 8, b',"max_completion_tokens":5'),
-        (b',"max_tokens" : null', "max_tokens", 8000, b',"max_tokens" : 8000'),
-        (b',"max_tokens":null', "max_tokens", None, b',"max_tokens":null'),
-        (
-            b',"max_tokens":null',
-            "max_completion_tokens",
-            8,
-            b',"max_tokens":null,"max_completion_tokens":8',
-        ),
-        (
-            b',"max_tokens":5,"max_completion_tokens":5',
-            "max_completion_tokens",
-            8,
-            b',"max_tokens":5,"max_completion_tokens":5',
-        ),
-        (
-            b',"max_tokens":5,"max_completion_tokens":null',
-            "max_completion_tokens",
-            8,
-            b',"max_tokens":5,"max_completion_tokens":5',
-        ),
-    ],
+@cases(
+    "sent, name, most, expected",
+    (b"", "max_tokens", 8000, b',"max_tokens":8000'),
+    (b"", "max_completion_tokens", 8000, b',"max_completion_tokens":8000'),
+    (b"", "max_tokens", None, b""),
+    (b',"max_tokens":5', "max_tokens", 8000, b',"max_tokens":5'),
+    (b',"max_tokens":999999', "max_tokens", 8000, b',"max_tokens":999999'),
+    (b',"max_tokens":5', "max_completion_tokens", 8000, b',"max_completion_tokens":5'),
+    (b',"max_completion_tokens":5', "max_tokens", 8000, b',"max_tokens":5'),
+    (b',"max_completion_tokens":5', None, 8000, b',"max_completion_tokens":5'),
+    (b',"max_tokens":5', None, 8000, b',"max_tokens":5'),
+    (b"", None, 8000, b',"max_tokens":8000'),
+    (
+        b',"max_completion_tokens":5,"max_tokens":null',
+        "max_tokens",
+        8,
+        b',"max_completion_tokens":5,"max_tokens":5',
+    ),
+    (b',"max_completion_tokens":5', "max_completion_tokens", 8, b',"max_completion_tokens":5'),
+    (b',"max_tokens" : null', "max_tokens", 8000, b',"max_tokens" : 8000'),
+    (b',"max_tokens":null', "max_tokens", None, b',"max_tokens":null'),
+    (
+        b',"max_tokens":null',
+        "max_completion_tokens",
+        8,
+        b',"max_tokens":null,"max_completion_tokens":8',
+    ),
+    (
+        b',"max_tokens":5,"max_completion_tokens":5',
+        "max_completion_tokens",
+        8,
+        b',"max_tokens":5,"max_completion_tokens":5',
+    ),
+    (
+        b',"max_tokens":5,"max_completion_tokens":null',
+        "max_completion_tokens",
+        8,
+        b',"max_tokens":5,"max_completion_tokens":5',
+    ),
 )
 def test_token_maximum_goes_under_the_channels_name(
     sent: bytes, name: str, most: int | None, expected: bytes
@@ -78,40 +77,38 @@ def test_token_maximum_goes_under_the_channels_name(
     assert forwarded(start + sent + b"}", name=name, most=most) == start + expected + b"}"
 
 
-@pytest.mark.parametrize(
-    ("sent", "expected"),
-    [
-        (b'"stream":true', b'"stream":true,"stream_options":{"include_usage":true}'),
-        (
-            b'"stream_options":null,"stream":true',
-            b'"stream_options":{"include_usage":true},"stream":true',
-        ),
-        (
-            b'"stream":true,"stream_options":{}',
-            b'"stream":true,"stream_options":{"include_usage":true}',
-        ),
-        (
-            b'"stream":true,"stream_options":{ "x": [1] }',
-            b'"stream":true,"stream_options":{ "x": [1] ,"include_usage":true}',
-        ),
-        (
-            b'"stream":true,"stream_options":{"include_usage":false, "x":1}',
-            b'"stream":true,"stream_options":{"include_usage":true, "x":1}',
-        ),
-        (
-            b'"stream":true,"stream_options":{"include_usage": null}',
-            b'"stream":true,"stream_options":{"include_usage": true}',
-        ),
-        (
-            b'"stream":true,"stream_options":{"include_usage" : true }',
-            b'"stream":true,"stream_options":{"include_usage" : true }',
-        ),
-        (b'"stream":false', b'"stream":false'),
-        (
-            b'"stream":false,"stream_options":{"include_usage":false}',
-            b'"stream":false,"stream_options":{"include_usage":false}',
-        ),
-    ],
+@cases(
+    "sent, expected",
+    (b'"stream":true', b'"stream":true,"stream_options":{"include_usage":true}'),
+    (
+        b'"stream_options":null,"stream":true',
+        b'"stream_options":{"include_usage":true},"stream":true',
+    ),
+    (
+        b'"stream":true,"stream_options":{}',
+        b'"stream":true,"stream_options":{"include_usage":true}',
+    ),
+    (
+        b'"stream":true,"stream_options":{ "x": [1] }',
+        b'"stream":true,"stream_options":{ "x": [1] ,"include_usage":true}',
+    ),
+    (
+        b'"stream":true,"stream_options":{"include_usage":false, "x":1}',
+        b'"stream":true,"stream_options":{"include_usage":true, "x":1}',
+    ),
+    (
+        b'"stream":true,"stream_options":{"include_usage": null}',
+        b'"stream":true,"stream_options":{"include_usage": true}',
+    ),
+    (
+        b'"stream":true,"stream_options":{"include_usage" : true }',
+        b'"stream":true,"stream_options":{"include_usage" : true }',
+    ),
+    (b'"stream":false', b'"stream":false'),
+    (
+        b'"stream":false,"stream_options":{"include_usage":false}',
+        b'"stream":false,"stream_options":{"include_usage":false}',
+    ),
 )
 def test_stream_is_always_asked_for_usage(sent: bytes, expected: bytes) -> None:
     assert forwarded(body(sent)) == body(expected)

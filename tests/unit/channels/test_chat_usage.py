@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from channels.dialects.chat import ChatMeter
 from channels.dialects.meter import PartialUsage, Usage
+from tests.support.rows import cases, each
 from tests.unit.channels.chat_bodies import metered
 
 
@@ -15,125 +14,113 @@ def usage_of(usage: object) -> Usage | None:
     return metered({"choices": [], "usage": usage}).usage
 
 
-@pytest.mark.parametrize(
-    ("stated", "expected"),
-    [
-        ({"prompt_tokens": 3, "completion_tokens": 2}, Usage(3, 2)),
-        ({"prompt_tokens": 0, "completion_tokens": 0}, Usage(0, 0)),
-        (
-            {
-                "prompt_tokens": 100,
-                "completion_tokens": 50,
-                "total_tokens": 150,
-                "prompt_tokens_details": {"cached_tokens": 64, "audio_tokens": 0},
-                "completion_tokens_details": {"reasoning_tokens": 40},
-            },
-            Usage(100, 50, cached_tokens=64, reasoning_tokens=40),
-        ),
-        (
-            {
-                "prompt_tokens": 3,
-                "completion_tokens": 2,
-                "prompt_tokens_details": None,
-                "completion_tokens_details": {"reasoning_tokens": None},
-            },
-            Usage(3, 2),
-        ),
-        (
-            {
-                "prompt_tokens": 9,
-                "completion_tokens": 2,
-                "prompt_tokens_details": {"cached_tokens": 0},
-                "prompt_cache_hit_tokens": 5,
-            },
-            Usage(9, 2),
-        ),
-        (
-            {"prompt_tokens": 9, "completion_tokens": 2, "prompt_cache_hit_tokens": 5},
-            Usage(9, 2, cached_tokens=5),
-        ),
-        # A cache part larger than the whole cannot be priced as stated.
-        (
-            {
-                "prompt_tokens": 5,
-                "completion_tokens": 2,
-                "prompt_tokens_details": {"cached_tokens": 9},
-            },
-            Usage(5, 2, cached_tokens=5),
-        ),
-        (
-            {
-                "prompt_tokens": 10,
-                "completion_tokens": 2,
-                "prompt_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 5},
-            },
-            Usage(10, 2, cached_tokens=4, cache_write_tokens=5),
-        ),
-        (
-            {
-                "prompt_tokens": 10,
-                "completion_tokens": 2,
-                "prompt_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 9},
-            },
-            Usage(10, 2, cached_tokens=4, cache_write_tokens=6),
-        ),
-        # Cached tokens at the top: they count like those in the details, which come first.
-        (
-            {"prompt_tokens": 9, "completion_tokens": 2, "total_tokens": 11, "cached_tokens": 5},
-            Usage(9, 2, cached_tokens=5),
-        ),
-        (
-            {
-                "prompt_tokens": 9,
-                "completion_tokens": 2,
-                "cached_tokens": 5,
-                "prompt_tokens_details": {"cached_tokens": 3},
-            },
-            Usage(9, 2, cached_tokens=3),
-        ),
-        ({"prompt_tokens": 5, "total_tokens": 5}, Usage(5, 0)),
-        ({"completion_tokens": 5, "total_tokens": 7}, Usage(2, 5)),
-    ],
+@cases(
+    "stated, expected",
+    ({"prompt_tokens": 3, "completion_tokens": 2}, Usage(3, 2)),
+    ({"prompt_tokens": 0, "completion_tokens": 0}, Usage(0, 0)),
+    (
+        {
+            "prompt_tokens": 100,
+            "completion_tokens": 50,
+            "total_tokens": 150,
+            "prompt_tokens_details": {"cached_tokens": 64, "audio_tokens": 0},
+            "completion_tokens_details": {"reasoning_tokens": 40},
+        },
+        Usage(100, 50, cached_tokens=64, reasoning_tokens=40),
+    ),
+    (
+        {
+            "prompt_tokens": 3,
+            "completion_tokens": 2,
+            "prompt_tokens_details": None,
+            "completion_tokens_details": {"reasoning_tokens": None},
+        },
+        Usage(3, 2),
+    ),
+    (
+        {
+            "prompt_tokens": 9,
+            "completion_tokens": 2,
+            "prompt_tokens_details": {"cached_tokens": 0},
+            "prompt_cache_hit_tokens": 5,
+        },
+        Usage(9, 2),
+    ),
+    (
+        {"prompt_tokens": 9, "completion_tokens": 2, "prompt_cache_hit_tokens": 5},
+        Usage(9, 2, cached_tokens=5),
+    ),
+    # A cache part larger than the whole cannot be priced as stated.
+    (
+        {"prompt_tokens": 5, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 9}},
+        Usage(5, 2, cached_tokens=5),
+    ),
+    (
+        {
+            "prompt_tokens": 10,
+            "completion_tokens": 2,
+            "prompt_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 5},
+        },
+        Usage(10, 2, cached_tokens=4, cache_write_tokens=5),
+    ),
+    (
+        {
+            "prompt_tokens": 10,
+            "completion_tokens": 2,
+            "prompt_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 9},
+        },
+        Usage(10, 2, cached_tokens=4, cache_write_tokens=6),
+    ),
+    # Cached tokens at the top: they count like those in the details, which come first.
+    (
+        {"prompt_tokens": 9, "completion_tokens": 2, "total_tokens": 11, "cached_tokens": 5},
+        Usage(9, 2, cached_tokens=5),
+    ),
+    (
+        {
+            "prompt_tokens": 9,
+            "completion_tokens": 2,
+            "cached_tokens": 5,
+            "prompt_tokens_details": {"cached_tokens": 3},
+        },
+        Usage(9, 2, cached_tokens=3),
+    ),
+    ({"prompt_tokens": 5, "total_tokens": 5}, Usage(5, 0)),
+    ({"completion_tokens": 5, "total_tokens": 7}, Usage(2, 5)),
 )
 def test_usage_is_read_as_stated(stated: object, expected: Usage) -> None:
     assert usage_of(stated) == expected
 
 
-@pytest.mark.parametrize(
+@cases(
     "stated",
-    [
-        {},
-        [],
-        7,
-        "many",
-        True,
-        {"total_tokens": 0},
-        {"total_tokens": -9},
-        {"prompt_tokens": 3},
-        {"completion_tokens": 3},
-        {"prompt_tokens": None, "completion_tokens": None},
-        {"prompt_tokens": -1, "completion_tokens": 2},
-        {"prompt_tokens": 1, "completion_tokens": -2},
-        {"prompt_tokens": 1.5, "completion_tokens": 2},
-        {"prompt_tokens": "1", "completion_tokens": 2},
-        {"prompt_tokens": True, "completion_tokens": 2},
-        {"prompt_tokens": 10, "total_tokens": 5},
-        {
-            "prompt_tokens": 1,
-            "completion_tokens": 2,
-            "prompt_tokens_details": {"cached_tokens": -1},
-        },
-        {
-            "prompt_tokens": 1,
-            "completion_tokens": 2,
-            "prompt_tokens_details": {"cache_write_tokens": -1},
-        },
-        {
-            "prompt_tokens": 1,
-            "completion_tokens": 2,
-            "completion_tokens_details": {"reasoning_tokens": -1},
-        },
-    ],
+    {},
+    [],
+    7,
+    "many",
+    True,
+    {"total_tokens": 0},
+    {"total_tokens": -9},
+    {"prompt_tokens": 3},
+    {"completion_tokens": 3},
+    {"prompt_tokens": None, "completion_tokens": None},
+    {"prompt_tokens": -1, "completion_tokens": 2},
+    {"prompt_tokens": 1, "completion_tokens": -2},
+    {"prompt_tokens": 1.5, "completion_tokens": 2},
+    {"prompt_tokens": "1", "completion_tokens": 2},
+    {"prompt_tokens": True, "completion_tokens": 2},
+    {"prompt_tokens": 10, "total_tokens": 5},
+    {"prompt_tokens": 1, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": -1}},
+    {
+        "prompt_tokens": 1,
+        "completion_tokens": 2,
+        "prompt_tokens_details": {"cache_write_tokens": -1},
+    },
+    {
+        "prompt_tokens": 1,
+        "completion_tokens": 2,
+        "completion_tokens_details": {"reasoning_tokens": -1},
+    },
 )
 def test_malformed_usage_is_ignored_and_counted(stated: object) -> None:
     good = {"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 1}}
@@ -172,7 +159,7 @@ CONVENTIONS = {
 }
 
 
-@pytest.mark.parametrize("convention", CONVENTIONS.values(), ids=CONVENTIONS.keys())
+@each("convention", CONVENTIONS.values())
 def test_reasoning_is_added_only_where_the_total_says_it_comes_on_top(
     convention: tuple[int, int, int, int | None, int],
 ) -> None:
@@ -192,16 +179,14 @@ OTHER = {"prompt_tokens": 80, "completion_tokens": 40, "total_tokens": 120}
 LAST = {"index": 0, "delta": {}, "finish_reason": "stop"}
 
 
-@pytest.mark.parametrize(
+@cases(
     "last",
-    [
-        {"choices": [{**LAST, "usage": STATED}]},
-        {"choices": [LAST], "x_groq": {"id": "req_1", "usage": STATED}},
-        {"choices": [LAST], "usage": None, "x_groq": {"id": "req_1", "usage": STATED}},
-        # An id that is a number has the whole chunk read loosely.
-        {"id": 7, "choices": [{**LAST, "usage": STATED}]},
-        {"id": 7, "choices": [LAST], "x_groq": {"usage": STATED}},
-    ],
+    {"choices": [{**LAST, "usage": STATED}]},
+    {"choices": [LAST], "x_groq": {"id": "req_1", "usage": STATED}},
+    {"choices": [LAST], "usage": None, "x_groq": {"id": "req_1", "usage": STATED}},
+    # An id that is a number has the whole chunk read loosely.
+    {"id": 7, "choices": [{**LAST, "usage": STATED}]},
+    {"id": 7, "choices": [LAST], "x_groq": {"usage": STATED}},
 )
 def test_usage_elsewhere_counts_where_the_protocols_member_says_nothing(last: object) -> None:
     said = {"choices": [{"index": 0, "delta": {"content": "Hi"}}], "x_groq": {"id": "req_1"}}

@@ -10,6 +10,7 @@ import pytest
 
 from channels.dialects.counting import estimate, read_count, tokens_of_text
 from channels.errors import InvalidRequest
+from tests.support.rows import each
 from tests.unit.channels.recordings import wholes
 
 # What the documentation states (`ops/protocols.md`).
@@ -111,7 +112,7 @@ BY_PROTOCOL: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("protocol", BY_PROTOCOL)
+@each("protocol", BY_PROTOCOL)
 def test_an_image_counts_as_one_and_not_by_its_bytes(protocol: str) -> None:
     text, image = BY_PROTOCOL[protocol]
     parts = "parts" if protocol == "native" else "content"

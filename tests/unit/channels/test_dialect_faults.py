@@ -225,7 +225,7 @@ def test_what_only_an_upstream_can_judge_is_forwarded(
     assert dialect.forwarded(request) == body
 
 
-@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=DIALECTS.keys())
+@each("dialect", DIALECTS.values())
 def test_missing_member_is_named(dialect: Dialect) -> None:
     for name in dialect.smallest:
         left = {member: value for member, value in dialect.smallest.items() if member != name}
@@ -242,7 +242,7 @@ ODD_NAMES = {
 }
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@each("dialect", DIALECTS)
 def test_name_that_an_upstream_may_take_for_another_is_refused(dialect: str) -> None:
     one = DIALECTS[dialect]
     for name, meant in ODD_NAMES[dialect].items():
@@ -266,7 +266,7 @@ def with_private(value: Any) -> Iterator[Any]:
             yield from ([*value[:index], one, *value[index + 1 :]] for one in with_private(inner))
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@each("dialect", DIALECTS)
 def test_no_fault_quotes_what_was_sent(dialect: str) -> None:
     one, faults = DIALECTS[dialect], []
     rows = [*AT_THE_TOP[dialect], *FAULTS[dialect], *JUDGED_UPSTREAM[dialect]]

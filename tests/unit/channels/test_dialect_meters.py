@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from channels.dialects.meter import ResponseMeter, Usage
 from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import UpstreamMalformed
-from tests.support.rows import each
+from tests.support.rows import cases, each
 from tests.unit.channels.replay import metered, new_meter
 
 NAMES = sorted(CHAT_DIALECTS)
@@ -27,7 +27,7 @@ def of_body(name: str, value: object) -> ResponseMeter[Any, Any]:
     return meter
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_new_meter_has_read_nothing(name: str) -> None:
     meter = new_meter(name)
     assert (meter.usage, meter.partial_usage, meter.characters) == (None, None, 0)
@@ -43,7 +43,7 @@ def test_body_that_is_no_object_is_malformed(name: str, body: bytes) -> None:
         new_meter(name).body(body)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_empty_object_is_a_whole_answer_that_says_nothing(name: str) -> None:
     meter = of_body(name, {})
     assert (meter.usage, meter.characters, meter.finished) == (None, 0, True)
@@ -94,16 +94,11 @@ def test_body_is_read_or_malformed(name: str, body: str) -> None:
         assert meter.finished
 
 
-@pytest.mark.parametrize(
-    ("name", "event"),
-    [
-        ("messages", {"type": "message_start", "message": {"id": "a\x00b", "model": "m" * 999}}),
-        (
-            "responses",
-            {"type": "response.created", "response": {"id": "a\x00b", "model": "m" * 999}},
-        ),
-        ("native", {"responseId": "a\x00b", "modelVersion": "m" * 999}),
-    ],
+@cases(
+    "name, event",
+    ("messages", {"type": "message_start", "message": {"id": "a\x00b", "model": "m" * 999}}),
+    ("responses", {"type": "response.created", "response": {"id": "a\x00b", "model": "m" * 999}}),
+    ("native", {"responseId": "a\x00b", "modelVersion": "m" * 999}),
 )
 def test_names_for_the_log_are_bounded_and_printable(name: str, event: dict[str, Any]) -> None:
     meter = metered(name, event, {"type": "message_start", "message": {"id": "later"}})
@@ -111,36 +106,31 @@ def test_names_for_the_log_are_bounded_and_printable(name: str, event: dict[str,
     assert len(meter.response_model or "") == 256
 
 
-@pytest.mark.parametrize(
-    ("name", "event"),
-    [
-        (
-            "messages",
-            {
-                "type": "content_block_start",
-                "content_block": {"type": "x", "data": "A" * 4_000_000},
-            },
-        ),
-        (
-            "responses",
-            {
-                "type": "response.output_item.done",
-                "output_index": 0,
-                "item": {"type": "image_generation_call", "result": "A" * 4_000_000},
-            },
-        ),
-        (
-            "responses",
-            {
-                "type": "response.image_generation_call.partial_image",
-                "partial_image_b64": "A" * 4_000_000,
-            },
-        ),
-        (
-            "native",
-            {"candidates": [{"content": {"parts": [{"inlineData": {"data": "A" * 4_000_000}}]}}]},
-        ),
-    ],
+@cases(
+    "name, event",
+    (
+        "messages",
+        {"type": "content_block_start", "content_block": {"type": "x", "data": "A" * 4_000_000}},
+    ),
+    (
+        "responses",
+        {
+            "type": "response.output_item.done",
+            "output_index": 0,
+            "item": {"type": "image_generation_call", "result": "A" * 4_000_000},
+        },
+    ),
+    (
+        "responses",
+        {
+            "type": "response.image_generation_call.partial_image",
+            "partial_image_b64": "A" * 4_000_000,
+        },
+    ),
+    (
+        "native",
+        {"candidates": [{"content": {"parts": [{"inlineData": {"data": "A" * 4_000_000}}]}}]},
+    ),
 )
 def test_image_of_megabytes_costs_no_characters(name: str, event: dict[str, Any]) -> None:
     data = json.dumps(event).encode()
@@ -149,87 +139,85 @@ def test_image_of_megabytes_costs_no_characters(name: str, event: dict[str, Any]
     assert (meter.characters, meter.malformed_events) == (0, 0)
 
 
-@pytest.mark.parametrize(
-    ("name", "body", "usage", "characters", "reason"),
-    [
-        (
-            "messages",
-            {
-                "id": "a",
-                "model": "x",
-                "content": [
-                    {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"},
-                    {"type": "text", "text": "Hello"},
-                    {"type": "tool_use", "name": "f", "input": {"a": [1, 2]}},
-                    {"type": "web_search_tool_result", "content": [{"title": "not output"}]},
-                ],
-                "stop_reason": "tool_use",
-                "usage": {
-                    "input_tokens": 5,
-                    "cache_read_input_tokens": 3,
-                    "cache_creation_input_tokens": 2,
-                    "output_tokens": 9,
-                },
+@cases(
+    "name, body, usage, characters, reason",
+    (
+        "messages",
+        {
+            "id": "a",
+            "model": "x",
+            "content": [
+                {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"},
+                {"type": "text", "text": "Hello"},
+                {"type": "tool_use", "name": "f", "input": {"a": [1, 2]}},
+                {"type": "web_search_tool_result", "content": [{"title": "not output"}]},
+            ],
+            "stop_reason": "tool_use",
+            "usage": {
+                "input_tokens": 5,
+                "cache_read_input_tokens": 3,
+                "cache_creation_input_tokens": 2,
+                "output_tokens": 9,
             },
-            Usage(10, 9, cached_tokens=3, cache_write_tokens=2),
-            3 + 5 + 1 + len('{"a":[1,2]}'),
-            "tool_use",
-        ),
-        (
-            "responses",
-            {
-                "id": "a",
-                "model": "x",
-                "status": "completed",
-                "output": [
-                    {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm."}]},
-                    {"type": "image_generation_call", "result": "iVBORw0KGgo"},
-                    {"type": "message", "content": [{"type": "output_text", "text": "Hello"}]},
-                    {"type": "message", "content": [{"type": "refusal", "refusal": "No"}]},
-                    {"type": "function_call", "name": "f", "arguments": '{"a": 1}'},
-                ],
-                "usage": {
-                    "input_tokens": 10,
-                    "input_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 1},
-                    "output_tokens": 9,
-                    "output_tokens_details": {"reasoning_tokens": 6},
-                },
+        },
+        Usage(10, 9, cached_tokens=3, cache_write_tokens=2),
+        3 + 5 + 1 + len('{"a":[1,2]}'),
+        "tool_use",
+    ),
+    (
+        "responses",
+        {
+            "id": "a",
+            "model": "x",
+            "status": "completed",
+            "output": [
+                {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm."}]},
+                {"type": "image_generation_call", "result": "iVBORw0KGgo"},
+                {"type": "message", "content": [{"type": "output_text", "text": "Hello"}]},
+                {"type": "message", "content": [{"type": "refusal", "refusal": "No"}]},
+                {"type": "function_call", "name": "f", "arguments": '{"a": 1}'},
+            ],
+            "usage": {
+                "input_tokens": 10,
+                "input_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 1},
+                "output_tokens": 9,
+                "output_tokens_details": {"reasoning_tokens": 6},
             },
-            Usage(10, 9, cached_tokens=4, cache_write_tokens=1, reasoning_tokens=6),
-            3 + 5 + 2 + 1 + 8,
-            "completed",
-        ),
-        (
-            "native",
-            {
-                "responseId": "a",
-                "modelVersion": "x",
-                "candidates": [
-                    {
-                        "content": {
-                            "parts": [
-                                {"text": "Hm.", "thought": True},
-                                {"text": "Hello"},
-                                {"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo"}},
-                                {"functionCall": {"name": "f", "args": {"a": 1.50}}},
-                            ]
-                        },
-                        "finishReason": "STOP",
-                    }
-                ],
-                "usageMetadata": {
-                    "promptTokenCount": 10,
-                    "cachedContentTokenCount": 4,
-                    "candidatesTokenCount": 3,
-                    "thoughtsTokenCount": 6,
-                    "toolUsePromptTokenCount": 2,
-                },
+        },
+        Usage(10, 9, cached_tokens=4, cache_write_tokens=1, reasoning_tokens=6),
+        3 + 5 + 2 + 1 + 8,
+        "completed",
+    ),
+    (
+        "native",
+        {
+            "responseId": "a",
+            "modelVersion": "x",
+            "candidates": [
+                {
+                    "content": {
+                        "parts": [
+                            {"text": "Hm.", "thought": True},
+                            {"text": "Hello"},
+                            {"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo"}},
+                            {"functionCall": {"name": "f", "args": {"a": 1.50}}},
+                        ]
+                    },
+                    "finishReason": "STOP",
+                }
+            ],
+            "usageMetadata": {
+                "promptTokenCount": 10,
+                "cachedContentTokenCount": 4,
+                "candidatesTokenCount": 3,
+                "thoughtsTokenCount": 6,
+                "toolUsePromptTokenCount": 2,
             },
-            Usage(12, 9, cached_tokens=4, reasoning_tokens=6),
-            3 + 5 + 1 + len('{"a":1.5}'),
-            "STOP",
-        ),
-    ],
+        },
+        Usage(12, 9, cached_tokens=4, reasoning_tokens=6),
+        3 + 5 + 1 + len('{"a":1.5}'),
+        "STOP",
+    ),
 )
 def test_whole_answer_is_read(
     name: str, body: dict[str, Any], usage: Usage, characters: int, reason: str
@@ -241,16 +229,14 @@ def test_whole_answer_is_read(
     assert meter.error_seen is None
 
 
-@pytest.mark.parametrize(
-    ("name", "body", "code", "message"),
-    [
-        ("messages", {"type": "error", "error": {"type": "t", "message": "It broke."}}, "t", None),
-        ("responses", {"error": {"code": "c", "type": "t", "message": "It broke."}}, "c", None),
-        ("responses", {"status": "failed", "error": None, "output": []}, "failed", "none"),
-        ("native", {"error": {"code": 5, "status": "S", "message": "It broke."}}, "S", None),
-        ("native", [{"error": {"code": 5, "message": "It broke."}}], "5", None),
-        ("chat", {"error": {"code": 5, "message": "It broke."}}, "5", None),
-    ],
+@cases(
+    "name, body, code, message",
+    ("messages", {"type": "error", "error": {"type": "t", "message": "It broke."}}, "t", None),
+    ("responses", {"error": {"code": "c", "type": "t", "message": "It broke."}}, "c", None),
+    ("responses", {"status": "failed", "error": None, "output": []}, "failed", "none"),
+    ("native", {"error": {"code": 5, "status": "S", "message": "It broke."}}, "S", None),
+    ("native", [{"error": {"code": 5, "message": "It broke."}}], "5", None),
+    ("chat", {"error": {"code": 5, "message": "It broke."}}, "5", None),
 )
 def test_error_in_a_body_is_noted(name: str, body: object, code: str, message: str | None) -> None:
     if name == "chat":

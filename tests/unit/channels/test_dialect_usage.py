@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from channels.dialects.meter import PartialUsage, Usage
-from tests.support.rows import each
+from tests.support.rows import cases, each
 from tests.unit.channels.replay import metered
 
 
@@ -19,58 +17,56 @@ def test_running_counts_of_a_gemini_stream_replace_each_other() -> None:
     assert metered("native", *chunks).usage == Usage(5, 9)
 
 
-@pytest.mark.parametrize(
-    ("metadata", "expected"),
-    [
-        ({"promptTokenCount": 5, "candidatesTokenCount": 0}, Usage(5, 0)),
-        ({"promptTokenCount": 5, "candidatesTokenCount": 2, "totalTokenCount": 99}, Usage(5, 2)),
-        # More thoughts than candidates, and the total says that they are among them.
-        (
-            {
-                "promptTokenCount": 5,
-                "candidatesTokenCount": 7,
-                "thoughtsTokenCount": 9,
-                "totalTokenCount": 12,
-            },
-            Usage(5, 7, reasoning_tokens=7),
-        ),
-        (
-            {"promptTokenCount": 5, "candidatesTokenCount": 2, "thoughtsTokenCount": 7},
-            Usage(5, 9, reasoning_tokens=7),
-        ),
-        (
-            {
-                "promptTokenCount": 5,
-                "candidatesTokenCount": 9,
-                "thoughtsTokenCount": 7,
-                "totalTokenCount": 14,
-            },
-            Usage(5, 9, reasoning_tokens=7),
-        ),
-        (
-            {
-                "promptTokenCount": 5,
-                "toolUsePromptTokenCount": 10,
-                "candidatesTokenCount": 9,
-                "thoughtsTokenCount": 7,
-                "totalTokenCount": 24,
-            },
-            Usage(15, 9, reasoning_tokens=7),
-        ),
-        (
-            {"promptTokenCount": 5, "thoughtsTokenCount": 7, "totalTokenCount": 12},
-            Usage(5, 7, reasoning_tokens=7),
-        ),
-        ({"promptTokenCount": 5, "totalTokenCount": 9}, Usage(5, 4)),
-        (
-            {"promptTokenCount": 5, "cachedContentTokenCount": 50, "candidatesTokenCount": 1},
-            Usage(5, 1, cached_tokens=5),
-        ),
-        ({"trafficType": "ON_DEMAND"}, None),
-        ({}, None),
-        ({"promptTokenCount": "5", "candidatesTokenCount": 1}, None),
-        ({"promptTokenCount": 5, "candidatesTokenCount": -1}, None),
-    ],
+@cases(
+    "metadata, expected",
+    ({"promptTokenCount": 5, "candidatesTokenCount": 0}, Usage(5, 0)),
+    ({"promptTokenCount": 5, "candidatesTokenCount": 2, "totalTokenCount": 99}, Usage(5, 2)),
+    # More thoughts than candidates, and the total says that they are among them.
+    (
+        {
+            "promptTokenCount": 5,
+            "candidatesTokenCount": 7,
+            "thoughtsTokenCount": 9,
+            "totalTokenCount": 12,
+        },
+        Usage(5, 7, reasoning_tokens=7),
+    ),
+    (
+        {"promptTokenCount": 5, "candidatesTokenCount": 2, "thoughtsTokenCount": 7},
+        Usage(5, 9, reasoning_tokens=7),
+    ),
+    (
+        {
+            "promptTokenCount": 5,
+            "candidatesTokenCount": 9,
+            "thoughtsTokenCount": 7,
+            "totalTokenCount": 14,
+        },
+        Usage(5, 9, reasoning_tokens=7),
+    ),
+    (
+        {
+            "promptTokenCount": 5,
+            "toolUsePromptTokenCount": 10,
+            "candidatesTokenCount": 9,
+            "thoughtsTokenCount": 7,
+            "totalTokenCount": 24,
+        },
+        Usage(15, 9, reasoning_tokens=7),
+    ),
+    (
+        {"promptTokenCount": 5, "thoughtsTokenCount": 7, "totalTokenCount": 12},
+        Usage(5, 7, reasoning_tokens=7),
+    ),
+    ({"promptTokenCount": 5, "totalTokenCount": 9}, Usage(5, 4)),
+    (
+        {"promptTokenCount": 5, "cachedContentTokenCount": 50, "candidatesTokenCount": 1},
+        Usage(5, 1, cached_tokens=5),
+    ),
+    ({"trafficType": "ON_DEMAND"}, None),
+    ({}, None),
+    ({"promptTokenCount": "5", "candidatesTokenCount": 1}, None),
+    ({"promptTokenCount": 5, "candidatesTokenCount": -1}, None),
 )
 def test_gemini_counts_are_made_into_a_usage(
     metadata: dict[str, Any], expected: Usage | None

@@ -17,7 +17,7 @@ from channels.dialects.error_body import (
     retry_after_in,
 )
 from channels.errors import ErrorMembers
-from tests.support.rows import each
+from tests.support.rows import cases, each
 
 
 @each(
@@ -52,29 +52,27 @@ def test_message_is_unwrapped(body: object, expected: str | None) -> None:
     assert error_message(json.dumps(body).encode()) == expected
 
 
-@pytest.mark.parametrize(
-    ("body", "expected"),
-    [
-        (b"", None),
-        (b"  \r\n", None),
-        (b"upstream connect error", "upstream connect error"),
-        (b" rate limited \n", "rate limited"),
-        (b"[Errno 111] Connection refused", "[Errno 111] Connection refused"),
-        (b'{"error": {"message": "cut', '{"error": {"message": "cut'),
-        (b'"quoted"', "quoted"),
-        (b'"quoted" and more', '"quoted" and more'),
-        (b"\xef\xbb\xbf" + b'{"message":"marked"}', "marked"),
-        (b"<html><body>502 Bad Gateway nginx/1.2</body></html>", None),
-        (b"<!DOCTYPE html>\n<html>", None),
-        (b"  <?xml version='1.0'?><Error>no</Error>", None),
-        (b"Oops <HTML>", None),
-        (b"<400> InternalError.Algo: Too long.", "<400> InternalError.Algo: Too long."),
-        (json.dumps({"error": {"message": "<html>proxy</html>"}}).encode(), None),
-        (b"\x1f\x8b\x08\x00\x00\x00\x00\x00binary", None),
-        (b"\x00\x01\x02", None),
-        (b'{"error":{"message":"a\\u0000b\\ud800c"}}', "a b c"),
-        ('{"message":"模型不存在"}'.encode(), "模型不存在"),
-    ],
+@cases(
+    "body, expected",
+    (b"", None),
+    (b"  \r\n", None),
+    (b"upstream connect error", "upstream connect error"),
+    (b" rate limited \n", "rate limited"),
+    (b"[Errno 111] Connection refused", "[Errno 111] Connection refused"),
+    (b'{"error": {"message": "cut', '{"error": {"message": "cut'),
+    (b'"quoted"', "quoted"),
+    (b'"quoted" and more', '"quoted" and more'),
+    (b"\xef\xbb\xbf" + b'{"message":"marked"}', "marked"),
+    (b"<html><body>502 Bad Gateway nginx/1.2</body></html>", None),
+    (b"<!DOCTYPE html>\n<html>", None),
+    (b"  <?xml version='1.0'?><Error>no</Error>", None),
+    (b"Oops <HTML>", None),
+    (b"<400> InternalError.Algo: Too long.", "<400> InternalError.Algo: Too long."),
+    (json.dumps({"error": {"message": "<html>proxy</html>"}}).encode(), None),
+    (b"\x1f\x8b\x08\x00\x00\x00\x00\x00binary", None),
+    (b"\x00\x01\x02", None),
+    (b'{"error":{"message":"a\\u0000b\\ud800c"}}', "a b c"),
+    ('{"message":"模型不存在"}'.encode(), "模型不存在"),
 )
 def test_other_bodies(body: bytes, expected: str | None) -> None:
     assert error_message(body) == expected
@@ -105,24 +103,22 @@ def test_no_bytes_raise(data: bytes) -> None:
 DETAILS = {"error_code": "thread_unsupported_request", "unsupported": []}
 
 
-@pytest.mark.parametrize(
-    ("body", "expected"),
-    [
-        ({"error": {"message": "m", "details": DETAILS}}, ErrorMembers("m", details=DETAILS)),
-        ([{"error": {"message": "m", "details": [1]}}], ErrorMembers("m", details=[1])),
-        ({"error": {"message": "m", "param": "messages"}}, ErrorMembers("m", param="messages")),
-        ({"error": {"message": "m", "param": None, "details": None}}, ErrorMembers("m")),
-        ({"error": {"message": "m", "param": 3, "details": "text"}}, ErrorMembers("m")),
-        ({"error": "m", "details": DETAILS}, ErrorMembers("m")),
-        ({"message": "m"}, ErrorMembers("m")),
-        # What could not be sent on is left out whole.
-        ({"error": {"message": "m", "details": {"x": "\ud800"}}}, ErrorMembers("m")),
-        ({"error": {"message": "m", "details": [10**30]}}, ErrorMembers("m", details=[10**30])),
-        ({"error": {"message": "m", "details": ["x" * DETAILS_BYTES_MAX]}}, ErrorMembers("m")),
-        ({"error": {"message": "m", "param": "x" * 257}}, ErrorMembers("m")),
-        ({"error": {"message": "m", "param": "\ud800"}}, ErrorMembers("m")),
-        ({"error": {"message": "m", "details": [float("nan")]}}, ErrorMembers("m", details=[None])),
-    ],
+@cases(
+    "body, expected",
+    ({"error": {"message": "m", "details": DETAILS}}, ErrorMembers("m", details=DETAILS)),
+    ([{"error": {"message": "m", "details": [1]}}], ErrorMembers("m", details=[1])),
+    ({"error": {"message": "m", "param": "messages"}}, ErrorMembers("m", param="messages")),
+    ({"error": {"message": "m", "param": None, "details": None}}, ErrorMembers("m")),
+    ({"error": {"message": "m", "param": 3, "details": "text"}}, ErrorMembers("m")),
+    ({"error": "m", "details": DETAILS}, ErrorMembers("m")),
+    ({"message": "m"}, ErrorMembers("m")),
+    # What could not be sent on is left out whole.
+    ({"error": {"message": "m", "details": {"x": "\ud800"}}}, ErrorMembers("m")),
+    ({"error": {"message": "m", "details": [10**30]}}, ErrorMembers("m", details=[10**30])),
+    ({"error": {"message": "m", "details": ["x" * DETAILS_BYTES_MAX]}}, ErrorMembers("m")),
+    ({"error": {"message": "m", "param": "x" * 257}}, ErrorMembers("m")),
+    ({"error": {"message": "m", "param": "\ud800"}}, ErrorMembers("m")),
+    ({"error": {"message": "m", "details": [float("nan")]}}, ErrorMembers("m", details=[None])),
 )
 def test_what_stands_beside_the_message_is_found(body: Any, expected: ErrorMembers) -> None:
     assert error_members(json.dumps(body).encode()) == expected
@@ -135,16 +131,21 @@ def test_details_that_nest_too_deep_are_left_out() -> None:
     assert error_members(b"").message is None
 
 
-@pytest.mark.parametrize(
-    ("delay", "expected"),
-    [("34.4s", "35"), ("2s", "2"), ("0.1s", "1"), ("soon", None), (5, None), ("1e9s", None)],
+@cases(
+    "delay, expected",
+    ("34.4s", "35"),
+    ("2s", "2"),
+    ("0.1s", "1"),
+    ("soon", None),
+    (5, None),
+    ("1e9s", None),
 )
 def test_time_to_come_back_is_read_of_googles_details(delay: object, expected: str | None) -> None:
     details = [{"@type": "type.googleapis.com/google.rpc.QuotaFailure"}, {"retryDelay": delay}]
     assert retry_after_in(details) == expected
 
 
-@pytest.mark.parametrize("details", [None, {}, {"retryDelay": "1s"}, ["1s"], [{}]])
+@cases("details", None, {}, {"retryDelay": "1s"}, ["1s"], [{}])
 def test_details_that_tell_no_time(details: object) -> None:
     assert retry_after_in(details) is None
 

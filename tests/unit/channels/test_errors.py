@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from channels.errors import (
     ErrorMembers,
     ErrorReported,
@@ -12,12 +10,13 @@ from channels.errors import (
     UpstreamError,
     UpstreamFailed,
 )
+from tests.support.rows import each
 
 SAYS_MORE = (UnexpectedStatus, UpstreamFailed, ErrorReported)
 PLAIN = [kind for kind in UpstreamError.__subclasses__() if kind not in SAYS_MORE]
 
 
-@pytest.mark.parametrize("kind", PLAIN)
+@each("kind", PLAIN)
 def test_upstream_error_says_its_docstring_and_keeps_the_detail(kind: type[UpstreamError]) -> None:
     error = kind("10.0.0.1", 443)
     assert str(error) == (kind.__doc__ or "").split("\n")[0]

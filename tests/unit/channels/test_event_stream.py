@@ -21,6 +21,7 @@ from channels.http.sse import (
     EventStreamResponse,
 )
 from loadtests.simulator.cloud import bedrock
+from tests.support.rows import cases
 from tests.unit.calls.fake_wire import FakeResponse, Head
 
 FIRST = b'{"type":"message_start","message":{"id":"m"}}'
@@ -135,16 +136,14 @@ def prelude(size: int, headers_size: int) -> bytes:
     return both + struct.pack(">I", crc32(both))
 
 
-@pytest.mark.parametrize(
-    ("size", "headers_size"),
-    [
-        (0, 0),
-        (15, 0),
-        (20, 5),
-        (16 + HEADERS_BYTES_MAX + 1, HEADERS_BYTES_MAX + 1),
-        (16 + PAYLOAD_BYTES_MAX + 1, 0),
-        (2**32 - 1, 0),
-    ],
+@cases(
+    "size, headers_size",
+    (0, 0),
+    (15, 0),
+    (20, 5),
+    (16 + HEADERS_BYTES_MAX + 1, HEADERS_BYTES_MAX + 1),
+    (16 + PAYLOAD_BYTES_MAX + 1, 0),
+    (2**32 - 1, 0),
 )
 def test_length_that_no_message_has_is_refused_before_it_is_waited_for(
     size: int, headers_size: int
@@ -158,9 +157,7 @@ def raw_message(head: bytes, payload: bytes = b"{}") -> bytes:
     return whole + struct.pack(">I", crc32(whole))
 
 
-@pytest.mark.parametrize(
-    "head", [b"\x05a", b"\x01a", b"\x01a\x0a", b"\x01a\x07\x00\x05ab", b"\x01\xff\x07\x00\x00"]
-)
+@cases("head", b"\x05a", b"\x01a", b"\x01a\x0a", b"\x01a\x07\x00\x05ab", b"\x01\xff\x07\x00\x00")
 def test_headers_that_cannot_be_read_break_the_stream(head: bytes) -> None:
     with pytest.raises(UpstreamMalformed):
         decoded(raw_message(head))
@@ -187,7 +184,7 @@ def test_headers_of_every_type_are_stepped_over() -> None:
     assert EventStreamDecoder(Shown()).feed(raw_message(head)) == shown(expected)
 
 
-@pytest.mark.parametrize("payload", [b"", b"[]", b'{"bytes":1}', b'{"bytes":"!"}', b'{"p":""}'])
+@cases("payload", b"", b"[]", b'{"bytes":1}', b'{"bytes":"!"}', b'{"p":""}')
 def test_event_without_its_bytes_breaks_the_stream(payload: bytes) -> None:
     with pytest.raises(UpstreamMalformed):
         decoded(bedrock.stream_event("chunk", payload))

@@ -22,6 +22,7 @@ from channels.redaction import (
     secrets_of,
 )
 from tests.support.aio import run
+from tests.support.rows import cases
 from tests.support.specs import make_channel
 from tests.support.steps import steps_of
 
@@ -42,23 +43,21 @@ def test_nothing_else_changes() -> None:
     assert ANSWERS.redacted(body) is body
 
 
-@pytest.mark.parametrize(
-    ("said", "redacted"),
-    [
-        (f"no key {KEY}!", "no key [redacted]!"),
-        (f"x{KEY}y", "x[redacted]y"),
-        ("sk-up%2F1234%2Ba%3D%3D", "[redacted]"),
-        ("sk-up\\/1234+a==", "[redacted]"),
-        ("sk-up\\u002f1234\\u002Ba\\u003d\\u003d.", "[redacted]."),
-        ("".join(f"\\u{ord(one):04x}" for one in KEY), "[redacted]"),
-        ("hunter22-long hunter22-short", "[redacted] [redacted]-short"),
-        ("https:\\/\\/api.up.example:8443\\/v1", "https:\\/\\/[host]:8443\\/v1"),
-        ("eu.api.up.example, api.up.example.", "eu.[host], [host]."),
-        ("my-api.up.example, api.up.example-2", "my-api.up.example, api.up.example-2"),
-        ("one\\napi.up.example\\n\\u003capi\\u002eup.example>", "one\\n[host]\\n\\u003c[host]>"),
-        ("10.0.0.9 and 10.0.0.99", "[host] and 10.0.0.99"),
-        ("vllm:8000 127.0.0.1:8081", "[host]:8000 [host]:8081"),
-    ],
+@cases(
+    "said, redacted",
+    (f"no key {KEY}!", "no key [redacted]!"),
+    (f"x{KEY}y", "x[redacted]y"),
+    ("sk-up%2F1234%2Ba%3D%3D", "[redacted]"),
+    ("sk-up\\/1234+a==", "[redacted]"),
+    ("sk-up\\u002f1234\\u002Ba\\u003d\\u003d.", "[redacted]."),
+    ("".join(f"\\u{ord(one):04x}" for one in KEY), "[redacted]"),
+    ("hunter22-long hunter22-short", "[redacted] [redacted]-short"),
+    ("https:\\/\\/api.up.example:8443\\/v1", "https:\\/\\/[host]:8443\\/v1"),
+    ("eu.api.up.example, api.up.example.", "eu.[host], [host]."),
+    ("my-api.up.example, api.up.example-2", "my-api.up.example, api.up.example-2"),
+    ("one\\napi.up.example\\n\\u003capi\\u002eup.example>", "one\\n[host]\\n\\u003c[host]>"),
+    ("10.0.0.9 and 10.0.0.99", "[host] and 10.0.0.99"),
+    ("vllm:8000 127.0.0.1:8081", "[host]:8000 [host]:8081"),
 )
 def test_configured_texts_are_masked_however_they_are_spelled(said: str, redacted: str) -> None:
     for mask in (ERRORS, ANSWERS):
@@ -211,7 +210,7 @@ def test_what_is_obtained_later_is_redacted_from_then_on_with_the_one_before() -
         assert redactor.text(shown.decode()) == redacted.decode()
 
 
-@pytest.mark.parametrize("end", ["", "\n", " and more\n"])
+@cases("end", "", "\n", " and more\n")
 def test_secret_is_found_wherever_pieces_cut_it(end: str) -> None:
     body = f": first\n: a {KEY} at api.up.example{end}".encode()
     for cut in range(len(body)):

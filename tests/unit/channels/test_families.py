@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-import pytest
-
 from channels import families
 from channels.families import (
     CHAT_PROTOCOLS,
@@ -22,6 +20,7 @@ from channels.families import (
     Family,
 )
 from channels.prices import DIMENSIONS, PriceSpec
+from tests.support.rows import cases, each
 
 # As the contract lists them (§2: Channel `protocols`), which is how a refused one is told of.
 CONTRACT = (
@@ -77,7 +76,7 @@ def test_rows_do_not_collide() -> None:
     assert {family.unit for family in FAMILIES.values() if family.unit} == set(UNITS)
 
 
-@pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
+@each("family", FAMILIES.values())
 def test_models_of_a_type_are_served_by_one_kind_of_family(family: Family) -> None:
     assert (None in MODEL_TYPES[family.protocol]) == (family.protocol in CHAT_PROTOCOLS)
     for other in FAMILIES.values():
@@ -85,9 +84,12 @@ def test_models_of_a_type_are_served_by_one_kind_of_family(family: Family) -> No
             assert (kind.name in MODEL_TYPES[family.protocol]) == (family is other)
 
 
-@pytest.mark.parametrize(
-    ("model_id", "protocol"),
-    [("seedance", "videos"), ("dh-motion", "avatars"), ("clip-news", "clips"), ("dhx", "videos")],
+@cases(
+    "model_id, protocol",
+    ("seedance", "videos"),
+    ("dh-motion", "avatars"),
+    ("clip-news", "clips"),
+    ("dhx", "videos"),
 )
 def test_video_models_need_channels_by_their_ids(model_id: str, protocol: str) -> None:
     """Contract for media, §1."""

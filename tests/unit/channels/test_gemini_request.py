@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from channels.dialects.gemini import GeminiRequest, read_request, upstream_body
 from channels.dialects.gemini.request import ALLOWED, GeminiBody
+from tests.support.rows import cases
 from tests.unit.channels.dialect_bodies import GEMINI, encoded, read_gemini, refused
 
 CONTENTS = b'"contents":[{"role":"user","parts":[{"text":"Hi"}]}]'
@@ -92,34 +91,29 @@ def test_every_member_that_is_read_has_its_words() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("members", "expected"),
-    [
-        (b"", b',"generationConfig":{"maxOutputTokens":10}'),
-        (b',"generationConfig":null', b',"generationConfig":{"maxOutputTokens":10}'),
-        (b',"generationConfig":{ }', b',"generationConfig":{ "maxOutputTokens":10}'),
-        (
-            b',"generationConfig" : {"topK" : 1.0,\n"x":"\\u00e9"} ',
-            b',"generationConfig" : {"topK" : 1.0,\n"x":"\\u00e9","maxOutputTokens":10} ',
-        ),
-        (
-            b',"generationConfig":{"maxOutputTokens": null ,"topK":1}',
-            b',"generationConfig":{"maxOutputTokens": 10 ,"topK":1}',
-        ),
-        (
-            b',"generation_config":{"max_output_tokens":null}',
-            b',"generation_config":{"max_output_tokens":10}',
-        ),
-        (b',"generation_config":{}', b',"generation_config":{"maxOutputTokens":10}'),
-        (
-            b',"generationConfig":{"maxOutputTokens":7}',
-            b',"generationConfig":{"maxOutputTokens":7}',
-        ),
-        (
-            b',"generation_config":{"max_output_tokens":70000}',
-            b',"generation_config":{"max_output_tokens":70000}',
-        ),
-    ],
+@cases(
+    "members, expected",
+    (b"", b',"generationConfig":{"maxOutputTokens":10}'),
+    (b',"generationConfig":null', b',"generationConfig":{"maxOutputTokens":10}'),
+    (b',"generationConfig":{ }', b',"generationConfig":{ "maxOutputTokens":10}'),
+    (
+        b',"generationConfig" : {"topK" : 1.0,\n"x":"\\u00e9"} ',
+        b',"generationConfig" : {"topK" : 1.0,\n"x":"\\u00e9","maxOutputTokens":10} ',
+    ),
+    (
+        b',"generationConfig":{"maxOutputTokens": null ,"topK":1}',
+        b',"generationConfig":{"maxOutputTokens": 10 ,"topK":1}',
+    ),
+    (
+        b',"generation_config":{"max_output_tokens":null}',
+        b',"generation_config":{"max_output_tokens":10}',
+    ),
+    (b',"generation_config":{}', b',"generation_config":{"maxOutputTokens":10}'),
+    (b',"generationConfig":{"maxOutputTokens":7}', b',"generationConfig":{"maxOutputTokens":7}'),
+    (
+        b',"generation_config":{"max_output_tokens":70000}',
+        b',"generation_config":{"max_output_tokens":70000}',
+    ),
 )
 def test_omitted_maximum_is_spliced_into_the_generation_config(
     members: bytes, expected: bytes
@@ -129,69 +123,63 @@ def test_omitted_maximum_is_spliced_into_the_generation_config(
     assert forwarded(body % members) == body % members
 
 
-@pytest.mark.parametrize(
-    ("config", "most"),
-    [
-        ({"generationConfig": {"maxOutputTokens": 7}}, 7),
-        ({"generationConfig": {"max_output_tokens": 7}}, 7),
-        ({"generation_config": {"maxOutputTokens": 7}}, 7),
-        ({"generation_config": {"max_output_tokens": 7}}, 7),
-        ({"generationConfig": {"maxOutputTokens": None}}, None),
-        ({"generationConfig": {}}, None),
-        ({"generationConfig": None}, None),
-    ],
+@cases(
+    "config, most",
+    ({"generationConfig": {"maxOutputTokens": 7}}, 7),
+    ({"generationConfig": {"max_output_tokens": 7}}, 7),
+    ({"generation_config": {"maxOutputTokens": 7}}, 7),
+    ({"generation_config": {"max_output_tokens": 7}}, 7),
+    ({"generationConfig": {"maxOutputTokens": None}}, None),
+    ({"generationConfig": {}}, None),
+    ({"generationConfig": None}, None),
 )
 def test_maximum_is_read_in_either_spelling(config: dict[str, Any], most: int | None) -> None:
     assert read_gemini(**config).max_tokens == most
 
 
-@pytest.mark.parametrize(
-    ("changes", "param"),
-    [
-        ({"generationConfig": {}, "generation_config": {}}, "generation_config"),
-        (
-            {"generationConfig": {"maxOutputTokens": 1, "max_output_tokens": 2}},
-            "generationConfig.max_output_tokens",
-        ),
-        (
-            {"generation_config": {"maxOutputTokens": 1, "max_output_tokens": None}},
-            "generation_config.max_output_tokens",
-        ),
-        (
-            {"systemInstruction": {"parts": []}, "system_instruction": {"parts": []}},
-            "system_instruction",
-        ),
-    ],
+@cases(
+    "changes, param",
+    ({"generationConfig": {}, "generation_config": {}}, "generation_config"),
+    (
+        {"generationConfig": {"maxOutputTokens": 1, "max_output_tokens": 2}},
+        "generationConfig.max_output_tokens",
+    ),
+    (
+        {"generation_config": {"maxOutputTokens": 1, "max_output_tokens": None}},
+        "generation_config.max_output_tokens",
+    ),
+    (
+        {"systemInstruction": {"parts": []}, "system_instruction": {"parts": []}},
+        "system_instruction",
+    ),
 )
 def test_both_spellings_of_one_member_are_refused(changes: dict[str, Any], param: str) -> None:
     assert refused(lambda: read_gemini(**changes)).param == param
 
 
-@pytest.mark.parametrize(
+@cases(
     "config",
-    [
-        b'{"maxOutputTokens":1,"maxOutputTokens":2}',
-        b'{"maxOutputTokens":1,"maxOutputToken\\u0073":2}',
-    ],
+    b'{"maxOutputTokens":1,"maxOutputTokens":2}',
+    b'{"maxOutputTokens":1,"maxOutputToken\\u0073":2}',
 )
 def test_maximum_that_is_there_twice_is_refused(config: bytes) -> None:
     body = b"{" + CONTENTS + b',"generationConfig":' + config + b"}"
     assert refused(lambda: read(body)).param == "generationConfig.maxOutputTokens"
 
 
-@pytest.mark.parametrize("named", ["m", "models/m"])
+@cases("named", "m", "models/m")
 def test_model_in_the_body_follows_the_one_in_the_path(named: str) -> None:
     body = b'{"model" : %b,' % encoded(named) + CONTENTS + b"}"
     assert forwarded(body) == body
     assert forwarded(body, model="n") == body.replace(encoded(named), encoded(named[:-1] + "n"))
 
 
-@pytest.mark.parametrize("named", ["other", "models/other", "", 7, {}])
+@cases("named", "other", "models/other", "", 7, {})
 def test_another_model_in_the_body_is_refused(named: object) -> None:
     assert refused(lambda: read_gemini(model=named)).param == "model"
 
 
-@pytest.mark.parametrize("model", ["", "m" * 257, "a\nb"])
+@cases("model", "", "m" * 257, "a\nb")
 def test_path_must_name_a_model(model: str) -> None:
     assert refused(lambda: read(encoded(GEMINI), model=model)).param == "model"
 

@@ -10,6 +10,7 @@ from channels.errors import UpstreamCut, UpstreamUnreachable
 from channels.http.client import HttpWire
 from channels.http.connection import UpstreamConnection
 from tests.support.aio import both_loops, eventually
+from tests.support.rows import cases
 from tests.unit.channels.raw_server import (
     OK,
     STREAM,
@@ -145,7 +146,7 @@ async def test_slow_reader_stops_the_upstream() -> None:
         assert largest <= 512 * 1024
 
 
-@pytest.mark.parametrize("is_head_sent", [True, False], ids=["in the body", "before the head"])
+@cases("is_head_sent", True, False)
 async def test_closing_the_wire_wakes_whoever_waits(is_head_sent: bool) -> None:
     came, opened, gone = asyncio.Event(), asyncio.Event(), asyncio.Event()
 

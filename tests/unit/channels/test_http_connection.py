@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from channels.errors import UpstreamLost
 from channels.http.connection import WAITING_BYTES_MAX, StaleConnection, UpstreamConnection
+from tests.support.rows import cases
 
 HEAD = b"POST / HTTP/1.1\r\nHost: upstream\r\n\r\n"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -63,9 +62,7 @@ def connected() -> tuple[UpstreamConnection, Owner, Any]:
     return connection, owner, transport
 
 
-@pytest.mark.parametrize(
-    ("earlier", "fault"), [(1, StaleConnection), (0, UpstreamLost)], ids=["kept", "new"]
-)
+@cases("earlier, fault", (1, StaleConnection), (0, UpstreamLost))
 def test_request_that_a_closed_transport_took_was_not_sent(
     earlier: int, fault: type[Exception]
 ) -> None:

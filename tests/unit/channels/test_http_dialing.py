@@ -29,6 +29,7 @@ from channels.http.interfaces import UpstreamRequest
 from channels.resources import OpenFiles
 from metrics.prometheus import Metrics
 from tests.support.aio import both_loops, eventually, jump, run
+from tests.support.rows import cases
 from tests.unit.channels.raw_server import OK, Peer, RawServer, answering, new_wire, silent
 
 
@@ -195,18 +196,16 @@ async def test_connection_that_the_upstream_closes_while_idle_is_not_used_again(
         assert server.connections == 2
 
 
-@pytest.mark.parametrize(
-    ("url", "address", "host"),
-    [
-        ("http://a.example/v1", ParsedUrl(Origin("http", "a.example", 80), "/v1"), "a.example"),
-        ("https://a.example", ParsedUrl(Origin("https", "a.example", 443), "/"), "a.example"),
-        (
-            "https://A.example:8443/m%2F1:go?alt=sse",
-            ParsedUrl(Origin("https", "a.example", 8443), "/m%2F1:go?alt=sse"),
-            "a.example:8443",
-        ),
-        ("http://[::1]:81/x", ParsedUrl(Origin("http", "::1", 81), "/x"), "[::1]:81"),
-    ],
+@cases(
+    "url, address, host",
+    ("http://a.example/v1", ParsedUrl(Origin("http", "a.example", 80), "/v1"), "a.example"),
+    ("https://a.example", ParsedUrl(Origin("https", "a.example", 443), "/"), "a.example"),
+    (
+        "https://A.example:8443/m%2F1:go?alt=sse",
+        ParsedUrl(Origin("https", "a.example", 8443), "/m%2F1:go?alt=sse"),
+        "a.example:8443",
+    ),
+    ("http://[::1]:81/x", ParsedUrl(Origin("http", "::1", 81), "/x"), "[::1]:81"),
 )
 def test_url_becomes_origin_target_and_host(url: str, address: ParsedUrl, host: str) -> None:
     assert address_of(url) == address
@@ -217,17 +216,13 @@ def test_url_becomes_origin_target_and_host(url: str, address: ParsedUrl, host: 
     assert head.endswith(b"\r\n")
 
 
-@pytest.mark.parametrize(
-    "url", ["ftp://a.example/", "http:///x", "http://a.example/a b", "/v1", ""]
-)
+@cases("url", "ftp://a.example/", "http:///x", "http://a.example/a b", "/v1", "")
 def test_url_that_leads_nowhere_is_unreachable(url: str) -> None:
     with pytest.raises(UpstreamUnreachable):
         address_of(url)
 
 
-@pytest.mark.parametrize(
-    "header", [("X-A", "b\r\nX-C: d"), ("X-A", "b\0"), ("X A", "b"), ("", "b"), ("X-A:", "b")]
-)
+@cases("header", ("X-A", "b\r\nX-C: d"), ("X-A", "b\0"), ("X A", "b"), ("", "b"), ("X-A:", "b"))
 def test_header_that_would_break_the_head_is_refused_without_its_value(
     header: tuple[str, str],
 ) -> None:

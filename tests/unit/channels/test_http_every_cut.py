@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import itertools
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from channels.errors import UpstreamCut, UpstreamMalformed
 from channels.http.connection import BARE_BYTES_MAX, HEAD_BYTES_MAX, UpstreamConnection
-from tests.support.rows import each
+from tests.support.rows import cases, each
 from tests.unit.channels.raw_server import OK, STREAM, chunk
 
 EVENTS = chunk(b"data: 1\n\n") + chunk(b"data: \xc3\xa9\n\n")
@@ -131,7 +130,7 @@ def test_damaged_answer_is_the_same_wherever_it_is_cut(
     assert outcome(cut(answer, places)) == outcome([answer])
 
 
-@pytest.mark.parametrize("size", range(HEAD_BYTES_MAX - 2, HEAD_BYTES_MAX + 3))
+@each("size", range(HEAD_BYTES_MAX - 2, HEAD_BYTES_MAX + 3))
 def test_head_is_bounded_to_the_byte(size: int) -> None:
     answer = LONG_HEAD % (b"x" * (size - len(LONG_HEAD % b"")))
     assert len(answer) == size
@@ -141,7 +140,7 @@ def test_head_is_bounded_to_the_byte(size: int) -> None:
     assert outcome([answer[:HEAD_BYTES_MAX], answer[HEAD_BYTES_MAX:]]) == whole
 
 
-@pytest.mark.parametrize("answer", ANSWERS)
+@each("answer", ANSWERS)
 def test_sound_answer_ends_without_a_fault(answer: bytes) -> None:
     status, _, body, fault, _, is_kept = outcome([answer])
     assert (status, fault) == (204 if b" 204 " in answer else 200, type(None))
@@ -157,7 +156,7 @@ def test_long_body_behind_a_short_head_is_not_counted_as_head() -> None:
     assert outcome([answer])[2:4] == (body, type(None))
 
 
-@pytest.mark.parametrize("framing", [b"5;name=", b"0\r\nX-Trailer: "])
+@cases("framing", b"5;name=", b"0\r\nX-Trailer: ")
 def test_framing_without_end_is_a_cut(framing: bytes) -> None:
     endless = [b"x" * 1000] * (BARE_BYTES_MAX // 1000)
     begun = [STREAM + EVENTS, framing]

@@ -12,6 +12,7 @@ import pytest
 from channels.errors import UpstreamUnreachable
 from channels.http.interfaces import UpstreamRequest
 from tests.support.aio import both_loops
+from tests.support.rows import cases
 from tests.unit.channels.raw_server import (
     OK,
     Peer,
@@ -126,9 +127,8 @@ class KeptConnections(threading.Thread):
         assert self.is_closed.wait(10)
 
 
-@pytest.mark.parametrize(
-    ("size", "resets"),
-    [(2, False), (200_000, False), (20_000_000, False), (2, True), (200_000, True)],
+@cases(
+    "size, resets", (2, False), (200_000, False), (20_000_000, False), (2, True), (200_000, True)
 )
 async def test_stale_connection_is_replaced(size: int, resets: bool) -> None:
     server = KeptConnections(answers=3, body_bytes=size, resets=resets)
@@ -143,7 +143,7 @@ async def test_stale_connection_is_replaced(size: int, resets: bool) -> None:
     server.join()
 
 
-@pytest.mark.parametrize("is_reset", [False, True])
+@cases("is_reset", False, True)
 async def test_request_that_has_arrived_is_not_sent_twice(is_reset: bool) -> None:
     """Whoever took it may be carrying it out: another channel may be tried, this one not."""
 
@@ -165,7 +165,7 @@ async def test_request_that_has_arrived_is_not_sent_twice(is_reset: bool) -> Non
         assert (server.connections, requests) == (1, 2)
 
 
-@pytest.mark.parametrize("is_reset", [False, True])
+@cases("is_reset", False, True)
 async def test_new_connection_lost_before_the_answer_is_not_retried(is_reset: bool) -> None:
     async def script(peer: Peer) -> None:
         await peer.request()
@@ -192,7 +192,7 @@ async def test_large_body_arrives_whole_and_without_a_warning() -> None:
         assert sizes == [5 << 20]
 
 
-@pytest.mark.parametrize("size", [0, 9_000, 30_000])
+@cases("size", 0, 9_000, 30_000)
 async def test_large_header_is_accepted_up_to_its_bound(size: int) -> None:
     answer = b"HTTP/1.1 200 OK\r\nX-Big: " + b"x" * size + b"\r\nContent-Length: 2\r\n\r\n{}"
     async with RawServer(once(answer)) as server, new_wire() as wire:
@@ -220,7 +220,7 @@ async def test_interim_answers_are_passed_over() -> None:
         assert await response.read(100) == b"{}"
 
 
-@pytest.mark.parametrize("status", [301, 302, 307, 308])
+@cases("status", 301, 302, 307, 308)
 async def test_redirect_is_an_answer(status: int) -> None:
     answer = b"HTTP/1.1 %d Go\r\nLocation: /other\r\nContent-Length: 0\r\n\r\n" % status
     async with RawServer(once(answer)) as server, new_wire() as wire:

@@ -11,6 +11,7 @@ import pytest
 from channels.errors import UpstreamCut, UpstreamMalformed, UpstreamUnreachable
 from channels.http.interfaces import UpstreamRequest
 from tests.support.aio import both_loops
+from tests.support.rows import cases
 from tests.unit.channels.raw_server import (
     OK,
     STREAM,
@@ -44,14 +45,11 @@ async def test_connection_lost_within_the_head_is_a_cut_even_when_reused() -> No
         assert server.connections == 1
 
 
-@pytest.mark.parametrize(
+@cases(
     "answer",
-    [
-        STREAM + chunk(b"data: 1\n\n"),
-        STREAM + chunk(b"data: 1\n\n") + b"100\r\nhalf",
-        b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\ndata: 1\n\n",
-    ],
-    ids=["chunked", "within a chunk", "content-length"],
+    STREAM + chunk(b"data: 1\n\n"),
+    STREAM + chunk(b"data: 1\n\n") + b"100\r\nhalf",
+    b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\ndata: 1\n\n",
 )
 async def test_connection_lost_within_the_body_is_a_cut_after_what_came(answer: bytes) -> None:
     async with RawServer(once(answer)) as server, new_wire() as wire:
@@ -65,7 +63,7 @@ async def test_connection_lost_within_the_body_is_a_cut_after_what_came(answer: 
             await response.read(1000)
 
 
-@pytest.mark.parametrize("ends", [True, False], ids=["and it ends", "and it stays"])
+@cases("ends", True, False)
 async def test_body_that_is_broken_on_its_way_is_a_cut_after_what_came(ends: bool) -> None:
     is_read = asyncio.Event()
 
@@ -86,9 +84,7 @@ async def test_body_that_is_broken_on_its_way_is_a_cut_after_what_came(ends: boo
                 await anext(pieces)
 
 
-@pytest.mark.parametrize(
-    "head", [STREAM, b"HTTP/1.1 200 OK\r\n\r\n"], ids=["chunked", "until the end"]
-)
+@cases("head", STREAM, b"HTTP/1.1 200 OK\r\n\r\n")
 async def test_reset_within_the_body_is_a_cut(head: bytes) -> None:
     may_reset = asyncio.Event()
 
@@ -120,18 +116,15 @@ async def test_answer_without_a_length_ends_with_the_connection() -> None:
         assert server.connections == 2
 
 
-@pytest.mark.parametrize(
+@cases(
     "answer",
-    [
-        b"ICY 200 OK\r\n\r\n",
-        b"\x16\x03\x01\x02\x00garbage that is not HTTP\r\n\r\n",
-        b"HTTP/1.1 abc OK\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nX-Big: " + b"x" * 40_000 + b"\r\nContent-Length: 2\r\n\r\n{}",
-        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n\x1f\x8b",
-    ],
-    ids=["not http", "tls", "status", "length", "large header", "upgrade", "compressed"],
+    b"ICY 200 OK\r\n\r\n",
+    b"\x16\x03\x01\x02\x00garbage that is not HTTP\r\n\r\n",
+    b"HTTP/1.1 abc OK\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nX-Big: " + b"x" * 40_000 + b"\r\nContent-Length: 2\r\n\r\n{}",
+    b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n\x1f\x8b",
 )
 async def test_answer_that_is_not_http_as_asked_is_malformed(answer: bytes) -> None:
     async with RawServer(once(answer)) as server, new_wire() as wire:
@@ -150,9 +143,7 @@ async def test_refused_connection_is_unreachable() -> None:
     assert str(port) in caught.value.detail
 
 
-@pytest.mark.parametrize(
-    "url", ["http://no-such-host.invalid/", "http://127.0.0.1:99999/", "http:///nothing"]
-)
+@cases("url", "http://no-such-host.invalid/", "http://127.0.0.1:99999/", "http:///nothing")
 async def test_address_that_leads_nowhere_is_unreachable(url: str) -> None:
     async with new_wire() as wire:
         with pytest.raises(UpstreamUnreachable):

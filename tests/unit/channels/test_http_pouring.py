@@ -20,6 +20,7 @@ from channels.http.connection import (
 )
 from channels.http.interfaces import Sink, UpstreamResponse
 from tests.support.aio import both_loops, eventually
+from tests.support.rows import cases
 from tests.unit.channels.raw_server import STREAM, Peer, RawServer, chunk, new_wire
 
 pytestmark = both_loops
@@ -130,7 +131,7 @@ async def test_sink_that_does_not_keep_up_stops_the_upstream() -> None:
         assert len(bucket.taken) == 400 * 65536
 
 
-@pytest.mark.parametrize("is_waited_for", [False, True])
+@cases("is_waited_for", False, True)
 async def test_what_the_sink_raises_is_raised(is_waited_for: bool) -> None:
     async with pouring() as (response, peer):
 
@@ -173,17 +174,15 @@ def lines_in(piece: bytes) -> int:
     return piece.count(b"\n") + piece.count(b"\r")
 
 
-@pytest.mark.parametrize(
+@cases(
     "unit",
-    [
-        pytest.param(b"\n", id="blank lines"),
-        pytest.param(b"\r", id="bare CR"),
-        pytest.param(b"event:\n", id="lines without end"),
-        pytest.param(b"data: {}\n\n", id="tiny events"),
-        pytest.param(b": \r\n\r\n", id="comments"),
-        pytest.param(b"data: " + b"x" * 300 + b"\n\n", id="the usual events"),
-        pytest.param(b"x" * 100_000, id="an image"),
-    ],
+    pytest.param(b"\n", id="blank lines"),
+    pytest.param(b"\r", id="bare CR"),
+    pytest.param(b"event:\n", id="lines without end"),
+    pytest.param(b"data: {}\n\n", id="tiny events"),
+    pytest.param(b": \r\n\r\n", id="comments"),
+    pytest.param(b"data: " + b"x" * 300 + b"\n\n", id="the usual events"),
+    pytest.param(b"x" * 100_000, id="an image"),
 )
 async def test_fast_upstream_has_its_share_of_each_turn(unit: bytes) -> None:
     body = unit * (3_000_000 // len(unit))

@@ -10,6 +10,7 @@ import pytest
 
 from channels.http.connection import PIECES_MAX, WAITING_BYTES_MAX, UpstreamConnection
 from tests.support.aio import run
+from tests.support.rows import each
 from tests.unit.channels.raw_server import STREAM
 from tests.unit.channels.test_http_every_cut import Line, NoOwner
 
@@ -42,7 +43,7 @@ TINY = {
 }
 
 
-@pytest.mark.parametrize(("head", "sent", "size"), TINY.values(), ids=TINY)
+@each("head, sent, size", TINY.values())
 def test_answer_that_is_read_takes_no_more_than_one_and_a_half_of_its_size(
     head: bytes, sent: bytes, size: int
 ) -> None:

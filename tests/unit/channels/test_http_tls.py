@@ -13,6 +13,7 @@ from channels.http.client import HttpWire
 from channels.http.interfaces import UpstreamRequest
 from tests.support.aio import both_loops
 from tests.support.certificates import contexts
+from tests.support.rows import cases
 from tests.unit.channels.raw_server import OK, STREAM, Peer, RawServer, answering, chunk
 
 pytestmark = both_loops
@@ -66,7 +67,7 @@ class TwoPieces:
         peer.close()
 
 
-@pytest.mark.parametrize("reads", [(1,), (2,), (1, 2, 2, 1)], ids=str)
+@cases("reads", (1,), (2,), (1, 2, 2, 1))
 async def test_request_that_has_arrived_is_not_sent_twice_nor_keeps_its_connection_from_the_next(
     reads: Sequence[int],
 ) -> None:
@@ -107,11 +108,7 @@ async def test_closing_a_stream_reaches_the_upstream() -> None:
         await wire.close()
 
 
-@pytest.mark.parametrize(
-    ("host", "tls"),
-    [("127.0.0.1", lambda: contexts(NAME)[1]), (NAME, None)],
-    ids=["another name", "nobody vouches for it"],
-)
+@cases("host, tls", ("127.0.0.1", lambda: contexts(NAME)[1]), (NAME, None))
 async def test_server_that_is_not_the_one_named_gets_no_request(
     host: str, tls: Callable[[], ssl.SSLContext] | None
 ) -> None:
@@ -127,7 +124,7 @@ async def test_server_that_is_not_the_one_named_gets_no_request(
         await wire.close()
 
 
-@pytest.mark.parametrize("is_secure", [False, True], ids=["plain", "tls"])
+@cases("is_secure", False, True)
 async def test_connection_with_a_half_sent_upload_is_not_used_again(is_secure: bool) -> None:
     served, trusting = contexts(NAME)
 

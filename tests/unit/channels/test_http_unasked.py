@@ -10,13 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import pytest
-
 from channels.http.client import HttpWire
 from channels.http.interfaces import UpstreamRequest
 from tests.support.aio import both_loops
 from tests.support.certificates import contexts
-from tests.support.rows import each
+from tests.support.rows import cases, each
 from tests.support.waiting import PATIENCE_SECONDS
 
 pytestmark = both_loops
@@ -138,7 +136,7 @@ async def test_next_request_gets_its_own_answer_on_another_connection(
         await wire.close()
 
 
-@pytest.mark.parametrize("is_secure", [False, True], ids=["plain", "tls"])
+@cases("is_secure", False, True)
 async def test_connection_on_which_nothing_has_come_is_kept(is_secure: bool) -> None:
     served, trusting = contexts(NAME) if is_secure else (None, None)
 

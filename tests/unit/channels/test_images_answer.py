@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from channels.dialects.images import parse_response
 from channels.errors import UpstreamMalformed
+from tests.support.rows import cases
 
 
 def counted(**members: Any) -> int:
@@ -39,22 +40,20 @@ def test_links_and_pictures_count_with_their_size() -> None:
     assert (read.model, read.error) == ("v/p", None)
 
 
-@pytest.mark.parametrize(
+@cases(
     "entry",
-    [
-        {},
-        {"url": ""},
-        {"url": None, "b64_json": None},
-        {"url": 5},
-        {"b64_json": ["aGk="]},
-        {"error": {"code": "sensitive", "message": "no"}},
-        None,
-        "https://a.example/1",
-        7,
-        1.5,
-        True,
-        ["https://a.example/1"],
-    ],
+    {},
+    {"url": ""},
+    {"url": None, "b64_json": None},
+    {"url": 5},
+    {"b64_json": ["aGk="]},
+    {"error": {"code": "sensitive", "message": "no"}},
+    None,
+    "https://a.example/1",
+    7,
+    1.5,
+    True,
+    ["https://a.example/1"],
 )
 def test_entry_without_an_image_does_not_count(entry: Any) -> None:
     assert counted(data=[{"url": "https://a.example/1"}, entry]) == 1
@@ -73,21 +72,19 @@ def test_error_in_an_answer_is_told_unless_there_are_images() -> None:
     assert parse_response(some).error is None
 
 
-@pytest.mark.parametrize(
+@cases(
     "body",
-    [
-        b"",
-        b"null",
-        b"[]",
-        b"{}",
-        b'{"data": null}',
-        b'{"data": {"url": "u"}}',
-        b'{"data": "u"}',
-        b'{"data": [{"url": "u"}]',
-        b"<html>",
-        b"\xff\xfe",
-        b'{"data": 5, "error": null}',
-    ],
+    b"",
+    b"null",
+    b"[]",
+    b"{}",
+    b'{"data": null}',
+    b'{"data": {"url": "u"}}',
+    b'{"data": "u"}',
+    b'{"data": [{"url": "u"}]',
+    b"<html>",
+    b"\xff\xfe",
+    b'{"data": 5, "error": null}',
 )
 def test_what_is_no_images_answer_is_malformed(body: bytes) -> None:
     with pytest.raises(UpstreamMalformed):
@@ -101,9 +98,7 @@ def test_picture_of_many_megabytes_is_stepped_over() -> None:
     assert len(read.images) == 2
 
 
-@pytest.mark.parametrize(
-    "odd", [b'"\\ud83d"', b'"\xff"', b'"a\tb"', b"NaN"], ids=["emoji", "utf8", "control", "nan"]
-)
+@cases("odd", b'"\\ud83d"', b'"\xff"', b'"a\tb"', b"NaN")
 def test_odd_text_beside_an_image_does_not_cost_it(odd: bytes) -> None:
     body = b'{"data": [{"url": "https://a.example/1", "revised_prompt": %b}]}' % odd
     (image,) = parse_response(body).images

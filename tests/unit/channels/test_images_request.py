@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from channels.dialects.dialect import renamed_body
 from channels.dialects.images import pixels_of, read_request
 from channels.errors import InvalidRequest
-from tests.support.rows import each
+from tests.support.rows import cases, each
 
 GOOD: dict[str, Any] = {"model": "m", "prompt": "a boat"}
 URL = "https://pictures.example/a.png?x=1"
@@ -85,33 +85,31 @@ def test_bad_member_is_named(member: str, value: Any) -> None:
     assert fault.message.startswith(member)
 
 
-@pytest.mark.parametrize(
+@cases(
     "reference",
-    [
-        None,
-        5,
-        {},
-        "",
-        "a.png",
-        "ftp://a.example/b",
-        "https://",
-        "http:///a",
-        "file:///etc/passwd",
-        "https://a.example/b c",
-        "data:text/html;base64,AAAA",
-        "data:image/png;base64,",
-    ],
+    None,
+    5,
+    {},
+    "",
+    "a.png",
+    "ftp://a.example/b",
+    "https://",
+    "http:///a",
+    "file:///etc/passwd",
+    "https://a.example/b c",
+    "data:text/html;base64,AAAA",
+    "data:image/png;base64,",
 )
 def test_reference_that_is_no_image_url_is_named_by_its_place(reference: Any) -> None:
     assert refused(body(image=[URL, reference])).param == "image[1]"
 
 
-@pytest.mark.parametrize("url", [URL, "HTTP://A.example", "data:image/png;base64,iVBORw0KGgo="])
+@cases("url", URL, "HTTP://A.example", "data:image/png;base64,iVBORw0KGgo=")
 def test_references_are_counted(url: str) -> None:
     assert read_request(body(image=[url] * 10)).references == 10
 
 
-@pytest.mark.parametrize("size", ["1024x1024", "2K", "auto", "16:9", "1024×1024"])
+@cases("size", "1024x1024", "2K", "auto", "16:9", "1024×1024")
 def test_any_word_for_a_size_is_taken(size: str) -> None:
     assert read_request(body(size=size)).size == size
 
@@ -121,7 +119,7 @@ def test_another_spelling_of_a_member_is_refused() -> None:
     assert refused(b'{"model":"m","prompt":"a","n":1,"n":10}').param == "n"
 
 
-@pytest.mark.parametrize("raw", [b"", b"[]", b"null", b'"a"', b"{", b'{"model":"m"}}', b"\xff"])
+@cases("raw", b"", b"[]", b"null", b'"a"', b"{", b'{"model":"m"}}', b"\xff")
 def test_what_is_no_object_is_refused(raw: bytes) -> None:
     refused(raw)
 
@@ -146,20 +144,18 @@ def test_log_shows_settings_and_lengths_but_no_words() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("size", "pixels"),
-    [
-        ("1024x1024", 1_048_576),
-        ("1536X1536", 2_359_296),
-        ("0x5", None),
-        ("1024", None),
-        ("1024x", None),
-        ("-1x5", None),
-        ("1024x1024 ", None),
-        ("٣x٣", None),
-        ("9999999x1", None),
-        ("auto", None),
-    ],
+@cases(
+    "size, pixels",
+    ("1024x1024", 1_048_576),
+    ("1536X1536", 2_359_296),
+    ("0x5", None),
+    ("1024", None),
+    ("1024x", None),
+    ("-1x5", None),
+    ("1024x1024 ", None),
+    ("٣x٣", None),
+    ("9999999x1", None),
+    ("auto", None),
 )
 def test_area_of_a_size(size: str, pixels: int | None) -> None:
     assert pixels_of(size) == pixels

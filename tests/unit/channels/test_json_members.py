@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from channels.json import MEMBERS_MAX, InvalidJson, JsonObject
-from tests.support.rows import each
+from tests.support.rows import cases, each
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 VALUES = st.recursive(
@@ -171,18 +171,16 @@ def test_body_that_is_not_one_json_object_is_refused_with_a_reason(body: bytes, 
     assert caught.value.param is None
 
 
-@pytest.mark.parametrize(
+@cases(
     "body",
-    [
-        b'{"a":1,"a":2}',
-        b'{"a":1,"a":1}',
-        b'{"a":12,"a":1}',
-        b'{"a":1,"a":12}',
-        b'{"a":1,"\\u0061":1}',
-        b'{"\\u0061":1,"a":1}',
-        b'{"b":0,"a":[1],"c":{"a":1},"a":[1]}',
-        b'{ "a" : 1 , "a" : 1 }',
-    ],
+    b'{"a":1,"a":2}',
+    b'{"a":1,"a":1}',
+    b'{"a":12,"a":1}',
+    b'{"a":1,"a":12}',
+    b'{"a":1,"\\u0061":1}',
+    b'{"\\u0061":1,"a":1}',
+    b'{"b":0,"a":[1],"c":{"a":1},"a":[1]}',
+    b'{ "a" : 1 , "a" : 1 }',
 )
 def test_member_twice_names_the_member(body: bytes) -> None:
     with pytest.raises(InvalidJson, match="'a'") as caught:

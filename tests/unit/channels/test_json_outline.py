@@ -5,11 +5,11 @@ from __future__ import annotations
 import base64
 import json
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from channels.json import KEPT_BYTES, RUN_BYTES, JsonObject, outline
+from tests.support.rows import cases
 
 IMAGE = base64.b64encode(bytes(range(256)) * (RUN_BYTES // 128)).decode()
 
@@ -63,13 +63,13 @@ def test_only_the_insides_of_long_strings_are_left_out(
     assert read(outline(body)) == shortened({"a": value})
 
 
-@pytest.mark.parametrize("before", ["", '"', "\\", "é", "x" * (RUN_BYTES - 40)])
+@cases("before", "", '"', "\\", "é", "x" * (RUN_BYTES - 40))
 def test_image_is_left_out_wherever_it_stands(before: str) -> None:
     body = json.dumps({"before": before, "image": IMAGE, "after": [1, IMAGE]}).encode()
     assert len(outline(body)) < len(before) + 10 * KEPT_BYTES
 
 
-@pytest.mark.parametrize("text", [IMAGE + " .", IMAGE + "\n", "7" * (2 * RUN_BYTES), "short"])
+@cases("text", IMAGE + " .", IMAGE + "\n", "7" * (2 * RUN_BYTES), "short")
 def test_body_without_encoded_bytes_is_its_own_outline(text: str) -> None:
     body = json.dumps({"text": text}).encode()
     assert JsonObject.parse(body).outline is body

@@ -17,7 +17,7 @@ from channels.redaction import key_spellings, redaction_of
 from channels.registry import ASIDE_SECONDS, ASIDE_UNKNOWN_SECONDS, ChannelSpec, KeyRing
 from gw.calls.attempts import accepted
 from loadtests.simulator.providers.table import PROVIDERS, Failure
-from tests.support.rows import each
+from tests.support.rows import cases, each
 from tests.support.specs import make_channel
 from tests.unit.channels.raw_server import OK, Peer, RawServer, new_wire
 
@@ -91,7 +91,7 @@ WORDED = [
 ]
 
 
-@pytest.mark.parametrize(("status", "body", "seconds"), WORDED)
+@each("status, body, seconds", WORDED)
 def test_refusal_of_a_key_is_known_by_its_dialects_words(
     status: int, body: object, seconds: float
 ) -> None:
@@ -110,7 +110,7 @@ def test_channel_is_aside_with_its_last_key_until_one_is_answered() -> None:
     assert (spec.ring.is_aside, spec.ring.aside) == (False, 1)
 
 
-@pytest.mark.parametrize("status", [401, 402])
+@cases("status", 401, 402)
 def test_key_that_is_refused_is_left_out_until_its_time_is_over(status: int) -> None:
     time = Time()
     ring = KeyRing("abc", monotonic=time)
@@ -143,7 +143,7 @@ def test_refusal_is_told_with_whether_the_key_was_in_use() -> None:
     assert told == [(2, 401, True), (2, 402, False), (2, 401, True)]
 
 
-@pytest.mark.parametrize("status", [200, 400, 403, 404, 429, 500])
+@cases("status", 200, 400, 403, 404, 429, 500)
 def test_other_statuses_say_nothing_of_the_key(status: int) -> None:
     spec = channel()
     request_of(spec).took_status(status)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from channels.dialects.messages import read_request, upstream_body
 from channels.dialects.messages.request import ALLOWED, MessagesBody
+from tests.support.rows import cases
 from tests.unit.channels.dialect_bodies import MESSAGES, encoded, read_messages, refused
 
 
@@ -79,19 +78,16 @@ def test_every_member_that_is_read_has_its_words() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@cases(
     "thread",
-    [
-        {"type": "continue", "previous_message_id": "msg_1"},
-        {"type": "create"},
-        {"type": "of tomorrow"},
-        {},
-        [],
-        "msg_1",
-        0,
-        False,
-    ],
-    ids=json.dumps,
+    {"type": "continue", "previous_message_id": "msg_1"},
+    {"type": "create"},
+    {"type": "of tomorrow"},
+    {},
+    [],
+    "msg_1",
+    0,
+    False,
 )
 def test_thread_is_refused_in_the_words_that_libraries_read(thread: Any) -> None:
     fault = refused(lambda: read_messages(thread=thread))
@@ -123,16 +119,14 @@ def test_content_counts_as_it_was_sent() -> None:
     assert read_request(body).content_bytes == len(sent)
 
 
-@pytest.mark.parametrize(
+@cases(
     "body",
-    [
-        b"",
-        b"[]",
-        b"{",
-        b'{"model":"a","model":"b","max_tokens":1,"messages":[{"role":"user","content":"x"}]}',
-        b'{"messages":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
-        b'{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"\xff"}]}',
-    ],
+    b"",
+    b"[]",
+    b"{",
+    b'{"model":"a","model":"b","max_tokens":1,"messages":[{"role":"user","content":"x"}]}',
+    b'{"messages":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    b'{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"\xff"}]}',
 )
 def test_body_that_is_no_plain_json_object_is_refused(body: bytes) -> None:
     refused(lambda: read_request(body))

@@ -19,6 +19,7 @@ from channels.dialects.multipart import (
 )
 from channels.errors import InvalidRequest
 from tests.support.forms import BOUNDARY, TYPE, form, part
+from tests.support.rows import cases, each
 
 
 def read(body: bytes, content_type: str | None = TYPE) -> multipart.Form:
@@ -50,26 +51,24 @@ def test_files_are_found_as_they_were_sent(files: list[bytes], portion: int) -> 
 WHOLE = form(part("file", b"12345", "a.wav"), part("model", b"m"))
 
 
-@pytest.mark.parametrize("cut", range(len(WHOLE) - 2))
+@each("cut", range(len(WHOLE) - 2))
 def test_form_that_is_cut_off_is_refused(cut: int) -> None:
     if cut < WHOLE.rindex(b"--"):
         with pytest.raises(InvalidRequest):
             read(WHOLE[:cut])
 
 
-@pytest.mark.parametrize(
-    ("body", "content_type"),
-    [
-        (b"{}", "application/json"),
-        (WHOLE, None),
-        (WHOLE, "multipart/form-data"),
-        (WHOLE, "multipart/form-data; boundary=other"),
-        (form(*[part("n", b"1")] * (PARTS_MAX + 1)), TYPE),
-        (form(part("prompt", b"a" * (TEXT_BYTES_MAX + 1))), TYPE),
-        (form(part("prompt", b"\xff")), TYPE),
-        (form(b'Content-Disposition: form-data; name="a"\r\nX: ' + b"a" * HEAD_BYTES_MAX), TYPE),
-        (form(b"Content-Type: text/plain\r\n\r\na"), TYPE),
-    ],
+@cases(
+    "body, content_type",
+    (b"{}", "application/json"),
+    (WHOLE, None),
+    (WHOLE, "multipart/form-data"),
+    (WHOLE, "multipart/form-data; boundary=other"),
+    (form(*[part("n", b"1")] * (PARTS_MAX + 1)), TYPE),
+    (form(part("prompt", b"a" * (TEXT_BYTES_MAX + 1))), TYPE),
+    (form(part("prompt", b"\xff")), TYPE),
+    (form(b'Content-Disposition: form-data; name="a"\r\nX: ' + b"a" * HEAD_BYTES_MAX), TYPE),
+    (form(b"Content-Type: text/plain\r\n\r\na"), TYPE),
 )
 def test_what_is_no_form_or_too_much_of_one_is_refused(
     body: bytes, content_type: str | None
@@ -78,7 +77,7 @@ def test_what_is_no_form_or_too_much_of_one_is_refused(
         read(body, content_type)
 
 
-@pytest.mark.parametrize("parts", [[], [b"a", b"b"], [b""], [b"\n"], [b"x" * 1000]])
+@cases("parts", [], [b"a", b"b"], [b""], [b"\n"], [b"x" * 1000])
 def test_model_is_named_once(parts: list[bytes]) -> None:
     with pytest.raises(InvalidRequest, match="model"):
         model_of(read(form(*(part("model", one) for one in parts), part("n", b"1"))))

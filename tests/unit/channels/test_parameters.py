@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.dialects import chat, gemini, messages, responses
+from tests.support.rows import cases, each
 
 SECRET = "sk-" + "x" * 48
 PNG = "data:image/png;base64,AAAA"
@@ -184,7 +184,7 @@ TOLD: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
 }
 
 
-@pytest.mark.parametrize("dialect", TOLD)
+@each("dialect", TOLD)
 def test_settings_and_counts_are_told_and_nothing_that_was_written(dialect: str) -> None:
     body, expected = TOLD[dialect]
     assert told(dialect, body) == expected
@@ -194,7 +194,7 @@ def test_input_that_is_a_string_is_no_number_of_items() -> None:
     assert told("responses", {"model": "m", "input": SECRET}) == {"input": "a string"}
 
 
-@pytest.mark.parametrize("value", [SECRET, {"type": SECRET}, {"type": 1}, {}, 10**60, [SECRET] * 3])
+@cases("value", SECRET, {"type": SECRET}, {"type": 1}, {}, 10**60, [SECRET] * 3)
 def test_what_is_no_setting_is_told_by_its_size(value: Any) -> None:
     (_, text), (_, _) = told(
         "chat",

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from channels.redaction import READ_CHARACTERS_MAX, Redactor
 from channels.registry import ChannelSpec, HealthSpec
-from tests.support.rows import each
+from tests.support.rows import cases, each
 
 KEY = "sk-upstream-3f9d8a7b6c5e"
 PLAIN_KEY = "pässwörd/+=42"
@@ -87,22 +86,20 @@ def test_what_gives_an_upstream_away_is_hidden(message: str, expected: str) -> N
     assert REDACTOR.text(message) == expected
 
 
-@pytest.mark.parametrize(
+@cases(
     "message",
-    [
-        "This model's maximum context length is 8192 tokens. However, you requested 9000.",
-        "max_tokens: 4096 is too large. This model supports at most 2048 completion tokens.",
-        "Invalid value for 'messages[2].role': expected one of 'system', 'user'.",
-        "Rate limit reached for gpt-5.1-mini on tokens per min (TPM): Limit 30000, Used 29500.",
-        "Missing Bearer token in the Authorization header.",
-        "Request 550e8400-e29b-41d4-a716-446655440000 failed at 2026-11-21T12:30:45Z (12:30:45).",
-        "std::runtime_error in serde::de::Error, version 1.2.3.4.5",
-        "a/b a.b /usr/lib/python3 C:\\temp",
-        "token limit: 128000; key 'temperature' must be <= 2; secret sauce",
-        "模型 gpt-5 不存在",
-        "openai-ab and my-openai-a are other names",
-        "",
-    ],
+    "This model's maximum context length is 8192 tokens. However, you requested 9000.",
+    "max_tokens: 4096 is too large. This model supports at most 2048 completion tokens.",
+    "Invalid value for 'messages[2].role': expected one of 'system', 'user'.",
+    "Rate limit reached for gpt-5.1-mini on tokens per min (TPM): Limit 30000, Used 29500.",
+    "Missing Bearer token in the Authorization header.",
+    "Request 550e8400-e29b-41d4-a716-446655440000 failed at 2026-11-21T12:30:45Z (12:30:45).",
+    "std::runtime_error in serde::de::Error, version 1.2.3.4.5",
+    "a/b a.b /usr/lib/python3 C:\\temp",
+    "token limit: 128000; key 'temperature' must be <= 2; secret sauce",
+    "模型 gpt-5 不存在",
+    "openai-ab and my-openai-a are other names",
+    "",
 )
 def test_ordinary_message_stays_as_it_is(message: str) -> None:
     assert REDACTOR.text(message) == message

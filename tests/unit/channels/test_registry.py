@@ -7,6 +7,7 @@ import pytest
 
 from channels.prices import PriceSpec
 from channels.registry import Binding, ChannelSpec, HealthSpec, ModelSpec, Registry
+from tests.support.rows import cases
 
 
 def channel(channel_id: str) -> ChannelSpec:
@@ -50,7 +51,7 @@ def test_resolve_finds_a_model_by_id_and_by_alias() -> None:
     assert registry.resolve("small") is small
 
 
-@pytest.mark.parametrize("name", ["", "Large", "large ", "large-lates", "a"])
+@cases("name", "", "Large", "large ", "large-lates", "a")
 def test_resolve_of_any_other_name_finds_nothing(name: str) -> None:
     registry = Registry.of([channel("a")], [model("large", aliases=("large-latest",))])
     assert registry.resolve(name) is None

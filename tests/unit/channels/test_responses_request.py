@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from channels.dialects.responses import read_request, upstream_body
 from channels.dialects.responses.request import ALLOWED, ResponsesBody
+from tests.support.rows import cases
 from tests.unit.channels.dialect_bodies import RESPONSES, encoded, read_responses, refused
 
 
@@ -106,14 +105,12 @@ def test_model_is_replaced_and_nothing_else() -> None:
     assert forwarded(body, model="n") == body.replace(b': "m"', b': "n"')
 
 
-@pytest.mark.parametrize(
-    ("members", "expected"),
-    [
-        (b"", b',"max_output_tokens":10'),
-        (b',"max_output_tokens":null', b',"max_output_tokens":10'),
-        (b',"max_output_tokens": 7', b',"max_output_tokens": 7'),
-        (b',"max_output_tokens":70000', b',"max_output_tokens":70000'),
-    ],
+@cases(
+    "members, expected",
+    (b"", b',"max_output_tokens":10'),
+    (b',"max_output_tokens":null', b',"max_output_tokens":10'),
+    (b',"max_output_tokens": 7', b',"max_output_tokens": 7'),
+    (b',"max_output_tokens":70000', b',"max_output_tokens":70000'),
 )
 def test_omitted_maximum_is_raised_to_the_ceiling(members: bytes, expected: bytes) -> None:
     body = b'{"model":"m","input":[{"role":"user","content":"Hi"}]%b}'
@@ -121,16 +118,14 @@ def test_omitted_maximum_is_raised_to_the_ceiling(members: bytes, expected: byte
     assert forwarded(body % members) == body % members
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("previous_response_id", "resp_1"),
-        ("previous_response_id", ""),
-        ("previous_response_id", 7),
-        ("conversation", "conv_1"),
-        ("conversation", {"id": "conv_1"}),
-        ("background", True),
-    ],
+@cases(
+    "name, value",
+    ("previous_response_id", "resp_1"),
+    ("previous_response_id", ""),
+    ("previous_response_id", 7),
+    ("conversation", "conv_1"),
+    ("conversation", {"id": "conv_1"}),
+    ("background", True),
 )
 def test_what_needs_a_stored_answer_is_refused_by_name(name: str, value: object) -> None:
     fault = refused(lambda: read_responses(**{name: value}))
@@ -145,7 +140,7 @@ def test_reference_to_a_stored_item_is_refused_by_its_place() -> None:
     assert "not stored" in fault.message
 
 
-@pytest.mark.parametrize("tool", [{}, {"type": "function"}, {"function": {"name": "f"}}], ids=str)
+@cases("tool", {}, {"type": "function"}, {"function": {"name": "f"}})
 def test_function_without_a_name_is_forwarded(tool: dict[str, Any]) -> None:
     body = encoded({**RESPONSES, "tools": [tool, {"type": "web_search"}]})
     request = read_request(body)

@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.links import expires_at, is_link, lasts_until
+from tests.support.rows import cases
 
 NOW = 1_795_000_000.0  # in November 2026
 DAY = 86_400.0
 
 
-@pytest.mark.parametrize(
-    ("query", "end"),
-    [
-        ("X-Amz-Date=20261118T120000Z&X-Amz-Expires=3600&X-Amz-Signature=a", 1_795_006_800),
-        ("x=1&X-Tos-Date=20261118T120000Z&X-Tos-Expires=86400", 1_795_089_600),
-        ("X-Goog-Expires=60&X-Goog-Date=20261118T120000Z", 1_795_003_260),
-        ("Expires=1795050000&OSSAccessKeyId=a&Signature=b", 1_795_050_000),
-        ("se=2026-11-19T00%3A00%3A00Z&sig=b", 1_795_046_400),
-        ("se=2026-11-19T00%3A00%3A00&sig=b", 1_795_046_400),
-        ("se=2026-11-19", None),
-        ("X-Amz-Expires=3600", None),
-        ("X-Amz-Date=yesterday&X-Amz-Expires=3600", None),
-        ("Expires=soon", None),
-        ("Expires=" + "9" * 400, None),
-        ("", None),
-    ],
+@cases(
+    "query, end",
+    ("X-Amz-Date=20261118T120000Z&X-Amz-Expires=3600&X-Amz-Signature=a", 1_795_006_800),
+    ("x=1&X-Tos-Date=20261118T120000Z&X-Tos-Expires=86400", 1_795_089_600),
+    ("X-Goog-Expires=60&X-Goog-Date=20261118T120000Z", 1_795_003_260),
+    ("Expires=1795050000&OSSAccessKeyId=a&Signature=b", 1_795_050_000),
+    ("se=2026-11-19T00%3A00%3A00Z&sig=b", 1_795_046_400),
+    ("se=2026-11-19T00%3A00%3A00&sig=b", 1_795_046_400),
+    ("se=2026-11-19", None),
+    ("X-Amz-Expires=3600", None),
+    ("X-Amz-Date=yesterday&X-Amz-Expires=3600", None),
+    ("Expires=soon", None),
+    ("Expires=" + "9" * 400, None),
+    ("", None),
 )
 def test_end_of_a_link(query: str, end: float | None) -> None:
     assert expires_at(f"https://a.example/b.png?{query}") == end
@@ -41,7 +39,7 @@ def test_first_end_of_several_counts_and_a_silent_link_lasts_as_usual() -> None:
     assert lasts_until([], now=NOW, usual_seconds=DAY) is None
 
 
-@pytest.mark.parametrize("end", [0, 86400, NOW, 10**15])
+@cases("end", 0, 86400, NOW, 10**15)
 def test_end_that_cannot_be_is_not_believed(end: float) -> None:
     link = f"https://a.example/1?Expires={end:.0f}"
     assert lasts_until([link], now=NOW, usual_seconds=DAY) == NOW + DAY

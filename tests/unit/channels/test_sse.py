@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from channels.errors import UpstreamMalformed
 from channels.http.sse import EVENT_LINES_MAX, SseEvent, SseSplitter
+from tests.support.rows import cases, each
 
 LINES = st.lists(
     st.sampled_from(
@@ -132,16 +133,14 @@ def test_piece_taken_for_whole_events_is_fed_to_the_same(piece: bytes) -> None:
         assert (pending, after) == (b"", [SseEvent(b"data: z\n\n", b"z")])
 
 
-@pytest.mark.parametrize(
-    ("piece", "datas"),
-    [
-        (b"data: x\n\n", [b"x"]),
-        (b"data: x\n\ndata: [DONE]\n\n", [b"x", b"[DONE]"]),
-        (b"event: a\ndata: x\n\nevent: b\ndata: y\n\n", [b"x", b"y"]),
-        (b"event: a\ndata: x\n\ndata: y\n\n", None),
-        (b"data: x\n\ndata: y\n", None),
-        (b"data: x\r\n\r\n", None),
-    ],
+@cases(
+    "piece, datas",
+    (b"data: x\n\n", [b"x"]),
+    (b"data: x\n\ndata: [DONE]\n\n", [b"x", b"[DONE]"]),
+    (b"event: a\ndata: x\n\nevent: b\ndata: y\n\n", [b"x", b"y"]),
+    (b"event: a\ndata: x\n\ndata: y\n\n", None),
+    (b"data: x\n\ndata: y\n", None),
+    (b"data: x\r\n\r\n", None),
 )
 def test_whole_events_are_those_of_the_usual_form(piece: bytes, datas: list[bytes] | None) -> None:
     assert SseSplitter().whole_events(piece) == datas
@@ -168,7 +167,7 @@ def test_event_ended_by_cr_does_not_wait_for_the_next_byte() -> None:
     ]
 
 
-@pytest.mark.parametrize("at", range(1, 11))
+@each("at", range(1, 11))
 def test_lf_after_cr_belongs_to_the_event_it_ends(at: int) -> None:
     stream = b"data: x\r\n\r\n"
     splitter = SseSplitter()
@@ -202,7 +201,7 @@ def test_incomplete_event_is_pending() -> None:
     assert splitter.pending() == b""
 
 
-@pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"], ids=["lf", "cr", "crlf"])
+@cases("end", b"\n", b"\r", b"\r\n")
 def test_blank_lines_make_no_events_of_their_own(end: bytes) -> None:
     usual = b"data: x" + 2 * end
     events, pending = feed([200 * end + usual + 300 * end + usual + 400 * end])
@@ -212,7 +211,7 @@ def test_blank_lines_make_no_events_of_their_own(end: bytes) -> None:
     )
 
 
-@pytest.mark.parametrize("line", [b"event:\n", b"data\n", b"event:\r\n", b":\r"])
+@cases("line", b"event:\n", b"data\n", b"event:\r\n", b":\r")
 def test_event_of_too_many_lines_is_malformed(line: bytes) -> None:
     splitter = SseSplitter()
     some = line * 1000
@@ -228,8 +227,8 @@ def test_byte_order_mark_is_skipped_at_the_beginning_only() -> None:
     assert [event.data for event in events] == [b"a", None]
 
 
-@pytest.mark.parametrize("end", [b"\n\n", b"\r\n\r\n"], ids=["lf", "crlf"])
-@pytest.mark.parametrize("is_one_piece", [True, False])
+@cases("end", b"\n\n", b"\r\n\r\n")
+@cases("is_one_piece", True, False)
 def test_event_above_the_bound_is_malformed(end: bytes, is_one_piece: bool) -> None:
     splitter = SseSplitter(event_bytes_max=1000)
     small = b"data: " + b"x" * 900 + end
@@ -243,7 +242,7 @@ def test_event_above_the_bound_is_malformed(end: bytes, is_one_piece: bool) -> N
         splitter.feed(last)
 
 
-@pytest.mark.parametrize("end", [b"\n\n", b"\r\n\r\n"], ids=["lf", "crlf"])
+@cases("end", b"\n\n", b"\r\n\r\n")
 def test_line_of_many_megabytes_takes_linear_time(end: bytes) -> None:
     stream = b"data: " + b"x" * (16 << 20) + end
     splitter = SseSplitter()

@@ -10,7 +10,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import pytest
 from msgspec import Struct, to_builtins
 
 from channels.dialects.dialect import ChatDialect
@@ -165,9 +164,7 @@ def test_end_is_told_with_or_without_its_blank_line(path: Path) -> None:
             assert read_loosely(data, mends=False) is None
 
 
-@pytest.mark.parametrize(
-    "path", [path for path in TRANSCRIPTS if "without_a_blank_line" in path.name], ids=name_of
-)
+@each("path", [path for path in TRANSCRIPTS if "without_a_blank_line" in path.name])
 def test_last_event_without_its_blank_line_can_be_told_and_read(path: Path) -> None:
     dialect, meter, splitter = dialect_of(path), meter_of(path), SseSplitter()
     for event in (*splitter.feed(path.read_bytes()), *splitter.feed(b"\n\n")):

@@ -18,6 +18,7 @@ from channels.http.interfaces import UpstreamRequest
 from channels.http.transport import Proxy, Transport
 from channels.media.model import MediaRequest, addressed
 from tests.support.certificates import pem_files
+from tests.support.rows import cases
 from tests.support.specs import make_channel
 from tests.unit.channels.raw_server import OK, Peer, RawServer, answering, new_wire
 
@@ -82,15 +83,13 @@ async def test_requests_go_through_the_tunnel_of_a_proxy_and_keep_it() -> None:
         assert (server.connections, upstream.connections) == (1, 2)
 
 
-@pytest.mark.parametrize(
-    ("answer", "said"),
-    [
-        (b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "status 407"),
-        (b"HTTP/1.1 502 Bad Gateway\r\nX: y\r\n\r\n", "status 502"),
-        (b"SSH-2.0 what is this\r\n\r\n", "no HTTP"),
-        (b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 4000, "no answer"),
-        (TUNNEL + b"HTTP/1.1 200 OK\r\n\r\n", "more than an answer"),
-    ],
+@cases(
+    "answer, said",
+    (b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "status 407"),
+    (b"HTTP/1.1 502 Bad Gateway\r\nX: y\r\n\r\n", "status 502"),
+    (b"SSH-2.0 what is this\r\n\r\n", "no HTTP"),
+    (b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 4000, "no answer"),
+    (TUNNEL + b"HTTP/1.1 200 OK\r\n\r\n", "more than an answer"),
 )
 async def test_proxy_that_makes_no_tunnel_is_told_without_its_password(
     answer: bytes, said: str
@@ -178,22 +177,19 @@ def test_requests_of_a_channel_have_its_transport() -> None:
     assert addressed(spec, MediaRequest(method="GET", path="/v1")).transport is transport
 
 
-@pytest.mark.parametrize(
-    ("url", "proxy"),
-    [
-        ("http://proxy:3128", Proxy("proxy", 3128)),
-        ("http://u%40d:p%2Fw@10.0.0.1:80/", Proxy("10.0.0.1", 80, "u@d:p/w")),
-        ("HTTP://[::1]:8080", Proxy("::1", 8080)),
-        ("http://u@h:1", Proxy("h", 1, "u:")),
-    ],
+@cases(
+    "url, proxy",
+    ("http://proxy:3128", Proxy("proxy", 3128)),
+    ("http://u%40d:p%2Fw@10.0.0.1:80/", Proxy("10.0.0.1", 80, "u@d:p/w")),
+    ("HTTP://[::1]:8080", Proxy("::1", 8080)),
+    ("http://u@h:1", Proxy("h", 1, "u:")),
 )
 def test_url_of_a_proxy_is_read(url: str, proxy: Proxy) -> None:
     assert Proxy.of(url) == proxy
 
 
-@pytest.mark.parametrize(
-    "url",
-    ["proxy:3128", "https://p:1", "socks5://p:1", "http://p", "http://p:99999", "http://p:1/x"],
+@cases(
+    "url", "proxy:3128", "https://p:1", "socks5://p:1", "http://p", "http://p:99999", "http://p:1/x"
 )
 def test_url_of_no_proxy_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match="no http"):
@@ -207,13 +203,11 @@ def _pair(folder: Path, name: str) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize(
+@cases(
     "url",
-    [
-        "http://proxy.example:3128",
-        "http://user@proxy.example:3128",
-        "http://us%40er:pa%3Ass%2Fw@[::1]:80",
-    ],
+    "http://proxy.example:3128",
+    "http://user@proxy.example:3128",
+    "http://us%40er:pa%3Ass%2Fw@[::1]:80",
 )
 def test_proxy_is_the_same_as_a_url_for_libraries(url: str) -> None:
     proxy = Proxy.of(url)

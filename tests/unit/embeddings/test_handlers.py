@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.support.aio import run
+from tests.support.rows import cases
 from tests.unit.api.fakes import World
 from tests.unit.http.wire import Answer, request, served
 
@@ -18,20 +17,18 @@ def ask(world: World, body: bytes, *headers: str) -> Answer:
     return run(scene())
 
 
-@pytest.mark.parametrize(
-    ("body", "model"),
-    [
-        (b'{"model":"text-embedding-3","input":"x"}', "text-embedding-3"),
-        (b'{"model":""}', None),
-        (b'{"model":7}', None),
-        (b"{}", None),
-        (b"[]", None),
-        (b"", None),
-        (b"{broken", None),
-        (b"\xff\xfe", None),
-        (b'{"model":"\xff"}', None),
-        (b'{"model":' + b"[" * 100_000, None),
-    ],
+@cases(
+    "body, model",
+    (b'{"model":"text-embedding-3","input":"x"}', "text-embedding-3"),
+    (b'{"model":""}', None),
+    (b'{"model":7}', None),
+    (b"{}", None),
+    (b"[]", None),
+    (b"", None),
+    (b"{broken", None),
+    (b"\xff\xfe", None),
+    (b'{"model":"\xff"}', None),
+    (b'{"model":' + b"[" * 100_000, None),
 )
 def test_every_call_is_404_and_a_row(body: bytes, model: str | None) -> None:
     world = World()

@@ -15,6 +15,7 @@ from gw.http.parser import (
     InboundBody,
     UnreadBody,
 )
+from tests.support.rows import cases
 
 LIMIT = 1000
 MB = 1024 * 1024
@@ -25,7 +26,7 @@ def inbound(headers: dict[str, str], limit_bytes: int = LIMIT) -> InboundBody:
     return InboundBody(headers, limit_bytes, BodyBudget(10 * limit_bytes))
 
 
-@pytest.mark.parametrize("pieces", [[], [b""], [b"one"], [b"one", b"two"], [b"x" * LIMIT]])
+@cases("pieces", [], [b""], [b"one"], [b"one", b"two"], [b"x" * LIMIT])
 def test_a_body_within_the_bound_is_taken_whole(pieces: list[bytes]) -> None:
     body = inbound({})
     for piece in pieces:
@@ -56,10 +57,8 @@ def test_an_undeclared_length_is_refused_with_the_byte_too_many() -> None:
     assert body.take() == b""
 
 
-@pytest.mark.parametrize(
-    "headers", [{}, {"Content-Length": str(BODY_BYTES)}], ids=["chunked", "sized"]
-)
-@pytest.mark.parametrize("size", [2, 1000, 65_536])
+@cases("headers", {}, {"Content-Length": str(BODY_BYTES)})
+@cases("size", 2, 1000, 65_536)
 def test_a_body_takes_its_size_in_whatever_pieces_it_comes(
     headers: dict[str, str], size: int
 ) -> None:
@@ -111,7 +110,7 @@ def test_large_bodies_of_a_process_have_a_bound_together() -> None:
     assert budget.held_bytes == 0
 
 
-@pytest.mark.parametrize("encoding", ["gzip", "GZIP", "br", "gzip, identity", "deflate"])
+@cases("encoding", "gzip", "GZIP", "br", "gzip, identity", "deflate")
 def test_a_compressed_body_is_refused(encoding: str) -> None:
     with pytest.raises(GatewayError) as raised:
         inbound({"Content-Encoding": encoding})
@@ -119,21 +118,19 @@ def test_a_compressed_body_is_refused(encoding: str) -> None:
     assert "Content-Encoding" in raised.value.message
 
 
-@pytest.mark.parametrize("encoding", ["", "identity", " Identity "])
+@cases("encoding", "", "identity", " Identity ")
 def test_identity_is_no_compression(encoding: str) -> None:
     assert inbound({"Content-Encoding": encoding}).take() == b""
 
 
-@pytest.mark.parametrize(
-    ("headers", "is_expected", "is_held_back", "keeps_connection"),
-    [
-        ({}, False, False, True),
-        ({"Content-Length": "0"}, False, False, True),
-        ({"Content-Length": "10"}, True, False, True),
-        ({"Content-Length": str(KEEP_ALIVE_BYTES + 1)}, True, False, False),
-        ({"Transfer-Encoding": "chunked"}, True, False, False),
-        ({"Content-Length": "10", "Expect": "100-continue"}, True, True, False),
-    ],
+@cases(
+    "headers, is_expected, is_held_back, keeps_connection",
+    ({}, False, False, True),
+    ({"Content-Length": "0"}, False, False, True),
+    ({"Content-Length": "10"}, True, False, True),
+    ({"Content-Length": str(KEEP_ALIVE_BYTES + 1)}, True, False, False),
+    ({"Transfer-Encoding": "chunked"}, True, False, False),
+    ({"Content-Length": "10", "Expect": "100-continue"}, True, True, False),
 )
 def test_the_headers_tell_what_to_do_with_the_rest(
     headers: dict[str, str], is_expected: bool, is_held_back: bool, keeps_connection: bool

@@ -322,7 +322,7 @@ IN_TINY_PIECES = {
 }
 
 
-@pytest.mark.parametrize(("head", "sent", "size"), IN_TINY_PIECES.values(), ids=IN_TINY_PIECES)
+@each("head, sent, size", IN_TINY_PIECES.values())
 def test_body_in_tiny_pieces_takes_no_more_than_one_and_a_half_of_its_size(
     head: bytes, sent: bytes, size: int
 ) -> None:

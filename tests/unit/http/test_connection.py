@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import gc
 
-import pytest
-
 from gw.http.parser import HEAD_BYTES_MAX, HEAD_LINES_MAX
 from gw.http.request import Request
 from gw.http.tornado_adapter import TornadoHandler
 from tests.support.aio import eventually, run
+from tests.support.rows import cases
 from tests.unit.api.fakes import KEY, World
 from tests.unit.api.handlers import make_app
 from tests.unit.http.wire import Answer, request, served
@@ -27,17 +26,15 @@ async def sent(wire: bytes) -> tuple[Answer, bool, World]:
     return answer, is_ended, world
 
 
-@pytest.mark.parametrize(
+@cases(
     "wire",
-    [
-        b"GET\r\n\r\n",
-        b"GET /v1/free HTTP/2.0\r\n\r\n",
-        b"GET /v1/free\0 HTTP/1.1\r\nHost: a\r\n\r\n",
-        b"GET /v1/free HTTP/1.1\r\nHost: a\r\nNo colon\r\n\r\n",
-        b"GET /v1/free HTTP/1.1\r\nHost: a\r\nX: \x01\r\n\r\n",
-        b"GET /v1/free HTTP/1.1\nHost: a\n\n",
-        b"GET /v1/free HTTP/1.1\r\nHost: a\r\n" + b"X: y\r\n" * 1000 + b"\r\n",
-    ],
+    b"GET\r\n\r\n",
+    b"GET /v1/free HTTP/2.0\r\n\r\n",
+    b"GET /v1/free\0 HTTP/1.1\r\nHost: a\r\n\r\n",
+    b"GET /v1/free HTTP/1.1\r\nHost: a\r\nNo colon\r\n\r\n",
+    b"GET /v1/free HTTP/1.1\r\nHost: a\r\nX: \x01\r\n\r\n",
+    b"GET /v1/free HTTP/1.1\nHost: a\n\n",
+    b"GET /v1/free HTTP/1.1\r\nHost: a\r\n" + b"X: y\r\n" * 1000 + b"\r\n",
 )
 def test_head_that_cannot_be_read_is_answered_in_our_shape(wire: bytes) -> None:
     answer, is_ended, world = run(sent(wire + b"GET /v1/free HTTP/1.1\r\nHost: a\r\n\r\n"))
@@ -49,16 +46,14 @@ def test_head_that_cannot_be_read_is_answered_in_our_shape(wire: bytes) -> None:
     assert world.keys.uses == []
 
 
-@pytest.mark.parametrize(
+@cases(
     "lines",
-    [
-        "X: \x01\r\n",
-        "X: y\r\n" * 300,
-        "X: y\n",
-        "X: " + "y" * 70_000 + "\r\n",
-        "Host: b\r\n",
-        f"Content-Length: 2\r\n{CHUNKED}\r\n",
-    ],
+    "X: \x01\r\n",
+    "X: y\r\n" * 300,
+    "X: y\n",
+    "X: " + "y" * 70_000 + "\r\n",
+    "Host: b\r\n",
+    f"Content-Length: 2\r\n{CHUNKED}\r\n",
 )
 def test_head_that_will_not_do_is_answered_in_the_shape_of_what_it_asked_for(lines: str) -> None:
     for path, members in (
@@ -78,7 +73,7 @@ def test_key_in_a_head_that_cannot_be_read_is_not_repeated() -> None:
     assert KEY not in answer.body.decode()
 
 
-@pytest.mark.parametrize("chunks", ["zz\r\n", "3\r\nabcdef", "0\r\nxx\r\n\r\n", "f" * 40 + "\r\n"])
+@cases("chunks", "zz\r\n", "3\r\nabcdef", "0\r\nxx\r\n\r\n", "f" * 40 + "\r\n")
 def test_body_that_is_not_chunked_is_answered_as_its_endpoint_does(chunks: str) -> None:
     head = request("POST", "/v1/messages", CHUNKED).replace("\n", "\r\n")
     answer, is_ended, world = run(sent((head + chunks).encode()))
@@ -91,14 +86,12 @@ def test_body_that_is_not_chunked_is_answered_as_its_endpoint_does(chunks: str) 
     assert world.limits.in_flight("acct_1") == 0
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "key", "status"),
-    [
-        ("POST", "/v1/echo", None, 401),
-        ("POST", "/nowhere", KEY, 404),
-        ("PUT", "/v1/echo", KEY, 405),
-        ("BREW", "/v1/echo", KEY, 405),
-    ],
+@cases(
+    "method, path, key, status",
+    ("POST", "/v1/echo", None, 401),
+    ("POST", "/nowhere", KEY, 404),
+    ("PUT", "/v1/echo", KEY, 405),
+    ("BREW", "/v1/echo", KEY, 405),
 )
 def test_refused_request_gets_no_second_answer_for_its_body(
     method: str, path: str, key: str | None, status: int
@@ -133,7 +126,7 @@ async def test_announced_close_is_kept() -> None:
         assert await client.ended()
 
 
-@pytest.mark.parametrize("expect", ["100-Continue", "100-CONTINUE"])
+@cases("expect", "100-Continue", "100-CONTINUE")
 async def test_client_that_asks_first_is_told_however_it_spells_that(expect: str) -> None:
     lines = ("Content-Length: 5", f"Expect: {expect}")
     async with served(make_app(World())) as address, address.client() as client:
@@ -142,17 +135,15 @@ async def test_client_that_asks_first_is_told_however_it_spells_that(expect: str
         assert (await client.answer()).status == 200
 
 
-@pytest.mark.parametrize(
-    ("target", "status"),
-    [
-        ("http://gateway/v1/free", 200),
-        ("HTTPS://elsewhere.example:444/v1/free?x=1", 200),
-        ("http://gateway", 404),
-        ("http://gateway?x=/v1/free", 404),
-        ("http://user@gateway/v1/free", 404),
-        ("http:///v1/free", 404),
-        ("ftp://gateway/v1/free", 404),
-    ],
+@cases(
+    "target, status",
+    ("http://gateway/v1/free", 200),
+    ("HTTPS://elsewhere.example:444/v1/free?x=1", 200),
+    ("http://gateway", 404),
+    ("http://gateway?x=/v1/free", 404),
+    ("http://user@gateway/v1/free", 404),
+    ("http:///v1/free", 404),
+    ("ftp://gateway/v1/free", 404),
 )
 def test_absolute_target_means_its_path(target: str, status: int) -> None:
     async def scene() -> int:
@@ -181,15 +172,12 @@ def test_answered_request_is_freed_without_the_garbage_collector() -> None:
     assert len(run(scene())) < 6  # the last one, and the connection's next
 
 
-@pytest.mark.parametrize(
-    ("more", "status"),
-    [
-        (b"X: y\r\n" * (HEAD_LINES_MAX - 3), 404),
-        (b"X: y\r\n" * (HEAD_LINES_MAX - 2), 400),
-        (b"X: " + b"y" * (HEAD_BYTES_MAX - 70) + b"\r\n", 404),
-        (b"X: " + b"y" * HEAD_BYTES_MAX + b"\r\n", 400),
-    ],
-    ids=["lines", "a line too many", "bytes", "bytes too many"],
+@cases(
+    "more, status",
+    (b"X: y\r\n" * (HEAD_LINES_MAX - 3), 404),
+    (b"X: y\r\n" * (HEAD_LINES_MAX - 2), 400),
+    (b"X: " + b"y" * (HEAD_BYTES_MAX - 70) + b"\r\n", 404),
+    (b"X: " + b"y" * HEAD_BYTES_MAX + b"\r\n", 400),
 )
 async def test_bounds_of_a_head(more: bytes, status: int) -> None:
     async with served(make_app(World())) as address, address.client() as client:

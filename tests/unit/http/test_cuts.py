@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import combinations, pairwise
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -133,7 +132,7 @@ async def test_request_cut_at_any_byte_is_answered_as_when_whole(wire: bytes) ->
     await Stand().check(wire, ((place,) for place in range(1, len(wire))))
 
 
-@pytest.mark.parametrize("wire", SHORT, ids=str)
+@each("wire", SHORT)
 async def test_request_cut_at_any_two_bytes_is_answered_as_when_whole(wire: bytes) -> None:
     await Stand().check(wire, combinations(range(1, len(wire)), 2))
 

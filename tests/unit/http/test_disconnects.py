@@ -18,6 +18,7 @@ from gw.api.base import INTERNAL_MESSAGE, STORE_MESSAGE
 from gw.errors import ENDING, NO_CHANNEL_AVAILABLE, GatewayError
 from gw.http.request import Request
 from tests.support.aio import eventually
+from tests.support.rows import cases
 from tests.unit.api.fakes import KEY, World, make_principal
 from tests.unit.api.handlers import HUGE_BYTES, Script, make_app
 from tests.unit.http.wire import Answer, Client, request, served
@@ -60,7 +61,7 @@ async def test_a_client_that_leaves_cancels_the_work(
     assert world.refusals == []
 
 
-@pytest.mark.parametrize("others", [0, 1], ids=["there is room", "it is full"])
+@cases("others", 0, 1)
 async def test_a_client_that_leaves_while_its_limits_are_asked_keeps_no_place(others: int) -> None:
     """Its connection has ended before there is a place to give back."""
 
@@ -138,7 +139,7 @@ def slow_funds(world: World) -> tuple[asyncio.Event, asyncio.Event]:
     return asked, gate
 
 
-@pytest.mark.parametrize("has_body", [True, False], ids=["with a body", "without"])
+@cases("has_body", True, False)
 async def test_a_client_that_leaves_while_it_is_checked_is_noticed(has_body: bool) -> None:
     world, script = World(), Script()
     asked, gate = slow_funds(world)
@@ -160,7 +161,7 @@ async def test_a_client_that_leaves_while_it_is_checked_is_noticed(has_body: boo
     assert script.events in ([], ["cancelled gone=True", "ended"])[: 2 if has_body else 1]
 
 
-@pytest.mark.parametrize("head", [WORK, STREAM], ids=["before the answer", "in a stream"])
+@cases("head", WORK, STREAM)
 async def test_an_endpoint_that_finds_its_client_gone_says_so_by_raising(head: str) -> None:
     world, script = World(), Script()
     script.raises = StreamClosedError
@@ -339,7 +340,7 @@ async def test_a_client_that_leaves_an_answer_unread_is_forgotten() -> None:
     assert world.metrics.responses == [("/v1/huge", 200)]
 
 
-@pytest.mark.parametrize("key", [KEY, None], ids=["taken", "refused"])
+@cases("key", KEY, None)
 async def test_a_body_that_outlasts_the_drain_is_cut(key: str | None) -> None:
     world = World()
     async with served(make_app(world)) as address, address.client() as client:

@@ -14,6 +14,7 @@ from gw.http.connection import DRAIN_GRACE_SECONDS, HEAD_SECONDS, State
 from gw.http.server import Server
 from tests.support.aio import both_loops, eventually, jump
 from tests.support.certificates import contexts
+from tests.support.rows import cases
 from tests.unit.api.fakes import World
 from tests.unit.api.handlers import Script, make_app
 from tests.unit.http.test_server import connected
@@ -36,13 +37,11 @@ async def test_answer_whose_head_goes_out_while_draining_ends_its_connection() -
         assert await one.ended()
 
 
-@pytest.mark.parametrize(
-    ("path", "said"),
-    [
-        ("/v1/echo", {"type": "server_error", "code": "no_channel_available"}),
-        ("/v1/messages", {"type": "overloaded_error"}),
-        ("/v1beta/native", {"code": 503, "status": "UNAVAILABLE"}),
-    ],
+@cases(
+    "path, said",
+    ("/v1/echo", {"type": "server_error", "code": "no_channel_available"}),
+    ("/v1/messages", {"type": "overloaded_error"}),
+    ("/v1beta/native", {"code": 503, "status": "UNAVAILABLE"}),
 )
 async def test_request_that_comes_too_late_is_refused_in_the_shape_of_its_endpoint(
     path: str, said: dict[str, object]
@@ -132,7 +131,7 @@ async def test_client_of_a_stream_that_ends_late_is_refused_in_words() -> None:
         assert await one.ended()
 
 
-@pytest.mark.parametrize("is_used", [False, True], ids=["new", "kept"])
+@cases("is_used", False, True)
 async def test_silent_connection_is_closed_a_moment_after_the_drain_began(*, is_used: bool) -> None:
     world = World()
     async with draining(world) as (listener, one):
@@ -183,7 +182,7 @@ async def went_by(seconds: float) -> None:
     await asyncio.sleep(0)
 
 
-@pytest.mark.parametrize("is_new", [False, True], ids=["before the drain", "in the drain"])
+@cases("is_new", False, True)
 async def test_head_that_gets_on_in_a_drain_is_waited_for_and_served(*, is_new: bool) -> None:
     world = World()
     async with connected(world) as (one, sock):
@@ -223,7 +222,7 @@ async def test_call_that_is_shed_in_a_drain_is_told_as_well() -> None:
         assert await one.ended()
 
 
-@pytest.mark.parametrize("has_tls", [False, True], ids=["plain", "tls"])
+@cases("has_tls", False, True)
 async def test_wait_for_clients_ends_when_none_is_connected(*, has_tls: bool) -> None:
     world = World()
     tls, trust = contexts("gateway") if has_tls else (None, None)

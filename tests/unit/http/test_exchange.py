@@ -8,7 +8,7 @@ import pytest
 
 from gw.http.parser import LINGER_SECONDS
 from tests.support.aio import eventually, run
-from tests.support.rows import each
+from tests.support.rows import cases, each
 from tests.unit.api.fakes import MAX_BODY_BYTES, World
 from tests.unit.api.handlers import Script, make_app
 from tests.unit.http.wire import Answer, Client, request, served
@@ -45,9 +45,7 @@ async def test_a_body_is_read_whole_however_it_comes() -> None:
     assert world.limits.in_flight("acct_1") == 0
 
 
-@pytest.mark.parametrize(
-    "content_type", ["", "Content-Type: text/plain", "Content-Type: multipart/form-data"]
-)
+@cases("content_type", "", "Content-Type: text/plain", "Content-Type: multipart/form-data")
 def test_the_content_type_does_not_matter(content_type: str) -> None:
     async def scene() -> Answer:
         lines = ["Content-Length: 2", *filter(None, [content_type])]
@@ -89,7 +87,7 @@ def test_a_conditional_request_gets_the_answer_all_the_same() -> None:
 # --- Methods and paths ---
 
 
-@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS", "BREW"])
+@cases("method", "GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS", "BREW")
 def test_a_wrong_method_is_405_in_the_first_shape(method: str) -> None:
     async def scene() -> tuple[Answer, World]:
         world = World()
@@ -156,7 +154,7 @@ def test_pipelined_requests_are_answered_in_order() -> None:
 # --- Bodies that are refused ---
 
 
-@pytest.mark.parametrize("size", [MAX_BODY_BYTES + 1, 2 * MAX_BODY_BYTES - 1000])
+@cases("size", MAX_BODY_BYTES + 1, 2 * MAX_BODY_BYTES - 1000)
 def test_a_client_that_sends_all_first_reads_the_413(size: int) -> None:
     async def scene() -> tuple[Answer, World]:
         world = World()
@@ -233,7 +231,7 @@ async def test_a_client_that_leaves_after_its_refusal_is_counted_with_it() -> No
     assert world.metrics.responses == [("/v1/echo", 401)]
 
 
-@pytest.mark.parametrize("size", [70_000, MAX_BODY_BYTES])
+@cases("size", 70_000, MAX_BODY_BYTES)
 def test_a_401_is_read_by_a_client_that_sends_all_of_a_large_body_first(size: int) -> None:
     async def scene() -> Answer:
         world = World()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from tornado.httputil import HTTPHeaders
 
 from gw.http.request import framing_fault
 from tests.support.aio import run
+from tests.support.rows import cases, each
 from tests.unit.api.fakes import World
 from tests.unit.http.wire import Answer, served
 
@@ -39,7 +39,7 @@ async def send(lines: str, *, version: str = "HTTP/1.1") -> tuple[Answer, bool, 
         return await client.answer(), await client.ended(), world
 
 
-@pytest.mark.parametrize("lines", SMUGGLERS.values(), ids=SMUGGLERS.keys())
+@each("lines", SMUGGLERS.values())
 def test_ambiguous_framing_is_refused_once_and_ends_the_connection(lines: str) -> None:
     answer, is_ended, world = run(send(lines))
     assert (answer.status, answer.code) == (400, "invalid_request")
@@ -56,7 +56,7 @@ def test_chunked_in_an_old_version_is_refused() -> None:
     assert is_ended
 
 
-@pytest.mark.parametrize("host", ["", "Host: a,b\n", "Host: a b\n", "Host: a\nHost: b\n"])
+@cases("host", "", "Host: a,b\n", "Host: a b\n", "Host: a\nHost: b\n")
 def test_a_host_that_will_not_do_is_refused_in_our_shape(host: str) -> None:
     async def scene() -> Answer:
         async with served(World().application()) as address:
@@ -77,7 +77,7 @@ def test_a_flood_of_query_fields_is_refused_in_our_shape() -> None:
     assert (answer.status, answer.code) == (400, "invalid_request")
 
 
-@pytest.mark.parametrize("line", ["GET", "GET / HTTP/9.9 x", "GET / HTTP/2.0", "\x00\x01\x02"])
+@cases("line", "GET", "GET / HTTP/9.9 x", "GET / HTTP/2.0", "\x00\x01\x02")
 def test_what_is_not_http_is_refused_and_the_server_lives_on(line: str) -> None:
     async def scene() -> tuple[bytes, Answer]:
         async with served(World().application()) as address:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from gw.api.base import GatewayApplication, NotFoundHandler
 from gw.app import routes
 from gw.http.application import Routes, Target
 from gw.http.tornado_adapter import RequestHeaders, TornadoRequest
+from tests.support.rows import cases
 from tests.unit.api.fakes import World
 
 NOWHERE = Target(NotFoundHandler, {})
@@ -24,23 +23,21 @@ def of(*rules: tuple[str, type[NotFoundHandler]]) -> Routes:
     return Routes(application.wildcard_router.rules, NOWHERE)
 
 
-@pytest.mark.parametrize(
-    ("path", "handler", "parts"),
-    [
-        ("/v1/chat/completions", "AgentCompletionsHandler", []),
-        ("/v1/chat/completions?key=x", "AgentCompletionsHandler", []),
-        ("/v1/logs", "LogListHandler", []),
-        ("/v1/logs/summary", "SummaryHandler", []),
-        ("/v1/logs/call%201", "LogDetailHandler", [b"call 1"]),
-        ("/dashboard/billing/usage", "UsageHandler", []),
-        ("/v1/dashboard/billing/usage", "UsageHandler", []),
-        ("/v1beta/models/a/b:generateContent", "GeminiHandler", [b"a/b", b"generateContent"]),
-        ("/v1beta/models/a%3AgenerateContent", "GeminiHandler", [b"a", b"generateContent"]),
-        ("/v1/models/a:b%3agenerateContent", "GeminiHandler", [b"a:b", b"generateContent"]),
-        ("/v1/chat/completions/", "NotFoundHandler", []),
-        ("/V1/chat/completions", "NotFoundHandler", []),
-        ("", "NotFoundHandler", []),
-    ],
+@cases(
+    "path, handler, parts",
+    ("/v1/chat/completions", "AgentCompletionsHandler", []),
+    ("/v1/chat/completions?key=x", "AgentCompletionsHandler", []),
+    ("/v1/logs", "LogListHandler", []),
+    ("/v1/logs/summary", "SummaryHandler", []),
+    ("/v1/logs/call%201", "LogDetailHandler", [b"call 1"]),
+    ("/dashboard/billing/usage", "UsageHandler", []),
+    ("/v1/dashboard/billing/usage", "UsageHandler", []),
+    ("/v1beta/models/a/b:generateContent", "GeminiHandler", [b"a/b", b"generateContent"]),
+    ("/v1beta/models/a%3AgenerateContent", "GeminiHandler", [b"a", b"generateContent"]),
+    ("/v1/models/a:b%3agenerateContent", "GeminiHandler", [b"a:b", b"generateContent"]),
+    ("/v1/chat/completions/", "NotFoundHandler", []),
+    ("/V1/chat/completions", "NotFoundHandler", []),
+    ("", "NotFoundHandler", []),
 )
 def test_path_finds_its_endpoint(path: str, handler: str, parts: list[bytes]) -> None:
     application = GatewayApplication(list(routes()), services=World().services)

@@ -17,6 +17,7 @@ from gw.http.connection import LOOKS_MAX, READ_BYTES_MAX, Connection
 from gw.http.parser import HEAD_BYTES_MAX
 from gw.http.server import Server
 from tests.support.aio import eventually, jump, run
+from tests.support.rows import cases
 from tests.unit.api.fakes import World
 from tests.unit.api.handlers import Script, make_app
 from tests.unit.http.wire import Client, open_files, request
@@ -85,9 +86,10 @@ def test_requests_are_answered_in_their_order_however_they_were_cut() -> None:
         run(scene(size))
 
 
-@pytest.mark.parametrize(
+@cases(
     "framing",
-    [("Content-Length: 5", b"hello"), ("Transfer-Encoding: chunked", b"5\r\nhello\r\n0\r\n\r\n")],
+    ("Content-Length: 5", b"hello"),
+    ("Transfer-Encoding: chunked", b"5\r\nhello\r\n0\r\n\r\n"),
 )
 def test_wish_to_upgrade_is_not_followed_and_its_body_is_no_second_request(
     framing: tuple[str, bytes],
@@ -182,15 +184,12 @@ async def test_head_that_begins_behind_a_large_body_is_not_taken_for_large() -> 
         await eventually(lambda: socket.written.count(b"HTTP/1.1 200 ") == 2)
 
 
-@pytest.mark.parametrize(
+@cases(
     "start",
-    [
-        b"GET /v1/free?",
-        b"GET /v1/free HTTP/1.1\r\nHost: a\r\nX: ",
-        echo(b"5\r\nhello\r\n0\r\nX: ", "Transfer-Encoding: chunked"),
-        echo(b"5;", "Transfer-Encoding: chunked"),
-    ],
-    ids=["target", "field", "trailer", "extension"],
+    b"GET /v1/free?",
+    b"GET /v1/free HTTP/1.1\r\nHost: a\r\nX: ",
+    echo(b"5\r\nhello\r\n0\r\nX: ", "Transfer-Encoding: chunked"),
+    echo(b"5;", "Transfer-Encoding: chunked"),
 )
 async def test_no_more_is_kept_of_what_has_no_end_than_a_head_may_have(start: bytes) -> None:
     world = World()
@@ -356,7 +355,7 @@ async def test_call_is_not_cut_for_the_silence_of_its_client(
         assert (await one.answer()).status == 200
 
 
-@pytest.mark.parametrize("start", [b"", echo(b"1")], ids=["first", "behind another"])
+@cases("start", b"", echo(b"1"))
 async def test_method_nobody_knows_is_the_endpoints_to_refuse_wherever_it_stands(
     start: bytes,
 ) -> None:
@@ -381,8 +380,8 @@ async def test_bytes_before_a_method_are_not_forgotten() -> None:
     assert world.keys.uses == []
 
 
-@pytest.mark.parametrize(("more", "status"), [(0, 200), (1, 400)])
-@pytest.mark.parametrize("size", [1, 1000, 2 * HEAD_BYTES_MAX])
+@cases("more, status", (0, 200), (1, 400))
+@cases("size", 1, 1000, 2 * HEAD_BYTES_MAX)
 async def test_head_is_measured_as_it_came(more: int, status: int, size: int) -> None:
     wire = FREE[:-4] + b"\r\nX: " + b"y" * (HEAD_BYTES_MAX - len(FREE) - 5 + more) + b"\r\n\r\n"
 

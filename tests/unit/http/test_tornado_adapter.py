@@ -20,7 +20,7 @@ from tornado.web import Application, RequestHandler
 
 from gw.api.base import ApiHandler
 from gw.http.tornado_adapter import FieldNames, HttpDate, RequestHeaders, TornadoRequest, headers_of
-from tests.support.rows import each
+from tests.support.rows import cases, each
 from tests.unit.api.fakes import World
 from tests.unit.api.handlers import make_app
 from tests.unit.http.test_routing import asked
@@ -115,8 +115,8 @@ def tornados(target: str, version: str, headers: dict[str, str]) -> HTTPServerRe
         return str(error)
 
 
-@pytest.mark.parametrize("version", ["HTTP/1.1", "HTTP/1.0"])
-@pytest.mark.parametrize("host", [None, "a", "A:80", "[::1]:80", "a,b", "a b", "", "a/b"])
+@cases("version", "HTTP/1.1", "HTTP/1.0")
+@cases("host", None, "a", "A:80", "[::1]:80", "a,b", "a b", "", "a/b")
 def test_host_is_judged_as_tornado_does(host: str | None, version: str) -> None:
     headers = {} if host is None else {"Host": host}
     here, there = ours("/", version, headers), tornados("/", version, headers)
@@ -126,7 +126,7 @@ def test_host_is_judged_as_tornado_does(host: str | None, version: str) -> None:
         assert here.host == there.host
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@each("target", TARGETS)
 def test_target_is_read_as_tornado_does(target: str) -> None:
     here = ours(target, "HTTP/1.1", {"Host": "a"})
     there = tornados(target, "HTTP/1.1", {"Host": "a"})
@@ -141,7 +141,7 @@ def handler(world: World) -> ApiHandler:
     return ApiHandler(make_app(world), asked("/v1/free"))
 
 
-@pytest.mark.parametrize("value", ["a\nb", "a\rb", "a\0b", "\x7f", "\u20ac"])
+@cases("value", "a\nb", "a\rb", "a\0b", "\x7f", "\u20ac")
 def test_value_that_no_header_may_have_is_refused(value: str) -> None:
     one = handler(World())
     with pytest.raises(ValueError, match="Unsafe header value"):
@@ -149,7 +149,7 @@ def test_value_that_no_header_may_have_is_refused(value: str) -> None:
     assert "X-A" not in one._headers
 
 
-@pytest.mark.parametrize("name", ["x-a", "X-A", "content-length", "WWW-AUTHENTICATE", "a"])
+@cases("name", "x-a", "X-A", "content-length", "WWW-AUTHENTICATE", "a")
 def test_name_is_spelled_as_tornado_does(name: str) -> None:
     one = handler(World())
     one.set_header(name, "1")
@@ -159,7 +159,7 @@ def test_name_is_spelled_as_tornado_does(name: str) -> None:
     assert all(kept.lower() != name.lower() for kept in one._headers)
 
 
-@pytest.mark.parametrize("value", ["", "a\tb", "caf\xe9", b"bytes", 7])
+@cases("value", "", "a\tb", "caf\xe9", b"bytes", 7)
 def test_value_is_written_as_tornado_does(value: str | bytes | int) -> None:
     one = handler(World())
     one.set_header("X-A", value)

@@ -9,6 +9,7 @@ from tornado.websocket import WebSocketProtocol13, _WebSocketParams
 
 from gw.errors import GatewayError
 from gw.http.websocket import ACCOUNT_SOCKETS_MAX, SocketBook, check_handshake
+from tests.support.rows import cases
 
 
 def test_tornado_has_what_is_used_of_it() -> None:
@@ -27,13 +28,11 @@ GOOD = {
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "status"),
-    [
-        ("Sec-WebSocket-Version", "8", 426),
-        ("Sec-WebSocket-Key", "", 400),
-        ("Connection", "keep-alive", 400),
-    ],
+@cases(
+    "name, value, status",
+    ("Sec-WebSocket-Version", "8", 426),
+    ("Sec-WebSocket-Key", "", 400),
+    ("Connection", "keep-alive", 400),
 )
 def test_a_hand_shake_that_is_none_is_refused(name: str, value: str, status: int) -> None:
     check_handshake(GOOD)

@@ -11,6 +11,7 @@ import pytest
 
 from channels.errors import UpstreamUnreachable
 from tests.support.aio import eventually, jump
+from tests.support.rows import cases
 from tests.unit.calls.fake_wire import FOR_EVER, Script, answer
 from tests.unit.calls.world import ACCOUNT, ATTEMPT_SECONDS, TOTAL_SECONDS, Told
 from tests.unit.calls.writer import RecordingWriter
@@ -52,7 +53,7 @@ async def test_images_that_came_are_charged_and_the_body_goes_out_as_it_is() -> 
         assert w.ledger.balances[ACCOUNT] == 10**9 - 2 * EACH
 
 
-@pytest.mark.parametrize(("asked", "came"), [(3, 1), (3, 0), (1, 4)])
+@cases("asked, came", (3, 1), (3, 0), (1, 4))
 async def test_what_is_charged_is_what_came_whatever_was_asked(asked: int, came: int) -> None:
     async with stage(a=[answer(made(came, usage={"generated_images": asked}))]) as w:
         told = await generate(w, n=asked)
@@ -61,7 +62,7 @@ async def test_what_is_charged_is_what_came_whatever_was_asked(asked: int, came:
         assert row_of(told)["detail"]["hold"] == asked * EACH
 
 
-@pytest.mark.parametrize("count", [1, 10])
+@cases("count", 1, 10)
 async def test_hold_is_the_price_of_all_that_is_asked_for(count: int) -> None:
     async with stage(a=[answer(made(count))], balance=count * EACH) as w:
         assert (await generate(w, n=count)).cost == count * EACH
@@ -81,19 +82,17 @@ async def test_spend_cap_of_the_key_holds_for_images_too() -> None:
         assert "spend cap" in told.error.message
 
 
-@pytest.mark.parametrize(
-    ("asked", "sizes", "cost"),
-    [
-        ({"size": "1536x1536"}, ["1536x1536"], 40),
-        ({"size": "1537x1537"}, ["1537x1537"], 80),
-        ({}, ["1024x1024"], 80),  # spec: no size is the higher tier, whatever comes
-        ({"size": "1024x1024"}, ["4096x4096"], 80),
-        ({"size": "1024x1024"}, ["auto"], 40),
-        ({"size": "1024x1024", "n": 2}, ["1024x1024", "2048x2048"], 120),
-        ({"size": "1024x1024", "image": ["https://a.example/1"] * 3}, ["1024x1024"], 55),
-        ({"size": "1024x1024", "image": ["https://a.example/1"] * 3}, [], 0),
-        ({"size": "4096x4096", "n": 2, "image": ["https://a.example/1"]}, ["4096x4096"] * 2, 165),
-    ],
+@cases(
+    "asked, sizes, cost",
+    ({"size": "1536x1536"}, ["1536x1536"], 40),
+    ({"size": "1537x1537"}, ["1537x1537"], 80),
+    ({}, ["1024x1024"], 80),  # spec: no size is the higher tier, whatever comes
+    ({"size": "1024x1024"}, ["4096x4096"], 80),
+    ({"size": "1024x1024"}, ["auto"], 40),
+    ({"size": "1024x1024", "n": 2}, ["1024x1024", "2048x2048"], 120),
+    ({"size": "1024x1024", "image": ["https://a.example/1"] * 3}, ["1024x1024"], 55),
+    ({"size": "1024x1024", "image": ["https://a.example/1"] * 3}, [], 0),
+    ({"size": "4096x4096", "n": 2, "image": ["https://a.example/1"]}, ["4096x4096"] * 2, 165),
 )
 async def test_area_and_references_are_priced(
     asked: dict[str, Any], sizes: list[str], cost: int
@@ -107,7 +106,7 @@ async def test_area_and_references_are_priced(
         assert (await generate(w, **asked)).cost == cost * 300_000
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 422, 429])
+@cases("status", 400, 401, 403, 404, 409, 422, 429)
 async def test_refusal_goes_out_unchanged_and_costs_nothing(status: int) -> None:
     scripts = [answer(ODD_ERROR, status=status, content_type="application/problem+json")]
     async with stage(a=scripts, b=[answer(made(1))]) as w:
@@ -152,7 +151,7 @@ async def test_5xx_and_then_nobody_there_is_502() -> None:
         assert told.status == ("error", "upstream_unreachable")
 
 
-@pytest.mark.parametrize("body", [b"", b" \n", b"x" * 2_000_000])
+@cases("body", b"", b" \n", b"x" * 2_000_000)
 async def test_error_without_a_body_to_pass_on_gets_ours(body: bytes) -> None:
     async with stage(a=[answer(body, status=400)]) as w:
         told = await generate(w)
@@ -198,7 +197,7 @@ async def test_answer_beyond_the_bound_is_not_read_to_its_end(expect_log: Any) -
         assert told.error.http_status == 502
 
 
-@pytest.mark.parametrize("where", [(FOR_EVER,), answer(b'{"data"', FOR_EVER)])
+@cases("where", (FOR_EVER,), answer(b'{"data"', FOR_EVER))
 async def test_attempt_that_takes_too_long_is_504_and_no_retry(where: Script) -> None:
     async with stage(a=[where], b=[answer(made(1))]) as w:
         call, writer = prepare(w), RecordingWriter()
@@ -249,7 +248,7 @@ async def test_all_attempts_together_have_their_own_bound() -> None:
         assert told.error.http_status == 504
 
 
-@pytest.mark.parametrize("where", [(FOR_EVER,), answer(made(1)[:20], FOR_EVER)])
+@cases("where", (FOR_EVER,), answer(made(1)[:20], FOR_EVER))
 async def test_client_that_leaves_pays_nothing_and_the_upstream_is_let_go_at_once(
     where: Script,
 ) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from channels.errors import UpstreamCut, UpstreamMalformed, UpstreamUnreachable
+from tests.support.rows import cases
 from tests.unit.calls.fake_wire import Script, answer
 from tests.unit.images.stage import EACH, generate, made, stage
 
@@ -45,15 +46,12 @@ async def test_answer_that_cannot_be_used_is_an_error_for_nothing_and_nobody_els
         assert w.verdict("a") == "failure"
 
 
-@pytest.mark.parametrize(
+@cases(
     "script",
-    [
-        (UpstreamUnreachable(),),
-        answer(status=500),
-        answer(PAGE, UpstreamCut(), status=502),
-        answer(b"{}", status=529),
-    ],
-    ids=["unreachable", "500", "502 that breaks off", "529"],
+    (UpstreamUnreachable(),),
+    answer(status=500),
+    answer(PAGE, UpstreamCut(), status=502),
+    answer(b"{}", status=529),
 )
 async def test_upstream_that_says_it_made_nothing_is_followed_by_the_next(script: Script) -> None:
     async with stage(a=[script], b=[answer(made(1))]) as w:

@@ -13,6 +13,7 @@ from channels.errors import UpstreamUnreachable
 from gw.calls.settlement import DURABLE_SECONDS
 from tests.support.aio import eventually, jump
 from tests.support.fake_claims import ClaimRow
+from tests.support.rows import each
 from tests.unit.calls.fake_wire import FOR_EVER, Script, Step, answer
 from tests.unit.calls.world import ACCOUNT, ATTEMPT_SECONDS, World
 from tests.unit.calls.writer import RecordingWriter
@@ -72,7 +73,7 @@ ERRORS: dict[str, Script] = {
 }
 
 
-@pytest.mark.parametrize("upstream", ERRORS.values(), ids=ERRORS.keys())
+@each("upstream", ERRORS.values())
 async def test_error_is_told_only_when_the_key_is_free(upstream: Script) -> None:
     async with answered_and_unsettled("k", *upstream, cost=0) as (w, client):
         assert client.task is not None
@@ -107,7 +108,7 @@ ENDINGS: dict[str, tuple[Callable[[RecordingWriter], None], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize(("end", "left"), ENDINGS.values(), ids=ENDINGS.keys())
+@each("end, left", ENDINGS.values())
 async def test_unanswered_call_leaves_its_key_free_unless_its_client_left(
     end: Callable[[RecordingWriter], None], left: list[str]
 ) -> None:

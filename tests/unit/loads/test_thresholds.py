@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import pytest
-
 from loadtests.locust.verdict import Measured, Thresholds, busiest_rate, conclusion
+from tests.support.rows import cases
 
 THRESHOLDS = Thresholds(p95_first_event_ms=500, failure_ratio=0.001)
 
 
-@pytest.mark.parametrize(
-    ("first_ms", "failures", "kept"),
-    [
-        (500.0, 1, [True, True]),
-        (500.1, 1, [False, True]),
-        (20.0, 2, [True, False]),
-        (None, 0, [False, True]),
-    ],
+@cases(
+    "first_ms, failures, kept",
+    (500.0, 1, [True, True]),
+    (500.1, 1, [False, True]),
+    (20.0, 2, [True, False]),
+    (None, 0, [False, True]),
 )
 def test_thresholds_are_kept_up_to_themselves(
     first_ms: float | None, failures: int, kept: list[bool]
@@ -51,20 +48,13 @@ def test_rate_is_that_of_the_ten_busiest_seconds_in_a_row() -> None:
     assert busiest_rate({}) == 0
 
 
-@pytest.mark.parametrize(
-    ("is_kept", "gateway", "busy", "sentence"),
-    [
-        (True, 0.4, 1.0, "holds 312 calls/s at p95 41 ms; one more process is not needed"),
-        (True, 0.97, 2.0, "one more process would hold up to 312 more: the gateway took 0.97"),
-        (True, 0.97, 3.9, "one more process needs a core first"),
-        (
-            False,
-            0.4,
-            1.0,
-            "does not hold 312 calls/s at p95 41 ms; one more process would not help",
-        ),
-        (True, None, 1.0, "whether one more process would hold more is seen without --host"),
-    ],
+@cases(
+    "is_kept, gateway, busy, sentence",
+    (True, 0.4, 1.0, "holds 312 calls/s at p95 41 ms; one more process is not needed"),
+    (True, 0.97, 2.0, "one more process would hold up to 312 more: the gateway took 0.97"),
+    (True, 0.97, 3.9, "one more process needs a core first"),
+    (False, 0.4, 1.0, "does not hold 312 calls/s at p95 41 ms; one more process would not help"),
+    (True, None, 1.0, "whether one more process would hold more is seen without --host"),
 )
 def test_run_ends_in_a_sentence(
     is_kept: bool, gateway: float | None, busy: float, sentence: str

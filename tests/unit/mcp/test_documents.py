@@ -7,7 +7,7 @@ import re
 import shlex
 from pathlib import Path
 
-import pytest
+from tests.support.rows import each
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE, HEADING = "ops/protocols.md", "## Knowledge bases"
@@ -20,7 +20,7 @@ def blocks() -> list[tuple[str, str]]:
     return BLOCK.findall(rest.partition("\n## ")[0])
 
 
-@pytest.mark.parametrize(("language", "text"), blocks())
+@each("language, text", blocks())
 def test_a_configuration_can_be_read(language: str, text: str) -> None:
     match language:
         case "json":

@@ -21,6 +21,7 @@ from gw.mcp.exchange import (
     Exchange,
     HandledMessage,
 )
+from tests.support.rows import cases, each
 from tests.unit.mcp.fakes import JSON, META, FakeToolbox, message, post, stateless
 
 PING = message("ping")
@@ -37,29 +38,27 @@ def code(reply: tuple[int, Any]) -> tuple[int, int, Any]:
     return status, value["error"]["code"], value["id"]
 
 
-@pytest.mark.parametrize("content_type", [None, "", "text/plain", "application/jsonp"])
+@cases("content_type", None, "", "text/plain", "application/jsonp")
 async def test_a_content_type_that_is_not_json_is_415(content_type: str | None) -> None:
     assert code(await post(PING, content_type=content_type)) == (415, -32600, None)
 
 
-@pytest.mark.parametrize("content_type", ["application/json", "Application/JSON; charset=utf-8"])
+@cases("content_type", "application/json", "Application/JSON; charset=utf-8")
 async def test_json_is_json_in_any_case_and_with_parameters(content_type: str) -> None:
     assert (await post(PING, content_type=content_type))[0] == 200
 
 
-@pytest.mark.parametrize(
-    ("accept", "status"),
-    [
-        (None, 200),
-        (" ", 200),
-        ("*/*", 200),
-        ("application/*;q=0.1", 200),
-        ("text/event-stream, Application/Json; q=0.5", 200),
-        ("application/json;q=0", 406),
-        ("application/json; q=0.000, text/html", 406),
-        ("text/event-stream", 406),
-        ("application/jsonp", 406),
-    ],
+@cases(
+    "accept, status",
+    (None, 200),
+    (" ", 200),
+    ("*/*", 200),
+    ("application/*;q=0.1", 200),
+    ("text/event-stream, Application/Json; q=0.5", 200),
+    ("application/json;q=0", 406),
+    ("application/json; q=0.000, text/html", 406),
+    ("text/event-stream", 406),
+    ("application/jsonp", 406),
 )
 async def test_accept_must_leave_room_for_json(accept: str | None, status: int) -> None:
     reply = await post(PING, accept=accept)
@@ -68,38 +67,42 @@ async def test_accept_must_leave_room_for_json(accept: str | None, status: int) 
         assert code(reply) == (406, -32600, None)
 
 
-@pytest.mark.parametrize(
+@cases(
     "body",
-    [b"", b"{", b"\xff", b'"\xff"', b"[" * 200_000, b"NaN", b"1e999", b"{} {}", b"\xef\xbb\xbf{}"],
-    ids=lambda body: repr(body[:8]),
+    b"",
+    b"{",
+    b"\xff",
+    b'"\xff"',
+    b"[" * 200_000,
+    b"NaN",
+    b"1e999",
+    b"{} {}",
+    b"\xef\xbb\xbf{}",
 )
 async def test_what_is_not_json_is_a_parse_error(body: bytes) -> None:
     assert code(await post(body)) == (400, -32700, None)
 
 
-@pytest.mark.parametrize(
-    ("value", "request_id"),
-    [
-        (1, None),
-        ("ping", None),
-        (None, None),
-        ({}, None),
-        ({"jsonrpc": "2.0", "id": 1}, 1),
-        ({"jsonrpc": "1.0", "id": 1, "method": "ping"}, 1),
-        ({"id": "a", "method": "ping"}, "a"),
-        ({"jsonrpc": "2.0", "id": None, "method": "ping"}, None),
-        ({"jsonrpc": "2.0", "id": True, "method": "ping"}, None),
-        ({"jsonrpc": "2.0", "id": [1], "method": "ping"}, None),
-        ({"jsonrpc": "2.0", "id": 1, "method": 5}, 1),
-        ({"jsonrpc": "2.0", "method": None}, None),
-    ],
-    ids=str,
+@cases(
+    "value, request_id",
+    (1, None),
+    ("ping", None),
+    (None, None),
+    ({}, None),
+    ({"jsonrpc": "2.0", "id": 1}, 1),
+    ({"jsonrpc": "1.0", "id": 1, "method": "ping"}, 1),
+    ({"id": "a", "method": "ping"}, "a"),
+    ({"jsonrpc": "2.0", "id": None, "method": "ping"}, None),
+    ({"jsonrpc": "2.0", "id": True, "method": "ping"}, None),
+    ({"jsonrpc": "2.0", "id": [1], "method": "ping"}, None),
+    ({"jsonrpc": "2.0", "id": 1, "method": 5}, 1),
+    ({"jsonrpc": "2.0", "method": None}, None),
 )
 async def test_what_is_no_request_is_refused(value: Any, request_id: Any) -> None:
     assert code(await post(value)) == (400, -32600, request_id)
 
 
-@pytest.mark.parametrize("request_id", [0, -1, 1.5, "", "é", 2**53, 10**30])
+@cases("request_id", 0, -1, 1.5, "", "é", 2**53, 10**30)
 async def test_an_id_comes_back_as_it_went(request_id: Any) -> None:
     assert await post(message("ping", request_id)) == (
         200,
@@ -107,11 +110,12 @@ async def test_an_id_comes_back_as_it_went(request_id: Any) -> None:
     )
 
 
-@pytest.mark.parametrize("version", [None, *SUPPORTED])
-@pytest.mark.parametrize(
+@each("version", [None, *SUPPORTED])
+@cases(
     "value",
-    [NOTIFICATION, POSTED, {"jsonrpc": "2.0", "id": None, "error": {"code": 1, "message": "x"}}],
-    ids=["notification", "result", "error"],
+    NOTIFICATION,
+    POSTED,
+    {"jsonrpc": "2.0", "id": None, "error": {"code": 1, "message": "x"}},
 )
 async def test_notifications_and_posted_responses_are_accepted(
     value: Any, version: str | None
@@ -119,8 +123,8 @@ async def test_notifications_and_posted_responses_are_accepted(
     assert await post(value, version=version) == (202, None)
 
 
-@pytest.mark.parametrize("value", [PING, NOTIFICATION, [PING]], ids=["one", "notified", "batch"])
-@pytest.mark.parametrize("version", ["", "2026-01-01", "2025-11-25,2025-11-25", "x" * 5000])
+@cases("value", PING, NOTIFICATION, [PING])
+@cases("version", "", "2026-01-01", "2025-11-25,2025-11-25", "x" * 5000)
 async def test_a_version_that_is_not_served_is_refused(value: Any, version: str) -> None:
     status, reply = await post(value, version=version)
     assert (status, reply["error"]["code"]) == (400, -32022)
@@ -134,7 +138,7 @@ async def test_a_version_that_is_not_served_is_refused(value: Any, version: str)
 # --- The handshake era ---
 
 
-@pytest.mark.parametrize("wanted", [*HANDSHAKE, STATELESS, "1999-01-01", ""])
+@each("wanted", [*HANDSHAKE, STATELESS, "1999-01-01", ""])
 async def test_a_handshake_is_of_a_version_that_has_one(wanted: str) -> None:
     asked = message("initialize", protocolVersion=wanted, capabilities={}, clientInfo={})
     status, reply = await post(asked)
@@ -148,13 +152,13 @@ async def test_a_handshake_is_of_a_version_that_has_one(wanted: str) -> None:
     }
 
 
-@pytest.mark.parametrize("params", [{}, {"protocolVersion": 5}, {"protocolVersion": None}])
+@cases("params", {}, {"protocolVersion": 5}, {"protocolVersion": None})
 async def test_a_handshake_names_its_version(params: dict[str, Any]) -> None:
     asked = message("initialize", **params, clientInfo={})
     assert code(await post(asked)) == (200, -32602, 1)
 
 
-@pytest.mark.parametrize("version", [None, *HANDSHAKE])
+@each("version", [None, *HANDSHAKE])
 async def test_methods_of_the_handshake_era(version: str | None) -> None:
     assert await post(PING, version=version) == (200, {"jsonrpc": "2.0", "id": 1, "result": {}})
     _, listed = await post(message("tools/list"), version=version)
@@ -200,7 +204,7 @@ BAD_CALLS: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("params", BAD_CALLS, ids=str)
+@each("params", BAD_CALLS)
 async def test_a_call_that_is_none_is_a_protocol_error(params: dict[str, Any]) -> None:
     assert code(await post(message("tools/call", **params))) == (200, -32602, 1)
     head, asked = stateless("tools/call", **params)
@@ -212,7 +216,7 @@ async def test_a_call_that_is_none_is_a_protocol_error(params: dict[str, Any]) -
     )
 
 
-@pytest.mark.parametrize("params", [[], "x", 5, False])
+@cases("params", [], "x", 5, False)
 async def test_params_are_an_object(params: Any) -> None:
     for method in ("ping", "tools/list", "tools/call", "initialize"):
         asked = {**message(method), "params": params}
@@ -222,7 +226,7 @@ async def test_params_are_an_object(params: Any) -> None:
 # --- Batches ---
 
 
-@pytest.mark.parametrize("version", [None, "2024-11-05", "2025-03-26"])
+@cases("version", None, "2024-11-05", "2025-03-26")
 async def test_a_batch_is_answered_in_order(version: str | None) -> None:
     batch = [
         message("ping", "a"),
@@ -242,20 +246,17 @@ async def test_a_batch_without_requests_is_accepted() -> None:
     assert await post([NOTIFICATION, POSTED]) == (202, None)
 
 
-@pytest.mark.parametrize(
+@cases(
     "batch",
-    [
-        [],
-        [PING] * (BATCH_MAX + 1),
-        [PING, message("initialize", protocolVersion="2025-03-26")],
-    ],
-    ids=["empty", "long", "handshake"],
+    [],
+    [PING] * (BATCH_MAX + 1),
+    [PING, message("initialize", protocolVersion="2025-03-26")],
 )
 async def test_a_batch_that_will_not_do(batch: list[Any]) -> None:
     assert code(await post(batch)) == (400, -32600, None)
 
 
-@pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25", STATELESS])
+@cases("version", "2025-06-18", "2025-11-25", STATELESS)
 async def test_later_versions_have_no_batches(version: str) -> None:
     assert code(await post([PING], version=version)) == (400, -32600, None)
 
@@ -302,23 +303,20 @@ async def test_results_without_a_handshake_are_complete() -> None:
     )
 
 
-@pytest.mark.parametrize("method", ["initialize", "ping", "resources/list", "subscriptions/listen"])
+@cases("method", "initialize", "ping", "resources/list", "subscriptions/listen")
 async def test_an_unknown_method_is_404_without_a_handshake(method: str) -> None:
     head, asked = stateless(method, protocolVersion=STATELESS)
     assert code(await post(asked, head)) == (404, -32601, 1)
 
 
-@pytest.mark.parametrize(
+@cases(
     "meta",
-    [
-        None,
-        "x",
-        {},
-        {META_VERSION: STATELESS},
-        {META_CAPABILITIES: {}},
-        {META_VERSION: STATELESS, META_CAPABILITIES: None},
-    ],
-    ids=str,
+    None,
+    "x",
+    {},
+    {META_VERSION: STATELESS},
+    {META_CAPABILITIES: {}},
+    {META_VERSION: STATELESS, META_CAPABILITIES: None},
 )
 async def test_the_envelope_is_needed(meta: Any) -> None:
     head, _ = stateless("tools/list")
@@ -329,22 +327,19 @@ async def test_the_envelope_is_needed(meta: Any) -> None:
         assert code(await post({**asked, "params": params}, head)) == (400, -32602, 1)
 
 
-@pytest.mark.parametrize(
+@cases(
     "fields",
-    [
-        {"version": None},
-        {"version": "2025-11-25"},
-        {"method": None},
-        {"method": "tools/list"},
-        {"method": "tools/call,tools/call"},
-        {"name": None},
-        {"name": "Echo"},
-        {"name": "=?base64?ZWNobyE=?="},
-        {"name": "=?base64?ZWNo?="},
-        {"name": "=?base64?*?="},
-        {"name": "=?base64?/w==?="},
-    ],
-    ids=str,
+    {"version": None},
+    {"version": "2025-11-25"},
+    {"method": None},
+    {"method": "tools/list"},
+    {"method": "tools/call,tools/call"},
+    {"name": None},
+    {"name": "Echo"},
+    {"name": "=?base64?ZWNobyE=?="},
+    {"name": "=?base64?ZWNo?="},
+    {"name": "=?base64?*?="},
+    {"name": "=?base64?/w==?="},
 )
 async def test_headers_say_what_the_message_says(fields: dict[str, Any]) -> None:
     head, asked = stateless("tools/call", name="echo")
@@ -357,7 +352,7 @@ async def test_a_name_may_be_encoded() -> None:
     assert (await post(asked, head, name="=?base64?ZWNobw==?="))[0] == 200
 
 
-@pytest.mark.parametrize("version", ["2027-01-01", ""])
+@cases("version", "2027-01-01", "")
 async def test_a_version_in_the_message_alone_is_looked_at(version: str) -> None:
     asked = message("tools/list", _meta={**META, META_VERSION: version})
     status, reply = await post(asked)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from channels.media.ark import Ark
 from channels.media.canonical import Accepted, Polled, TaskError, VideoResult
+from tests.support.rows import cases
 from tests.unit.media.wire import KEY, NOW, end, general, item, polled, response, sent, submit
 
 ARK = Ark()
@@ -45,20 +44,18 @@ def success(**fields: Any) -> Any:
     return {"status": "succeeded", "content": {"video_url": FILM}, **fields}
 
 
-@pytest.mark.parametrize(
-    ("value", "milliseconds"),
-    [
-        (success(duration=5), 5000),
-        (success(duration="5.5", frames=121, framespersecond=24), 5500),
-        (success(frames=121, framespersecond=24), 5042),
-        (success(duration=0, frames=24, framespersecond=24), 1000),
-        (success(frames="48", framespersecond="24"), 2000),
-        (success(frames=121, framespersecond=0), None),
-        (success(frames=121), None),
-        (success(frames=-1, framespersecond=24), None),
-        (success(frames=10**9, framespersecond=1), 10**12),
-        (success(), None),
-    ],
+@cases(
+    "value, milliseconds",
+    (success(duration=5), 5000),
+    (success(duration="5.5", frames=121, framespersecond=24), 5500),
+    (success(frames=121, framespersecond=24), 5042),
+    (success(duration=0, frames=24, framespersecond=24), 1000),
+    (success(frames="48", framespersecond="24"), 2000),
+    (success(frames=121, framespersecond=0), None),
+    (success(frames=121), None),
+    (success(frames=-1, framespersecond=24), None),
+    (success(frames=10**9, framespersecond=1), 10**12),
+    (success(), None),
 )
 def test_real_seconds(value: Any, milliseconds: int | None) -> None:
     told = polled(ARK, value)
@@ -66,14 +63,12 @@ def test_real_seconds(value: Any, milliseconds: int | None) -> None:
     assert (told.state, told.seconds_ms) == ("succeeded", milliseconds)
 
 
-@pytest.mark.parametrize(
-    ("fields", "expires_at"),
-    [
-        ({"updated_at": NOW - 100}, NOW - 100 + DAY),
-        ({"updated_at": (NOW - 100) * 1000}, NOW - 100 + DAY),
-        ({"updated_at": "soon"}, NOW + DAY),
-        ({}, NOW + DAY),
-    ],
+@cases(
+    "fields, expires_at",
+    ({"updated_at": NOW - 100}, NOW - 100 + DAY),
+    ({"updated_at": (NOW - 100) * 1000}, NOW - 100 + DAY),
+    ({"updated_at": "soon"}, NOW + DAY),
+    ({}, NOW + DAY),
 )
 def test_link_lives_a_day(fields: Any, expires_at: float) -> None:
     told = polled(ARK, success(**fields))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from channels.errors import InvalidRequest
 from gw.media.reading import model_of
-from tests.support.rows import each
+from tests.support.rows import cases, each
 from tests.unit.media.asking import (
     ABSENT,
     AUDIO,
@@ -175,17 +175,15 @@ def test_speech_of_more_than_a_page_is_asked_for_as_a_task() -> None:
     assert refused("speech", input="i" * 50_001, **{"async": True}).param == "input"
 
 
-@pytest.mark.parametrize(
-    ("changes", "param"),
-    [
-        ({"voice": "v"}, "audio_url"),
-        ({"text": "Hi"}, "audio_url"),
-        ({"voice": "v", "text": "Hi"}, "audio_url"),
-        ({"audio_url": ABSENT, "voice": "v"}, "text"),
-        ({"audio_url": ABSENT, "text": "Hi"}, "voice"),
-        ({"audio_url": ABSENT, "voice": "v", "text": ""}, "text"),
-        ({"audio_url": ABSENT, "voice": "v", "text": "t" * 10_001}, "text"),
-    ],
+@cases(
+    "changes, param",
+    ({"voice": "v"}, "audio_url"),
+    ({"text": "Hi"}, "audio_url"),
+    ({"voice": "v", "text": "Hi"}, "audio_url"),
+    ({"audio_url": ABSENT, "voice": "v"}, "text"),
+    ({"audio_url": ABSENT, "text": "Hi"}, "voice"),
+    ({"audio_url": ABSENT, "voice": "v", "text": ""}, "text"),
+    ({"audio_url": ABSENT, "voice": "v", "text": "t" * 10_001}, "text"),
 )
 def test_avatar_says_a_recording_or_a_text(changes: dict[str, Any], param: str) -> None:
     assert refused("dh-avatar", **changes).param == param
@@ -221,7 +219,7 @@ def test_broken_body_is_refused(kind: str, body: bytes) -> None:
 NO_MODELS = [b"{}", b'{"model": 5}', b'{"model": "a\\u0007"}', b'{"model": ""}']
 
 
-@pytest.mark.parametrize("body", NO_MODELS)
+@each("body", NO_MODELS)
 def test_model_that_is_none(body: bytes) -> None:
     with pytest.raises(InvalidRequest) as caught:
         model_of(body)

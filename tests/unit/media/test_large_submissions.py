@@ -17,6 +17,7 @@ from channels.registry import VideoSpec
 from gw.media.reading import parameters_of
 from gw.media.videos import read_general, read_video
 from loadtests.attacks.body_shapes import FILMS, film_of
+from tests.support.rows import cases, each
 from tests.support.steps import steps_of
 from tests.unit.media.asking import READERS, TEXT, read, written
 
@@ -34,13 +35,13 @@ def film(**fields: Any) -> bytes:
     return json.dumps({"model": "film", "content": [TEXT, IMAGE], "duration": 5} | fields).encode()
 
 
-@pytest.mark.parametrize("kind", READERS)
+@each("kind", READERS)
 def test_every_request_comes_back_from_another_process(kind: str) -> None:
     made = read(kind)
     assert pickle.loads(pickle.dumps(made)) == made
 
 
-@pytest.mark.parametrize("fields", [{}, {"style": "x" * SIZE}, {"content": [TEXT] * 9 + [IMAGE]}])
+@cases("fields", {}, {"style": "x" * SIZE}, {"content": [TEXT] * 9 + [IMAGE]})
 def test_nothing_long_comes_back_of_a_film(fields: dict[str, Any]) -> None:
     body = film(**fields)
     made, _ = read_submission(body, read_video, *ARGUMENTS)
@@ -50,7 +51,7 @@ def test_nothing_long_comes_back_of_a_film(fields: dict[str, Any]) -> None:
     assert (made.model, made.duration, made.asked_duration) == ("film", 5, 5)
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@each("wire", WIRES)
 def test_body_for_a_channel_is_that_of_a_small_request(wire: str) -> None:
     body = film(style="noir")
     _, made = submission_body(body, read_video, ARGUMENTS, wire, "theirs", "key")
@@ -63,13 +64,10 @@ def test_body_for_a_channel_is_that_of_a_small_request(wire: str) -> None:
     assert replace(sent, body=b"") == replace(whole, body=b"")
 
 
-@pytest.mark.parametrize(
-    ("kind", "fields"),
-    [
-        ("general", {"content": [{**TEXT, "text": "x" * SIZE}]}),
-        ("dh-motion", {"content": [READERS["dh-motion"][0]["content"][0] | {"x": "x" * SIZE}]}),
-    ],
-    ids=["images are registered", "portraits"],
+@cases(
+    "kind, fields",
+    ("general", {"content": [{**TEXT, "text": "x" * SIZE}]}),
+    ("dh-motion", {"content": [READERS["dh-motion"][0]["content"][0] | {"x": "x" * SIZE}]}),
 )
 def test_request_that_is_sent_from_here_is_no_longer_than_others(
     kind: str, fields: dict[str, Any]
@@ -86,7 +84,7 @@ def test_body_of_too_many_values_is_refused() -> None:
         read_submission(body, read_video, *ARGUMENTS)
 
 
-@pytest.mark.parametrize("shape", FILMS)
+@each("shape", FILMS)
 def test_work_grows_with_the_size(shape: str) -> None:
     def work(size: int) -> int:
         body = film_of(shape, "film", size)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from gw.media.videos import (
     unit_count,
     unreported_milliseconds,
 )
+from tests.support.rows import cases, each
 from tests.unit.media.asking import ABSENT, FILM, TEXT, read, video
 
 SOURCE = {"type": "video_url", "video_url": {"url": FILM}}
@@ -41,7 +41,7 @@ LENGTHS: list[tuple[str, Any, int, int]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "duration", "held", "unreported"), LENGTHS)
+@each("kind, duration, held, unreported", LENGTHS)
 def test_lengths(kind: str, duration: Any, held: int, unreported: int) -> None:
     request = read(kind, duration=duration)
     assert (held_milliseconds(request), unreported_milliseconds(request)) == (held, unreported)
@@ -53,23 +53,27 @@ def test_duration_that_is_withheld_is_held_all_the_same() -> None:
     assert (held_milliseconds(request), unreported_milliseconds(request)) == (20_000, 20_000)
 
 
-@pytest.mark.parametrize(
-    ("kind", "resolution", "priced"),
-    [
-        ("general", None, None),
-        ("general", "1080p", "1080p"),
-        ("dh-avatar", None, None),
-        ("dh-motion", None, "standard"),
-        ("dh-motion", "max", "max"),
-    ],
+@cases(
+    "kind, resolution, priced",
+    ("general", None, None),
+    ("general", "1080p", "1080p"),
+    ("dh-avatar", None, None),
+    ("dh-motion", None, "standard"),
+    ("dh-motion", "max", "max"),
 )
 def test_resolution_that_may_have_a_price(kind: str, resolution: Any, priced: str | None) -> None:
     assert priced_resolution(read(kind, resolution=resolution)) == priced
 
 
-@pytest.mark.parametrize(
-    ("milliseconds", "count"),
-    [(1, 1), (499, 1), (500, 1), (1499, 1), (1500, 2), (12_000, 12), (12_500, 13)],
+@cases(
+    "milliseconds, count",
+    (1, 1),
+    (499, 1),
+    (500, 1),
+    (1499, 1),
+    (1500, 2),
+    (12_000, 12),
+    (12_500, 13),
 )
 def test_unit_count_is_seconds_rounded_half_up(milliseconds: int, count: int) -> None:
     assert unit_count(milliseconds) == count

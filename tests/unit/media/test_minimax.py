@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from channels.media.canonical import (
     Accepted,
     AudioFormat,
@@ -23,6 +21,7 @@ from channels.media.canonical import (
     Unknown,
 )
 from channels.media.minimax import MiniMax
+from tests.support.rows import cases
 from tests.unit.media.wire import NOW, end, next_of, polled, response, sent, submit
 
 MINIMAX = MiniMax()
@@ -64,16 +63,14 @@ def test_submit_as_a_task() -> None:
     assert end(asked, response(bad(1002))) == Refused(status=429, message="No.")
 
 
-@pytest.mark.parametrize(
-    ("response_format", "content_type"),
-    [
-        ("mp3", "audio/mpeg"),
-        ("wav", "audio/wav"),
-        ("flac", "audio/flac"),
-        ("pcm", "audio/pcm"),
-        ("opus", "audio/ogg"),
-        ("aac", "audio/aac"),
-    ],
+@cases(
+    "response_format, content_type",
+    ("mp3", "audio/mpeg"),
+    ("wav", "audio/wav"),
+    ("flac", "audio/flac"),
+    ("pcm", "audio/pcm"),
+    ("opus", "audio/ogg"),
+    ("aac", "audio/aac"),
 )
 def test_sound_comes_as_digits(response_format: AudioFormat, content_type: str) -> None:
     request = SpeechRequest(model="m", input="x", voice="v", response_format=response_format)
@@ -85,23 +82,21 @@ def test_sound_comes_as_digits(response_format: AudioFormat, content_type: str) 
     assert b"".join(reply.result.pieces()) == b"\x00\xff\xa5"
 
 
-@pytest.mark.parametrize(
-    ("value", "reply"),
-    [
-        (bad(1002), Refused(status=429, message="No.")),
-        (bad(1039), Refused(status=429, message="No.")),
-        (bad("1039"), Refused(status=429, message="No.")),
-        (bad(2013), Refused(status=400, message="No.")),
-        (bad(1004), Failed(status=502, message="No.")),
-        ({"data": {"audio": "ab"}, **bad(1000)}, Failed(status=502, message="No.")),
-        ({"data": None, "base_resp": GOOD}, Unknown(status=502, reason="no sound")),
-        ({"data": {"audio": ""}}, Unknown(status=502, reason="no sound")),
-        ({"data": {"audio": "abc"}}, Unknown(status=502, reason="no sound")),
-        ({"data": {"audio": "zz"}}, Unknown(status=502, reason="no sound")),
-        ({"data": {"audio": 1234}}, Unknown(status=502, reason="no sound")),
-        ({"data": ["ab"]}, Unknown(status=502, reason="no sound")),
-        ("ab", Unknown(status=502, reason="no sound")),
-    ],
+@cases(
+    "value, reply",
+    (bad(1002), Refused(status=429, message="No.")),
+    (bad(1039), Refused(status=429, message="No.")),
+    (bad("1039"), Refused(status=429, message="No.")),
+    (bad(2013), Refused(status=400, message="No.")),
+    (bad(1004), Failed(status=502, message="No.")),
+    ({"data": {"audio": "ab"}, **bad(1000)}, Failed(status=502, message="No.")),
+    ({"data": None, "base_resp": GOOD}, Unknown(status=502, reason="no sound")),
+    ({"data": {"audio": ""}}, Unknown(status=502, reason="no sound")),
+    ({"data": {"audio": "abc"}}, Unknown(status=502, reason="no sound")),
+    ({"data": {"audio": "zz"}}, Unknown(status=502, reason="no sound")),
+    ({"data": {"audio": 1234}}, Unknown(status=502, reason="no sound")),
+    ({"data": ["ab"]}, Unknown(status=502, reason="no sound")),
+    ("ab", Unknown(status=502, reason="no sound")),
 )
 def test_answer_without_sound(value: Any, reply: SubmitReply) -> None:
     assert end(submit(MINIMAX, AT_ONCE), response(value)) == reply
@@ -136,15 +131,13 @@ def test_file_of_a_task_is_asked_for() -> None:
     assert ends_earlier.result == SpeechResult(url=signed, expires_at=NOW + 60)
 
 
-@pytest.mark.parametrize(
-    ("answer", "reply"),
-    [
-        (response(status=404), Trouble(reason="no file")),
-        (response(status=429), RateLimited()),
-        (response(bad(1039)), RateLimited()),
-        (response(bad(1000)), Trouble(reason="No.", status=200)),
-        (response([]), Trouble(reason="no JSON object", status=200)),
-    ],
+@cases(
+    "answer, reply",
+    (response(status=404), Trouble(reason="no file")),
+    (response(status=429), RateLimited()),
+    (response(bad(1039)), RateLimited()),
+    (response(bad(1000)), Trouble(reason="No.", status=200)),
+    (response([]), Trouble(reason="no JSON object", status=200)),
 )
 def test_file_that_cannot_be_had_now_does_not_end_the_task(answer: Any, reply: Any) -> None:
     poll = MINIMAX.poll("speech", "7")
@@ -159,23 +152,21 @@ def test_file_without_a_link_ends_it() -> None:
     assert told.error.code == "no_result"
 
 
-@pytest.mark.parametrize(
-    ("value", "reply"),
-    [
-        ({"status": "Processing", "base_resp": GOOD}, Polled(state="running", word="Processing")),
-        (
-            {"status": "Failed", **bad(0, "success")},
-            Polled(
-                state="failed",
-                word="Failed",
-                error=TaskError(code="generation_failed", message="The generation failed."),
-            ),
+@cases(
+    "value, reply",
+    ({"status": "Processing", "base_resp": GOOD}, Polled(state="running", word="Processing")),
+    (
+        {"status": "Failed", **bad(0, "success")},
+        Polled(
+            state="failed",
+            word="Failed",
+            error=TaskError(code="generation_failed", message="The generation failed."),
         ),
-        (bad(1002), RateLimited()),
-        (bad(1004), Trouble(reason="No.", status=200)),
-        ({}, Polled(state=None, word="")),
-        ([], Trouble(reason="no JSON object", status=200)),
-    ],
+    ),
+    (bad(1002), RateLimited()),
+    (bad(1004), Trouble(reason="No.", status=200)),
+    ({}, Polled(state=None, word="")),
+    ([], Trouble(reason="no JSON object", status=200)),
 )
 def test_poll(value: Any, reply: Any) -> None:
     assert polled(MINIMAX, value, kind="speech") == reply

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from channels.media.canonical import (
     AvatarResult,
     CatalogValue,
@@ -28,6 +26,7 @@ from channels.media.canonical import (
 )
 from channels.media.outcomes import MILLISECONDS_MAX, VALUES_MAX
 from channels.media.plain import Plain
+from tests.support.rows import cases, each
 from tests.unit.media.wire import (
     NOW,
     end,
@@ -113,25 +112,23 @@ POLLS: list[tuple[Any, PollReply]] = [
 ]
 
 
-@pytest.mark.parametrize(("value", "reply"), POLLS)
+@each("value, reply", POLLS)
 def test_poll_of_a_video(value: Any, reply: PollReply) -> None:
     assert polled(PLAIN, value) == reply
 
 
-@pytest.mark.parametrize(
-    ("duration", "milliseconds"),
-    [
-        ("86401", 86_401_000),
-        ("1e1", 10_000),
-        ('"1e1"', 10_000),
-        ('" +.25E+2 "', 25_000),
-        ("8.00049999999999999999999999999999999", 8000),
-        ("8.0005", 8001),
-        ("8" + 50 * "0", MILLISECONDS_MAX),
-        ("1e400", MILLISECONDS_MAX),
-        ('"1e99999999999999999999"', MILLISECONDS_MAX),
-        ("9" * 5000, MILLISECONDS_MAX),
-    ],
+@cases(
+    "duration, milliseconds",
+    ("86401", 86_401_000),
+    ("1e1", 10_000),
+    ('"1e1"', 10_000),
+    ('" +.25E+2 "', 25_000),
+    ("8.00049999999999999999999999999999999", 8000),
+    ("8.0005", 8001),
+    ("8" + 50 * "0", MILLISECONDS_MAX),
+    ("1e400", MILLISECONDS_MAX),
+    ('"1e99999999999999999999"', MILLISECONDS_MAX),
+    ("9" * 5000, MILLISECONDS_MAX),
 )
 def test_length_is_any_number_or_numeric_string_above_0(duration: str, milliseconds: int) -> None:
     body = f'{{"status": "success", "video_url": "{FILM}", "duration": {duration}}}'
@@ -140,28 +137,24 @@ def test_length_is_any_number_or_numeric_string_above_0(duration: str, milliseco
     assert (told.state, told.seconds_ms) == ("succeeded", milliseconds)
 
 
-@pytest.mark.parametrize(
-    "duration", [0, -1, True, None, "7s", "", "nan", "inf", "1_0", "0x1", "0.0004", [7]]
-)
+@cases("duration", 0, -1, True, None, "7s", "", "nan", "inf", "1_0", "0x1", "0.0004", [7])
 def test_length_that_is_none_is_left_out(duration: Any) -> None:
     told = polled(PLAIN, {"status": "success", "video_url": FILM, "duration": duration})
     assert isinstance(told, Polled)
     assert (told.state, told.seconds_ms) == ("succeeded", None)
 
 
-@pytest.mark.parametrize(
-    ("status", "headers", "reply"),
-    [
-        (429, {"retry-after": "12"}, RateLimited(12.0)),
-        (429, {"retry-after": "4000"}, RateLimited(300.0)),
-        (429, {"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT"}, RateLimited()),
-        (429, {}, RateLimited()),
-        (404, {}, NotFound()),
-        (410, {}, Trouble(reason="status 410", status=410)),
-        (401, {}, Trouble(reason="status 401", status=401)),
-        (500, {}, Trouble(reason="status 500", status=500)),
-        (302, {}, Trouble(reason="status 302", status=302)),
-    ],
+@cases(
+    "status, headers, reply",
+    (429, {"retry-after": "12"}, RateLimited(12.0)),
+    (429, {"retry-after": "4000"}, RateLimited(300.0)),
+    (429, {"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT"}, RateLimited()),
+    (429, {}, RateLimited()),
+    (404, {}, NotFound()),
+    (410, {}, Trouble(reason="status 410", status=410)),
+    (401, {}, Trouble(reason="status 401", status=401)),
+    (500, {}, Trouble(reason="status 500", status=500)),
+    (302, {}, Trouble(reason="status 302", status=302)),
 )
 def test_poll_that_says_nothing(status: int, headers: dict[str, str], reply: PollReply) -> None:
     answer = response({"status": "succeeded"}, status=status, headers=headers)

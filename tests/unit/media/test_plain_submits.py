@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from msgspec import Raw
 
 from channels.media.canonical import (
@@ -32,6 +31,7 @@ from channels.media.canonical import (
     VoiceResult,
 )
 from channels.media.plain import Plain
+from tests.support.rows import cases, each
 from tests.unit.media.wire import (
     KEY,
     end,
@@ -192,11 +192,7 @@ SUBMITS: list[tuple[str, Submission, str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("submission", "path", "body"),
-    [entry[1:] for entry in SUBMITS],
-    ids=[entry[0] for entry in SUBMITS],
-)
+@each("submission, path, body", [entry[1:] for entry in SUBMITS])
 def test_submit_sends_the_clients_own_fields(submission: Submission, path: str, body: Any) -> None:
     request = submit(PLAIN, submission).request
     assert (request.method, request.path, request.query) == ("POST", path, ())
@@ -226,22 +222,20 @@ ANSWERS: list[tuple[int, Any, SubmitReply]] = [
 ]
 
 
-@pytest.mark.parametrize(("status", "value", "reply"), ANSWERS)
+@each("status, value, reply", ANSWERS)
 def test_answer_to_a_submit(status: int, value: Any, reply: SubmitReply) -> None:
     headers = {"retry-after": "7"} if status in (429, 503) else {}
     assert end(submit(PLAIN, general()), response(value, status=status, headers=headers)) == reply
 
 
-@pytest.mark.parametrize(
-    ("told", "passed_on"),
-    [
-        ("7", "7"),
-        ("Wed, 21 Oct 2026 07:28:00 GMT", "Wed, 21 Oct 2026 07:28:00 GMT"),
-        ("soon", None),
-        ("7 <script>", None),
-        ("1" * 10, None),
-        ("", None),
-    ],
+@cases(
+    "told, passed_on",
+    ("7", "7"),
+    ("Wed, 21 Oct 2026 07:28:00 GMT", "Wed, 21 Oct 2026 07:28:00 GMT"),
+    ("soon", None),
+    ("7 <script>", None),
+    ("1" * 10, None),
+    ("", None),
 )
 def test_retry_after_is_passed_on_where_it_is_one(told: str, passed_on: str | None) -> None:
     answer = response(status=429, headers={"retry-after": told})
@@ -291,15 +285,13 @@ def test_images_are_registered_before_the_film_is_asked_for() -> None:
     assert end(film, response({"id": "t"})) == Accepted("t")
 
 
-@pytest.mark.parametrize(
-    ("status", "value", "reply"),
-    [
-        (403, {"message": "Not you."}, Refused(status=400, message="Not you.", is_rejected=True)),
-        (429, None, Refused(status=400, is_rejected=True)),
-        (500, None, Failed(status=500)),
-        (504, None, Unknown(status=504, reason="status 504")),
-        (200, {}, Unknown(status=502, reason="no id")),
-    ],
+@cases(
+    "status, value, reply",
+    (403, {"message": "Not you."}, Refused(status=400, message="Not you.", is_rejected=True)),
+    (429, None, Refused(status=400, is_rejected=True)),
+    (500, None, Failed(status=500)),
+    (504, None, Unknown(status=504, reason="status 504")),
+    (200, {}, Unknown(status=502, reason="no id")),
 )
 def test_image_that_cannot_be_registered(status: int, value: Any, reply: SubmitReply) -> None:
     request = general(item("text", "x"), item("image_url", "https://i"), registers_images=True)
@@ -309,14 +301,12 @@ def test_image_that_cannot_be_registered(status: int, value: Any, reply: SubmitR
 # --- Speech, voices, transcripts ---
 
 
-@pytest.mark.parametrize(
-    ("headers", "content_type"),
-    [
-        ({"content-type": "audio/x-wav; rate=8000"}, "audio/x-wav; rate=8000"),
-        ({"content-type": "application/octet-stream"}, "audio/ogg"),
-        ({"content-type": "audio/\x00"}, "audio/ogg"),
-        ({}, "audio/ogg"),
-    ],
+@cases(
+    "headers, content_type",
+    ({"content-type": "audio/x-wav; rate=8000"}, "audio/x-wav; rate=8000"),
+    ({"content-type": "application/octet-stream"}, "audio/ogg"),
+    ({"content-type": "audio/\x00"}, "audio/ogg"),
+    ({}, "audio/ogg"),
 )
 def test_speech_is_the_sound_itself(headers: dict[str, str], content_type: str) -> None:
     speech = submit(PLAIN, SpeechRequest(model="m", input="Hi", voice="v", response_format="opus"))
@@ -324,14 +314,12 @@ def test_speech_is_the_sound_itself(headers: dict[str, str], content_type: str) 
     assert reply == Done(SpeechAudio(content_type=content_type, data=b"sound"))
 
 
-@pytest.mark.parametrize(
+@cases(
     "answer",
-    [
-        response({"id": "t"}, headers={"content-type": "application/json"}),
-        response(body=b"<html>", headers={"content-type": "text/html"}),
-        response(body=b"", headers={"content-type": "audio/mpeg"}),
-        response(body=b"so", headers={"content-type": "audio/mpeg"}, is_cut_off=True),
-    ],
+    response({"id": "t"}, headers={"content-type": "application/json"}),
+    response(body=b"<html>", headers={"content-type": "text/html"}),
+    response(body=b"", headers={"content-type": "audio/mpeg"}),
+    response(body=b"so", headers={"content-type": "audio/mpeg"}, is_cut_off=True),
 )
 def test_what_is_no_sound_leaves_the_outcome_unknown(answer: Any) -> None:
     reply = end(submit(PLAIN, SpeechRequest(model="m", input="Hi", voice="v")), answer)
@@ -383,14 +371,12 @@ def test_script_comes_at_once_or_is_looked_for_every_second() -> None:
     assert end(looking, response({"status": "succeeded", **SCRIPT})) == TRANSCRIPT
 
 
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        ({"id": "t", "status": "failed", "error": {"message": "No speech."}}, "No speech."),
-        ({"id": "t", "status": "failed", "error": "No speech."}, "No speech."),
-        ({"id": "t", "status": "expired"}, "The task expired at the upstream."),
-        ({"id": "t", "status": "success"}, "The upstream reported success without a script."),
-    ],
+@cases(
+    "value, message",
+    ({"id": "t", "status": "failed", "error": {"message": "No speech."}}, "No speech."),
+    ({"id": "t", "status": "failed", "error": "No speech."}, "No speech."),
+    ({"id": "t", "status": "expired"}, "The task expired at the upstream."),
+    ({"id": "t", "status": "success"}, "The upstream reported success without a script."),
 )
 def test_script_that_fails_is_final(value: Any, message: str) -> None:
     asked = submit(PLAIN, TranscriptRequest(model="m", url=FILM))

@@ -6,7 +6,6 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from actors.wallet.pricing import MAX_NANO_USD, MediaPrice
 from channels.prices import PriceSpec
 from channels.registry import ModelSpec
 from gw.media.videos import held_milliseconds, priced_resolution, unreported_milliseconds
+from tests.support.rows import cases
 from tests.support.specs import make_model
 from tests.unit.media.asking import ABSENT, read
 
@@ -29,18 +29,16 @@ def film(**changes: Any) -> ModelSpec:
     return make_model(**(fields | changes))
 
 
-@pytest.mark.parametrize(
-    ("kind", "resolution", "nano_usd_per_second"),
-    [
-        ("general", ABSENT, 100_000_000),
-        ("general", "720p", 100_000_000),
-        ("general", "1080p", 200_000_000),
-        ("general", "1080P", 100_000_000),
-        ("dh-avatar", ABSENT, 100_000_000),
-        ("dh-motion", ABSENT, 50_000_000),
-        ("dh-motion", "fast", 100_000_000),
-        ("dh-motion", "max", 300_000_000),
-    ],
+@cases(
+    "kind, resolution, nano_usd_per_second",
+    ("general", ABSENT, 100_000_000),
+    ("general", "720p", 100_000_000),
+    ("general", "1080p", 200_000_000),
+    ("general", "1080P", 100_000_000),
+    ("dh-avatar", ABSENT, 100_000_000),
+    ("dh-motion", ABSENT, 50_000_000),
+    ("dh-motion", "fast", 100_000_000),
+    ("dh-motion", "max", 300_000_000),
 )
 def test_price_follows_the_resolution(kind: str, resolution: Any, nano_usd_per_second: int) -> None:
     request = read(kind, resolution=resolution)
@@ -48,14 +46,12 @@ def test_price_follows_the_resolution(kind: str, resolution: Any, nano_usd_per_s
     assert price.cost_nano_usd(1000) == nano_usd_per_second
 
 
-@pytest.mark.parametrize(
-    ("kind", "duration", "held_usd", "unreported_usd"),
-    [
-        ("general", ABSENT, "1.2", "1.2"),
-        ("general", 7.25, "0.725", "0.725"),
-        ("realman", 60, "30", "6"),
-        ("news", 1, "30", "0.5"),
-    ],
+@cases(
+    "kind, duration, held_usd, unreported_usd",
+    ("general", ABSENT, "1.2", "1.2"),
+    ("general", 7.25, "0.725", "0.725"),
+    ("realman", 60, "30", "6"),
+    ("news", 1, "30", "0.5"),
 )
 def test_hold_and_the_cost_without_a_report(
     kind: str, duration: Any, held_usd: str, unreported_usd: str

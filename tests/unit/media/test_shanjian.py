@@ -38,6 +38,7 @@ from channels.media.canonical import (
     VoiceResult,
 )
 from channels.media.shanjian import PAGES_MAX, Shanjian
+from tests.support.rows import cases, each
 from tests.unit.media.wire import KEY, NOW, end, next_of, polled, response, sent, submit
 
 SHANJIAN = Shanjian()
@@ -142,7 +143,7 @@ SUBMITS: list[tuple[Submission, str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("submission", "path", "body"), SUBMITS)
+@each("submission, path, body", SUBMITS)
 def test_submit(submission: Submission, path: str, body: Any) -> None:
     assert SHANJIAN.makes(submission)
     asked = submit(SHANJIAN, submission).request
@@ -159,22 +160,20 @@ def test_what_it_does_not_make() -> None:
         submit(SHANJIAN, lips)
 
 
-@pytest.mark.parametrize(
-    ("status", "value", "reply"),
-    [
-        (200, good({"taskId": 71}), Accepted("71")),
-        (200, good({}), Unknown(status=502, reason="no taskId")),
-        (200, good(None), Unknown(status=502, reason="no data")),
-        (200, {"data": {"taskId": "7"}}, Unknown(status=502, reason="no data")),
-        (200, {"code": "Request.Limit", "message": "Slow."}, Refused(status=429, message="Slow.")),
-        (200, {"code": "Concurrency.Limit"}, Refused(status=429)),
-        (200, {"code": "Service.Error", "message": "Oh."}, Failed(status=502, message="Oh.")),
-        (200, {"code": "Failed.Timeout"}, Failed(status=502)),
-        (200, {"code": "Param.Error", "message": "No."}, Refused(status=400, message="No.")),
-        (403, {"code": "Auth", "message": "No."}, Refused(status=403, message="No.")),
-        (500, None, Failed(status=500)),
-        (504, None, Unknown(status=504, reason="status 504")),
-    ],
+@cases(
+    "status, value, reply",
+    (200, good({"taskId": 71}), Accepted("71")),
+    (200, good({}), Unknown(status=502, reason="no taskId")),
+    (200, good(None), Unknown(status=502, reason="no data")),
+    (200, {"data": {"taskId": "7"}}, Unknown(status=502, reason="no data")),
+    (200, {"code": "Request.Limit", "message": "Slow."}, Refused(status=429, message="Slow.")),
+    (200, {"code": "Concurrency.Limit"}, Refused(status=429)),
+    (200, {"code": "Service.Error", "message": "Oh."}, Failed(status=502, message="Oh.")),
+    (200, {"code": "Failed.Timeout"}, Failed(status=502)),
+    (200, {"code": "Param.Error", "message": "No."}, Refused(status=400, message="No.")),
+    (403, {"code": "Auth", "message": "No."}, Refused(status=403, message="No.")),
+    (500, None, Failed(status=500)),
+    (504, None, Unknown(status=504, reason="status 504")),
 )
 def test_answer_to_a_submit(status: int, value: Any, reply: SubmitReply) -> None:
     asked = submit(SHANJIAN, AvatarRequest(name="Ann", source_url=IMAGE))
@@ -209,14 +208,12 @@ def test_polls() -> None:
     assert without.error.code == "no_result"
 
 
-@pytest.mark.parametrize(
-    ("value", "reply"),
-    [
-        ({"code": "Request.Limit"}, RateLimited()),
-        ({"code": "Service.Error"}, Trouble(reason="code service.error", status=200)),
-        ({}, Trouble(reason="no envelope", status=200)),
-        ([], Trouble(reason="no envelope", status=200)),
-    ],
+@cases(
+    "value, reply",
+    ({"code": "Request.Limit"}, RateLimited()),
+    ({"code": "Service.Error"}, Trouble(reason="code service.error", status=200)),
+    ({}, Trouble(reason="no envelope", status=200)),
+    ([], Trouble(reason="no envelope", status=200)),
 )
 def test_poll_that_says_nothing(value: Any, reply: Any) -> None:
     assert polled(SHANJIAN, value) == reply

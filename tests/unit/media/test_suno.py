@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from channels.media.canonical import (
     Accepted,
     Failed,
@@ -22,64 +20,61 @@ from channels.media.canonical import (
     Unknown,
 )
 from channels.media.suno import Suno
+from tests.support.rows import cases
 from tests.unit.media.wire import end, polled, response, sent, submit
 
 SUNO = Suno()
 AUDIO = "https://cdn.example/1.mp3"
 
 
-@pytest.mark.parametrize(
-    ("request_", "body"),
-    [
-        (
-            MusicRequest(model="chirp", prompt="A song"),
-            {"mv": "chirp", "gpt_description_prompt": "A song"},
+@cases(
+    "request_, body",
+    (
+        MusicRequest(model="chirp", prompt="A song"),
+        {"mv": "chirp", "gpt_description_prompt": "A song"},
+    ),
+    (
+        MusicRequest(
+            model="chirp",
+            lyrics="La",
+            title="T",
+            tags="pop",
+            negative_tags="metal",
+            instrumental=False,
         ),
-        (
-            MusicRequest(
-                model="chirp",
-                lyrics="La",
-                title="T",
-                tags="pop",
-                negative_tags="metal",
-                instrumental=False,
-            ),
-            {
-                "mv": "chirp",
-                "prompt": "La",
-                "title": "T",
-                "tags": "pop",
-                "negative_tags": "metal",
-                "make_instrumental": False,
-            },
-        ),
-        (
-            MusicRequest(model="chirp", prompt="Waves", instrumental=True),
-            {"mv": "chirp", "gpt_description_prompt": "Waves", "make_instrumental": True},
-        ),
-    ],
+        {
+            "mv": "chirp",
+            "prompt": "La",
+            "title": "T",
+            "tags": "pop",
+            "negative_tags": "metal",
+            "make_instrumental": False,
+        },
+    ),
+    (
+        MusicRequest(model="chirp", prompt="Waves", instrumental=True),
+        {"mv": "chirp", "gpt_description_prompt": "Waves", "make_instrumental": True},
+    ),
 )
 def test_submit(request_: MusicRequest, body: Any) -> None:
     asked = submit(SUNO, request_).request
     assert (asked.method, asked.path, sent(asked)) == ("POST", "/suno/submit/music", body)
 
 
-@pytest.mark.parametrize(
-    ("status", "value", "reply"),
-    [
-        (200, {"code": "success", "data": "u-1"}, Accepted("u-1")),
-        (
-            200,
-            {"code": "invalid_request", "message": "Too long."},
-            Refused(status=400, message="Too long."),
-        ),
-        (200, {"code": 7}, Refused(status=400)),
-        (200, {"code": "success"}, Unknown(status=502, reason="no id")),
-        (200, {"data": "u-1"}, Unknown(status=502, reason="no code")),
-        (200, [], Unknown(status=502, reason="no code")),
-        (429, {"message": "Slow."}, Refused(status=429, message="Slow.")),
-        (500, None, Failed(status=500)),
-    ],
+@cases(
+    "status, value, reply",
+    (200, {"code": "success", "data": "u-1"}, Accepted("u-1")),
+    (
+        200,
+        {"code": "invalid_request", "message": "Too long."},
+        Refused(status=400, message="Too long."),
+    ),
+    (200, {"code": 7}, Refused(status=400)),
+    (200, {"code": "success"}, Unknown(status=502, reason="no id")),
+    (200, {"data": "u-1"}, Unknown(status=502, reason="no code")),
+    (200, [], Unknown(status=502, reason="no code")),
+    (429, {"message": "Slow."}, Refused(status=429, message="Slow.")),
+    (500, None, Failed(status=500)),
 )
 def test_answer_to_a_submit(status: int, value: Any, reply: SubmitReply) -> None:
     asked = submit(SUNO, MusicRequest(model="m", prompt="x"))
@@ -121,25 +116,20 @@ def test_songs() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("value", "reply"),
-    [
-        (envelope(status="NOT_START"), Polled(state="queued", word="NOT_START")),
-        (
-            envelope(status="IN_PROGRESS", progress="30%"),
-            Polled(state="running", word="IN_PROGRESS"),
+@cases(
+    "value, reply",
+    (envelope(status="NOT_START"), Polled(state="queued", word="NOT_START")),
+    (envelope(status="IN_PROGRESS", progress="30%"), Polled(state="running", word="IN_PROGRESS")),
+    (
+        envelope(status="FAILURE", fail_reason="Bad words."),
+        Polled(
+            state="failed",
+            word="FAILURE",
+            error=TaskError(code="generation_failed", message="Bad words."),
         ),
-        (
-            envelope(status="FAILURE", fail_reason="Bad words."),
-            Polled(
-                state="failed",
-                word="FAILURE",
-                error=TaskError(code="generation_failed", message="Bad words."),
-            ),
-        ),
-        ({"code": "oops", "message": "Later."}, Trouble(reason="Later.", status=200)),
-        ({}, Trouble(reason="no task", status=200)),
-    ],
+    ),
+    ({"code": "oops", "message": "Later."}, Trouble(reason="Later.", status=200)),
+    ({}, Trouble(reason="no task", status=200)),
 )
 def test_poll(value: Any, reply: Any) -> None:
     assert SUNO.poll("music", "a/b").request.path == "/suno/fetch/a%2Fb"
@@ -147,16 +137,14 @@ def test_poll(value: Any, reply: Any) -> None:
     assert polled(SUNO, value, kind="music") == reply
 
 
-@pytest.mark.parametrize(
-    ("status", "code", "reply"),
-    [
-        (400, "task_not_exist", NotFound()),
-        (200, "task_not_exist", NotFound()),
-        (404, "anything", NotFound()),
-        (400, "oops", Trouble(reason="status 400", status=400)),
-        (503, "task_not_exist", Trouble(reason="status 503", status=503)),
-        (429, "task_not_exist", RateLimited()),
-    ],
+@cases(
+    "status, code, reply",
+    (400, "task_not_exist", NotFound()),
+    (200, "task_not_exist", NotFound()),
+    (404, "anything", NotFound()),
+    (400, "oops", Trouble(reason="status 400", status=400)),
+    (503, "task_not_exist", Trouble(reason="status 503", status=503)),
+    (429, "task_not_exist", RateLimited()),
 )
 def test_task_that_the_upstream_does_not_know(status: int, code: str, reply: Any) -> None:
     value = {"code": code, "message": "No such task.", "data": None}

@@ -22,6 +22,7 @@ from channels.media.canonical import (
 )
 from channels.registry import VideoSpec
 from gw.media.videos import ITEMS_MAX, read_video
+from tests.support.rows import cases, each
 from tests.unit.media.asking import (
     ABSENT,
     AUDIO,
@@ -99,7 +100,7 @@ def test_item_that_says_its_link_twice_is_refused() -> None:
             READERS["general"][1](body.encode())
 
 
-@pytest.mark.parametrize("kind", READERS)
+@each("kind", READERS)
 def test_request_can_be_read_in_another_process(kind: str) -> None:
     request = read(kind)
     assert pickle.loads(pickle.dumps(request)) == request
@@ -111,27 +112,25 @@ def test_items_are_bounded() -> None:
     assert video_refused(MULTI, content=[TEXT] + [PORTRAIT] * 11).param == "content"
 
 
-@pytest.mark.parametrize(
-    ("spec", "item", "is_taken"),
-    [
-        (SOME, DATA, True),
-        (THIRD, DATA, True),
-        (REAL, DATA, False),
-        (SOME, {"type": "video_url", "video_url": {"url": "data:video/mp4;base64,A"}}, False),
-        (SOME, SOURCE, False),
-        (THIRD, SOURCE, True),
-        (MULTI, SOURCE, True),
-        (SOME, SOUND, False),
-        (THIRD, SOUND, False),
-        (MULTI, SOUND, True),
-        (SOME, {**PORTRAIT, "role": "first_frame"}, True),
-        (SOME, {**PORTRAIT, "role": "reference_image"}, False),
-        (THIRD, {**SOURCE, "role": "reference_video"}, False),
-        (MULTI, {**PORTRAIT, "role": "reference_image"}, True),
-        (MULTI, {**SOURCE, "role": "reference_video"}, True),
-        (MULTI, {**SOUND, "role": "reference_audio"}, True),
-        (MULTI, {**SOUND, "audio_url": {"url": "http://localhost/a"}}, False),
-    ],
+@cases(
+    "spec, item, is_taken",
+    (SOME, DATA, True),
+    (THIRD, DATA, True),
+    (REAL, DATA, False),
+    (SOME, {"type": "video_url", "video_url": {"url": "data:video/mp4;base64,A"}}, False),
+    (SOME, SOURCE, False),
+    (THIRD, SOURCE, True),
+    (MULTI, SOURCE, True),
+    (SOME, SOUND, False),
+    (THIRD, SOUND, False),
+    (MULTI, SOUND, True),
+    (SOME, {**PORTRAIT, "role": "first_frame"}, True),
+    (SOME, {**PORTRAIT, "role": "reference_image"}, False),
+    (THIRD, {**SOURCE, "role": "reference_video"}, False),
+    (MULTI, {**PORTRAIT, "role": "reference_image"}, True),
+    (MULTI, {**SOURCE, "role": "reference_video"}, True),
+    (MULTI, {**SOUND, "role": "reference_audio"}, True),
+    (MULTI, {**SOUND, "audio_url": {"url": "http://localhost/a"}}, False),
 )
 def test_items_a_model_takes(spec: VideoSpec, item: Any, is_taken: bool) -> None:
     if is_taken:
@@ -142,15 +141,13 @@ def test_items_a_model_takes(spec: VideoSpec, item: Any, is_taken: bool) -> None
         assert param.startswith("content[1].")
 
 
-@pytest.mark.parametrize(
-    ("tier", "taken", "refused"),
-    [
-        (None, ["480p", "8k", None], []),
-        ("lite", ["720p", "1080p"], ["480p", "2k", "", None]),
-        ("mini", ["480p", "720p", None], ["1080p", "720P"]),
-        ("fast", ["480p", "720p", "1080p", None], ["2k"]),
-        ("full", ["480p", "720p", "1080p", "2k", "4k", None], ["8k"]),
-    ],
+@cases(
+    "tier, taken, refused",
+    (None, ["480p", "8k", None], []),
+    ("lite", ["720p", "1080p"], ["480p", "2k", "", None]),
+    ("mini", ["480p", "720p", None], ["1080p", "720P"]),
+    ("fast", ["480p", "720p", "1080p", None], ["2k"]),
+    ("full", ["480p", "720p", "1080p", "2k", "4k", None], ["8k"]),
 )
 def test_resolutions_of_a_tier(tier: Any, taken: list[Any], refused: list[Any]) -> None:
     spec = VideoSpec(tier=tier)
@@ -160,14 +157,12 @@ def test_resolutions_of_a_tier(tier: Any, taken: list[Any], refused: list[Any]) 
         assert video_refused(spec, resolution=resolution).param == "resolution"
 
 
-@pytest.mark.parametrize(
-    ("tier", "mode", "taken", "refused"),
-    [
-        ("mini", None, [4, 15, 4.5], [3.99, 15.5, 3600]),
-        (None, "extend", [2, 10], [1.9, 10.1]),
-        ("mini", "extend", [4, 10], [3, 11]),
-        ("full", "rewrite", [1, 3600], []),
-    ],
+@cases(
+    "tier, mode, taken, refused",
+    ("mini", None, [4, 15, 4.5], [3.99, 15.5, 3600]),
+    (None, "extend", [2, 10], [1.9, 10.1]),
+    ("mini", "extend", [4, 10], [3, 11]),
+    ("full", "rewrite", [1, 3600], []),
 )
 def test_durations(tier: Any, mode: Any, taken: list[Any], refused: list[Any]) -> None:
     spec = VideoSpec(tier=tier, third_party=True)
@@ -180,17 +175,15 @@ def test_durations(tier: Any, mode: Any, taken: list[Any], refused: list[Any]) -
 SHAPE = {"ratio": "16:9", "resolution": "720p", "duration": 8}
 
 
-@pytest.mark.parametrize(
-    ("spec", "items", "mode", "withheld"),
-    [
-        (SOME, [PORTRAIT], None, set()),
-        (MULTI, [SOURCE], None, set()),
-        (THIRD, [], None, set()),
-        (THIRD, [PORTRAIT], None, {"ratio"}),
-        (THIRD, [SOURCE], None, {"ratio", "resolution", "duration"}),
-        (THIRD, [SOURCE, PORTRAIT], "rewrite", {"ratio", "resolution", "duration"}),
-        (THIRD, [SOURCE], "extend", {"ratio", "resolution"}),
-    ],
+@cases(
+    "spec, items, mode, withheld",
+    (SOME, [PORTRAIT], None, set()),
+    (MULTI, [SOURCE], None, set()),
+    (THIRD, [], None, set()),
+    (THIRD, [PORTRAIT], None, {"ratio"}),
+    (THIRD, [SOURCE], None, {"ratio", "resolution", "duration"}),
+    (THIRD, [SOURCE, PORTRAIT], "rewrite", {"ratio", "resolution", "duration"}),
+    (THIRD, [SOURCE], "extend", {"ratio", "resolution"}),
 )
 def test_what_the_source_decides_is_withheld(
     spec: VideoSpec, items: list[Any], mode: Any, withheld: set[str]
@@ -232,21 +225,14 @@ def test_avatar_keeps_what_its_kind_has() -> None:
     assert request.portrait_auth is True
 
 
-@pytest.mark.parametrize(
-    ("kind", "fields"),
-    [
-        ("realman", {"source_video_url": FILM, "preprocess": "roughCut"}),
-        ("mixcut", {"audio_url": AUDIO, "materials": [MATERIAL]}),
-        (
-            "news",
-            {
-                "title": "T",
-                "materials": [MATERIAL],
-                "material_composition": "order",
-                "duration": 60,
-            },
-        ),
-    ],
+@cases(
+    "kind, fields",
+    ("realman", {"source_video_url": FILM, "preprocess": "roughCut"}),
+    ("mixcut", {"audio_url": AUDIO, "materials": [MATERIAL]}),
+    (
+        "news",
+        {"title": "T", "materials": [MATERIAL], "material_composition": "order", "duration": 60},
+    ),
 )
 def test_clip_sends_the_fields_of_its_scene_alone(kind: str, fields: dict[str, Any]) -> None:
     everything = {
@@ -272,9 +258,16 @@ def test_field_of_another_scene_is_not_looked_at() -> None:
     read("news", source_video_url=5, preprocess=5, audio_url=None)
 
 
-@pytest.mark.parametrize(
-    ("duration", "clamped"),
-    [(ABSENT, None), (None, None), (4, 5), (-7, 5), (5, 5), (77.5, 77.5), (301, 300), (1e300, 300)],
+@cases(
+    "duration, clamped",
+    (ABSENT, None),
+    (None, None),
+    (4, 5),
+    (-7, 5),
+    (5, 5),
+    (77.5, 77.5),
+    (301, 300),
+    (1e300, 300),
 )
 def test_duration_of_news_is_clamped(duration: Any, clamped: Any) -> None:
     request = read("news", duration=duration)
@@ -291,19 +284,17 @@ def test_music_of_a_clip() -> None:
     assert read("realman", introduce_card=card).introduce_card == {"name": "N", "description": "D"}
 
 
-@pytest.mark.parametrize(
-    ("model_id", "kind", "made"),
-    [
-        ("film", "general", "GeneralVideo"),
-        ("dhx", "general", "GeneralVideo"),
-        ("dh-avatar", "dh-avatar", "AvatarVideo"),
-        ("dh-lipsync", "dh-lipsync", "LipSyncVideo"),
-        ("dh-lipsync-max", "dh-lipsync", "LipSyncVideo"),
-        ("dh-motion", "dh-motion", "MotionVideo"),
-        ("clip-realman", "realman", "ClipVideo"),
-        ("clip-mixcut", "mixcut", "ClipVideo"),
-        ("clip-news", "news", "ClipVideo"),
-    ],
+@cases(
+    "model_id, kind, made",
+    ("film", "general", "GeneralVideo"),
+    ("dhx", "general", "GeneralVideo"),
+    ("dh-avatar", "dh-avatar", "AvatarVideo"),
+    ("dh-lipsync", "dh-lipsync", "LipSyncVideo"),
+    ("dh-lipsync-max", "dh-lipsync", "LipSyncVideo"),
+    ("dh-motion", "dh-motion", "MotionVideo"),
+    ("clip-realman", "realman", "ClipVideo"),
+    ("clip-mixcut", "mixcut", "ClipVideo"),
+    ("clip-news", "news", "ClipVideo"),
 )
 def test_kind_of_a_video_follows_from_its_models_id(model_id: str, kind: str, made: str) -> None:
     assert type(read_video(written(kind), model_id, VideoSpec())).__name__ == made
@@ -317,16 +308,14 @@ def test_kind_that_nobody_knows() -> None:
 # --- Music, speech, the rest ---
 
 
-@pytest.mark.parametrize(
-    ("changes", "prompt", "lyrics"),
-    [
-        ({}, "A song", None),
-        ({"lyrics": "La"}, None, "La"),
-        ({"lyrics": ""}, "A song", None),
-        ({"lyrics": "La", "instrumental": True}, "A song", None),
-        ({"lyrics": "La", "instrumental": True, "prompt": ""}, None, None),
-        ({"lyrics": "La", "instrumental": False}, None, "La"),
-    ],
+@cases(
+    "changes, prompt, lyrics",
+    ({}, "A song", None),
+    ({"lyrics": "La"}, None, "La"),
+    ({"lyrics": ""}, "A song", None),
+    ({"lyrics": "La", "instrumental": True}, "A song", None),
+    ({"lyrics": "La", "instrumental": True, "prompt": ""}, None, None),
+    ({"lyrics": "La", "instrumental": False}, None, "La"),
 )
 def test_what_a_song_is_made_of(changes: Any, prompt: Any, lyrics: Any) -> None:
     request = read("music", **changes)

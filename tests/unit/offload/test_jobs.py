@@ -26,7 +26,8 @@ from channels.translation.session import (
     request_of,
 )
 from gw.calls.request import ClientRequest
-from tests.unit.translators.test_odd_values import BODIES
+from tests.support.rows import cases, each
+from tests.unit.translation.test_odd_values import BODIES
 
 TRANSCRIPTS = Path(__file__).parents[1] / "channels" / "transcripts"
 GEMINI_PATH = {"model": "m", "stream": False}
@@ -59,7 +60,7 @@ MODULES: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("protocol", REQUESTS)
+@each("protocol", REQUESTS)
 def test_request_comes_back_without_its_body(protocol: str) -> None:
     asked, path, options = REQUESTS[protocol]
     body = json.dumps(asked).encode()
@@ -80,7 +81,7 @@ def test_body_that_needs_no_change_does_not_come_back() -> None:
     assert jobs.passthrough_job(body, "messages", {}, {"upstream_model": "u"}) == (None, None)
 
 
-@pytest.mark.parametrize("translation", TRANSLATIONS.values(), ids=lambda row: row.path)
+@each("translation", TRANSLATIONS.values())
 def test_translation_is_the_same(translation: Translation) -> None:
     asked, _ = BODIES[translation.client]
     asked = {**asked, **{f"unknown_{number}": 1 for number in range(90)}}
@@ -133,7 +134,7 @@ def asked_with(arguments: list[str]) -> bytes:
     return dumps({"model": "m", "messages": [{"role": "assistant", "tool_calls": calls}, *results]})
 
 
-@pytest.mark.parametrize("upstream", ["native", "messages"])
+@cases("upstream", "native", "messages")
 def test_values_in_arguments_count_as_those_of_the_body(upstream: str) -> None:
     options = {"model": "u", "stream": False, "max_tokens": 9}
     body = asked_with([",".join(["[]"] * (VALUES_MAX // 2))] * 3)
@@ -154,7 +155,7 @@ class _Helpers(Helpers):
         return job(body, *arguments)
 
 
-@pytest.mark.parametrize(("steps", "helped"), [(6, 0), (10, 1)])
+@cases("steps, helped", (6, 0), (10, 1))
 async def test_light_body_of_heavy_references_is_a_helpers_work(steps: int, helped: int) -> None:
     """Each definition is written out twice within the next."""
     schema: dict[str, Any] = {"type": "object", "$defs": {"a0": {"type": "string"}}}

@@ -21,6 +21,7 @@ from channels.offload.pool import (
 )
 from channels.offload.process import JobTooLong
 from tests.support.aio import eventually
+from tests.support.rows import cases
 from tests.unit.offload import strange_jobs
 
 BODY = b"0123456789" * 100_000
@@ -149,7 +150,7 @@ def test_an_account_has_all_processes_but_one() -> None:
     assert taken(turns, names) == "a"
 
 
-@pytest.mark.parametrize(("size", "bytes_max", "jobs_max"), [(10, 60, 100), (1, 1000, 6)])
+@cases("size, bytes_max, jobs_max", (10, 60, 100), (1, 1000, 6))
 def test_an_account_leaves_as_much_room_as_it_has(size: int, bytes_max: int, jobs_max: int) -> None:
     turns = Turns(processes_max=2, bytes_max=bytes_max, jobs_max=jobs_max)
     for account, jobs in (("a", 3), ("b", 1), ("c", 1), ("d", 1), ("e", 0)):

@@ -12,6 +12,7 @@ from loadtests.simulator.directives import Directive, DirectiveError, FaultBook
 from loadtests.simulator.exchange import GAUGES
 from loadtests.simulator.server import Simulator
 from tests.support.aio import run
+from tests.support.rows import cases
 from tests.unit.simulator.client import KEY, Reply, ask, call
 
 
@@ -78,23 +79,21 @@ def test_rate_follows_from_the_seed() -> None:
         assert half.count(200) + half.count(503) == 40
 
 
-@pytest.mark.parametrize(
-    ("sim", "word"),
-    [
-        ({"statsu": 500}, "'statsu'"),
-        ({"status": "500"}, "$.status"),
-        ({"status": 99}, "$.status"),
-        ({"rate": 2}, "$.rate"),
-        ({"malformed": "xml"}, "$.malformed"),
-        ({"usage": {"inputs": 1}}, "inputs"),
-        ({"tool_calls": [{"nom": "x"}]}, "$.tool_calls"),
-        ({"headers": {"a": "b\r\nc: d"}}, "'a'"),
-        ({"headers": {"a b": "c"}}, "'a b'"),
-        ({"retry_after": "1\r\n"}, "retry-after"),
-        ({"times": 1}, "'times'"),
-        ([], "object"),
-        (3, "object"),
-    ],
+@cases(
+    "sim, word",
+    ({"statsu": 500}, "'statsu'"),
+    ({"status": "500"}, "$.status"),
+    ({"status": 99}, "$.status"),
+    ({"rate": 2}, "$.rate"),
+    ({"malformed": "xml"}, "$.malformed"),
+    ({"usage": {"inputs": 1}}, "inputs"),
+    ({"tool_calls": [{"nom": "x"}]}, "$.tool_calls"),
+    ({"headers": {"a": "b\r\nc: d"}}, "'a'"),
+    ({"headers": {"a b": "c"}}, "'a b'"),
+    ({"retry_after": "1\r\n"}, "retry-after"),
+    ({"times": 1}, "'times'"),
+    ([], "object"),
+    (3, "object"),
 )
 def test_bad_directive_is_a_400_that_names_the_member(sim: object, word: str) -> None:
     async def one() -> Reply:
@@ -107,9 +106,7 @@ def test_bad_directive_is_a_400_that_names_the_member(sim: object, word: str) ->
     assert word in reply.json["error"]["message"]
 
 
-@pytest.mark.parametrize(
-    "text", ["[[sim {]]", '[[sim {"status": 500}', "[[sim 3]]", '[[sim {"x": 1}]]', "[[sim "]
-)
+@cases("text", "[[sim {]]", '[[sim {"status": 500}', "[[sim 3]]", '[[sim {"x": 1}]]', "[[sim ")
 def test_bad_directive_in_the_text_is_a_400(text: str) -> None:
     async def one() -> Reply:
         async with Simulator() as simulator:

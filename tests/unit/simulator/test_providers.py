@@ -12,7 +12,7 @@ from channels.kinds import KINDS
 from channels.registry import ASIDE_SECONDS, KEY_REFUSALS, KeyRing, KnownRefusals
 from loadtests.simulator.providers.table import ANYBODY, PROVIDERS, Failure, Provider
 from loadtests.simulator.server import Simulator
-from tests.support.rows import each
+from tests.support.rows import cases, each
 from tests.unit.simulator.client import Reply, call
 
 CHAT = "/openai/v1/chat/completions"
@@ -51,15 +51,13 @@ async def test_models_are_those_of_its_list() -> None:
     assert "`other`" in unknown.json["error"]["message"]
 
 
-@pytest.mark.parametrize(
-    ("path", "header", "expected"),
-    [
-        ("/v1/models", {"Authorization": "Bearer k"}, 200),
-        ("/v1/models", {"x-api-key": "k", "anthropic-version": "2023-06-01"}, 200),
-        ("/v1beta/models", {"x-goog-api-key": "k"}, 200),
-        ("/v1/models", {"Authorization": "Bearer wrong-k"}, 401),
-        ("/v1beta/models", {"Authorization": "Bearer k"}, 404),
-    ],
+@cases(
+    "path, header, expected",
+    ("/v1/models", {"Authorization": "Bearer k"}, 200),
+    ("/v1/models", {"x-api-key": "k", "anthropic-version": "2023-06-01"}, 200),
+    ("/v1beta/models", {"x-goog-api-key": "k"}, 200),
+    ("/v1/models", {"Authorization": "Bearer wrong-k"}, 401),
+    ("/v1beta/models", {"Authorization": "Bearer k"}, 404),
 )
 async def test_a_port_that_plays_nobody_lists_its_models_in_the_form_of_the_key(
     path: str, header: dict[str, str], expected: int
@@ -86,7 +84,7 @@ async def test_parameter_that_it_refuses_is_named() -> None:
     )
 
 
-@pytest.mark.parametrize("situation", GROQ.faces[0].failures)
+@each("situation", GROQ.faces[0].failures)
 async def test_situation_is_answered_as_its_row_says(situation: str) -> None:
     failure = GROQ.faces[0].failures[situation]
     reply = await ask(CHAT, hello(), situation=situation)

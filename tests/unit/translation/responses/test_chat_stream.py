@@ -1,0 +1,380 @@
+"""Responses streams as the chat-completions streams that clients of built-in tools are sent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from channels.dialects.chat.codec import StreamEncoder
+from channels.dialects.responses.codec import StreamDecoder
+from channels.dialects.responses.dialect import DIALECT as RESPONSES
+from channels.dialects.responses.events import read_event, read_usage
+from channels.http.sse import SseEvent, SseSplitter
+from channels.json import raw_of, read_loosely
+from channels.translation.model import Text, ToolCall
+from channels.translation.session import BUILTIN_TOOLS, TranslatedCall, TranslatedStream
+from tests.support.rows import cases, each
+from tests.unit.translation.pieces import assistant, tool, user
+from tests.unit.translation.responses.pieces import (
+    CREATED,
+    call,
+    citation,
+    completed,
+    done,
+    event,
+    message,
+    text,
+)
+from tests.unit.translation.strategies import chat_requests
+from tests.unit.translation.wire import data_of, decoded, events_from, folded, sse, translated
+
+TRANSCRIPTS = Path(__file__).parents[2] / "channels" / "transcripts" / "responses"
+RECORDINGS = Path(__file__).parents[5] / "shared" / "recordings" / "responses"
+ASKED = {
+    "model": "m",
+    "stream": True,
+    "messages": [user("hi")],
+    "tools": [{"type": "web_search"}, tool("x" * 70)],
+}
+CUT = "It broke off."
+PNG = "iVBORw0KGgoAAAAN"
+
+
+def opened(*, include_usage: bool = True) -> TranslatedStream:
+    """A stream under way, whose upstream's secrets are hidden."""
+    call = TranslatedCall(BUILTIN_TOOLS, ASKED, redact=lambda text: text.replace("host-7", "[…]"))
+    call.upstream_body(model="up", stream=True, max_tokens=9)
+    assert call.report.warning() is None
+    return call.stream(id="answer-1", created=7, model="m", include_usage=include_usage)
+
+
+def taken(stream: TranslatedStream, events: Iterable[SseEvent]) -> bytes:
+    """The client's bytes for events of the upstream."""
+    return b"".join(stream.take(read_event(one.data or b"")) for one in events)
+
+
+def written(*events: Any, include_usage: bool = True) -> list[Any]:
+    """The chunks that an upstream's events become; a stream that is not complete was cut."""
+    stream = opened(include_usage=include_usage)
+    sent = taken(stream, sse(CREATED, *events))
+    ended = events and events[-1].get("type") in ("response.completed", "response.incomplete")
+    return data_of(sent + (stream.end() if ended else stream.broken(CUT)))
+
+
+def deltas(chunks: list[Any]) -> list[Any]:
+    """What the chunks add, without the role before and the end after."""
+    found = [one["choices"][0]["delta"] for one in chunks if one != "[DONE]" and one.get("choices")]
+    assert found[0] == assistant("", refusal=None)
+    return [delta for delta in found[1:] if delta]
+
+
+def content_of(chunks: list[Any]) -> str:
+    """The whole visible text."""
+    choices = [one["choices"][0] for one in chunks if one != "[DONE]" and one.get("choices")]
+    return "".join(choice["delta"].get("content", "") for choice in choices)
+
+
+def test_answer_with_a_search_and_its_sources() -> None:
+    chunks = written(
+        done(type="web_search_call", status="completed"),
+        text("It rains", 1),
+        event("output_text.annotation.added", 1, content_index=0, annotation=citation(0, 8)),
+        text(".", 1),
+        completed(),
+    )
+    source = {"url": "https://a.example", "title": "A", "start_index": 0, "end_index": 8}
+    assert deltas(chunks) == [
+        {"content": "It rains"},
+        {"annotations": [{"type": "url_citation", "url_citation": source}]},
+        {"content": "."},
+    ]
+    end, usage, terminator = chunks[-3:]
+    assert end["choices"] == [{"index": 0, "delta": {}, "logprobs": None, "finish_reason": "stop"}]
+    assert usage["choices"] == []
+    assert usage["usage"] == {
+        "prompt_tokens": 10,
+        "completion_tokens": 5,
+        "total_tokens": 15,
+        "prompt_tokens_details": {"cached_tokens": 4},
+        "completion_tokens_details": {"reasoning_tokens": 2},
+    }
+    assert terminator == "[DONE]"
+    assert {(one["id"], one["model"], one["object"]) for one in chunks[:-1]} == {
+        ("resp_1", "gpt", "chat.completion.chunk")
+    }
+
+
+def test_usage_is_for_clients_that_ask() -> None:
+    chunks = written(text("Hi"), completed(), include_usage=False)
+    assert not any("usage" in one for one in chunks[:-1])
+    assert chunks[-2]["choices"][0]["finish_reason"] == "stop"
+
+
+def test_image_is_markdown_and_sources_after_it_stay_in_place() -> None:
+    image = f"![image](data:image/png;base64,{PNG})"
+    chunks = written(
+        text("Look: ", 0),
+        done(1, type="image_generation_call", result=PNG, output_format="png"),
+        done(2, **message({"text": "Riga.", "annotations": [citation(0, 4)]})),
+        completed(),
+    )
+    said = deltas(chunks)
+    assert [delta.get("content") for delta in said] == ["Look: ", image, "Riga.", None]
+    content = content_of(chunks)
+    source = said[-1]["annotations"][0]["url_citation"]
+    assert content[source["start_index"] : source["end_index"]] == "Riga"
+
+
+def test_function_calls_beside_a_search_under_the_clients_own_names() -> None:
+    stream = opened()
+    (name,) = TranslatedCall(BUILTIN_TOOLS, ASKED, redact=str).names
+    item = call(name=name, arguments="")
+    sent = b"".join(
+        stream.take(read_event(one.data or b""))
+        for one in sse(
+            CREATED,
+            done(0, type="web_search_call"),
+            event("output_item.added", 1, item=item),
+            event("function_call_arguments.delta", 1, delta='{"a":1}'),
+            completed(),
+        )
+    )
+    chunks = data_of(sent)
+    first, second = deltas(chunks)
+    assert first["tool_calls"][0]["function"]["name"] == "x" * 70
+    assert second["tool_calls"] == [{"index": 0, "function": {"arguments": '{"a":1}'}}]
+    assert chunks[-3]["choices"][0]["finish_reason"] == "tool_calls"
+
+
+@cases("details, reason", (None, "length"), ({"reason": "content_filter"}, "content_filter"))
+def test_incomplete_answer_says_why(details: Any, reason: str) -> None:
+    chunks = written(text("Hi"), completed(status="incomplete", incomplete_details=details))
+    assert chunks[-3]["choices"][0]["finish_reason"] == reason
+
+
+def closed_with(message: str) -> list[Any]:
+    """The end that the gateway itself writes (spec: Stream failure behaviour 3)."""
+    error = {"message": message, "type": "api_error", "code": "upstream_error"}
+    return [{"error": error}, "[DONE]"]
+
+
+FAILED = completed(status="failed", error={"code": "rate_limit_exceeded", "message": "host-7 busy"})
+ERROR = {"type": "error", "error": {"code": "server_error", "message": "host-7 is down"}}
+
+
+@cases(
+    "events, message",
+    ([], CUT),
+    ([FAILED], "[…] busy"),
+    ([ERROR], "[…] is down"),
+    ([ERROR, FAILED], "[…] is down"),
+    ([FAILED, text("late")], "[…] busy"),
+)
+def test_failed_stream_is_closed_by_the_gateway_once(events: list[Any], message: str) -> None:
+    chunks = written(text("Hi"), *events)
+    assert chunks[-2:] == closed_with(message)
+    assert chunks.count("[DONE]") == 1
+    assert not any(one["choices"][0]["finish_reason"] for one in chunks[:-2])
+
+
+def test_failure_before_anything_was_said_is_for_another_channel() -> None:
+    stream = opened()
+    assert taken(stream, sse(CREATED, ERROR, FAILED)) == b""
+    assert not stream.has_written
+    assert stream.failed is not None
+    assert stream.failed.message == "[…] is down"
+
+
+# --- Whole transcripts, cut everywhere ---
+
+
+def fed(pieces: list[bytes]) -> tuple[bytes, bool]:
+    """What the client is sent for a body that comes in these pieces, and whether it was whole."""
+    stream, splitter, meter = opened(), SseSplitter(), RESPONSES.new_meter()
+    sent = b""
+    for piece in pieces:
+        for one in splitter.feed(piece):
+            if one.data is not None and not meter.finished:
+                event = meter.read(one.data)
+                meter.take(event)
+                sent += stream.take(event)
+    return sent, meter.finished
+
+
+PATHS = sorted(TRANSCRIPTS.glob("*.sse"))
+
+
+@each("path", PATHS)
+def test_transcript_is_the_same_however_it_is_cut_into_reads(path: Path) -> None:
+    body = path.read_bytes()
+    whole, _ = fed([body])
+    assert fed([body.replace(b"\n", b"\r\n")])[0] == whole
+    assert fed([body[at : at + 1] for at in range(len(body))])[0] == whole
+    for at in range(0, len(body), max(1, len(body) // 400)):
+        assert fed([body[:at], body[at:]])[0] == whole
+
+
+@each("path", PATHS)
+def test_transcript_that_breaks_off_anywhere_is_a_beginning_and_is_closed(path: Path) -> None:
+    body = path.read_bytes()
+    whole, _ = fed([body])
+    for at in range(0, len(body), max(1, len(body) // 400)):
+        stream, splitter = opened(), SseSplitter()
+        sent = taken(stream, splitter.feed(body[:at]))
+        assert whole.startswith(sent)
+        if stream.has_written and b"[DONE]" not in sent:
+            assert data_of(stream.broken(CUT))[-1] == "[DONE]"
+            assert stream.broken(CUT) == b""
+
+
+def recorded(path: Path) -> list[SseEvent]:
+    """The events of the first answer in a recording."""
+    events = []
+    for line in path.read_bytes().split(b"\n"):
+        if line.strip():
+            events.append(SseEvent(b"", line))
+            if b'"type":"response.completed"' in line:
+                break
+    return events
+
+
+def test_recordings_end_well_and_say_what_the_provider_said() -> None:
+    for path in sorted(RECORDINGS.glob("*.chunks.txt")):
+        stream = opened()
+        events = recorded(path)
+        chunks = data_of(taken(stream, events))
+        if "error" in path.name:
+            assert chunks == []
+            assert stream.failed is not None
+            continue
+        assert chunks[-1] == "[DONE]", path.name
+        values = [read_loosely(one.data or b"") for one in events[:-1]]
+        said = [v["delta"] for v in values if v["type"] == "response.output_text.delta"]
+        assert content_of(chunks) == "".join(said), path.name
+        usage = read_usage(raw_of(read_loosely(events[-1].data or b"")["response"]["usage"]))
+        assert usage is not None
+        assert chunks[-2]["usage"]["completion_tokens"] == usage.output_tokens, path.name
+
+
+def test_recorded_search_cites_the_places_it_was_told_of() -> None:
+    for path in RECORDINGS.glob("openai-web-search-tool.1.chunks.txt"):
+        chunks = data_of(taken(opened(), recorded(path)))
+        content = content_of(chunks)
+        sources = [one for delta in deltas(chunks) for one in delta.get("annotations", ())]
+        cited = [one["url_citation"] for one in sources]
+        assert len(cited) == 12
+        for one in cited:
+            assert content[one["start_index"] : one["end_index"]].startswith("([")
+            assert one["url"] in content
+
+
+# --- Properties of the way of the built-in tools, for any request and any order of events ---
+
+
+slow = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SEARCH = {"type": "web_search"}
+words = st.text(min_size=1, max_size=20)
+
+
+@slow
+@given(chat_requests)
+def test_upstream_is_given_what_its_protocol_allows(body: dict[str, Any]) -> None:
+    body = {**body, "tools": [*body.get("tools", ()), SEARCH]}
+    sent, _ = translated("chat", "responses", body, stream=True)
+    assert sent["input"], "at least one item"
+    assert isinstance(sent["instructions"], str)
+    assert (sent["store"], sent["stream"]) == (False, True)
+    assert SEARCH in sent["tools"]
+    for item in sent["input"]:
+        if item["type"] == "message":
+            assert item["content"], "no empty content"
+            kinds = {part["type"] for part in item["content"]}
+            is_own = item["role"] == "assistant"
+            own = {"output_text", "refusal"}
+            assert kinds <= own if is_own else not kinds & own
+    said = decoded("chat", body)
+    parts = [part for turn in said.turns for part in turn.parts]
+    calls = [item["name"] for item in sent["input"] if item["type"] == "function_call"]
+    assert len(calls) == sum(isinstance(part, ToolCall) for part in parts)
+    whole = json.dumps(sent["input"], ensure_ascii=False)
+    for part in parts:
+        if isinstance(part, Text) and "](data:image/" not in part.text:
+            assert json.dumps(part.text, ensure_ascii=False) in whole, "every text arrives"
+
+
+@st.composite
+def items(draw: st.DrawFn) -> list[dict[str, Any]]:
+    """The output of an answer: messages, calls and what the provider ran, in any order."""
+    text = words.map(lambda said: {"type": "output_text", "text": said, "annotations": []})
+    kinds = st.one_of(
+        st.lists(text, min_size=1, max_size=3).map(lambda parts: message(*parts)),
+        st.tuples(words, words).map(lambda made: call(name=made[0], arguments=made[1])),
+        st.just({"type": "web_search_call", "status": "completed"}),
+        st.just({"type": "image_generation_call", "result": "iVBORw0KGgoAAAAN"}),
+        words.map(lambda said: {"type": "reasoning", "summary": [{"text": said}]}),
+    )
+    return [
+        {**item, "id": f"i{at}", "call_id": f"call_{at}"}
+        for at, item in enumerate(draw(st.lists(kinds, max_size=5)))
+    ]
+
+
+@st.composite
+def streams(draw: st.DrawFn, output: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those items as a stream that leaves out any of the ways in which an item is told."""
+    told: list[dict[str, Any]] = []
+    for at, item in enumerate(output):
+        if item["type"] == "function_call":
+            if draw(st.booleans()):
+                told.append(event("output_item.added", at, item={**item, "arguments": ""}))
+                told += [
+                    event("function_call_arguments.delta", at, delta=piece)
+                    for piece in (draw(st.sampled_from([[], [*item["arguments"]]])))
+                ]
+        elif item["type"] == "message" and draw(st.booleans()):
+            for index, part in enumerate(item["content"]):
+                place = {"content_index": index}
+                ways = draw(st.sampled_from([("delta",), ("done",), ("delta", "done")]))
+                if "delta" in ways:
+                    told += [
+                        event("output_text.delta", at, delta=piece, **place)
+                        for piece in part["text"]
+                    ]
+                if "done" in ways:
+                    told.append(event("output_text.done", at, text=part["text"], **place))
+        told.append(done(at, **item))
+    return told
+
+
+@slow
+@given(data=st.data())
+def test_however_an_answer_is_told_it_is_the_same_answer(data: st.DataObject) -> None:
+    output = data.draw(items())
+    last = completed(*output)
+    streamed = folded(events_from("responses", sse(CREATED, *data.draw(streams(output)), last)))
+    at_the_end = folded(events_from("responses", sse(CREATED, last)))
+    assert streamed == at_the_end
+
+
+@slow
+@given(data=st.data())
+def test_written_stream_is_whole_only_where_the_upstreams_is(data: st.DataObject) -> None:
+    told = [CREATED, *data.draw(streams(data.draw(items()))), completed()]
+    kept = data.draw(st.integers(0, len(told)))
+    decoder = StreamDecoder()
+    encoder = StreamEncoder(id="a", created=1, model="m", include_usage=True)
+    written = b"".join(
+        encoder.encode(one)
+        for part in sse(*told[:kept])
+        for one in decoder.take(read_event(part.data or b""))
+    )
+    chunks = data_of(written)
+    is_whole = kept == len(told)
+    assert ("[DONE]" in chunks) is is_whole
+    reasons = [c["choices"][0]["finish_reason"] for c in chunks if c != "[DONE]" and c["choices"]]
+    assert any(reasons) is is_whole

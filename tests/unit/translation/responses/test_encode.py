@@ -1,0 +1,301 @@
+"""What a chat-completions request with built-in tools becomes on a responses channel."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from channels.dialects.responses.encode import LIMITS
+from tests.support.rows import cases
+from tests.unit.translation.pieces import developer, file, image_url, system
+from tests.unit.translation.wire import MAX_TOKENS, translated
+
+SEARCH = {"type": "web_search", "search_context_size": "low", "user_location": {"city": "Riga"}}
+DRAW = {"type": "image_generation", "size": "1024x1024", "quality": "low"}
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
+FUNCTION = {"type": "function", "function": {"name": "weather", "parameters": SCHEMA}}
+WEATHER = {"type": "function", "name": "weather"}
+PNG = "data:image/png;base64,iVBORw0KGgoAAAAN"
+CALL = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": '{"a":1}'}}
+
+
+def user(content: Any) -> dict[str, Any]:
+    return {"role": "user", "content": content}
+
+
+def sent(*messages: dict[str, Any], **members: Any) -> tuple[dict[str, Any], list[str]]:
+    """The upstream's body and what was dropped; a web search is asked for."""
+    body = {"model": "m", "messages": list(messages) or [user("Hi")], "tools": [SEARCH], **members}
+    return translated("chat", "responses", body, stream=True)
+
+
+def items(*messages: dict[str, Any]) -> Any:
+    """The input that these messages become, without loss."""
+    body, dropped = sent(*messages)
+    assert dropped == []
+    return body["input"]
+
+
+def spoken(role: str, *content: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "message", "role": role, "content": list(content)}
+
+
+def said(text: str, role: str = "user") -> dict[str, Any]:
+    kind = "output_text" if role == "assistant" else "input_text"
+    return spoken(role, {"type": kind, "text": text})
+
+
+def test_smallest_request() -> None:
+    body, dropped = sent()
+    assert body == {
+        "model": "up",
+        "instructions": "",
+        "input": [said("Hi")],
+        "max_output_tokens": MAX_TOKENS,
+        "store": False,
+        "stream": True,
+        "tools": [SEARCH],
+    }
+    assert dropped == []
+
+
+def test_tools_stand_beside_each_other_as_they_were_described() -> None:
+    body, dropped = sent(tools=[SEARCH, FUNCTION, DRAW, {"type": "web_search_preview"}])
+    assert body["tools"] == [
+        # Strict is what this protocol takes for granted, and chat-completions does not.
+        {**WEATHER, "parameters": SCHEMA, "strict": False},
+        SEARCH,
+        DRAW,
+        {"type": "web_search_preview"},
+    ]
+    assert dropped == []
+
+
+def test_function_without_parameters_has_none_to_give() -> None:
+    bare = {"type": "function", "function": {"name": "now", "strict": True, "description": "d"}}
+    body, _ = sent(tools=[SEARCH, bare])
+    assert body["tools"][0] == {
+        "type": "function",
+        "name": "now",
+        "description": "d",
+        "parameters": {"type": "object", "properties": {}},
+        "strict": True,
+    }
+
+
+@cases("choice, written", ("auto", "auto"),
+        ("none", "none"),
+        ("required", "required"),
+        ({"type": "function", "function": {"name": "weather"}}, WEATHER),
+        ({"type": "web_search"}, {"type": "web_search"}),
+        (
+            {
+                "type": "allowed_tools",
+                "allowed_tools": {
+                    "mode": "required",
+                    "tools": [
+                        {"type": "function", "function": {"name": "weather"}},
+                        {"type": "web_search"}
+                    ]
+                }
+            },
+            {
+                "type": "allowed_tools",
+                "mode": "required",
+                "tools": [WEATHER, {"type": "web_search"}]
+            }
+        ))  # fmt: skip
+def test_tool_choice(choice: Any, written: Any) -> None:
+    body, dropped = sent(tools=[SEARCH, FUNCTION], tool_choice=choice)
+    assert body["tool_choice"] == written
+    assert dropped == []
+
+
+@cases("choice", {"type": "image_generation"}, {"type": "custom"}, {"a": 1})
+def test_choice_of_a_tool_that_was_not_offered_is_listed(choice: Any) -> None:
+    body, dropped = sent(tool_choice=choice)
+    assert "tool_choice" not in body
+    assert dropped == ["tool_choice"]
+
+
+def test_instructions_first_and_in_the_middle() -> None:
+    body, _ = sent(
+        system("Be kind."),
+        developer([{"type": "text", "text": "Be brief."}]),
+        user("Hi"),
+        system("Now be rude."),
+        user("Well?"),
+    )
+    assert body["instructions"] == "Be kind.\n\nBe brief."
+    assert body["input"] == [said("Hi"), said("Now be rude.", "developer"), said("Well?")]
+
+
+def test_instructions_alone_are_said_as_such() -> None:
+    body, _ = sent(system("Greet."))
+    assert (body["instructions"], body["input"]) == ("", [said("Greet.", "developer")])
+
+
+def test_a_whole_conversation_with_a_tool() -> None:
+    assert items(
+        user("Weather?"),
+        {"role": "assistant", "content": "Let me see.", "tool_calls": [CALL]},
+        {"role": "tool", "tool_call_id": "c1", "content": "wet"},
+        user("Thanks"),
+        {"role": "assistant", "content": None, "refusal": "No."},
+        user([{"type": "text", "text": "Why?"}]),
+    ) == [
+        said("Weather?"),
+        said("Let me see.", "assistant"),
+        {"type": "function_call", "call_id": "c1", "name": "weather", "arguments": '{"a":1}'},
+        {"type": "function_call_output", "call_id": "c1", "output": "wet"},
+        said("Thanks"),
+        spoken("assistant", {"type": "refusal", "refusal": "No."}),
+        said("Why?"),
+    ]
+
+
+def test_images_and_files_by_data_and_by_url() -> None:
+    pdf = "data:application/pdf;base64,JVBERi0x"
+    assert items(
+        user(
+            [
+                {"type": "text", "text": "See:"},
+                image_url(PNG, detail="low"),
+                image_url("https://a.example/b.png"),
+                file(file_data=pdf, filename="a.pdf"),
+                file(file_data=pdf),
+                file(file_data="https://a.example/c.pdf"),
+            ]
+        )
+    ) == [
+        spoken(
+            "user",
+            {"type": "input_text", "text": "See:"},
+            {"type": "input_image", "image_url": PNG, "detail": "low"},
+            {"type": "input_image", "image_url": "https://a.example/b.png"},
+            {"type": "input_file", "filename": "a.pdf", "file_data": pdf},
+            {"type": "input_file", "filename": "document.pdf", "file_data": pdf},
+            {"type": "input_file", "file_url": "https://a.example/c.pdf"},
+        )
+    ]
+
+
+def test_result_with_an_image_keeps_it() -> None:
+    content = [{"type": "text", "text": "wet"}, image_url(PNG)]
+    *_, result = items(
+        user("Weather?"),
+        {"role": "assistant", "tool_calls": [CALL]},
+        {"role": "tool", "tool_call_id": "c1", "content": content},
+    )
+    assert result["output"] == [
+        {"type": "input_text", "text": "wet"},
+        {"type": "input_image", "image_url": PNG},
+    ]
+
+
+def test_image_that_was_drawn_comes_back_as_an_image() -> None:
+    drawn = f"Look: ![image]({PNG}) Nice? ![a](https://a.example/b.png) ![b](data:text/plain,x)"
+    assert items(user("Draw"), {"role": "assistant", "content": drawn}, user("More"))[1:] == [
+        spoken(
+            "assistant",
+            {"type": "output_text", "text": "Look: "},
+            {
+                "type": "output_text",
+                "text": " Nice? ![a](https://a.example/b.png) ![b](data:text/plain,x)",
+            },
+        ),
+        spoken("user", {"type": "input_image", "image_url": PNG}),
+        said("More"),
+    ]
+    alone = items(user("Draw"), {"role": "assistant", "content": f"![image]({PNG})"}, user("More"))
+    assert alone[1] == spoken("user", {"type": "input_image", "image_url": PNG})
+
+
+def test_sound_and_film_are_listed() -> None:
+    body, dropped = sent(
+        user(
+            [
+                {"type": "text", "text": "Hear:"},
+                {"type": "input_audio", "input_audio": {"data": "UklG", "format": "wav"}},
+                {"type": "video_url", "video_url": {"url": "https://a.example/f.mp4"}},
+            ]
+        )
+    )
+    assert body["input"] == [said("Hear:")]
+    assert dropped == ["messages.input_audio", "messages.video_url"]
+
+
+def test_thinking_goes_back_with_its_proof_and_not_without() -> None:
+    details = [
+        {
+            "type": "reasoning.text",
+            "index": 0,
+            "format": "openai-responses-v1",
+            "text": "Hm.",
+            "signature": "gAAA",
+        }
+    ]
+    assistant = {"role": "assistant", "content": "Yes.", "reasoning_details": details}
+    assert items(user("Hi"), assistant, user("Sure?"))[1:3] == [
+        {
+            "type": "reasoning",
+            "summary": [{"type": "summary_text", "text": "Hm."}],
+            "encrypted_content": "gAAA",
+        },
+        said("Yes.", "assistant"),
+    ]
+    bare = {"role": "assistant", "content": "Yes.", "reasoning_content": "Hm."}
+    body, dropped = sent(user("Hi"), bare, user("Sure?"))
+    assert [item.get("role") for item in body["input"]] == ["user", "assistant", "user"]
+    assert dropped == ["messages.reasoning_content"]
+
+
+@cases(
+    "form, written",
+    ({"type": "text"}, {"type": "text"}),
+    ({"type": "json_object"}, {"type": "json_object"}),
+    (
+        {
+            "type": "json_schema",
+            "json_schema": {"name": "n", "schema": SCHEMA, "strict": True, "description": "d"},
+        },
+        {"type": "json_schema", "name": "n", "schema": SCHEMA, "strict": True, "description": "d"},
+    ),
+    (
+        {"type": "json_schema", "json_schema": {"name": "n"}},
+        {"type": "json_schema", "name": "n", "schema": {}},
+    ),
+)
+def test_response_format(form: dict[str, Any], written: dict[str, Any]) -> None:
+    body, dropped = sent(response_format=form, verbosity="low")
+    assert body["text"] == {"format": written, "verbosity": "low"}
+    assert dropped == []
+
+
+def test_what_cannot_be_said_is_listed() -> None:
+    _, dropped = sent(stop=["END"], seed=7, n=2, logit_bias={"1": 2}, store=True)
+    assert dropped == ["stop", "seed", "n", "logit_bias", "store"]
+
+
+def test_what_happens_anyway_is_not_listed() -> None:
+    assert sent(n=1, store=False, logprobs=False, stop=None, modalities=["text"])[1] == []
+
+
+def test_names_that_are_too_long_are_made_to_fit_and_belong_together() -> None:
+    name = "x" * 80
+    tool = {"type": "function", "function": {"name": name}}
+    call = {"id": "i" * 90, "type": "function", "function": {"name": name, "arguments": "{}"}}
+    body, dropped = sent(
+        user("Hi"),
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "i" * 90, "content": "ok"},
+        tools=[SEARCH, tool],
+        tool_choice={"type": "function", "function": {"name": name}},
+    )
+    made = LIMITS.name(name)
+    assert len(made) == 64
+    assert body["tools"][0]["name"] == body["tool_choice"]["name"] == made
+    assert body["input"][1]["name"] == made
+    assert body["input"][1]["call_id"] == body["input"][2]["call_id"]
+    assert json.dumps(body).count(name) == 0
+    assert dropped == []

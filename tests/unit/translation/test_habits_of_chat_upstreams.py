@@ -1,0 +1,372 @@
+"""What chat-completions upstreams send beside the documentation, for clients of other protocols."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from channels.dialects.chat import codec as chat
+from channels.dialects.meter import Usage, UsageParts
+from channels.dialects.table import CHAT_DIALECTS
+from channels.errors import UpstreamMalformed
+from channels.http.sse import SseSplitter
+from channels.translation.model import (
+    Began,
+    Ended,
+    Event,
+    Finished,
+    FinishReason,
+    Part,
+    Protocol,
+    Response,
+    Text,
+    TextDelta,
+    Thinking,
+    ToolCall,
+    UsageStated,
+)
+from tests.support.rows import each
+from tests.unit.channels.replay import new_meter
+from tests.unit.translation.pieces import assistant
+from tests.unit.translation.wire import (
+    answered,
+    data_of,
+    events_from,
+    folded,
+    sse,
+    translated,
+    whole,
+    written,
+)
+
+USAGE = {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}
+EMPTY = {"name": "", "arguments": ""}
+HI = {"content": "Hi"}
+IN_ONE = pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "stream"])
+CLIENTS: tuple[Protocol, ...] = ("messages", "native")
+
+
+def read(said: dict[str, Any] | None, finish: str | None, *, is_stream: bool) -> Response:
+    """What an upstream says in one choice; None says nothing at all."""
+    member = {} if said is None else {"delta" if is_stream else "message": said}
+    body = {
+        "id": "chatcmpl-1",
+        "model": "up",
+        "choices": [{"index": 0, **member, "finish_reason": finish}],
+        "usage": USAGE,
+    }
+    if not is_stream:
+        return answered("chat", body)
+    return folded(events_from("chat", sse(body, b"[DONE]")))
+
+
+def call(name: str, arguments: Any, **members: Any) -> dict[str, Any]:
+    return {"index": 0, **members, "function": {"name": name, "arguments": arguments}}
+
+
+# --- Placeholders ---
+
+PLACEHOLDERS: dict[str, dict[str, Any]] = {
+    "function_call empty": {"function_call": EMPTY},
+    "function_call null": {"function_call": None},
+    "function_call of nulls": {"function_call": {"name": None, "arguments": None}},
+    "function_call with empty arguments": {"function_call": {"name": "", "arguments": "{}"}},
+    "function_call without members": {"function_call": {}},
+    "tool_calls null": {"tool_calls": None},
+    "tool_calls empty": {"tool_calls": []},
+    "tool_calls of null": {"tool_calls": [None]},
+    "tool_calls of nothing": {"tool_calls": [{}]},
+    "tool_calls with a function of null": {"tool_calls": [{"index": 0, "function": None}]},
+    "tool_calls with an empty function": {"tool_calls": [{"index": 0, "function": EMPTY}]},
+    "tool_calls with an id alone": {"tool_calls": [call("", "", id="call_1", type="function")]},
+    "other members": {"refusal": None, "audio": None, "annotations": None, "images": None},
+    "empty other members": {"refusal": "", "reasoning_content": "", "reasoning": "", "images": []},
+    "envelope of nothing": {"reasoning_details": None, "reasoning_content": None},
+    "all of it": {"function_call": EMPTY, "tool_calls": None, "refusal": None, "audio": None},
+}
+
+# One that has an id may have a result, where a client sends it back.
+UNNAMED = {
+    name: placeholder
+    for name, placeholder in PLACEHOLDERS.items()
+    if name != "tool_calls with an id alone"
+}
+
+
+@IN_ONE
+@pytest.mark.parametrize("finish", ["stop", "tool_calls", "function_call"])
+@pytest.mark.parametrize("placeholder", PLACEHOLDERS.values(), ids=list(PLACEHOLDERS))
+def test_placeholder_says_nothing(
+    placeholder: dict[str, Any], finish: str, is_stream: bool
+) -> None:
+    answer = read({**HI, **placeholder}, finish, is_stream=is_stream)
+    assert answer.parts == (Text("Hi"),)
+    assert answer.finish == "stop"
+
+
+def test_placeholder_in_every_chunk_leaves_the_number_to_the_call() -> None:
+    def chunk(finish: str | None = None, **delta: Any) -> dict[str, Any]:
+        return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+
+    def placed(finish: str | None = None) -> dict[str, Any]:
+        empty = [{**call("", ""), "id": ""}]
+        return chunk(finish, content="", function_call=EMPTY, tool_calls=empty)
+
+    made = chunk(tool_calls=[{**call("f", '{"a":1}', id="c1"), "index": 1}])
+    stream = sse(placed(), made, placed(), placed("tool_calls"), b"[DONE]")
+    found = folded(events_from("chat", stream))
+    assert found.parts == (ToolCall("c1", "f", '{"a":1}'),)
+    assert found.finish == "tool_calls"
+
+
+@each("client", CLIENTS)
+def test_client_sees_no_tool_in_a_placeholder(client: Protocol) -> None:
+    said = {**HI, "function_call": EMPTY, "tool_calls": None}
+    body = json.dumps(whole(client, read(said, "stop", is_stream=False)))
+    chunk = {"choices": [{"index": 0, "delta": said, "finish_reason": "stop"}]}
+    stream = written(client, events_from("chat", sse(chunk, b"[DONE]"))).decode()
+    for told in (body, stream):
+        assert "Hi" in told
+        assert "tool_use" not in told
+        assert "functionCall" not in told
+
+
+@each("upstream", ["messages", "native", "responses"])
+@each("placeholder", UNNAMED.values())
+def test_placeholder_that_a_client_sends_back_is_none(
+    placeholder: dict[str, Any], upstream: Protocol
+) -> None:
+    user = {"role": "user", "content": "Hello"}
+    said = assistant("Hi")
+    plain, echoed = (
+        translated("chat", upstream, {"messages": [user, one, user]})[0]
+        for one in (said, {**said, **placeholder})
+    )
+    assert echoed == plain
+
+
+# --- Arguments ---
+
+
+@IN_ONE
+@pytest.mark.parametrize("arguments", ["null", " null\n", "", "  ", None, "{}", {}], ids=json.dumps)
+def test_arguments_that_are_none_are_an_empty_object(arguments: Any, is_stream: bool) -> None:
+    said = {"tool_calls": [call("f", arguments, id="c1", type="function")]}
+    assert read(said, "tool_calls", is_stream=is_stream).parts == (ToolCall("c1", "f", "{}"),)
+    old = {"function_call": {"name": "f", "arguments": arguments}}
+    (part,) = read(old, "function_call", is_stream=is_stream).parts
+    assert isinstance(part, ToolCall)
+    assert part.arguments == "{}"
+
+
+@IN_ONE
+@pytest.mark.parametrize("arguments", ["[1]", "7", '"x"', "nullable", "{", "null" + " " * 20])
+def test_arguments_that_are_no_object_stay(arguments: str, is_stream: bool) -> None:
+    said = {"tool_calls": [call("f", arguments, id="c1")]}
+    answer = read(said, "tool_calls", is_stream=is_stream)
+    assert answer.parts == (ToolCall("c1", "f", arguments),)
+    (block,) = whole("messages", answer)["content"]
+    assert block["input"] == {"raw_arguments": arguments}
+
+
+@each("client", ["chat", *CLIENTS])
+def test_null_in_pieces_reaches_a_client_as_an_empty_object(client: Protocol) -> None:
+    def piece(text: str) -> dict[str, Any]:
+        return {"choices": [{"index": 0, "delta": {"tool_calls": [call("f", text, id="c1")]}}]}
+
+    events = events_from("chat", sse(*map(piece, ("nu", "ll", "")), b"[DONE]"))
+    stream = written(client, events)
+    assert b"null" not in stream.replace(b"usage", b"").replace(b":null", b"")
+    assert folded(events_from(client, [*_events(stream)])).parts[0] == ToolCall("c1", "f", "{}")
+
+
+def _events(stream: bytes) -> Any:
+    return sse(*(b"[DONE]" if data == "[DONE]" else data for data in data_of(stream)))
+
+
+# --- Answers that were withheld ---
+
+
+@IN_ONE
+@pytest.mark.parametrize("said", [None, {}, {"content": None}, {"content": ""}], ids=json.dumps)
+def test_withheld_answer_is_a_refusal_with_its_usage(
+    said: dict[str, Any] | None, is_stream: bool
+) -> None:
+    answer = read(said, "content_filter", is_stream=is_stream)
+    assert answer.parts == ()
+    assert answer.finish == "refusal"
+    assert answer.usage == Usage(input_tokens=3, output_tokens=4)
+    assert whole("messages", answer)["stop_reason"] == "refusal"
+    gemini = whole("native", answer)
+    assert gemini["candidates"][0]["finishReason"] == "SAFETY"
+    assert gemini["usageMetadata"]["candidatesTokenCount"] == 4
+
+
+def test_message_that_is_null_is_none_at_all() -> None:
+    filtered = {"choices": [{"message": None, "finish_reason": "content_filter"}]}
+    assert answered("chat", filtered).finish == "refusal"
+
+
+def test_stream_of_a_withheld_answer_ends_as_one() -> None:
+    filtered = {
+        "choices": [
+            {
+                "index": 0,
+                "finish_reason": "content_filter",
+                "content_filter_results": {"hate": {"filtered": True}},
+            }
+        ]
+    }
+    events = events_from("chat", sse(filtered, {"choices": [], "usage": USAGE}, b"[DONE]"))
+    names = [data["type"] for data in data_of(written("messages", events))]
+    assert names == ["message_start", "message_delta", "message_stop"]
+    (delta,) = [
+        data["delta"]
+        for data in data_of(written("messages", events))
+        if data["type"] == "message_delta"
+    ]
+    assert delta["stop_reason"] == "refusal"
+    last = data_of(written("native", events))[-1]
+    assert last["candidates"][0]["finishReason"] == "SAFETY"
+
+
+def test_message_withheld_without_content_is_a_refusal() -> None:
+    message = {"type": "message", "stop_reason": "refusal", "usage": {"output_tokens": 1}}
+    assert answered("messages", message).finish == "refusal"
+
+
+# --- Thinking among the content ---
+
+THOUGHTS: dict[str, list[Any]] = {
+    "in parts": [{"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}],
+    "as text": [{"type": "thinking", "thinking": "Hm."}],
+    "in two": [
+        {"type": "thinking", "thinking": [{"type": "text", "text": "H"}, {"text": "m"}, "."]},
+        {"type": "thinking", "thinking": None},
+    ],
+}
+
+
+@IN_ONE
+@pytest.mark.parametrize("thought", THOUGHTS.values(), ids=list(THOUGHTS))
+def test_thinking_among_the_content_is_thinking(thought: list[Any], is_stream: bool) -> None:
+    content = [*thought, {"type": "text", "text": "Four."}]
+    answer = read({"content": content}, "stop", is_stream=is_stream)
+    expected: tuple[Part, ...] = (Thinking("Hm."), Text("Four."))
+    assert answer.parts == expected
+    (candidate,) = whole("native", answer)["candidates"]
+    assert candidate["content"]["parts"] == [{"text": "Hm.", "thought": True}, {"text": "Four."}]
+
+
+@IN_ONE
+def test_thinking_beside_the_content_is_told_once(is_stream: bool) -> None:
+    content = [*THOUGHTS["in parts"], {"type": "text", "text": "Four."}]
+    said = {"content": content, "reasoning_content": "Hm."}
+    assert read(said, "stop", is_stream=is_stream).parts == (Thinking("Hm."), Text("Four."))
+
+
+FINISHES: list[tuple[str, FinishReason]] = [
+    ("stop", "tool_calls"),
+    ("function_call", "tool_calls"),
+    ("length", "length"),
+    ("content_filter", "refusal"),
+    ("sensitive", "refusal"),
+    ("model_context_window_exceeded", "length"),
+    ("network_error", "length"),
+    ("model_length", "length"),
+    ("insufficient_system_resource", "length"),
+    ("error", "length"),
+]
+
+
+@IN_ONE
+@pytest.mark.parametrize(("stated", "meant"), FINISHES)
+def test_finish_of_an_answer_with_calls(stated: str, meant: FinishReason, is_stream: bool) -> None:
+    said = {"tool_calls": [call("f", "{}", id="c1")]}
+    assert read(said, stated, is_stream=is_stream).finish == meant
+
+
+def test_choice_that_says_nothing_is_malformed_still() -> None:
+    for body in (
+        b'{"choices": [{"finish_reason": "stop"}]}',
+        b'{"choices": [{"message": 7}]}',
+        b'{"choices": [{"finish_reason": []}]}',
+    ):
+        with pytest.raises(UpstreamMalformed):
+            chat.decode_response(body)
+
+
+# --- What a translated response states of the parts of a usage ---
+
+
+PARTS = UsageParts(
+    cache_write_1h_tokens=5,
+    audio_input_tokens=30,
+    cached_audio_tokens=20,
+    image_input_tokens=9,
+    cached_image_tokens=4,
+    audio_output_tokens=7,
+    image_output_tokens=3,
+    web_searches=2,
+    service_tier="priority",
+)
+STATED = Usage(
+    input_tokens=200,
+    output_tokens=50,
+    cached_tokens=60,
+    cache_write_tokens=15,
+    reasoning_tokens=10,
+    parts=PARTS,
+)
+KEPT = {
+    "chat": STATED,
+    "responses": STATED,
+    "messages": replace(
+        STATED,
+        parts=UsageParts(cache_write_1h_tokens=5, web_searches=2, service_tier="priority"),
+    ),
+    "native": replace(
+        STATED,
+        cache_write_tokens=0,
+        parts=replace(PARTS, cache_write_1h_tokens=0, web_searches=0),
+    ),
+}
+EVENTS: list[Event] = [
+    Began("1", "m"),
+    TextDelta("x"),
+    UsageStated(STATED),
+    Finished("stop"),
+    Ended(),
+]
+
+
+@each("protocol", KEPT)
+def test_parts_are_stated_as_far_as_the_protocol_has_words(protocol: str) -> None:
+    codec = CHAT_DIALECTS[protocol].codec
+    assert codec is not None
+    response = Response(id="1", model="m", parts=(Text("x"),), finish="stop", usage=STATED)
+    meter = new_meter(protocol)
+    meter.body(codec.encode_response(response, id="1", created=1, model="m"))
+    assert meter.usage == KEPT[protocol]
+    encoder = codec.StreamEncoder(id="1", created=1, model="m", include_usage=True)
+    stream = b"".join(encoder.encode(event) for event in EVENTS)
+    meter = new_meter(protocol)
+    for event in SseSplitter().feed(stream):
+        if event.data is not None:
+            meter.event(event.data)
+    assert meter.usage == KEPT[protocol]
+
+
+def test_fast_service_of_messages_is_its_speed() -> None:
+    codec = CHAT_DIALECTS["messages"].codec
+    assert codec is not None
+    usage = replace(STATED, parts=UsageParts(service_tier="fast"))
+    response = Response(id="1", model="m", parts=(), finish="stop", usage=usage)
+    body = codec.encode_response(response, id="1", created=1, model="m")
+    assert b'"speed":"fast"' in body
+    meter = new_meter("messages")
+    meter.body(body)
+    assert meter.usage == usage

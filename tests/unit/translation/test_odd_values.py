@@ -1,0 +1,218 @@
+"""Any value in any place of a request or of a response ends well; none is a fault of ours."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+import ujson
+
+from channels.dialects import chat, gemini, messages, responses
+from channels.dialects.table import CHAT_DIALECTS
+from channels.errors import InvalidRequest, UpstreamMalformed
+from channels.http.sse import SseEvent, SseSplitter
+from channels.json import outline
+from channels.translation.model import Protocol
+from channels.translation.session import TRANSLATIONS, TranslatedCall, codec
+from tests.support.rows import each
+from tests.unit.translation import fields_of_chat, fields_of_messages, fields_of_responses
+from tests.unit.translation.gemini import fields_of_gemini
+from tests.unit.translation.pieces import user
+from tests.unit.translation.wire import read
+
+ODD: list[Any] = [
+    *(None, True, 0, -1, 1.5, 10**30, "", "x", "translated:x:y", "dHJhbnNsYXRlZDo="),
+    *("http://[", "data:", "data:image/png;base64,%zz", "\u0000"),
+    *([], [None], [[]], ["x"], [{}], {}, {"type": "x"}, {"type": []}, {"": {"a": []}}),
+]
+SAID = [user("hi")]
+CONTENTS = [{"role": "user", "parts": [{"text": "hi"}]}]
+BODIES: dict[Protocol, tuple[dict[str, Any], list[Any]]] = {
+    "chat": ({"model": "m", "messages": SAID}, fields_of_chat.FIELDS),
+    "messages": ({"model": "m", "max_tokens": 9, "messages": SAID}, fields_of_messages.FIELDS),
+    "native": ({"contents": CONTENTS}, fields_of_gemini.FIELDS),
+    "responses": ({"model": "m", "input": SAID}, fields_of_responses.FIELDS),
+}
+READERS: dict[Protocol, Callable[[bytes], object]] = {
+    "chat": chat.read_request,
+    "messages": messages.read_request,
+    "native": lambda body: gemini.read_request(body, model="m", stream=False),
+    "responses": responses.read_request,
+}
+
+
+def without_foreign(protocol: str, body: bytes, outlined: bytes) -> bytes:
+    strip = CHAT_DIALECTS[protocol].without_foreign
+    return body if strip is None else strip(body, outlined)
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Every place in a body, but for the body itself."""
+    if path:
+        yield path
+    if isinstance(value, dict):
+        for name, held in value.items():
+            yield from places(held, (*path, name))
+    elif isinstance(value, list):
+        for index, held in enumerate(value):
+            yield from places(held, (*path, index))
+
+
+def replaced(value: Any, path: tuple[Any, ...], by: Any) -> Any:
+    """The body with another value in one place."""
+    if not path:
+        return by
+    step, *rest = path
+    if isinstance(value, dict):
+        return {**value, step: replaced(value[step], tuple(rest), by)}
+    return [*value[:step], replaced(value[step], tuple(rest), by), *value[step + 1 :]]
+
+
+def accepted(protocol: Protocol) -> Iterator[bytes]:
+    """Odd bodies that the protocol's reader lets through."""
+    plain, fields = BODIES[protocol]
+    for _, fragment, *_ in fields:
+        body = {**plain, **fragment}
+        for path in places(body):
+            for odd in ODD:
+                text = json.dumps(replaced(body, path, odd)).encode()
+                try:
+                    READERS[protocol](text)
+                except InvalidRequest:
+                    continue
+                yield text
+
+
+@pytest.mark.long
+@each("client", BODIES)
+def test_odd_value_is_carried_listed_or_refused(client: Protocol) -> None:
+    count = 0
+    for text in accepted(client):
+        body = msgspec.json.decode(text)
+        assert isinstance(without_foreign(client, text, outline(text)), bytes)
+        for translation in TRANSLATIONS.values():
+            if translation.client != client:
+                continue
+            count += 1
+            try:
+                call = TranslatedCall(translation, body, redact=str)
+                sent = call.upstream_body(model="gemini-3-pro", stream=False, max_tokens=9)
+            except InvalidRequest:
+                continue
+            assert ujson.dumps(sent, ensure_ascii=False).encode(), text
+            assert (call.report.warning() or "x").isascii()
+    assert count > 1000
+
+
+# --- Any value in any place of an answer ends in a translation or is passed over ---
+
+
+TRANSCRIPTS = Path(__file__).parents[1] / "channels" / "transcripts"
+PATHS = list(TRANSLATIONS)
+REQUESTS = {name: plain for name, (plain, _) in BODIES.items()}
+# Of long streams the beginning will do.
+EVENTS_MAX = 40
+
+
+def odd_streams(protocol: Protocol) -> Iterator[list[SseEvent]]:
+    """Streams with one odd value in one of their events."""
+    for path in sorted((TRANSCRIPTS / protocol).glob("*.sse")):
+        events = SseSplitter().feed(path.read_bytes())[:EVENTS_MAX]
+        for index, event in enumerate(events):
+            try:
+                value = json.loads(event.data or b"")
+            except ValueError:
+                continue
+            for place in places(value):
+                for odd in ODD:
+                    data = json.dumps(replaced(value, place, odd)).encode()
+                    yield [*events[:index], SseEvent(b"", data), *events[index + 1 :]]
+
+
+def odd_wholes(protocol: Protocol) -> Iterator[bytes]:
+    for path in sorted((TRANSCRIPTS / f"{protocol}_whole").glob("*.json")):
+        value = json.loads(path.read_bytes())
+        for place in places(value):
+            for odd in ODD:
+                yield json.dumps(replaced(value, place, odd)).encode()
+
+
+@each("client, upstream", PATHS)
+def test_odd_stream_is_translated_without_a_fault(client: Protocol, upstream: Protocol) -> None:
+    count = 0
+    rng = Random(f"{client} {upstream}")
+    for events in odd_streams(upstream):
+        if rng.random() > 0.25:
+            continue
+        call = TranslatedCall(TRANSLATIONS[client, upstream], REQUESTS[client], redact=str)
+        stream = call.stream(id="a", created=1, model="m", include_usage=True)
+        written = b"".join([*[stream.take(read(upstream, one)) for one in events], stream.end()])
+        for event in SseSplitter().feed(written):
+            assert event.data is not None
+            assert event.data == b"[DONE]" or isinstance(json.loads(event.data), dict)
+        count += 1
+    assert count > 500
+
+
+@each("client, upstream", PATHS)
+def test_answer_nested_too_deeply_is_malformed_or_an_error(
+    client: Protocol, upstream: Protocol
+) -> None:
+    """Readers and writers have their own limits, which depend on who has called them."""
+    call = TranslatedCall(TRANSLATIONS[client, upstream], REQUESTS[client], redact=str)
+    is_refused = False
+    for depth in range(880, 1010):
+        whole, event = nested_answers(upstream, '{"a":' * depth + "1" + "}" * depth)
+        try:
+            written = call.translate_response(whole, id="a", created=1, model="m")
+        except UpstreamMalformed:
+            is_refused = True
+        else:
+            assert written.startswith(b"{")
+        stream = call.stream(id="a", created=1, model="m", include_usage=True)
+        stream.take(read(upstream, SseEvent(b"", event)))
+        assert stream.failed is None or "nested too deeply" in stream.failed.message
+    # Arguments that are text go through it as they are.
+    texts = {"chat", "responses"}
+    assert is_refused or upstream in texts
+
+
+def nested_answers(protocol: Protocol, arguments: str) -> tuple[bytes, bytes]:
+    """A whole answer that calls a function, and the event of a stream that says the same."""
+    if protocol == "messages":
+        call = f'{{"type":"tool_use","id":"t","name":"f","input":{arguments}}}'
+        whole = f'{{"type":"message","content":[{call}],"stop_reason":"tool_use"}}'
+        event = f'{{"type":"content_block_start","index":0,"content_block":{call}}}'
+    elif protocol == "responses":
+        text = json.dumps(arguments)
+        item = f'{{"type":"function_call","call_id":"t","name":"f","arguments":{text}}}'
+        whole = f'{{"id":"r","status":"completed","output":[{item}]}}'
+        event = f'{{"type":"response.output_item.done","output_index":0,"item":{item}}}'
+    elif protocol == "native":
+        part = f'{{"functionCall":{{"name":"f","args":{arguments}}}}}'
+        whole = f'{{"candidates":[{{"content":{{"parts":[{part}]}},"finishReason":"STOP"}}]}}'
+        event = whole
+    else:
+        call = f'{{"id":"t","function":{{"name":"f","arguments":{json.dumps(arguments)}}}}}'
+        whole = f'{{"choices":[{{"message":{{"tool_calls":[{call}]}},"finish_reason":"stop"}}]}}'
+        event = f'{{"choices":[{{"index":0,"delta":{{"tool_calls":[{call}]}}}}]}}'
+    return whole.encode(), event.encode()
+
+
+@each("client, upstream", PATHS)
+def test_odd_whole_answer_is_translated_or_malformed(client: Protocol, upstream: Protocol) -> None:
+    count = 0
+    for body in odd_wholes(upstream):
+        try:
+            answer = codec(upstream).decode_response(body)
+        except UpstreamMalformed:
+            continue
+        written = codec(client).encode_response(answer, id="a", created=1, model="m")
+        assert isinstance(json.loads(written), dict)
+        count += 1
+    assert count > 100

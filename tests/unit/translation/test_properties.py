@@ -1,0 +1,403 @@
+"""Properties of the codecs: what was decoded is said again; a stream says what the whole does."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise, permutations
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from channels.dialects.gemini import codec as gemini
+from channels.errors import UpstreamMalformed
+from channels.http.sse import SseEvent, SseSplitter
+from channels.json import arguments_object
+from channels.translation.model import (
+    EMPTY,
+    Ended,
+    Event,
+    Finished,
+    Part,
+    Protocol,
+    Refusal,
+    Request,
+    Response,
+    StreamFailed,
+    Text,
+    Thinking,
+    ThinkingDelta,
+    ToolCall,
+)
+from channels.translation.session import codec
+from channels.translation.tool_calls import LossReport
+from tests.unit.channels.recordings import stated_usage, stream_of, streams, values_of, wholes
+from tests.unit.translation.gemini.pieces import encoded
+from tests.unit.translation.gemini.request_strategies import gemini_requests
+from tests.unit.translation.strategies import answers, chat_requests, events_of, messages_requests
+from tests.unit.translation.wire import (
+    comparable,
+    events_from,
+    events_in,
+    folded,
+    read,
+    said_or_refused,
+    written,
+)
+
+PROTOCOLS: list[Protocol] = ["chat", "responses", "messages", "native"]
+# Bytes that only the end of a stream has.
+ENDS = (
+    *(b"[DONE]", b"message_stop", b"finishReason", b'finish_reason":"', b'stop_reason":"'),
+    *(b"response.completed", b"response.incomplete"),
+)
+slow = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def again(protocol: Protocol, request: Request, **options: Any) -> Request:
+    """The request, encoded and decoded."""
+    module = codec(protocol)
+    body = module.encode_request(
+        request,
+        model="m",
+        stream=False,
+        max_tokens=request.max_tokens or 4000,
+        report=LossReport(),
+        **options,
+    )
+    return module.decode_request(body)
+
+
+def settled(request: Request) -> Request:
+    """The request without what is not the wire's to keep: the maximum, names that were merged."""
+    extras = {name: value for name, value in request.extras.items() if "." not in name}
+    return replace(request, max_tokens=None, extras=extras, empty=())
+
+
+@slow
+@given(chat_requests)
+def test_chat_request_says_the_same_again(body: dict[str, Any]) -> None:
+    request = codec("chat").decode_request(body)
+    assert settled(again("chat", request)) == settled(request)
+
+
+@slow
+@given(messages_requests)
+def test_messages_request_says_the_same_again(body: dict[str, Any]) -> None:
+    request = codec("messages").decode_request(body)
+    assert settled(again("messages", request, has_system_turns=True)) == settled(request)
+
+
+@slow
+@given(chat_requests)
+def test_messages_upstream_is_given_what_its_protocol_allows(body: dict[str, Any]) -> None:
+    sent = said_or_refused("chat", "messages", body)
+    roles = [message["role"] for message in sent.get("messages", ())]
+    assert roles == [("user", "assistant")[index % 2] for index in range(len(roles))]
+    for message in sent.get("messages", ()):
+        assert message["content"], "no empty content"
+        blocks = message["content"]
+        kinds = [] if isinstance(blocks, str) else [block["type"] for block in blocks]
+        results = [index for index, kind in enumerate(kinds) if kind == "tool_result"]
+        assert results == list(range(len(results))), "results first"
+
+
+@slow
+@given(messages_requests)
+def test_chat_upstream_is_given_results_right_after_calls(body: dict[str, Any]) -> None:
+    sent = said_or_refused("messages", "chat", body)
+    open_calls: list[str] = []
+    for message in sent.get("messages", ()):
+        if message["role"] == "tool":
+            assert message["tool_call_id"] in open_calls
+        else:
+            open_calls = [call["id"] for call in message.get("tool_calls", ())]
+
+
+def normal(protocol: Protocol, answer: Response) -> Response:
+    """The answer in the words that this protocol has for it."""
+    if protocol in ("chat", "responses"):
+        return answer
+    parts: list[Part] = []
+    has_refusal = any(isinstance(part, Refusal) for part in answer.parts)
+    for part in answer.parts:
+        said = Text(part.text) if isinstance(part, Refusal) else part
+        before = parts[-1] if parts else None
+        if isinstance(said, Text) and isinstance(before, Text):
+            parts[-1] = Text(before.text + said.text)
+        else:
+            parts.append(said)
+    finish = "refusal" if has_refusal and answer.finish == "stop" else answer.finish
+    usage = (
+        answer.usage
+        or codec("messages")
+        .decode_response(codec("messages").encode_response(answer, id="x", created=0, model="m"))
+        .usage
+    )
+    return replace(answer, parts=tuple(parts), finish=finish, usage=usage)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS[:3])  # gemini seals what another has signed
+@slow
+@given(data=st.data())
+def test_whole_answer_says_the_same_again(protocol: Protocol, data: st.DataObject) -> None:
+    answer = data.draw(answers())
+    module = codec(protocol)
+    body = module.encode_response(answer, id="x", created=1, model="m")
+    assert comparable(module.decode_response(body)) == comparable(normal(protocol, answer))
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@slow
+@given(data=st.data())
+def test_stream_says_what_the_whole_answer_says(protocol: Protocol, data: st.DataObject) -> None:
+    answer = data.draw(answers())
+    events = data.draw(events_of(answer))
+    stream = written(protocol, events)
+    sizes = data.draw(st.lists(st.integers(1, 60), max_size=20))
+    found = comparable(folded(events_in(protocol, stream, sizes=sizes)))
+    module = codec(protocol)
+    body = module.encode_response(answer, id="x", created=1, model="m")
+    assert found == comparable(module.decode_response(body))
+
+
+@pytest.mark.parametrize(("client", "upstream"), list(permutations(PROTOCOLS, 2)), ids=str)
+@slow
+@given(data=st.data())
+def test_translated_stream_says_what_the_translated_answer_says(
+    client: Protocol, upstream: Protocol, data: st.DataObject
+) -> None:
+    answer = data.draw(answers())
+    sent = written(upstream, data.draw(events_of(answer)))
+    got = written(client, events_in(upstream, sent))
+    streamed = folded(events_in(client, got))
+    body = codec(upstream).encode_response(answer, id="up", created=1, model="up")
+    plain = codec(client).encode_response(
+        codec(upstream).decode_response(body), id="x", created=1, model="m"
+    )
+    assert comparable(streamed) == comparable(codec(client).decode_response(plain))
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@slow
+@given(data=st.data())
+def test_stream_cut_anywhere_has_no_end(protocol: Protocol, data: st.DataObject) -> None:
+    answer = data.draw(answers())
+    events = data.draw(events_of(answer))
+    at = data.draw(st.integers(0, len(events) - 1))
+    stream = written(protocol, events[:at])
+    found = events_in(protocol, stream)
+    assert not any(isinstance(event, Finished) for event in found)
+    assert not any(end in stream for end in ENDS)
+    # And what was said before the cut is the beginning of the whole.
+    assert written(protocol, events).startswith(stream)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@slow
+@given(data=st.data())
+def test_no_stream_raises(protocol: Protocol, data: st.DataObject) -> None:
+    answer = data.draw(answers())
+    stream = bytearray(written(protocol, data.draw(events_of(answer))))
+    for at in data.draw(st.lists(st.integers(0, max(0, len(stream) - 1)), max_size=8)):
+        stream[at] = data.draw(st.integers(0, 255))
+    events = events_in(protocol, bytes(stream) + b"\n\n")
+    for client in PROTOCOLS:
+        written(client, events)
+
+
+@slow
+@given(st.lists(st.sampled_from(["a", "b"]), max_size=4))
+def test_unsigned_thoughts_never_reach_a_messages_client(texts: list[str]) -> None:
+    parts = tuple(Thinking(text) for text in texts)
+    answer = Response(id=None, model=None, parts=parts, finish="stop")
+    body = codec("messages").encode_response(answer, id="x", created=1, model="m")
+    assert codec("messages").decode_response(body).parts == ()
+
+
+# --- Properties of the codec ---
+
+
+OTHERS: list[Protocol] = ["chat", "messages"]
+
+
+def settled_parts(request: Request) -> Request:
+    """The request without the maximum, which an encoder is given, and without its places."""
+    return replace(request, max_tokens=None, empty=())
+
+
+@slow
+@given(gemini_requests)
+def test_request_says_the_same_again(body: dict[str, Any]) -> None:
+    request = gemini.decode_request(body)
+    sent, dropped = encoded(request)
+    assert settled_parts(gemini.decode_request(sent)) == settled_parts(request)
+    assert dropped == []
+
+
+@slow
+@given(gemini_requests)
+def test_request_is_translated_for_every_upstream(body: dict[str, Any]) -> None:
+    for upstream in OTHERS:
+        sent = said_or_refused("native", upstream, body)
+        for message in sent.get("messages", ()):
+            assert message.get("content") or message.get("tool_calls") or upstream == "chat"
+
+
+def check_upstream_body(sent: dict[str, Any]) -> None:
+    """What an upstream of this protocol insists on."""
+    roles = [content["role"] for content in sent.get("contents", ())]
+    assert all(one != two for one, two in pairwise(roles)), "roles alternate"
+    open_calls: list[str] = []
+    for content in sent.get("contents", ()):
+        assert content["parts"], "no empty content"
+        calls = [part for part in content["parts"] if "functionCall" in part]
+        if calls:
+            assert "thoughtSignature" in calls[0], "the first call of a turn is signed"
+        for part in content["parts"]:
+            assert part != {"text": ""}, "no empty text"
+            if "functionResponse" in part:
+                response = part["functionResponse"]
+                assert response["id"] in open_calls, "a result of a call before it"
+                assert response["name"]
+                assert isinstance(response["response"], dict)
+        open_calls += [part["functionCall"]["id"] for part in calls]
+
+
+@slow
+@given(chat_requests)
+def test_upstream_is_given_what_its_protocol_allows_by_chat(body: dict[str, Any]) -> None:
+    check_upstream_body(said_or_refused("chat", "native", body))
+
+
+@slow
+@given(messages_requests)
+def test_upstream_is_given_what_its_protocol_allows_by_messages(body: dict[str, Any]) -> None:
+    check_upstream_body(said_or_refused("messages", "native", body))
+
+
+def opened(answer: Response) -> Response:
+    """An answer as its client sends it back: foreign signatures taken out of their envelope."""
+    whole = gemini.encode_response(answer, id="x", created=1, model="m")
+    candidate = json.loads(whole)["candidates"][0]
+    turns = gemini.decode_request({"contents": [candidate.get("content", {"parts": []})]}).turns
+    return replace(answer, parts=turns[0].parts if turns else ())
+
+
+@slow
+@given(answers())
+def test_whole_answer_comes_back_as_it_was_said(answer: Response) -> None:
+    again = opened(answer)
+    texts = [part.text for part in again.parts if isinstance(part, Text) and part != EMPTY]
+    said = [part.text for part in answer.parts if isinstance(part, Text | Refusal)]
+    assert texts == [text for text in said if text]
+    kept = [part for part in again.parts if not isinstance(part, Text)]
+    expected = [part for part in answer.parts if not isinstance(part, Text | Refusal)]
+    assert comparable(replace(again, parts=tuple(kept))) == comparable(
+        replace(answer, parts=tuple(expected))
+    )
+
+
+@slow
+@given(answers())
+def test_whole_answer_ends_as_it_was_said(answer: Response) -> None:
+    found = gemini.decode_response(gemini.encode_response(answer, id="x", created=1, model="m"))
+    has_refusal = any(isinstance(part, Refusal) for part in answer.parts)
+    is_refused = has_refusal and answer.finish != "length"
+    assert found.finish == ("refusal" if is_refused else answer.finish)
+    usage = answer.usage  # the protocol has no count for what is written to a cache
+    assert found.usage == (None if usage is None else replace(usage, cache_write_tokens=0))
+
+
+# --- Recorded answers of real providers are translated without a crash, and end as they did ---
+
+
+RECORDED: list[Protocol] = ["chat", "messages", "native"]
+STREAMS = [(protocol, path) for protocol in RECORDED for path in streams(protocol)]
+WHOLES = [(protocol, path) for protocol in RECORDED for path in wholes(protocol)]
+# Bytes that only the end of a stream has.
+MARKS = (b"[DONE]", b"message_stop", b"finishReason", b'finish_reason":"', b'stop_reason":"')
+
+
+def recorded(protocol: Protocol, path: Path) -> list[SseEvent]:
+    """The events of the first answer, with the terminator that the recordings of chat lack."""
+    stream = stream_of(path)
+    if protocol == "chat":
+        stream += b"data: [DONE]\n\n"
+    events = [event for event in SseSplitter().feed(stream + b"\n\n") if event.data is not None]
+    ends = [at for at, event in enumerate(events) if event.data == b'{"type":"message_stop"}']
+    return events[: ends[0] + 1] if ends else events
+
+
+def visible(answer: Response) -> list[object]:
+    """What a client sees: all text as one, and the calls."""
+    text = "".join(part.text for part in answer.parts if isinstance(part, Text))
+    calls = [part for part in answer.parts if isinstance(part, ToolCall)]
+    return [text, *[(call.name, arguments_object(call.arguments)) for call in calls]]
+
+
+def usage_of(answer: Response) -> tuple[int, int]:
+    """Tokens in and out; every recording that is complete states them."""
+    assert answer.usage is not None
+    return answer.usage.input_tokens, answer.usage.output_tokens
+
+
+def test_recorded_stream_is_translated_to_its_end() -> None:
+    for protocol, path in STREAMS:
+        wire = recorded(protocol, path)
+        events = events_from(protocol, wire)
+        assert isinstance(events[-1], Ended | StreamFailed), path.name
+        answer = folded(events)
+        stated = stated_usage(protocol, list(values_of(b"".join(one.raw for one in wire))))
+        assert usage_of(answer) == stated, path.name
+        for client in RECORDED:
+            again = folded(events_in(client, written(client, events)))
+            assert again.finish == answer.finish, path.name
+            if all(isinstance(part, Text | ToolCall) for part in answer.parts):
+                assert visible(again) == visible(answer), path.name
+            if client == protocol == "native":
+                assert comparable(again) == comparable(answer), path.name
+
+
+def test_recorded_stream_cut_before_its_end_has_none() -> None:
+    for protocol, path in STREAMS:
+        wire = recorded(protocol, path)[:-1]
+        decoder = codec(protocol).StreamDecoder()
+        events: list[Event] = []
+        for one in wire:
+            events += decoder.take(read(protocol, one))
+        for client in RECORDED:
+            stream = written(client, events)
+            assert not any(end in stream for end in MARKS), path.name
+        # Native-content has no terminator: a reason may have come before the last event.
+        if not any(b'"finishReason"' in one.raw for one in wire):
+            assert decoder.end() == [], path.name
+
+
+def test_recorded_answer_is_translated() -> None:
+    for protocol, path in WHOLES:
+        body = path.read_bytes()
+        if protocol == "native" and b'"error"' in body:
+            with pytest.raises(UpstreamMalformed):
+                codec(protocol).decode_response(body)
+            continue
+        answer = codec(protocol).decode_response(body)
+        assert answer.finish is not None, path.name
+        assert usage_of(answer) == stated_usage(protocol, [json.loads(body)]), path.name
+        for client in RECORDED:
+            sent = codec(client).encode_response(answer, id="a", created=1, model="m")
+            again = codec(client).decode_response(sent)
+            assert again.finish == answer.finish, path.name
+            assert usage_of(again) == usage_of(answer), path.name
+
+
+def test_thinking_in_a_recording_keeps_its_signature() -> None:
+    paths = [path for protocol, path in STREAMS if "thinking" in path.name]
+    for path in (path for path in paths if path.parent.name == "messages"):
+        events = events_from("messages", recorded("messages", path))
+        assert any(isinstance(event, ThinkingDelta) and event.signature for event in events)
+        again = folded(events_in("chat", written("chat", events)))
+        assert again.parts[0] == folded(events).parts[0]

@@ -1,0 +1,478 @@
+"""Streams of chat-completions and messages upstreams, as documented and as they are."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from channels.dialects.meter import Usage
+from channels.http.sse import SseEvent
+from channels.translation.model import (
+    Began,
+    CallBegan,
+    CallDelta,
+    Ended,
+    Event,
+    Finished,
+    Media,
+    MediaDelta,
+    RefusalDelta,
+    StreamFailed,
+    TextDelta,
+    ThinkingDelta,
+    ToolCall,
+    UsageStated,
+)
+from channels.translation.session import codec
+from tests.support.rows import cases, each
+from tests.unit.translation.pieces import image_url, text, use
+from tests.unit.translation.wire import events_from, folded, sse
+
+DONE = b"[DONE]"
+
+
+def chunk(finish: str | None = None, **delta: Any) -> dict[str, Any]:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    return {"id": "chatcmpl-1", "model": "up", "choices": [choice]}
+
+
+def piece(index: int | None, arguments: str | None = None, **members: Any) -> dict[str, Any]:
+    """A piece of a tool call; `name` belongs to its function."""
+    function = {}
+    if "name" in members:
+        function["name"] = members.pop("name")
+    if arguments is not None:
+        function["arguments"] = arguments
+    stated = {} if index is None else {"index": index}
+    return {**stated, **members, "function": function}
+
+
+def calls(*pieces: dict[str, Any]) -> dict[str, Any]:
+    return chunk(tool_calls=list(pieces))
+
+
+USAGE = {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}}
+BEGAN = Began("chatcmpl-1", "up")
+STATED = UsageStated(Usage(input_tokens=3, output_tokens=4))
+ENVELOPE = {
+    "type": "reasoning.text",
+    "index": 0,
+    "format": "anthropic-claude-v1",
+    "text": "hm",
+    "signature": "s",
+}
+PROOF = {"signature": "s", "signer": "messages"}
+TOO_BUSY = {"error": {"message": "Too busy.", "type": "server_error", "code": 503}}
+IMAGE = image_url("https://a.example/x.png")
+GOOGLE = {"google": {"thought_signature": "s"}}
+SAME = {"id": "c1", "name": "f"}
+TOTAL = {"prompt_tokens": 3, "completion_tokens": 1}
+ODD = {
+    "id": 7,
+    "model": None,
+    "choices": [{"index": "0", "delta": {"content": [text("a")], "role": 1}}, "junk"],
+    "usage": "none",
+}
+THINKING = [{"type": "thinking", "thinking": [text("hm")]}, text("b")]
+
+
+def made(number: int, call_id: str, name: str, *pieces: str) -> list[Event]:
+    return [CallBegan(number, call_id, name), *(CallDelta(number, piece) for piece in pieces)]
+
+
+# name: the data of an upstream's events, and the events they are. All but a cut have their end.
+STREAMS: dict[str, tuple[list[Any], list[Event]]] = {
+    "text": (
+        [chunk(role="assistant", content=""), chunk(content="a"), chunk("stop"), USAGE, DONE],
+        [BEGAN, TextDelta("a"), Finished("stop"), STATED, Ended()],
+    ),
+    "content, finish and usage in one chunk": (
+        [{**chunk("length", role="assistant", content="a"), "usage": USAGE["usage"]}, DONE],
+        [BEGAN, TextDelta("a"), Finished("length"), STATED, Ended()],
+    ),
+    "a cut": (
+        [chunk(content="a"), chunk("stop")],
+        [BEGAN, TextDelta("a"), Finished("stop")],
+    ),
+    "nothing follows the terminator": (
+        [chunk("stop"), b" [DONE] ", chunk(content="late"), DONE],
+        [BEGAN, Finished("stop"), Ended()],
+    ),
+    "junk": (
+        [
+            *(b"", b"junk", b"[]", b"null", b"{}", {"object": "news"}, {"choices": None}),
+            *(chunk(content="a"), DONE),
+        ],
+        [BEGAN, TextDelta("a"), Ended()],
+    ),
+    "another choice": (
+        [
+            chunk(content="a"),
+            {"choices": [{"index": 1, "delta": {"content": "b"}, "finish_reason": "stop"}]},
+            DONE,
+        ],
+        [BEGAN, TextDelta("a"), Ended()],
+    ),
+    "a call in pieces": (
+        [
+            calls(piece(0, "", id="c1", name="f")),
+            *(calls(piece(0, '{"a"')), calls(piece(0, ":1}"))),
+            *(chunk("tool_calls"), DONE),
+        ],
+        [BEGAN, *made(0, "c1", "f", '{"a"', ":1}"), Finished("tool_calls"), Ended()],
+    ),
+    "interleaved calls": (
+        [
+            calls(piece(0, "", id="c1", name="f"), piece(1, "", id="c2", name="g")),
+            calls(piece(1, "{"), piece(0, "[")),
+            calls(piece(0, "]"), piece(1, "}")),
+            DONE,
+        ],
+        [
+            *(BEGAN, CallBegan(0, "c1", "f"), CallBegan(1, "c2", "g")),
+            *(CallDelta(1, "{"), CallDelta(0, "["), CallDelta(0, "]"), CallDelta(1, "}")),
+            Ended(),
+        ],
+    ),
+    "calls without arguments, though the upstream says stop": (
+        [
+            calls(piece(0, id="c1", name="f"), piece(1, "", id="c2", name="g")),
+            *(chunk("stop"), DONE),
+        ],
+        [
+            *(BEGAN, CallBegan(0, "c1", "f"), CallBegan(1, "c2", "g")),
+            *(CallDelta(0, "{}"), CallDelta(1, "{}"), Finished("tool_calls"), Ended()),
+        ],
+    ),
+    "a call without arguments and without a finish": (
+        [calls(piece(0, "", id="c1", name="f")), DONE],
+        [BEGAN, *made(0, "c1", "f", "{}"), Ended()],
+    ),
+    "the signature of a call beside it": (
+        [calls(piece(0, "{}", id="c", name="f", extra_content=GOOGLE)), DONE],
+        [
+            *(BEGAN, CallBegan(0, "c", "f", signature="s", signer="native")),
+            *(CallDelta(0, "{}"), Ended()),
+        ],
+    ),
+    "id and name in every piece": (
+        [calls(piece(0, "{", **SAME)), calls(piece(0, "}", **SAME)), DONE],
+        [BEGAN, *made(0, "c1", "f", "{", "}"), Ended()],
+    ),
+    "calls that share a number": (
+        [calls(piece(0, "{}", id="c1", name="f")), calls(piece(0, "{}", id="c2", name="g")), DONE],
+        [BEGAN, *made(0, "c1", "f", "{}"), *made(1, "c2", "g", "{}"), Ended()],
+    ),
+    "calls without numbers": (
+        [
+            *(calls(piece(None, "{", id="c1", name="f")), calls(piece(None, "}"))),
+            calls(piece(None, "[]", id="c2", name="g")),
+            *(calls(piece(None, " ", id="c1")), DONE),
+        ],
+        [
+            *(BEGAN, *made(0, "c1", "f", "{", "}"), *made(1, "c2", "g", "[]")),
+            *(CallDelta(0, " "), Ended()),
+        ],
+    ),
+    "a name after the first arguments": (
+        [calls(piece(3, "{", id="c1")), calls(piece(3, "}", name="f")), DONE],
+        [BEGAN, *made(0, "c1", "f", "{", "}"), Ended()],
+    ),
+    "arguments as an object": (
+        [calls({"index": 0, "id": "c1", "function": {"name": "f", "arguments": {"a": 1}}}), DONE],
+        [BEGAN, *made(0, "c1", "f", '{"a":1}'), Ended()],
+    ),
+    "thinking under either name": (
+        [
+            chunk(reasoning_content="hm", reasoning="hm"),
+            *(chunk(reasoning="so"), chunk(content="a"), DONE),
+        ],
+        [BEGAN, ThinkingDelta("hm"), ThinkingDelta("so"), TextDelta("a"), Ended()],
+    ),
+    "a signature in the envelope, its text not again": (
+        [chunk(reasoning_content="hm"), chunk(reasoning_details=[ENVELOPE]), DONE],
+        [BEGAN, ThinkingDelta("hm"), ThinkingDelta("", **PROOF), Ended()],
+    ),
+    "an envelope alone": (
+        [chunk(reasoning_details=[ENVELOPE]), DONE],
+        [BEGAN, ThinkingDelta("hm", **PROOF), Ended()],
+    ),
+    "a refusal and an image": (
+        [chunk(refusal="No."), chunk(images=[IMAGE]), DONE],
+        [
+            *(BEGAN, RefusalDelta("No.")),
+            *(MediaDelta(Media("image", None, url="https://a.example/x.png")), Ended()),
+        ],
+    ),
+    "an error ends the stream": (
+        [chunk(content="a"), TOO_BUSY, chunk(content="b"), DONE],
+        [BEGAN, TextDelta("a"), StreamFailed("503", "Too busy.")],
+    ),
+    "an error that is null": (
+        [{**chunk(content="a"), "error": None}, DONE],
+        [BEGAN, TextDelta("a"), Ended()],
+    ),
+    "an error without words": (
+        [{"error": {"code": None}}],
+        [StreamFailed(None, "The upstream reported an error.")],
+    ),
+    "chunks that are not as documented": (
+        [ODD, chunk(content=THINKING), DONE],
+        [Began(None, None), TextDelta("a"), ThinkingDelta("hm"), TextDelta("b"), Ended()],
+    ),
+    "half a character": (
+        [b'{"choices": [{"index": 0, "delta": {"content": "\\ud83d"}}]}'],
+        [Began(None, None), TextDelta("\ud83d")],
+    ),
+    "running usage replaces": (
+        [
+            {**chunk(content="a"), "usage": TOTAL},
+            {**chunk(content="a"), "usage": {**TOTAL, "completion_tokens": 2}},
+            DONE,
+        ],
+        [
+            *(BEGAN, TextDelta("a"), UsageStated(Usage(3, 1))),
+            *(TextDelta("a"), UsageStated(Usage(3, 2)), Ended()),
+        ],
+    ),
+}
+
+
+@each("name", STREAMS)
+def test_stream_is_read(name: str) -> None:
+    datas, expected = STREAMS[name]
+    assert events_from("chat", [SseEvent(b": a comment\n\n", None), *sse(*datas)]) == expected
+
+
+def test_missing_id_is_made_and_stays_the_same() -> None:
+    stream = sse(calls(piece(0, "{}", name="f"), piece(1, "{}", name="f")), DONE)
+    first, second = folded(events_from("chat", stream)), folded(events_from("chat", stream))
+    assert first == second
+    ids = [part.id for part in first.parts if isinstance(part, ToolCall)]
+    assert len(set(ids)) == 2
+    assert all(call_id.startswith("call_") for call_id in ids)
+
+
+def test_old_function_call_is_a_call() -> None:
+    found = events_from(
+        "chat",
+        sse(
+            chunk(function_call={"name": "f", "arguments": ""}),
+            chunk(function_call={"arguments": "{}"}),
+            chunk("function_call"),
+            DONE,
+        ),
+    )
+    answer = folded(found)
+    assert answer.finish == "tool_calls"
+    (call,) = answer.parts
+    assert isinstance(call, ToolCall)
+    assert (call.name, call.arguments) == ("f", "{}")
+
+
+def test_usage_in_a_choice_or_as_groq_states_it_counts_until_the_protocols_own_comes() -> None:
+    stated = {"prompt_tokens": 8, "completion_tokens": 5, "total_tokens": 13}
+    in_choice = chunk("stop")
+    in_choice["choices"][0]["usage"] = stated
+    as_groq = {**chunk("stop"), "x_groq": {"id": "req_1", "usage": stated}}
+    for last in (in_choice, as_groq, {**in_choice, "id": 7}, {**as_groq, "id": 7}):
+        said = [event for event in events_from("chat", sse(last)) if isinstance(event, UsageStated)]
+        assert said == [UsageStated(Usage(8, 5))]
+        found = events_from("chat", sse(USAGE, last, DONE))
+        assert [event.usage for event in found if isinstance(event, UsageStated)] == [Usage(3, 4)]
+
+
+# --- Streams of messages upstreams, as documented and as they are ---
+
+
+STOP = {"type": "message_stop"}
+PING = {"type": "ping"}
+
+
+def start(**usage: int) -> dict[str, Any]:
+    message = {"id": "msg_1", "type": "message", "model": "up", "content": [], "usage": usage}
+    return {"type": "message_start", "message": message}
+
+
+def begin(index: int, kind: str, **members: Any) -> dict[str, Any]:
+    block = {"type": kind, **members}
+    return {"type": "content_block_start", "index": index, "content_block": block}
+
+
+def delta(index: int, kind: str, **members: Any) -> dict[str, Any]:
+    return {
+        "type": "content_block_delta",
+        "index": index,
+        "delta": {"type": f"{kind}_delta", **members},
+    }
+
+
+def words(index: int, text: str) -> dict[str, Any]:
+    return delta(index, "text", text=text)
+
+
+def json_piece(index: int, piece: str) -> dict[str, Any]:
+    return delta(index, "input_json", partial_json=piece)
+
+
+def stop(index: int) -> dict[str, Any]:
+    return {"type": "content_block_stop", "index": index}
+
+
+def last(
+    reason: str = "end_turn", usage: dict[str, Any] | None = None, **delta: Any
+) -> dict[str, Any]:
+    event = {"type": "message_delta", "delta": {"stop_reason": reason, **delta}}
+    return event if usage is None else {**event, "usage": usage}
+
+
+BEGUN = Began("msg_1", "up")
+UNKNOWN = "The upstream reported an error."
+CACHED = {"cache_read_input_tokens": 10, "cache_creation_input_tokens": 2}
+DETAILS = {"type": "refusal", "category": None, "explanation": "Not this."}
+ODD_TEXT = {"type": "text_delta", "text": "a", "stop_reason": 7}
+ODD_JSON = {"type": "input_json_delta", "partial_json": '{"a":1}', "stop_reason": 7}
+HALF = b'{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"\\ud83d"}}'
+
+
+def of_block(index: object, delta: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "content_block_delta", "index": index, "delta": delta}
+
+
+# name: the data of an upstream's events, and the events they are.
+MESSAGES: dict[str, tuple[list[Any], list[Event]]] = {
+    "text": (
+        [
+            *(start(input_tokens=3, output_tokens=1), PING, begin(0, "text", text="")),
+            *(words(0, "a"), PING, words(0, "b"), stop(0), last(usage={"output_tokens": 4}), STOP),
+        ],
+        [
+            *(BEGUN, TextDelta("a"), TextDelta("b"), Finished("stop")),
+            *(UsageStated(Usage(input_tokens=3, output_tokens=4)), Ended()),
+        ],
+    ),
+    "a cut": (
+        [start(), begin(0, "text"), words(0, "a"), last()],
+        [BEGUN, TextDelta("a"), Finished("stop")],
+    ),
+    "running totals replace, what is left out stays": (
+        [
+            start(input_tokens=3, output_tokens=1, **CACHED),
+            last(usage={"output_tokens": 4}),
+            last(usage={"output_tokens": 9, "output_tokens_details": {"thinking_tokens": 5}}),
+            last(usage={"input_tokens": 4, "output_tokens": 9}),
+        ],
+        [
+            *(BEGUN, Finished("stop")),
+            UsageStated(Usage(15, 4, cached_tokens=10, cache_write_tokens=2)),
+            Finished("stop"),
+            UsageStated(Usage(15, 9, cached_tokens=10, cache_write_tokens=2, reasoning_tokens=5)),
+            Finished("stop"),
+            UsageStated(Usage(16, 9, cached_tokens=10, cache_write_tokens=2, reasoning_tokens=5)),
+        ],
+    ),
+    "usage at the end only": (
+        [start(), last(usage={"input_tokens": 0, "output_tokens": 0})],
+        [BEGUN, Finished("stop"), UsageStated(Usage(0, 0))],
+    ),
+    "calls are counted without the other blocks": (
+        [
+            *(start(), begin(0, "text", text="Look: "), stop(0)),
+            begin(1, "server_tool_use", id="s", name="web_search", input={}),
+            *(json_piece(1, '{"query": 1}'), stop(1)),
+            *(begin(2, "web_search_tool_result", tool_use_id="s", content=[]), stop(2)),
+            begin(3, "tool_use", id="t1", name="f", input={}),
+            *(json_piece(3, ""), json_piece(3, '{"a"'), json_piece(3, ": 1}"), stop(3)),
+            *(begin(4, "tool_use", id="t2", name="g", input={}), stop(4)),
+            *(last("tool_use"), STOP),
+        ],
+        [
+            *(BEGUN, TextDelta("Look: ")),
+            *(CallBegan(0, "t1", "f"), CallDelta(0, '{"a"'), CallDelta(0, ": 1}")),
+            *(CallBegan(1, "t2", "g"), CallDelta(1, "{}"), Finished("tool_calls"), Ended()),
+        ],
+    ),
+    "a call first, and no start": (
+        [begin(0, "tool_use", id="t", name="f"), STOP],
+        [CallBegan(0, "t", "f"), CallDelta(0, "{}"), Ended()],
+    ),
+    "thinking and its proof": (
+        [
+            *(start(), begin(0, "thinking", thinking="", signature="")),
+            *(delta(0, "thinking", thinking="hm"), delta(0, "signature", signature="sig"), stop(0)),
+            *(begin(1, "redacted_thinking", data="blob"), stop(1)),
+            *(begin(2, "thinking", thinking="at once", signature="sig2"), stop(2)),
+        ],
+        [
+            *(BEGUN, ThinkingDelta("hm"), ThinkingDelta("", signature="sig", signer="messages")),
+            ThinkingDelta(redacted="blob", signer="messages"),
+            ThinkingDelta("at once", signature="sig2", signer="messages"),
+        ],
+    ),
+    "a refusal that is explained": (
+        [start(), last("refusal", stop_details=DETAILS), STOP],
+        [BEGUN, Finished("refusal", explanation="Not this."), Ended()],
+    ),
+    "a stop sequence is named": (
+        [last("stop_sequence", stop_sequence="END")],
+        [Finished("stop_sequence", "END")],
+    ),
+    "an error ends the stream": (
+        [
+            *(start(), {"type": "error", "error": {"type": "overloaded_error", "message": "Full"}}),
+            *(words(0, "late"), STOP),
+        ],
+        [BEGUN, StreamFailed("overloaded_error", "Full")],
+    ),
+    "an empty error": ([{"type": "error", "error": {}}, STOP], [StreamFailed(None, UNKNOWN)]),
+    "an error that is null": (
+        [{"type": "error", "error": None}, STOP],
+        [StreamFailed(None, UNKNOWN)],
+    ),
+    "a second start": (
+        [start(), start(), begin(0, "text"), words(0, "a"), STOP],
+        [BEGUN, TextDelta("a"), Ended()],
+    ),
+    "unknown events and deltas": (
+        [
+            *({"type": "news"}, {}, b"junk", b"[]", {"type": "content_block_delta"}),
+            {"type": "content_block_start", "index": 0, "content_block": None},
+            *({"type": "content_block_stop", "index": 99}, {"type": "message_start"}),
+            {"type": "message_delta", "usage": "none"},
+            *(delta(0, "citations", citation={}), delta(0, "telepathy", thought="x")),
+            *(json_piece(7, "{"), STOP),
+        ],
+        [Began(None, None), Ended()],
+    ),
+    "events that are not as documented": (
+        [of_block("0", ODD_TEXT), HALF],
+        [TextDelta("a"), TextDelta("\ud83d")],
+    ),
+    "one that is not belongs to its block still": (
+        [begin(1, "tool_use", id="t", name="f"), of_block(1, ODD_JSON), stop(1)],
+        [CallBegan(0, "t", "f"), CallDelta(0, '{"a":1}')],
+    ),
+}
+
+
+@each("name", MESSAGES)
+def test_stream_of_messages_is_read(name: str) -> None:
+    datas, expected = MESSAGES[name]
+    assert events_from("messages", [SseEvent(b": hi\n\n", None), *sse(*datas)]) == expected
+
+
+@cases(
+    "given, arguments",
+    ({"a": 1}, '{"a":1}'),
+    ('{"a": ', '{"a": '),
+    ({}, "{}"),
+    ("", "{}"),
+    (None, "{}"),
+)
+def test_arguments_given_at_the_start_are_the_arguments(given: object, arguments: str) -> None:
+    call = use("t", given, name="f")
+    opening = {"type": "content_block_start", "index": 0, "content_block": call}
+    found = events_from("messages", sse(start(), opening, last("tool_use"), STOP))
+    whole = json.dumps({"type": "message", "content": [call], "stop_reason": "tool_use"})
+    assert folded(found).parts == (ToolCall("t", "f", arguments),)
+    assert codec("messages").decode_response(whole.encode()).parts == folded(found).parts

@@ -1,0 +1,511 @@
+"""Whole responses between the protocols, as documented and as chat-completions upstreams are."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from channels.dialects.chat import codec as chat
+from channels.dialects.gemini import codec as gemini
+from channels.dialects.messages import codec as messages
+from channels.dialects.meter import Usage, UsageParts
+from channels.errors import UpstreamMalformed
+from channels.translation.model import (
+    FinishReason,
+    Media,
+    Refusal,
+    Response,
+    Text,
+    Thinking,
+    ToolCall,
+)
+from channels.translation.tool_calls import made_id
+from tests.support.rows import cases, each
+from tests.unit.translation.gemini.pieces import PNG, call, chunk, inline, thought, usage
+from tests.unit.translation.pieces import assistant, use
+from tests.unit.translation.wire import answered, events_from, folded, sse, whole
+
+
+def message(*content: dict[str, Any], **members: Any) -> dict[str, Any]:
+    return {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "up",
+        "content": list(content),
+        "stop_reason": "end_turn",
+        "stop_sequence": None,
+        "usage": {"input_tokens": 3, "output_tokens": 4},
+        **members,
+    }
+
+
+def completion(finish: str | None = "stop", **said: Any) -> dict[str, Any]:
+    choice = {"index": 0, "message": {"role": "assistant", **said}, "finish_reason": finish}
+    return {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "model": "up",
+        "choices": [choice],
+        "usage": {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7},
+    }
+
+
+def text(words: str) -> dict[str, Any]:
+    return {"type": "text", "text": words}
+
+
+def test_message_becomes_a_completion() -> None:
+    answer = answered("messages", message(text("Hello"), text(" there")))
+    assert whole("chat", answer) == {
+        "id": "answer-1",
+        "object": "chat.completion",
+        "created": 7,
+        "model": "m",
+        "choices": [
+            {
+                "index": 0,
+                "message": assistant("Hello there", refusal=None),
+                "logprobs": None,
+                "finish_reason": "stop",
+            }
+        ],
+        "usage": {
+            "prompt_tokens": 3,
+            "completion_tokens": 4,
+            "total_tokens": 7,
+            "prompt_tokens_details": {"cached_tokens": 0},
+            "completion_tokens_details": {"reasoning_tokens": 0},
+        },
+    }
+
+
+def test_completion_becomes_a_message() -> None:
+    answer = answered("chat", completion(content="Hello"))
+    assert whole("messages", answer) == {
+        "id": "answer-1",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": [text("Hello")],
+        "stop_reason": "end_turn",
+        "stop_sequence": None,
+        "usage": {
+            "input_tokens": 3,
+            "cache_creation_input_tokens": 0,
+            "cache_read_input_tokens": 0,
+            "output_tokens": 4,
+        },
+    }
+
+
+def test_tool_uses_become_calls() -> None:
+    uses = [use("t1", {"a": [1, None]}, name="f"), use("t2", {}, name="g")]
+    choice = whole("chat", answered("messages", message(*uses, stop_reason="tool_use")))["choices"]
+    assert choice[0]["finish_reason"] == "tool_calls"
+    assert choice[0]["message"] == assistant(
+        None,
+        refusal=None,
+        tool_calls=[
+            {
+                "id": "t1",
+                "type": "function",
+                "function": {"name": "f", "arguments": '{"a":[1,null]}'},
+            },
+            {"id": "t2", "type": "function", "function": {"name": "g", "arguments": "{}"}},
+        ],
+    )
+
+
+def test_calls_become_tool_uses() -> None:
+    calls = [
+        {"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}},
+        {"id": "c2", "type": "function", "function": {"name": "g", "arguments": ""}},
+        {"id": "c3", "type": "function", "function": {"name": "h", "arguments": "not JSON"}},
+    ]
+    # Some upstreams say `stop` after calling.
+    answer = answered("chat", completion("stop", content=None, tool_calls=calls))
+    said = whole("messages", answer)
+    assert said["stop_reason"] == "tool_use"
+    assert said["content"] == [
+        use("c1", {"a": 1}, name="f"),
+        use("c2", {}, name="g"),
+        use("c3", {"raw_arguments": "not JSON"}, name="h"),
+    ]
+
+
+def test_call_without_an_id_is_given_one_that_stays() -> None:
+    calls = [{"function": {"name": "f", "arguments": "{}"}}] * 2
+    ids = [
+        [part.id for part in answered("chat", completion(tool_calls=calls)).parts]  # type: ignore[union-attr]
+        for _ in range(2)
+    ]
+    assert ids[0] == ids[1]
+    assert len(set(ids[0])) == 2
+    assert all(call_id.startswith("call_") for call_id in ids[0])
+
+
+def test_old_function_call_is_a_call() -> None:
+    said = completion("function_call", function_call={"name": "f", "arguments": "{}"})
+    answer = answered("chat", said)
+    assert isinstance(answer.parts[0], ToolCall)
+    assert answer.finish == "tool_calls"
+
+
+FINISHES: list[tuple[FinishReason, str, str]] = [
+    ("stop", "end_turn", "stop"),
+    ("length", "max_tokens", "length"),
+    ("tool_calls", "tool_use", "tool_calls"),
+    ("refusal", "refusal", "content_filter"),
+]
+
+
+@each("reason, of_messages, of_chat", FINISHES)
+def test_finish_means_the_same_both_ways(
+    reason: FinishReason, of_messages: str, of_chat: str
+) -> None:
+    assert answered("messages", message(stop_reason=of_messages)).finish == reason
+    calls = [{"function": {"name": "f"}}] if reason == "tool_calls" else None
+    assert answered("chat", completion(of_chat, content="", tool_calls=calls)).finish == reason
+    answer = Response(id=None, model=None, parts=(), finish=reason)
+    assert whole("messages", answer)["stop_reason"] == of_messages
+    assert whole("chat", answer)["choices"][0]["finish_reason"] == of_chat
+
+
+@cases(
+    "stated, in_chat",
+    ("stop_sequence", "stop"),
+    ("pause_turn", "length"),
+    ("model_context_window_exceeded", "length"),
+    ("a_reason_to_come", "stop"),
+)
+def test_finish_that_only_messages_has(stated: str, in_chat: str) -> None:
+    answer = answered("messages", message(text("x"), stop_reason=stated))
+    assert whole("chat", answer)["choices"][0]["finish_reason"] == in_chat
+
+
+def test_stop_sequence_is_named_where_it_can_be() -> None:
+    stated = message(text("x"), stop_reason="stop_sequence", stop_sequence="END")
+    answer = answered("messages", stated)
+    assert answer.stop_sequence == "END"
+    assert whole("messages", answer)["stop_sequence"] == "END"
+
+
+def test_no_finish_is_an_end_like_any_other() -> None:
+    call = ToolCall("c", "f", "{}")
+    for parts, of_chat, of_messages in (
+        ((), "stop", "end_turn"),
+        ((call,), "tool_calls", "tool_use"),
+    ):
+        answer = Response(id=None, model=None, parts=parts, finish=None)
+        assert whole("chat", answer)["choices"][0]["finish_reason"] == of_chat
+        assert whole("messages", answer)["stop_reason"] == of_messages
+
+
+def test_refusal_of_the_provider_is_explained() -> None:
+    details = {"type": "refusal", "category": "cyber", "explanation": "Not this."}
+    answer = answered("messages", message(stop_reason="refusal", stop_details=details))
+    choice = whole("chat", answer)["choices"][0]
+    assert choice["finish_reason"] == "content_filter"
+    assert choice["message"] == assistant(None, refusal="Not this.")
+    assert whole("messages", answer)["stop_details"]["explanation"] == "Not this."
+
+
+def test_refusal_without_an_explanation_is_empty() -> None:
+    answer = answered("messages", message(stop_reason="refusal", stop_details=None))
+    said = whole("chat", answer)["choices"][0]["message"]
+    assert said == assistant("", refusal=None)
+
+
+def test_refusal_in_the_models_words_is_said() -> None:
+    answer = answered("chat", completion("stop", content=None, refusal="I won't."))
+    assert answer.parts == (Refusal("I won't."),)
+    said = whole("messages", answer)
+    assert said["content"] == [text("I won't.")]
+    assert said["stop_reason"] == "refusal"
+
+
+def test_input_of_messages_leaves_the_cache_out() -> None:
+    usage = {
+        "input_tokens": 10,
+        "cache_read_input_tokens": 100,
+        "cache_creation": {"ephemeral_5m_input_tokens": 20, "ephemeral_1h_input_tokens": 5},
+        "output_tokens": 50,
+        "output_tokens_details": {"thinking_tokens": 30},
+    }
+    answer = answered("messages", message(usage=usage))
+    expected = Usage(
+        input_tokens=135,
+        output_tokens=50,
+        cached_tokens=100,
+        cache_write_tokens=25,
+        reasoning_tokens=30,
+        parts=UsageParts(cache_write_1h_tokens=5),
+    )
+    assert answer.usage == expected
+    assert whole("chat", answer)["usage"] == {
+        "prompt_tokens": 135,
+        "completion_tokens": 50,
+        "total_tokens": 185,
+        "prompt_tokens_details": {
+            "cached_tokens": 100,
+            "cache_write_tokens": 25,
+            "cache_creation": {"ephemeral_5m_input_tokens": 20, "ephemeral_1h_input_tokens": 5},
+        },
+        "completion_tokens_details": {"reasoning_tokens": 30},
+    }
+    assert answered("messages", message(usage=whole("messages", answer)["usage"])).usage == expected
+
+
+def test_input_of_chat_includes_the_cache() -> None:
+    body = completion(content="x")
+    body["usage"]["prompt_tokens"] = 30
+    body["usage"]["prompt_tokens_details"] = {"cached_tokens": 20}
+    usage = whole("messages", answered("chat", body))["usage"]
+    assert usage["input_tokens"] == 10
+    assert usage["cache_read_input_tokens"] == 20
+
+
+def test_usage_of_zero_is_stated_and_none_is_not() -> None:
+    zero = completion(content="")
+    zero["usage"] = {"prompt_tokens": 0, "completion_tokens": 0}
+    assert answered("chat", zero).usage == Usage(input_tokens=0, output_tokens=0)
+    none = completion(content="")
+    del none["usage"]
+    answer = answered("chat", none)
+    assert answer.usage is None
+    assert "usage" not in whole("chat", answer)
+
+
+def test_blocks_of_the_providers_tools_are_passed_over() -> None:
+    answer = answered(
+        "messages",
+        message(
+            text("I look. "),
+            {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"q": 1}},
+            {"type": "web_search_tool_result", "tool_use_id": "s", "content": []},
+            {"type": "fallback", "from": {}, "to": {}},
+            text("Yes."),
+        ),
+    )
+    assert answer.parts == (Text("I look. Yes."),)
+
+
+def test_images_the_model_made_are_links_in_text() -> None:
+    image = Media("image", "image/png", data="iVBOR")
+    answer = Response(id=None, model=None, parts=(Text("See: "), image), finish="stop")
+    link = "![image](data:image/png;base64,iVBOR)"
+    assert whole("chat", answer)["choices"][0]["message"]["content"] == "See: " + link
+    assert whole("messages", answer)["content"] == [text("See: "), text(link)]
+
+
+def test_thinking_without_proof_is_neither_thinking_nor_text() -> None:
+    answer = answered("chat", completion(content="4", reasoning_content="2 and 2"))
+    assert answer.parts == (Thinking("2 and 2"), Text("4"))
+    assert whole("messages", answer)["content"] == [text("4")]
+
+
+def test_content_in_parts_is_read() -> None:
+    answer = answered("chat", completion(content=[text("a"), text("b")]))
+    assert answer.parts == (Text("a"), Text("b"))
+
+
+@cases(
+    "body",
+    b"",
+    b"[]",
+    b"oops",
+    b'{"choices": []}',
+    b'{"choices": [{}]}',
+    b'{"error": {"message": "x"}}',
+)
+def test_what_is_no_completion_is_malformed(body: bytes) -> None:
+    with pytest.raises(UpstreamMalformed):
+        chat.decode_response(body)
+
+
+@cases("body", b"", b"[]", b"oops", b'{"content": "x"}', b'{"type": "error", "error": {}}')
+def test_what_is_no_message_is_malformed(body: bytes) -> None:
+    with pytest.raises(UpstreamMalformed):
+        messages.decode_response(body)
+
+
+def test_half_a_character_is_passed_on() -> None:
+    body = b'{"choices": [{"message": {"content": "\\ud83d"}, "finish_reason": "stop"}]}'
+    answer = chat.decode_response(body)
+    said = messages.encode_response(answer, id="x", created=1, model="m")
+    assert b'"text":"\\ud83d"' in said
+
+
+@cases("where", "in the choice", "as Groq states it")
+def test_usage_of_a_whole_answer_may_stand_elsewhere(where: str) -> None:
+    stated = {"prompt_tokens": 8, "completion_tokens": 5, "cached_tokens": 6, "total_tokens": 13}
+    choice = {"index": 0, "message": {"content": "Hi"}, "finish_reason": "stop"}
+    answer = (
+        {"choices": [{**choice, "usage": stated}]}
+        if where == "in the choice"
+        else {"choices": [choice], "x_groq": {"usage": stated}}
+    )
+    assert answered("chat", answer).usage == Usage(8, 5, cached_tokens=6)
+
+
+# --- Whole native-content answers ---
+
+
+# name: an answer's body, and what it says.
+ANSWERS: dict[str, tuple[dict[str, Any], Response]] = {
+    "text": (
+        chunk("a", "b", finishReason="STOP", **usage(3, 2)),
+        Response(id="r", model="g", parts=(Text("ab"),), finish="stop", usage=Usage(3, 2)),
+    ),
+    "everything": (
+        chunk(
+            thought("hm"),
+            thought("so", "s"),
+            "see",
+            inline("image/png", PNG),
+            call("f", {"a": 1}, "t"),
+            call("f"),
+            finishReason="STOP",
+            finishMessage="called",
+        ),
+        Response(
+            id="r",
+            model="g",
+            parts=(
+                Thinking("hmso", "s", "native"),
+                Text("see"),
+                Media("image", "image/png", data=PNG),
+                ToolCall(made_id("r", "0"), "f", '{"a":1}', "t", "native"),
+                ToolCall(made_id("r", "1"), "f", "{}"),
+            ),
+            finish="tool_calls",
+            explanation="called",
+        ),
+    ),
+    "a text that is signed": (
+        chunk({"text": "a", "thoughtSignature": "s"}, finishReason="STOP"),
+        Response(id="r", model="g", parts=(Text("a"), Thinking("", "s", "native")), finish="stop"),
+    ),
+    "nothing said": (
+        chunk(finishReason="MAX_TOKENS", **usage(3)),
+        Response(id="r", model="g", parts=(), finish="length", usage=Usage(3, 0)),
+    ),
+    "a refused prompt": (
+        {"promptFeedback": {"blockReason": "BLOCKLIST"}, "modelVersion": "g", **usage(3)},
+        Response(
+            id=None,
+            model="g",
+            parts=(),
+            finish="refusal",
+            usage=Usage(3, 0),
+            explanation="BLOCKLIST",
+        ),
+    ),
+    "no reason": (
+        chunk("a"),
+        Response(id="r", model="g", parts=(Text("a"),), finish=None),
+    ),
+}
+
+
+@each("name", ANSWERS)
+def test_answer_is_read(name: str) -> None:
+    body, expected = ANSWERS[name]
+    assert answered("native", body) == expected
+
+
+@each("name", ANSWERS)
+def test_answer_says_what_its_stream_says(name: str) -> None:
+    body, expected = ANSWERS[name]
+    parts = body.get("candidates", [{}])[0].get("content", {}).get("parts", [])
+    named = {name: body[name] for name in ("modelVersion", "responseId") if name in body}
+    chunks = [{"candidates": [{"content": {"parts": [part]}}], **named} for part in parts]
+    candidates = [{**one, "content": {}} for one in body.get("candidates", ())]
+    last = {**body, "candidates": candidates}
+    assert folded(events_from("native", sse(*chunks, last))) == expected
+
+
+@cases(
+    "body",
+    b"",
+    b"null",
+    b"[]",
+    b"{}",
+    b"nonsense",
+    b'{"candidates": []}',
+    b'{"candidates": [{}]}',
+    b'{"candidates": [{"index": 1, "finishReason": "STOP"}]}',
+    b'{"error": {"code": 400, "message": "no", "status": "INVALID_ARGUMENT"}}',
+    b'[{"error": {"code": 400, "message": "no", "status": "INVALID_ARGUMENT"}}]',
+)
+def test_body_that_answers_nothing_is_malformed(body: bytes) -> None:
+    with pytest.raises(UpstreamMalformed):
+        gemini.decode_response(body)
+
+
+@cases(
+    "answer, candidate, counts",
+    (
+        Response(id="u", model="g", parts=(Text("a"),), finish="stop", usage=Usage(3, 0)),
+        {
+            "content": {"parts": [{"text": "a"}], "role": "model"},
+            "finishReason": "STOP",
+            "index": 0,
+        },
+        {
+            "promptTokenCount": 3,
+            "candidatesTokenCount": 0,
+            "totalTokenCount": 3,
+            "thoughtsTokenCount": 0,
+            "cachedContentTokenCount": 0,
+        },
+    ),
+    (
+        Response(id="u", model="g", parts=(), finish="stop"),
+        {"content": {"parts": [{"text": ""}], "role": "model"}, "finishReason": "STOP", "index": 0},
+        None,
+    ),
+    (
+        Response(id="u", model="g", parts=(), finish="refusal", explanation="no"),
+        {"finishReason": "SAFETY", "index": 0, "finishMessage": "no"},
+        None,
+    ),
+    (
+        Response(id="u", model="g", parts=(Refusal("no"),), finish="stop"),
+        {
+            "content": {"parts": [{"text": "no"}], "role": "model"},
+            "finishReason": "SAFETY",
+            "index": 0,
+        },
+        None,
+    ),
+    (
+        Response(id="u", model="g", parts=(ToolCall("x", "f", '{"a": 1}'),), finish="tool_calls"),
+        {
+            "content": {
+                "parts": [{"functionCall": {"id": "x", "name": "f", "args": {"a": 1}}}],
+                "role": "model",
+            },
+            "finishReason": "STOP",
+            "index": 0,
+        },
+        None,
+    ),
+)
+def test_answer_is_written(
+    answer: Response, candidate: dict[str, Any], counts: dict[str, int] | None
+) -> None:
+    body = whole("native", answer)
+    assert body["candidates"] == [candidate]
+    assert body.get("usageMetadata") == counts
+    assert (body["modelVersion"], body["responseId"]) == ("m", "answer-1")
+
+
+def test_pretty_arguments_are_compact() -> None:
+    body = json.dumps(chunk(call(args={"a": [1, {"b": "x y"}]})), indent=2).encode()
+    (made,) = gemini.decode_response(body).parts
+    assert isinstance(made, ToolCall)
+    assert made.arguments == '{"a":[1,{"b":"x y"}]}'
