@@ -57,14 +57,14 @@ MUTATIONS = (
         "actors",
         "write = price.cache_write if price.cache_write is not None else fresh",
         "write = price.cache_write if price.cache_write is not None else cached",
-        "tests/unit/wallet/test_pricing.py::test_missing_price_of_the_cache_is_the_input_price",
+        "tests/unit/wallet/test_prices.py::test_missing_price_of_the_cache_is_the_input_price",
     ),
     Mutation(
         "multiplier-ignored",
         "actors",
         "times, over = multiplier.as_integer_ratio()",
         "times, over = 1, 1",
-        "tests/unit/wallet/test_pricing.py::test_every_token_is_priced_once",
+        "tests/unit/wallet/test_prices.py::test_every_token_is_priced_once",
     ),
     Mutation(
         "cost-beyond-ledger",
@@ -78,14 +78,14 @@ MUTATIONS = (
         "actors",
         "pixels > self.threshold_pixels",
         "pixels >= self.threshold_pixels",
-        "tests/unit/wallet/test_unit_pricing.py::test_more_than_the_threshold_is_large",
+        "tests/unit/wallet/test_prices.py::test_more_than_the_threshold_is_large",
     ),
     Mutation(
         "references-alone",
         "actors",
         "if not standard + large:",
         "if not standard + large + references:",
-        "tests/unit/wallet/test_unit_pricing.py::test_references_without_an_image_are_free",
+        "tests/unit/wallet/test_prices.py::test_references_without_an_image_are_free",
     ),
     Mutation(
         "seconds-as-milliseconds",
@@ -107,35 +107,35 @@ MUTATIONS = (
         "gw",
         "return -(-count // BYTES_PER_TOKEN)",
         "return count // BYTES_PER_TOKEN",
-        "tests/unit/calls/test_admission.py::test_balance_that_covers_the_estimate_exactly_admits",
+        "tests/unit/calls/test_settlement.py::test_balance_that_covers_the_estimate_exactly_admits",
     ),
     Mutation(
         "default-maximum-unbounded",
         "gw",
         "max_tokens = min(ceiling, OUTPUT_TOKENS_DEFAULT_MAX)",
         "max_tokens = ceiling",
-        "tests/unit/calls/test_estimate.py::test_output_is_the_explicit_maximum_or_the_models_within_bounds",
+        "tests/unit/calls/test_bills.py::test_output_is_the_explicit_maximum_or_the_models_within_bounds",
     ),
     Mutation(
         "implausible-usage-believed",
         "gw",
         "if usage is not None and _is_plausible(usage):",
         "if usage is not None:",
-        "tests/unit/calls/test_charge.py::test_usage_beyond_belief_is_replaced_by_the_estimate",
+        "tests/unit/calls/test_bills.py::test_usage_beyond_belief_is_replaced_by_the_estimate",
     ),
     Mutation(
         "empty-error-charged",
         "gw",
         "(not meter.finished or meter.error_seen is not None)",
         "not meter.finished",
-        "tests/unit/calls/test_charge.py::test_nothing_delivered_is_nothing_charged",
+        "tests/unit/calls/test_bills.py::test_nothing_delivered_is_nothing_charged",
     ),
     Mutation(
         "cut-output-as-stated",
         "gw",
         "max(partial.output_tokens or 0, tokens_of_bytes(meter.characters))",
         "(partial.output_tokens or 0)",
-        "tests/unit/calls/test_charge.py::test_total_alone_is_what_input_and_output_come_to",
+        "tests/unit/calls/test_bills.py::test_total_alone_is_what_input_and_output_come_to",
     ),
     Mutation(
         "undelivered-piece-charged",
@@ -157,7 +157,7 @@ MUTATIONS = (
         "gw",
         "            return\n        self._is_settled = True\n        try:",
         "            pass\n        self._is_settled = True\n        try:",
-        "tests/unit/calls/test_charging.py::test_usage_that_cannot_be_is_not_believed",
+        "tests/unit/calls/test_settlement.py::test_usage_that_cannot_be_is_not_believed",
     ),
     Mutation(
         "left-unsettled",
@@ -171,7 +171,7 @@ MUTATIONS = (
         "gw",
         "        settlement.settle()\n        await relay.finish()",
         "        await relay.finish()\n        settlement.settle()",
-        "tests/unit/calls/test_success.py::test_balance_has_moved_when_the_last_bytes_go_out",
+        "tests/unit/calls/test_outcome.py::test_balance_has_moved_when_the_last_bytes_go_out",
     ),
     Mutation(
         "refused-hand-over-left",
@@ -192,7 +192,7 @@ MUTATIONS = (
         "gw",
         "if amount_nano_usd > MAX_NANO_USD:",
         "if amount_nano_usd > MAX_NANO_USD**2:",
-        "tests/unit/calls/test_admission.py::test_maximum_that_no_ledger_holds_is_402",
+        "tests/unit/calls/test_settlement.py::test_maximum_that_no_ledger_holds_is_402",
     ),
     # The ledger.
     Mutation(
@@ -242,7 +242,7 @@ MUTATIONS = (
         "actors",
         "CASE WHEN claim ->> 'key' = ANY (claimed) THEN 'in_flight' END",
         "NULL",
-        "tests/integration/wallet/test_claims.py::test_first_in_a_batch_gets_the_key_and_only_with_the_money",
+        "tests/integration/wallet/test_leases.py::test_first_in_a_batch_gets_the_key_and_only_with_the_money",
     ),
     # Idempotency.
     Mutation(
@@ -250,21 +250,21 @@ MUTATIONS = (
         "gw",
         'is_bought = status == "success" or cost_nano_usd > 0',
         'is_bought = status == "success"',
-        "tests/unit/idempotency/test_submission.py::test_end_of_a_key",
+        "tests/unit/idempotency/test_guard.py::test_end_of_a_key",
     ),
     Mutation(
         "key-freed-by-leaving",
         "gw",
         "return None if client_left else Free()",
         "return Free()",
-        "tests/unit/idempotency/test_submission.py::test_end_of_a_key",
+        "tests/unit/idempotency/test_guard.py::test_end_of_a_key",
     ),
     Mutation(
         "fingerprint-without-path",
         "gw",
         'f"{method} {path}\\n".encode() + canonical',
         "canonical",
-        "tests/unit/idempotency/test_submission.py::test_place_is_part_of_what_was_asked",
+        "tests/unit/idempotency/test_guard.py::test_place_is_part_of_what_was_asked",
     ),
     # Limits.
     Mutation(
@@ -307,7 +307,7 @@ MUTATIONS = (
         "gw",
         "await services.wallets.available(account_id) > 0",
         "await services.wallets.available(account_id) >= 0",
-        "tests/unit/api/test_checks.py::test_both_forms_refuse_alike",
+        "tests/unit/api/test_base.py::test_both_forms_refuse_alike",
     ),
     # Retries and failover.
     Mutation(
@@ -322,14 +322,14 @@ MUTATIONS = (
         "gw",
         "isinstance(error, UpstreamTimedOut | UnexpectedStatus)",
         "isinstance(error, UnexpectedStatus)",
-        "tests/unit/calls/test_retries.py::test_what_follows_a_failed_attempt",
+        "tests/unit/calls/test_attempts.py::test_what_follows_a_failed_attempt",
     ),
     Mutation(
         "submitted-again",
         "gw",
         "isinstance(error, UpstreamUnreachable) and not isinstance(error, UpstreamLost)",
         "isinstance(error, UpstreamUnreachable)",
-        "tests/unit/calls/test_retries.py::test_what_follows_a_failed_attempt",
+        "tests/unit/calls/test_attempts.py::test_what_follows_a_failed_attempt",
     ),
     Mutation(
         "key-refusal-opens-channel",

@@ -29,7 +29,7 @@ from tests.simulation.process import GatewayProcess
 from tests.simulation.upstreams import CALL, FILM_SECONDS, IMAGES_MAX, Answer
 from tests.support.calls import Asking, chat_call, image_call, job_call, submission
 from tests.unit.calls.sse import DONE
-from tests.unit.calls.writer import RecordingWriter
+from tests.unit.calls.world import RecordingWriter
 
 Kind = Literal["chat", "stream", "image", "film"]
 ATTEMPTS_MAX = 3

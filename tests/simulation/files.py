@@ -17,7 +17,7 @@ from actors.media_store.storage import Busy, LocalFile, Lost, StorageFault
 from actors.media_store.store import Copy, Kept, Progress
 from channels.errors import UpstreamCut
 from tests.simulation.upstreams import Upstreams
-from tests.unit.calls.fake_wire import FOR_EVER, FakeResponse, Head, Step
+from tests.unit.calls.world import FOR_EVER, FakeResponse, Head, Step
 
 PLACES = 200
 PIECES = 8

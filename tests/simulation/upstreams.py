@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 from channels.errors import UpstreamCut, UpstreamError, UpstreamLost, UpstreamUnreachable
 from channels.http.interfaces import UpstreamRequest, UpstreamResponse, Wire
 from tests.support.calls import image_response
-from tests.unit.calls.fake_wire import FOR_EVER, FakeResponse, Head, Step
 from tests.unit.calls.sse import DONE, delta, error_body, usage_event, usage_of, whole
+from tests.unit.calls.world import FOR_EVER, FakeResponse, Head, Step
 
 MOODS = ("healthy", "failing", "hanging", "cutting", "flapping")
 FILM_SECONDS = 5

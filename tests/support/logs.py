@@ -6,6 +6,10 @@ Watches what reaches the root logger. The fixtures around it are in `tests/conft
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+
+# `expect_log` of a test: allows records by these names; `required=False` if they may stay away.
+ExpectLog = Callable[..., None]
 
 
 class LogWatch(logging.Handler):

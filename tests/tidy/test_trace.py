@@ -11,8 +11,7 @@ from types import FrameType
 
 from tests.tidy.files import ROOT, tree
 from tests.unit.calls import sse
-from tests.unit.calls.fake_wire import answer
-from tests.unit.calls.world import world
+from tests.unit.calls.world import answer, world
 
 _STEP = re.compile(r"(?P<number>\d?)(?P<indent> +)(?P<file>[\w/]+\.py):(?P<function>\w+)")
 # Where the call of a test begins, and what stands in its place there.

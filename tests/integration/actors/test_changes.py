@@ -66,11 +66,6 @@ async def gateway(
             await asyncio.wait([answering])
 
 
-async def test_nobody_is_waited_for_where_nobody_lives(database_url: str) -> None:
-    async with Database(database_url) as database:
-        assert await heard_by_all(database, token="t", timeout_seconds=30)
-
-
 async def test_answer_comes_after_the_change_has_been_heard(database_url: str) -> None:
     async with (
         Database(database_url) as database,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from collections.abc import Callable
 
 import msgspec
 import pytest
@@ -42,8 +41,8 @@ from tests.integration.actors.process import (
 )
 from tests.integration.money import ACCOUNT, PROCESS
 from tests.support.jobs import FILM, acceptance
+from tests.support.logs import ExpectLog
 
-ExpectLog = Callable[..., None]
 JOB = "job_1"
 
 

@@ -1,18 +1,19 @@
-"""Processes that die, on a real database: who settles their calls, when, at what, and how often."""
+"""Processes on a real PostgreSQL: beats, and recovery."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from actors.store.database import Database
+from actors.wallet.batch import Batch, apply
 from actors.wallet.ledger import read_balance
-from actors.wallet.messages import CallFacts
+from actors.wallet.messages import CallFacts, Hold
 from actors.wallet.recorder import left_behind
+from actors.wallet.verify import verify
 from actors.wallet.wallets import Delivered
 from tests.integration.actors.process import (
     GONE,
@@ -25,10 +26,11 @@ from tests.integration.actors.process import (
     rows_of,
     silence,
 )
-from tests.integration.money import ACCOUNT, KEY
+from tests.integration.money import ACCOUNT, KEY, open_account
 from tests.support.aio import eventually
+from tests.support.ledger_values import facts
+from tests.support.logs import ExpectLog
 
-ExpectLog = Callable[..., None]
 PLACE = "SELECT id, created_at FROM call_logs WHERE request_id = %s"  # of a row in the log
 
 
@@ -40,23 +42,6 @@ async def die_with_a_call(url: str, *costs: int, name: str = "proc_dead", **who:
         for _ in costs:
             await dead.heartbeat.beat()
     return facts
-
-
-async def test_process_whose_pid_is_gone_is_recovered_at_once(
-    database_url: str, expect_log: ExpectLog
-) -> None:
-    expect_log("calls_recovered")
-
-    async with ledger_of(database_url) as database:
-        facts = await die_with_a_call(database_url)
-        async with process(database_url, gone_pids=frozenset({GONE})) as judge:
-            assert await judge.recovery.sweep() == 1
-            assert await rows_of(database, facts.call_id) == [
-                ("interrupted", "gateway_restarted", 0)
-            ]
-            assert await read_balance(database, ACCOUNT) == (10_000, 0)
-            assert "proc_dead" not in await process_ids(database)
-            assert await judge.recovery.sweep() == 0
 
 
 async def test_what_was_last_reported_is_what_is_charged(
@@ -213,20 +198,6 @@ async def test_answered_call_costs_what_it_costs_though_others_had_settled_it(
         stalled.settle(again, 5)
         await stalled.wallets.settled(ACCOUNT)
         assert await read_balance(database, ACCOUNT) == (10_000 - 530, 0)
-
-
-async def test_living_neighbour_that_stands_still_is_left_alone(database_url: str) -> None:
-    async with (
-        ledger_of(database_url),
-        process(database_url) as judge,
-        process(database_url, "proc_still", pid=2) as still,
-    ):
-        facts = await still.hold(100)
-        for _ in range(3):
-            assert await judge.recovery.sweep() == 0
-            await judge.beat_for(60)
-        still.settle(facts, 5)
-        await still.wallets.settled(ACCOUNT)
 
 
 async def test_batch_under_way_ends_before_its_process_is_buried(
@@ -425,3 +396,66 @@ async def test_answer_that_another_host_took_for_interrupted_is_corrected(
             assert await rows_of(database, facts.call_id) == [("success", None, 33)]
             assert await read_balance(database, ACCOUNT) == (10_000 - 33, 0)
             assert left_behind(tmp_path) == ["proc_back"]
+
+
+STREAMS, BEATS = 500, 4
+
+
+async def test_hold_that_is_being_settled_is_left_alone_and_the_others_are_reported(
+    database_url: str,
+) -> None:
+    async with Database(database_url) as database, process(database_url) as mine:
+        await open_account(database, 1000)
+        calls = [await mine.hold(100) for _ in range(3)]
+        for facts in calls:
+            mine.lives(facts, 7)
+        ending = str(calls[1].call_id)
+        async with database.transaction() as settlement:
+            await settlement.execute("DELETE FROM holds WHERE call_id = %s", (ending,))
+            await mine.heartbeat.beat()  # would wait for the row above, and that one for ours
+            said = await mine.database.fetch_all(
+                "SELECT delivered::json ->> 'cost' FROM holds ORDER BY created_at"
+            )
+            assert [cost for (cost,) in said] == ["7", None, "7"]
+            await settlement.execute("ROLLBACK")
+            await settlement.execute("BEGIN")
+        for facts in calls:
+            mine.settle(facts, 7)
+        await mine.wallets.settled(ACCOUNT)
+        assert (await verify(database)).faults == []
+
+
+async def test_process_is_signed_on_with_its_age_by_the_clock_of_the_database(
+    database_url: str,
+) -> None:
+    async with Database(database_url) as database, process(database_url, pid=77) as mine:
+        await mine.heartbeat.beat()
+        row = await database.fetch_one(
+            "SELECT host, boot_id, pid, now() - heartbeat_at < interval '5 minutes'"
+            " FROM processes WHERE id = %s",
+            (mine.identity.id,),
+        )
+        assert row == ("here", "boot", 77, True)
+
+
+async def test_what_is_delivered_finds_place_on_the_page_of_its_hold(database_url: str) -> None:
+    terms = {"price": {"input": "1", "output": "10"}, "estimate": [42, 256], "hold": 2_602_000}
+    calls = [facts(number) for number in range(1, STREAMS + 1)]
+    async with process(database_url) as mine:
+        await open_account(mine.database, 10**9)
+        await mine.heartbeat.beat()
+        holds = [Hold(facts=one, amount_nano_usd=100, detail=terms) for one in calls]
+        await apply(mine.database, mine.identity.id, Batch(holds=holds))
+        for one in calls:
+            mine.lives(one, *range(1, BEATS + 1))
+        for _ in range(BEATS):
+            await mine.heartbeat.beat()
+
+        # One after another, so all of it was said on the one connection that is told to count now.
+        await mine.database.fetch_all("SELECT pg_stat_force_next_flush()")
+        await mine.database.execute("SELECT 1")
+        ((changed, in_place),) = await mine.database.fetch_all(
+            "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'holds'"
+        )
+    assert changed == STREAMS * BEATS
+    assert in_place > 0.9 * changed

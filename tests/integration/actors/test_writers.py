@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import psycopg2
@@ -18,8 +18,8 @@ from actors.wallet.wallets import HoldRefused
 from tests.integration.actors.process import Process, open_holds, process
 from tests.integration.money import ACCOUNT, open_account
 from tests.support.aio import eventually
+from tests.support.logs import ExpectLog
 
-ExpectLog = Callable[..., None]
 ACCOUNTS = [(f"acct_{letter}", f"key_{letter}") for letter in "abcd"]
 
 

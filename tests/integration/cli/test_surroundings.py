@@ -8,7 +8,6 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from actors.store.embedded.cluster import EmbeddedPostgres
 from gw.cli import check_config
 from gw.keys.cache import is_key_text
 from tests.integration.cli.command import CONFIGURATION, Gw
+from tests.support.logs import ExpectLog
 from tests.support.servers import is_running
 
 pytestmark = pytest.mark.long
@@ -104,7 +104,7 @@ def test_first_command_makes_the_tables(
 
 
 def test_database_that_is_not_there_is_one_clear_line(
-    gw: Gw, tmp_path: Path, expect_log: Callable[..., None]
+    gw: Gw, tmp_path: Path, expect_log: ExpectLog
 ) -> None:
     expect_log("database_lost")
     gw.write_config(
@@ -179,7 +179,7 @@ def test_check_config_warns_of_a_database_that_it_cannot_ask(
     gw: Gw,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    expect_log: Callable[..., None],
+    expect_log: ExpectLog,
     *,
     is_silent: bool,
 ) -> None:

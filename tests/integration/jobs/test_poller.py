@@ -1,29 +1,43 @@
-"""What pollers make of jobs on a real database: states, money, rows, leases, who comes second."""
+"""The poller of jobs on a real PostgreSQL."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections import defaultdict, deque
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import msgspec
 import pytest
 
+from actors.changes import CHANGES_CHANNEL
 from actors.jobs import store
-from actors.jobs.job import Cancel, End, Observation, TimedOut, Unreachable, Watch, observe
+from actors.jobs.job import (
+    Cancel,
+    End,
+    Observation,
+    Schedule,
+    TimedOut,
+    Unreachable,
+    Watch,
+    observe,
+)
+from actors.jobs.store import Booked
 from actors.store.database import Database
 from actors.wallet.ledger import read_balance
 from actors.wallet.verify import verify
-from channels.media.canonical import NotFound, RateLimited, Trouble, Unusable
+from channels.media.canonical import RateLimited, Trouble
 from channels.media.outcomes import MILLISECONDS_MAX
 from tests.integration.actors.process import ledger_of, rows_of
 from tests.integration.jobs.polling import NEVER, Watched, is_due, watched
-from tests.integration.money import ACCOUNT
+from tests.integration.money import ACCOUNT, open_account
+from tests.support.aio import eventually, jump
 from tests.support.jobs import CHANNEL, FILM, polled
+from tests.support.logs import ExpectLog
+from tests.support.postgres import PostgresForTests
 from tests.support.upstreams import ScriptedUpstreams
 
-ExpectLog = Callable[..., None]
 USD = 1_000_000_000
 MONEY = 100 * USD
 
@@ -89,42 +103,11 @@ async def test_film_of_a_length_that_no_film_has_costs_its_hold_and_an_operator_
         upstreams.say(job.upstream_id or "", polled("succeeded", seconds_ms=MILLISECONDS_MAX))
         async with mine.polling():
             done = await mine.ended(job)
-        assert done.result == msgspec.structs.replace(FILM, milliseconds=300_000)
-        assert await rows_of(database, job.call_id) == [("success", None, held)]
-        assert await read_balance(database, ACCOUNT) == (MONEY - held, 0)
-        page = mine.metrics.render("")[0].decode()
-        assert f'gw_task_lengths_doubted_total{{channel="{CHANNEL}"}} 1.0' in page
-
-
-@pytest.mark.parametrize(
-    ("observations", "state", "code", "row"),
-    [
-        ([polled("failed")], "failed", "blocked", "error"),
-        ([polled("cancelled")], "cancelled", "blocked", "interrupted"),
-        ([polled("expired")], "expired", "blocked", "interrupted"),
-        ([NotFound()] * 3, "failed", "upstream_task_lost", "error"),
-        ([Unusable(reason="too large")], "failed", "upstream_error", "error"),
-        ([NotFound(), NotFound(), TimedOut(), polled("failed")], "failed", "blocked", "error"),
-    ],
-)
-async def test_job_that_does_not_succeed_costs_nothing(
-    observations: list[Observation],
-    state: str,
-    code: str,
-    row: str,
-    database_url: str,
-    expect_log: ExpectLog,
-) -> None:
-    expect_log("task_poll_failed", required=False)
-    upstreams = ScriptedUpstreams()
-    async with ledger(database_url) as database, watched(database_url, upstreams) as mine:
-        job = await mine.submit()
-        upstreams.say(job.upstream_id or "", *observations)
-        async with mine.polling():
-            ended = await mine.ended(job)
-        assert (ended.state, ended.error_code) == (state, code)
-        assert await rows_of(database, job.call_id) == [(row, code, 0)]
-        assert await read_balance(database, ACCOUNT) == (MONEY, 0)
+            assert done.result == msgspec.structs.replace(FILM, milliseconds=300_000)
+            assert await rows_of(database, job.call_id) == [("success", None, held)]
+            assert await read_balance(database, ACCOUNT) == (MONEY - held, 0)
+            told = f'gw_task_lengths_doubted_total{{channel="{CHANNEL}"}} 1.0'
+            await eventually(lambda: told in mine.metrics.render("")[0].decode())
 
 
 async def test_trouble_on_the_way_ends_nothing_and_is_logged_now_and_then(
@@ -317,3 +300,125 @@ async def test_channel_that_does_not_answer_keeps_no_other_waiting(
             assert (await mine.ended(job)).state == "succeeded"
             assert upstreams.waiting == 1  # an eighth of what may be under way
             gate.set()
+
+
+FOREVER = 1e9
+BALANCE = 10**12
+SOON = Schedule(first_seconds=1.0, factor=1.0, max_seconds=1.0)
+
+
+@asynccontextmanager
+async def sleeping(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[tuple[Watched, list[float | None]]]:
+    """A process whose poller sleeps until something is due; and what it found out of that."""
+    found: list[float | None] = []
+    read = store.read_quiet_seconds
+
+    async def noted(*arguments: Any, **options: Any) -> float | None:
+        found.append(await read(*arguments, **options))
+        return found[-1]
+
+    monkeypatch.setattr(store, "read_quiet_seconds", noted)
+    upstreams = ScriptedUpstreams()
+    upstreams.scripts = defaultdict(lambda: deque([polled("succeeded", seconds_ms=5_000)]))
+    async with (
+        watched(url, upstreams, name="proc_idle", quiet_seconds=FOREVER) as idle,
+        idle.polling(),
+    ):
+        await eventually(lambda: bool(found), what="the first look")
+        yield idle, found
+
+
+async def test_process_without_jobs_looks_once_and_is_woken_by_one_of_another_process(
+    monkeypatch: pytest.MonkeyPatch, database_url: str
+) -> None:
+    async with (
+        sleeping(database_url, monkeypatch) as (idle, found),
+        watched(database_url) as other,
+    ):
+        await open_account(other.database, BALANCE)
+        listener = await idle.database.listen(
+            CHANGES_CHANNEL,
+            lambda payload: idle.changed.set() if payload.startswith("job:") else None,
+            idle.changed.set,
+        )
+        for _ in range(5):  # many a tick later
+            jump(1.0)
+            assert await idle.database.fetch_one("SELECT 1") == (1,)
+        assert found == [None]
+        ended = await idle.ended(await other.submit())
+        await listener.close()
+    assert ended.state == "succeeded"
+
+
+async def test_what_is_known_to_be_due_is_polled_then(
+    monkeypatch: pytest.MonkeyPatch, database_url: str
+) -> None:
+    async with watched(database_url, schedule=SOON) as other:
+        await open_account(other.database, BALANCE)
+        job = await other.submit()
+        async with sleeping(database_url, monkeypatch) as (idle, found):
+            assert found[0] is not None
+            assert 0 < found[0] <= 1.5  # with what the schedule adds by chance
+            assert (await idle.ended(job)).state == "succeeded"
+
+
+async def test_while_another_polls_nobody_sleeps(
+    monkeypatch: pytest.MonkeyPatch, database_url: str
+) -> None:
+    """What it books may be due before anything that was known."""
+    async with watched(database_url, schedule=NEVER) as other:
+        await open_account(other.database, BALANCE)
+        job = await other.submit()
+        await is_due(other.database, job)
+        (claimed,) = await store.claim(
+            other.database, shares={CHANNEL: 1}, limit=1, lease="proc_a/1", lease_seconds=3600.0
+        )
+        async with sleeping(database_url, monkeypatch) as (idle, found):
+            assert found == [0.0]
+            seen = Booked(claimed=claimed, watch=Watch(state="running"), pause_seconds=0.0)
+            await store.book(other.database, [seen])
+            assert (await idle.ended(job)).state == "succeeded"
+
+
+async def test_jobs_are_polled_on_when_the_database_is_back(
+    postgres: PostgresForTests,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    expect_log: ExpectLog,
+) -> None:
+    monkeypatch.setattr("actors.jobs.poller.BACKOFF_SECONDS", 0.05)
+    expect_log("tasks_postponed")
+    for action in ("ledger_unreachable", "database_lost", "heartbeat_missed"):
+        expect_log(action, required=False)
+    upstreams = ScriptedUpstreams()
+    upstreams.gate = asyncio.Event()
+    with postgres.database() as url:
+        async with (
+            ledger_of(url, 100 * USD) as database,
+            # Nobody polls a second time what is still being polled, however long that takes.
+            watched(url, upstreams, lease_seconds=3600.0) as mine,
+            mine.polling(),
+        ):
+            jobs = [await mine.submit(amount=USD) for _ in range(12)]
+            for job in jobs:
+                upstreams.say(job.upstream_id or "", polled("running"), polled("succeeded"))
+            while upstreams.waiting < 8:  # as many as may be under way
+                await asyncio.sleep(0.01)
+            with postgres.away(url):
+                upstreams.gate.set()
+                upstreams.gate = None
+                while len(mine.poller.mailbox) + len(mine.poller._unbooked) < 8:
+                    await asyncio.sleep(0.01)
+                while postponements(caplog) < 3:  # it tries to book them, again and again
+                    await asyncio.sleep(0.01)
+            for job in jobs:
+                assert (await mine.ended(job)).state == "succeeded"
+            assert await read_balance(database, ACCOUNT) == (100 * USD - 12 * USD // 2, 0)
+
+
+def postponements(caplog: pytest.LogCaptureFixture) -> int:
+    """How often the poller has said that it has to wait for the database."""
+    actions = [getattr(record, "action", None) for record in caplog.records]
+    return actions.count("tasks_postponed")

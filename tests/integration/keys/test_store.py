@@ -1,33 +1,33 @@
-"""The table of keys on a real PostgreSQL."""
+"""Keys on a real PostgreSQL."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
-from datetime import UTC, datetime
-from typing import Any
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from actors.clock import SystemClock
 from actors.store.database import Database
-from actors.wallet.ledger import UnknownAccount
 from gw import accounts as accounts
+from gw import agents as agents
+from gw.agents import NewAgent
 from gw.keys import store
-from gw.keys.cache import KeyHasher, legacy_hash, new_key_text
+from gw.keys.cache import KeyCache, KeyHasher, LastUse, legacy_hash, new_key_text
 from gw.keys.issue import (
     KeyWish,
-    NotRevealable,
-    Viewer,
-    check_secret,
     import_hash,
     issue_key,
-    reveal_key,
 )
-from gw.keys.secret import KeySealer, Secret, WrongSecret
-from gw.keys.store import HashIsTaken, KeyChanges, KeyIsRevoked, UnknownKey
-from tests.integration.keys.table import HASHER, SEALER, account_in, found_by, issue
-
-ME = Viewer("ann", "here")
+from gw.keys.principal import KeyRefused
+from gw.keys.secret import KeySealer, Secret
+from tests.integration.keys.table import HASHER, account_in, found_by, issue
+from tests.support.aio import eventually
+from tests.unit.keys.fakes import CacheCounter
 
 
 async def test_issued_key_is_found_by_its_text_and_nowhere_in_the_clear(
@@ -64,48 +64,6 @@ async def test_issued_key_is_found_by_its_text_and_nowhere_in_the_clear(
         assert legacy_hash(issued.text).hex() not in row[0]
 
 
-async def test_key_can_be_revealed_with_the_secret_only(database_url: str) -> None:
-    async with Database(database_url) as database:
-        issued = await issue(database, await account_in(database))
-        assert await reveal_key(database, issued.id, SEALER, viewer=ME) == issued.text
-        other = KeySealer(Secret("other"))
-        with pytest.raises(WrongSecret):
-            await reveal_key(database, issued.id, other, viewer=ME)
-        with pytest.raises(UnknownKey):
-            await reveal_key(database, "key_none", SEALER, viewer=ME)
-
-
-async def test_other_secret_than_the_stored_keys_is_noticed_before_a_key_is_made(
-    database_url: str,
-) -> None:
-    async with Database(database_url) as database:
-        other = Secret("other")
-        await check_secret(database, KeySealer(other))  # no key yet: any secret will do
-        account_id = await account_in(database)
-        await issue(database, account_id)
-        wish = KeyWish(account_id=account_id, name="n")
-        with pytest.raises(WrongSecret):
-            await issue_key(database, wish, hasher=KeyHasher(other), sealer=KeySealer(other))
-        assert len(await store.list_of_account(database, account_id)) == 1
-
-
-async def test_imported_hash_works_and_cannot_be_revealed(database_url: str) -> None:
-    async with Database(database_url) as database:
-        account_id = await account_in(database)
-        text = new_key_text()
-        wish = KeyWish(account_id=account_id, name="early")
-        digest = hashlib.sha256(text.encode()).digest()
-        key_id = await import_hash(database, wish, sha256=digest)
-        found = await found_by(database, text)
-        assert found is not None
-        assert found.principal.key_id == key_id
-        assert not (await store.show(database, key_id)).is_revealable
-        with pytest.raises(NotRevealable):
-            await reveal_key(database, key_id, SEALER, viewer=ME)
-        with pytest.raises(HashIsTaken):
-            await import_hash(database, wish, sha256=digest)
-
-
 async def test_many_keys_are_found_at_once_each_by_its_text(database_url: str) -> None:
     async with Database(database_url) as database:
         ids: dict[str, str | None] = {new_key_text(): None, new_key_text(): None}
@@ -139,77 +97,6 @@ async def test_imported_hash_of_a_revoked_key_does_not_revive_it(database_url: s
         assert (found.principal.key_id, found.refusal) == (issued.id, "revoked")
 
 
-async def test_key_of_an_account_that_is_not_there_is_refused(database_url: str) -> None:
-    async with Database(database_url) as database:
-        with pytest.raises(UnknownAccount, match="acct_none"):
-            await issue(database, "acct_none")
-        assert await store.list_of_account(database, "acct_none") == []
-
-
-CHANGES: Sequence[KeyChanges] = (
-    {"name": "other"},
-    {"kind": "employee"},
-    {"allowed_models": ["a", "b,c", 'd"e', "{}"]},
-    {"allowed_models": []},
-    {"allowed_models": None},
-    {"expires_at": datetime(1999, 1, 1, tzinfo=UTC)},
-    {"expires_at": None},
-    {"enabled": False},
-    {"enabled": True},
-    {"account_logs": False},
-    {"account_logs": True},
-    {"spend_cap_nano_usd": 0},
-    {"spend_cap_nano_usd": None},
-    {"name": "third", "spend_cap_nano_usd": 9, "allowed_models": ["m"]},
-)
-
-
-@pytest.mark.parametrize("changes", CHANGES, ids=str)
-async def test_change_sets_what_it_names_and_nothing_else(
-    database_url: str, changes: KeyChanges
-) -> None:
-    async with Database(database_url) as database:
-        issued = await issue(
-            database,
-            await account_in(database),
-            agent_id="agent_0",
-            allowed_models=["z"],
-            expires_at=datetime(2100, 1, 1, tzinfo=UTC),
-            account_logs=True,
-            spend_cap_nano_usd=5,
-        )
-        before = await store.show(database, issued.id)
-        await store.change(database, issued.id, changes)
-        after = await store.show(database, issued.id)
-        columns = set(before.__dataclass_fields__)
-        expected: dict[str, Any] = {name: getattr(before, name) for name in columns}
-        expected.update(changes)
-        assert {name: getattr(after, name) for name in columns} == expected
-
-
-async def test_revoked_key_stays_as_it_is(database_url: str) -> None:
-    async with Database(database_url) as database:
-        issued = await issue(database, await account_in(database))
-        await store.revoke(database, issued.id)
-        revoked = await store.show(database, issued.id)
-        assert revoked.revoked_at is not None
-        for changes in CHANGES:
-            with pytest.raises(KeyIsRevoked):
-                await store.change(database, issued.id, changes)
-        await store.revoke(database, issued.id)
-        assert await store.show(database, issued.id) == revoked
-
-
-async def test_key_that_is_not_there_is_named(database_url: str) -> None:
-    async with Database(database_url) as database:
-        with pytest.raises(UnknownKey, match="key_none"):
-            await store.show(database, "key_none")
-        with pytest.raises(UnknownKey):
-            await store.change(database, "key_none", {"enabled": True})
-        with pytest.raises(UnknownKey):
-            await store.revoke(database, "key_none")
-
-
 async def test_refusal_has_one_reason(database_url: str) -> None:
     async with Database(database_url) as database:
         account_id = await account_in(database)
@@ -227,3 +114,224 @@ async def test_refusal_has_one_reason(database_url: str) -> None:
         assert await reason() == "disabled"
         await store.revoke(database, issued.id)
         assert await reason() == "revoked"
+
+
+# --- When keys were last used, on a real PostgreSQL ---
+
+
+async def test_last_use_only_moves_forward(database_url: str) -> None:
+    async with Database(database_url) as database:
+        account_id = await account_in(database)
+        first, second = [await issue(database, account_id) for _ in range(2)]
+        base = datetime(2026, 11, 21, tzinfo=UTC)
+
+        async def used() -> list[datetime | None]:
+            keys = await store.list_of_account(database, account_id)
+            return [key.last_used_at for key in keys]
+
+        assert await used() == [None, None]
+        at = base.timestamp()
+        await store.write_last_use(database, {first.id: at, "key_none": at})
+        assert await used() == [base, None]
+        await store.write_last_use(database, {first.id: at - 1, second.id: at + 1.5})
+        assert await used() == [base, base + timedelta(seconds=1.5)]
+        await store.write_last_use(database, {})
+
+
+# Makes the server look keys up one by one, in the order they are given, as it does in large tables.
+LOOK_UP_ONE_BY_ONE = """
+DO $$
+DECLARE
+    kind text;
+BEGIN
+    FOREACH kind IN ARRAY ARRAY['hashjoin', 'mergejoin', 'seqscan'] LOOP
+        EXECUTE format('ALTER DATABASE %I SET enable_%s = off', current_database(), kind);
+    END LOOP;
+END $$
+"""
+
+
+async def test_last_uses_written_from_many_sides_do_not_block_each_other(database_url: str) -> None:
+    async with Database(database_url) as database:
+        await database.execute(LOOK_UP_ONE_BY_ONE)
+        account_id = await account_in(database)
+        ids = [(await issue(database, account_id)).id for _ in range(30)]
+    async with Database(database_url, size=8) as database:
+        rng = random.Random(7)
+
+        async def write(seconds: float) -> None:
+            shuffled = rng.sample(ids, k=len(ids))
+            await store.write_last_use(database, dict.fromkeys(shuffled, seconds))
+
+        await asyncio.gather(*(write(float(seconds)) for seconds in range(1, 101)))
+        keys = await store.list_of_account(database, account_id)
+        assert {key.last_used_at for key in keys} == {datetime.fromtimestamp(100, UTC)}
+
+
+# --- A change made elsewhere reaches the cache of a running gateway by push ---
+
+
+SECRET = Secret("integration")
+PUSH_HASHER, PUSH_SEALER = KeyHasher(SECRET), KeySealer(SECRET)
+
+
+@dataclass
+class Running:
+    """The part of a gateway that authenticates, and another process's connection."""
+
+    cache: KeyCache
+    mine: Database
+    other: Database
+    pushes: list[str]
+    account_id: str
+    key_id: str
+    text: str
+
+    async def reason(self) -> str | None:
+        try:
+            await self.cache.authenticate(self.text)
+        except KeyRefused as refused:
+            return refused.reason
+        return None
+
+    async def becomes(self, reason: str | None) -> None:
+        async def is_so() -> bool:
+            return await self.reason() == reason
+
+        await eventually(is_so, what=f"the reason {reason}")
+
+
+@asynccontextmanager
+async def running(url: str) -> AsyncIterator[Running]:
+    async with Database(url) as mine, Database(url) as other:
+        # Entries never go out of date by themselves: only a push can change the answer.
+        cache = KeyCache(mine, PUSH_HASHER, SystemClock(), CacheCounter(), ttl_seconds=1e9)
+        pushes: list[str] = []
+
+        def on_push(payload: str) -> None:
+            pushes.append(payload)
+            cache.invalidate(payload)
+
+        account = await accounts.create(other, "Ann")
+        wish = KeyWish(account_id=account.id, name="n")
+        issued = await issue_key(other, wish, hasher=PUSH_HASHER, sealer=PUSH_SEALER)
+        await mine.listen("gw_changes", on_push, cache.clear)
+        yield Running(cache, mine, other, pushes, account.id, issued.id, issued.text)
+
+
+Change = Callable[[Running], Awaitable[None]]
+
+
+async def revoke(world: Running) -> None:
+    await store.revoke(world.other, world.key_id)
+
+
+async def disable(world: Running) -> None:
+    await store.change(world.other, world.key_id, {"enabled": False})
+
+
+async def disable_account(world: Running) -> None:
+    await accounts.set_enabled(world.other, world.account_id, enabled=False)
+
+
+async def remove(world: Running) -> None:
+    async with world.other.transaction() as session:
+        await session.execute("DELETE FROM key_spend WHERE key_id = %s", (world.key_id,))
+        await session.execute("DELETE FROM keys WHERE id = %s", (world.key_id,))
+
+
+async def move(world: Running) -> None:
+    closed = await accounts.create(world.other, "Bob")
+    await accounts.set_enabled(world.other, closed.id, enabled=False)
+    moved = "UPDATE keys SET account_id = %s WHERE id = %s"
+    await world.other.execute(moved, (closed.id, world.key_id))
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (revoke, "revoked"),
+        (disable, "disabled"),
+        (disable_account, "account_inactive"),
+        (remove, "unknown"),
+        (move, "account_inactive"),
+    ],
+)
+async def test_key_refused_elsewhere_is_refused_here(
+    database_url: str, change: Change, reason: str
+) -> None:
+    async with running(database_url) as world:
+        assert await world.reason() is None
+        await change(world)
+        await world.becomes(reason)
+
+
+async def test_edited_key_and_limited_account_are_seen(database_url: str) -> None:
+    async with running(database_url) as world:
+        assert (await world.cache.authenticate(world.text)).allowed_models is None
+        await store.change(world.other, world.key_id, {"allowed_models": []})
+        await accounts.set_limits(world.other, world.account_id, {"concurrency_limit": 3})
+
+        async def is_so() -> bool:
+            principal = await world.cache.authenticate(world.text)
+            return principal.allowed_models == frozenset() and principal.concurrency_limit == 3
+
+        await eventually(is_so)
+
+
+async def test_changed_agent_and_its_organisations_models_are_seen(database_url: str) -> None:
+    async with running(database_url) as world:
+        agent = NewAgent(
+            account_id=world.account_id,
+            name="n",
+            user_name="ann",
+            system_prompt="Be brief.",
+            model=None,
+            temperature=None,
+            web_search=False,
+            image_generation=True,
+            kbs=["default", "a,b"],
+        )
+        agent_id = await agents.create(world.other, agent)
+        wish = KeyWish(account_id=world.account_id, name="n", kind="agent", agent_id=agent_id)
+        text = (await issue_key(world.other, wish, hasher=PUSH_HASHER, sealer=PUSH_SEALER)).text
+        found = (await world.cache.authenticate(text)).agent
+        assert found is not None
+        assert (found.id, found.user, found.kbs) == (agent_id, "ann", ("default", "a,b"))
+        assert (found.image_generation, found.enabled, found.allowed_models) == (True, True, None)
+        await agents.change(world.other, agent_id, {"enabled": False, "temperature": 0.25})
+        await accounts.set_models(
+            world.other, world.account_id, {"allowed_models": [], "default_model": "m"}
+        )
+
+        async def is_so() -> bool:
+            found = (await world.cache.authenticate(text)).agent
+            assert found is not None
+            seen = (found.enabled, found.temperature, found.allowed_models, found.default_model)
+            return seen == (False, 0.25, frozenset(), "m")
+
+        await eventually(is_so)
+        elsewhere = (await accounts.create(world.other, "Bob")).id
+        foreign = KeyWish(account_id=elsewhere, name="n", kind="agent", agent_id=agent_id)
+        text = (await issue_key(world.other, foreign, hasher=PUSH_HASHER, sealer=PUSH_SEALER)).text
+        assert (await world.cache.authenticate(text)).agent is None
+
+
+async def test_hash_imported_after_it_was_refused_works(database_url: str) -> None:
+    async with running(database_url) as world:
+        world.text = new_key_text()
+        assert await world.reason() == "unknown"
+        wish = KeyWish(account_id=world.account_id, name="early")
+        await import_hash(world.other, wish, sha256=legacy_hash(world.text))
+        await world.becomes(None)
+
+
+async def test_last_use_is_written_without_a_push(database_url: str) -> None:
+    async with running(database_url) as world:
+        await world.cache.authenticate(world.text)
+        await LastUse(keys=world.cache, database=world.mine).write()
+        await disable(world)  # a push of its own, so that one before it would be here
+        await eventually(lambda: bool(world.pushes))
+        assert world.pushes == [f"key:{world.key_id}"]
+        used_at = (await store.show(world.other, world.key_id)).last_used_at
+        assert used_at is not None

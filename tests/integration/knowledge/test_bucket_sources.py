@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -22,6 +22,7 @@ from tests.integration.knowledge.importing import bases_in
 from tests.support.aio import eventually
 from tests.support.client import Client
 from tests.support.clock import FakeClock
+from tests.support.logs import ExpectLog
 from tests.support.s3 import StorageServer, running_storage
 
 pytestmark = pytest.mark.long
@@ -125,7 +126,7 @@ class Unlisted(Sources):
 
 
 async def test_clean_up_that_fails_is_a_warning_and_made_again_later(
-    database_url: str, tmp_path: Path, expect_log: Callable[..., None]
+    database_url: str, tmp_path: Path, expect_log: ExpectLog
 ) -> None:
     expect_log("kb_sources_left")
     clock, metrics, sources = FakeClock(), Metrics(), Unlisted(tmp_path / "sources")

@@ -1,12 +1,15 @@
-"""The benchmark from its command line to its table, on real processes and two pieces of work."""
+"""The tools of load, each for a moment."""
 
 from __future__ import annotations
 
+import csv
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from loadtests.locust.mix import FAMILIES
 
 pytestmark = pytest.mark.long
 
@@ -33,3 +36,61 @@ def test_a_short_run_writes_a_table_of_real_figures(tmp_path: Path) -> None:
         (row,) = [line for line in text.splitlines() if line.startswith(f"| {name} |")]
         first = row.split("|")[2].split()[0]
         assert float(first.replace(",", "")) > 0, row
+
+
+CHAOS_SECONDS = 240  # of a machine that has other work
+COLUMNS = ("calls", "answered", "lost", "double-settled", "open holds after 30 s", "leaked slots")
+
+
+@pytest.mark.parametrize("fault", ["worker-killed", "postgres-killed"])
+def test_fault_under_load_loses_nothing(fault: str, tmp_path: Path) -> None:
+    table = tmp_path / "table.md"
+    command = [sys.executable, "-m", "loadtests.chaos", "--only", fault, "--seconds", "2"]
+    done = subprocess.run(
+        [*command, "--write", str(table)],
+        capture_output=True,
+        text=True,
+        timeout=CHAOS_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = [line for line in table.read_text(encoding="utf-8").splitlines() if line[:1] == "|"]
+    head, _, row = ([field.strip() for field in line.split("|")[1:-1]] for line in lines)
+    told = dict(zip(head, row, strict=True))
+    assert (told["fault"], told["promises"]) == (fault, "kept")
+    calls, answered, *left = (int(told[name]) for name in COLUMNS)
+    assert calls >= answered > 0
+    assert not any(left)
+
+
+LOCUST_SECONDS = 240  # of a machine that has other work
+ACCOUNTS = 2
+
+
+def test_users_of_every_family_are_served_and_the_ledger_is_right(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "loadtests.locust", "--even", "--users", str(len(FAMILIES))]
+    done = subprocess.run(
+        [
+            *command,
+            *("--seconds", "8", "--shape", "soak", "--accounts", str(ACCOUNTS)),
+            # Neither a slow machine nor the gateway's care for itself is what is tried here.
+            *("--p95-first-event-ms", "60000", "--failure-ratio", "0", "--shed-delay-ms", "0"),
+            *("--csv", str(tmp_path / "run")),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=LOCUST_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    with (tmp_path / "run_stats.csv").open(encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["Name"] != "Aggregated"]
+    served = {row["Name"].split()[0] for row in rows if int(row["Request Count"])}
+    assert served == FAMILIES.keys()
+    assert {row["Type"] for row in rows} == {"GET", "POST", "TASK", "FIRST", "GAP"}
+    for process in ("gateway", "PostgreSQL"):
+        (line,) = [line for line in done.stdout.splitlines() if line.startswith(f"{process} ")]
+        cores, _, cpu_ms, first_mb, *_ = map(float, line.split()[1:-1])
+        assert min(cores, cpu_ms, first_mb) > 0, line
+    assert "\nthis machine holds " in done.stdout
+    assert f"gw ledger verify: {{'accounts': {ACCOUNTS}," in done.stdout

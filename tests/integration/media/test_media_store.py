@@ -1,11 +1,10 @@
-"""Copies into a folder: whole, resumed, refused, evicted, taken over."""
+"""Copies of results, made and served."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from actors.media_store.store import Copy
 from loadtests.simulator.server import Simulator
 from tests.integration.media.copying import film_bytes, film_link, storing
 from tests.support.aio import eventually
+from tests.support.logs import ExpectLog
 
 MIB = 1024 * 1024
 SIZE = 3 * MIB
@@ -102,7 +102,7 @@ async def test_a_part_that_is_lost_here_is_fetched_again(database_url: str, data
 async def test_a_refusal_is_tried_again_and_at_last_given_up(
     database_url: str,
     data_dir: Path,
-    expect_log: Callable[..., None],
+    expect_log: ExpectLog,
     *,
     status: int,
     attempts: int,
@@ -126,7 +126,7 @@ async def test_a_refusal_is_tried_again_and_at_last_given_up(
 
 
 async def test_nothing_within_the_network_is_fetched_for_a_channel_outside(
-    database_url: str, data_dir: Path, expect_log: Callable[..., None]
+    database_url: str, data_dir: Path, expect_log: ExpectLog
 ) -> None:
     expect_log("media_not_copied")
     async with (
@@ -147,7 +147,7 @@ async def test_nothing_within_the_network_is_fetched_for_a_channel_outside(
 
 
 async def test_room_is_made_by_dropping_the_oldest_and_never_more_is_taken(
-    database_url: str, data_dir: Path, expect_log: Callable[..., None]
+    database_url: str, data_dir: Path, expect_log: ExpectLog
 ) -> None:
     expect_log("media_not_copied")
     async with (
@@ -281,7 +281,7 @@ async def test_another_process_goes_on_after_a_kill(database_url: str, data_dir:
 
 
 async def test_a_copier_that_dies_ends_no_other_copy(
-    database_url: str, data_dir: Path, expect_log: Callable[..., None]
+    database_url: str, data_dir: Path, expect_log: ExpectLog
 ) -> None:
     expect_log("media_copier_died")
 

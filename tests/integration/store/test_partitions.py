@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -22,8 +21,8 @@ from tests.integration.money import ACCOUNT, PROCESS, entry_guards, open_account
 from tests.support.aio import eventually
 from tests.support.clock import FakeClock
 from tests.support.ledger_values import facts, outcome, refused
+from tests.support.logs import ExpectLog
 
-ExpectLog = Callable[..., None]
 COST = 1000
 
 

@@ -1,4 +1,4 @@
-"""What one batch may hold without spoiling the others in it."""
+"""Batches of the ledger on a real PostgreSQL: statements, plans, guards."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from msgspec.structs import replace
 
-from actors.store.database import Database
+from actors.store.connection import ConstraintViolated
+from actors.store.database import Database, Session
 from actors.wallet import ledger
 from actors.wallet.batch import Batch, apply
-from actors.wallet.messages import Settle, Void
+from actors.wallet.messages import Claim, Hold, KeptResponse, NewJob, Settle, Void
 from actors.wallet.verify import verify
 from tests.integration.money import ACCOUNT, PROCESS, open_account
 from tests.support.ledger_values import facts, hold, settle
@@ -99,3 +101,144 @@ async def test_free_delivery_is_no_refund(database_url: str) -> None:
             "SELECT kind::text FROM entries WHERE kind IN ('settle', 'refund') ORDER BY call_id"
         )
         assert kinds == [("settle",), ("refund",)]
+
+
+MANY = 3000
+TABLES = ("accounts", "key_spend", "holds", "idempotency")
+VACUUM = "; ".join(f"VACUUM ANALYZE {table}" for table in TABLES).split("; ")
+# Nobody looks at the tables again: what is known of them is that they hold next to nothing.
+FILL = f"""
+INSERT INTO accounts (id, name) SELECT 'acct_' || n, 'n' FROM generate_series(1, {MANY}) n;
+INSERT INTO keys (id, account_id, name, kind, prefix, lookup_hash)
+SELECT 'key_' || n, 'acct_' || n, 'n', 'console', 'p', n::text::bytea
+FROM generate_series(1, {MANY}) n;
+INSERT INTO holds (call_id, account_id, key_id, process_id, amount_nano_usd, call)
+SELECT md5(n::text)::uuid, 'acct_1', 'key_1', 'proc_other', 10, '{{}}'
+FROM generate_series(1, {MANY}) n;
+INSERT INTO idempotency (account_id, key, fingerprint, call_id, expires_at)
+SELECT 'acct_1', n::text, '', md5(n::text)::uuid, now() + interval '1 day'
+FROM generate_series(1, {MANY}) n;
+"""
+CALLS = 10
+# Index entries a call, of each table: its hold looked up, made and settled, and what guards them.
+ENTRIES_MAX = 12 * CALLS
+
+
+def submission(number: int) -> Hold:
+    """A hold that claims a key and begins a job: what is looked at hold by hold."""
+    job = NewJob(kind="video", request={}, price={}, quantity=1, deadline_seconds=60.0)
+    claim = Claim(key=f"k{number}", fingerprint=b"one")
+    who = facts(number, protocol="videos", job_id=f"vid_{number}")
+    return replace(hold(number), facts=who, claim=claim, job=job)
+
+
+async def entries_read(database: Database) -> Mapping[str, int]:
+    """How many index entries have been read, by table."""
+    rows = await database.fetch_all(
+        "SELECT relname, sum(idx_tup_read)::bigint FROM pg_stat_user_indexes"
+        " WHERE relname = ANY (%s) GROUP BY 1",
+        (list(TABLES),),
+    )
+    return dict(rows)
+
+
+async def run(session: Session, first: int, count: int) -> None:
+    """Calls that are answered, and such that keep a response under a key."""
+    numbers = range(first, first + count)
+    plain = [hold(number) for number in numbers]
+    claimed = [submission(number + count) for number in numbers]
+    kept = KeptResponse(status=200, headers=(), body=b"{}")
+    await apply(session, PROCESS, Batch(holds=plain))
+    await apply(session, PROCESS, Batch(holds=claimed))
+    await apply(session, PROCESS, Batch(settlements=[settle(n, 1) for n in numbers]))
+    ended = [replace(settle(n + count, 1), claim_end=kept) for n in numbers]
+    applied = await apply(session, PROCESS, Batch(settlements=ended))
+    assert len(applied.settled) == count
+    await session.fetch_all("SELECT pg_stat_force_next_flush()")
+    await session.execute("SELECT 1")
+
+
+async def test_batch_planned_on_empty_tables_looks_up_what_it_is_about(database_url: str) -> None:
+    async with Database(database_url) as database:
+        await open_account(database, 10**6)
+        for statement in VACUUM:
+            await database.execute(statement)
+        session = await database.session()
+        try:
+            await run(session, 1, 1)
+            await database.execute(FILL)
+            before = await entries_read(database)
+            await run(session, 100, CALLS)
+            after = await entries_read(database)
+        finally:
+            await session.close()
+    read = {table: after[table] - before[table] for table in TABLES}
+    assert {table: count for table, count in read.items() if count > ENTRIES_MAX} == {}, read
+
+
+# --- What the database refuses by itself, and what `gw ledger verify` finds ---
+
+
+REFUSED = {
+    "held of an account": "UPDATE accounts SET held_nano_usd = -1",
+    "held of a key": "UPDATE key_spend SET held_nano_usd = -1",
+    "account without a name": "UPDATE accounts SET name = ''",
+    "limit of nothing": "UPDATE accounts SET rpm_limit = 0",
+    "the other limit": "UPDATE accounts SET concurrency_limit = 0",
+}
+
+
+async def test_values_that_can_never_be_are_refused(database_url: str) -> None:
+    async with Database(database_url) as database:
+        await open_account(database, 1000)
+        await apply(database, PROCESS, Batch(holds=[hold(1)]))
+        for statement in REFUSED.values():
+            with pytest.raises(ConstraintViolated):
+                await database.execute(statement)
+        for batch in (
+            Batch(holds=[hold(2, -1)]),
+            Batch(settlements=[settle(1, 7, "odd")]),
+        ):
+            with pytest.raises(ConstraintViolated):
+                await apply(database, PROCESS, batch)
+        assert (await ledger.read_balance(database, ACCOUNT)) == (1000, 100)
+        assert (await verify(database)).faults == []
+
+
+WRONG_ENTRIES = {
+    "hold that pays": ("'hold', -1, 1", "gen_random_uuid()"),
+    "hold that releases": ("'hold', 0, -1", "gen_random_uuid()"),
+    "settlement that gives": ("'settle', 1, -1", "gen_random_uuid()"),
+    "refund that takes": ("'refund', -1, 0", "gen_random_uuid()"),
+    "credit of nothing": ("'topup', 0, 0", "NULL"),
+    "credit for a call": ("'topup', 1, 0", "gen_random_uuid()"),
+    "hold without a call": ("'hold', 0, 1", "NULL"),
+}
+
+
+async def test_entries_and_rows_that_can_never_be_are_found(database_url: str) -> None:
+    async with Database(database_url) as database:
+        await open_account(database, 1000)
+        await apply(database, PROCESS, Batch(holds=[hold(1)]))
+        await apply(database, PROCESS, Batch(settlements=[settle(1, 7)]))
+        for number, (effects, call) in enumerate(WRONG_ENTRIES.values(), start=1):
+            await database.execute(
+                "INSERT INTO entries"
+                " (account_id, kind, amount_nano_usd, held_nano_usd, call_id)"
+                f" VALUES ('{ACCOUNT}', {effects}, {call})"
+            )
+            found = [f["invariant"] for f in (await verify(database)).faults]
+            assert found.count("entry_is_sound") == number
+        for status in ("rejected", "odd"):
+            await database.execute("UPDATE call_logs SET status = %s", (status,))
+            found = [f["invariant"] for f in (await verify(database)).faults]
+            assert found.count("row_is_sound") == 1
+
+
+async def test_what_every_call_writes_has_no_check_of_its_own(database_url: str) -> None:
+    async with Database(database_url) as database:
+        checked = await database.fetch_all(
+            "SELECT DISTINCT relname FROM pg_constraint JOIN pg_class c ON c.oid = conrelid"
+            " WHERE contype = 'c' AND relname ~ '^(entries|holds|accounts|key_spend|call_log)'"
+        )
+        assert checked == []

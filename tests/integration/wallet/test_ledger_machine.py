@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
@@ -24,6 +24,7 @@ from tests.support.claim_machine import ClaimRows
 from tests.support.jobs import acceptance
 from tests.support.lease_machine import LeaseMachine
 from tests.support.ledger_machine import KEYS
+from tests.support.logs import ExpectLog
 
 pytestmark = pytest.mark.long
 
@@ -51,7 +52,7 @@ def driver(database_url: str) -> Iterator[Driver]:
     driver.close()
 
 
-def test_postgres_keeps_the_rules(driver: Driver, expect_log: Callable[..., None]) -> None:
+def test_postgres_keeps_the_rules(driver: Driver, expect_log: ExpectLog) -> None:
     expect_log("taken_for_dead", required=False)
 
     class PostgresLedgerMachine(LeaseMachine):

@@ -1,21 +1,37 @@
-"""Slots and the breaker through the channel's actor; what a lease may do and what it cannot."""
+"""A channel: its slots, its health, and a machine over both."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import logging
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from actors.actor import ActorStopped
-from actors.channel import ChannelActor, Configure, Denied, Lease
+from actors.channel import (
+    TRIAL_DOUBLINGS_MAX,
+    ChannelActor,
+    Configure,
+    Denied,
+    Health,
+    Lease,
+    Verdict,
+    finished,
+    leased,
+    tried,
+)
 from channels.registry import HealthSpec
+from metrics.prometheus import Metrics
 from tests.support.clock import FakeClock
+from tests.support.logs import ExpectLog
 from tests.support.specs import make_channel
 from tests.unit.actors.channels import channels, settle
 
-ExpectLog = Callable[..., None]
 HEALTH = HealthSpec(failures=2, cooldown_seconds=10.0)
 
 
@@ -206,3 +222,192 @@ async def test_refused_key_is_counted_each_time_and_told_once(expect_log: Expect
         assert made.directory["one"].spec.ring.aside == 0
         made.directory["one"].spec.ring.keys[1].refused(402)
         assert sum(made.samples("gw_channel_key_refusals_total", "one").values()) == 3.0
+
+
+FAILURES, COOLDOWN = 2, 10.0
+MACHINE_HEALTH = HealthSpec(failures=FAILURES, cooldown_seconds=COOLDOWN)
+METRICS = Metrics()  # one for all: making it takes longer than an example
+
+
+class ChannelMachine(RuleBasedStateMachine):
+    """The model: leases that are out, failures in a row, until when it is open, the probe."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        logging.getLogger("actors.channel").disabled = True
+        self.runner = asyncio.Runner()
+        self.clock = FakeClock()
+        self.runner.run(self._begin())
+        self.slots = 2
+        self.held: list[Lease] = []
+        self.failures = 0
+        self.open_until: float | None = None  # None: closed
+        self.probe: Lease | None = None
+        self.trials, self.trial_at = 0, 0.0
+
+    async def _begin(self) -> None:
+        spec = make_channel("one", max_concurrency=2, health=MACHINE_HEALTH)
+        self.actor = ChannelActor(spec, clock=self.clock, metrics=METRICS)
+        self.task = asyncio.create_task(self.actor.run())
+
+    def teardown(self) -> None:
+        for lease in self.held:
+            lease.release("success")
+        self.runner.run(settle(self.actor))
+        assert self.actor.in_use == 0
+        self.task.cancel()
+        self.runner.run(asyncio.sleep(0))
+        self.runner.close()
+        logging.getLogger("actors.channel").disabled = False
+
+    # The model
+
+    def expected(self) -> str:
+        if self.open_until is not None:
+            is_cool = self.clock.monotonic() >= self.open_until
+            if self.probe is not None or not is_cool:
+                return "open"
+        return "full" if len(self.held) >= self.slots else "lease"
+
+    def note_verdict(self, verdict: str, *, was_probe: bool) -> None:
+        if self.open_until is None:
+            if verdict == "success":
+                self.failures = 0
+            elif verdict == "failure":
+                self.failures += 1
+                if self.failures == FAILURES:
+                    self.open_until = self.clock.monotonic() + COOLDOWN
+        elif was_probe:
+            self.probe = None
+            if verdict == "success":
+                self.open_until, self.failures = None, 0
+                self.trials, self.trial_at = 0, 0.0
+            elif verdict == "failure":
+                self.open_until = self.clock.monotonic() + COOLDOWN
+
+    # Rules
+
+    @rule()
+    def acquire(self) -> None:
+        expected = self.expected()
+        answer = self.actor.try_acquire()
+        if answer is None:
+            answer = self.runner.run(self.actor.acquire())
+        if expected == "lease":
+            assert isinstance(answer, Lease)
+            assert answer.is_probe == (self.open_until is not None)
+            self.hold(answer)
+        else:
+            assert answer == Denied(expected)  # type: ignore[arg-type]
+
+    def hold(self, lease: Lease) -> None:
+        self.held.append(lease)
+        if lease.is_probe:
+            self.probe = lease
+
+    @rule()
+    def try_out(self) -> None:
+        """A trial is granted where a probe would be and the last one's rest is over."""
+        self.runner.run(settle(self.actor))
+        now = self.clock.monotonic()
+        is_due = self.open_until is not None and now >= self.trial_at
+        lease = self.actor.try_trial()
+        assert (lease is not None) == (is_due and self.expected() == "lease")
+        if lease is not None:
+            assert lease.is_probe
+            self.trial_at = now + COOLDOWN * 2**self.trials
+            self.trials = min(self.trials + 1, TRIAL_DOUBLINGS_MAX)
+            self.hold(lease)
+
+    @precondition(lambda self: self.held)
+    @rule(
+        data=st.data(),
+        verdict=st.sampled_from(["success", "failure", "failure", "abandoned"]),
+        twice=st.booleans(),
+    )
+    def release(self, data: st.DataObject, verdict: str, twice: bool) -> None:
+        lease = data.draw(st.sampled_from(self.held))
+        self.held.remove(lease)
+        lease.release(verdict)  # type: ignore[arg-type]
+        if twice:
+            lease.release("failure")
+        self.runner.run(settle(self.actor))
+        self.note_verdict(verdict, was_probe=lease is self.probe)
+
+    @rule(seconds=st.sampled_from([0.5, 5.0, COOLDOWN]))
+    def time_passes(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+
+    @rule(slots=st.integers(min_value=1, max_value=3))
+    def configure(self, slots: int) -> None:
+        """It may wait to be handled when the next message comes."""
+        self.slots = slots
+        self.actor.tell(
+            Configure(make_channel("one", max_concurrency=slots, health=MACHINE_HEALTH))
+        )
+
+    # What always holds
+
+    @invariant()
+    def slots_in_use_are_the_leases_that_are_out(self) -> None:
+        assert self.actor.in_use == len(self.held)
+
+    @invariant()
+    def breaker_is_as_the_model_says(self) -> None:
+        assert (self.actor.health.state == "closed") == (self.open_until is None)
+        assert self.actor.health.is_probing == (self.probe is not None)
+
+
+TestChannelMachine = ChannelMachine.TestCase
+TestChannelMachine.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+
+
+# --- The breaker's table, row by row, and what must change nothing ---
+
+
+SPEC = HealthSpec(failures=3, cooldown_seconds=10.0)
+OPEN = Health(state="open", open_until=110.0)
+PROBING = Health(state="half_open", is_probing=True)
+
+
+def end(health: Health, verdict: Verdict, *, is_probe: bool = False, now: float = 100.0) -> Health:
+    return finished(health, verdict, is_probe=is_probe, spec=SPEC, now=now)
+
+
+@pytest.mark.parametrize(
+    ("before", "verdict", "is_probe", "after"),
+    [
+        (Health(), "success", False, Health()),
+        (Health(failures=2), "success", False, Health()),
+        (Health(failures=1), "failure", False, Health(failures=2)),
+        (Health(failures=2), "failure", False, OPEN),
+        (Health(failures=2), "abandoned", False, Health(failures=2)),
+        (OPEN, "success", False, OPEN),
+        (OPEN, "failure", False, OPEN),
+        (PROBING, "success", False, PROBING),
+        (PROBING, "failure", False, PROBING),
+        (PROBING, "success", True, Health()),
+        (PROBING, "failure", True, OPEN),
+        (PROBING, "abandoned", True, Health(state="half_open")),
+    ],
+)
+def test_finished_attempt_moves_by_the_table(
+    before: Health, verdict: Verdict, is_probe: bool, after: Health
+) -> None:
+    assert end(before, verdict, is_probe=is_probe) == after
+
+
+def test_rest_between_trials_doubles_up_to_32_cooldowns_until_one_succeeds() -> None:
+    health, now, rests = OPEN, 110.0, []
+    for _ in range(8):
+        assert health.may_try(now)
+        probing = tried(leased(health, now)[0], now, SPEC)
+        health = end(probing, "failure", is_probe=True, now=now)
+        assert health.open_until == now + SPEC.cooldown_seconds  # others may need it before
+        rests.append((health.trial_at - now) / SPEC.cooldown_seconds)
+        now = health.trial_at
+        assert not health.may_try(now - 0.1)
+    assert rests == [1, 2, 4, 8, 16, 32, 32, 32]
+    probing = tried(leased(health, now)[0], now, SPEC)
+    assert not end(probing, "abandoned", is_probe=True, now=now).may_try(now)
+    assert end(probing, "success", is_probe=True, now=now) == Health()

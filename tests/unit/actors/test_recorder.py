@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -28,10 +28,10 @@ from actors.wallet.recorder import (
 )
 from metrics.prometheus import Metrics
 from tests.support.ledger_values import facts, settle
+from tests.support.logs import ExpectLog
 
 NAME = "proc_a"
 SO_FAR = {"cost": 3, "input": 2, "output": 1, "cached": 0, "cache_write": 0, "basis": "estimated"}
-ExpectLog = Callable[..., None]
 
 
 @pytest.fixture

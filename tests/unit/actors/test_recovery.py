@@ -1,18 +1,22 @@
-"""Who is declared dead, what becomes of its calls, and who is left in peace."""
+"""Processes that beat, fall silent, and are recovered from."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import os
+import signal
+import subprocess
+import sys
 from typing import Any
 from uuid import UUID
 
+from actors.process import ProcessIdentity, is_process_alive
+from actors.recovery import BREAK_SECONDS, Heartbeat
 from actors.store.connection import StatementRefused
 from actors.wallet.wallets import Delivered
 from tests.support.aio import eventually
+from tests.support.logs import ExpectLog
 from tests.unit.actors.fake_store import ACCOUNT, FakeStore, make_store, process
-
-ExpectLog = Callable[..., None]
 
 
 async def die_with_a_call(store: FakeStore, number: int = 1, **who: Any) -> None:
@@ -41,16 +45,6 @@ async def test_neighbour_whose_pid_is_gone_is_dead_at_once(expect_log: ExpectLog
         assert "proc_dead" not in store.processes
         assert await judge.recovery.sweep() == 0
     assert store.faults() == []
-
-
-async def test_judge_that_has_just_come_buries_nobody() -> None:
-    store = make_store()
-    await die_with_a_call(store, host="elsewhere")
-    store.clock.advance(3600.0)
-    async with process(store) as judge:
-        for _ in range(10):
-            assert await judge.recovery.sweep() == 0
-            await judge.beat_for(1)
 
 
 async def test_pid_that_was_given_to_another_process_is_no_sign_of_life(
@@ -101,35 +95,6 @@ async def test_heartbeat_that_comes_before_the_burial_counts() -> None:
         assert await judge.recovery.sweep() == 0
         assert beats == ["proc_far"]
         assert len(store.holds) == 1
-
-
-async def test_process_taken_for_dead_learns_it_with_its_next_hold(expect_log: ExpectLog) -> None:
-    """And its calls under way cost what they cost, whatever was believed in between."""
-    expect_log("calls_recovered", "taken_for_dead", "recovery_corrected")
-
-    store = make_store()
-    async with process(store) as judge, process(store, "proc_far", host="elsewhere") as far:
-        answered, cut = await far.hold(1), await far.hold(2)
-        for call in (answered, cut):
-            far.live.enter(call.call_id, lambda: Delivered(30, 20, 10, 5))
-        await far.heartbeat.beat()
-        await judge.recovery.sweep()
-        await judge.beat_for(11)
-        assert await judge.recovery.sweep() == 2
-        assert store.balances[ACCOUNT] == 10_000 - 60
-        later = await far.hold(3)  # before its next heartbeat
-        assert far.identity.id == "proc_far.2"
-        assert store.holds[later.call_id]["process_id"] == "proc_far.2"
-        far.settle(answered, 500)
-        await far.wallets.settled(ACCOUNT)
-        assert store.balances[ACCOUNT] == 10_000 - 530
-        assert store.rows[answered.call_id]["status"] == "success"
-        assert store.rows[cut.call_id]["status"] == "interrupted"
-        await far.heartbeat.beat()
-        await judge.beat_for(20)
-        assert await judge.recovery.sweep() == 0  # it is somebody else now, and beats
-        assert store.corrections == {answered.call_id: -470}
-    assert store.faults() == []
 
 
 async def test_calls_that_live_here_are_not_recovered_here(expect_log: ExpectLog) -> None:
@@ -228,3 +193,188 @@ async def test_sweeps_go_on_when_the_database_is_away(expect_log: ExpectLog) -> 
         await eventually(lambda: store.clock.sleepers > 0)
         sweeping.cancel()
         await asyncio.wait([sweeping])
+
+
+# --- The sign of life, what it carries, and what a database that is away does to it ---
+
+
+async def test_beat_says_who_lives_and_goes_on_every_second() -> None:
+    store = make_store()
+    async with process(store, pid=77) as p:
+        beating = asyncio.ensure_future(p.heartbeat.run())
+        for beats in range(3):
+            await eventually(lambda: store.clock.sleepers > 0)
+            assert store.processes["proc_judge"] == ("here", "boot", 77, 5, 1000.0 + beats)
+            store.clock.advance(1.0)
+        beating.cancel()
+        await asyncio.wait([beating])
+
+
+async def test_beat_reports_what_calls_have_delivered() -> None:
+    store = make_store()
+    async with process(store) as p:
+        one, two = await p.hold(1), await p.hold(2)
+        p.live.enter(one.call_id, lambda: Delivered(7, 3, 2, 1))
+        p.live.enter(two.call_id, lambda: None)
+        await p.heartbeat.beat()
+        assert store.holds[one.call_id]["delivered"] == {
+            "cost": 7,
+            "input": 3,
+            "output": 2,
+            "cached": 1,
+            "cache_write": 0,
+            "basis": "stated",
+        }
+        assert "delivered" not in store.holds[two.call_id]
+
+
+async def test_missed_beat_is_said_once_and_reports_are_made_again(expect_log: ExpectLog) -> None:
+    expect_log("heartbeat_missed")
+
+    store = make_store()
+    async with process(store) as p:
+        await p.heartbeat.beat()
+        call = await p.hold(1)
+        p.live.enter(call.call_id, lambda: Delivered(7, 3, 2))
+        store.is_away = True
+        await p.heartbeat.beat()
+        await p.heartbeat.beat()
+        assert p.heartbeat.connected_since is None
+        assert p.heartbeat.steady_seconds == 0.0
+        store.is_away, store.lost = False, "delivered"
+        await p.heartbeat.beat()
+        assert "delivered" not in store.holds[call.call_id]
+        store.lost = None
+        await p.heartbeat.beat()
+        assert store.holds[call.call_id]["delivered"]["cost"] == 7
+
+
+async def test_beat_that_hung_breaks_the_steadiness_though_it_succeeds_in_the_end() -> None:
+    store = make_store()
+    async with process(store) as p:
+        await p.heartbeat.beat()
+        await p.beat_for(20)
+        store.frozen = asyncio.Event()
+        beating = asyncio.ensure_future(p.heartbeat.beat())
+        await asyncio.sleep(0)
+        store.clock.advance(15.0)
+        assert p.heartbeat.steady_seconds == 0.0  # already while it hangs
+        store.frozen.set()
+        await beating
+        assert p.heartbeat.steady_seconds == 0.0
+        await p.beat_for(3)
+        assert p.heartbeat.steady_seconds == 3.0
+
+
+async def test_silent_database_is_told_of_while_a_beat_hangs_in_it(expect_log: ExpectLog) -> None:
+    expect_log("heartbeat_missed")
+
+    store = make_store()
+    async with process(store) as p:
+        await p.heartbeat.beat()
+        store.frozen = asyncio.Event()
+        beating = asyncio.ensure_future(p.heartbeat.beat())
+        watching = asyncio.ensure_future(p.heartbeat.watch())
+        for seconds in range(1, 8):
+            await eventually(lambda: store.clock.sleepers > 0)
+            store.clock.advance(1.0)
+            await eventually(lambda: store.clock.sleepers > 0)
+            assert is_told_up(p) == (seconds <= BREAK_SECONDS)
+        assert p.heartbeat.connected_since is None
+        store.frozen.set()
+        await beating
+        assert is_told_up(p)
+        watching.cancel()
+        await asyncio.wait([watching])
+
+
+async def test_process_that_was_paused_says_nothing_of_the_database() -> None:
+    store = make_store()
+    async with process(store) as p:
+        await p.heartbeat.beat()
+        watching = asyncio.ensure_future(p.heartbeat.watch())
+        await eventually(lambda: store.clock.sleepers > 0)
+        store.clock.advance(30.0)
+        await eventually(lambda: store.clock.sleepers > 0)
+        assert is_told_up(p)
+        watching.cancel()
+        await asyncio.wait([watching])
+
+
+def is_told_up(p: Any) -> bool:
+    return b"gw_database_up 1.0" in p.heartbeat._metrics.render("")[0]
+
+
+async def test_chores_are_done_with_each_beat(expect_log: ExpectLog) -> None:
+    expect_log("heartbeat_missed")
+
+    done: list[int] = []
+
+    async def chore() -> None:
+        done.append(1)
+
+    store = make_store()
+    async with process(store) as p:
+        heartbeat = Heartbeat(
+            identity=p.identity,
+            database=p.heartbeat._database,
+            live=p.live,
+            clock=store.clock,
+            metrics=p.heartbeat._metrics,
+            chores=(chore, chore),
+        )
+        await heartbeat.beat()
+        store.is_away = True
+        await heartbeat.beat()
+        assert len(done) == 2
+
+
+async def test_process_that_was_taken_for_dead_goes_on_under_another_id(
+    expect_log: ExpectLog,
+) -> None:
+    expect_log("taken_for_dead")
+
+    store = make_store()
+    async with process(store) as p:
+        await p.heartbeat.beat()
+        store.bury("proc_judge", None)
+        await p.heartbeat.beat()
+        await p.heartbeat.beat()
+        assert p.identity.id == "proc_judge.2"
+        assert store.processes.keys() == {"proc_judge", "proc_judge.2"}
+        del store.processes["proc_judge.2"]  # not even a row is left
+        await p.heartbeat.beat()
+        assert p.identity.id == "proc_judge.3"
+        metric = p.heartbeat._metrics.render("text/plain")[0].decode()
+        assert "gw_taken_for_dead_total 2.0" in metric
+
+
+def test_identity_tells_this_kernel_from_others() -> None:
+    me, other = (ProcessIdentity.of_this_process(name) for name in ("a", "b"))
+    assert me.pid == os.getpid()
+    assert (me.host, me.boot_id) == (other.host, other.boot_id)
+    assert "pid:" in me.boot_id
+
+
+def test_pid_is_alive_only_with_the_start_of_its_process() -> None:
+    me = ProcessIdentity.of_this_process("a")
+    assert me.pid_started > 0
+    assert is_process_alive(me.pid, me.pid_started)
+    assert not is_process_alive(me.pid, me.pid_started - 1)  # the number was given out again
+    assert is_process_alive(me.pid, 0)  # a start that nobody knows
+
+
+def test_process_that_stands_still_is_alive_and_one_that_was_killed_is_not() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        assert is_process_alive(child.pid, 0)
+        child.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WNOWAIT)
+        assert is_process_alive(child.pid, 0)
+        child.kill()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        assert not is_process_alive(child.pid, 0)  # nobody has asked after it, and it is no more
+    finally:
+        child.kill()
+        child.communicate()
+    assert not is_process_alive(child.pid, 0)

@@ -1,9 +1,10 @@
-"""Bodies that the gateway gives a model, instructions and something to read."""
+"""The call of an agent: its body, its frame, its models, its collected stream."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+import re
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -21,7 +22,15 @@ from channels.dialects.chat.instructed import (
     read_turn,
     turn_job,
 )
-from channels.errors import InvalidRequest
+from channels.errors import InvalidRequest, UpstreamMalformed
+from channels.registry import Registry
+from gw.agents import NOTICE, AgentRefused, Excerpt, cut, framed, model_of
+from gw.api.base import HandlerWriter
+from gw.api.completions import CollectingWriter
+from gw.calls.chat import TIMED_OUT
+from gw.errors import GatewayError
+from gw.keys.principal import Agent
+from tests.support.specs import make_channel, make_model
 
 GIVEN = Instructions(model="m", persona=b'"Be brief."')
 ME = {"role": "system", "content": "Be brief."}
@@ -163,3 +172,226 @@ def test_what_an_upstream_may_judge_is_named_as_the_client_named_it() -> None:
     assert fault is not None
     assert fault.param == "messages[1].content[0].type"
     assert read_turn(body_of("Hi", tools=[{}]), text_characters=0).fault is None
+
+
+# --- A stream as one response ---
+
+
+class Sent:
+    """What the client gets."""
+
+    def __init__(self) -> None:
+        self.head: tuple[Any, ...] = ()
+        self.body: Any = None
+
+    def begin(self, *head: Any) -> None:
+        self.head = head
+
+    def send(self, body: bytes) -> None:
+        self.body = json.loads(body)
+
+
+def collected(*chunks: Any, is_done: bool = True, bytes_max: int = 10_000) -> Sent:
+    """The response that some chunks come to, in pieces that are cut anywhere."""
+    text = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks)
+    stream = (": still here\n\n" + text + ("data: [DONE]\n\n" if is_done else "")).encode()
+    sent = Sent()
+    writer = CollectingWriter(cast(HandlerWriter, sent), bytes_max=bytes_max)
+    writer.begin("text/event-stream", {"X-A": "1"})
+    middle = len(stream) // 3
+    writer.write(stream[:middle])
+    writer.write(stream[middle : 2 * middle])
+    writer.finish(stream[2 * middle :])
+    writer.deliver()
+    return sent
+
+
+def chunk(index: int = 0, finish: str | None = None, **delta: Any) -> dict[str, Any]:
+    choice = {"index": index, "delta": delta, "finish_reason": finish}
+    return {"id": "c", "object": "chat.completion.chunk", "created": 1, "choices": [choice]}
+
+
+def test_pieces_become_one_message_for_each_choice() -> None:
+    usage = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
+    sent = collected(
+        chunk(role="assistant", content=""),
+        chunk(content="one "),
+        chunk(1, content="other"),
+        chunk(content="two", annotations=[{"a": 1}]),
+        chunk(annotations=[{"b": 2}], refusal=None),
+        chunk(finish="stop"),
+        chunk(1, finish="length"),
+        {"id": "c", "model": "m", "choices": [], "usage": usage},
+    )
+    assert sent.head == ("application/json", {"X-A": "1"})
+    annotated = {"content": "one two", "annotations": [{"a": 1}, {"b": 2}], "role": "assistant"}
+    assert sent.body == {
+        "id": "c",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "m",
+        "usage": usage,
+        "choices": [
+            {"index": 0, "message": annotated, "finish_reason": "stop"},
+            {
+                "index": 1,
+                "message": {"content": "other", "role": "assistant"},
+                "finish_reason": "length",
+            },
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    ("chunks", "is_done", "status", "code"),
+    [
+        ([chunk(content="x")], False, 502, "upstream_error"),
+        ([chunk(content="x"), {"error": {"message": "No."}}], True, 502, "upstream_error"),
+        ([{"error": {"message": TIMED_OUT}}], True, 504, "upstream_timeout"),
+    ],
+)
+def test_a_failed_stream_is_an_error(chunks: Any, is_done: bool, status: int, code: str) -> None:
+    with pytest.raises(GatewayError) as caught:
+        collected(*chunks, is_done=is_done)
+    assert (caught.value.http_status, caught.value.kind.code) == (status, code)
+
+
+def test_a_stream_that_is_too_large_fails_where_it_is() -> None:
+    with pytest.raises(UpstreamMalformed):
+        collected(*[chunk(content="x" * 90)] * 100, bytes_max=1000)
+
+
+# --- The frame of pages, whatever pages say ---
+
+
+TAGS = ("<reference_data", "</reference_data", "<page", "</page")
+PIECES = (
+    *TAGS,
+    *"<>/\"'&; \n\t",
+    "reference_data",
+    "page",
+    "PAGE",
+    "\u200b",
+    "\u00ad",
+    "id=",
+    "&lt;",
+    "x",
+    "知",
+)
+HOSTILE = st.lists(st.sampled_from(PIECES), max_size=30).map("".join)
+_UNSEEN = re.compile("[\u200b\u00ad]")
+
+
+@given(HOSTILE, HOSTILE, HOSTILE, HOSTILE)
+def test_no_page_closes_the_frame_or_opens_another(
+    kb_id: str, page_id: str, title: str, body: str
+) -> None:
+    page = Excerpt(kb_id, page_id, title, body)
+    text = framed([page, Excerpt("kb", "id", "t", "plain")])
+    assert text.startswith(f'<reference_data>\n{NOTICE}\n<page id="')
+    assert text.endswith("\nplain\n</page>\n</reference_data>")
+    seen = _UNSEEN.sub("", text).casefold()
+    tags = re.findall(r"<\s*/?\s*(?:reference_data|page)(?![a-z0-9])", seen)
+    assert ["".join(tag.split()) for tag in tags] == [
+        "<reference_data",
+        "<page",
+        "</page",
+        "<page",
+        "</page",
+        "</reference_data",
+    ]
+    quotes = text.partition("\nplain")[0].count('"')
+    assert quotes - body.count('"') == 12  # those of the attributes, and no more
+
+
+@pytest.mark.parametrize(
+    "text", ["a < b, <b>, <pages>, <pagex", "page>", "< p a g", "<reference>", "&lt;page"]
+)
+def test_what_is_no_tag_of_the_frame_stays_as_it_is(text: str) -> None:
+    assert f"\n{text}\n</page>" in framed([Excerpt("k", "i", "t", text)])
+
+
+def test_pages_are_cut_to_a_length_together() -> None:
+    pages = [Excerpt("k", name, name, "x" * 10) for name in "abc"]
+    assert [len(page.body) for page in cut(pages, 100)] == [10, 10, 10]
+    assert [len(page.body) for page in cut(pages, 15)] == [10, 5]
+    assert [page.id for page in cut(pages, 10)] == ["a"]
+    empty = [Excerpt("k", "e", "e", ""), *pages]
+    assert [page.id for page in cut(empty, 1)] == ["e", "a"]
+
+
+def test_long_pages_are_escaped_in_time_that_grows_with_them() -> None:
+    # What would go back and forth over them takes minutes for these.
+    for piece in ("< ", "<\u200b", "<p\u200b", "</" + " " * 50, "<"):
+        framed([Excerpt("k", "i", "t", piece * 100_000)])
+
+
+# --- Which model an agent calls, and who may not ---
+
+
+REGISTRY = Registry.of(
+    [make_channel("a")],
+    [
+        make_model("a", id="own", aliases=("latest",)),
+        make_model("a", id="theirs"),
+        make_model("a", id="ours"),
+        make_model("a", id="soon", callable=False),
+        make_model("a", id="picture", endpoint_type="images_generations"),
+    ],
+)
+
+
+def agent(**changes: Any) -> Agent:
+    values: dict[str, Any] = {
+        "id": "agent_1",
+        "user": "owner",
+        "system_prompt": b'"p"',
+        "model": "own",
+        "temperature": None,
+        "web_search": False,
+        "image_generation": False,
+        "kbs": (),
+        "enabled": True,
+        "default_model": "theirs",
+        "allowed_models": None,
+    }
+    return Agent(**{**values, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "platform", "model"),
+    [
+        ({}, "ours", "own"),
+        ({"model": "latest"}, "", "own"),
+        ({"model": None}, "ours", "theirs"),
+        ({"model": None, "default_model": None}, "ours", "ours"),
+        ({"allowed_models": frozenset({"own"})}, "", "own"),
+        ({"allowed_models": frozenset({"latest"})}, "", "own"),
+    ],
+)
+def test_the_first_model_that_is_set_is_called(changes: Any, platform: str, model: str) -> None:
+    assert model_of(agent(**changes), REGISTRY, platform).id == model
+
+
+@pytest.mark.parametrize(
+    ("changes", "outcome"),
+    [
+        ({"enabled": False, "model": "gone"}, "disabled"),
+        ({"model": None, "default_model": None}, "no_model"),
+        ({"model": "gone"}, "no_model"),  # and no other in its stead
+        ({"model": "soon"}, "no_model"),
+        ({"model": "picture"}, "no_model"),
+        ({"allowed_models": frozenset()}, "not_allowed"),
+        ({"allowed_models": frozenset({"theirs"})}, "not_allowed"),
+    ],
+)
+def test_an_agent_is_refused(changes: Any, outcome: str) -> None:
+    with pytest.raises(AgentRefused) as caught:
+        model_of(agent(**changes), REGISTRY, "")
+    assert caught.value.outcome == outcome
+
+
+def test_a_key_without_an_agent_calls_nothing() -> None:
+    with pytest.raises(AgentRefused) as caught:
+        model_of(None, REGISTRY, "ours")
+    assert caught.value.outcome == "disabled"

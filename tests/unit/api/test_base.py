@@ -1,19 +1,98 @@
-"""The checks before an endpoint, in their order, and what a refusal leaves behind."""
+"""What stands before every endpoint: keys, limits, balance, in order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
+from tornado.httputil import HTTPHeaders
 
-from gw.api.base import INTERNAL_MESSAGE, STORE_MESSAGE
-from gw.api.checks import MISSING_KEY, OUT_OF_FUNDS, QUERY_KEY
-from gw.api.services import Services
-from gw.keys.principal import MESSAGES, KeyRefused, RefusalReason
+from gw.api.base import INTERNAL_MESSAGE, STORE_MESSAGE, ApiHandler
+from gw.api.checks import (
+    CHECKS,
+    MISSING_KEY,
+    OUT_OF_FUNDS,
+    AuthMode,
+    Check,
+    FundsCheck,
+    KeyCheck,
+    KeyKindCheck,
+    LimitsCheck,
+    TextCheck,
+    find_key,
+    has_query_key,
+)
+from gw.api.logs.handlers import REQUESTS_PER_MINUTE, LogRate, LogsHandler
+from gw.app import routes
+from gw.errors import GatewayError
+from gw.http.tornado_adapter import RequestHeaders, TornadoRequest
+from gw.keys.principal import MESSAGES, KeyRefused
 from tests.support.aio import run
+from tests.support.logs import ExpectLog
+from tests.support.rows import each
 from tests.unit.api.fakes import KEY, MAX_BODY_BYTES, World, make_principal
 from tests.unit.api.handlers import make_app
 from tests.unit.http.wire import Answer, request, served
+
+QUERY = {"key": [b"from-query"]}
+
+# mode, headers, query, key
+CASES: list[tuple[AuthMode, dict[str, str], dict[str, list[bytes]], str | None]] = [
+    ("standard", {}, {}, None),
+    ("standard", {"x-api-key": "a"}, {}, "a"),
+    ("standard", {"x-alt-api-key": "a"}, {}, "a"),
+    ("standard", {"x-goog-api-key": "a"}, {}, "a"),
+    ("standard", {}, QUERY, "from-query"),
+    ("standard", {"Authorization": "Bearer a"}, {}, "a"),
+    # The order: x-api-key, x-alt-api-key and its alias, the query, Bearer.
+    ("standard", {"x-api-key": "a", "x-alt-api-key": "b"}, QUERY, "a"),
+    ("standard", {"x-alt-api-key": "b", "x-goog-api-key": "c"}, QUERY, "b"),
+    ("standard", {"x-goog-api-key": "c", "Authorization": "Bearer d"}, QUERY, "c"),
+    ("standard", {"Authorization": "Bearer d"}, QUERY, "from-query"),
+    # An empty value is no hit.
+    ("standard", {"x-api-key": "", "x-alt-api-key": " ", "Authorization": "Bearer d"}, {}, "d"),
+    ("standard", {"Authorization": "Bearer d"}, {"key": [b""]}, "d"),
+    ("standard", {"Authorization": "Bearer d"}, {"key": [b"", b"second"]}, "second"),
+    ("standard", {"Authorization": "Bearer"}, {}, None),
+    ("standard", {"Authorization": "Bearer   "}, {}, None),
+    # The first hit decides, however bad.
+    ("standard", {"x-api-key": "junk", "Authorization": "Bearer good"}, {}, "junk"),
+    # The scheme is a word in any case; another scheme is no hit.
+    ("standard", {"Authorization": "bearer a"}, {}, "a"),
+    ("standard", {"Authorization": "BEARER   a  "}, {}, "a"),
+    ("standard", {"Authorization": "Basic dXNlcjpw"}, {}, None),
+    ("standard", {"Authorization": "sk-platform-bare"}, {}, None),
+    ("standard", {"Authorization": "Bearerx a"}, {}, None),
+    ("standard", {"X-API-KEY": "a"}, {}, "a"),
+    ("standard", {}, {"key": [b"\xff\xfe"]}, "\ufffd\ufffd"),
+    # Model discovery: two headers, no query.
+    ("models", {}, QUERY, None),
+    ("models", {"x-api-key": "a", "Authorization": "Bearer d"}, QUERY, "a"),
+    ("models", {"Authorization": "Bearer d"}, QUERY, "d"),
+    ("models", {"x-alt-api-key": "b", "x-goog-api-key": "c"}, QUERY, None),
+    ("models", {"x-goog-api-key": "c", "Authorization": "Bearer d"}, {}, "d"),
+]
+
+
+@each("mode, headers, query, expected", CASES)
+def test_the_first_hit_decides(
+    mode: AuthMode, headers: dict[str, str], query: dict[str, list[bytes]], expected: str | None
+) -> None:
+    assert find_key(HTTPHeaders(headers), query, mode) == expected
+
+
+def test_a_header_sent_twice_is_no_key_and_an_empty_parameter_none() -> None:
+    headers = HTTPHeaders()
+    headers.add("x-api-key", "a")
+    headers.add("x-api-key", "b")
+    assert find_key(headers, {}, "standard") == "a,b"
+    told = [has_query_key(query) for query in (QUERY, {"key": [b"", b" "]}, {})]
+    assert told == [True, False, False]
+
+
+# --- The checks before an endpoint, in their order, and what a refusal leaves behind ---
+
 
 ECHO = request("POST", "/v1/echo", "Content-Length: 2")
 
@@ -54,58 +133,6 @@ def test_reading_from_a_billed_endpoint_counts_for_the_limits() -> None:
     assert world.refusals == []
 
 
-# --- 401 ---
-
-
-def test_no_key_is_401_and_a_challenge() -> None:
-    answer = ask_one(World(), request("POST", "/v1/echo", "Content-Length: 2", key=None))
-    assert (answer.status, answer.code) == (401, "invalid_api_key")
-    assert answer.json()["error"] == {
-        "message": MISSING_KEY,
-        "type": "authentication_error",
-        "code": "invalid_api_key",
-    }
-    assert answer.headers["www-authenticate"] == "Bearer"
-
-
-@pytest.mark.parametrize("reason", MESSAGES)
-def test_a_refused_key_is_401_with_its_own_message(reason: RefusalReason) -> None:
-    world = World()
-    world.keys.known[KEY] = KeyRefused(reason)
-    answer = ask_one(world, ECHO)
-    assert (answer.status, answer.code) == (401, "invalid_api_key")
-    assert answer.json()["error"]["message"] == MESSAGES[reason]
-    assert world.refusals == []
-    assert world.money.asked == []
-
-
-@pytest.mark.parametrize(
-    ("path", "shape"),
-    [
-        ("/v1/messages", {"type": "error", "error": {"type": "authentication_error"}}),
-        ("/v1beta/native", {"error": {"code": 401, "status": "UNAUTHENTICATED"}}),
-    ],
-)
-def test_an_error_has_the_shape_of_its_endpoint(path: str, shape: dict[str, object]) -> None:
-    answer = ask_one(World(), request("POST", path, "Content-Length: 2", key=None))
-    body = answer.json()
-    del body["error"]["message"]
-    assert body == shape
-
-
-def test_a_413_has_the_shape_of_its_endpoint() -> None:
-    head = request("POST", "/v1/messages", f"Content-Length: {MAX_BODY_BYTES + 1}")
-    answer = ask_one(World(), head, b"")
-    assert answer.json()["error"]["type"] == "request_too_large"
-
-
-def test_the_key_is_taken_from_the_query() -> None:
-    world = World()
-    head = request("POST", f"/v1/echo?key={KEY}", "Content-Length: 2", key=None)
-    assert ask_one(world, head).status == 200
-    assert world.keys.uses == [(KEY, True)]
-
-
 @pytest.mark.parametrize(
     ("changes", "available_nano_usd", "told"),
     [
@@ -144,31 +171,77 @@ def test_the_checks_say_the_same_whether_or_not_they_have_to_wait(
     assert len(world.in_flight) == 0
 
 
-def test_an_endpoint_may_leave_the_last_use_alone() -> None:
+# --- One refusal at a time, and the order of all of them ---
+
+
+def keyless(path: str) -> str:
+    return request("POST", path, "Content-Length: 2", key=None)
+
+
+AGENT = {"kind": "agent", "agent_id": "agent_1"}
+FREE = request("GET", "/v1/free")
+NATIVE = request("POST", "/v1beta/native", "Content-Length: 2")
+LARGE = request("POST", "/v1/messages", f"Content-Length: {MAX_BODY_BYTES + 1}")
+# What is known of the key, what is left, what is asked; status, and members of the error.
+ONE_BY_ONE: list[tuple[dict[str, Any] | Exception, int, str, int, dict[str, Any]]] = [
+    ({}, 1, ECHO, 200, {}),  # the last nano-dollar
+    ({}, 1, keyless(f"/v1/echo?key={KEY}"), 200, {}),
+    ({"rpm_limit": 0, "concurrency_limit": 0}, -5, FREE, 200, {}),
+    ({}, 1, keyless("/v1/echo"), 401, {"message": MISSING_KEY, "code": "invalid_api_key"}),
+    ({}, 1, keyless("/v1/messages"), 401, {"type": "authentication_error"}),
+    ({}, 1, keyless("/v1beta/native"), 401, {"code": 401, "status": "UNAUTHENTICATED"}),
+    *(
+        (KeyRefused(reason), 1, ECHO, 401, {"message": text, "code": "invalid_api_key"})
+        for reason, text in MESSAGES.items()
+    ),
+    (AGENT, 1, FREE, 403, {"code": "permission_denied"}),
+    (AGENT, 1, NATIVE, 403, {"status": "PERMISSION_DENIED"}),
+    (AGENT, 1, request("POST", "/v1/messages", "Content-Length: 2"), 200, {}),
+    ({}, 1, LARGE, 413, {"type": "request_too_large"}),
+    ({}, 0, ECHO, 402, {"message": OUT_OF_FUNDS, "type": "insufficient_quota"}),
+    ({"rpm_limit": 5}, -1, ECHO, 402, {"code": "quota_exceeded"}),
+    (RuntimeError("secret of the inside"), 1, ECHO, 500, {"message": INTERNAL_MESSAGE}),
+]
+
+
+@each("key, available, head, status, members", ONE_BY_ONE)
+def test_each_check_refuses_by_itself(
+    key: dict[str, Any] | Exception,
+    available: int,
+    head: str,
+    status: int,
+    members: dict[str, Any],
+    expect_log: ExpectLog,
+) -> None:
+    expect_log("request_failed")  # the fault of ours
     world = World()
-    assert ask_one(world, request("GET", "/v1/free"), b"").status == 200
-    assert world.keys.uses == [(KEY, False)]
+    world.keys.known[KEY] = key if isinstance(key, Exception) else make_principal(**key)
+    world.money.available_nano_usd = available
+    answer = ask_one(world, head, b"{}" if "Content-Length: 2" in head else b"")
+    assert answer.status == status
+    if status != 200:
+        assert members.items() <= answer.json()["error"].items()
+    # With them, a client would take it for the account's limit (spec: Errors, rule 2).
+    assert not [name for name in answer.headers if "ratelimit" in name]
+    assert answer.headers.get("www-authenticate") == ("Bearer" if status == 401 else None)
+    if status == 401:
+        assert (world.refusals, world.money.asked) == ([], [])
+    if key == {} and status in (200, 402):
+        assert world.keys.uses == [(KEY, True)]
+    if head is FREE and status == 200:
+        assert world.keys.uses == [(KEY, False)]  # an endpoint may leave the last use alone
 
 
-# --- 403, 429, 402, and the order of all of them ---
-
-
-def agent_world() -> World:
+def test_a_full_account_is_429_and_told_of_concurrency() -> None:
     world = World()
-    world.keys.known[KEY] = make_principal(kind="agent", agent_id="agent_1")
-    return world
-
-
-def test_an_agent_key_is_403_where_agents_do_not_speak() -> None:
-    world = agent_world()
-    answer = ask_one(world, request("GET", "/v1/free"), b"")
-    assert (answer.status, answer.code) == (403, "permission_denied")
-    assert ask_one(world, request("POST", "/v1/messages", "Content-Length: 2")).status == 200
-
-
-def test_an_agent_key_is_refused_in_the_endpoints_shape() -> None:
-    answer = ask_one(agent_world(), request("POST", "/v1beta/native", "Content-Length: 2"))
-    assert answer.json()["error"]["status"] == "PERMISSION_DENIED"
+    world.keys.known[KEY] = make_principal(concurrency_limit=1)
+    taken = run(world.limits.enter("acct_1", rpm=None, concurrency=1))
+    answer = ask_one(world, ECHO)
+    assert (answer.status, answer.code) == (429, "rate_limit_exceeded")
+    assert "concurrency" in answer.json()["error"]["message"]
+    assert answer.headers["x-ratelimit-remaining-concurrency"] == "0"
+    taken.leave()
+    assert [a.status for a in ask(world, (ECHO, b"{}"), (ECHO, b"{}"))] == [200, 200]
 
 
 def test_a_limited_account_reads_its_limits_with_every_success() -> None:
@@ -189,60 +262,6 @@ def test_a_limited_account_reads_its_limits_with_every_success() -> None:
     assert third.headers["x-ratelimit-limit-requests"] == "2"
     assert third.headers["x-ratelimit-remaining-requests"] == "0"
     assert "requests per minute" in third.json()["error"]["message"]
-
-
-def test_a_full_account_is_429_and_told_of_concurrency() -> None:
-    world = World()
-    world.keys.known[KEY] = make_principal(concurrency_limit=1)
-    taken = run(world.limits.enter("acct_1", rpm=None, concurrency=1))
-    answer = ask_one(world, ECHO)
-    assert (answer.status, answer.code) == (429, "rate_limit_exceeded")
-    assert "concurrency" in answer.json()["error"]["message"]
-    assert answer.headers["x-ratelimit-remaining-concurrency"] == "0"
-    taken.leave()
-    assert [a.status for a in ask(world, (ECHO, b"{}"), (ECHO, b"{}"))] == [200, 200]
-
-
-def test_an_unlimited_account_reads_no_limits() -> None:
-    answer = ask_one(World(), ECHO)
-    assert not [name for name in answer.headers if "ratelimit" in name]
-
-
-def test_an_error_after_admission_carries_no_limits() -> None:
-    # With them, a client would take it for the account's limit (spec: Errors, rule 2).
-    world = World()
-    world.keys.known[KEY] = make_principal(rpm_limit=5)
-    world.money.available_nano_usd = 0
-    answer = ask_one(world, ECHO)
-    assert answer.status == 402
-    assert not [name for name in answer.headers if "ratelimit" in name]
-
-
-def test_a_free_endpoint_does_not_count() -> None:
-    world = World()
-    world.keys.known[KEY] = make_principal(rpm_limit=0, concurrency_limit=0)
-    world.money.available_nano_usd = -5
-    assert ask_one(world, request("GET", "/v1/free"), b"").status == 200
-
-
-@pytest.mark.parametrize("available_nano_usd", [0, -1])
-def test_an_empty_balance_is_402(available_nano_usd: int) -> None:
-    world = World()
-    world.money.available_nano_usd = available_nano_usd
-    world.limits.try_enter("acct_1", rpm=1, concurrency=None)  # another, still in flight
-    answer = ask_one(world, ECHO)
-    assert answer.status == 402
-    assert answer.json()["error"] == {
-        "message": OUT_OF_FUNDS,
-        "type": "insufficient_quota",
-        "code": "quota_exceeded",
-    }
-
-
-def test_a_last_nano_dollar_is_let_through() -> None:
-    world = World()
-    world.money.available_nano_usd = 1
-    assert ask_one(world, ECHO).status == 200
 
 
 def test_the_checks_come_in_the_order_of_the_contract() -> None:
@@ -295,7 +314,8 @@ def test_a_refusal_without_a_key_or_of_a_free_endpoint_is_no_row() -> None:
         (request("POST", "/v1/free"), b""),
         (request("GET", "/v1/echo"), b""),
     )
-    ask_one(agent_world(), request("GET", "/v1/free"), b"")
+    world.keys.known[KEY] = make_principal(**AGENT)
+    ask_one(world, FREE, b"")
     assert world.refusals == []
 
 
@@ -303,7 +323,7 @@ def test_a_refusal_without_a_key_or_of_a_free_endpoint_is_no_row() -> None:
 
 
 def test_a_database_away_at_the_balance_check_is_503_and_gives_the_place_back(
-    expect_log: Callable[..., None],
+    expect_log: ExpectLog,
 ) -> None:
     expect_log("request_failed")
     world = World()
@@ -315,20 +335,143 @@ def test_a_database_away_at_the_balance_check_is_503_and_gives_the_place_back(
     assert world.limits.in_flight("acct_1") == 0
 
 
-def test_a_fault_before_the_endpoint_is_500_and_tells_nothing(
-    expect_log: Callable[..., None],
-) -> None:
-    expect_log("request_failed")
+class Endpoint(ApiHandler):
+    billed = True
+    limited = True
+
+
+class Models(Endpoint):
+    auth = "models"
+
+
+class Free(ApiHandler):
+    pass
+
+
+class Log(LogsHandler):
+    pass
+
+
+Arrange = Callable[[World], Any]
+
+
+def refused_key(world: World) -> None:
+    world.keys.known[KEY] = KeyRefused("revoked")
+
+
+def agent(world: World) -> None:
+    world.keys.known[KEY] = make_principal(kind="agent", agent_id="agent_1")
+
+
+def used_up(world: World, *, rpm: int | None = None, concurrency: int | None = None) -> None:
+    world.keys.known[KEY] = make_principal(rpm_limit=rpm, concurrency_limit=concurrency)
+    assert world.limits.try_enter("acct_1", rpm=rpm, concurrency=concurrency) is not None
+
+
+async def ask_too_often(world: World) -> None:
+    for _ in range(REQUESTS_PER_MINUTE):
+        await world.services.logs.rates.take("logs:key_1", REQUESTS_PER_MINUTE)
+
+
+def poor(world: World) -> None:
+    world.money.available_nano_usd = 0
+
+
+# Each refusal of each check: the endpoint, the target, the header of the key, and what is so.
+REFUSALS: list[tuple[type[Check], type[ApiHandler], str, str, Arrange]] = [
+    (KeyCheck, Endpoint, "/", "", lambda world: None),
+    (KeyCheck, Models, f"/?key={KEY}", "", lambda world: None),
+    (KeyCheck, Endpoint, "/", "sk-unknown", lambda world: None),
+    (KeyCheck, Endpoint, "/", KEY, refused_key),
+    (KeyKindCheck, Endpoint, "/", KEY, agent),
+    (KeyKindCheck, Free, "/", KEY, agent),
+    (LimitsCheck, Endpoint, "/", KEY, lambda world: used_up(world, rpm=1)),
+    (LimitsCheck, Endpoint, "/", KEY, lambda world: used_up(world, concurrency=1)),
+    (FundsCheck, Endpoint, "/", KEY, poor),
+    (TextCheck, Endpoint, "/?status=%00", KEY, lambda world: None),
+    (LogRate, Log, "/", KEY, ask_too_often),
+]
+
+
+def handler(world: World, endpoint: type[ApiHandler], target: str, key: str) -> ApiHandler:
+    fields = {"Host": ["gateway"]} | ({"X-Api-Key": [key]} if key else {})
+    request = TornadoRequest("POST", target, "HTTP/1.1", RequestHeaders(fields), "")
+    request.read_target()
+    return endpoint(world.application(), request)
+
+
+async def outcome(
+    endpoint: type[ApiHandler], target: str, key: str, arrange: Arrange, *, now: bool
+) -> tuple[int, str, str, dict[str, str]]:
+    """How the request is refused, asked in the form that may answer at once or in the other."""
     world = World()
-    world.keys.known[KEY] = RuntimeError("secret of the inside")
-    answer = ask_one(world, ECHO)
-    assert (answer.status, answer.json()["error"]["message"]) == (500, INTERNAL_MESSAGE)
+    world.keys.remembers = world.money.remembers = now
+    if (arranging := arrange(world)) is not None:
+        await arranging
+    one = handler(world, endpoint, target, key)
+    try:
+        for check in one._checks:
+            if not (now and check.try_now(one)):
+                await check.ask(one)
+    except GatewayError as error:
+        return error.http_status, error.kind.code, error.message, dict(error.headers)
+    raise AssertionError("nothing was refused")
 
 
-def test_services_do_not_change_under_a_handler() -> None:
-    assert Services.__dataclass_params__.frozen  # type: ignore[attr-defined]
+@pytest.mark.parametrize(
+    ("check", "endpoint", "target", "key", "arrange"),
+    REFUSALS,
+    ids=[f"{number}-{check.__name__}" for number, (check, *_) in enumerate(REFUSALS)],
+)
+async def test_both_forms_refuse_alike(
+    check: type[Check], endpoint: type[ApiHandler], target: str, key: str, arrange: Arrange
+) -> None:
+    assert check in {type(one) for one in endpoint._checks}
+    told = await outcome(endpoint, target, key, arrange, now=True)
+    assert told == await outcome(endpoint, target, key, arrange, now=False)
+    assert told[0] in (400, 401, 402, 403, 429)
 
 
-def test_the_query_key_message_says_where_else() -> None:
-    assert "x-api-key" in QUERY_KEY
-    assert "query" in QUERY_KEY
+def every_check() -> Iterator[type[Check]]:
+    """Each check that stands before any endpoint of the gateway."""
+    yield from map(type, CHECKS)
+    for _, endpoint, *_ in routes():
+        assert issubclass(endpoint, ApiHandler)
+        yield from map(type, endpoint._checks)
+
+
+def test_every_check_is_in_the_table_above() -> None:
+    assert set(every_check()) == {check for check, *_ in REFUSALS}
+    for check in set(every_check()):
+        assert check.try_now is not Check.try_now
+        assert check.ask is not Check.ask
+
+
+async def test_only_what_memory_does_not_know_is_asked() -> None:
+    world = World()
+    world.keys.remembers, world.money.remembers = True, False
+    one = handler(world, Endpoint, "/", KEY)
+    waiting = one.check()
+    assert waiting is not None
+    await waiting
+    assert world.keys.uses == [(KEY, True)]  # once, and the limits counted it once
+    assert world.limits.in_flight("acct_1") == 1
+    assert world.money.asked == ["available"]
+    one.release()
+    world.money.remembers = True
+    assert handler(world, Endpoint, "/", KEY).check() is None
+
+
+async def test_paid_submission_asks_again_without_money() -> None:
+    class Submits(Endpoint):
+        idempotent = True
+
+    world = World()
+    poor(world)
+    world.kept.known.add(("acct_1", "again"))
+    fields = RequestHeaders({"Host": ["gateway"], "X-Api-Key": [KEY], "Idempotency-Key": ["again"]})
+    request = TornadoRequest("POST", "/", "HTTP/1.1", fields, "")
+    request.read_target()
+    waiting = Submits(world.application(), request).check()
+    assert waiting is not None
+    await waiting

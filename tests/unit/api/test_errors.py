@@ -1,16 +1,29 @@
-"""The error table against the specification's, in every shape, written out as data."""
+"""Errors in the shapes of the protocols."""
 
 from __future__ import annotations
 
 import json
+import pickle
+from uuid import RFC_4122, UUID
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from actors.catalogs import CatalogUnavailable
 from channels.families import ErrorShape
 from gw import errors as errors
+from gw.api.base import make_call_id
 from gw.api.services import unavailable
-from gw.errors import ERROR_TABLE, ErrorKind, GatewayError, from_upstream, render
+from gw.errors import (
+    ERROR_TABLE,
+    INVALID_REQUEST,
+    ErrorKind,
+    GatewayError,
+    dumps,
+    from_upstream,
+    render,
+)
 from tests.support.rows import each
 
 # HTTP | chat type | chat code | messages type | native status, in the specification's words.
@@ -185,6 +198,59 @@ def test_a_list_that_no_channel_has_is_503_not_to_be_repeated() -> None:
     assert (told.http_status, told.headers) == (503, {"x-should-retry": "false"})
 
 
-def test_a_503_of_an_upstream_says_when_to_come_back() -> None:
-    assert from_upstream(503, "Busy.").headers == {"Retry-After": "1"}
-    assert from_upstream(500, "Broken.").headers == {}
+# --- How bodies are written, whatever stands in the message ---
+
+
+def message_of(body: bytes) -> str:
+    return str(json.loads(body)["error"]["message"])
+
+
+@pytest.mark.parametrize(
+    "message",
+    ["", "plain", 'quotes " and \\', "slash / path", "tab\tnewline\n", "nul\x00", "æøå 漢字 😀"],
+)
+def test_a_message_comes_back_as_it_was(message: str) -> None:
+    assert message_of(render(ErrorShape.CHAT, GatewayError(INVALID_REQUEST, message))) == message
+
+
+def test_what_json_does_not_have_is_replaced_or_refused() -> None:
+    assert dumps({"path": "/v1/é"}) == '{"path":"/v1/é"}'.encode()
+    body = render(ErrorShape.CHAT, GatewayError(INVALID_REQUEST, "model 'x\ud800y' is not known"))
+    assert message_of(body) == "model 'x?y' is not known"
+    with pytest.raises(OverflowError):
+        dumps({"x": float("nan")})
+
+
+@pytest.mark.parametrize("shape", [ErrorShape.MESSAGES, ErrorShape.GEMINI])
+def test_details_are_shown_where_libraries_look_for_them(shape: ErrorShape) -> None:
+    details = {"error_code": "some_code", "unsupported": ["tools"]}
+    error = GatewayError(INVALID_REQUEST, "No.", details=details)
+    assert json.loads(render(shape, error))["error"]["details"] == details
+    plain = GatewayError(INVALID_REQUEST, "No.")
+    assert "details" not in json.loads(render(shape, plain))["error"]
+    for other in (ErrorShape.CHAT, ErrorShape.IMAGES):
+        assert "details" not in json.loads(render(other, error))["error"]
+
+
+def test_only_the_images_shape_has_a_param() -> None:
+    error = GatewayError(INVALID_REQUEST, "Too many.")
+    assert "param" not in json.loads(render(ErrorShape.CHAT, error))["error"]
+    assert json.loads(render(ErrorShape.IMAGES, error))["error"]["param"] is None
+
+
+# --- Ids of calls are UUIDs of version 7 like any others ---
+
+
+@given(st.integers(0, 2**48 - 1), st.binary(min_size=10, max_size=10))
+def test_id_is_a_uuid_of_its_moment(milliseconds: int, random_bytes: bytes) -> None:
+    made = make_call_id(milliseconds=milliseconds, random_bytes=random_bytes)
+    usual = UUID(made.hex)
+    assert (made, hash(made), str(made), repr(made)) == (
+        usual,
+        hash(usual),
+        str(usual),
+        repr(usual),
+    )
+    assert (made.version, made.variant, made.is_safe) == (7, RFC_4122, usual.is_safe)
+    assert made.int >> 80 == milliseconds
+    assert pickle.loads(pickle.dumps(made)) == made

@@ -16,6 +16,7 @@ from gw.api.mcp import McpHandler
 from gw.api.services import WikiServices
 from gw.mcp.exchange import Exchange
 from metrics.prometheus import Metrics
+from tests.support.logs import ExpectLog
 from tests.unit.api.fakes import World
 from tests.unit.http.wire import Answer, request, served
 
@@ -65,7 +66,7 @@ async def ask(world: World, value: Any) -> Answer:
 )
 @pytest.mark.parametrize("shape", [lambda one: one, lambda one: [one]], ids=["one", "batch"])
 async def test_a_fault_of_ours_is_json_rpc(
-    expect_log: Callable[..., None],
+    expect_log: ExpectLog,
     error: type[Exception],
     status: int,
     message: str,

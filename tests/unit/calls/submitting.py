@@ -35,9 +35,7 @@ from gw.http.application import RequestsInFlight
 from tests.support.calls import in_force, job_call
 from tests.support.fake_ledger import FakeLedger
 from tests.support.specs import make_channel, make_model
-from tests.unit.calls.fake_wire import Script, answer
-from tests.unit.calls.world import Told, World, world
-from tests.unit.calls.writer import RecordingWriter
+from tests.unit.calls.world import RecordingWriter, Script, Told, World, answer, world
 from tests.unit.images.stage import submission
 
 SUBMIT_SECONDS = 5.0
@@ -110,7 +108,7 @@ class Stage:
         call, writer = self.prepare(**said), SubmittingWriter()
         self.begin(call, writer)
         told = await self.world.end(call, writer)
-        assert told.row is None or told.row["task_id"] == call.facts.job_id
+        assert told.row is None or told.logged["task_id"] == call.facts.job_id
         return told
 
     def take_for_dead(self, call: SubmitCall) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,14 +17,13 @@ from hypothesis import strategies as st
 from channels.errors import UpstreamCut, UpstreamMalformed, UpstreamUnreachable
 from gw.calls.request import ChatCall
 from tests.support.aio import run
+from tests.support.logs import ExpectLog
 from tests.unit.calls import sse
-from tests.unit.calls.fake_wire import FOR_EVER, Head, Script, Step
-from tests.unit.calls.world import Told, World, world
-from tests.unit.calls.writer import RecordingWriter
+from tests.unit.calls.world import FOR_EVER, Head, RecordingWriter, Script, Step, Told, World, world
 
 
 @pytest.fixture(autouse=True)
-def key_refusals(expect_log: Callable[..., None]) -> None:
+def key_refusals(expect_log: ExpectLog) -> None:
     """An upstream may refuse the channel's key here, which is told."""
     expect_log("channel_key_refused", required=False)
 
@@ -130,7 +128,6 @@ def check(w: World, told: Told) -> None:
     call_id, writer = told.call.facts.call_id, told.writer
     kinds = [kind for _, _, entry_of, kind, _, _ in w.ledger.entries if entry_of == call_id]
     assert kinds in (["hold", "settle"], ["hold", "refund"], []), kinds
-    assert told.row is not None
     assert writer.is_row_owned
     assert len(told.attempts) <= 3
     if told.error is not None:  # an error, or an answer; never something of both
@@ -166,7 +163,7 @@ async def time_passes(w: World) -> None:
     loses=st.tuples(st.integers(0, 1), st.integers(0, 1)),
 )
 def test_every_call_is_settled_once_and_leaves_nothing_behind(
-    expect_log: Callable[..., None],
+    expect_log: ExpectLog,
     given: list[Script],
     asking: list[dict[str, Any]],
     slots: int,

@@ -13,13 +13,26 @@ import pytest
 
 from actors.channel import Lease
 from actors.routing import Candidate, FailedAttempt, Failover, FailoverExhausted
-from channels.errors import NoFileLeft, UpstreamError, UpstreamTimedOut, UpstreamUnreachable
+from channels.errors import (
+    ErrorMembers,
+    ErrorReported,
+    NoFileLeft,
+    UnexpectedStatus,
+    UpstreamCut,
+    UpstreamError,
+    UpstreamFailed,
+    UpstreamLost,
+    UpstreamMalformed,
+    UpstreamTimedOut,
+    UpstreamUnreachable,
+)
 from channels.registry import ChannelSpec, HealthSpec
 from channels.resources import TimeLimits
-from gw.calls.attempts import Attempts, Retry, retry_of_chat
+from gw.calls.attempts import Attempts, Retry, retry_of_chat, retry_of_pieces, retry_of_submits
 from gw.calls.call import CallObserver
 from metrics.prometheus import Metrics
 from metrics.spans import UNSAMPLED
+from tests.support.logs import ExpectLog
 from tests.support.specs import make_channel
 from tests.unit.actors.channels import Channels, channels, settle
 
@@ -128,7 +141,7 @@ async def test_three_channels_are_tried_and_no_more() -> None:
 
 
 async def test_full_open_and_removed_channels_are_passed_over_and_are_no_tries(
-    expect_log: Any,
+    expect_log: ExpectLog,
 ) -> None:
     expect_log("channel_opened")
 
@@ -142,7 +155,7 @@ async def test_full_open_and_removed_channels_are_passed_over_and_are_no_tries(
         held.release("abandoned")
 
 
-async def test_no_answer_says_how_long_all_channels_stay_open(expect_log: Any) -> None:
+async def test_no_answer_says_how_long_all_channels_stay_open(expect_log: ExpectLog) -> None:
     expect_log("channel_opened")
     expect_log("channel_half_opened")
 
@@ -164,11 +177,6 @@ async def test_no_answer_says_how_long_all_channels_stay_open(expect_log: Any) -
         assert (await s.nothing("a", "b")).cooldown_seconds == 0  # nor how long a probe takes
         probe.release("abandoned")
         assert (await s.nothing()).cooldown_seconds == 0
-
-
-async def test_no_candidates_is_no_answer() -> None:
-    async with scene() as s:
-        assert await s.exhausted() == ((), {})
 
 
 async def test_time_out_ends_the_call_and_counts_against_the_channel() -> None:
@@ -207,3 +215,35 @@ async def test_cancelled_call_gives_its_lease_back_and_says_nothing_of_the_chann
         assert call.cancelled()
         assert set(await s.failures()) <= {"a"}
         assert "c" not in s.tried
+
+
+# --- The table of what may be asked of another channel, row by row ---
+
+
+ROWS = {
+    "no connection": (UpstreamUnreachable(), "next_channel", "next_channel", "next_channel"),
+    "lost": (UpstreamLost(), "next_channel", "next_channel", "unknown"),
+    "5xx": (UpstreamFailed(503, ErrorMembers()), "next_channel", "next_channel", "next_channel"),
+    "504": (UpstreamFailed(504, ErrorMembers()), "next_channel", "next_channel", "unknown"),
+    "cut": (UpstreamCut(), "next_channel", "unknown", "unknown"),
+    "unusable": (UpstreamMalformed(), "next_channel", "unknown", "unknown"),
+    "an error within": (ErrorReported(ErrorMembers()), "next_channel", "unknown", "final"),
+    "204": (UnexpectedStatus(204), "final", "unknown", "unknown"),
+    "302": (UnexpectedStatus(302), "final", "unknown", "unknown"),
+    "no answer in time": (UpstreamTimedOut(), "final", "final", "unknown"),
+}
+
+
+@pytest.mark.parametrize(
+    ("error", "of_chat", "of_pieces", "of_submits"), ROWS.values(), ids=ROWS.keys()
+)
+def test_what_follows_a_failed_attempt(
+    error: UpstreamError, of_chat: str, of_pieces: str, of_submits: str
+) -> None:
+    found = retry_of_chat(error), retry_of_pieces(error), retry_of_submits(error)
+    assert found == (of_chat, of_pieces, of_submits)
+
+
+def test_every_kind_of_error_has_a_row() -> None:
+    kinds = {*UpstreamError.__subclasses__(), UpstreamLost}
+    assert {type(row[0]) for row in ROWS.values()} == kinds

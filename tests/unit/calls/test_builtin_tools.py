@@ -1,4 +1,4 @@
-"""Built-in tools of chat-completions: which channels run them, and how their streams end."""
+"""Built-in tools: which channels run them, and how their streams end."""
 
 from __future__ import annotations
 
@@ -12,12 +12,20 @@ from msgspec.structs import replace
 
 from channels.errors import UpstreamCut
 from channels.registry import ChannelSpec
-from gw.calls.request import ChatCall
+from gw.calls.request import ChatCall, lacking_tool
 from tests.support.aio import eventually, jump
 from tests.support.specs import make_channel, make_model
-from tests.unit.calls.fake_wire import FOR_EVER, Script, Step, answer
-from tests.unit.calls.world import TIMEOUT_SECONDS, Told, World, world
-from tests.unit.calls.writer import RecordingWriter
+from tests.unit.calls.world import (
+    FOR_EVER,
+    TIMEOUT_SECONDS,
+    RecordingWriter,
+    Script,
+    Step,
+    Told,
+    World,
+    answer,
+    world,
+)
 from tests.unit.translation.responses.pieces import CREATED, completed, text
 from tests.unit.translation.wire import data_of
 
@@ -81,8 +89,7 @@ async def test_answer_is_chat_and_charged_by_what_responses_states() -> None:
         assert told.cost == 6 * 1000 + 4 * 100 + 5 * 10_000
         assert told.call.facts.protocol == "chat"
         assert w.wire.requests[0].url.endswith("/v1/responses")
-        assert told.row is not None
-        assert told.row["detail"]["translation"] == "built-in tools"
+        assert told.logged["detail"]["translation"] == "built-in tools"
 
 
 async def test_incomplete_answer_is_charged_and_complete_for_the_client() -> None:
@@ -139,14 +146,6 @@ async def test_time_running_out_is_told_and_terminated() -> None:
         assert told.status == ("interrupted", "upstream_timeout")
 
 
-async def test_client_that_leaves_pays_for_what_was_delivered() -> None:
-    script = stream(CREATED, text("Hello there"), text(" and more"), FOR_EVER)
-    async with world(a=[script], channels=channels("a")) as w:
-        told = await asking(w, SEARCH, writer=RecordingWriter(leaves_after=1))
-        assert told.status == ("interrupted", "client_disconnected")
-        assert told.tokens[1] > 0
-
-
 # --- Before anything was sent ---
 
 
@@ -189,9 +188,8 @@ async def test_failure_everywhere_is_an_error_answer_in_the_upstreams_words(
 ) -> None:
     async with world(a=[stream(CREATED, *steps)], channels=channels("a")) as w:
         told = await asking(w, SEARCH)
-        assert told.error is not None
-        assert (told.error.http_status, told.error.kind.code) == (502, "upstream_error")
-        assert told.error.message in ("[redacted] broke", "[redacted] broke")
+        assert (told.refusal.http_status, told.refusal.kind.code) == (502, "upstream_error")
+        assert told.refusal.message in ("[redacted] broke", "[redacted] broke")
         assert told.attempts == ["upstream_error"]
         assert (told.status, told.cost) == (("error", "upstream_error"), 0)
 
@@ -204,15 +202,104 @@ async def test_channel_that_is_busy_is_no_missing_tool() -> None:
         while not w.wire.requests:
             await w.settled()
         told = await asking(w, SEARCH)
-        assert told.error is not None
-        assert told.error.kind.code == "no_channel_available"
+        assert told.refusal.kind.code == "no_channel_available"
         writer.leave()
         await w.end(first, writer)
 
 
-async def test_model_without_channels_has_none_available() -> None:
-    for model in (make_model(), make_model("a", endpoint_type="images_generations")):
-        async with world(a=[GOOD], channels=channels("a"), model=model) as w:
-            told = await asking(w, SEARCH)
-            assert told.error is not None
-            assert told.error.kind.code == "no_channel_available"
+# --- Which tool the channels of a model lack, by the configuration alone ---
+
+
+NONE: frozenset[str] = frozenset()
+ALL = frozenset({"chat", "messages", "responses", "native"})
+
+
+def lacking(
+    tools: list[str],
+    *channels: tuple[set[str], set[str]],
+    protocol: str = "chat",
+    reached: tuple[str, ...] = (),
+    **model: Any,
+) -> str | None:
+    """For channels of these protocols and tools."""
+    specs = [
+        make_channel(f"c{at}", protocols=frozenset(spoken), tools=frozenset(has))
+        for at, (spoken, has) in enumerate(channels)
+    ]
+    return lacking_tool(
+        tools,
+        make_model(*(spec.id for spec in specs), **model),
+        {spec.id: spec for spec in specs},
+        protocol=protocol,
+        run_over="responses" if protocol == "chat" else protocol,
+        reached=reached,
+    )
+
+
+BOTH = ({"chat", "responses"}, {SEARCH, DRAW})
+SEARCHES = ({"chat", "responses"}, {SEARCH})
+DRAWS = ({"chat", "responses"}, {DRAW})
+PLAIN = ({"chat", "responses"}, set[str]())
+
+
+@pytest.mark.parametrize(
+    ("tools", "channels", "expected"),
+    [
+        ([SEARCH], [PLAIN], SEARCH),
+        ([DRAW], [SEARCHES], DRAW),
+        ([SEARCH, DRAW], [SEARCHES], DRAW),
+        ([SEARCH, DRAW], [SEARCHES, DRAWS], SEARCH),  # both, but nowhere together
+        ([SEARCH], [({"chat"}, {SEARCH})], SEARCH),
+        ([SEARCH], [({"messages"}, {SEARCH})], None),  # no channel at all
+        (["telepathy"], [BOTH], "telepathy"),
+        ([SEARCH, "code_interpreter"], [BOTH], "code_interpreter"),
+        ([SEARCH], [], None),
+        ([], [PLAIN], None),
+        ([SEARCH, DRAW], [PLAIN, BOTH], None),
+        ([DRAW], [({"responses"}, {DRAW})], None),
+    ],
+)
+def test_chat_completions_needs_a_channel_that_runs_the_tool_over_responses(
+    tools: list[str], channels: list[tuple[set[str], set[str]]], expected: str | None
+) -> None:
+    assert lacking(tools, *channels) == expected
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "expected"),
+    [
+        (NONE, None),
+        ({"web_search", "image_gen"}, None),
+        ({"web_search"}, DRAW),
+        ({"image_gen", "tools"}, SEARCH),
+        ({"json"}, SEARCH),
+    ],
+)
+def test_flags_of_a_model_bound_what_is_run_for_it(
+    capabilities: frozenset[str], expected: str | None
+) -> None:
+    tools = [SEARCH, DRAW]
+    assert lacking(tools, BOTH, capabilities=frozenset(capabilities)) == expected
+    channel = (set(ALL), {SEARCH, DRAW})
+    for protocol in ("messages", "responses", "native"):
+        # There a request goes through as it came, and the upstream knows its models.
+        assert lacking(tools, channel, protocol=protocol, capabilities=frozenset({"json"})) is None
+
+
+@pytest.mark.parametrize("protocol", ["messages", "responses", "native"])
+def test_other_protocols_need_a_channel_that_speaks_them_and_has_the_tool(protocol: str) -> None:
+    assert lacking([SEARCH], ({protocol}, {SEARCH}), protocol=protocol) is None
+    assert lacking([SEARCH], ({protocol}, {DRAW}), protocol=protocol) == SEARCH
+    assert lacking([SEARCH], ({"chat"}, {SEARCH}), protocol=protocol) is None  # no channel: a 503
+    assert lacking(["code_execution"], ({protocol}, set()), protocol=protocol) is None
+
+
+@pytest.mark.parametrize("tool", [SEARCH, "code_execution"])
+def test_translation_reaches_a_model_but_takes_no_tool_along(tool: str) -> None:
+    channel = ({"chat"}, {SEARCH, DRAW})
+    assert lacking([tool], channel, protocol="messages", reached=("chat",)) == tool
+    assert lacking([tool], ({"messages"}, set()), reached=("messages",)) == tool
+
+
+def test_model_of_another_endpoint_has_no_channel_here() -> None:
+    assert lacking([SEARCH], PLAIN, endpoint_type="images_generations") is None

@@ -12,9 +12,9 @@ from channels.errors import UpstreamUnreachable
 from channels.registry import Binding, ChannelSpec, HealthSpec
 from gw.calls.counting import WITHOUT_SECONDS, Count, CountRequest
 from gw.errors import GatewayError
+from tests.support.logs import ExpectLog
 from tests.support.specs import make_channel, make_model
-from tests.unit.calls.fake_wire import FOR_EVER, Head, answer
-from tests.unit.calls.world import World, world
+from tests.unit.calls.world import FOR_EVER, Head, World, answer, world
 
 BODY = json.dumps({"model": "alias", "messages": [{"role": "user", "content": "Hello"}]}).encode()
 COUNTED = answer(b'{"input_tokens":12,"more":1}')
@@ -74,7 +74,7 @@ async def test_a_channel_of_the_protocol_counts_under_its_own_name_of_the_model(
     ids=["5xx", "unreachable", "key"],
 )
 async def test_the_next_channel_is_asked_after_a_failure(
-    failed: Any, expect_log: Callable[..., None]
+    failed: Any, expect_log: ExpectLog
 ) -> None:
     if failed[0] == Head(401):
         expect_log("channel_key_refused")

@@ -21,9 +21,8 @@ from gw.calls import chat
 from gw.calls.request import UpstreamPlan
 from tests.support.rows import each
 from tests.unit.calls import sse
-from tests.unit.calls.fake_wire import Script, answer
-from tests.unit.calls.test_measured import counts
-from tests.unit.calls.world import MESSAGES, Told, World, world
+from tests.unit.calls.test_settlement import counts
+from tests.unit.calls.world import MESSAGES, Script, Told, World, answer, world
 
 WORDS = "It is the upstream's own fault."
 
@@ -66,6 +65,10 @@ BEFORE_THE_BODY = {
     "503 without a body": Fails(
         answer(status=503), (503, "upstream_error"), "upstream_503", "status_5xx"
     ),
+    "529": Fails(answer(status=529), (529, "upstream_error"), "upstream_529", "status_5xx"),
+    "502 whose body breaks off": Fails(
+        answer(PAGE, UpstreamCut(), status=502), ERROR, "upstream_502", "status_5xx"
+    ),
     "302": Fails(
         answer(PAGE, status=302, location="http://elsewhere.example/"),
         ERROR,
@@ -93,6 +96,7 @@ BEFORE_THE_BODY = {
         says=True,
     ),
     "lost within the body": Fails(answer(b'{"id"', UpstreamCut()), ERROR, "upstream_cut", "cut"),
+    "without an end": Fails(answer(b" " * 1_000_001), ERROR, "upstream_malformed", "malformed"),
     "broken on its way": Fails(
         answer(b'{"id"', UpstreamMalformed()), ERROR, "upstream_malformed", "malformed"
     ),
@@ -141,11 +145,10 @@ async def test_failure_is_told_by_its_class_and_tried_elsewhere_where_it_may(
 ) -> None:
     async with world(a=[fails.script]) as w:
         told = await failing(w, fails, stream=stream, plan=WAYS[way])
-        assert told.error is not None
-        assert (told.error.http_status, told.error.kind.code) == fails.told
+        assert (told.refusal.http_status, told.refusal.kind.code) == fails.told
         assert told.status == ("error", fails.told[1])
-        assert (told.error.message == WORDS) == fails.says
-        assert "Location" not in told.error.headers
+        assert (told.refusal.message == WORDS) == fails.says
+        assert "Location" not in told.refusal.headers
     refusing = answer(sse.error_body("no"), status=400)  # an answer, whatever the protocol
     async with world(a=[fails.script], b=[refusing]) as w:
         await failing(w, fails, stream=stream, plan=WAYS[way])
@@ -188,8 +191,7 @@ async def test_stream_that_begins_with_an_error_has_sent_nothing(
             assert told.error is None
             assert ERROR_FIRST[upstream] in told.writer.sent
         else:
-            assert told.error is not None
-            assert told.error.message == WORDS
+            assert told.refusal.message == WORDS
             assert told.writer.sent == b""
     refusing = answer(sse.error_body("no"), status=400)
     async with world(a=[script], b=[refusing]) as w:

@@ -1,14 +1,15 @@
-"""Whatever stands in an upstream's answer, reading it is no fault of the gateway's.
+"""Whatever stands in an upstream's answer, reading it is no fault of the gateway's, and linear.
 
 Every place of every transcript holds something else in turn that readers of JSON trip over. What
 comes of it is an answer, or an error of the upstream's; the guard that would tell of a fault of
-ours is never asked. A fixed seed draws some of the cases.
+ours is never asked. A fixed seed draws some of the cases. What a body or an answer costs grows with
+its size and not faster: counted are steps, of a body and of one of twice its size.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,22 +17,154 @@ from typing import Any
 import pytest
 
 from channels.dialects.table import CHAT_DIALECTS
-from channels.errors import UpstreamError
+from channels.errors import InvalidRequest, UpstreamError
 from channels.http.interfaces import UpstreamRequest
 from channels.json import READ_VALUES_MAX
+from channels.offload import jobs
 from channels.offload.pool import Helpers
 from channels.offload.process import JobTooLong
 from channels.redaction import ExactRedaction
+from channels.translation import session
 from gw.calls import chat, stream
 from gw.calls.request import UpstreamPlan
 from gw.calls.stream import Framing, SseFraming, StreamPipeline, TranslatedFraming
+from loadtests.attacks.body_shapes import ANSWERS, HOSTILE_ANSWERS, SHAPES, body_of
+from loadtests.attacks.body_shapes import WAYS as SHAPE_WAYS
+from tests.support.logs import ExpectLog
 from tests.support.rows import each
 from tests.support.steps import steps_of
-from tests.unit.calls.fake_wire import answer
-from tests.unit.calls.test_failure_classes import WAYS
-from tests.unit.calls.world import ACCOUNT, world
-from tests.unit.calls.writer import RecordingWriter
+from tests.unit.calls.test_failure_classes import WAYS, translated, untranslated
+from tests.unit.calls.world import ACCOUNT, RecordingWriter, answer, world
 from tests.unit.translation.test_odd_values import places, replaced
+
+Events = list[bytes]
+
+
+def sse_event(value: Any) -> bytes:
+    """One sse_event with this data."""
+    return b"data: " + json.dumps(value).encode() + b"\n\n"
+
+
+def chat_events(*deltas: Any) -> Events:
+    """A chunk for each delta."""
+    return [sse_event({"id": "a", "choices": [{"index": 0, "delta": delta}]}) for delta in deltas]
+
+
+def piece(index: int | None, arguments: str, **more: Any) -> dict[str, Any]:
+    """A delta with a piece of a call."""
+    function = {"arguments": arguments, **more}
+    call: dict[str, Any] = {"function": function} if index is None else {"index": index}
+    return {"tool_calls": [{**call, "function": function}]}
+
+
+def block(index: int, start: dict[str, Any], *deltas: dict[str, Any]) -> Events:
+    """A block of the messages protocol that is never stopped."""
+    begun = {"type": "content_block_start", "index": index, "content_block": start}
+    said = [{"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas]
+    return [sse_event(one) for one in (begun, *said)]
+
+
+def arguments(text: str) -> dict[str, Any]:
+    return {"type": "input_json_delta", "partial_json": text}
+
+
+def gemini(*parts: Any) -> Events:
+    """A chunk for each part."""
+    return [sse_event({"candidates": [{"content": {"parts": [part]}}]}) for part in parts]
+
+
+def response(kind: str, **members: Any) -> bytes:
+    return sse_event({"type": f"response.{kind}", **members})
+
+
+TOOL = {"type": "tool_use", "id": "t", "name": "f", "input": {}}
+PARTIAL = {"jsonPath": "$.a", "stringValue": "x", "willContinue": True}
+
+STREAMS: Mapping[str, Mapping[str, Callable[[int], Events]]] = {
+    "chat": {
+        "text": lambda n: chat_events(*({"content": "x"} for _ in range(n))),
+        "comments first": lambda n: [b": x\n\n"] * n + chat_events({"content": "x"}),
+        "usage alone": lambda n: (
+            chat_events({"content": "x"})
+            + [sse_event({"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 1}})]
+            * n
+        ),
+        "pieces of one call": lambda n: chat_events(
+            piece(0, "", name="f"), *(piece(0, "{}") for _ in range(n))
+        ),
+        "closing pieces": lambda n: chat_events(
+            piece(0, '{"a":', name="f"),
+            piece(1, "{}", name="g"),
+            *(piece(0, '{"b":1},"c":{}') for _ in range(n)),
+        ),
+        "calls without a name": lambda n: chat_events(*(piece(0, "xxxx") for _ in range(n))),
+        "calls": lambda n: chat_events(*(piece(k, "{", name="f") for k in range(n))),
+        "calls by id": lambda n: chat_events(
+            *({"tool_calls": [{"id": f"c{k}", "function": {"name": "f"}}]} for k in range(n))
+        ),
+        "calls among text": lambda n: chat_events(
+            *(piece(k, "{", name="f") for k in range(n)), *({"content": "x"} for _ in range(n))
+        ),
+        "thoughts": lambda n: chat_events(*({"reasoning_content": "x"} for _ in range(n))),
+    },
+    "messages": {
+        "text": lambda n: block(0, {"type": "text"}, *([{"type": "text_delta", "text": "x"}] * n)),
+        "pieces": lambda n: block(0, TOOL, *([arguments("{}")] * n)),
+        "calls": lambda n: [one for k in range(n) for one in block(k, TOOL, arguments("{"))],
+        "thoughts": lambda n: block(
+            0, {"type": "thinking"}, *([{"type": "thinking_delta", "thinking": "x"}] * n)
+        ),
+    },
+    "native": {
+        "text": lambda n: gemini(*([{"text": "x"}] * n)),
+        "calls": lambda n: gemini(*([{"functionCall": {"name": "f", "args": {}}}] * n)),
+        "partial arguments": lambda n: gemini(
+            {"functionCall": {"name": "f", "willContinue": True}},
+            *([{"functionCall": {"partialArgs": [PARTIAL], "willContinue": True}}] * n),
+        ),
+        "thoughts": lambda n: gemini(*([{"text": "x", "thought": True}] * n)),
+        "candidates": lambda n: [
+            sse_event({"candidates": [{"index": k, "finishReason": "STOP"}]}) for k in range(n)
+        ],
+    },
+    "responses": {
+        "text": lambda n: [response("output_text.delta", delta="x", output_index=0)] * n,
+        "arguments before the name": lambda n: (
+            [response("function_call_arguments.delta", delta="xxxx", output_index=0)] * n
+        ),
+        "items": lambda n: [
+            response(
+                "output_item.done", output_index=k, item={"type": "function_call", "name": "f"}
+            )
+            for k in range(n)
+        ],
+        "images and citations": lambda n: [
+            one
+            for k in range(n)
+            for one in (
+                response(
+                    "output_item.done",
+                    output_index=k,
+                    item={"type": "image_generation_call", "result": "aaaa"},
+                ),
+                response(
+                    "output_text.annotation.added",
+                    output_index=0,
+                    annotation={
+                        "type": "url_citation",
+                        "url": "u",
+                        "start_index": k,
+                        "end_index": k,
+                    },
+                ),
+            )
+        ],
+    },
+}
+
+
+# --- Whatever stands in an upstream's answer, reading it is no fault of the gateway's ---
+
 
 NO_SECRETS = ExactRedaction(())
 TRANSCRIPTS = Path(__file__).parents[1] / "channels" / "transcripts"
@@ -163,8 +296,7 @@ async def test_answer_with_deeply_nested_content_is_tried_elsewhere(way: str, de
 
     async with world(a=[script]) as w:
         told = await w.call(stream=False, plan=WAYS[way])
-        assert told.error is not None
-        assert (told.error.http_status, told.error.kind.code) == (502, "upstream_error")
+        assert (told.refusal.http_status, told.refusal.kind.code) == (502, "upstream_error")
         assert told.cost == 0
     async with world(a=[script], b=[answer(b'{"error":{"message":"no"}}', status=400)]) as w:
         await w.call(stream=False, plan=WAYS[way])
@@ -172,7 +304,7 @@ async def test_answer_with_deeply_nested_content_is_tried_elsewhere(way: str, de
 
 
 async def test_fault_in_reading_is_told_in_the_log_and_tried_elsewhere(
-    monkeypatch: pytest.MonkeyPatch, expect_log: Callable[..., None]
+    monkeypatch: pytest.MonkeyPatch, expect_log: ExpectLog
 ) -> None:
     monkeypatch.undo()
     expect_log("answer_unreadable")
@@ -243,14 +375,126 @@ async def test_what_takes_a_helper_too_long_is_nobody_elses_hold(
             monkeypatch.setattr(call.request, "_weight", READ_VALUES_MAX + 1)
         w.begin(call, writer)
         told = await w.end(call, writer)
-        assert told.error is not None
         assert told.cost == 0
         assert w.ledger.held.get(ACCOUNT, 0) == 0
         if is_answer:
-            assert (told.error.http_status, told.error.kind.code) == (502, "upstream_error")
+            assert (told.refusal.http_status, told.refusal.kind.code) == (502, "upstream_error")
             assert w.wire.tried == ["a", "b"]
         else:
-            assert (told.error.http_status, told.error.kind.code) == (400, "invalid_request")
+            assert (told.refusal.http_status, told.refusal.kind.code) == (400, "invalid_request")
             assert w.wire.tried == []
     assert len(runs) == (2 if is_answer else 1)
     assert all(f"<Helpers for {ACCOUNT} " in run for run in runs)
+
+
+BODY_BYTES = 6_000
+EVENTS = 100
+# Of twice as much; what is done once makes it less.
+GROWTH_MAX = 2.2
+
+CLIENTS = {
+    "/v1/chat/completions": "chat",
+    "/v1/messages": "messages",
+    "/v1beta/models/{}:generateContent": "native",
+    "/v1/responses": "responses",
+}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "chat": {"upstream_model": "u", "max_tokens_param": None, "default_max_tokens": 9},
+    "messages": {"upstream_model": "u"},
+    "native": {"upstream_model": "u", "default_max_tokens": 9},
+    "responses": {"upstream_model": "u", "default_max_tokens": 9},
+}
+REQUESTS = [(shape, way) for shape, (path, *_) in SHAPES.items() for way in SHAPE_WAYS[path]]
+
+
+def grows(work: Callable[[int], object], size: int) -> float:
+    """How much more steps the double takes."""
+    work(size)  # what is made once is made
+    return steps_of(lambda: work(2 * size)) / steps_of(lambda: work(size))
+
+
+def ask(shape: str, upstream: str, size: int) -> None:
+    """Do all that is done with a request."""
+    _, body = body_of(shape, "m", size)
+    client = CLIENTS[SHAPES[shape][0]]
+    named = {"model": "m", "stream": False} if client == "native" else {}
+    try:
+        jobs.read_request(body, client, named)
+        if upstream == client:
+            jobs.passthrough_job(body, client, named, OPTIONS[client])
+        else:
+            said = {"model": "u", "stream": False, "max_tokens": 9}
+            session.translated_body(body, client, upstream, said, [])
+    except (InvalidRequest, RecursionError):
+        pass
+
+
+@each("shape, upstream", REQUESTS)
+def test_request_takes_steps_by_its_size(shape: str, upstream: str) -> None:
+    assert grows(lambda size: ask(shape, upstream, size), BODY_BYTES) <= GROWTH_MAX
+
+
+def clients_of(upstream: str) -> list[str | None]:
+    """Who may get an answer of this protocol: a client of its own, and those of others."""
+    return [None, *(client for client, other in session.TRANSLATIONS if other == upstream)]
+
+
+def wholes() -> Iterator[tuple[str, str | None]]:
+    for shape, (upstream, _) in HOSTILE_ANSWERS.items():
+        for client in clients_of(upstream):
+            yield shape, client
+
+
+@pytest.mark.parametrize(("shape", "client"), wholes())
+def test_whole_answer_takes_steps_by_its_size(shape: str, client: str | None) -> None:
+    upstream, fill = HOSTILE_ANSWERS[shape]
+    said = {"id": "a", "created": 1, "model": "m"}
+
+    def read(size: int) -> None:
+        jobs.metered(fill(size), upstream, client, {}, said)
+
+    assert grows(read, BODY_BYTES) <= GROWTH_MAX
+
+
+def streams() -> Iterator[tuple[str, str, str | None]]:
+    for upstream, shapes in STREAMS.items():
+        for shape in shapes:
+            for client in clients_of(upstream):
+                yield upstream, shape, client
+
+
+@each("is_joined", [False, True])
+@each("upstream, shape, client", streams())
+def test_stream_takes_steps_by_its_events(
+    upstream: str, shape: str, client: str | None, is_joined: bool
+) -> None:
+    way = untranslated(upstream) if client is None else translated(client, upstream)
+    made = {count: STREAMS[upstream][shape](count) for count in (EVENTS, 2 * EVENTS)}
+    end = b"data: [DONE]\n\n" if upstream == "chat" else b""
+
+    def read(count: int) -> None:
+        taken: StreamPipeline = new_blocks(way(REQUEST))
+        events = [*made[count], *([end] if end else [])]
+        try:
+            for piece in [b"".join(events)] if is_joined else events:
+                taken.take(piece)
+            taken.last()
+        except UpstreamError:
+            pass
+
+    assert grows(read, EVENTS) <= GROWTH_MAX
+
+
+def test_every_protocol_of_a_channel_has_a_stream_and_an_answer() -> None:
+    assert STREAMS.keys() == ANSWERS.keys()
+
+
+def test_steps_of_a_search_within_a_search_are_seen() -> None:
+    def square(size: int) -> None:
+        found: list[int] = []
+        for number in range(size):
+            for other in found:
+                assert other != number
+            found.append(number)
+
+    assert grows(square, 100) > 3

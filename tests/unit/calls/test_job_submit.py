@@ -23,7 +23,6 @@ from gw.calls.request import LargeSubmission
 from gw.media.videos import read_video
 from tests.support.aio import eventually
 from tests.support.logs import LogWatch
-from tests.unit.calls.fake_wire import FOR_EVER, Head, Script, answer
 from tests.unit.calls.submitting import (
     ANSWER,
     HELD,
@@ -32,7 +31,7 @@ from tests.unit.calls.submitting import (
     portrait,
     stage,
 )
-from tests.unit.calls.world import ACCOUNT
+from tests.unit.calls.world import ACCOUNT, FOR_EVER, Head, Script, answer
 
 DOWN: Script = (UpstreamUnreachable("refused"), Head())
 LOST: Script = (UpstreamLost("reset"), Head())
@@ -68,8 +67,7 @@ async def test_what_no_upstream_has_taken_goes_to_the_next_channel(script: Scrip
 async def test_three_channels_are_asked_at_most() -> None:
     async with stage(a=[FAILED], b=[DOWN], c=[FAILED], d=[TAKEN]) as s:
         told = await s.submit()
-        assert told.error is not None
-        assert (told.error.http_status, told.error.kind.code) == (503, "upstream_error")
+        assert (told.refusal.http_status, told.refusal.kind.code) == (503, "upstream_error")
         assert told.status == ("error", "upstream_error")
         assert told.attempts == ["upstream_503", "upstream_unreachable", "upstream_503"]
         assert s.world.wire.tried == ["a", "b", "c"]
@@ -94,8 +92,7 @@ async def test_what_an_upstream_may_have_taken_is_refunded_and_never_sent_again(
     log_watch.expect("answer_unusable", "task_submit_unknown")
     async with stage(a=[script], b=[TAKEN]) as s:
         told = await s.submit()
-        assert told.error is not None
-        assert (told.error.http_status, told.error.kind.code) == (status, code)
+        assert (told.refusal.http_status, told.refusal.kind.code) == (status, code)
         assert told.status == ("interrupted", code)
         assert told.cost == 0
         assert s.world.wire.tried == ["a"]
@@ -110,8 +107,7 @@ async def test_an_upstream_that_does_not_answer_in_time_is_an_unknown_outcome(
     log_watch.expect("answer_unusable", "task_submit_unknown")
     async with stage(seconds=0.01, a=[(FOR_EVER, Head())], b=[TAKEN]) as s:
         told = await s.submit()
-        assert told.error is not None
-        assert (told.error.http_status, told.error.kind.code) == (504, "upstream_timeout")
+        assert (told.refusal.http_status, told.refusal.kind.code) == (504, "upstream_timeout")
         assert told.status == ("interrupted", "upstream_timeout")
         assert s.world.wire.tried == ["a"]
         assert s.unknown("a") == 1
@@ -121,9 +117,8 @@ async def test_a_refusal_is_passed_through_with_its_words() -> None:
     refused = answer(b'{"error": {"code": "x", "message": "no such style"}}', status=422)
     async with stage(a=[refused], b=[TAKEN]) as s:
         told = await s.submit()
-        assert told.error is not None
-        assert (told.error.http_status, told.error.kind.code) == (422, "invalid_request")
-        assert told.error.message == "no such style"
+        assert (told.refusal.http_status, told.refusal.kind.code) == (422, "invalid_request")
+        assert told.refusal.message == "no such style"
         assert told.status == ("error", "invalid_request")
         assert s.world.verdict("a") == "success"
         assert s.state(told) == ("failed", None)
@@ -133,8 +128,7 @@ async def test_a_portrait_that_is_refused_is_the_clients_and_its_row_says_reject
     moderated = answer(b'{"error": "a minor"}', status=451)
     async with stage(a=[moderated]) as s:
         told = await s.submit(request=portrait())
-        assert told.error is not None
-        assert (told.error.http_status, told.error.message) == (400, "a minor")
+        assert (told.refusal.http_status, told.refusal.message) == (400, "a minor")
         assert told.status == ("rejected", "invalid_request")
 
 
@@ -162,8 +156,7 @@ async def test_an_asset_whose_registration_is_unknown_ends_the_submission(
 async def test_nothing_is_asked_that_the_balance_does_not_cover() -> None:
     async with stage(balance=HELD - 1, a=[TAKEN]) as s:
         told = await s.submit()
-        assert told.error is not None
-        assert told.error.kind.code == "quota_exceeded"
+        assert told.refusal.kind.code == "quota_exceeded"
         assert s.world.wire.tried == []
 
 
@@ -172,9 +165,11 @@ async def test_what_a_request_names_pins_it_to_a_channel() -> None:
         told = await s.submit(pins=[Pin("b", "avatar")])
         assert s.state(told) == ("queued", ("b", "up_1"))
         elsewhere = await s.submit(pins=[Pin("b", "avatar"), Pin("a", "voice")])
-        assert elsewhere.error is not None
-        assert (elsewhere.error.http_status, elsewhere.error.kind.code) == (400, "invalid_request")
-        assert elsewhere.error.param == "voice"
+        assert (elsewhere.refusal.http_status, elsewhere.refusal.kind.code) == (
+            400,
+            "invalid_request",
+        )
+        assert elsewhere.refusal.param == "voice"
         assert s.world.wire.tried == ["b"]
 
 
@@ -266,8 +261,7 @@ async def test_a_job_that_recovery_took_for_dead_is_given_up_at_its_upstream(
         await s.world.settled()
         gate.set()
         told = await s.world.end(call, writer)
-        assert told.error is not None
-        assert (told.error.http_status, told.error.kind.code) == (502, "upstream_error")
+        assert (told.refusal.http_status, told.refusal.kind.code) == (502, "upstream_error")
         assert [place.upstream_id for place in s.cancelled] == ["up_1"]
         assert told.status == ("interrupted", "upstream_error")
         assert s.state(call)[0] == "failed"
@@ -339,8 +333,7 @@ async def test_a_large_body_that_is_not_written_costs_nothing_and_is_asked_of_no
     request, body = large(fault)
     async with stage(a=[TAKEN]) as s:
         told = await s.submit(request=request, large=body)
-        assert told.error is not None
-        assert told.error.kind.code == code
+        assert told.refusal.kind.code == code
         assert s.world.wire.requests == []
         assert s.world.ledger.held[ACCOUNT] == 0
         assert s.unknown("a") == 0

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from channels.dialects.table import CHAT_DIALECTS
-from channels.errors import UpstreamCut
+from channels.errors import UpstreamCut, UpstreamUnreachable
 from channels.http.interfaces import UpstreamRequest
 from channels.translation.session import TRANSLATIONS, TranslatedCall, translation_between
 from gw.api.chat import ArrayStream
 from gw.calls.request import UpstreamPlan
 from gw.calls.stream import Framing, SseFraming
+from tests.support.logs import ExpectLog
 from tests.support.rows import each
 from tests.unit.calls import sse
-from tests.unit.calls.fake_wire import Script, answer
 from tests.unit.calls.relaying import ASKED
-from tests.unit.calls.world import world
+from tests.unit.calls.world import Script, answer, world
 from tests.unit.images.stage import generate, stage
 
 KEY, HOST = "api-key-of-a", "a.example"
@@ -117,17 +117,6 @@ async def test_error_event_is_masked_and_otherwise_as_it_came(protocol: str, beg
     assert masked(ERRORS[protocol]) in await sent(together, stream=True, plan=plan)
 
 
-@pytest.mark.parametrize("protocol", ERRORS)
-async def test_error_that_a_stream_begins_with_is_masked(protocol: str) -> None:
-    script = answer(ERRORS[protocol])
-    async with world(a=[script], b=[answer(status=500)]) as w:
-        told = await w.call(stream=True, plan=untranslated(protocol))
-        assert told.error is not None
-        assert w.wire.tried == ["a", "b"]
-        assert KEY not in str(told.row)
-        assert HOST not in str(told.row)
-
-
 @pytest.mark.parametrize("is_array", [False, True], ids=["events", "array"])
 @pytest.mark.parametrize(("client", "upstream"), TRANSLATIONS)
 async def test_error_event_of_a_translated_stream_is_masked(
@@ -160,8 +149,7 @@ async def test_names_of_an_answer_are_masked_in_its_row(stream: bool) -> None:
     steps = (sse.event(value), sse.DONE) if stream else (json.dumps(value).encode(),)
     async with world(a=[answer(*steps)]) as w:
         told = await w.call(stream=stream)
-        assert told.row is not None
-        upstream = told.row["detail"]["upstream"]
+        upstream = told.logged["detail"]["upstream"]
         assert upstream["id"] == "id-[redacted]"
         assert (upstream["model"], upstream["finish"]) == ("at [host]", "[redacted]")
         assert KEY not in str(told.row)
@@ -175,13 +163,28 @@ async def test_images_are_masked_but_for_the_links_that_were_paid_for() -> None:
         told = await generate(w)
         assert told.writer.sent == masked(body)
         assert told.writer.content_type == "application/json"
-        assert told.row is not None
-        assert told.row["result_urls"] == [link]
+        assert told.logged["result_urls"] == [link]
 
 
 async def test_headers_that_are_passed_on_name_nothing_either() -> None:
     limited = answer(sse.error_body("no"), status=429, retry_after=f"7; {KEY}")
     async with world(a=[limited]) as w:
         told = await w.call()
-        assert told.error is not None
-        assert told.error.headers == {}
+        assert told.refusal.headers == {}
+
+
+@each("status", [401, 503])
+async def test_message_of_an_error_gives_nothing_away(status: int, expect_log: ExpectLog) -> None:
+    expect_log("channel_key_refused", required=False)
+    async with world(a=[answer(sse.error_body(LEAK), status=status)]) as w:
+        told = await w.call()
+        for shown in (told.refusal.message, str(told.row)):
+            assert KEY not in shown
+            assert HOST not in shown
+
+
+async def test_address_of_an_unreachable_upstream_is_not_shown() -> None:
+    async with world(a=[(UpstreamUnreachable("connect: refused by 10.0.0.7:443"),)]) as w:
+        told = await w.call()
+        assert "10.0.0.7" not in told.refusal.message
+        assert "10.0.0.7" not in str(told.row)

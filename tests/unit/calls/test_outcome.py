@@ -1,26 +1,161 @@
-"""Calls that end before their answer does: time-outs, clients that leave, a process that stops."""
+"""Calls that go well, and calls that end before their answer does."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
+from decimal import Decimal
 
 import pytest
 
+from actors.wallet.wallets import Delivered
 from channels.errors import UpstreamUnreachable
+from channels.prices import PriceSpec
+from channels.registry import Binding
 from tests.support.aio import eventually, jump
+from tests.support.rows import each
+from tests.support.specs import make_channel, make_model
 from tests.unit.calls import sse
-from tests.unit.calls.fake_wire import FOR_EVER, Script, answer
+from tests.unit.calls.test_settlement import counts
 from tests.unit.calls.world import (
     ACCOUNT,
+    FOR_EVER,
     FUNDS,
     MESSAGES_TOKENS,
+    SUCCESS,
     TIMEOUT_SECONDS,
+    Case,
+    RecordingWriter,
+    Script,
     Told,
     World,
+    answer,
+    plain,
     world,
 )
-from tests.unit.calls.writer import RecordingWriter
+
+# 1 USD in, 10 USD out, 0.1 USD cached per million tokens, in nano-USD per token.
+INPUT, OUTPUT, CACHED = 1000, 10_000, 100
+
+STREAM = (sse.delta("Hel"), sse.delta("lo", finish="stop"), sse.usage_event(100, 7, 40), sse.DONE)
+
+
+WHOLE = sse.whole(usage=sse.usage_of(100, 7, cached=40))
+COST = 60 * INPUT + 40 * CACHED + 7 * OUTPUT
+
+
+@each(
+    "case",
+    [
+        plain(answer(WHOLE[:10], 3, WHOLE[10:]), sent=WHOLE, status=SUCCESS, tokens=(100, 7, 40)),
+        plain(answer(WHOLE), cost=COST, attempts=[], error=None, verdicts=["success"], tried="a"),
+        Case([answer(*STREAM)], {"stream": True, "usage": True}, {"sent": b"".join(STREAM)}),
+    ],
+)
+async def test_answer_is_passed_on_and_charged_by_its_usage(case: Case) -> None:
+    await case.check()
+
+
+async def test_row_says_how_the_call_went() -> None:
+    began = asyncio.Event()
+    async with world(a=[answer(began, sse.whole(usage=sse.usage_of(1, 1)))]) as w:
+        call, writer = w.prepare(), RecordingWriter()
+        w.begin(call, writer)
+        await eventually(lambda: bool(w.wire.responses))
+        w.clock.advance(1.25)
+        began.set()
+        told = await w.end(call, writer)
+        assert (told.logged["kind"], told.logged["latency_ms"]) == ("settle", 1250)
+        detail = told.logged["detail"]
+        assert detail["order"] == [["a", "chat"]]
+        ((tried, _, tried_ms, outcome),) = detail["tried"]
+        assert (tried, tried_ms, outcome) == ("a", 1250, "ok")
+        upstream = detail["upstream"]
+        assert (upstream["status"], upstream["id"]) == (200, "chatcmpl-1")
+        assert upstream["finish"] == "stop"
+        assert writer.is_row_owned
+
+
+async def test_stream_is_passed_on_as_it_comes_and_the_usage_chunk_withheld() -> None:
+    async with world(a=[answer(*STREAM)]) as w:
+        told = await w.call(stream=True)
+        assert told.writer.blocks == [STREAM[0], STREAM[1], STREAM[3]]
+        assert told.writer.has_ended
+        assert told.tokens == (100, 7, 40)
+        assert told.status == ("success", None)
+        assert w.verdict("a") == "success"
+        assert json.loads(w.wire.requests[0].body)["stream_options"] == {"include_usage": True}
+
+
+async def test_balance_has_moved_when_the_last_bytes_go_out() -> None:
+    async with world(a=[answer(*STREAM)]) as w:
+        call, writer = w.prepare(stream=True), RecordingWriter()
+        settled_first: list[bool] = []
+        finish = writer.finish
+
+        def watched(block: bytes) -> None:
+            settled_first.append(call.facts.call_id not in w.live)
+            finish(block)
+
+        writer.finish = watched  # type: ignore[method-assign]
+        w.begin(call, writer)
+        await w.end(call, writer)
+        assert settled_first == [True]
+
+
+async def test_live_call_tells_the_heartbeat_what_it_has_delivered() -> None:
+    more = asyncio.Event()
+    head = answer(sse.delta("twelve chars"), more, *STREAM[1:])
+    async with world(a=[head]) as w:
+        call, writer = w.prepare(stream=True), RecordingWriter()
+        w.begin(call, writer)
+        await eventually(lambda: bool(writer.blocks))
+        (((call_id, so_far),),) = w.live.changed(at_once=10)
+        tokens_in = -(-call.content_bytes // 4)
+        assert call_id == call.facts.call_id
+        cost = tokens_in * INPUT + 3 * OUTPUT
+        assert so_far == Delivered(cost, tokens_in, 3, basis="estimated")
+        more.set()
+        await w.end(call, writer)
+
+
+async def test_upstream_is_asked_by_its_own_name_with_its_own_key() -> None:
+    bound = make_model(Binding("a", "upstream-name"), max_output_tokens=4000)
+    async with world(a=[answer(sse.whole())], model=bound) as w:
+        await w.call(max_tokens=None)
+        (request,) = w.wire.requests
+        assert json.loads(request.body)["model"] == "upstream-name"
+        assert json.loads(request.body)["max_tokens"] == 4000
+        assert ("Authorization", "Bearer api-key-of-a") in request.headers
+
+
+async def test_free_model_costs_nothing_and_still_has_its_row() -> None:
+    free = make_model("a", price=PriceSpec())
+    async with world(a=[answer(sse.whole(usage=sse.usage_of(50, 5)))], model=free) as w:
+        told = await w.call(max_tokens=2**53 - 1)
+        assert (told.status, told.cost, told.tokens) == (("success", None), 0, (50, 5, 0))
+        assert w.ledger.balances[ACCOUNT] == FUNDS
+
+
+async def test_promotional_multiplier_is_what_is_charged() -> None:
+    cheap = make_model("a", multiplier=Decimal("0.3"))
+    async with world(a=[answer(sse.whole(usage=sse.usage_of(100, 10, 50)))], model=cheap) as w:
+        told = await w.call()
+        assert told.cost == (50 * INPUT + 50 * CACHED + 10 * OUTPUT) * 3 // 10
+
+
+async def test_pinned_conversation_stays_on_its_channel() -> None:
+    specs = [make_channel(name) for name in ("a", "b", "c")]
+    scripts = {spec.id: [answer(sse.whole())] for spec in specs}
+    async with world(scripts, channels=specs) as w:
+        for _ in range(6):
+            await w.call(pin="acct_a/session")
+        assert len(set(w.wire.tried)) == 1
+        for number in range(12):
+            await w.call(pin=f"acct_a/session-{number}")
+        assert set(w.wire.tried) == {"a", "b", "c"}
+
 
 HELLO = sse.delta("Hello")
 GOOD = answer(HELLO, sse.DONE)
@@ -54,8 +189,7 @@ async def test_time_out_before_anything_was_sent_is_504_and_no_retry(
     }
     async with world(a=[scripts[where]], b=[GOOD]) as w:
         told = await time_out(w, lambda _: w.wire.opening or w.wire.responses, stream=stream)
-        assert told.error is not None
-        assert (told.error.http_status, told.error.kind.code) == (504, "upstream_timeout")
+        assert (told.refusal.http_status, told.refusal.kind.code) == (504, "upstream_timeout")
         assert told.status == ("interrupted", "upstream_timeout")
         assert (told.cost, told.attempts) == (0, ["upstream_timeout"])
         assert w.wire.tried == ["a"]
@@ -74,8 +208,7 @@ async def test_time_limit_is_one_for_all_attempts_together() -> None:
         await eventually(lambda: w.wire.tried == ["a", "b"])
         jump(TIMEOUT_SECONDS * 0.6)
         told = await w.end(call, writer)
-        assert told.error is not None
-        assert told.error.http_status == 504
+        assert told.refusal.http_status == 504
         assert told.attempts == ["upstream_unreachable", "upstream_timeout"]
         assert w.wire.tried == ["a", "b"]
 
@@ -110,6 +243,7 @@ async def test_client_that_leaves_before_its_hold_pays_nothing_and_has_a_row() -
         told = await w.end(call, writer)
         assert told.status == ("interrupted", "client_disconnected")
         assert writer.is_row_owned  # nobody else writes a second one
+        assert any('status="interrupted"' in labels for labels in counts(w, "gw_calls_total"))
         assert w.wire.tried == []
         assert w.ledger.balances[ACCOUNT] == FUNDS
 

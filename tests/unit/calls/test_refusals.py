@@ -6,21 +6,22 @@ One of the channel's own credentials is not: another channel is tried (contract 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 import pytest
 
 from actors.channel import Lease
 from channels.families import ErrorShape
 from gw.errors import render
+from tests.support.logs import ExpectLog
+from tests.support.rows import each
 from tests.support.specs import make_channel
 from tests.unit.calls import sse
-from tests.unit.calls.fake_wire import Script, answer
-from tests.unit.calls.world import world
+from tests.unit.calls.test_failure_classes import WAYS
+from tests.unit.calls.world import SUCCESS, Case, Script, answer, plain, world
 
 
 @pytest.fixture(autouse=True)
-def key_refusals(expect_log: Callable[..., None]) -> None:
+def key_refusals(expect_log: ExpectLog) -> None:
     """An upstream may refuse the channel's key here, which is told."""
     expect_log("channel_key_refused", required=False)
 
@@ -28,7 +29,13 @@ def key_refusals(expect_log: Callable[..., None]) -> None:
 GOOD = answer(sse.whole())
 GOOD_STREAM = answer(sse.delta("Hello"), sse.delta(finish="stop"), sse.usage_event(5, 5), sse.DONE)
 KEY_OF_A = "api-key-of-a"
+INVALID = (400, "invalid_request")
 SHAPES: tuple[ErrorShape, ...] = (ErrorShape.CHAT, ErrorShape.MESSAGES, ErrorShape.GEMINI)
+
+
+def refused(status: int, message: str = "because of this", **headers: str) -> Script:
+    return answer(sse.error_body(message), status=status, **headers)
+
 
 # Upstream status -> code and type, as the specification's table has them.
 TABLE = [
@@ -44,24 +51,51 @@ TABLE = [
 ]
 
 
-@pytest.mark.parametrize(("status", "code", "kind"), TABLE)
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@each("status, code, kind", TABLE)
+@each("stream", [False, True])
 async def test_refusal_is_passed_on(status: int, code: str, kind: str, stream: bool) -> None:
-    script = answer(sse.error_body("because of this"), status=status)
     is_of_key = status in (401, 402, 403)
-    async with world({"a": [script]} if is_of_key else {"a": [script], "b": [GOOD]}) as w:
+    scripts = {"a": [refused(status)]} | ({} if is_of_key else {"b": [GOOD]})
+    async with world(scripts) as w:
         told = await w.call(stream=stream)
-        assert told.error is not None
-        assert told.error.http_status == status
-        assert (told.error.kind.code, told.error.kind.chat_type) == (code, kind)
-        assert told.error.message == "because of this"
-        assert told.status == ("error", code)
-        assert told.row is not None
-        assert told.row["error_message"] == "because of this"
-        assert (told.cost, told.tokens, told.attempts) == (0, (0, 0, 0), [])
-        assert w.wire.tried == ["a"]
-        assert w.verdict("a") == "success"  # the channel works; the request did not
-        assert told.writer.blocks == []
+        error = told.refusal
+        assert (error.http_status, error.kind.code, error.kind.chat_type) == (status, code, kind)
+        assert error.message == told.logged["error_message"] == "because of this"
+        assert (told.status, told.attempts) == (("error", code), [])
+        assert (told.cost, told.tokens, told.writer.blocks) == (0, (0, 0, 0), [])
+        assert (w.wire.tried, w.verdict("a")) == (["a"], "success")  # the channel works
+
+
+KEYS = [refused(401, name) for name in ("bad key", "another", "a third", "never")]
+LISTED = b'[{"error": {"message": "listed"}}]'  # as one vendor sends
+UNSAID = "The upstream refused the request."
+ZERO = json.loads(sse.whole("Hello")) | {"base_resp": {"status_code": 0, "status_msg": ""}}
+CASES = [
+    # Keys are tried three times, and the last answer passes.
+    plain(*KEYS, error=(401, "invalid_api_key"), message="a third", tried="abc", cost=0),
+    plain(*KEYS, attempts=["upstream_401"] * 2, status=("error", "invalid_api_key")),
+    # How long to wait is passed on with 429 alone; without it, a limit has no headers, so that it
+    # can be told from one of the account (spec: Errors, rule 2).
+    plain(refused(429, retry_after="17"), headers={"Retry-After": "17"}),
+    plain(refused(429, x_ratelimit_limit_requests="5"), headers={}),
+    plain(refused(400, retry_after="17"), headers={}),
+    plain(answer(b'{"message": "flat"}', status=400), message="flat", error=INVALID),
+    plain(answer(b'{"detail": "in detail"}', status=400), message="in detail", error=INVALID),
+    plain(answer(LISTED, status=400), message="listed", error=INVALID),
+    plain(answer(b"just words", status=400), message="just words", error=INVALID),
+    plain(answer(status=400), message=UNSAID, error=INVALID),
+    plain(answer(b"x" * 300_000, status=400), message=UNSAID, error=INVALID),
+    # A failure before it stays in its row.
+    plain(
+        answer(status=500), refused(400), GOOD, error=INVALID, attempts=["upstream_500"], tried="ab"
+    ),
+    plain(answer(json.dumps(ZERO).encode()), error=None, status=SUCCESS),
+]
+
+
+@each("case", CASES)
+async def test_refusal_is_told_in_the_upstreams_words(case: Case) -> None:
+    await case.check()
 
 
 REFUSED = {
@@ -83,32 +117,18 @@ async def test_refused_key_is_the_channels_failure(status: int, stream: bool) ->
         assert (w.channels["a"].spec.ring.is_aside, w.verdict("a")) == (True, "success")
 
 
-async def test_refused_keys_are_tried_three_times_and_the_last_answer_passes() -> None:
-    names = ("bad key", "another", "a third", "never")
-    scripts = {name: [answer(sse.error_body(name), status=401)] for name in names}
-    given = dict(zip("abcd", scripts.values(), strict=True))
-    async with world(given) as w:
-        told = await w.call()
-        assert told.error is not None
-        assert (told.error.http_status, told.error.message) == (401, "a third")
-        assert (told.attempts, w.wire.tried) == (["upstream_401"] * 2, ["a", "b", "c"])
-        assert (told.cost, told.status) == (0, ("error", "invalid_api_key"))
-
-
 async def test_refused_key_passes_where_the_others_are_full_or_the_next_fails() -> None:
     refused = answer(sse.error_body("bad key"), status=401)
     async with world(a=[refused], b=[answer(status=500)]) as w:
         lease = [w.channels["b"].try_acquire() for _ in range(10)]
         told = await w.call()
-        assert told.error is not None
-        assert (told.error.message, told.attempts) == ("bad key", [])
+        assert (told.refusal.message, told.attempts) == ("bad key", [])
         for one in lease:
             assert isinstance(one, Lease)
             one.release("abandoned")
         w.channels["a"].spec.ring.keys[0].accepted()
         told = await w.call()
-        assert told.error is not None
-        assert told.error.http_status == 500  # the last one tried decides
+        assert told.refusal.http_status == 500  # the last one tried decides
         assert told.attempts == ["upstream_401", "upstream_500"]
 
 
@@ -123,18 +143,6 @@ async def test_channel_with_another_key_is_tried_again_after_the_others() -> Non
         assert (told.status, w.wire.tried) == (("success", None), ["a", "b", "a"])
         assert told.attempts == ["upstream_401", "upstream_500"]
         assert w.channels["a"].spec.ring.aside == 1
-
-
-async def test_retry_after_is_passed_on_with_429_and_with_nothing_else() -> None:
-    limited = answer(sse.error_body("slow down"), status=429, retry_after="17")
-    refused = answer(sse.error_body("no"), status=400, retry_after="17")
-    async with world(a=[limited, refused]) as w:
-        told = await w.call()
-        assert told.error is not None
-        assert told.error.headers == {"Retry-After": "17"}
-        told = await w.call()
-        assert told.error is not None
-        assert told.error.headers == {}
 
 
 RETRY = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34s"}
@@ -161,68 +169,60 @@ async def test_details_and_param_of_an_upstream_are_passed_on_redacted(status: i
         assert "param" not in shown["MESSAGES"]
 
 
-async def test_429_without_retry_after_has_no_headers() -> None:
-    """So that it can be told from a limit of the account (spec: Errors, rule 2)."""
-
-    limited = answer(sse.error_body("slow down"), status=429, x_ratelimit_limit_requests="5")
-    async with world(a=[limited]) as w:
-        told = await w.call()
-        assert told.error is not None
-        assert told.error.headers == {}
+ON_CHAT = [way for way in WAYS if way.rpartition(" ")[2] == "chat"]
 
 
-BODIES: dict[str, tuple[Script, str]] = {
-    "a flat message": (answer(b'{"message": "flat"}', status=400), "flat"),
-    "a detail": (answer(b'{"detail": "in detail"}', status=400), "in detail"),
-    "a list, as one vendor sends": (
-        answer(b'[{"error": {"message": "listed"}}]', status=400),
-        "listed",
-    ),
-    "plain text": (answer(b"just words", status=400), "just words"),
-    "nothing": (answer(status=400), "The upstream refused the request."),
-    "a body too large to read": (
-        answer(b"x" * 300_000, status=400),
-        "The upstream refused the request.",
-    ),
-}
-
-
-@pytest.mark.parametrize(("script", "message"), BODIES.values(), ids=BODIES.keys())
-async def test_message_is_unwrapped(script: Script, message: str) -> None:
-    async with world(a=[script]) as w:
-        told = await w.call()
-        assert told.error is not None
-        assert (told.error.http_status, told.error.message) == (400, message)
-
-
-async def test_message_gives_nothing_away() -> None:
-    leak = "key api-key-of-a is wrong, see http://a.example/keys"
-    async with world(a=[answer(sse.error_body(leak), status=401)]) as w:
-        told = await w.call()
-        assert told.error is not None
-        for shown in (told.error.message, str(told.row)):
-            assert "api-key-of-a" not in shown
-            assert "a.example" not in shown
-
-
-async def test_redirect_is_no_answer() -> None:
-    script = answer(status=302, location="http://elsewhere.example")
-    async with world(a=[script], b=[GOOD]) as w:
-        told = await w.call()
-        assert told.error is not None
-        assert (told.error.http_status, told.error.kind.code) == (502, "upstream_error")
-        assert told.error.headers == {}
-        assert (told.cost, w.wire.tried) == (0, ["a"])
-
-
-async def test_refusal_after_a_failure_keeps_the_failure_in_its_row() -> None:
-    scripts = {
-        "a": [answer(status=500)],
-        "b": [answer(sse.error_body("no"), status=400)],
-        "c": [GOOD],
+def failed(code: object) -> dict[str, object]:
+    """What comes instead of an answer; the rest of it is all there."""
+    return {
+        "id": "04ecb5d9b1921ae0fb0e8da9017a5474",
+        "choices": None,
+        "created": 1755153113,
+        "model": "MiniMax-M2",
+        "object": "chat.completion",
+        "usage": {"total_tokens": 0, "total_characters": 0},
+        "base_resp": {"status_code": code, "status_msg": "It says why."},
     }
-    async with world(scripts) as w:
-        told = await w.call()
-        assert told.status == ("error", "invalid_request")
-        assert told.attempts == ["upstream_500"]
+
+
+def script_of(code: object, form: str) -> Script:
+    body = failed(code)
+    return answer(sse.event(body) if form == "an event" else json.dumps(body).encode())
+
+
+FORMS = [("a body", False), ("a body", True), ("an event", True)]
+
+
+@each(
+    "code, status",
+    [(1002, 429), (1004, 401), (1008, 402), (1026, 400), (2013, 400), ("2049", 401)],
+)
+@each("form, stream", FORMS)
+@each("way", ON_CHAT)
+async def test_refusal_is_the_clients_as_with_a_status(
+    way: str, form: str, stream: bool, code: object, status: int
+) -> None:
+    async with world(a=[script_of(code, form)], b=[GOOD]) as w:
+        told = await w.call(stream=stream, plan=WAYS[way])
+        is_of_key = status in (401, 402)
+        if is_of_key:
+            assert told.attempts[0] == f"upstream_{status}"
+            assert w.wire.tried == ["a", "b"]
+        else:
+            assert (told.refusal.http_status, told.refusal.message) == (status, "It says why.")
+            assert (told.cost, told.attempts, told.writer.blocks) == (0, [], [])
+            assert w.wire.tried == ["a"]
+        assert w.verdict("a") == "success"
+        assert w.channels["a"].spec.ring.aside == is_of_key
+
+
+@each("code", [1000, 1001, 1033, 999_999])
+@each("form, stream", FORMS)
+@each("way", ON_CHAT)
+async def test_failure_is_tried_elsewhere(way: str, form: str, stream: bool, code: int) -> None:
+    refusing = answer(sse.error_body("no"), status=400)
+    async with world(a=[script_of(code, form)], b=[refusing]) as w:
+        told = await w.call(stream=stream, plan=WAYS[way])
+        assert told.attempts == ["upstream_error"]
         assert w.wire.tried == ["a", "b"]
+        assert w.verdict("a") == "failure"

@@ -1,82 +1,42 @@
-"""Streams that go wrong once they have begun: they end early, and nothing else (spec: Errors)."""
+"""Streams that go wrong once they have begun, and how they end (spec: Errors)."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from channels.dialects.gemini.dialect import DIALECT as GEMINI
+from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import UpstreamCut, UpstreamMalformed
-from tests.support.aio import eventually
+from channels.http.interfaces import UpstreamRequest
+from channels.translation.session import TranslatedCall, translation_between
+from gw.calls.attempts import CLOSE_SECONDS
+from gw.calls.request import UpstreamPlan
+from gw.calls.stream import ENDING_SECONDS, REST_SECONDS
+from tests.support.aio import eventually, jump
+from tests.support.rows import each
 from tests.unit.calls import sse
-from tests.unit.calls.fake_wire import Script, answer
-from tests.unit.calls.world import MESSAGES_TOKENS, world
-from tests.unit.calls.writer import RecordingWriter
+from tests.unit.calls.relaying import ASKED
+from tests.unit.calls.world import (
+    CUT,
+    FOR_EVER,
+    MESSAGES_TOKENS,
+    SUCCESS,
+    Case,
+    RecordingWriter,
+    Script,
+    Step,
+    World,
+    answer,
+    streamed,
+    world,
+)
 
 HELLO = sse.delta("Hello")
 GOOD = answer(HELLO, sse.DONE)
-
-CUTS: dict[str, Script] = {
-    "lost": (HELLO, UpstreamCut()),
-    "lost in mid-event": (HELLO, b'data: {"choices": [{"del', UpstreamCut()),
-    "ended without the terminator": (HELLO,),
-    "ended in mid-event": (HELLO, b'data: {"choices": [{"delta": {"content": "x"}}]}'),
-    "ended after its usage": (HELLO, sse.usage_event(MESSAGES_TOKENS, 2)),
-    "an event without end": (HELLO, b"data: " + b"x" * (33 * 1024 * 1024)),
-    "no chunks of HTTP": (HELLO, UpstreamMalformed()),
-}
-
-
-@pytest.mark.parametrize("steps", CUTS.values(), ids=CUTS.keys())
-async def test_stream_cut_in_the_middle_ends_without_terminator_and_is_not_begun_again(
-    steps: Script,
-) -> None:
-    async with world(a=[answer(*steps)], b=[GOOD]) as w:
-        told = await w.call(stream=True)
-        assert told.error is None
-        assert told.writer.sent == HELLO
-        assert told.writer.has_ended
-        assert told.status == ("error", "upstream_error")
-        assert told.tokens == (MESSAGES_TOKENS, 2, 0)
-        assert told.attempts == []
-        assert w.wire.tried == ["a"]
-        assert w.verdict("a") == "failure"
-
-
-async def test_finish_reason_alone_is_no_end() -> None:
-    last = sse.delta(finish="stop")
-    async with world(a=[answer(HELLO, last)]) as w:
-        told = await w.call(stream=True)
-        assert told.writer.sent == HELLO + last
-        assert told.status == ("error", "upstream_error")
-
-
-@pytest.mark.parametrize("is_complete", [True, False], ids=["with terminator", "then cut"])
-async def test_error_event_is_forwarded_unchanged(is_complete: bool) -> None:
-    oops = b'event: error\ndata: {"error":  {"message": "overloaded"}}\n\n'
-    end = (sse.DONE,) if is_complete else (UpstreamCut(),)
-    async with world(a=[answer(HELLO, oops, *end)], b=[GOOD]) as w:
-        told = await w.call(stream=True)
-        assert told.writer.sent == HELLO + oops + (sse.DONE if is_complete else b"")
-        assert told.status == ("error", "upstream_error")
-        assert told.tokens == (MESSAGES_TOKENS, 2, 0)  # what came before it was delivered
-        assert w.wire.tried == ["a"]
-        assert w.verdict("a") == "failure"
-
-
-async def test_event_that_cannot_be_read_is_passed_on() -> None:
-    odd = b"data: {broken\n\n"
-    async with world(a=[answer(HELLO, odd, sse.usage_event(5, 5), sse.DONE)]) as w:
-        told = await w.call(stream=True)
-        assert told.writer.sent == HELLO + odd + sse.DONE
-        assert (told.status, told.tokens) == (("success", None), (5, 5, 0))
-
-
-async def test_comments_and_unknown_fields_are_passed_on() -> None:
-    steps = (HELLO, sse.KEEP_ALIVE, b"id: 7\nretry: 10\n\n", sse.DONE)
-    async with world(a=[answer(*steps)]) as w:
-        told = await w.call(stream=True)
-        assert told.writer.sent == b"".join(steps)
 
 
 async def test_request_is_kept_until_the_first_event_and_no_longer() -> None:
@@ -98,8 +58,7 @@ async def test_request_is_kept_until_the_first_event_and_no_longer() -> None:
         ends.set()
         told = await w.end(call, writer)
         assert told.status == ("success", None)
-        assert told.row is not None
-        assert told.row["detail"]["request"], "what it asked for is still told"
+        assert told.logged["detail"]["request"], "what it asked for is still told"
 
 
 async def test_client_that_reads_slowly_holds_back_the_reading_of_the_upstream() -> None:
@@ -119,14 +78,238 @@ async def test_client_that_reads_slowly_holds_back_the_reading_of_the_upstream()
         assert told.status == ("success", None)
 
 
-async def test_upstream_that_ends_its_answer_properly_keeps_its_connection() -> None:
-    async with world(a=[answer(HELLO, sse.DONE, 3)]) as w:
-        await w.call(stream=True)
-        assert w.wire.responses[0].has_ended
+COMMENT = b": still here\n\n"
+# A stream, and its terminator.
+STREAMS: dict[str, tuple[bytes, bytes]] = {
+    "chat": (HELLO, sse.DONE),
+    "messages": (
+        sse.event({"type": "content_block_delta", "delta": {"type": "text_delta", "text": "Hi"}}),
+        b"event: message_stop\n" + sse.event({"type": "message_stop"}),
+    ),
+    "responses": (
+        sse.event({"type": "response.output_text.delta", "delta": "Hi"}),
+        sse.event({"type": "response.completed", "response": {"id": "r", "status": "completed"}}),
+    ),
+}
+RESTS: dict[str, list[bytes]] = {
+    "the terminator of another protocol": [sse.DONE],
+    "comments": [b": bye\n\n", b": bye\r\n\r\n"],
+    "half an event": [b'data: {"choices": [{"del'],
+    "events and more": [sse.usage_event(9, 9), sse.delta("late"), b"\n", b"x"],
+}
 
 
-async def test_connection_that_breaks_after_the_terminator_breaks_nothing() -> None:
-    async with world(a=[answer(HELLO, sse.DONE, UpstreamCut())]) as w:
-        told = await w.call(stream=True)
+def untranslated(protocol: str) -> Callable[[UpstreamRequest], UpstreamPlan]:
+    return lambda request: UpstreamPlan(request, CHAT_DIALECTS[protocol])
+
+
+def over_chat(request: UpstreamRequest) -> UpstreamPlan:
+    """A messages client on a channel that speaks chat."""
+    translation = translation_between("messages", "chat")
+    call = TranslatedCall(translation, ASKED["messages"], redact=lambda text: text)
+    return UpstreamPlan(request, CHAT_DIALECTS["chat"], call)
+
+
+@each("rest", RESTS.values())
+@each("comes", ["in one read", "with the terminator", "later"])
+@each("protocol", STREAMS)
+async def test_rest_is_passed_on_and_changes_nothing(
+    protocol: str, comes: str, rest: list[bytes]
+) -> None:
+    text, end = STREAMS[protocol]
+    steps: dict[str, list[Step]] = {
+        "in one read": [b"".join((text, end, *rest))],
+        "with the terminator": [text, b"".join((end, *rest))],
+        "later": [text, end, 3, *rest],
+    }
+    async with world(a=[answer(text, end), answer(*steps[comes])]) as w:
+        without = await w.call(stream=True, plan=untranslated(protocol))
+        told = await w.call(stream=True, plan=untranslated(protocol))
+        assert told.writer.sent == b"".join((text, end, *rest))
         assert told.status == ("success", None)
-        assert w.verdict("a") == "success"
+        assert (told.tokens, told.cost) == (without.tokens, without.cost)
+        assert w.wire.responses[1].has_ended  # and its connection may carry another request
+
+
+async def begun(w: World, writer: RecordingWriter) -> asyncio.Task[None]:
+    """A call whose terminator has gone out, and which is settled, though its upstream goes on."""
+    task = w.begin(w.prepare(stream=True), writer)
+    await eventually(lambda: writer.sent.startswith(HELLO + sse.DONE))
+    await w.settled()
+    assert len(w.ledger.rows) == 1
+    assert w.verdict("a") == "success"
+    assert not writer.has_ended
+    return task
+
+
+@pytest.mark.parametrize(
+    "steps", [(FOR_EVER,), (COMMENT, 2) * 50 + (FOR_EVER,)], ids=["silent", "and goes on"]
+)
+async def test_upstream_that_does_not_end_is_let_go_in_the_end(steps: Script) -> None:
+    async with world(a=[answer(HELLO, sse.DONE, *steps)]) as w:
+        writer = RecordingWriter()
+        task = await begun(w, writer)
+        comments = steps.count(COMMENT)
+        await eventually(lambda: writer.sent.count(COMMENT) == comments)
+        jump(REST_SECONDS)
+        await task
+        assert writer.has_ended
+        (response,) = w.wire.responses
+        assert (response.has_ended, response.is_closed) == (False, True)
+
+
+async def test_client_that_does_not_read_the_rest_is_not_waited_for_either() -> None:
+    reads, goes_on = asyncio.Event(), asyncio.Event()
+    reads.set()
+    async with world(a=[answer(HELLO, sse.DONE, goes_on, COMMENT, COMMENT)]) as w:
+        writer = RecordingWriter(reads=reads)
+        task = await begun(w, writer)
+        reads.clear()
+        goes_on.set()
+        await eventually(lambda: writer.waiting == 1)
+        jump(REST_SECONDS)
+        await task
+        assert writer.has_ended
+        reads.set()
+
+
+@pytest.mark.parametrize("leaves", [True, False], ids=["by closing", "found at a write"])
+async def test_client_that_leaves_behind_the_terminator_has_had_its_answer(leaves: bool) -> None:
+    async with world(a=[answer(HELLO, sse.DONE, COMMENT, FOR_EVER)]) as w:
+        call, writer = (
+            w.prepare(stream=True),
+            RecordingWriter(leaves_after=None if leaves else 2),
+        )
+        w.begin(call, writer)
+        await eventually(lambda: sse.DONE in writer.sent)
+        if leaves:
+            writer.leave()
+        told = await w.end(call, writer)
+        assert told.status == ("success", None)
+        assert w.wire.responses[0].is_closed
+
+
+async def test_translated_stream_ends_with_its_terminator() -> None:
+    async with world(a=[answer(HELLO, sse.DONE + sse.DONE, sse.delta("late"), FOR_EVER)]) as w:
+        call, writer = w.prepare(stream=True, plan=over_chat), RecordingWriter()
+        w.begin(call, writer)
+        await eventually(lambda: writer.has_ended)  # nobody waits for the upstream's end
+        jump(CLOSE_SECONDS)
+        told = await w.end(call, writer)
+        assert told.status == ("success", None)
+        assert b"late" not in told.writer.sent
+        assert told.writer.sent.count(b"message_stop") == 2  # the event's name, and its type
+
+
+def said(text: str, *, index: int = 0, **candidate: Any) -> bytes:
+    """A chunk of native-content."""
+    content = {"parts": [{"text": text}], "role": "model"}
+    return sse.event({"candidates": [{"content": content, "index": index, **candidate}]})
+
+
+def in_gemini(request: UpstreamRequest) -> UpstreamPlan:
+    return UpstreamPlan(request, GEMINI)
+
+
+ENDED = said("", finishReason="STOP")
+
+
+async def test_upstream_that_leaves_a_whole_answer_open_is_not_waited_for_long() -> None:
+    usage = {"promptTokenCount": 9, "candidatesTokenCount": 4}
+    late = sse.event({"usageMetadata": usage})
+    async with world(a=[answer(said("Hello"), ENDED, late, FOR_EVER)]) as w:
+        call, writer = w.prepare(stream=True, plan=in_gemini), RecordingWriter()
+        w.begin(call, writer)
+        await eventually(lambda: [r.pieces_taken for r in w.wire.responses] == [3])
+        assert writer.sent == said("Hello")  # settled first, then the end
+        jump(ENDING_SECONDS)
+        told = await w.end(call, writer)
+        assert told.writer.sent == said("Hello") + ENDED + late
+        assert (told.status, told.tokens) == (("success", None), (9, 4, 0))
+
+
+async def test_candidate_that_goes_on_has_all_the_time_of_the_call() -> None:
+    goes_on = asyncio.Event()
+    steps = (said("One"), ENDED, said("Two", index=1), goes_on)
+    last = said("", index=1, finishReason="STOP")
+    async with world(a=[answer(*steps, last)]) as w:
+        call, writer = w.prepare(stream=True, plan=in_gemini), RecordingWriter()
+        w.begin(call, writer)
+        await eventually(lambda: b"Two" in writer.sent)
+        jump(ENDING_SECONDS)
+        goes_on.set()
+        told = await w.end(call, writer)
+        assert told.writer.sent.endswith(said("Two", index=1) + last)
+        assert told.status == ("success", None)
+
+
+STOP, OOPS = sse.delta(finish="stop"), b'event: error\ndata: {"error":  {"message": "lost"}}\n\n'
+BEGUN: dict[str, Any] = {
+    "status": CUT,
+    "tokens": (MESSAGES_TOKENS, 2, 0),
+    "tried": "a",
+    "verdicts": ["failure"],
+}
+# Of chat: cut in the middle, never begun again, and the rest behind the terminator.
+CUTS: list[Script] = [
+    (HELLO, UpstreamCut()),
+    (HELLO, b'data: {"choices": [{"del', UpstreamCut()),
+    (HELLO,),
+    (HELLO, b'data: {"choices": [{"delta": {"content": "x"}}]}'),
+    (HELLO, sse.usage_event(MESSAGES_TOKENS, 2)),
+    (HELLO, b"data: " + b"x" * (33 * 1024 * 1024)),
+    (HELLO, UpstreamMalformed()),
+]
+LEAK, SHOWN = b": api-key-of-a at http://a.example\n\n", b": [redacted] at http://[host]\n\n"
+LEAKS = (HELLO, sse.DONE + LEAK, LEAK[:9], 3, LEAK[9:], b": x")
+HI = sse.event({"candidates": [{"content": {"parts": [{"text": "Hi"}]}, "finishReason": "STOP"}]})
+ONE, TWO, THREE = said("One"), said("Two", index=1), said("3", index=1, finishReason="STOP")
+CASES = [
+    *(
+        streamed(answer(*steps), GOOD, sent=HELLO, has_ended=True, error=None, attempts=[], **BEGUN)
+        for steps in CUTS
+    ),
+    streamed(answer(HELLO, STOP), sent=HELLO + STOP, status=CUT),
+    streamed(answer(HELLO, OOPS, sse.DONE), GOOD, sent=HELLO + OOPS + sse.DONE, **BEGUN),
+    streamed(answer(HELLO, OOPS, UpstreamCut()), GOOD, sent=HELLO + OOPS, **BEGUN),
+    streamed(
+        answer(HELLO, sse.DONE, COMMENT, UpstreamCut()),
+        sent=HELLO + sse.DONE + COMMENT,
+        has_ended=True,
+        status=SUCCESS,
+    ),
+    *(
+        streamed(answer(*LEAKS, *end), sent=HELLO + sse.DONE + SHOWN + SHOWN + b": x")
+        for end in ((), (UpstreamCut(),))
+    ),
+    # Of native-content, which has no terminator.
+    streamed(answer(HI, b": bye"), plan=in_gemini, sent=HI + b": bye", status=SUCCESS),
+    streamed(
+        answer(ONE, ENDED, TWO, THREE),
+        plan=in_gemini,
+        sent=ONE + ENDED + TWO + THREE,
+        status=SUCCESS,
+    ),
+    streamed(answer(ONE, TWO, ENDED), plan=in_gemini, sent=ONE + TWO + ENDED, status=CUT),
+]
+DELTA = sse.event({"type": "content_block_delta", "delta": {"text": "Hello"}})
+# The last event of a dialect, without its blank line: passed on as it is.
+CASES += [
+    streamed(
+        answer(begun, last + end),
+        plan=untranslated(protocol),
+        sent=begun + last + end,
+        status=SUCCESS,
+    )
+    for protocol, begun, last in (
+        ("chat", HELLO, b"data: [DONE]"),
+        ("messages", DELTA, b'event: message_stop\ndata: {"type": "message_stop"}'),
+        ("native", said("Hello"), ENDED.rstrip(b"\n")),
+    )
+    for end in (b"", b"\n", b"\r\n")
+]
+
+
+@each("case", CASES)
+async def test_stream_ends_as_its_upstreams(case: Case) -> None:
+    await case.check()

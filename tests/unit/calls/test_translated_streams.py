@@ -1,33 +1,42 @@
-"""Whole translated calls: every transcript of a dialect, for each kind of client it may have.
-
-What a call costs and how it ends does not depend on the translation; what the client gets ends as
-its own protocol says, or not at all. Recordings of real providers are an extra where they are.
-"""
+"""Translated streams: read once, charged as shown, kept alive, and ended as the upstream's."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from channels.dialects.meter import ResponseMeter
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from channels.dialects.chat import events as chat
+from channels.dialects.gemini import events as gemini
+from channels.dialects.messages import events as messages
+from channels.dialects.meter import ResponseMeter, Usage
+from channels.dialects.responses import events as responses
 from channels.dialects.table import CHAT_DIALECTS
 from channels.http.interfaces import UpstreamRequest
 from channels.http.sse import SseEvent, SseSplitter
+from channels.translation.model import Protocol
 from channels.translation.session import TRANSLATIONS, TranslatedCall, Translation
 from gw.api.chat import ArrayStream
 from gw.calls.request import UpstreamPlan
-from gw.calls.stream import Framing, SseFraming
+from gw.calls.stream import SILENCE_SECONDS, Framing, SseFraming, TranslatedFraming
 from tests.support.aio import run
+from tests.support.clock import FakeClock
+from tests.support.logs import ExpectLog
 from tests.support.rows import each
-from tests.unit.calls.fake_wire import answer
-from tests.unit.calls.world import Told, world
+from tests.unit.calls import sse
+from tests.unit.calls.golden import transcripts
+from tests.unit.calls.relaying import TRANSLATED, Way, relayed
+from tests.unit.calls.world import Told, answer, world
 from tests.unit.channels.recordings import stream_of, streams
 from tests.unit.channels.replay import new_meter
+from tests.unit.translation.test_odd_values import BODIES
 
 TRANSCRIPTS = Path(__file__).parents[1] / "channels" / "transcripts"
-BODIES: dict[str, dict[str, Any]] = {
+ASKED_BODIES: dict[str, dict[str, Any]] = {
     "chat": {"model": "m", "messages": [{"role": "user", "content": "Hi"}]},
     "messages": {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]},
     "native": {"contents": [{"parts": [{"text": "Hi"}]}]},
@@ -63,7 +72,7 @@ def read_by_meter(protocol: str, stream: bytes) -> ResponseMeter[Any, Any]:
 
 
 def translated(translation: Translation, request: UpstreamRequest) -> UpstreamPlan:
-    call = TranslatedCall(translation, BODIES[translation.client], redact=str)
+    call = TranslatedCall(translation, ASKED_BODIES[translation.client], redact=str)
     call.upstream_body(model="m", stream=True, max_tokens=9)
     return UpstreamPlan(request, CHAT_DIALECTS[translation.upstream], call)
 
@@ -71,18 +80,18 @@ def translated(translation: Translation, request: UpstreamRequest) -> UpstreamPl
 def ended_well(client: str, sent: bytes, *, is_array: bool) -> bool:
     """Whether the client was told in its own way that the answer is whole."""
     if client == "responses":
-        found = events(sent)
+        found = events_of(sent)
         last = json.loads(found[-1].data or b"") if found else {}
         return last.get("type") in ("response.completed", "response.incomplete")
     if client != "native":
         return sent.endswith(ENDS[client])
     if is_array and not sent.endswith(b"]"):
         return False
-    chunks = json.loads(sent) if is_array else [json.loads(e.data or b"") for e in events(sent)]
+    chunks = json.loads(sent) if is_array else [json.loads(e.data or b"") for e in events_of(sent)]
     return bool(chunks) and "finishReason" in json.dumps(chunks[-1])
 
 
-def events(sent: bytes) -> list[SseEvent]:
+def events_of(sent: bytes) -> list[SseEvent]:
     return [event for event in SseSplitter().feed(sent) if event.data is not None]
 
 
@@ -107,7 +116,7 @@ def check(told: Told, meter: ResponseMeter[Any, Any], client: str, *, is_array: 
 
 @each("translation, path", CASES)
 def test_translated_stream_is_charged_and_ends_as_the_upstreams(
-    translation: Translation, path: Path, expect_log: Callable[..., None]
+    translation: Translation, path: Path, expect_log: ExpectLog
 ) -> None:
     expect_log("usage_unpriced", required=False)  # tools and images in some recordings
     stream = upstream_bytes(translation.upstream, path)
@@ -129,3 +138,231 @@ def test_translated_stream_is_charged_and_ends_as_the_upstreams(
         run(main(size, SseFraming()))
     if translation.client == "native":
         run(main(64, ArrayStream()))
+
+
+DECODERS: dict[str, tuple[Any, str]] = {
+    "chat": (chat, "decode_chunk"),
+    "messages": (messages, "decode_event"),
+    "responses": (responses, "decode_event"),
+    "native": (gemini, "decode_chunk"),
+}
+COUNTS = st.integers(0, 9)
+# What an upstream may say in the place of a count, or leave out.
+ODD = st.sampled_from([None, -1, "7", 2.5, 2**40])
+
+
+@pytest.mark.parametrize("way", TRANSLATED, ids=str)
+def test_event_of_a_translated_stream_is_decoded_once(
+    way: Way, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = max(transcripts(way.upstream), key=lambda path: path.stat().st_size).read_bytes()
+    datas = [event.data for event in SseSplitter().feed(stream) if event.data is not None]
+    module, name = DECODERS[way.upstream]
+    decode, decoded = getattr(module, name), []
+
+    def counted(data: bytes) -> Any:
+        decoded.append(bytes(data))
+        return decode(data)
+
+    monkeypatch.setattr(module, name, counted)
+    got = relayed(way, [stream])
+    assert got.is_complete
+    assert decoded == datas[: len(decoded)]
+    assert len(decoded) in (len(datas), len(datas) - 1)  # nothing behind the terminator is read
+
+
+def counts_of(*names: str) -> st.SearchStrategy[dict[str, Any]]:
+    """A usage member, some of whose counts are missing or odd."""
+    return st.fixed_dictionaries({}, optional=dict.fromkeys(names, COUNTS | ODD)) | (
+        st.fixed_dictionaries(dict.fromkeys(names, COUNTS))
+    )
+
+
+CHAT_COUNTS = counts_of("prompt_tokens", "completion_tokens", "total_tokens", "cached_tokens")
+MESSAGES_COUNTS = counts_of(
+    "input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"
+)
+RESPONSES_COUNTS = counts_of("input_tokens", "output_tokens", "total_tokens")
+GEMINI_COUNTS = counts_of(
+    "promptTokenCount", "candidatesTokenCount", "totalTokenCount", "thoughtsTokenCount"
+)
+
+
+def chat_stream(draw: st.DrawFn) -> list[Any]:
+    def chunk(delta: dict[str, Any], **members: Any) -> dict[str, Any]:
+        choice = {"index": 0, "delta": delta, **members.pop("choice", {})}
+        stated = draw(st.none() | CHAT_COUNTS)
+        place = draw(st.sampled_from(["usage", "choice", "x_groq"]))
+        if stated is not None and place == "choice":
+            choice["usage"] = stated
+        elif stated is not None:
+            members[place] = stated if place == "usage" else {"usage": stated}
+        return {"id": "c", "model": "m", "choices": [choice], **members}
+
+    said = [chunk({"content": text}) for text in draw(st.lists(st.text(max_size=3), max_size=3))]
+    end = chunk({}, choice={"finish_reason": "stop"})
+    last: Any = {"choices": [], "usage": draw(st.none() | CHAT_COUNTS)}
+    return [chunk({"role": "assistant"}), *said, end, last, b"[DONE]"]
+
+
+def messages_stream(draw: st.DrawFn) -> list[Any]:
+    def event(kind: str, **members: Any) -> dict[str, Any]:
+        stated = draw(st.none() | MESSAGES_COUNTS)
+        return {"type": kind, **members, **({} if stated is None else {"usage": stated})}
+
+    start = {"id": "m", "model": "m", "usage": draw(st.none() | MESSAGES_COUNTS)}
+    deltas = [
+        event("content_block_delta", index=0, delta={"type": "text_delta", "text": text})
+        for text in draw(st.lists(st.text(max_size=3), max_size=3))
+    ]
+    end = event("message_delta", delta={"stop_reason": "end_turn"})
+    return [{"type": "message_start", "message": start}, *deltas, end, event("message_stop")]
+
+
+def responses_stream(draw: st.DrawFn) -> list[Any]:
+    def event(kind: str) -> dict[str, Any]:
+        answer = {"id": "r", "model": "m", "usage": draw(st.none() | RESPONSES_COUNTS)}
+        return {"type": f"response.{kind}", "response": answer}
+
+    text = {"type": "response.output_text.delta", "output_index": 0, "delta": "Hi"}
+    return [event("created"), text, event("completed")]
+
+
+def gemini_stream(draw: st.DrawFn) -> list[Any]:
+    def chunk(parts: list[Any], **members: Any) -> dict[str, Any]:
+        candidate = {"content": {"parts": parts, "role": "model"}, "index": 0, **members}
+        stated = draw(st.none() | GEMINI_COUNTS)
+        usage = {} if stated is None else {"usageMetadata": stated}
+        return {"candidates": [candidate], "responseId": "r", "modelVersion": "m", **usage}
+
+    image = {"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}}
+    parts = st.lists(st.sampled_from([{"text": ""}, {"text": "Hi"}, image]), max_size=2)
+    said = [chunk(draw(parts)) for _ in range(draw(st.integers(0, 3)))]
+    return [*said, chunk([], finishReason="STOP")]
+
+
+STREAMS = {
+    "chat": chat_stream,
+    "messages": messages_stream,
+    "responses": responses_stream,
+    "native": gemini_stream,
+}
+
+
+def displayed(way: Way, body: bytes) -> Usage | None:
+    """The usage that a client is shown, by its own protocol's meter; zeros are no statement."""
+    meter = CHAT_DIALECTS[way.client].new_meter()
+    for event in SseSplitter().feed(body):
+        if event.data is not None:
+            meter.event(event.data)
+    usage = meter.usage
+    return None if usage == Usage(0, 0) else usage
+
+
+def comparable(usage: Usage | None, way: Way) -> tuple[int, ...] | None:
+    """The counts that every protocol on the way can state."""
+    if usage is None or usage == Usage(0, 0):
+        return None
+    counts = (usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.reasoning_tokens)
+    return counts if way.client == "native" else (*counts, usage.cache_write_tokens)
+
+
+@pytest.mark.parametrize("way", [way for way in TRANSLATED if not way.is_array], ids=str)
+@given(data=st.data())
+def test_client_is_shown_the_usage_that_it_is_charged(way: Way, data: st.DataObject) -> None:
+    events = data.draw(st.composite(STREAMS[way.upstream])())
+    stream = b"".join(
+        b"data: " + (event if isinstance(event, bytes) else json.dumps(event).encode()) + b"\n\n"
+        for event in events
+    )
+    got = relayed(way, [stream])
+    metered, partial = got.reading[0], got.reading[1]
+    assert metered is None or isinstance(metered, Usage)
+    shown = displayed(way, got.body)
+    if metered is not None or partial is None:  # parts of a usage are shown, and not charged alone
+        assert got.is_complete
+        assert comparable(shown, way) == comparable(metered, way)
+
+
+PING = b'event: ping\ndata: {"type":"ping"}\n\n'
+COMMENT = b": keep-alive\n\n"
+TEXT = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hi"}}
+SAID: dict[Protocol, bytes] = {"chat": sse.delta("Hi"), "messages": sse.event(TEXT)}
+THOUGHT = sse.event({"choices": [{"index": 0, "delta": {"reasoning_content": "Hm."}}]})
+
+
+class Client:
+    """What a client of one translation is sent, at the times that a test says."""
+
+    def __init__(
+        self, client: Protocol, upstream: Protocol, framing: Framing | None = None
+    ) -> None:
+        self.clock = FakeClock()
+        call = TranslatedCall(TRANSLATIONS[client, upstream], BODIES[client][0], redact=str)
+        dialect = CHAT_DIALECTS[upstream]
+        self._meter = dialect.new_meter()
+        self._splitter = SseSplitter()
+        self._framing = TranslatedFraming(
+            call.stream(id="a", created=1, model="m", include_usage=True),
+            framing or SseFraming(),
+            self._meter,
+            has_terminator=dialect.has_terminator,
+            monotonic=self.clock.monotonic,
+        )
+
+    def gets(self, sent: bytes, *, after: float = 0.0) -> bytes:
+        """What these bytes of the upstream's become, so many seconds later."""
+        self.clock.advance(after)
+        written = []
+        for event in self._splitter.feed(sent):
+            if event.data is None:
+                written.append(self._framing.event(event))
+            else:
+                read = self._meter.read(event.data)
+                self._meter.take(read)
+                written.append(self._framing.take(read))
+        return b"".join(written)
+
+
+@pytest.mark.parametrize(
+    ("client", "upstream", "silence", "expected"),
+    [
+        ("chat", "messages", PING, COMMENT),
+        ("messages", "chat", COMMENT, PING),
+        ("messages", "chat", THOUGHT, PING),
+        ("native", "chat", COMMENT, b""),
+        ("native", "messages", PING, b""),
+    ],
+)
+def test_client_is_told_after_a_silence_that_the_answer_goes_on(
+    client: Protocol, upstream: Protocol, silence: bytes, expected: bytes
+) -> None:
+    told = Client(client, upstream)
+    assert b"Hi" in told.gets(SAID[upstream])
+    assert told.gets(silence, after=SILENCE_SECONDS - 1) == b""
+    assert told.gets(silence, after=1) == expected
+    assert told.gets(silence, after=SILENCE_SECONDS - 1) == b""
+    assert told.gets(silence, after=1) == expected
+    # What is said counts as well.
+    assert b"Hi" in told.gets(SAID[upstream], after=5)
+    assert told.gets(silence, after=SILENCE_SECONDS - 1) == b""
+
+
+def test_nothing_is_sent_before_the_answer_begins() -> None:
+    """It would commit the call to this channel (spec: retried on another one)."""
+    assert Client("messages", "chat").gets(COMMENT, after=100) == b""
+
+
+def test_nothing_follows_an_error() -> None:
+    told = Client("messages", "chat")
+    told.gets(SAID["chat"])
+    assert b"event: error" in told.gets(sse.error_event())
+    assert told.gets(COMMENT, after=100) == b""
+
+
+def test_array_holds_elements_only() -> None:
+    told = Client("native", "chat", ArrayStream())
+    begun = told.gets(SAID["chat"])
+    assert told.gets(COMMENT, after=100) == b""
+    found: Any = json.loads(begun + b"]")
+    assert found[0]["candidates"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
@@ -21,12 +21,19 @@ from gw.calls.attempts import TRIAL_SECONDS
 from gw.calls.request import UpstreamPlan
 from gw.errors import INVALID_REQUEST, GatewayError
 from tests.support.aio import eventually, jump
+from tests.support.logs import ExpectLog
 from tests.support.specs import make_channel
 from tests.unit.actors.channels import Channels, channels
 from tests.unit.calls import sse
-from tests.unit.calls.fake_wire import FOR_EVER, Script, answer
-from tests.unit.calls.world import TIMEOUT_SECONDS, World, world
-from tests.unit.calls.writer import RecordingWriter
+from tests.unit.calls.world import (
+    FOR_EVER,
+    TIMEOUT_SECONDS,
+    RecordingWriter,
+    Script,
+    World,
+    answer,
+    world,
+)
 from tests.unit.images.stage import generate, made, stage
 
 GOOD = answer(sse.whole(usage=sse.usage_of(10, 1)))
@@ -38,7 +45,7 @@ FETCH = "web_fetch"
 
 
 @pytest.fixture(autouse=True)
-def breakers(expect_log: Callable[..., None]) -> None:
+def breakers(expect_log: ExpectLog) -> None:
     """Channels open and close here, and keys are refused."""
     for action in ("opened", "half_opened", "closed", "key_refused"):
         expect_log(f"channel_{action}", required=False)
@@ -71,8 +78,7 @@ async def test_call_tries_the_standby_first_and_closes_it(stream: bool) -> None:
         told = await w.call(stream=stream)
         assert told.status == ("success", None)
         assert state(w, "b") == "closed"
-        assert told.row is not None
-        assert [one[0] for one in told.row["detail"]["order"]] == ["b", "a"]
+        assert [one[0] for one in told.logged["detail"]["order"]] == ["b", "a"]
         await w.call(stream=stream)
         assert w.wire.tried == ["b", "a"]
 

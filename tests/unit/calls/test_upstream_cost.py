@@ -15,9 +15,7 @@ from channels.registry import Binding, ChannelSpec, HealthSpec, ModelSpec
 from gw.price_list.reading import bundled
 from tests.support.specs import make_channel, make_model
 from tests.unit.calls import sse
-from tests.unit.calls.fake_wire import FOR_EVER, Script, answer
-from tests.unit.calls.world import Told, world
-from tests.unit.calls.writer import RecordingWriter
+from tests.unit.calls.world import FOR_EVER, RecordingWriter, Script, Told, answer, world
 
 KNOWN, OTHER, STRANGE = "gpt-5.4-mini", "gpt-5.4-nano", "nowhere-listed"
 STREAM = answer(sse.delta("Hi"), sse.usage_event(1000, 10, 400), sse.DONE)
@@ -78,16 +76,14 @@ async def test_every_usage_that_was_stated_is_paid_for(
         first = answer(sse.event(broken), UpstreamCut())
     scripts = [served] if first is None else [first, served]
     told = await call(names, *scripts, stream=stream)
-    assert told.row is not None
     assert told.status == ("success", None)
     assert told.cost == 600 * 1000 + 400 * 100 + 10 * 10_000  # what the client pays
-    assert (told.row["upstream_cost_nano_usd"], told.row["channel_id"]) == (cost, channel)
+    assert (told.logged["upstream_cost_nano_usd"], told.logged["channel_id"]) == (cost, channel)
 
 
 async def test_call_that_no_channel_took_costs_nothing() -> None:
     told = await call((STRANGE,), answer(sse.error_body("no"), status=400))
-    assert told.row is not None
-    assert (told.cost, told.row["upstream_cost_nano_usd"]) == (0, 0)
+    assert (told.cost, told.logged["upstream_cost_nano_usd"]) == (0, 0)
 
 
 async def test_usage_of_a_channel_that_was_left_for_its_silence_is_paid_for() -> None:
@@ -97,9 +93,8 @@ async def test_usage_of_a_channel_that_was_left_for_its_silence_is_paid_for() ->
     scripts = {"a": [began], "b": [STREAM]}
     async with world(scripts, channels=[quiet, channels[1]], model=model) as w:
         told = await w.call(stream=True)
-        assert told.row is not None
         assert (told.status, told.attempts) == (("success", None), ["upstream_unreachable"])
-        assert told.row["upstream_cost_nano_usd"] == SERVED + LEFT
+        assert told.logged["upstream_cost_nano_usd"] == SERVED + LEFT
 
 
 async def test_client_that_left_before_the_first_byte_is_paid_for_by_the_operator() -> None:
@@ -115,8 +110,7 @@ async def test_client_that_left_before_the_first_byte_is_paid_for_by_the_operato
         writer.leave()
         told = await w.end(one, writer)
         assert task.done()
-        assert told.row is not None
-        assert (told.cost, told.row["upstream_cost_nano_usd"]) == (0, 750_000)
+        assert (told.cost, told.logged["upstream_cost_nano_usd"]) == (0, 750_000)
 
 
 COSTS = {
@@ -132,8 +126,7 @@ async def test_part_of_a_cost_is_not_known_without_the_rest() -> None:
     bound = replace(model.bindings[0], cost=PriceSpec(factor=Decimal("0.5")))
     async with world({"a": [WHOLE]}, channels=channels, model=make_model(bound)) as w:
         told = await w.call()
-        assert told.row is not None
-        assert told.row["upstream_cost_nano_usd"] is None
+        assert told.logged["upstream_cost_nano_usd"] is None
 
 
 @pytest.mark.parametrize(("stated", "cost"), COSTS.values(), ids=COSTS)
@@ -144,6 +137,5 @@ async def test_cost_that_a_channel_states_goes_before_the_list(
     bound = replace(model.bindings[0], cost=stated)
     async with world({"a": [WHOLE]}, channels=channels, model=make_model(bound)) as w:
         told = await w.call()
-        assert told.row is not None
-        assert told.row["upstream_cost_nano_usd"] == cost
+        assert told.logged["upstream_cost_nano_usd"] == cost
         assert told.cost == 600 * 1000 + 400 * 100 + 10 * 10_000

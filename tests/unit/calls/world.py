@@ -5,16 +5,22 @@
 
 Leaving it proves that nothing is left behind: every invariant of the ledger holds, no hold is open,
 every slot is free, every upstream response is closed, every call that was admitted has its row.
+
+A script is a list of steps for one request. Before `Head` come the steps up to the answer's head,
+after it those of its body: bytes are sent, an Event is waited for, an int is so many turns of the
+loop (or FOR_EVER), a float so many seconds, an exception is raised. A body ends where its steps do.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+from asyncio import Future
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
+from urllib.parse import urlsplit
 from uuid import UUID
 
 from actors.actor import Supervisor
@@ -25,11 +31,12 @@ from actors.store.database import Database
 from actors.wallet.messages import CallFacts
 from actors.wallet.wallets import LiveCalls, Wallets
 from actors.wallet.writer import LedgerWriter
-from channels.http.interfaces import UpstreamRequest
+from channels.errors import UpstreamCut, UpstreamMalformed
+from channels.http.interfaces import UpstreamRequest, UpstreamResponse, Wire
 from channels.offload.pool import OffloadPool
 from channels.redaction import Redactor
 from channels.registry import ChannelSpec, HealthSpec, ModelSpec, Registry
-from gw.calls.call import Call
+from gw.calls.call import Call, ClientGone
 from gw.calls.chat import Conversation
 from gw.calls.media import Media, PieceCall
 from gw.calls.request import ChatCall, ConversationRequest, UpstreamPlan
@@ -42,8 +49,233 @@ from tests.support.calls import Asking, Limits, chat_call, use_cases
 from tests.support.clock import FakeClock
 from tests.support.fake_ledger import FakeLedger
 from tests.support.specs import make_channel, make_model
-from tests.unit.calls.fake_wire import FakeWire, Script
-from tests.unit.calls.writer import RecordingWriter
+
+
+@dataclass(frozen=True)
+class Head:
+    """Status and headers of the answer (names in lower case)."""
+
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+FOR_EVER = -1
+Step = Head | bytes | int | float | asyncio.Event | Exception
+Script = Sequence[Step]
+
+
+def answer(*steps: Step, status: int = 200, **headers: str) -> Script:
+    """An answer: its head at once, then these steps."""
+    return (Head(status, {k.replace("_", "-"): v for k, v in headers.items()}), *steps)
+
+
+async def _take(step: Step) -> bytes:
+    """Do a step; what it sends, if anything."""
+    if isinstance(step, bytes):
+        return step
+    if isinstance(step, Exception):
+        raise step
+    if isinstance(step, asyncio.Event):
+        await step.wait()
+    elif isinstance(step, float):
+        await asyncio.sleep(step)
+    else:
+        assert isinstance(step, int)
+        if step == FOR_EVER:
+            await asyncio.Event().wait()
+        for _ in range(step):
+            await asyncio.sleep(0)
+    return b""
+
+
+class FakeResponse(UpstreamResponse):
+    """Plays the steps after the head; knows whether it was closed, and how far it had come."""
+
+    def __init__(self, head: Head, steps: Script) -> None:
+        self._head = head
+        self._steps = list(steps)
+        self._closing = asyncio.Event()
+        self.pieces_taken = 0
+        self._has_ended = False
+
+    @property
+    def status(self) -> int:
+        return self._head.status
+
+    @property
+    def has_ended(self) -> bool:
+        return self._has_ended
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closing.is_set()
+
+    @property
+    def left(self) -> Script:
+        """The steps that have not been taken."""
+        return self._steps
+
+    def header(self, name: str) -> str | None:
+        return self._head.headers.get(name.lower())
+
+    def chunks(self) -> AsyncIterator[bytes]:
+        return self
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        while self._steps:
+            if self.is_closed:
+                raise UpstreamCut("closed by us")
+            step = self._steps[0]
+            try:
+                sent = await _take(step)
+            except Exception:
+                self._steps.clear()
+                self._closing.set()
+                raise
+            self._steps.pop(0)
+            if sent:
+                self.pieces_taken += 1
+                return sent
+        self._has_ended = True
+        raise StopAsyncIteration
+
+    async def read(self, limit: int) -> bytes:
+        body = b"".join([piece async for piece in self])
+        if len(body) > limit:
+            raise UpstreamMalformed("too large")
+        return body
+
+    def close(self) -> None:
+        self._closing.set()
+
+
+class FakeWire(Wire):
+    """Scripts by channel, one for each request to it; the last one is played again."""
+
+    def __init__(self, scripts: Mapping[str, Sequence[Script]]) -> None:
+        self._scripts = {channel: list(given) for channel, given in scripts.items()}
+        self.requests: list[UpstreamRequest] = []
+        self.responses: list[FakeResponse] = []
+        self.opening = 0
+
+    @property
+    def tried(self) -> list[str]:
+        """Channels in the order they were asked."""
+        hosts = [urlsplit(request.url).hostname or "" for request in self.requests]
+        return [host.removesuffix(".example") for host in hosts]
+
+    async def open(self, request: UpstreamRequest) -> UpstreamResponse:
+        self.requests.append(request)
+        scripts = self._scripts[self.tried[-1]]
+        steps = list(scripts.pop(0) if len(scripts) > 1 else scripts[0])
+        self.opening += 1
+        try:
+            while not isinstance(steps[0], Head):
+                await _take(steps.pop(0))
+        finally:
+            self.opening -= 1
+        head = steps.pop(0)
+        assert isinstance(head, Head)
+        response = FakeResponse(head, steps)
+        self.responses.append(response)
+        return response
+
+    def leftovers(self) -> list[str]:
+        """Responses that nobody has closed, requests that nobody has given up."""
+        left = [f"open response of {response.status}" for response in self.responses]
+        left = [
+            text
+            for text, response in zip(left, self.responses, strict=True)
+            if not response.is_closed
+        ]
+        return left + ["a request on its way"] * self.opening
+
+
+# --- The client's side of a call: what it was sent, how slowly it reads, when it leaves ---
+
+
+class RecordingWriter:
+    """Takes an answer. Every block waits at the gate `reads`; it leaves after so many blocks."""
+
+    sends_at_once = True
+
+    def __init__(
+        self, *, reads: asyncio.Event | None = None, leaves_after: int | None = None
+    ) -> None:
+        self._reads = reads
+        self.leaves_after = leaves_after
+        self.task: asyncio.Task[None] | None = None
+        self.client_gone = False
+        self.is_cut = False
+        self.is_row_owned = False
+        self.blocks: list[bytes] = []
+        self.waiting = 0
+        self.has_ended = False
+        self.has_forgotten = False
+        self.content_type: str | None = None
+        self.http_status = 200
+
+    @property
+    def sent(self) -> bytes:
+        """Every byte the client was sent."""
+        return b"".join(self.blocks)
+
+    def owns_row(self) -> None:
+        self.is_row_owned = True
+
+    def forget_request(self) -> None:
+        self.has_forgotten = True
+
+    def begin(
+        self, content_type: str, headers: Mapping[str, str], *, http_status: int = 200
+    ) -> None:
+        self.http_status = http_status
+        self.content_type = content_type
+        self.headers = dict(headers)
+
+    def write(self, block: bytes) -> Future[None] | None:
+        assert not self.has_ended
+        assert block
+        if self.leaves_after is not None and len(self.blocks) == self.leaves_after:
+            self.client_gone = True
+            raise ClientGone
+        self.blocks.append(block)
+        return None if self._reads is None else asyncio.ensure_future(self._kept_up(self._reads))
+
+    async def _kept_up(self, reads: asyncio.Event) -> None:
+        self.waiting += 1
+        await reads.wait()
+        self.waiting -= 1
+
+    def finish(self, block: bytes) -> None:
+        assert not self.has_ended
+        self.has_ended = True
+        if block:
+            self.blocks.append(block)
+
+    def send(self, body: bytes) -> None:
+        assert not self.has_ended
+        assert not self.blocks
+        self.has_ended = True
+        self.blocks.append(body)
+
+    # What happens to a handler
+
+    def leave(self) -> None:
+        """The client closes its connection: the handler cancels the call."""
+        assert self.task is not None
+        self.client_gone = True
+        self.task.cancel()
+
+    def cut(self) -> None:
+        """The process ends: the drain cancels the call."""
+        assert self.task is not None
+        self.is_cut = True
+        self.task.cancel()
+
 
 ACCOUNT, KEY = "acct_a", "key_a"
 FUNDS = 1_000_000_000
@@ -79,28 +311,40 @@ class Told:
     row: dict[str, Any] | None
 
     @property
+    def refusal(self) -> GatewayError:
+        """The error that the client gets."""
+        assert self.error is not None
+        return self.error
+
+    @property
+    def logged(self) -> dict[str, Any]:
+        """The call's row."""
+        assert self.row is not None
+        return self.row
+
+    @property
     def status(self) -> tuple[str, str | None]:
         """The row's status and error code."""
-        assert self.row is not None
-        return self.row["status"], self.row["error_code"]
+        return self.logged["status"], self.logged["error_code"]
 
     @property
     def tokens(self) -> tuple[int, int, int]:
         """The row's input, output and cached tokens."""
-        assert self.row is not None
-        return self.row["input_tokens"], self.row["output_tokens"], self.row["cached_tokens"]
+        return (
+            self.logged["input_tokens"],
+            self.logged["output_tokens"],
+            self.logged["cached_tokens"],
+        )
 
     @property
     def cost(self) -> int:
         """What the row says was charged, in nano-USD."""
-        assert self.row is not None
-        return int(self.row.get("cost", 0))  # a call without a hold has none
+        return int(self.logged.get("cost", 0))  # a call without a hold has none
 
     @property
     def attempts(self) -> list[str]:
         """The error codes of the failed attempts."""
-        assert self.row is not None
-        return [attempt["error_code"] for attempt in self.row.get("attempts") or ()]
+        return [attempt["error_code"] for attempt in self.logged.get("attempts") or ()]
 
 
 @dataclass
@@ -297,3 +541,51 @@ async def world(
     await made.settled()
     assert made.faults() == []
     await supervisor.stop()
+
+
+# What may be expected of a call, by name.
+FOUND: Mapping[str, Callable[[World, Told], Any]] = {
+    "sent": lambda w, told: told.writer.sent,
+    "blocks": lambda w, told: told.writer.blocks,
+    "has_ended": lambda w, told: told.writer.has_ended,
+    "status": lambda w, told: told.status,
+    "tokens": lambda w, told: told.tokens,
+    "cost": lambda w, told: told.cost,
+    "attempts": lambda w, told: told.attempts,
+    "outcomes": lambda w, told: [one[3] for one in told.logged["detail"]["tried"]],
+    "tried": lambda w, told: "".join(w.wire.tried),
+    "verdicts": lambda w, told: [w.verdict(name) for name in dict.fromkeys(w.wire.tried)],
+    "error": lambda w, told: (
+        None if told.error is None else (told.error.http_status, told.error.kind.code)
+    ),
+    "message": lambda w, told: told.refusal.message,
+    "headers": lambda w, told: told.refusal.headers,
+    "kept": lambda w, told: w.wire.responses[0].has_ended,
+}
+SUCCESS, CUT = ("success", None), ("error", "upstream_error")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call to channels `a`, `b`, … that each play one script, and what is expected of it."""
+
+    scripts: Sequence[Script]
+    options: Mapping[str, Any]
+    expected: Mapping[str, Any]
+
+    async def check(self, **around: Any) -> None:
+        """Make the call in a world, and compare."""
+        given = {name: [one] for name, one in zip("abcd", self.scripts, strict=False)}
+        async with world(given, **around) as w:
+            told = await w.call(**self.options)
+            assert {name: FOUND[name](w, told) for name in self.expected} == self.expected
+
+
+def plain(*scripts: Script, plan: Plan | None = None, **expected: Any) -> Case:
+    """A call for a whole answer."""
+    return Case(scripts, {"plan": plan}, expected)
+
+
+def streamed(*scripts: Script, plan: Plan | None = None, **expected: Any) -> Case:
+    """A call for a stream."""
+    return Case(scripts, {"stream": True, "plan": plan}, expected)

@@ -22,7 +22,7 @@ from channels.http.sse import (
 )
 from loadtests.simulator.cloud import bedrock
 from tests.support.rows import cases
-from tests.unit.calls.fake_wire import FakeResponse, Head
+from tests.unit.calls.world import FakeResponse, Head
 
 FIRST = b'{"type":"message_start","message":{"id":"m"}}'
 SECOND = '{"type":"content_block_delta","delta":{"text":"Gr\u00fc\u00dfe"}}'.encode()

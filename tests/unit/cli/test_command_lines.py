@@ -1,19 +1,187 @@
-"""Whole command lines, without the commands: what is understood, and what is not."""
+"""Command lines: options, what is wrong with them, and how results are written."""
 
 from __future__ import annotations
 
+import io
 import json
-from argparse import Namespace
+import os
+import subprocess
+import sys
+from argparse import ArgumentTypeError, Namespace
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, timezone
+from decimal import Decimal
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from gw.cli.arguments import UsageFault
+from actors.store.connection import (
+    ConstraintViolated,
+    StatementRefused,
+    StatementTimedOut,
+    StoreUnavailable,
+)
+from actors.store.embedded.access import EmbeddedFault
+from actors.store.schema import MigrationFault
+from actors.wallet.ledger import UnknownAccount
+from gw.cli.arguments import (
+    CommandFailure,
+    CommandRefused,
+    Result,
+    UsageFault,
+    count,
+    explain,
+    identifier,
+    instant,
+    label,
+    or_none,
+    print_failure,
+    print_result,
+    rfc3339,
+    sha256_hex,
+    sheet,
+    shown,
+    table,
+    to_json,
+    usd,
+    usd_or_more,
+)
 from gw.cli.key import check_create, check_set
 from gw.cli.main import main, make_parser
+from gw.keys.issue import NotRevealable
+from gw.keys.secret import SecretFault, WrongSecret
+from gw.keys.store import HashIsTaken, KeyIsRevoked, UnknownKey
 from metrics.version import commit
 from tests.support.rows import each
+
+Reader = Callable[[str], Any]
+
+
+@each(
+    "read, text, value",
+    [
+        (label, " Ann's key ", "Ann's key"),
+        (label, "Größe 7 – 密钥", "Größe 7 – 密钥"),
+        (label, "x" * 200, "x" * 200),
+        (identifier, "acct_0123", "acct_0123"),
+        (usd, "1", 1_000_000_000),
+        (usd, "-0.000000001", -1),
+        (usd, "4000000000", 4 * 10**18),
+        (usd_or_more, "0", 0),
+        (usd_or_more, "12.5", 12_500_000_000),
+        (count, "1", 1),
+        (count, "2147483647", 2**31 - 1),
+        (count, "007", 7),
+        (or_none(count), "none", None),
+        (or_none(count), "5", 5),
+        (sha256_hex, "aB" * 32, b"\xab" * 32),
+        (instant, "2027-01-31T12:00:00Z", datetime(2027, 1, 31, 12, tzinfo=UTC)),
+        (instant, "1999-01-31t12:00:00z", datetime(1999, 1, 31, 12, tzinfo=UTC)),
+        (instant, "2027-01-31 12:00:00+02:00", datetime(2027, 1, 31, 10, tzinfo=UTC)),
+        (instant, "2027-01-31T12:00:00-00:30", datetime(2027, 1, 31, 12, 30, tzinfo=UTC)),
+        (
+            instant,
+            "2027-01-31T12:00:00.5Z",
+            datetime(2027, 1, 31, 12, 0, 0, 500_000, tzinfo=UTC),
+        ),
+        (
+            instant,
+            "2027-01-31T12:00:00.123456789Z",
+            datetime(2027, 1, 31, 12, 0, 0, 123_456, tzinfo=UTC),
+        ),
+    ],
+)
+def test_value_is_read(read: Reader, text: str, value: object) -> None:
+    assert read(text) == value
+
+
+@each(
+    "read, text",
+    [
+        (label, ""),
+        (label, "  "),
+        (label, "x" * 201),
+        (label, "two\nlines"),
+        (label, "bell\a"),
+        (label, "\x1b[31mred"),
+        (label, "\udcff"),
+        (identifier, ""),
+        (identifier, "acct_\n"),
+        (identifier, "ключ"),
+        (usd, ""),
+        (usd, "1e3"),
+        (usd, "1,5"),
+        (usd, "NaN"),
+        (usd, "0.0000000001"),
+        (usd, "4000000001"),
+        (usd_or_more, "-1"),
+        (count, "0"),
+        (count, "-1"),
+        (count, "1.5"),
+        (count, ""),
+        (count, "none"),
+        (count, "٣"),
+        (count, "2147483648"),
+        (count, "9" * 5000),
+        (or_none(count), "None"),
+        (sha256_hex, "ab" * 31),
+        (sha256_hex, "ab" * 33),
+        (sha256_hex, "xy" * 32),
+        (sha256_hex, "ab" * 32 + "\n"),
+        (instant, "tomorrow"),
+        (instant, "2027-01-31"),
+        (instant, "2027-01-31T12:00:00"),
+        (instant, "2027-01-31T12:00Z"),
+        (instant, "2027-02-30T12:00:00Z"),
+        (instant, "2027-01-31T24:01:00Z"),
+        (instant, "2027-01-31T12:00:60Z"),
+        (instant, "2027-01-31T12:00:00+0200"),
+        (instant, "2027-01-31T12:00:00+24:00"),
+        (instant, "0001-01-01T00:00:00+01:00"),
+        (instant, "9999-12-31T23:59:59-01:00"),
+        (instant, "1798761600"),
+        (instant, "2027-01-31T12:00:00Z\n"),
+    ],
+)
+def test_value_is_refused(read: Reader, text: str) -> None:
+    with pytest.raises(ArgumentTypeError) as caught:
+        read(text)
+    assert str(caught.value)
+
+
+@given(
+    st.datetimes(
+        min_value=datetime(2, 1, 1),
+        max_value=datetime(9998, 1, 1),
+        timezones=st.integers(min_value=-1439, max_value=1439).map(
+            lambda minutes: timezone(timedelta(minutes=minutes))
+        ),
+    )
+)
+def test_every_time_is_read_and_written_in_utc(moment: datetime) -> None:
+    read = instant(moment.isoformat())
+    assert read == moment
+    written = rfc3339(read)
+    assert written is not None
+    assert written.endswith("Z")
+    assert instant(written) == moment
+
+
+@given(st.text(max_size=40))
+def test_no_text_is_more_than_refused(text: str) -> None:
+    for read in (label, identifier, usd, usd_or_more, count, instant, sha256_hex):
+        try:
+            read(text)
+        except ArgumentTypeError:
+            continue
+
+
+# --- Whole command lines, without the commands: what is understood, and what is not ---
+
 
 CREATE = ["key", "create", "--account", "acct_1", "--name", "n"]
 AGENT_KEY = [*CREATE, "--kind", "agent", "--agent", "g"]
@@ -267,3 +435,154 @@ def test_version_is_told_wherever_it_is_asked_for(
         assert json.loads(capsys.readouterr().out) == {"version": number, "commit": built}
     else:  # only `gw` itself has one
         assert main(words(line)) == 2
+
+
+# --- How answers are laid out and encoded ---
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "-"),
+        (True, "yes"),
+        (False, "no"),
+        (0, "0"),
+        ("", ""),
+        ([], "none"),
+        (["a", "b"], "a, b"),
+        (("a",), "a"),
+    ],
+)
+def test_values_are_shown_for_people(value: object, text: str) -> None:
+    assert shown(value) == text
+
+
+def test_table_is_aligned_below_its_header() -> None:
+    records = [{"id": "a", "n": 1, "x": None}, {"id": "long one", "n": 22, "x": True}]
+    assert table(records, ("id", "x", "n")) == (
+        "id        x    n\na         -    1\nlong one  yes  22"
+    )
+    assert table([], ("id", "x")) == "id  x"
+    assert sheet({"id": "a", "name": "b"}) == "id    a\nname  b"
+
+
+def test_instants_are_written_in_utc() -> None:
+    assert rfc3339(None) is None
+    assert rfc3339(datetime(2027, 1, 2, tzinfo=UTC)) == "2027-01-02T00:00:00Z"
+    east = timezone(timedelta(hours=2))
+    assert rfc3339(datetime(2027, 1, 2, 0, 0, 0, 5, tzinfo=east)) == "2027-01-01T22:00:00.000005Z"
+
+
+def test_record_is_one_line_of_ascii() -> None:
+    text = to_json(
+        {
+            "n": "ü\n",
+            "d": Decimal("12"),
+            "f": Decimal("0.10"),
+            "t": datetime.max.replace(tzinfo=UTC),
+        }
+    )
+    assert text.isascii()
+    assert "\n" not in text
+    assert json.loads(text) == {
+        "n": "ü\n",
+        "d": 12,
+        "f": "0.10",
+        "t": "9999-12-31T23:59:59.999999Z",
+    }
+    with pytest.raises(TypeError):
+        to_json({"x": object()})
+
+
+def test_answer_is_printed_either_way(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = Result({"id": 1}, "id  1")
+    print_result(answer, as_json=True)
+    print_result(answer, as_json=False)
+    assert capsys.readouterr().out == '{"id": 1}\nid  1\n'
+
+
+def test_terminal_that_lacks_a_character_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii"))
+    print_result(Result({}, "Größe"), as_json=False)
+    assert written.getvalue() == b"Gr\\xf6\\xdfe\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "exit_code", "code", "message"),
+    [
+        (UsageFault("x is wrong", "usage: gw x\n"), 2, "usage", "x is wrong"),
+        (CommandRefused("not today", "closed"), 1, "closed", "not today"),
+        (UnknownAccount("acct_1"), 1, "account_not_found", "there is no account acct_1"),
+        (UnknownKey("key_1"), 1, "key_not_found", "there is no key key_1"),
+        (KeyIsRevoked("key_1"), 1, "key_revoked", "revocation is for good"),
+        (HashIsTaken("key_1"), 1, "key_exists", "imported before"),
+        (NotRevealable("key_1"), 1, "key_not_revealable", "cannot be revealed"),
+        (WrongSecret(), 1, "wrong_secret", "another secret"),
+        (SecretFault("no entry"), 1, "secret_unavailable", "no entry"),
+        (EmbeddedFault("no binaries"), 1, "embedded_database", "no binaries"),
+        (MigrationFault("newer"), 1, "migration", "newer"),
+        (StoreUnavailable("gone"), 1, "database_unavailable", "cannot be reached: gone"),
+        (StatementTimedOut("slow"), 1, "database_unavailable", "slow"),
+        (StatementRefused("22003", "too big"), 1, "database_refused", "too big"),
+        (ConstraintViolated("c", "no"), 1, "database_refused", "no"),
+    ],
+)
+def test_failure_is_put_into_words(
+    error: Exception, exit_code: int, code: str, message: str
+) -> None:
+    failure = explain(error)
+    assert failure is not None
+    assert (failure.exit_code, failure.code) == (exit_code, code)
+    assert message in failure.message
+
+
+def test_fault_of_ours_is_not_dressed_up() -> None:
+    assert explain(ValueError("bug")) is None
+
+
+def test_failure_is_printed_on_both_sides(capsys: pytest.CaptureFixture[str]) -> None:
+    failure = CommandFailure("no", "refused", more={"faults": []})
+    print_failure(failure, as_json=True)
+    print_failure(failure, as_json=False)
+    captured = capsys.readouterr()
+    assert captured.err == "error: no\nerror: no\n"
+    assert json.loads(captured.out) == {"error": {"message": "no", "code": "refused", "faults": []}}
+
+
+def test_configuration_that_is_missing_or_wrong_ends_with_its_faults(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "gw.yaml"
+    for command in (["check-config"], ["account", "list"], ["ledger", "verify"], ["serve"]):
+        assert main([*command, "--config", str(path)]) == 2
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert "no such file" in captured.err
+    path.write_text("listen: 8080\nchanels: []\nmodels: []\nchannels: []\n")
+    assert main(["check-config", "--json", "--config", str(path)]) == 2
+    captured = capsys.readouterr()
+    error = json.loads(captured.out)["error"]
+    assert error["code"] == "invalid_configuration"
+    assert {fault["path"] for fault in error["faults"]} >= {"listen", "chanels"}
+    assert "did you mean channels?" in captured.err
+    assert "gw.yaml:2:1  chanels" in captured.err
+
+
+def test_reader_that_has_gone_is_no_traceback(tmp_path: Path) -> None:
+    config = tmp_path / "gw.yaml"
+    config.write_text("channels: []\nmodels: []\n")
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "gw", "check-config", "--config", str(config)]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, timeout=60, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+def test_ctrl_c_ends_quietly(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gw.cli.main._carried_out", interrupted)
+    assert main(["account", "list"]) == 130

@@ -1,17 +1,22 @@
-"""`gw models`: what it writes, what it tells, and that a bad file changes nothing."""
+"""`gw models`, `gw matrix`, `gw probe`."""
 
 from __future__ import annotations
 
 import json
 import os
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from channels.probe import models_request
 from gw.cli import models
 from gw.cli.arguments import CommandRefused
 from gw.cli.main import main
+from tests.support.specs import make_channel
 from tests.unit.price_list.lists import GROQ, HEAD, UNPRICED
 
 CONFIG = """\
@@ -202,3 +207,265 @@ def test_secrets_are_for_their_owner_alone(config: Path) -> None:
     models.write_secrets(path, "A='b'\n")
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.read_text() == "A='b'\n"
+
+
+# --- `gw matrix`: what it prints of a configuration, for people, programs and documents ---
+
+
+FILE = """\
+translations: [chat_to_messages]
+channels:
+  - id: a
+    base_url: https://a.example
+    api_key: k
+    protocols: [chat, responses]
+    tools: [web_search]
+  - {id: b, base_url: "https://b.example", api_key: k, protocols: [messages]}
+models:
+  - {id: one, channels: [a], price: {input: 1, output: 2}}
+  - {id: two, channels: [a, b], price: {input: 1, output: 2}}
+  - {id: uno, channels: [a], price: {input: 1, output: 2}}
+"""
+T1 = "openai_chat_to_anthropic_messages"
+
+
+@pytest.fixture
+def matrix_config(tmp_path: Path) -> str:
+    path = tmp_path / "gw.yaml"
+    path.write_text(FILE)
+    return str(path)
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(["matrix", *arguments]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    return captured.out
+
+
+def test_people_get_a_table_and_the_models_of_its_rows(
+    matrix_config: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = said(capsys, "--config", matrix_config).splitlines()
+    assert lines[0].split() == [
+        *("row", "chat_completions", "messages", "responses", "native_content"),
+        *("built-in", "tools"),
+    ]
+    # Of the two that the model has no channel for, each has a translation that is not switched on.
+    assert "no channel (messages_to_chat or messages_to_responses is off)" in lines[1]
+    assert "no channel (native_to_chat or native_to_responses is off)" in lines[1]
+    assert lines[1].endswith("web_search")
+    assert f"native, else translated: {T1}" in lines[2]
+    assert lines[2].endswith("web_search (chat_completions, responses)")
+    assert lines[-2:] == ["1  one, uno", "2  two"]
+
+
+def test_programs_get_one_object(matrix_config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    record = json.loads(said(capsys, "--config", matrix_config, "--json"))
+    assert record["file"] == matrix_config
+    assert record["translations"] == ["chat_to_messages"]
+    first, second = record["rows"]
+    assert first["models"] == ["one", "uno"]
+    assert first["protocols"]["native_content"] == {
+        "served": "no_channel",
+        "translations": [],
+        "switched_off": ["native_to_chat", "native_to_responses"],
+        "tools": [],
+    }
+    assert second["protocols"]["chat_completions"] == {
+        "served": "native",
+        "translations": [T1],
+        "switched_off": [],
+        "tools": ["web_search"],
+    }
+
+
+def test_documents_get_a_markdown_table(
+    matrix_config: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = said(capsys, "--config", matrix_config, "--markdown").splitlines()
+    assert lines[0].startswith("| Models | chat_completions |")
+    assert lines[1] == "| --- | --- | --- | --- | --- | --- |"
+    assert lines[2] == "| `one`, `uno` | native | no channel | native | no channel | web_search |"
+    assert f"native, else translated: `{T1}`" in lines[3]
+
+
+def test_configuration_without_models_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "gw.yaml"
+    path.write_text("channels: []\n")
+    assert said(capsys, "--config", str(path)) == "no models\n"
+
+
+def test_faulty_configuration_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "gw.yaml"
+    path.write_text("models: [{id: m, channels: [gone]}]\n")
+    assert main(["matrix", "--config", str(path)]) == 2
+    assert "gone" in capsys.readouterr().err
+
+
+def test_kinds_are_shown_with_what_is_known_of_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "gw.yaml"
+    path.write_text("channels: [{id: one, kind: moonshot, api_key: key-of-one}]\n")
+    shown = said(capsys, "--config", str(path))
+    assert "kind" in shown
+    assert "https://platform.moonshot.ai/docs/api/chat" in shown
+    (kind,) = json.loads(said(capsys, "--config", str(path), "--json"))["kinds"]
+    assert (kind["channel"], kind["kind"], kind["auth"]) == ("one", "moonshot", "bearer")
+    assert kind["protocols"] == ["chat", "messages"]
+    assert "key-of-one" not in shown
+
+
+# --- `gw check-config --probe`: each channel is asked once, over a real connection ---
+
+
+KEY = "key-of-the-channel"
+LIST = {"object": "list", "data": [{"id": "gpt-5"}, {"id": "gpt-5-mini"}, {"id": 5}, "x"]}
+# What is answered to each path: a status and a body.
+ANSWERS: dict[str, tuple[int, Any]] = {
+    "/good/v1/models": (200, LIST),
+    "/gemini/v1beta/models": (200, {"models": [{"name": "models/gemini-3"}]}),
+    "/refused/v1/models": (401, {"error": {"message": f"Incorrect API key: {KEY}"}}),
+    "/odd/v1/models": (200, "no list"),
+}
+
+
+@pytest.fixture
+def upstream() -> Iterator[ThreadingHTTPServer]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            heads.append((self.path, dict(self.headers)))
+            status, body = ANSWERS.get(self.path.partition("?")[0], (404, {}))
+            sent = json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(sent)))
+            self.end_headers()
+            self.wfile.write(sent)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    heads: list[tuple[str, dict[str, str]]] = []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.heads = heads  # type: ignore[attr-defined]
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def written(folder: Path, port: int, *channels: str) -> str:
+    """A file of channels, each its id and further keys in YAML, at a path of its own id."""
+    lines = [
+        f"  - {{id: {name}, base_url: 'http://127.0.0.1:{port}/{name}', api_key: {KEY}, {more}}}"
+        for name, _, more in (one.partition(" ") for one in channels)
+    ]
+    names = [one.partition(" ")[0] for one in channels]
+    models = [
+        f"  - {{id: {model}, channels: [{names[0]}], price: {{input: 1, output: 1}}}}"
+        for model in ("gpt-5", "gpt-9")
+    ]
+    path = folder / "gw.yaml"
+    path.write_text("\n".join(["channels:", *lines, "models:", *models, ""]))
+    return str(path)
+
+
+def probed(
+    capsys: pytest.CaptureFixture[str], path: str, *, code: int
+) -> dict[str, dict[str, Any]]:
+    assert main(["check-config", "--probe", "--json", "--config", path]) == code
+    shown = capsys.readouterr().out
+    assert KEY not in shown
+    record = json.loads(shown)
+    assert record["ok"] is (code == 0)
+    return {one["channel"]: one for one in record["probes"]}
+
+
+def test_channel_that_takes_its_key_says_how_many_models_it_has(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], upstream: ThreadingHTTPServer
+) -> None:
+    path = written(
+        tmp_path,
+        upstream.server_port,
+        "good protocols: [chat], headers: {X-Team: a}",
+        "gemini protocols: [native], auth: 'query:key'",
+    )
+    found = probed(capsys, path, code=0)
+    assert found["good"] == {
+        "channel": "good",
+        "ok": True,
+        "status": 200,
+        "message": "2 models",
+        "models": 2,
+        "not_listed": ["gpt-9"],
+    }
+    assert found["gemini"]["models"] == 1
+    heads = dict(upstream.heads)  # type: ignore[attr-defined]
+    assert len(heads) == 2
+    good = heads["/good/v1/models"]
+    assert (good["Authorization"], good["X-Team"]) == (f"Bearer {KEY}", "a")
+    assert f"/gemini/v1beta/models?key={KEY}" in heads
+
+
+def test_what_does_not_take_its_key_is_told_without_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], upstream: ThreadingHTTPServer
+) -> None:
+    path = written(
+        tmp_path,
+        upstream.server_port,
+        *("refused protocols: [chat]", "none protocols: [messages]", "odd protocols: [chat]"),
+    )
+    found = probed(capsys, path, code=1)
+    assert (found["refused"]["ok"], found["refused"]["status"]) == (False, 401)
+    assert found["refused"]["message"] == "Incorrect API key: [redacted]"
+    assert (found["none"]["status"], found["none"]["models"]) == (404, None)
+    assert "no list of models" in found["none"]["message"]
+    assert (found["odd"]["status"], found["odd"]["models"]) == (200, None)
+
+
+def test_address_where_nobody_listens_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = probed(capsys, written(tmp_path, 1, "gone protocols: [chat]"), code=1)
+    assert (found["gone"]["ok"], found["gone"]["status"]) == (False, None)
+    assert "127.0.0.1" not in found["gone"]["message"]
+
+
+def test_people_get_a_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], upstream: ThreadingHTTPServer
+) -> None:
+    path = written(tmp_path, upstream.server_port, "good protocols: [chat]")
+    assert main(["check-config", "--probe", "--config", path]) == 0
+    assert "good     yes  200     2 models  gpt-9" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("kind", "base_url", "url"),
+    [
+        ("openai", "https://api.openai.com", "https://api.openai.com/v1/models"),
+        ("groq", "https://api.groq.com/openai", "https://api.groq.com/openai/v1/models"),
+        (
+            "zhipu",
+            "https://open.bigmodel.cn",
+            "https://open.bigmodel.cn/api/paas/v4/models",
+        ),
+    ],
+)
+def test_kind_has_its_list_where_it_is_documented(kind: str, base_url: str, url: str) -> None:
+    assert models_request(make_channel("one", kind=kind, base_url=base_url)).url == url
+
+
+def test_messages_channel_is_asked_in_its_own_way() -> None:
+    spec = make_channel("one", protocols=frozenset({"messages"}), api_key=KEY)
+    assert dict(models_request(spec).headers) == {
+        "x-api-key": KEY,
+        "anthropic-version": "2023-06-01",
+        "Accept": "application/json",
+    }

@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from channels.families import ENDPOINT_TYPES
+from gw.config.config import Certificate
 from tests.support.rows import each
-from tests.unit.config.reading import channel, check_fault, fault_of, model
+from tests.unit.config.reading import (
+    SOURCE,
+    channel,
+    check_fault,
+    fault_of,
+    faults_of,
+    model,
+    places_of,
+    read,
+)
 
+OPEN = model().replace("- id: a", "- id: open-a")
+CHAT = channel().replace("[chat]", "%s")
+S3 = "kind: s3, endpoint: 'https://s3.example', access_key: k"
 # text, line, path, part of what was found, part of what is allowed, part of the hint
 BAD_VALUES = [
     # numbers
@@ -27,22 +43,8 @@ BAD_VALUES = [
     ("timeouts: {chat: 0}", 1, "timeouts.chat", "0", "above 0", ""),
     ("media_store: {kind: disk}", 1, "media_store.kind", "disk", "none, local, s3", ""),
     ("media_store: {max_gb: 0}", 1, "media_store.max_gb", "0", "above 0", ""),
-    (
-        "media_store: {kind: s3, endpoint: 'https://s3.example', bucket: b, access_key: k}",
-        1,
-        "media_store.secret_key",
-        "nothing",
-        "a text, where the kind is s3",
-        "",
-    ),
-    (
-        "kb_store: {kind: s3, endpoint: 'https://s3.example', access_key: k, secret_key: s}",
-        1,
-        "kb_store.bucket",
-        "nothing",
-        "a text, where the kind is s3",
-        "",
-    ),
+    (f"media_store: {{{S3}, bucket: b}}", 1, "media_store.secret_key", "nothing", "kind is s3", ""),
+    (f"kb_store: {{{S3}, secret_key: s}}", 1, "kb_store.bucket", "nothing", "kind is s3", ""),
     ("kb_store: {kind: disk}", 1, "kb_store.kind", "disk", "local, s3", ""),
     ("tasks: {poll_factor: 0.99}", 1, "tasks.poll_factor", "0.99", "from 1 to", ""),
     ("tasks: {poll_first: 0}", 1, "tasks.poll_first", "0", "above 0", ""),
@@ -67,14 +69,7 @@ BAD_VALUES = [
     ("secret: 12345", 1, "secret", "a whole number (not shown)", "a secret", "quotes"),
     ("secret: {hidden: 1}", 1, "secret", "a mapping", "a secret", ""),
     ("secret: [a]", 1, "secret", "a list of 1", "a secret", ""),
-    (
-        'secret: "0123456789abcdef\\nb"',
-        1,
-        "secret",
-        "text (not shown)",
-        "in one line",
-        "line break",
-    ),
+    ('secret: "0123456789abcdef\\nb"', 1, "secret", "(not shown)", "in one line", "line break"),
     ("secret: set this to 32 bytes in hex", 1, "secret", "placeholder", "16 characters", ""),
     ("secret: short", 1, "secret", "5 characters (not shown)", "16 characters or more", ""),
     ("secret: abcdefghijklmno", 1, "secret", "15 characters", "or empty for one that is made", ""),
@@ -206,3 +201,277 @@ def test_api_key_that_no_header_takes_is_a_fault_that_does_not_show_it(key: str)
     assert (fault.line, fault.path) == (4, "channels[0].api_key")
     assert key.strip('"') not in fault.found.removeprefix("true or false")
     assert "hidden" not in fault.found
+
+
+# text, line, path, part of what was found, part of what is allowed, part of the hint
+BAD_CHOICES = [
+    (
+        "translations:\n  - chat_to_nativ",
+        2,
+        "translations[0]",
+        "chat_to_nativ",
+        "native_to_",
+        "native?",
+    ),
+    ("translations: [chat_to_native, chat_to_native]", 1, "translations[1]", "again", "once", ""),
+    (
+        channel("tools: [Web-Search]"),
+        6,
+        "channels[0].tools[0]",
+        '"Web-S',
+        "one of web_",
+        "web_search?",
+    ),
+    (
+        channel("max_tokens_param: max_tokns"),
+        6,
+        "channels[0].max_tokens_param",
+        "tokns",
+        "max_",
+        "?",
+    ),
+    (
+        CHAT % "[chat, mesages]",
+        5,
+        "channels[0].protocols[1]",
+        "mesages",
+        "responses, na",
+        "messages?",
+    ),
+    (CHAT % "[native_content]", 5, "channels[0].protocols[0]", "native_c", "native", "native?"),
+    (CHAT % "[]", 5, "channels[0].protocols", "an empty", "at least 1", ""),
+    (CHAT % "", 5, "channels[0].protocols", "nothing", "at least 1", ""),
+    (model("capabilities: [tool]"), 10, "models[0].capabilities[0]", "tool", "video_gen", "tools?"),
+    (model("endpoint_type: chat"), 10, "models[0].endpoint_type", "chat", "null for a chat", ""),
+    (
+        model("endpoint_type: video_generations"),
+        10,
+        "models[0].endpoint_type",
+        "",
+        "tasks",
+        "videos_",
+    ),
+    # between keys
+    (
+        channel().replace("base_url", "base_ulr"),
+        3,
+        "channels[0].base_ulr",
+        "unknown",
+        "",
+        "base_url?",
+    ),
+    (
+        "models:\n  - id: m\n  - callable: no\n    id: m\n",
+        4,
+        "models[1].id",
+        "models[0].id al",
+        "",
+        "",
+    ),
+    (
+        OPEN.replace("[a]", "[opn-a]"),
+        8,
+        "models[0].channels[0]",
+        "opn-a",
+        "one of open-a",
+        "open-a?",
+    ),
+    ("models: [{id: m, callable: no, channels: [a]}]", 1, "models[0].channels[0]", "a", "none", ""),
+    (model().replace("[a]", "[a, {id: a, as: b}]"), 8, "models[0].channels[1].id", "again", "", ""),
+    (channel("kind: opnai"), 6, "channels[0].kind", "opnai", "openai, azure-openai", "mean openai?"),
+]
+
+
+@each("case", BAD_CHOICES)
+def test_value_out_of_a_list_is_a_fault_with_its_place(
+    case: tuple[str, int, str, str, str, str],
+) -> None:
+    check_fault(*case)
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "hint"),
+    [
+        ("lisen: 127.0.0.1:80", "lisen", "did you mean listen?"),
+        ("max-body-mb: 1", "max-body-mb", "did you mean max_body_mb?"),
+        ("Channels: []", "Channels", "did you mean channels?"),
+        ("models:\n  - {id: m, alias: [x]}", "models[0].alias", "did you mean aliases?"),
+        ("timeouts: {chatt: 5, chat: 6}", "timeouts.chatt", "did you mean chat?"),
+        (channel("maxConcurrency: 5"), "channels[0].maxConcurrency", "max_concurrency?"),
+        (channel("health: {failure: 5}"), "channels[0].health.failure", "failures?"),
+        (channel("cooldown: 5"), "channels[0].cooldown", "cooldown belongs under health"),
+        (model("input: 5"), "models[0].input", "input belongs under price"),
+        (model(price="{input: 1, output: 1, inputs: 1}"), "models[0].price.inputs", "input?"),
+        (
+            model().replace("[a]", "[{id: a, As: b}]"),
+            "models[0].channels[0].As",
+            "did you mean as?",
+        ),
+        ("zzz: 1", "zzz", ""),
+        ('"a b\\n": 1', '["a b\\n"]', ""),
+        ('"": 1', '[""]', ""),
+    ],
+)
+def test_unknown_key_is_a_fault_with_a_suggestion(text: str, path: str, hint: str) -> None:
+    fault = fault_of(text)
+    assert fault.path == path
+    assert fault.found.startswith("the unknown key ")
+    assert fault.allowed.startswith("the keys ")
+    assert hint in fault.hint
+    assert bool(fault.hint) is bool(hint)
+
+
+def test_required_keys_that_are_absent_are_faults() -> None:
+    assert places_of("channels:\n  - {}\nmodels:\n  - display_name: x") == [
+        (2, "channels[0].api_key"),
+        (2, "channels[0].base_url"),
+        (2, "channels[0].id"),
+        (2, "channels[0].protocols"),
+        (4, "models[0].id"),
+    ]
+    assert "required" in faults_of("models: [{}]")[0].allowed
+
+
+def test_certificate_and_key_go_together() -> None:
+    folder = SOURCE.parent
+    read_back = read("tls: {certificate: a.pem, key: /srv/b.pem}").tls
+    assert read_back == Certificate(folder / "a.pem", Path("/srv/b.pem"))
+    fault = fault_of("tls:\n  certificate: a.pem\n")
+    assert (fault.path, fault.allowed) == ("tls.key", "a file, where there is a certificate")
+    fault = fault_of("tls: {key: b.pem, certificate: ''}")
+    assert (fault.line, fault.path) == (1, "tls.certificate")
+
+
+@pytest.mark.parametrize("log", [None, 3, 4])
+def test_entries_are_kept_longer_than_the_log(log: int | None) -> None:
+    text = f"retention_months: {'null' if log is None else log}\nledger_retention_months: "
+    config = read("retention_months: 3\nledger_retention_months: 4\n")
+    assert config.ledger_retention_months == 4
+    assert read(text + "null\n").ledger_retention_months is None
+    fault = fault_of(text + "3\n")
+    assert (fault.line, fault.path) == (2, "ledger_retention_months")
+
+
+def test_two_channels_with_one_id_are_a_fault() -> None:
+    other = channel().removeprefix("channels:\n")
+    faults = faults_of(channel() + other + other)
+    assert [(fault.line, fault.path) for fault in faults] == [
+        (6, "channels[1].id"),
+        (10, "channels[2].id"),
+    ]
+    assert faults[1].found == '"a", which is channels[0] already'
+
+
+def test_alias_that_clashes_is_a_fault_wherever_it_stands() -> None:
+    text = """\
+        models:
+          - {id: m, aliases: [n, m, x]}
+          - {id: n, aliases: [x, y, y]}
+        """
+    faults = faults_of(text)
+    assert [(fault.path, fault.found) for fault in faults] == [
+        ("models[0].aliases[0]", '"n", which is models[1].id already'),
+        ("models[0].aliases[1]", '"m", which is models[0].id already'),
+        ("models[1].aliases[0]", '"x", which is models[0].aliases[2] already'),
+        ("models[1].aliases[2]", '"y", which is models[1].aliases[1] already'),
+    ]
+    assert {fault.line for fault in faults} == {2, 3}
+
+
+def test_channels_that_could_not_be_read_are_not_called_unknown() -> None:
+    assert places_of("channels: 5\nmodels: [{id: m, callable: no, channels: [a]}]") == [
+        (1, "channels")
+    ]
+    text = model().replace("- id: a", "- id: 5")
+    assert places_of(text) == [(2, "channels[0].id")]
+
+
+def test_channel_with_another_fault_is_still_known() -> None:
+    assert places_of(model().replace("[chat]", "[char]")) == [(5, "channels[0].protocols[0]")]
+
+
+def test_two_listeners_on_one_address_are_a_fault() -> None:
+    fault = fault_of("admin_listen: localhost:80\nlisten: localhost:80\n")
+    assert (fault.line, fault.path) == (1, "admin_listen")
+    fault = fault_of("listen: 127.0.0.1:9090\n")
+    assert fault.path == "admin_listen"
+    fault = fault_of("admin_listen: localhost:80\nconsole_listen: localhost:80\n")
+    assert fault.path == "console_listen"
+    read("listen: localhost:0\nadmin_listen: localhost:0\nconsole_listen: localhost:0\n")
+    assert read('console_listen: ""\n').console_listen is None
+
+
+def test_chat_model_that_can_be_called_needs_both_prices() -> None:
+    assert places_of(model(price="{input: 1}")) == [(9, "models[0].price.output")]
+    assert places_of(model(price="{output: 1}")) == [(9, "models[0].price.input")]
+    assert places_of(model(price="{cached_input: 1}")) == [
+        (9, "models[0].price.input"),
+        (9, "models[0].price.output"),
+    ]
+    assert places_of(channel() + "models:\n  - {id: m, channels: [a]}\n") == [
+        (7, "models[0].price.input"),
+        (7, "models[0].price.output"),
+    ]
+
+
+def test_price_that_was_refused_is_not_called_missing_too() -> None:
+    assert places_of(model(price="{input: -1, output: 1}")) == [(9, "models[0].price.input")]
+    assert places_of(model(price="5")) == [(9, "models[0].price")]
+
+
+@pytest.mark.parametrize("text", ["callable: false", "channels: []"])
+def test_model_that_reaches_no_upstream_needs_no_price(text: str) -> None:
+    entry = f"models: [{{id: m, {text}}}]"
+    assert read(channel() + entry).registry.models["m"].price.input is None
+
+
+@pytest.mark.parametrize("endpoint_type", ENDPOINT_TYPES)
+def test_media_model_needs_the_price_of_its_unit(endpoint_type: str) -> None:
+    entry = f"endpoint_type: {endpoint_type}"
+    units = ENDPOINT_TYPES[endpoint_type].prices
+    for unit in units:
+        read(model(entry, price=f"{{{unit}: 0.5}}"))
+    if not units:  # free
+        assert read(model(entry, price="{output: 1}")).registry.models
+        return
+    fault = fault_of(model(entry, price="{output: 1}"))
+    assert (fault.line, fault.path) == (9, "models[0].price")
+    assert fault.allowed == f"{' or '.join(units)} for {endpoint_type}"
+
+
+def test_price_of_large_images_and_its_threshold_belong_together() -> None:
+    entry = "endpoint_type: images_generations"
+    read(model(entry, price="{per_image: 1, per_image_large: 2, area_threshold_mp: 2.36}"))
+    fault = fault_of(model(entry, price="{per_image: 1, per_image_large: 2}"))
+    assert (fault.line, fault.path) == (9, "models[0].price.area_threshold_mp")
+    fault = fault_of(model(entry, price="{per_image: 1, area_threshold_mp: 2}"))
+    assert fault.path == "models[0].price.per_image_large"
+
+
+def test_price_by_a_unit_that_the_endpoint_is_not_billed_by_is_a_fault() -> None:
+    fault = fault_of(model(price="{input: 1, output: 1, per_image: 1}"))
+    assert (fault.line, fault.path) == (9, "models[0].price.per_image")
+    assert fault.found == "per_image, which a chat model is not billed by"
+    assert fault.hint == "a model billed so says endpoint_type: images_generations"
+    entry = "endpoint_type: images_generations"
+    fault = fault_of(model(entry, price="{per_image: 1, per_second: 2}"))
+    assert fault.path == "models[0].price.per_second"
+    assert "per_image, per_image_large, area_threshold_mp, per_reference" in fault.allowed
+    read(model(entry, price="{per_image: 1, per_reference: 0.1, input: 5}"))
+
+
+def test_model_of_agents_is_one_for_chat_that_can_be_called() -> None:
+    models = """\
+channels:
+  - {id: a, base_url: "https://a.example", api_key: k, protocols: [chat]}
+models:
+  - {id: m, channels: [a], price: {input: 1, output: 1}, aliases: [latest]}
+  - {id: soon, callable: false}
+  - {id: p, endpoint_type: images_generations}
+"""
+    for name in ("m", "latest", '""'):
+        assert read(f"agents: {{default_model: {name}}}\n{models}")
+    for name in ("soon", "p", "late"):
+        fault = fault_of(f"agents: {{default_model: {name}}}\n{models}")
+        assert (fault.line, fault.path) == (1, "agents.default_model")
+        assert fault.allowed == "a chat model that can be called"

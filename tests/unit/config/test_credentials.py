@@ -15,8 +15,9 @@ from gw.config.config import Config
 from gw.config.credentials import check_credentials
 from gw.config.load import load_text
 from gw.config.readers import ConfigFaults
+from tests.support.rows import each
 from tests.unit.config.reading import faults_of, read
-from tests.unit.config.test_kinds import url_of
+from tests.unit.config.test_upstream import url_of
 
 KEY_FILE = json.dumps({"type": "service_account", "private_key": "-----BEGIN\nhidden-key\n"})
 FAULTS: list[tuple[str, list[str]]] = [
@@ -134,13 +135,6 @@ def test_azure_takes_a_secret_or_a_file(tmp_path: Path) -> None:
     )
 
 
-def test_key_that_goes_nowhere_is_said() -> None:
-    config = config_of("auth: aws-sigv4, region: r, api_key: abcdefg")
-    assert [caution.path for caution in config.cautions if "sent" in str(caution)] == [
-        "channels[0].api_key"
-    ]
-
-
 @pytest.mark.parametrize("content", [None, "", "{}", '{"type": "gdch_service_account"}'], ids=str)
 def test_key_file_that_is_none_is_a_fault(tmp_path: Path, content: str | None) -> None:
     path = tmp_path / "key.json"
@@ -169,35 +163,21 @@ def test_library_that_is_not_there_is_a_fault(
     assert extra in str(raised.value)
 
 
-KIND_URLS = [
-    (
-        "vertex, project: p-1, region: us-east5",
-        "native",
-        "https://us-east5-aiplatform.googleapis.com/v1/projects/p-1/locations/us-east5/publishers/"
-        "google/models/m:streamGenerateContent?alt=sse",
-    ),
-    (
-        "vertex, project: p-1, region: global, base_url: 'http://127.0.0.1:9'",
-        "native",
-        "http://127.0.0.1:9/v1/projects/p-1/locations/global/publishers/google/models/"
-        "m:streamGenerateContent?alt=sse",
-    ),
+PLACE = "{}/v1/projects/p-1/locations/{}/publishers/google/models/m:streamGenerateContent?alt=sse"
+# Regions of another form have hosts of their own, and a channel may have its own.
+REGIONS = [
+    ("us-east5", "https://us-east5-aiplatform.googleapis.com", ""),
+    ("global", "https://aiplatform.googleapis.com", ""),
+    ("eu", "https://aiplatform.eu.rep.googleapis.com", ""),
+    ("global", "http://127.0.0.1:9", ", base_url: 'http://127.0.0.1:9'"),
 ]
 
 
-@pytest.mark.parametrize(("kind", "protocol", "url"), KIND_URLS)
-def test_region_and_project_are_in_the_address(kind: str, protocol: str, url: str) -> None:
-    spec = read(f"channels: [{{id: one, kind: {kind}}}]").registry.channels["one"]
-    assert url_of(spec, protocol, stream=True) == url
-
-
-def test_regions_of_another_form_have_their_own_hosts() -> None:
-    for region, host in (
-        ("global", "https://aiplatform.googleapis.com"),
-        ("eu", "https://aiplatform.eu.rep.googleapis.com"),
-    ):
-        text = f"channels: [{{id: one, kind: vertex, project: p, region: {region}}}]"
-        assert read(text).registry.channels["one"].base_url == host
+@each("region, host, more", REGIONS)
+def test_region_and_project_are_in_the_address(region: str, host: str, more: str) -> None:
+    text = f"channels: [{{id: one, kind: vertex, project: p-1, region: {region}{more}}}]"
+    spec = read(text).registry.channels["one"]
+    assert url_of(spec, "native", stream=True) == PLACE.format(host, region)
 
 
 def test_kind_is_proved_by_its_own_way_or_by_a_key() -> None:

@@ -1,3 +1,5 @@
+"""A configuration's file: found, read, and what its defaults are."""
+
 from __future__ import annotations
 
 import errno
@@ -12,10 +14,55 @@ from actors.media_store.links import BucketSpec
 from channels.prices import PriceSpec
 from channels.registry import Binding, HealthSpec, VideoSpec
 from gw.config.config import AgentSettings, KbStore, ListenAddress, Tasks, Timeouts
-from gw.config.load import MAX_FILE_BYTES, load
+from gw.config.load import MAX_FILE_BYTES, find, load
 from gw.config.prices import PRICE_KEYS
 from gw.config.readers import ConfigFaults, Fault
 from tests.unit.config.reading import SOURCE, channel, faults_of, model, read
+
+
+def fault_of_find(path_argument: str | None, environ: dict[str, str], cwd: Path) -> Fault:
+    with pytest.raises(ConfigFaults) as caught:
+        find(path_argument, environ, cwd)
+    (fault,) = caught.value.faults
+    return fault
+
+
+def test_argument_goes_before_the_variable_and_the_folder(tmp_path: Path) -> None:
+    for name in ("argument.yaml", "variable.yaml", "gw.yaml"):
+        (tmp_path / name).touch()
+    environ = {"GW_CONFIG": "variable.yaml"}
+    assert find("argument.yaml", environ, tmp_path) == tmp_path / "argument.yaml"
+    assert find(None, environ, tmp_path) == tmp_path / "variable.yaml"
+    assert find(None, {}, tmp_path) == tmp_path / "gw.yaml"
+    assert find("", {"GW_CONFIG": ""}, tmp_path) == tmp_path / "gw.yaml"
+
+
+def test_absolute_path_stands_for_itself(tmp_path: Path) -> None:
+    path = tmp_path / "elsewhere.yaml"
+    path.touch()
+    assert find(str(path), {}, Path("/")) == path
+
+
+def test_absent_file_says_who_named_it(tmp_path: Path) -> None:
+    (tmp_path / "gw.yaml").touch()
+    fault = fault_of_find("none.yaml", {}, tmp_path)
+    assert fault.file == str(tmp_path / "none.yaml")
+    assert fault.found == "no such file or directory, named by --config"
+    fault = fault_of_find(None, {"GW_CONFIG": "none.yaml"}, tmp_path)
+    assert fault.found == "no such file or directory, named by $GW_CONFIG"
+
+
+def test_absent_default_says_how_to_name_one(tmp_path: Path) -> None:
+    fault = fault_of_find(None, {}, tmp_path)
+    assert fault.file == str(tmp_path / "gw.yaml")
+    assert fault.found == "no such file or directory"
+    assert "--config" in fault.hint
+    assert "GW_CONFIG" in fault.hint
+
+
+def test_path_that_no_file_can_have_is_a_fault(tmp_path: Path) -> None:
+    assert "null" in fault_of_find("a\0b", {}, tmp_path).found
+
 
 EXAMPLE = Path(__file__).parents[3] / "ops" / "examples" / "gw.yaml"
 EXAMPLE_ENVIRON = {
@@ -275,3 +322,190 @@ def test_media_prices_of_the_contract_are_all_taken() -> None:
         by_resolution: {"1080p": Decimal("0.2"), "4k": Decimal("1.50")},
         **dict.fromkeys(("above_tokens", "service_tiers", "factor")),
     }
+
+
+# --- What is taken beside the obvious, and what it becomes ---
+
+
+@pytest.mark.parametrize(
+    ("written", "host", "port", "text"),
+    [
+        ("127.0.0.1:8080", "127.0.0.1", 8080, "127.0.0.1:8080"),
+        ("0.0.0.0:0", "0.0.0.0", 0, "0.0.0.0:0"),
+        ("localhost:65535", "localhost", 65535, "localhost:65535"),
+        ("gateway-1.internal:80", "gateway-1.internal", 80, "gateway-1.internal:80"),
+        ("'[::1]:8080'", "::1", 8080, "[::1]:8080"),
+        ("'[0:0:0:0:0:0:0:1]:1'", "::1", 1, "[::1]:1"),
+        ("'[::]:0'", "::", 0, "[::]:0"),
+    ],
+)
+def test_address_is_read(written: str, host: str, port: int, text: str) -> None:
+    address = read(f"listen: {written}").listen
+    assert address == ListenAddress(host, port)
+    assert str(address) == text
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("http://127.0.0.1:9000", "http://127.0.0.1:9000"),
+        ("https://a.example/", "https://a.example"),
+        ("HTTPS://A.example", "https://A.example"),
+        ("'http://[::1]:9000'", "http://[::1]:9000"),
+        ("http://upstream_1", "http://upstream_1"),
+        ("https://a.example/api/v2/", "https://a.example/api/v2"),
+        ("https://a.example:8443/v1/accounts/x%20y", "https://a.example:8443/v1/accounts/x%20y"),
+    ],
+)
+def test_base_url_is_read(written: str, expected: str) -> None:
+    text = channel().replace("https://a.example", written)
+    assert read(text).registry.channels["a"].base_url == expected
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://u:p@h:5432,h2/d?x=1", "postgres://h/d", "postgresql:///d?host=/run"]
+)
+def test_database_url_is_taken_as_it_is(url: str) -> None:
+    assert read(f"database_url: {url}").database_url == url
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://h:6379/0",
+        "rediss://:p@h?ssl_ca_certs=/etc/ca.pem",
+        "unix:///run/redis.sock?db=2&password=x",
+        "redis://[::1]:6379?socket_timeout=0.2",
+        "redis://user:p%23%20w@h/15",
+    ],
+)
+def test_redis_url_is_taken_as_it_is(url: str) -> None:
+    assert read(f"redis_url: {url}").redis_url == url
+
+
+def test_nothing_means_empty_where_empty_is_a_value() -> None:
+    config = read(
+        "secret:\ndatabase_url:\nredis_url:\ntimeouts:\nchannels:\nmodels:\ntranslations:\n"
+    )
+    assert config.secret == config.database_url == config.redis_url == ""
+    assert config.timeouts.chat == 180.0
+    assert config.translations == frozenset()
+    assert read(channel().replace("key\n", "''\n")).registry.channels["a"].api_key == ""
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("1.25", "1.25"),
+        ("1.10", "1.10"),
+        ("0.1", "0.1"),
+        ("10", "10"),
+        ('"0.000000000001"', "0.000000000001"),
+        ("0.300000000001", "0.300000000001"),
+        ("123456.123456789012", "123456.123456789012"),
+        ("'0'", "0"),
+    ],
+)
+def test_price_is_kept_exactly_as_written(written: str, expected: str) -> None:
+    config = read(
+        model(f"multiplier: {written}" if expected == "0.1" else "", price=_both(written))
+    )
+    price = config.registry.models["m"].price
+    assert price.input == price.output == Decimal(expected)
+    assert price.input is not None
+    assert f"{price.input:f}" == expected
+
+
+def _both(written: str) -> str:
+    return f"{{input: {written}, output: {written}}}"
+
+
+def test_sizes_become_bytes() -> None:
+    config = read("max_body_mb: 0.5\nidempotency_max_kb: 0")
+    assert (config.max_body_bytes, config.idempotency_max_bytes) == (524_288, 0)
+    assert read("max_body_mb: 0.000000001").max_body_bytes == 1
+
+
+def test_dates_need_no_quotes() -> None:
+    config = read("messages_versions: [2023-06-01, 2026-10-21]")
+    assert config.messages_versions == ("2023-06-01", "2026-10-21")
+
+
+def test_whole_numbers_may_have_underscores_and_signs() -> None:
+    models = read(model("context_size: 400_000")).registry.models
+    assert models["m"].context_size == 400_000
+    assert read(channel("priority: -3")).registry.channels["a"].priority == -3
+
+
+# --- What is served all the same, and told: who configures it hardly means it ---
+
+
+GOOD = """
+channels:
+  - id: one
+    base_url: https://a.example
+    api_key: key-of-one
+    protocols: [chat]
+models:
+  - id: m
+    channels: [one]
+    price: {input: 1, output: 2}
+"""
+
+
+def told(text: str) -> list[tuple[int | None, str, str]]:
+    """Line, path and message of each caution."""
+    return [(one.line, one.path, one.message) for one in read(text).cautions]
+
+
+def test_ordinary_configuration_has_none() -> None:
+    assert told(GOOD) == []
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0:9090", '"[::]:9090"', "0.0.0.0:0"])
+def test_admin_listener_on_every_interface(address: str) -> None:
+    ((line, path, message),) = told(f"admin_listen: {address}{GOOD}")
+    assert (line, path) == (1, "admin_listen")
+    assert "every interface" in message
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:9090", '"[::1]:9090"', "localhost:9090"])
+def test_admin_listener_on_one_interface_is_fine(address: str) -> None:
+    assert told(f"admin_listen: {address}{GOOD}") == []
+
+
+def test_public_listener_on_every_interface_is_meant() -> None:
+    assert told(f"listen: 0.0.0.0:8080{GOOD}") == []
+
+
+def test_channel_that_no_model_uses() -> None:
+    ((line, path, message),) = told(GOOD.replace("[one]", "[]"))
+    assert (line, path, message) == (3, "channels[0].id", "no model uses this channel")
+
+
+@pytest.mark.parametrize(("name", "is_told"), [("a", True), ("ab", True), ("abc", False)])
+def test_channel_id_that_is_too_short_to_be_masked(name: str, is_told: bool) -> None:
+    found = told(GOOD.replace("one\n", f"{name}\n", 1).replace("[one]", f"[{name}]"))
+    assert [path for _, path, _ in found] == ["channels[0].id"] * is_told
+
+
+@pytest.mark.parametrize(("key", "is_told"), [("abcde", True), ("abcdef", False), ('""', False)])
+def test_key_that_is_too_short_to_be_masked_is_told_and_not_shown(key: str, is_told: bool) -> None:
+    found = told(GOOD.replace("key-of-one", key))
+    assert [path for _, path, _ in found] == ["channels[0].api_key"] * is_told
+    assert not any("abcde" in message for _, _, message in found)
+
+
+def test_cautions_come_with_their_lines_and_change_nothing_else() -> None:
+    config = read(model())
+    assert [(one.line, one.path) for one in config.cautions] == [
+        (2, "channels[0].id"),
+        (4, "channels[0].api_key"),
+    ]
+    assert str(config.cautions[0]).startswith("/etc/gateway/gw.yaml:2:5 channels[0].id: too short")
+    assert set(config.registry.models) == {"m"}
+
+
+def test_file_with_a_fault_tells_the_fault() -> None:
+    with pytest.raises(Exception, match="drain_seconds"):
+        read("drain_seconds: soon\n" + channel())

@@ -216,12 +216,6 @@ def test_public_url_that_cannot_be(text: str) -> None:
     assert "hidden" not in repr(fault)
 
 
-def test_time_outs_of_media() -> None:
-    timeouts = read("timeouts: {speech: 0.5, voice: 7, task_poll: 1.25}").timeouts
-    assert (timeouts.speech, timeouts.voice, timeouts.task_poll) == (0.5, 7.0, 1.25)
-    assert places_of("timeouts:\n  task_poll: 0\n") == [(2, "timeouts.task_poll")]
-
-
 # --- What is hardly meant ---
 
 

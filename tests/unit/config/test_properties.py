@@ -1,4 +1,4 @@
-"""A good configuration comes back as it was written; anything else is ConfigFaults, never more."""
+"""Whatever is written in a configuration: read alike, or a fault with its place."""
 
 from __future__ import annotations
 
@@ -14,12 +14,156 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.registry import Binding
+from channels.families import PROTOCOLS
+from channels.registry import BUILTIN_TOOLS, CAPABILITIES, MAX_TOKENS_PARAMS, Binding
+from channels.translation.session import SETTINGS
 from gw.config.config import Config, ListenAddress
 from gw.config.load import load, load_text
+from gw.config.prices import PRICE_KEYS
 from gw.config.readers import ConfigFaults, fault_records, render
+from gw.config.schema import BINDING, CHANNEL, HEALTH, MODEL, TASKS, TIMEOUTS, TOP
+from metrics.logs import LEVELS
 from tests.unit.config.reading import SOURCE
-from tests.unit.config.strategies import ALL_KEYS, configurations, trees, written, yaml_pieces
+
+
+class Raw(str):
+    """Text that goes into the file as it is, without quotes."""
+
+    __slots__ = ()
+
+
+def written(value: object) -> str:
+    """Write plain data as flow YAML; text is quoted unless it is Raw."""
+    if isinstance(value, Raw):
+        return str(value)
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key}: {written(item)}' for key, item in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(written(item) for item in value)}]"
+    if isinstance(value, str):
+        return json.dumps(value.replace("${", "$${"), ensure_ascii=len(value) % 2 == 0)
+    return json.dumps(value)
+
+
+def some_of(options: tuple[str, ...], *, least: int = 0) -> st.SearchStrategy[list[str]]:
+    return st.lists(st.sampled_from(options), unique=True, min_size=least)
+
+
+printable = st.characters(exclude_categories=("C", "Z"), exclude_characters=",")
+names = st.text(printable, min_size=1, max_size=20)
+texts = st.text(st.one_of(printable, st.just(" ")), min_size=1, max_size=40)
+secrets = st.text(printable, min_size=16, max_size=40)
+keys = st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), max_size=40)
+prices = (
+    st.decimals(min_value=0, max_value=1_000_000, places=12)
+    .flatmap(
+        lambda price: st.sampled_from([f"{price:f}", f"{price.normalize():f}", str(int(price))])
+    )
+    .flatmap(lambda price: st.sampled_from([price, Raw(price)]))
+)
+channels = st.fixed_dictionaries(
+    {
+        "base_url": st.sampled_from(["http://a", "https://a.example:8443", "http://[::1]:1"]),
+        "api_key": keys,
+        "protocols": some_of(PROTOCOLS, least=1),
+    },
+    optional={
+        "tools": some_of(BUILTIN_TOOLS),
+        "max_tokens_param": st.sampled_from(MAX_TOKENS_PARAMS),
+        "max_concurrency": st.integers(1, 1_000_000),
+        "priority": st.integers(-1_000_000, 1_000_000),
+        "health": st.fixed_dictionaries(
+            {}, optional={"failures": st.integers(1, 100), "cooldown": st.integers(0, 86_400)}
+        ),
+    },
+)
+models = st.fixed_dictionaries(
+    {"price": st.fixed_dictionaries({"input": prices, "output": prices, "cached_input": prices})},
+    optional={
+        "display_name": texts,
+        "owned_by": texts,
+        "created": st.integers(0, 4_000_000_000),
+        "context_size": st.none() | st.integers(1, 1_000_000),
+        "max_output_tokens": st.none() | st.integers(1, 1_000_000),
+        "multiplier": st.sampled_from(["1", Raw("0.3"), Raw("2")]),
+        "capabilities": some_of(CAPABILITIES),
+        "callable": st.booleans(),
+        "endpoint_type": st.just(None),
+    },
+)
+ports = st.integers(0, 65_535)
+tops = st.fixed_dictionaries(
+    {},
+    optional={
+        "secret": secrets,
+        "drain_seconds": st.integers(0, 1000),
+        "worker_silence_seconds": st.integers(1, 1000),
+        "log_level": st.sampled_from(tuple(LEVELS)) | st.none(),
+        "max_body_mb": st.integers(1, 1024),
+        "max_bodies_mb": st.integers(1, 4096),
+        "idempotency_max_kb": st.integers(0, 4096),
+        "retention_months": st.integers(1, 1200) | st.none(),
+        "credits_per_usd": st.integers(1, 100_000),
+        "translations": some_of(SETTINGS),
+        "translate": some_of(SETTINGS),
+        "timeouts": st.fixed_dictionaries({}, optional={k: st.integers(1, 999) for k in TIMEOUTS}),
+        "media_store": st.fixed_dictionaries({}, optional={"keep_days": st.integers(1, 99)}),
+        "tasks": st.fixed_dictionaries({}, optional={k: st.integers(1, 999) for k in TASKS}),
+    },
+)
+
+
+@st.composite
+def configurations(draw: st.DrawFn) -> dict[str, Any]:
+    """A whole good configuration as plain data."""
+    top = dict(draw(tops))
+    public, admin = draw(st.lists(ports, min_size=2, max_size=2, unique=True))
+    top |= {"listen": f"127.0.0.1:{public}", "admin_listen": f"[::1]:{admin}"}
+    ids = draw(st.lists(names, unique=True, max_size=4))
+    top["channels"] = [{"id": channel_id, **draw(channels)} for channel_id in ids]
+    model_names = draw(st.lists(names, unique=True, max_size=8))
+    entries: list[dict[str, Any]] = []
+    while model_names:
+        aliases = draw(st.integers(0, 2))
+        entry = {"id": model_names.pop(), **draw(models)}
+        entry["aliases"] = [model_names.pop() for _ in range(min(aliases, len(model_names)))]
+        if ids:
+            bound = draw(st.lists(st.sampled_from(ids), unique=True))
+            entry["channels"] = [
+                draw(st.sampled_from([channel_id, {"id": channel_id, "as": "x/" + channel_id}]))
+                for channel_id in bound
+            ]
+        entries.append(entry)
+    return top | {"models": entries}
+
+
+_PARTS = (TOP, CHANNEL, MODEL, BINDING, HEALTH, TIMEOUTS, TASKS)
+ALL_KEYS = sorted({*(key for part in _PARTS for key in part), *PRICE_KEYS, "<<", "x"})
+scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.dates(),
+    st.text(max_size=20),
+    st.sampled_from(["${A}", "${A:-b}", "$${", "chat", "a", "1.5", "http://a", "127.0.0.1:1"]),
+)
+trees = st.recursive(
+    scalars,
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(ALL_KEYS), inner, max_size=6)
+    ),
+    max_leaves=30,
+)
+
+
+yaml_pieces = st.sampled_from(
+    ["a", "\n", "\n  ", "\t", ": ", "- ", "[", "]", "{", "}", ", ", "&a ", "*a", "<<: ", "!", "!!",
+     "!!int ", '"', "'", "\\", "\\u", "\\x", "|", ">", "? ", "#", "%YAML ", "---\n", "...\n", "~",
+     "1", "1.5", "${", "}", "${A}", "$$", "é", "\U0001f600", "\0", "\u2028", "models", "channels",
+     "id", "price", "listen", "=", "2020-01-01", "0x", "@", "`", "-", ".", "_", "\r", "\ufeff"]
+)  # fmt: skip
+
 
 pytestmark = pytest.mark.long
 

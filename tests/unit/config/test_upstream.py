@@ -1,16 +1,28 @@
-"""How a channel's requests are addressed, as it stands in the file: what is taken, what is not."""
+"""Channels of a configuration: addresses, kinds, transports."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
 import pytest
 
+from channels.dialects.table import DIALECTS
+from channels.families import FAMILIES, PROTOCOLS
 from channels.http.interfaces import UpstreamRequest
+from channels.http.transport import Proxy, Transport
+from channels.kinds import KINDS, Kind
 from channels.redaction import key_spellings
 from channels.registry import ChannelSpec
 from gw.config.config import Config, LiveConfig
+from gw.config.credentials import check_certificates
+from gw.config.readers import ConfigFaults
+from gw.config.upstream import PROVED
 from metrics.logs import redact
+from tests.support.certificates import pem_files
 from tests.support.rows import each
-from tests.unit.config.reading import channel, check_fault, fault_of, places_of, read
+from tests.unit.config.reading import SOURCE, channel, check_fault, fault_of, places_of, read
 
 # A channel of which nothing is told.
 GOOD = channel().replace(": key", ": key-of-a")
@@ -172,3 +184,240 @@ def test_key_of_the_configuration_before_stays_redacted_and_reaches_no_log() -> 
     assert redact(said) == live.redact(said) == "[redacted] [redacted] third-key"
     live.swap(keyed("third-key"))
     assert redact(said) == "first-key [redacted] [redacted]"
+
+
+# --- What `kind` of a channel fills in, and what the channel's own words leave of it ---
+
+
+OWN_HOSTS = sorted(name for name, kind in KINDS.items() if not kind.base_url)
+
+
+def kind_of(*lines: str, kind: str = "openai", key: str = "    api_key: key-of-a\n") -> ChannelSpec:
+    more = "".join(f"    {line}\n" for line in lines)
+    text = f"channels:\n  - id: one\n    kind: {kind}\n{key}{more}"
+    return read(text).registry.channels["one"]
+
+
+def url_of(spec: ChannelSpec, protocol: str, *, stream: bool = False) -> str:
+    address = DIALECTS[protocol].address
+    request = address.request(spec, b"", protocol=protocol, upstream_model="m", stream=stream)
+    return request.url
+
+
+def placed(template: str, marks: dict[str, str]) -> str:
+    for mark, value in marks.items():
+        template = template.replace(mark, value)
+    return template
+
+
+@each("kind", KINDS.values())
+def test_each_kind_makes_a_channel_of_its_key_alone(kind: Kind) -> None:
+    lines = [] if kind.base_url else ["base_url: https://own.example"]
+    lines += ["region: global", "project: p"]
+    marks = {"{region}": "global", "{project}": "p"}
+    is_keyless = kind.auth == "none"
+    spec = kind_of(*lines, kind=kind.name, key="" if is_keyless else "    api_key: key-of-a\n")
+    base_url = kind.regional.get("global") or kind.base_url or "https://own.example"
+    assert spec.base_url == placed(base_url, marks)
+    assert spec.protocols == set(kind.protocols) <= set(PROTOCOLS)
+    auth = "bearer" if kind.auth in PROVED else kind.auth
+    assert (spec.auth, spec.max_tokens_param) == (auth, kind.max_tokens_param)
+    assert spec.paths == {name: placed(path, marks) for name, path in kind.paths.items()}
+    assert spec.wire == kind.wire
+    assert all(wire in FAMILIES[name].wires for name, wire in kind.wire.items())
+    assert spec.kind == kind.name
+    assert kind.read_on is None or date.fromisoformat(kind.read_on)
+    assert kind.source
+
+
+URLS = [
+    ("openai", "chat", "https://api.openai.com/v1/chat/completions"),
+    ("openai", "images", "https://api.openai.com/v1/images/generations"),
+    ("anthropic", "messages", "https://api.anthropic.com/v1/messages"),
+    ("deepseek", "messages", "https://api.deepseek.com/anthropic/v1/messages"),
+    ("groq", "chat", "https://api.groq.com/openai/v1/chat/completions"),
+    ("openrouter", "messages", "https://openrouter.ai/api/v1/messages"),
+    ("fireworks", "chat", "https://api.fireworks.ai/inference/v1/chat/completions"),
+    ("zhipu", "chat", "https://open.bigmodel.cn/api/paas/v4/chat/completions"),
+    ("ark", "responses", "https://ark.cn-beijing.volces.com/api/v3/responses"),
+    (
+        "dashscope",
+        "chat",
+        "https://dashscope.aliyuncs.com/compatible-mode/v1/chat/completions",
+    ),
+    ("minimax", "messages", "https://api.minimax.io/anthropic/v1/messages"),
+]
+
+
+@pytest.mark.parametrize(("kind", "protocol", "url"), URLS)
+def test_requests_go_where_the_provider_documents_it(kind: str, protocol: str, url: str) -> None:
+    assert url_of(kind_of(kind=kind), protocol) == url
+
+
+def test_gemini_is_spoken_to_in_its_own_path() -> None:
+    assert url_of(kind_of(kind="gemini"), "native", stream=True) == (
+        "https://generativelanguage.googleapis.com/v1beta/models/m:streamGenerateContent?alt=sse"
+    )
+
+
+def test_what_the_channel_says_takes_the_place_of_its_kinds() -> None:
+    spec = kind_of(
+        "base_url: http://127.0.0.1:9000/own",
+        "protocols: [messages]",
+        "auth: x-api-key",
+        "max_tokens_param: max_completion_tokens",
+        kind="deepseek",
+    )
+    assert (spec.base_url, spec.auth) == ("http://127.0.0.1:9000/own", "x-api-key")
+    assert spec.protocols == {"messages"}
+    assert spec.max_tokens_param == "max_completion_tokens"
+    assert url_of(spec, "messages") == "http://127.0.0.1:9000/anthropic/v1/messages"
+    own = kind_of("paths: {messages: /m}", kind="deepseek")
+    assert own.paths == {"messages": "/m"}
+    assert kind_of("protocols: [chat]", kind="deepseek").paths == {}
+
+
+def test_own_parameters_join_those_of_the_kind() -> None:
+    host = "base_url: https://r.openai.azure.com"
+    kind = "azure-openai-deployments"
+    path = "https://r.openai.azure.com/openai/deployments/m/chat/completions"
+    assert url_of(kind_of(host, kind=kind), "chat") == f"{path}?api-version=2024-10-21"
+    own = kind_of(host, 'query: {API-Version: "2025-01-01", x: "1"}', kind=kind)
+    assert url_of(own, "chat") == f"{path}?API-Version=2025-01-01&x=1"
+
+
+@pytest.mark.parametrize("kind", OWN_HOSTS)
+def test_kind_whose_accounts_have_hosts_of_their_own_needs_one(kind: str) -> None:
+    text = f"channels: [{{id: a, kind: {kind}, api_key: k}}]"
+    assert places_of(text) == [(1, "channels[0].base_url")]
+
+
+def test_kind_that_sends_a_key_needs_one() -> None:
+    assert places_of("channels: [{id: a, kind: openai}]") == [(1, "channels[0].api_key")]
+    text = "channels: [{id: a, kind: ollama, auth: bearer}]"
+    assert places_of(text) == [(1, "channels[0].api_key")]
+
+
+@pytest.mark.parametrize("kind", ["fireworks", "groq", "mistral"])
+def test_wire_of_a_kind_that_refuses_parts_gives_way_and_needs_no_model_in_its_path(
+    kind: str,
+) -> None:
+    assert kind_of(kind=kind).wire == {"chat": kind}
+    moved = kind_of("paths: {chat: /proxy/chat/completions}", kind=kind)
+    assert (moved.wire, moved.paths) == ({"chat": kind}, {"chat": "/proxy/chat/completions"})
+    assert kind_of("wire: {chat: plain}", kind=kind).wire.get("chat", "plain") == "plain"
+    assert kind_of("protocols: [responses]", kind=kind).wire == {}
+
+
+def test_keys_are_refused_in_the_words_of_the_kind() -> None:
+    known = kind_of(kind="gemini").ring.known
+    assert (400, "API key not valid") in known.of_key
+    assert (403, "access the File") in known.of_request
+    assert kind_of(kind="groq").ring.known == ((), ())
+
+
+PROXY = Proxy("proxy.example", 3128, "u:p")
+URL = "http://u:p@proxy.example:3128"
+
+
+def transport_of(extra: str, **environ: str) -> Transport | None:
+    return read(channel(extra), **environ).registry.channels["a"].transport
+
+
+def test_usual_way_is_none() -> None:
+    assert transport_of("") is None
+    assert transport_of("proxy: ''\nca_file: ''\nclient_certificate:") is None
+
+
+def test_proxy_of_the_file() -> None:
+    assert transport_of("proxy: ${P}", P=URL) == Transport(PROXY)
+
+
+@pytest.mark.parametrize("name", ["HTTPS_PROXY", "https_proxy"])
+def test_proxy_of_the_environment(name: str) -> None:
+    assert transport_of("", **{name: URL}) == Transport(PROXY)
+    assert transport_of("proxy: ''", **{name: URL}) is None
+    text = channel().replace("https://", "http://")
+    assert read(text, **{name: URL}).registry.channels["a"].transport is None
+
+
+@pytest.mark.parametrize(
+    ("spared", "is_spared"),
+    [
+        ("a.example", True),
+        ("b.example, A.example", True),
+        (".example", True),
+        ("example", True),
+        ("a.example:443", True),
+        ("*", True),
+        ("a.example:8443", False),
+        ("b.a.example", False),
+        ("ample", False),
+        (" , ", False),
+    ],
+)
+def test_hosts_that_the_environment_spares(spared: str, is_spared: bool) -> None:
+    found = transport_of("", HTTPS_PROXY=URL, NO_PROXY=spared)
+    assert found == (None if is_spared else Transport(PROXY))
+    # What the file says is meant.
+    assert transport_of(f"proxy: {URL}", NO_PROXY=spared) == Transport(PROXY)
+
+
+def test_files_start_at_the_folder_of_the_configuration() -> None:
+    folder = SOURCE.parent
+    extra = "ca_file: ca.pem\nclient_certificate: {certificate: own.pem, key: /k/own.key}"
+    assert transport_of(extra) == Transport(
+        ca_file=str(folder / "ca.pem"), certificate=str(folder / "own.pem"), key="/k/own.key"
+    )
+
+
+BAD_TRANSPORTS = [
+    ("proxy: socks5://u:hidden@p:1", "proxy", "(not shown)", "http://[user:password@]host:port"),
+    ("proxy: [a]", "proxy", "a list", "http://[user:password@]host:port"),
+    ("ca_file: ~/ca.pem", "ca_file", "~/ca.pem", "without ~"),
+]
+
+
+@pytest.mark.parametrize("case", BAD_TRANSPORTS, ids=lambda case: case[0])
+def test_bad_value_is_a_fault(case: tuple[str, str, str, str]) -> None:
+    extra, path, found, allowed = case
+    hint = "${HOME}" if "~" in extra else ""
+    check_fault(channel(extra), 6, f"channels[0].{path}", found, allowed, hint)
+
+
+def test_certificate_without_its_key_is_a_fault() -> None:
+    fault = fault_of(channel("client_certificate: {certificate: own.pem}"))
+    assert fault.path == "channels[0].client_certificate.key"
+
+
+def test_proxy_of_the_environment_that_is_none_is_a_fault_that_does_not_show_it() -> None:
+    fault = fault_of(channel(), HTTPS_PROXY="socks5://u:hidden@p:1")
+    assert fault.path == "channels[0].proxy"
+    assert "HTTPS_PROXY" in fault.found
+    assert "hidden" not in repr(fault)
+    assert transport_of("proxy: ''", HTTPS_PROXY="socks5://u:hidden@p:1") is None
+
+
+def config_with(ca_file: str = "", certificate: str = "", key: str = "") -> Config:
+    config = read(channel())
+    transport = Transport(ca_file=ca_file, certificate=certificate, key=key)
+    spec = replace(config.registry.channels["a"], transport=transport)
+    return replace(config, registry=type(config.registry).of([spec], []))
+
+
+def test_files_of_certificates_are_checked(tmp_path: Path) -> None:
+    good, bad, gone = tmp_path / "good.pem", tmp_path / "bad.pem", tmp_path / "gone.pem"
+    good.write_bytes(b"".join(pem_files("localhost")))
+    bad.write_text("nothing")
+    check_certificates(config_with(ca_file=str(good), certificate=str(good), key=str(good)))
+    for files in (
+        {"ca_file": str(bad)},
+        {"ca_file": str(gone)},
+        {"certificate": str(good), "key": str(bad)},
+        {"certificate": str(gone), "key": str(gone)},
+    ):
+        with pytest.raises(ConfigFaults) as caught:
+            check_certificates(config_with(**files))
+        (fault,) = caught.value.faults
+        assert fault.path == "channels[0]"
+        assert next(iter(files.values())) in fault.found

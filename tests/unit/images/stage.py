@@ -18,9 +18,7 @@ from gw.idempotency import Submission
 from tests.support import calls
 from tests.support.calls import image_call, image_response
 from tests.support.specs import make_channel, make_model
-from tests.unit.calls.fake_wire import Script
-from tests.unit.calls.world import ACCOUNT, Told, World, world
-from tests.unit.calls.writer import RecordingWriter
+from tests.unit.calls.world import ACCOUNT, RecordingWriter, Script, Told, World, world
 
 EACH = 40_000_000  # nano-USD
 PLAIN = PriceSpec(per_image=Decimal("0.04"))

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from channels.errors import UpstreamCut, UpstreamMalformed, UpstreamUnreachable
 from tests.support.aio import run
-from tests.unit.calls.fake_wire import Script, answer
-from tests.unit.calls.world import ACCOUNT
+from tests.unit.calls.world import ACCOUNT, Script, answer
 from tests.unit.images.stage import EACH, generate, made, stage
 
 
@@ -89,8 +88,7 @@ def test_client_gets_the_first_answer_and_pays_for_its_images(
         async with stage(scripts, balance=balance) as w:
             told = await generate(w, n=asked)
             if asked > price_of:
-                assert told.error is not None
-                assert told.error.http_status == 402
+                assert told.refusal.http_status == 402
                 assert (w.wire.tried, w.ledger.balances[ACCOUNT]) == ([], balance)
                 return
             tried = fates[:3]
@@ -105,10 +103,11 @@ def test_client_gets_the_first_answer_and_pays_for_its_images(
             if last.http_status:
                 assert (told.writer.http_status, told.writer.sent) == (last.http_status, last.body)
             else:
-                assert told.error is not None
-                assert (told.error.http_status, told.writer.blocks) == (502, [])
+                assert (told.refusal.http_status, told.writer.blocks) == (502, [])
             assert told.status[0] == ("success" if last.images is not None else "error")
-            assert told.row is not None
-            assert (told.row["unit_count"], told.row["unit_type"]) == (last.images or 0, "image")
+            assert (told.logged["unit_count"], told.logged["unit_type"]) == (
+                last.images or 0,
+                "image",
+            )
 
     run(main())

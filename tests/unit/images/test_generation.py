@@ -12,9 +12,16 @@ import pytest
 from channels.errors import UpstreamUnreachable
 from tests.support.aio import eventually, jump
 from tests.support.rows import cases
-from tests.unit.calls.fake_wire import FOR_EVER, Script, answer
-from tests.unit.calls.world import ACCOUNT, ATTEMPT_SECONDS, TOTAL_SECONDS, Told
-from tests.unit.calls.writer import RecordingWriter
+from tests.unit.calls.world import (
+    ACCOUNT,
+    ATTEMPT_SECONDS,
+    FOR_EVER,
+    TOTAL_SECONDS,
+    RecordingWriter,
+    Script,
+    Told,
+    answer,
+)
 from tests.unit.images.stage import (
     AREA,
     EACH,

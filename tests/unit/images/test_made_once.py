@@ -8,7 +8,7 @@ import pytest
 
 from channels.errors import UpstreamCut, UpstreamMalformed, UpstreamUnreachable
 from tests.support.rows import cases
-from tests.unit.calls.fake_wire import Script, answer
+from tests.unit.calls.world import Script, answer
 from tests.unit.images.stage import EACH, generate, made, stage
 
 PAGE = b"<html><title>Welcome to nginx</title></html>"

@@ -14,9 +14,16 @@ from gw.calls.settlement import DURABLE_SECONDS
 from tests.support.aio import eventually, jump
 from tests.support.fake_claims import ClaimRow
 from tests.support.rows import each
-from tests.unit.calls.fake_wire import FOR_EVER, Script, Step, answer
-from tests.unit.calls.world import ACCOUNT, ATTEMPT_SECONDS, World
-from tests.unit.calls.writer import RecordingWriter
+from tests.unit.calls.world import (
+    ACCOUNT,
+    ATTEMPT_SECONDS,
+    FOR_EVER,
+    RecordingWriter,
+    Script,
+    Step,
+    World,
+    answer,
+)
 from tests.unit.images.stage import EACH, generate, made, prepare, stage
 
 

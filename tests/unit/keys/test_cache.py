@@ -1,18 +1,24 @@
-"""The cache of keys under a clock and a table that the test moves."""
+"""The cache of keys."""
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
 import pytest
 
-from gw.keys.cache import new_key_text
+from actors.store.connection import StoreUnavailable
+from gw.keys.cache import GRACE_SECONDS, REREAD_SECONDS, RETRY_SECONDS, new_key_text
 from gw.keys.principal import MESSAGES, KeyRefused
 from tests.support.aio import eventually
-from tests.unit.keys.fakes import Row
-from tests.unit.keys.world import KEY, OTHER, World, in_world
+from tests.support.rows import each
+from tests.unit.keys.fakes import KEY, OTHER, Row, World, in_world
+from tests.unit.keys.test_cache_races import held_at_answer
+
+RETRY = RETRY_SECONDS
+KEPT = 5.0 + GRACE_SECONDS  # after its last read, in an outage
 
 
 @in_world(
@@ -29,30 +35,18 @@ from tests.unit.keys.world import KEY, OTHER, World, in_world
         rpm_limit=8,
         concurrency_limit=9,
         user="ann",
-    )
+    ),
+    Row("key_2", OTHER, allowed_models=[]),
 )
 async def test_good_key_gives_its_principal(world: World) -> None:
     principal = await world.cache.authenticate(KEY)
+    assert (await world.cache.authenticate(OTHER)).allowed_models == frozenset()
     assert repr(principal) == (
         "Principal(key_id='key_1', account_id='acct_1', key_name='n',"
         " key_prefix='sk-platform-aaaaaaaa', kind='agent', agent_id='agent_1',"
         f" allowed_models={frozenset({'m', 'n'})!r}, expires_at=4102444800.0, account_logs=True,"
         " spend_cap_nano_usd=7, rpm_limit=8, concurrency_limit=9, user='ann')"
     )
-
-
-@in_world(Row("key_1", KEY, allowed_models=[]), Row("key_2", OTHER, allowed_models=None))
-async def test_empty_list_of_models_is_not_the_same_as_none(world: World) -> None:
-    assert (await world.cache.authenticate(KEY)).allowed_models == frozenset()
-    assert (await world.cache.authenticate(OTHER)).allowed_models is None
-
-
-@in_world()
-async def test_second_request_does_not_ask_the_database(world: World) -> None:
-    for _ in range(5):
-        assert await world.name_of() == "test"
-    assert world.table.reads == 1
-    assert (world.counter.hits, world.counter.misses) == (4, 1)
 
 
 @in_world(Row("key_1", KEY, expires_at=datetime(2100, 1, 1, tzinfo=UTC)))
@@ -82,21 +76,6 @@ async def test_key_that_may_have_changed_is_not_recalled(world: World) -> None:
         assert world.cache.try_authenticate(KEY) is None
 
 
-@in_world(Row("key_1", KEY, is_enabled=False), Row("key_2", OTHER, is_revoked=True))
-async def test_key_that_is_no_good_is_not_recalled(world: World) -> None:
-    for text in (KEY, OTHER):
-        with pytest.raises(KeyRefused):
-            await world.cache.authenticate(text)
-        assert world.cache.try_authenticate(text) is None
-
-
-@in_world(Row("key_1", KEY, is_hash_only=True))
-async def test_imported_key_is_found_by_its_plain_hash(world: World) -> None:
-    assert await world.name_of() == "test"
-    assert await world.name_of() == "test"
-    assert world.table.reads == 1
-
-
 @in_world()
 async def test_malformed_key_never_reaches_the_database(world: World) -> None:
     for text in ("", "sk-1", KEY.upper(), KEY + "a", KEY[:-1], KEY[:-1] + "é", "\udc80" * 76):
@@ -104,33 +83,116 @@ async def test_malformed_key_never_reaches_the_database(world: World) -> None:
     assert world.table.reads == 0
 
 
-@in_world()
-async def test_unknown_key_is_asked_for_once_within_its_time(world: World) -> None:
-    for _ in range(3):
-        assert await world.reason_of(OTHER) == "unknown"
-    assert world.table.reads == 1
-    world.clock.advance(5)
-    assert await world.reason_of(OTHER) == "unknown"
-    assert world.table.reads == 2
+# What happens to a cache, word by word (`Scene`); the second key is `KEY`'s neighbour.
+SCENES = {
+    "is remembered": "ok ok ok ok ok reads:1",
+    "imported, found by its plain hash": "hash-only ok ok reads:1",
+    "unknown, asked for once": "no:unknown@2 no:unknown@2 reads:1 +5 no:unknown@2 reads:2",
+    "made after it was asked for": "no:unknown@2 make push:key:key_2 ok@2",
+    "read again after its time": "ok name:changed +4.9 ok +0.1 is:changed",
+    "expires while it is remembered": "expires:2 ok +1.9 ok +0.1 no:expired reads:1",
+    "not seen before an outage": "down gone gone up ok",
+    "known in an outage": f"ok down {'ok +0.5 ' * round(2 * KEPT)} gone",
+    "known to be bad": "revoke no:revoked down +6 no:revoked",
+    "asked for again once in a while": f"ok down +5 {'ok ' * 10} reads:2 +{RETRY} ok reads:3",
+    "changed in an outage, seen soon after": f"ok down +5 ok up revoke +{RETRY} no:revoked",
+    "changed in an outage, heard with the pushes": "ok down +5 ok up revoke clear no:revoked",
+    "a gap leaves the grace": f"ok down clear ok +{KEPT - 1} clear ok +1 gone",
+    "known to have changed": "ok push:key:key_1 down gone",
+    "expires in its grace": "expires:10 ok down +9 ok +1 no:expired",
+    "grace and pause": f"ok down +{KEPT - RETRY / 2} ok +{RETRY / 2} gone",
+    "vouched for from when it was said": "ok +3 say +1 echo +3.9 known +0.1 stale reads:1",
+    "out of date, good with the next echo": "ok +5 stale say echo known",
+    "changed, not brought back by an echo": "ok revoke push:key:key_1 say echo stale no:revoked",
+    "from before a gap, an echo says nothing": "ok revoke clear say echo stale no:revoked",
+    "in its grace, an echo says nothing": (
+        f"ok down clear ok up revoke +{RETRY} say echo no:revoked"
+    ),
+    "read again at last, however vouched for": (
+        f"ok name:changed {'say echo ok +1 ' * round(REREAD_SECONDS)} say echo is:changed"
+    ),
+    "grace counts from the last heard": f"ok +20 say echo ok down +{KEPT - 0.5} ok +0.5 gone",
+    "kept for as long as an outage may need it": (
+        f"ok +{REREAD_SECONDS - 1} say echo known down "
+        + "forget ok +0.5 " * round(2 * GRACE_SECONDS)
+    ),
+}
 
 
-@in_world()
-async def test_key_made_after_it_was_asked_for_works_at_once(world: World) -> None:
-    assert await world.reason_of(OTHER) == "unknown"
-    world.table.rows.append(Row("key_2", OTHER))
-    world.cache.invalidate("key:key_2")
-    assert await world.name_of(OTHER) == "test"
+class Scene:
+    """The words of a scene, each of which does something or asserts."""
+
+    def __init__(self) -> None:
+        self.world = World()
+        self.said_at = 0.0
+
+    async def play(self, words: str) -> None:
+        for word in words.split():
+            word, _, which = word.partition("@")
+            verb, _, what = word.partition(":")
+            text = OTHER if which else KEY
+            if verb[0] == "+":
+                self.world.clock.advance(float(verb))
+            elif verb in ("ok", "is"):
+                assert await self.world.name_of(text) == (what or "test"), words
+            elif verb == "no":
+                assert await self.world.reason_of(text) == what, words
+            elif verb == "gone":
+                with pytest.raises(StoreUnavailable):
+                    await self.world.name_of(text)
+            else:
+                self.change(verb, what)
+
+    def change(self, verb: str, what: str) -> None:
+        """Do what nobody waits for."""
+        world = self.world
+        table, cache, row, clock = world.table, world.cache, world.row, world.clock
+        match verb:
+            case "down" | "up":
+                table.is_down = verb == "down"
+            case "hash-only":
+                row.is_hash_only = True
+            case "revoke":
+                row.is_revoked = True
+            case "name":
+                row.name = what
+            case "make":
+                table.rows.append(Row("key_2", OTHER))
+            case "expires":
+                row.expires_at = datetime.fromtimestamp(clock.now() + float(what), UTC)
+            case "push":
+                cache.invalidate(what)
+            case "clear":
+                cache.clear()
+            case "say":
+                self.said_at = clock.monotonic()
+            case "echo":
+                cache.vouch(self.said_at)
+            case "forget":
+                cache.forget_idle()
+            case "known" | "stale":
+                assert (cache.try_authenticate(KEY) is not None) == (verb == "known")
+            case _:
+                assert (verb, int(what)) == ("reads", table.reads)
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
+@each("words", SCENES.values())
+async def test_key_is_believed_for_its_time_and_never_after_a_change(words: str) -> None:
+    await Scene().play(words)
+
+
+PAST = datetime(2020, 1, 1, tzinfo=UTC)
+
+
+@each(
+    "change, reason",
     [
         ({"is_revoked": True}, "revoked"),
         ({"is_enabled": False}, "disabled"),
         ({"is_account_enabled": False}, "account_inactive"),
-        ({"expires_at": datetime(2020, 1, 1, tzinfo=UTC)}, "expired"),
+        ({"expires_at": PAST}, "expired"),
         ({"is_revoked": True, "is_enabled": False, "is_account_enabled": False}, "revoked"),
-        ({"is_enabled": False, "expires_at": datetime(2020, 1, 1, tzinfo=UTC)}, "disabled"),
+        ({"is_enabled": False, "expires_at": PAST}, "disabled"),
     ],
 )
 async def test_bad_key_is_refused_with_its_reason_and_remembered(
@@ -139,36 +201,14 @@ async def test_bad_key_is_refused_with_its_reason_and_remembered(
     world = World(Row("key_1", KEY, **change))
     for _ in range(3):
         assert await world.reason_of() == reason
-    assert world.table.reads == 1
-    assert world.cache.touched() == {}
+        assert world.cache.try_authenticate(KEY) is None
+    assert (world.table.reads, world.cache.touched()) == (1, {})
 
 
 def test_every_reason_has_a_message_of_its_own() -> None:
     assert len(set(MESSAGES.values())) == len(MESSAGES) == 6
     for reason, message in MESSAGES.items():
         assert str(KeyRefused(reason)) == message
-
-
-@in_world()
-async def test_key_expires_while_it_is_remembered(world: World) -> None:
-    expiry = world.clock.now() + 2
-    world.row.expires_at = datetime.fromtimestamp(expiry, UTC)
-    assert await world.name_of() == "test"
-    world.clock.advance(1.9)
-    assert await world.name_of() == "test"
-    world.clock.advance(0.1)
-    assert await world.reason_of() == "expired"
-    assert world.table.reads == 1
-
-
-@in_world()
-async def test_entry_is_read_again_after_its_time(world: World) -> None:
-    assert await world.name_of() == "test"
-    world.row.name = "changed"
-    world.clock.advance(4.9)
-    assert await world.name_of() == "test"
-    world.clock.advance(0.1)
-    assert await world.name_of() == "changed"
 
 
 @in_world()
@@ -258,3 +298,76 @@ async def test_last_use_is_noted_once_a_key_and_handed_over_once(world: World) -
     assert world.cache.touched() == {}
     await world.cache.authenticate(OTHER)
     assert set(world.cache.touched()) == {"key_2"}
+
+
+def agent(**changes: Any) -> dict[str, Any]:
+    return {
+        "id": "agent_1",
+        "user": "ann",
+        "system_prompt": 'Say "ahoy".',
+        "model": None,
+        "temperature": 0.5,
+        "web_search": True,
+        "image_generation": False,
+        "kbs": ["default"],
+        "enabled": True,
+        "default_model": "m",
+        "allowed_models": ["m"],
+        **changes,
+    }
+
+
+def row(key_id: str, text: str, **changes: Any) -> Row:
+    return Row(key_id, text, kind="agent", agent_id="agent_1", **{"agent": agent(), **changes})
+
+
+@in_world(row("key_1", KEY))
+async def test_a_key_comes_with_its_agent(world: World) -> None:
+    principal = await world.cache.authenticate(KEY)
+    found = principal.agent
+    assert found is not None
+    assert (found.id, found.user, found.kbs) == ("agent_1", "ann", ("default",))
+    assert found.system_prompt == b'"Say \\"ahoy\\"."'
+    assert found.allowed_models == frozenset({"m"})
+    assert "ahoy" not in repr(principal) + repr(found)
+
+
+@in_world(row("key_1", KEY), row("key_2", OTHER))
+async def test_keys_of_an_agent_share_it_and_hear_of_its_changes(world: World) -> None:
+    one, two = [(await world.cache.authenticate(text)).agent for text in (KEY, OTHER)]
+    assert one is two is not None
+    for changed in world.table.rows:
+        changed.agent = agent(enabled=False)
+    world.cache.invalidate("agent:agent_2")
+    assert world.cache.try_authenticate(KEY) is not None
+    world.cache.invalidate("agent:agent_1")
+    for text in (KEY, OTHER):
+        assert world.cache.try_authenticate(text) is None
+        found = (await world.cache.authenticate(text)).agent
+        assert found is not None
+        assert found.enabled is False
+
+
+@in_world(row("key_1", KEY, agent=None))
+async def test_an_agent_that_was_not_there_is_heard_of_when_it_is(world: World) -> None:
+    assert (await world.cache.authenticate(KEY)).agent is None
+    world.row.agent = agent()
+    world.cache.invalidate("agent:agent_1")
+    assert (await world.cache.authenticate(KEY)).agent is not None
+
+
+@in_world(row("key_1", KEY))
+async def test_a_read_that_a_change_of_the_agent_overtook_is_made_again(world: World) -> None:
+    world.table.holds_reads = True
+    asked = asyncio.create_task(world.cache.authenticate(KEY))
+    await held_at_answer(world)
+    world.row.agent = agent(enabled=False)
+    world.cache.invalidate("agent:agent_1")
+    world.table.holds_reads = False
+    world.table.held[0].release()
+    found = (await asked).agent
+    assert found is not None
+    assert found.enabled is False
+
+
+# --- What the cache believes while the database is away ---

@@ -1,4 +1,4 @@
-"""Changes that come while a key is being read: nobody who asks afterwards is told old news."""
+"""The cache of keys beside changes: races, and what may vouch for what is kept."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.store.connection import StoreUnavailable
-from gw.keys.cache import new_key_text
+from gw.keys.cache import GRACE_SECONDS, REREAD_SECONDS, new_key_text
 from gw.keys.principal import KeyRefused
 from tests.support.aio import eventually, run
-from tests.unit.keys.fakes import Row
-from tests.unit.keys.world import KEY, OTHER, World, in_world
+from tests.unit.keys.fakes import KEY, OTHER, Row, World, in_world
 
 
 async def held_at_answer(world: World) -> None:
@@ -22,18 +20,6 @@ async def held_at_answer(world: World) -> None:
     world.table.held[0].release()
     for _ in range(3):
         await asyncio.sleep(0)
-
-
-@in_world()
-async def test_many_who_ask_at_once_share_one_read(world: World) -> None:
-    world.table.holds_reads = True
-    asked = [world.begin() for _ in range(100)]
-    await held_at_answer(world)
-    assert repr(world.cache) == "<KeyCache 0/100000 keys 0 unknown 1 loading>"
-    world.table.held[0].release()
-    assert await asyncio.gather(*asked) == ["test"] * 100
-    assert world.table.reads == 1
-    assert repr(world.cache) == "<KeyCache 1/100000 keys 0 unknown 0 loading>"
 
 
 @in_world(Row("key_1", KEY, name="one"), Row("key_2", OTHER, name="two"))
@@ -53,19 +39,6 @@ async def test_balance_comes_with_the_key_and_only_from_a_read(world: World) -> 
 
 
 @in_world()
-async def test_one_who_leaves_does_not_take_the_read_along(world: World) -> None:
-    world.table.holds_reads = True
-    first, second = world.begin(), world.begin()
-    await held_at_answer(world)
-    first.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await first
-    world.table.held[0].release()
-    assert await second == "test"
-    assert world.table.reads == 1
-
-
-@in_world()
 async def test_failed_read_that_everybody_has_left_goes_by_quietly(world: World) -> None:
     world.table.holds_reads = True
     asked = world.begin()
@@ -76,17 +49,6 @@ async def test_failed_read_that_everybody_has_left_goes_by_quietly(world: World)
     world.table.is_down = True
     world.table.held[0].release()
     await eventually(lambda: "0 loading" in repr(world.cache))
-
-
-@in_world()
-async def test_failed_read_fails_all_who_wait(world: World) -> None:
-    world.table.holds_reads = True
-    asked = [world.begin() for _ in range(3)]
-    await eventually(lambda: len(world.table.held) == 1)
-    world.table.is_down = True
-    world.table.held[0].release()
-    outcomes = await asyncio.gather(*asked, return_exceptions=True)
-    assert [type(outcome) for outcome in outcomes] == [StoreUnavailable] * 3
 
 
 @pytest.mark.parametrize("payload", ["key:key_1", "account:acct_1", None])
@@ -107,31 +69,6 @@ async def test_read_that_a_change_overtook_is_made_again(payload: str | None) ->
         with pytest.raises(KeyRefused, match="revoked"):
             await task
     assert world.table.reads == 2
-
-
-@in_world()
-async def test_change_of_something_else_costs_no_second_read(world: World) -> None:
-    world.table.holds_reads = True
-    asked = world.begin()
-    await held_at_answer(world)
-    world.cache.invalidate("key:key_2")
-    world.cache.invalidate("account:acct_2")
-    world.table.held[0].release()
-    assert await asked == "test"
-    await world.name_of()
-    assert world.table.reads == 1
-
-
-@in_world()
-async def test_key_made_while_it_was_looked_for_is_found(world: World) -> None:
-    world.table.holds_reads = True
-    asked = world.begin(OTHER)
-    await held_at_answer(world)
-    world.table.rows.append(Row("key_2", OTHER, name="new"))
-    world.cache.invalidate("key:key_2")
-    world.table.holds_reads = False
-    world.table.held[0].release()
-    assert await asked == "new"
 
 
 STEPS = st.lists(
@@ -208,3 +145,60 @@ async def _play(steps: list[tuple[str, object]]) -> None:
         except asyncio.CancelledError:
             assert task.cancelled()
     assert world.table.reads <= len(steps) + 1
+
+
+# --- How long the cache believes what the database vouches for, without reading it again ---
+
+
+TTL_SECONDS = 5.0
+
+
+def is_known(world: World) -> bool:
+    return world.cache.try_authenticate(world.row.text) is not None
+
+
+@in_world()
+async def test_echo_heard_during_a_read_does_not_lengthen_it(world: World) -> None:
+    world.table.holds_reads = True
+    asked = world.begin()
+    await eventually(lambda: len(world.table.held) == 1)
+    world.table.held[0].release()
+    await asyncio.sleep(0)
+    world.row.is_revoked = True
+    world.cache.invalidate("key:key_1")
+    world.cache.vouch(world.clock.monotonic())
+    world.table.holds_reads = False
+    world.table.held[0].release()
+    outcome = (await asyncio.gather(asked, return_exceptions=True))[0]
+    assert "revoked" in str(outcome)
+    assert world.table.reads == 2
+
+
+@in_world(Row("key_1", KEY), Row("key_2", OTHER))
+async def test_entry_leaves_when_nothing_can_make_it_good_again(world: World) -> None:
+    for text in (KEY, OTHER):
+        await world.name_of(text)
+    last = REREAD_SECONDS + TTL_SECONDS + GRACE_SECONDS
+    world.clock.advance(last - 1)
+    world.cache.forget_idle()
+    assert "2/100000 keys" in repr(world.cache)
+    await world.name_of(KEY)
+    world.clock.advance(1)
+    world.cache.forget_idle()
+    assert "1/100000 keys" in repr(world.cache)
+    assert is_known(world)
+    world.cache.invalidate("account:acct_1")
+    assert "0/100000 keys" in repr(world.cache)
+
+
+async def test_entries_leave_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gw.keys.cache.FORGET_MAX", 3)
+
+    rows = [Row(f"key_{number}", new_key_text()) for number in range(5)]
+    world = World(*rows)
+    for row in rows:
+        await world.name_of(row.text)
+    world.clock.advance(1_000)
+    for left in (2, 0, 0):
+        world.cache.forget_idle()
+        assert f"<KeyCache {left}/100000 keys" in repr(world.cache)

@@ -1,9 +1,10 @@
-"""Every parameter of the list: what it becomes, and what is refused."""
+"""Which rows of the call log a query asks for, and how pages are joined."""
 
 from __future__ import annotations
 
 import string
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -23,6 +24,7 @@ from gw.api.logs.list_query import (
     Window,
     read_list_query,
 )
+from gw.api.logs.pages import enough
 from gw.errors import GatewayError
 from tests.support.rows import each
 
@@ -331,3 +333,30 @@ def test_a_cursor_with_one_character_changed_is_refused() -> None:
         assert "next_cursor" in refusal(f"cursor={text[:-1]}{last}")
     for broken in (text[:-1], text + "A", text[:-1] + "%3D", text.replace(text[5], "%2B")):
         assert "next_cursor" in refusal(f"cursor={broken}")
+
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+HOUR, HALF = timedelta(hours=1), timedelta(minutes=30)
+# Five rows in each of four hours, the newest first.
+BUSY = [(NOON - number * HOUR, 5) for number in range(4)]
+OLDEST, END = BUSY[-1][0], NOON + HOUR
+
+
+@pytest.mark.parametrize(
+    ("changes", "hours"),
+    [
+        ({}, 2),
+        ({"limit": 5}, 1),
+        ({"limit": 21}, 4),
+        ({"last": NOON + HALF}, 3),
+        ({"after_at": NOON}, 3),
+        ({"after_at": END}, 2),
+        ({"first": NOON - HALF}, 4),
+    ],
+    ids=["whole hours", "one", "all", "cut at its end", "cursor", "behind it", "its start"],
+)
+def test_hour_counts_whose_rows_are_all_still_to_be_shown(
+    changes: dict[str, Any], hours: int
+) -> None:
+    params = {"first": OLDEST, "last": END, "after_at": None, "limit": 10, **changes}
+    assert enough(BUSY, HOUR, params) == BUSY[:hours]

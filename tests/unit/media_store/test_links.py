@@ -1,14 +1,26 @@
-"""Links to our own copies, and results that carry them."""
+"""Copies of results: links, writing, throttling, and what is wired."""
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.media_store.copier import FileLocation, Throttle
 from actors.media_store.links import LINK_SECONDS, LinkSigner, period_end
-from actors.media_store.store import Kept, SucceededTask, sources_of
+from actors.media_store.storage import BucketWriting, Lost
+from actors.media_store.store import Copy, Kept, Progress, SucceededTask, sources_of
 from actors.media_store.worker import with_own_links
+from channels.http.transport import Proxy, Transport
 from channels.media.canonical import AvatarResult, MusicResult, SpeechResult, Track, VideoResult
+from gw.config import relations
+from gw.config.config import LiveConfig
+from gw.media_store import Locator
+from tests.support.clock import FakeClock
+from tests.unit.config.reading import fault_of, read
 
 SIGNER = LinkSigner(b"a key")
 PATH = "/v1/media/vid_1-0.mp4"
@@ -116,3 +128,135 @@ def test_every_file_of_a_result_has_a_place() -> None:
     assert positions(songs) == [0, 2, 3]
     assert positions(VideoResult(url=None)) == [0]
     assert positions(AvatarResult(upstream_id="a")) == []
+
+
+# --- A bucket's upload in parts, when the storage forgets it ---
+
+
+def copy_of(parts: tuple[str, ...] = (), upload_id: str | None = None) -> Copy:
+    return Copy(
+        id="vid_1-0", job_id="vid_1", lease="a", channel_id="one", wire="videos",
+        upstream_id="u", url=None, content_type="video/mp4", attempts=0, done=4 * len(parts),
+        size=None, validator=None, upload_id=upload_id, parts=parts, age_seconds=0.0,
+    )  # fmt: skip
+
+
+class Storage:
+    """Notes what it is asked; `lost` uploads are not known."""
+
+    def __init__(self, *, lost: bool = False) -> None:
+        self.asked: list[tuple[str, Any]] = []
+        self._lost = lost
+
+    async def ask(self, operation: str, copy_id: str, **params: Any) -> dict[str, str]:
+        assert copy_id == "vid_1-0"
+        self.asked.append((operation, params.get("PartNumber")))
+        if self._lost and operation in ("upload_part", "abort_multipart_upload"):
+            raise Lost(operation)
+        return {"UploadId": "up", "ETag": f"tag{params.get('PartNumber')}"}
+
+
+async def test_parts_are_whole_and_the_rest_waits_for_the_end() -> None:
+    storage = Storage()
+    writing = BucketWriting(copy_of(), storage.ask, part_bytes=4)
+    for piece in (b"abc", b"defgh", b"i"):
+        await writing.write(piece)
+    assert await writing.save() == Progress(8, None, "up", ("tag1", "tag2"))
+    assert await writing.save() is None
+    assert writing.done == 9
+    await writing.finish("video/mp4")
+    assert [name for name, _ in storage.asked] == [
+        "create_multipart_upload",
+        "upload_part",
+        "upload_part",
+        "upload_part",
+        "complete_multipart_upload",
+    ]
+
+
+async def test_a_forgotten_upload_is_lost_and_can_be_begun_anew() -> None:
+    storage = Storage(lost=True)
+    writing = BucketWriting(copy_of(("tag1",), "old"), storage.ask, part_bytes=4)
+    assert writing.done == 4
+    with pytest.raises(Lost):
+        await writing.write(b"efgh")
+    await writing.restart()
+    assert writing.done == 0
+    assert storage.asked[-1] == ("abort_multipart_upload", None)
+
+
+# --- How many bytes a second the copies take ---
+
+
+async def test_bytes_beyond_the_rate_wait_and_a_pause_is_not_made_up_for() -> None:
+    clock = FakeClock()
+    throttle = Throttle(100, clock)
+    await throttle.take(100)  # a second ahead is free
+    waits = asyncio.create_task(throttle.take(250))
+    await asyncio.sleep(0)
+    assert clock.sleepers == 1
+    clock.advance(2.4)
+    await asyncio.sleep(0)
+    assert not waits.done()
+    clock.advance(0.2)
+    await waits
+    clock.advance(1000)
+    await throttle.take(100)
+    later = asyncio.create_task(throttle.take(100))
+    await asyncio.sleep(0)
+    assert not later.done()
+    clock.advance(1.1)
+    await later
+
+
+async def test_no_rate_lets_all_through() -> None:
+    clock = FakeClock()
+    await Throttle(0, clock).take(10**12)
+    assert clock.sleepers == 0
+
+
+TEXT = """
+channels:
+  - {id: plain, base_url: "https://a.example", api_key: key-a, protocols: [videos]}
+  - {id: sora, base_url: "https://b.example", api_key: key-b, protocols: [videos],
+     wire: {videos: openai}}
+  - {id: inside, base_url: "https://c.example", api_key: key-c, protocols: [videos],
+     proxy: "http://proxy.example:3128"}
+models: []
+"""
+
+
+def wired_copy_of(channel: str, url: str | None) -> Copy:
+    return Copy(
+        id="vid_1-0", job_id="vid_1", lease="a", channel_id=channel, wire="videos",
+        upstream_id="up/1", url=url, content_type="video/mp4", attempts=0, done=0, size=None,
+        validator=None, upload_id=None, parts=(), age_seconds=0.0,
+    )  # fmt: skip
+
+
+async def test_a_link_is_followed_without_a_key_and_what_has_none_is_asked_for_with_it() -> None:
+    locate = Locator(LiveConfig(read(TEXT))).locate
+    link = "https://cdn.example/film.mp4"
+    assert await locate(wired_copy_of("plain", link)) == FileLocation(link, "https://a.example")
+    content = "https://b.example/v1/videos/up%2F1/content"
+    key = (("Authorization", "Bearer key-b"),)
+    for url in (None, "https://our.own/v1/videos/generations/vid_1/content?signature=x"):
+        expected = FileLocation(content, "https://b.example", key)
+        assert await locate(wired_copy_of("sora", url)) == expected
+    found = await locate(wired_copy_of("inside", link))
+    through = Transport(Proxy("proxy.example", 3128))
+    assert found == FileLocation(link, "https://c.example", transport=through)
+    assert await locate(wired_copy_of("plain", None)) is None
+    assert await locate(wired_copy_of("gone", link)) is None
+
+
+def test_a_bucket_needs_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (
+        "media_store: {kind: s3, endpoint: 'https://s3.example', bucket: b, access_key: k,"
+        " secret_key: s}"
+    )
+    assert read(text).media_store.bucket.bucket == "b"
+    assert "secret_key" not in repr(read(text))
+    monkeypatch.setattr(relations, "find_spec", lambda name: None)
+    fault = fault_of(text)
+    assert (fault.path, "model-gateway[s3]" in fault.hint) == ("media_store.kind", True)

@@ -1,22 +1,41 @@
-"""The log as its reader sees it: one JSON line for each event, from us and from libraries."""
+"""The log: its lines, its writer, what is hidden, and the libraries' loggers."""
 
 from __future__ import annotations
 
+import asyncio
 import io
 import logging
+import os
 import re
-from collections.abc import Callable
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 import ujson
 
-from metrics.logs import EventLog, JsonFormatter, configure, flush
+from metrics.logs import (
+    ATOMIC_BYTES,
+    QUEUE_BYTES_MAX,
+    EventLog,
+    LineWriter,
+    configure,
+    descriptor_sink,
+    flush,
+    lines_lost,
+    names_a_secret,
+    redact,
+    write_line,
+)
+from tests.support.aio import run
+from tests.support.logs import ExpectLog
+from tests.support.rows import each
+from tests.support.waiting import PATIENCE_SECONDS, until
 from tests.unit.metrics.worlds import Lines
 
 KEY = "sk-platform-" + "0123456789abcdef" * 4
-
-
-ExpectLog = Callable[..., None]
 
 
 def test_event_is_one_line_with_its_fields(lines: Lines, expect_log: ExpectLog) -> None:
@@ -32,14 +51,6 @@ def test_event_is_one_line_with_its_fields(lines: Lines, expect_log: ExpectLog) 
         "channel": "openai-a",
         "failures": 5,
     }
-
-
-def test_timestamp_is_utc_with_milliseconds() -> None:
-    record = logging.LogRecord("a", logging.INFO, "", 0, "m", None, None)
-    record.created = 1_790_000_000.0
-    assert ujson.loads(JsonFormatter().format(record))["ts"] == "2026-09-21T14:13:20.000Z"
-    record.created = 1_790_000_000.9996
-    assert ujson.loads(JsonFormatter().format(record))["ts"] == "2026-09-21T14:13:20.999Z"
 
 
 def test_levels_below_the_configured_one_are_left_out(
@@ -58,14 +69,6 @@ def test_levels_below_the_configured_one_are_left_out(
 def test_unknown_level_is_refused(restored_logging: None) -> None:
     with pytest.raises(ValueError, match=r"unknown log level 'loud', allowed are debug, info"):
         configure(io.StringIO(), level="loud")
-
-
-def test_configuring_again_replaces_the_stream(lines: Lines) -> None:
-    other = Lines()
-    configure(other.stream)
-    EventLog("x").info("moved")
-    assert lines.all() == []
-    assert other.one()["action"] == "moved"
 
 
 def test_handler_that_writes_to_no_stream_stays(restored_logging: None) -> None:
@@ -105,13 +108,6 @@ def test_error_named_by_the_event_is_kept(lines: Lines, expect_log: ExpectLog) -
         EventLog("x").error("failed", exc_info=True, error="in our words")
     assert lines.one()["error"] == "in our words"
     assert "ValueError: inner" in lines.one()["stack"]
-
-
-def test_exc_info_without_an_exception_adds_nothing(lines: Lines, expect_log: ExpectLog) -> None:
-    expect_log("failed")
-    EventLog("x").warning("failed", exc_info=True)
-    assert "stack" not in lines.one()
-    assert "error" not in lines.one()
 
 
 def test_deep_stack_keeps_its_end(lines: Lines, expect_log: ExpectLog) -> None:
@@ -167,10 +163,237 @@ def test_line_is_ascii_whatever_the_stream_can_encode(restored_logging: None) ->
     assert ujson.loads(raw.getvalue())["a"] == "né😀\u2028\n"
 
 
-def test_action_with_percent_signs_is_not_formatted(lines: Lines) -> None:
-    EventLog("x").info("at_100%_now")
-    assert lines.one()["message"] == "at 100% now"
+LINE = b"x" * 999 + b"\n"
 
 
-def test_event_log_says_whose_it_is() -> None:
-    assert repr(EventLog("actors.channel")) == "<EventLog actors.channel>"
+class Reader:
+    """Takes what is written, when it likes to; refuses it when it is full."""
+
+    def __init__(self) -> None:
+        self.pieces: list[bytes] = []
+        self.reads = threading.Event()
+        self.reads.set()
+        self.asked = threading.Event()  # somebody writes, or waits to
+        self.is_full = False
+
+    def __call__(self, data: bytes) -> None:
+        self.asked.set()
+        assert self.reads.wait(PATIENCE_SECONDS)
+        if self.is_full:
+            raise OSError(28, "No space left on device")
+        self.pieces.append(data)
+
+    @property
+    def lines(self) -> list[bytes]:
+        return b"".join(self.pieces).splitlines(keepends=True)
+
+
+@contextmanager
+def writing(reader: Reader) -> Iterator[LineWriter]:
+    writer = LineWriter(reader, lambda count: b"%d lost\n" % count)
+    try:
+        yield writer
+    finally:
+        reader.reads.set()
+        writer.close()
+
+
+def test_lines_arrive_in_order_and_as_many_at_once_as_stay_whole() -> None:
+    reader = Reader()
+    with writing(reader) as writer:
+        reader.reads.clear()
+        writer.write(b"first\n")
+        assert reader.asked.wait(PATIENCE_SECONDS)
+        numbered = [b"%d %b" % (number, LINE) for number in range(20)]
+        huge = b"h" * (2 * ATOMIC_BYTES) + b"\n"
+        for line in [*numbered, huge, b"last\n"]:
+            writer.write(line)
+        reader.reads.set()
+        assert writer.flush(PATIENCE_SECONDS)
+        assert reader.lines == [b"first\n", *numbered, huge, b"last\n"]
+        assert {len(piece) for piece in reader.pieces if len(piece) > ATOMIC_BYTES} == {len(huge)}
+        assert len(reader.pieces) < 10
+        assert (writer.lost, writer.waiting_bytes) == (0, 0)
+
+
+def test_reader_that_does_not_read_holds_up_nobody_and_is_told_what_it_missed() -> None:
+    reader = Reader()
+    with writing(reader) as writer:
+        reader.reads.clear()
+        count = 2 * QUEUE_BYTES_MAX // len(LINE)
+        for _ in range(count):
+            writer.write(LINE)
+        assert writer.waiting_bytes <= QUEUE_BYTES_MAX
+        assert not writer.flush(0.0)
+        lost = writer.lost
+        assert 0 < lost < count
+        reader.reads.set()
+        assert writer.flush(PATIENCE_SECONDS)
+        assert reader.lines.count(LINE) == count - lost
+        assert [line for line in reader.lines if line != LINE] == [b"%d lost\n" % lost]
+        writer.write(b"goes on\n")
+        assert writer.flush(PATIENCE_SECONDS)
+        assert reader.lines[-1] == b"goes on\n"
+
+
+def test_full_disk_loses_lines_and_says_so_when_it_has_room_again() -> None:
+    reader = Reader()
+    reader.is_full = True
+    with writing(reader) as writer:
+        for _ in range(3):
+            writer.write(LINE)
+            assert writer.flush(PATIENCE_SECONDS)
+        assert (writer.lost, writer.waiting_bytes) == (3, 0)
+        reader.is_full = False
+        writer.write(LINE)
+        assert writer.flush(PATIENCE_SECONDS)
+        assert reader.lines == [LINE, b"3 lost\n"]
+
+
+def test_pipe_that_does_not_block_is_waited_for() -> None:
+    reading, end = os.pipe()
+    os.set_blocking(end, False)
+    data = bytes(range(256)) * 2000
+    with open(reading, "rb") as pipe:
+        sending = threading.Thread(target=descriptor_sink(end), args=(data,))
+        sending.start()
+        assert pipe.read(len(data)) == data
+        sending.join(PATIENCE_SECONDS)
+    os.close(end)
+
+
+@pytest.mark.usefixtures("restored_logging")
+def test_log_on_a_full_device_is_counted_and_stops_nobody(expect_log: ExpectLog) -> None:
+    expect_log("happened")
+    with Path("/dev/full").open("w") as full:
+        configure(full)
+        EventLog("x").warning("happened")
+        write_line("ready")
+        flush()
+        until(lambda: lines_lost() == 2, what="both counted")
+
+
+@pytest.mark.usefixtures("restored_logging")
+def test_log_says_how_many_lines_it_lost(tmp_path: Path) -> None:
+    with (tmp_path / "log").open("w") as log:
+        configure(log)
+        (handler,) = (one for one in logging.getLogger().handlers if hasattr(one, "writer"))
+        handler.writer._unwritten = 7
+        write_line("ready")
+        flush()
+        ready, told = (tmp_path / "log").read_text().splitlines()
+    assert ready == "ready"
+    line = ujson.loads(told)
+    assert (line["level"], line["action"], line["count"]) == ("warning", "log_lines_lost", 7)
+
+
+# --- What libraries and Python itself log comes out in the same form as our events ---
+
+
+@pytest.mark.parametrize("name", ["tornado.application", "redis", "aiopg", "asyncio"])
+def test_library_logs_through_the_same_form(lines: Lines, expect_log: ExpectLog, name: str) -> None:
+    expect_log(name)
+    logging.getLogger(name).warning("lost %s at\n%d with Bearer %s", "it", 3, "abcdef")
+    line = lines.one()
+    assert line["logger"] == name
+    assert line["action"] == "logged"
+    assert line["message"] == "lost it at\n3 with Bearer ***"
+
+
+def test_task_exception_nobody_retrieved_is_a_line(lines: Lines, expect_log: ExpectLog) -> None:
+    expect_log("asyncio")
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(None)  # asyncio's own, which logs
+        loop.call_exception_handler({"message": "lost", "exception": ValueError("bad")})
+
+    run(main())
+    line = lines.one()
+    assert (line["logger"], line["error"]) == ("asyncio", "ValueError: bad")
+
+
+def test_python_warning_is_a_line(lines: Lines, expect_log: ExpectLog) -> None:
+    expect_log("py.warnings")
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        logging.captureWarnings(False)  # catch_warnings put the plain printer back
+        logging.captureWarnings(True)
+        warnings.warn("old habit", DeprecationWarning, stacklevel=1)
+    line = lines.one()
+    assert line["logger"] == "py.warnings"
+    assert "DeprecationWarning: old habit" in line["message"]
+
+
+# --- Secrets in text: what is masked, what is left as it is, and that it takes no time ---
+
+
+@each(
+    "text, shown",
+    [
+        (f"refused {KEY}.", "refused sk-platform-0123***."),
+        (f"refused {KEY.upper()}", "refused SK-PLATFORM-0123***"),
+        (f"Authorization: Bearer {KEY}", "Authorization: Bearer sk-platform-0123***"),
+        (f"x-api-key: {KEY}", "x-api-key: sk-platform-0123***"),
+        (f"GET /v1/models?key={KEY}&a=b", "GET /v1/models?key=sk-platform-0123***&a=b"),
+        ("Authorization: Bearer abc.def-1~/+=", "Authorization: Bearer ***"),
+        ("authorization: bearer\tabc", "authorization: bearer\t***"),
+        ("Authorization: Basic dXNlcjpwYXNz", "Authorization: Basic ***"),
+        ("sent Bearer tok, then left", "sent Bearer ***, then left"),
+        ("{'x-api-key': 'abc', 'a': 1}", "{'x-api-key': '***', 'a': 1}"),
+        ("[('x-goog-api-key', 'abc')]", "[('x-goog-api-key', '***')]"),
+        ("(b'x-alt-api-key', b'abc')", "(b'x-alt-api-key', b'***')"),
+        (r'"{\"api_key\": \"abc\"}"', r'"{\"api_key\": \"***\"}"'),
+        ("OPENAI_API_KEY=abc", "OPENAI_API_KEY=***"),
+        ("access_token=abc&b=c", "access_token=***&b=c"),
+        ("?alt=sse&key=abc", "?alt=sse&key=***"),
+        ("https://host/v1?key=abc#top", "https://host/v1?key=***"),
+        ("Incorrect API key provided: sk-proj-abc_DEF1*23.", "Incorrect API key provided: sk-***"),
+        ("AIzaSyA-0123456789_xyz is not valid", "AIza*** is not valid"),
+        ("postgresql://gw:p%40ss@db:5432/gw", "postgresql://gw:***@db:5432/gw"),
+        ("redis://:pass@host/0", "redis://:***@host/0"),
+        ("host=db password=abc dbname=gw", "host=db password=*** dbname=gw"),
+        ("Cookie: a=b; c=d", "Cookie: ***"),
+    ],
+)
+def test_secret_in_text_is_masked(text: str, shown: str) -> None:
+    assert redact(text) == shown
+    assert redact(shown) == shown  # twice changes nothing
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "key_0123456789abcdef0123 of acct_0123456789abcdef0123 was refused",
+        "the client's task-12345678 sk-1 risk-assessment disk-usage-report",
+        "sk-platform-0123",
+        "missing x-api-key, please send one",
+        "password authentication failed for user gw",
+        "max_tokens=100 input_tokens: 5",
+        "https://upstream.example:8443/v1/chat/completions",
+        "0190b0a0c0d0e0f00102030405060708",
+        "ready listen=http://127.0.0.1:8080",
+    ],
+)
+def test_ordinary_text_stays(text: str) -> None:
+    assert redact(text) == text
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["authorization", "Authorization", "x-api-key", "api_key", "cookie", "password", "secret"],
+)
+def test_field_named_as_a_secret_is_one(name: str) -> None:
+    assert names_a_secret(name)
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["a-", "sk-", "Bearer ", "api_key", "api_key:", "://a:", "?key=", "sk-platform-", "\\", "AIza"],
+)
+def test_megabyte_of_repetitions_is_masked_in_one_pass(piece: str) -> None:
+    text = piece * (1_000_000 // len(piece))
+    # A pattern that looks at the rest of the text from each place would not come back.
+    masked = redact(text)
+    assert redact(masked) == masked

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -11,8 +10,7 @@ from prometheus_client import CollectorRegistry
 from gw.runtime import INTERVAL_SECONDS, LoopLag
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
-from tests.support.aio import eventually, run
-from tests.support.clock import FakeClock
+from tests.support.aio import run
 
 
 class RecordingLog(EventLog):
@@ -92,27 +90,3 @@ def test_lag_within_the_quiet_time_is_reported_after_it() -> None:
     _, warnings, _ = measure(0.7, 0.6, *[0.0] * 60)
     assert [warning["times"] for warning in warnings] == [1, 1]
     assert [warning["worst_seconds"] for warning in warnings] == [0.7, 0.6]
-
-
-def test_nothing_is_late_when_the_clock_is_on_time() -> None:
-    registry, clock = CollectorRegistry(), FakeClock()
-    lag = LoopLag(metrics=Metrics(registry), clock=clock)
-
-    async def main() -> None:
-        task = asyncio.create_task(lag.run())
-        for _ in range(3):
-            await eventually(lambda: clock.sleepers == 1)
-            clock.advance(INTERVAL_SECONDS)
-        await eventually(lambda: clock.sleepers == 1)
-        task.cancel()
-        await asyncio.wait([task])
-
-    run(main())
-    assert registry.get_sample_value("gw_loop_lag_seconds_bucket", {"le": "0.001"}) == 3
-    assert repr(lag) == "<LoopLag 0 unreported, worst 0.000 s>"
-
-
-def test_warning_is_logged_under_its_name(expect_log: Callable[..., None]) -> None:
-    expect_log("loop_lagged")
-    lag = LoopLag(metrics=Metrics(CollectorRegistry()), clock=FakeClock())
-    lag.measured(1.0, now=0.0)

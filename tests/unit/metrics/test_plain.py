@@ -123,13 +123,6 @@ def test_long_text_shows_no_part_of_a_secret() -> None:
         assert "sk-platform-abab" + "a" not in shown
 
 
-def test_subclass_of_str_becomes_str() -> None:
-    class Name(str):
-        __slots__ = ()
-
-    assert type(plain(Name("a"))) is str
-
-
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(),
     lambda inner: (

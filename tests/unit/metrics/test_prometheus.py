@@ -1,52 +1,31 @@
-"""Each event of calls, money and the process moves the series it should."""
+"""Metric families: counted, rendered, read again."""
 
 from __future__ import annotations
 
+import os
+import re
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, Histogram, Metric
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse_text
 
+from metrics.families import Distribution, Number, SeriesFamily
 from metrics.prometheus import Metrics
+from metrics.series import SERIES, MetricFamily
+from tests.support.rows import each
 from tests.unit.metrics.worlds import World
-
-
-def test_call_is_in_flight_from_start_to_end(world: World) -> None:
-    world.metrics.call_started("chat")
-    world.metrics.call_started("chat")
-    assert world.value("gw_calls_in_flight", protocol="chat") == 2
-    world.finish()
-    assert world.value("gw_calls_in_flight", protocol="chat") == 1
-    world.finish("rejected", "quota_exceeded")
-    assert world.value("gw_calls_in_flight", protocol="chat") == 0
-
-
-def test_call_is_counted_by_how_it_ended(world: World) -> None:
-    world.finish()
-    world.finish()
-    world.finish("error", "upstream_error")
-    ended = {"protocol": "chat", "model": "gpt-5"}
-    assert world.value("gw_calls_total", **ended, status="success", code="ok") == 2
-    assert world.value("gw_calls_total", **ended, status="error", code="upstream_error") == 1
-    assert world.value("gw_call_latency_seconds_count", **ended) == 3
-    assert world.value("gw_call_latency_seconds_sum", **ended) == pytest.approx(0.9)
 
 
 def test_rejected_call_does_not_count_as_a_quick_one(world: World) -> None:
     world.finish("rejected", "quota_exceeded", seconds=0.001)
     assert world.labels("gw_call_latency_seconds_count") == []
-
-
-def test_call_of_no_known_model_is_of_another(world: World) -> None:
-    world.metrics.call_finished(
-        protocol="chat", model="", status="rejected", code="model_not_found", seconds=0.001
-    )
-    (labels,) = world.labels("gw_calls_total")
-    assert labels["model"] == "other"
-
-
-def test_first_byte_is_timed(world: World) -> None:
-    world.metrics.first_byte(protocol="chat", model="gpt-5", seconds=0.2)
-    labels = {"protocol": "chat", "model": "gpt-5"}
-    assert world.value("gw_first_byte_seconds_bucket", **labels, le="0.25") == 1
-    assert world.value("gw_first_byte_seconds_bucket", **labels, le="0.1") == 0
 
 
 def test_kinds_of_tokens_do_not_overlap(world: World) -> None:
@@ -85,12 +64,6 @@ def test_call_that_failed_is_not_sold_below_its_cost(world: World) -> None:
         channel="c", model="m", nano_usd=0, upstream_nano_usd=5, is_sold=False
     )
     assert world.labels("gw_calls_below_cost_total") == []
-
-
-def test_responses_are_counted_by_route_and_status(world: World) -> None:
-    world.metrics.http_response(route="/v1/models", status=200)
-    world.metrics.http_response(route="/v1/models", status=200)
-    assert world.value("gw_http_responses_total", route="/v1/models", status="200") == 2
 
 
 def test_money_events_move_their_series(world: World) -> None:
@@ -147,12 +120,306 @@ def test_process_events_move_their_series(world: World) -> None:
     assert world.value("gw_call_log_kept") == 1
 
 
-def test_gateway_metrics_of_two_kinds_do_not_share_a_registry(world: World) -> None:
-    with pytest.raises(ValueError, match="Duplicated timeseries"):
-        Metrics(world.registry)
+# --- The page of metrics, as Prometheus reads it ---
 
 
-def test_representation_tells_the_size(world: World) -> None:
+def test_page_has_the_process_beside_the_gateway() -> None:
+    body, content_type = Metrics().render("")
+    names = {family.name for family in parse_text(body.decode())}
+    assert {"process_resident_memory_bytes", "process_open_fds", "python_info"} <= names
+    assert {"gw_calls", "gw_loop_lag_seconds"} <= names
+    assert content_type.startswith("text/plain; version=0.0.4")
+
+
+@pytest.mark.parametrize(
+    ("accept", "content_type"),
+    [
+        ("application/openmetrics-text;version=1.0.0;q=0.5,text/plain", "application/openmetrics"),
+        ("application/openmetrics-text", "application/openmetrics-text"),
+        ("text/plain;version=0.0.4;q=0.3,*/*;q=0.1", "text/plain; version=0.0.4"),
+        ("application/json", "text/plain; version=0.0.4"),
+        ("application/openmetrics-text;version=banana", "text/plain; version=0.0.4"),
+        ("text/plain;version=", "text/plain; version=0.0.4"),
+    ],
+)
+def test_page_comes_in_the_format_asked_for(world: World, accept: str, content_type: str) -> None:
+    body, given = world.metrics.render(accept)
+    assert given.startswith(content_type)
+    assert body.decode().endswith("# EOF\n") == ("openmetrics" in given)
+
+
+def test_page_says_the_same_in_both_formats(world: World) -> None:
+    world.use('a "quoted"\\\nname')
     world.finish()
-    world.use("a")
-    assert repr(world.metrics) == "<Metrics 1 kinds of call 1 channels>"
+    world.metrics.hold_latency(0.1)
+    text = world.metrics.render("")[0].decode()
+    openmetrics = world.metrics.render("application/openmetrics-text")[0].decode()
+    assert values(parse_text(text)) == values(
+        parse_openmetrics(openmetrics)  # type: ignore[no-untyped-call]
+    )
+
+
+def test_latencies_show_a_traced_call_to_scrapers_that_read_it(world: World) -> None:
+    trace_id = "ab" * 16
+    metrics = world.metrics
+    metrics.call_started("chat")
+    metrics.call_finished(
+        protocol="chat",
+        model="gpt-5",
+        status="success",
+        code="ok",
+        seconds=0.3,
+        trace_id=trace_id,
+    )
+    metrics.first_byte(protocol="chat", model="gpt-5", seconds=0.2, trace_id=trace_id)
+    metrics.attempt(channel="a", outcome="ok", seconds=0.25, trace_id=trace_id)
+    page = metrics.render("application/openmetrics-text")[0].decode()
+    shown = {
+        sample.name: (sample.exemplar.labels, sample.exemplar.value)
+        for family in parse_openmetrics(page)  # type: ignore[no-untyped-call]
+        for sample in family.samples
+        if sample.exemplar is not None
+    }
+    assert shown == {
+        "gw_call_latency_seconds_bucket": ({"trace_id": trace_id}, 0.3),
+        "gw_first_byte_seconds_bucket": ({"trace_id": trace_id}, 0.2),
+        "gw_attempt_seconds_bucket": ({"trace_id": trace_id}, 0.25),
+    }
+    assert trace_id not in metrics.render("")[0].decode()
+
+
+def values(families: Iterable[Metric]) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    """Return every sample by its name and labels."""
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in families
+        for sample in family.samples
+    }
+
+
+def test_page_may_be_written_in_another_thread(world: World) -> None:
+    stop = threading.Event()
+    pages: list[bytes] = []
+    faults: list[BaseException] = []
+
+    def scrape() -> None:
+        try:
+            while not stop.is_set():
+                pages.append(world.metrics.render("")[0])
+        except BaseException as fault:  # noqa: BLE001 - whatever it is, the test wants it
+            faults.append(fault)
+
+    thread = threading.Thread(target=scrape)
+    thread.start()
+    n = 0
+    while len(pages) < 5 and not faults:
+        n += 1
+        world.metrics.call_finished(
+            protocol="chat", model=f"m{n % 3000}", status="success", code="ok", seconds=0.1
+        )
+        world.metrics.channel_removed(f"c{n % 7}")
+        world.metrics.channel_slots(channel=f"c{n % 7}", in_use=n % 3, limit=4)
+    stop.set()
+    thread.join()
+    assert not faults
+
+
+# --- Cells and families: counting, buckets, the bound on label values ---
+
+
+BOUNDS = (0.001, 0.5, 1, 2.5)
+
+
+def numbers(*, width: int = 1, limit: int = 100) -> SeriesFamily[Number]:
+    return SeriesFamily(Number, width=width, limit=limit)
+
+
+def test_cell_is_made_once_for_each_label_value() -> None:
+    family = numbers(width=2)
+    family["a", "b"].value += 1
+    family["a", "b"].value += 1
+    family["b", "a"].value += 1
+    assert {values: cell.value for values, cell in family.shown()} == {
+        ("a", "b"): 2,
+        ("b", "a"): 1,
+    }
+
+
+def test_family_without_labels_has_its_cell_from_the_start() -> None:
+    assert [values for values, _ in numbers(width=0).shown()] == [()]
+
+
+def test_number_and_its_text_are_one_series() -> None:
+    family = numbers(width=2)
+    family["/v1", 200].value += 1
+    family["/v1", "200"].value += 1
+    family["/v1", 200].value += 1
+    assert [(values, cell.value) for values, cell in family.shown()] == [(("/v1", "200"), 3)]
+    assert family.get(("/v1", 200)) is family["/v1", "200"]  # found at once next time
+
+
+def test_empty_label_value_is_other() -> None:
+    family = numbers()
+    family[("",)].value += 1
+    family[("other",)].value += 1
+    assert [(values, cell.value) for values, cell in family.shown()] == [(("other",), 2)]
+
+
+def test_values_past_the_limit_share_one_series() -> None:
+    family = numbers(width=2, limit=3)
+    for n in range(1000):
+        family[f"m{n}", "chat"].value += 1
+    assert {values: cell.value for values, cell in family.shown()} == {
+        ("m0", "chat"): 1,
+        ("m1", "chat"): 1,
+        ("m2", "chat"): 1,
+        ("other", "other"): 997,
+    }
+    family["m1", "chat"].value += 1
+    assert family["m1", "chat"].value == 2  # what is known goes on
+
+
+def test_discarded_cells_are_gone_under_every_name() -> None:
+    family = numbers(width=2)
+    for channel in ("a", "b"):
+        for status in (200, 500):
+            family[channel, status].value += 1
+    family.discard({0: "a"})
+    assert [values for values, _ in family.shown()] == [("b", "200"), ("b", "500")]
+    assert family["a", 200].value == 0
+
+
+@pytest.mark.parametrize(
+    ("value", "bound"),
+    [(-1, "0.001"), (0.001, "0.001"), (0.0011, "0.5"), (1, "1.0"), (2.5, "2.5"), (2.6, "+Inf")],
+)
+def test_observation_falls_under_the_first_bound_not_below_it(value: float, bound: str) -> None:
+    cell = Distribution(BOUNDS)
+    cell.observe(value)
+    buckets = {labels["le"]: n for suffix, labels, n, _ in cell.samples() if suffix == "_bucket"}
+    assert list(buckets) == ["0.001", "0.5", "1.0", "2.5", "+Inf"]
+    place = list(buckets).index(bound)
+    assert list(buckets.values()) == [0] * place + [1] * (5 - place)
+
+
+@given(st.lists(st.floats(-10, 10)))
+def test_distribution_equals_the_librarys_histogram(values: list[float]) -> None:
+    """The library's histogram is slower and is the reference."""
+    registry = CollectorRegistry()
+    reference = Histogram("h", "help", registry=registry, buckets=BOUNDS)
+    cell = Distribution(BOUNDS)
+    for value in values:
+        reference.observe(value)
+        cell.observe(value)
+
+    def key(suffix: str, labels: dict[str, str]) -> tuple[str, str]:
+        return suffix, labels.get("le", "")
+
+    (metric,) = registry.collect()
+    wanted: dict[Any, float] = {
+        key(sample.name.removeprefix("h"), dict(sample.labels)): sample.value
+        for sample in metric.samples
+        if not sample.name.endswith("_created")
+    }
+    assert {key(suffix, labels): value for suffix, labels, value, _ in cell.samples()} == wanted
+
+
+def test_bucket_remembers_the_last_of_its_observations_that_has_a_trace() -> None:
+    cell = Distribution(BOUNDS)
+    for value, trace_id in ((0.4, "a"), (0.3, "b"), (0.2, None), (9.0, "c")):
+        cell.observe(value, trace_id)
+    found = {
+        labels["le"]: (exemplar.labels, exemplar.value)
+        for _, labels, _, exemplar in cell.samples()
+        if exemplar is not None
+    }
+    assert found == {"0.5": ({"trace_id": "b"}, 0.3), "+Inf": ({"trace_id": "c"}, 9.0)}
+
+
+# --- The table of metrics against what is exposed, and against its snapshot ---
+
+
+SNAPSHOT = Path(__file__).with_name("metrics.snap.txt")
+UNITS = ("seconds", "total", "messages")
+# Gauges that count what their name says, and flags.
+BARE = {
+    "gw_agent_pages_injected",
+    "gw_calls_in_flight",
+    "gw_channel_state",
+    "gw_channel_slots_in_use",
+    "gw_channel_slots_limit",
+    "gw_holds_open",
+    "gw_kb_unclean_accounts",
+    "gw_tasks_in_flight",
+    "gw_database_up",
+    "gw_recorder_up",
+    "gw_overloaded",
+    "gw_call_log_kept",
+    "gw_config_last_reload_successful",
+    "gw_limits_degraded",
+    "gw_ledger_proof_faults",
+    "gw_database_connections",
+    "gw_files",
+    "gw_http_connections",
+    "gw_build_info",
+}
+
+
+def table() -> str:
+    """Return the table as text, one metric a line."""
+    lines = []
+    for series in SERIES:
+        buckets = " ".join(f"{bound:g}" for bound in series.buckets)
+        line = f"{series.name} {series.kind} {','.join(series.labels) or '-'} {buckets}"
+        lines.append(line.rstrip())
+    return "\n".join(lines) + "\n"
+
+
+def test_table_equals_its_snapshot() -> None:
+    if os.environ.get("GW_SNAP"):
+        SNAPSHOT.write_text(table(), encoding="utf-8")
+    assert table() == SNAPSHOT.read_text(encoding="utf-8"), "see the top of this file"
+
+
+def test_every_series_of_the_table_is_exposed_and_no_other() -> None:
+    registry = CollectorRegistry()
+    Metrics(registry)
+    exposed = [
+        (metric.name + ("_total" if metric.type == "counter" else ""), metric.type)
+        for metric in registry.collect()
+    ]
+    assert exposed == [(series.name, series.kind) for series in SERIES]
+
+
+def test_names_are_unique_and_follow_the_house_style() -> None:
+    names = [series.name for series in SERIES]
+    assert len(names) == len(set(names))
+    for series in SERIES:
+        assert re.fullmatch(r"gw_[a-z]+(_[a-z]+)*", series.name), series
+        assert series.name.endswith("_total") == (series.kind == "counter"), series
+        assert series.name.endswith(UNITS) or series.name in BARE, series
+
+
+@each("series", SERIES)
+def test_series_is_described_and_cheap(series: MetricFamily) -> None:
+    assert series.help.endswith(".")
+    assert len(series.labels) <= 4
+    assert bool(series.buckets) == (series.kind == "histogram")
+    assert list(series.buckets) == sorted(set(series.buckets))
+    assert len(series.buckets) <= 15
+
+
+@pytest.mark.parametrize(
+    ("name", "lowest", "highest"),
+    [
+        ("gw_call_latency_seconds", 0.001, 280),
+        ("gw_first_byte_seconds", 0.001, 180),
+        ("gw_hold_latency_seconds", 0.0002, 1),
+        ("gw_settle_latency_seconds", 0.0002, 1),
+        ("gw_loop_lag_seconds", 0.001, 1),
+    ],
+)
+def test_buckets_cover_what_can_happen(name: str, lowest: float, highest: float) -> None:
+    (series,) = (series for series in SERIES if series.name == name)
+    assert series.buckets[0] <= lowest
+    assert series.buckets[-1] >= highest

@@ -1,9 +1,10 @@
-"""Recorded spans, read back from an exporter in memory."""
+"""What the metrics record of calls and channels."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import count
 from threading import Event
 from typing import Final
@@ -13,19 +14,23 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
+from opentelemetry.semconv.attributes import error_attributes, http_attributes, server_attributes
 from opentelemetry.trace import SpanContext, SpanKind, StatusCode
 
+from channels.kinds import KINDS
 from metrics import genai, recording
+from metrics.prometheus import NAME_CHARACTERS_MAX, PAIRS_PER_MODEL_MAX
 from metrics.recording import RecordedCall, RecordedChild, Recorder
 from metrics.spans import (
     FIRST_CHUNK,
-    NO_ATTRIBUTES,
     REQUEST_READ,
     RESPONSE_HEAD,
     TraceParent,
     parse,
 )
 from metrics.version import release
+from tests.unit.metrics.worlds import World
 
 CALLER: Final = TraceParent(trace_id=0xABC, span_id=0xDEF, is_sampled=True)
 
@@ -33,7 +38,7 @@ CALLER: Final = TraceParent(trace_id=0xABC, span_id=0xDEF, is_sampled=True)
 TRACE_ID: Final = 0x1234_5678
 
 
-class World:
+class CallWorld:
     """A recorder whose time moves one second with each look at it."""
 
     def __init__(self) -> None:
@@ -80,12 +85,12 @@ def context_of(span: ReadableSpan) -> SpanContext:
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
+def calls() -> CallWorld:
+    return CallWorld()
 
 
-def test_call_with_its_steps_is_a_small_tree(world: World) -> None:
-    call = world.call()
+def test_call_with_its_steps_is_a_small_tree(calls: CallWorld) -> None:
+    call = calls.call()
     assert call.sampled
     call.child("gw.wallet.hold").end(attributes={"gw.hold_nano_usd": 5})
     attempt_of(call, channel="a").end(error_type="timeout", attributes={"gw.outcome": "timeout"})
@@ -94,15 +99,15 @@ def test_call_with_its_steps_is_a_small_tree(world: World) -> None:
     call.end(attributes={genai.USAGE_OUTPUT_TOKENS: 7})
     settle.end()  # which is committed when the client has long had its answer
 
-    hold, one, two, whole, settled = world.spans()
-    assert [span.name for span in world.spans()] == [
+    hold, one, two, whole, settled = calls.spans()
+    assert [span.name for span in calls.spans()] == [
         "gw.wallet.hold",
         "chat up",
         "chat up",
         "chat gpt-5",
         "gw.wallet.settle",
     ]
-    assert [span.kind for span in world.spans()] == [
+    assert [span.kind for span in calls.spans()] == [
         SpanKind.INTERNAL,
         SpanKind.CLIENT,
         SpanKind.CLIENT,
@@ -130,8 +135,8 @@ def test_call_with_its_steps_is_a_small_tree(world: World) -> None:
     assert whole.resource.attributes["service.version"] == release()
 
 
-def test_times_are_those_of_the_given_clock(world: World) -> None:
-    call = world.call()  # began at 0.5 s
+def test_times_are_those_of_the_given_clock(calls: CallWorld) -> None:
+    call = calls.call()  # began at 0.5 s
     call.event(REQUEST_READ)  # at 2 s
     began = call.now()  # 3 s
     attempt = call.attempt("chat up", began=began)  # leased at 4 s
@@ -139,7 +144,7 @@ def test_times_are_those_of_the_given_clock(world: World) -> None:
     attempt.end()  # at 6 s
     attempt.event(FIRST_CHUNK)  # too late
     call.end()  # at 7 s
-    tried, whole = world.spans()
+    tried, whole = calls.spans()
     assert (whole.start_time, whole.end_time) == (500_000_000, 7_000_000_000)
     assert (tried.start_time, tried.end_time) == (3_000_000_000, 6_000_000_000)
     assert [(e.name, e.timestamp) for e in whole.events] == [("gw.request_read", 2_000_000_000)]
@@ -149,10 +154,10 @@ def test_times_are_those_of_the_given_clock(world: World) -> None:
     ]
 
 
-def test_error_of_the_clients_is_named_and_no_failure(world: World) -> None:
-    world.call().end(error_type="quota_exceeded")
-    world.call().end(error_type="upstream_error", is_failure=True)
-    refused, failed = world.spans()
+def test_error_of_the_clients_is_named_and_no_failure(calls: CallWorld) -> None:
+    calls.call().end(error_type="quota_exceeded")
+    calls.call().end(error_type="upstream_error", is_failure=True)
+    refused, failed = calls.spans()
     assert refused.status.status_code == StatusCode.UNSET
     assert failed.status.status_code == StatusCode.ERROR
     assert [(span.attributes or {})["error.type"] for span in (refused, failed)] == [
@@ -161,19 +166,19 @@ def test_error_of_the_clients_is_named_and_no_failure(world: World) -> None:
     ]
 
 
-def test_trace_that_begins_here_has_the_id_of_its_call(world: World) -> None:
-    call = world.call()
+def test_trace_that_begins_here_has_the_id_of_its_call(calls: CallWorld) -> None:
+    call = calls.call()
     call.end()
-    (whole,) = world.spans()
+    (whole,) = calls.spans()
     assert context_of(whole).trace_id == TRACE_ID
     assert call.trace_id == call.exemplar == f"{TRACE_ID:032x}"
     assert call.log_fields == {"trace_id": call.trace_id}
 
 
-def test_callers_trace_is_continued(world: World) -> None:
-    call = world.call(CALLER)
+def test_callers_trace_is_continued(calls: CallWorld) -> None:
+    call = calls.call(CALLER)
     call.end()
-    (whole,) = world.spans()
+    (whole,) = calls.spans()
     assert whole.parent is not None
     assert (whole.parent.trace_id, whole.parent.span_id) == (0xABC, 0xDEF)
     assert whole.parent.is_remote
@@ -181,70 +186,72 @@ def test_callers_trace_is_continued(world: World) -> None:
     assert call.trace_id == f"{0xABC:032x}"
 
 
-def test_upstream_is_told_of_the_attempt_it_serves(world: World) -> None:
-    call = world.call(CALLER)
+def test_upstream_is_told_of_the_attempt_it_serves(calls: CallWorld) -> None:
+    call = calls.call(CALLER)
     assert told(call) is None
     attempt = attempt_of(call)
     during = told(call)
     attempt.end()
     assert told(call) is None
     call.end()
-    tried, _ = world.spans()
+    tried, _ = calls.spans()
     assert during == TraceParent(0xABC, context_of(tried).span_id, is_sampled=True)
 
 
-def test_upstream_that_is_not_to_know_is_told_nothing_and_its_way_is_noted(world: World) -> None:
-    call = world.call()
+def test_upstream_that_is_not_to_know_is_told_nothing_and_its_way_is_noted(
+    calls: CallWorld,
+) -> None:
+    call = calls.call()
     attempt = attempt_of(call)
     trace = call.request_trace(propagates=False, attributes={genai.SERVER_ADDRESS: "up.example"})
     assert trace is not None
     assert trace.header == b""
     trace.connected(is_reused=True)
     attempt.end()
-    (tried,) = world.spans()
+    (tried,) = calls.spans()
     assert (tried.attributes or {})["server.address"] == "up.example"
     leased, connected = tried.events
     assert (leased.name, connected.name) == ("gw.leased", "gw.connected")
     assert dict(connected.attributes or {}) == {"gw.connection.reused": True}
 
 
-def test_first_end_counts(world: World) -> None:
-    call = world.call()
+def test_first_end_counts(calls: CallWorld) -> None:
+    call = calls.call()
     attempt = attempt_of(call)
     attempt.end()
     attempt.end(error_type="late", attributes={"late": True})
     call.end()
     call.end(error_type="late", is_failure=True, attributes={"late": True})
-    assert [span.status.status_code for span in world.spans()] == [StatusCode.UNSET] * 2
-    assert all("late" not in (span.attributes or {}) for span in world.spans())
+    assert [span.status.status_code for span in calls.spans()] == [StatusCode.UNSET] * 2
+    assert all("late" not in (span.attributes or {}) for span in calls.spans())
 
 
-def test_attempt_left_open_ends_with_its_call(world: World) -> None:
-    call = world.call()
+def test_attempt_left_open_ends_with_its_call(calls: CallWorld) -> None:
+    call = calls.call()
     attempt = attempt_of(call)
     call.end()
-    tried, whole = world.spans()
+    tried, whole = calls.spans()
     assert tried.status.status_code == StatusCode.ERROR
     assert (tried.attributes or {})["error.type"] == "abandoned"
     assert whole.status.status_code == StatusCode.UNSET
     assert not attempt.is_open
 
 
-def test_spans_of_other_code_are_no_parents(world: World) -> None:
+def test_spans_of_other_code_are_no_parents(calls: CallWorld) -> None:
     foreign = trace.NonRecordingSpan(SpanContext(1, 2, is_remote=False))
     with trace.use_span(foreign):
-        call = world.call()
+        call = calls.call()
         attempt_of(call).end()
         call.end()
-    tried, whole = world.spans()
+    tried, whole = calls.spans()
     assert whole.parent is None
     assert tried.parent is not None
     assert tried.parent.span_id == context_of(whole).span_id
 
 
-async def test_calls_side_by_side_keep_their_own_attempts(world: World) -> None:
+async def test_calls_side_by_side_keep_their_own_attempts(calls: CallWorld) -> None:
     async def one(parent: int) -> None:
-        call = world.call(TraceParent(parent, 1, is_sampled=True))
+        call = calls.call(TraceParent(parent, 1, is_sampled=True))
         await asyncio.sleep(0)
         attempt = attempt_of(call)
         await asyncio.sleep(0)
@@ -257,29 +264,14 @@ async def test_calls_side_by_side_keep_their_own_attempts(world: World) -> None:
     await asyncio.gather(*(one(parent) for parent in range(1, 20)))
     roots = {
         context_of(span).trace_id: context_of(span).span_id
-        for span in world.spans()
+        for span in calls.spans()
         if span.kind == SpanKind.SERVER
     }
     assert set(roots) == set(range(1, 20))
-    for span in world.spans():
+    for span in calls.spans():
         if span.kind == SpanKind.CLIENT:
             assert span.parent is not None
             assert span.parent.span_id == roots[context_of(span).trace_id]
-
-
-def test_representation_tells_the_state(world: World) -> None:
-    call = world.call()
-    attempt = attempt_of(call)
-    assert repr(attempt) == f"<ChildSpan open {attempt.traceparent()}>"
-    assert repr(call).startswith("<CallSpan open 00-")
-    call.end()
-    assert repr(attempt) == f"<ChildSpan ended {attempt.traceparent()}>"
-    assert repr(call).startswith("<CallSpan ended 00-")
-
-
-def test_empty_attributes_are_shared_and_cannot_change() -> None:
-    with pytest.raises(TypeError):
-        NO_ATTRIBUTES["a"] = 1  # type: ignore[index]
 
 
 class StuckExporter(SpanExporter):
@@ -305,3 +297,170 @@ def test_stuck_collector_does_not_keep_the_process(monkeypatch: pytest.MonkeyPat
         assert not exporter.release.is_set()
     finally:
         exporter.release.set()
+
+
+def states(world: World, channel: str = "a") -> str:
+    """Return which states are shown as the present one."""
+    return " ".join(
+        state
+        for state in ("closed", "open", "half_open")
+        if world.value("gw_channel_state", channel=channel, state=state)
+    )
+
+
+def test_only_changes_of_state_are_transitions(world: World) -> None:
+    for state in ("closed", "closed", "open", "open", "half_open", "open"):
+        world.metrics.channel_state(channel="a", state=state)
+    assert world.value("gw_channel_transitions_total", channel="a", state="open") == 2
+    assert world.value("gw_channel_transitions_total", channel="a", state="half_open") == 1
+    assert world.value("gw_channel_transitions_total", channel="a", state="closed") is None
+
+
+def channels(world: World) -> set[str]:
+    """Return every channel that any series names."""
+    return {
+        sample.labels["channel"]
+        for metric in world.registry.collect()
+        for sample in metric.samples
+        if "channel" in sample.labels
+    }
+
+
+def test_removed_channel_leaves_no_series(world: World) -> None:
+    world.use("a")
+    world.use("b")
+    world.metrics.channel_removed("a")
+    assert channels(world) == {"b"}
+
+
+def test_late_news_of_a_removed_channel_makes_no_series(world: World) -> None:
+    world.use("a")
+    world.metrics.channel_removed("a")
+    world.metrics.attempt(channel="a", outcome="ok", seconds=0.1)
+    world.metrics.channel_state(channel="a", state="half_open")
+    assert channels(world) == set()
+
+
+def test_channel_that_comes_back_shows_the_state_it_is_in(world: World) -> None:
+    world.use("a")
+    world.metrics.channel_removed("a")
+    world.metrics.channel_state(channel="a", state="half_open")  # a lease came back meanwhile
+    world.metrics.channel_slots(channel="a", in_use=0, limit=4)
+    assert states(world) == "half_open"
+    world.metrics.attempt(channel="a", outcome="ok", seconds=0.1)
+    assert world.value("gw_attempts_total", channel="a", outcome="ok") == 1
+
+
+def test_channel_that_was_never_there_can_be_removed(world: World) -> None:
+    world.metrics.channel_removed("a")
+    world.metrics.channel_slots(channel="a", in_use=0, limit=4)
+    assert states(world) == "closed"
+
+
+# --- How quickly models write, which of them answer, and what waits for the database ---
+
+
+@dataclass
+class Pool:
+    """A pool of connections."""
+
+    size: int = 4
+    in_use: int = 0
+    idle: int = 0
+
+
+def answers(world: World) -> list[tuple[str, str, str]]:
+    """The names under which answers are counted."""
+    found = world.labels("gw_response_models_total")
+    return [(one["requested"], one["model"], one["answered"]) for one in found]
+
+
+def test_answer_is_counted_by_the_names_it_has(world: World) -> None:
+    for named in ("gpt-5-2026", "gpt-5-2026", "gpt-5"):
+        world.metrics.models.responded(requested="gpt-latest", model="gpt-5", named=named)
+    names = {"requested": "gpt-latest", "model": "gpt-5"}
+    assert world.value("gw_response_models_total", **names, answered="gpt-5-2026") == 2
+    assert world.value("gw_response_models_total", **names, answered="gpt-5") == 1
+
+
+def test_upstream_that_gives_each_answer_a_name_makes_few_series(world: World) -> None:
+    for number in range(10 * PAIRS_PER_MODEL_MAX):
+        world.metrics.models.responded(requested="m", model="m", named=f"m-{number}")
+    world.metrics.models.responded(requested="n", model="n", named="n")
+    found = answers(world)
+    assert len(found) == PAIRS_PER_MODEL_MAX + 2
+    assert ("n", "n", "n") in found
+    others = world.value("gw_response_models_total", requested="other", model="m", answered="other")
+    assert others == 9 * PAIRS_PER_MODEL_MAX
+
+
+@pytest.mark.parametrize("length", [NAME_CHARACTERS_MAX, NAME_CHARACTERS_MAX + 1])
+def test_name_of_unusual_length_is_not_kept(world: World, length: int) -> None:
+    world.metrics.models.responded(requested="m", model="m", named="x" * length)
+    (found,) = answers(world)
+    assert (found[2] == "other") == (length > NAME_CHARACTERS_MAX)
+
+
+def test_pool_is_seen_as_it_is_at_the_scrape(world: World) -> None:
+    pool = Pool()
+    wait = world.metrics.database.waiting("calls")
+    world.metrics.database.watch("calls", pool)
+    assert world.value("gw_database_wait_seconds_count", pool="calls") == 0
+    pool.in_use, pool.idle = 3, 1
+    wait(0.3)
+    world.metrics.render("")
+    shown = {
+        state: world.value("gw_database_connections", pool="calls", state=state)
+        for state in ("in_use", "idle", "limit")
+    }
+    assert shown == {"in_use": 3, "idle": 1, "limit": 4}
+    assert world.value("gw_database_wait_seconds_count", pool="calls") == 1
+
+
+def test_version_and_proof_are_shown(world: World) -> None:
+    world.metrics.release("1.2.3")
+    world.metrics.ledger_proved(at=1_750_000_000.0, faults=2)
+    assert world.value("gw_build_info", version="1.2.3") == 1
+    assert world.value("gw_ledger_proof_timestamp_seconds") == 1_750_000_000.0
+    assert world.value("gw_ledger_proof_faults") == 2
+
+
+# --- The names of spans against those of OpenTelemetry's own package ---
+
+
+CONVENTIONS = {
+    value
+    for page in (gen_ai_attributes, error_attributes, http_attributes, server_attributes)
+    for value in vars(page).values()
+    if isinstance(value, str)
+}
+PROVIDERS = {one.value for one in gen_ai_attributes.GenAiProviderNameValues}
+OPERATIONS = {one.value for one in gen_ai_attributes.GenAiOperationNameValues}
+# Providers that the conventions name; the others keep the names that we have for them.
+NAMED = {
+    "openai": "openai",
+    "azure-openai": "azure.ai.openai",
+    "azure-openai-deployments": "azure.ai.openai",
+    "anthropic": "anthropic",
+    "gemini": "gcp.gemini",
+    "vertex": "gcp.vertex_ai",
+    "bedrock": "aws.bedrock",
+    "deepseek": "deepseek",
+    "groq": "groq",
+    "mistral": "mistral_ai",
+    "xai": "x_ai",
+}
+
+
+def test_attributes_are_the_conventions() -> None:
+    ours = {value for name, value in vars(genai).items() if name.isupper() and name[0] != "_"}
+    assert ours <= CONVENTIONS | OPERATIONS
+    assert {genai.CHAT, genai.GENERATE} <= OPERATIONS
+
+
+def test_kinds_of_channels_have_the_names_of_the_conventions() -> None:
+    assert set(NAMED) <= set(KINDS)
+    assert set(NAMED.values()) <= PROVIDERS
+    for kind in KINDS:
+        assert genai.provider_of(kind, "owner") == NAMED.get(kind, kind)
+    assert genai.provider_of("", "owner") == "owner"

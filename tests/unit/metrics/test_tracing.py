@@ -1,22 +1,37 @@
-"""Which calls get a recorded span, and what the environment decides."""
+"""Traces: headers, spans, and what is exported."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
 
+from metrics import genai
+from metrics.prometheus import Metrics
 from metrics.spans import (
+    CHARACTERS_MAX,
+    MEMBERS_MAX,
     UNSAMPLED,
     UNSAMPLED_CHILD,
     Attributes,
     CallSpan,
     ContinuedCall,
+    OnExport,
     TraceParent,
+    parse,
+    read,
+    render,
 )
 from metrics.tracing import DEFAULT_RATIO, Sampling, Tracing, sampling_of
+from tests.support.collector import Sink, read_spans, running_sink
+from tests.support.logs import ExpectLog
+from tests.support.rows import each
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 SPAN = "00f067aa0ba902b7"
@@ -88,12 +103,6 @@ def test_share_of_the_calls_is_drawn() -> None:
     spans = [start(tracing) for _ in range(4)]
     assert [isinstance(span, Recorded) for span in spans] == [True, True, False, False]
     assert source.parents == [None, None]
-
-
-@pytest.mark.parametrize(("ratio", "draw"), [(0.0, 0.0), (1.0, 0.999999)])
-def test_ratio_of_none_or_all_is_exact(ratio: float, draw: float) -> None:
-    span = start(traced(FakeSource(), ratio, draws(draw)))
-    assert isinstance(span, Recorded) == bool(ratio)
 
 
 def test_caller_that_samples_is_followed_without_drawing() -> None:
@@ -231,7 +240,7 @@ def test_sampler_without_callers_draws_for_each_call() -> None:
     [("", "often"), ("", "1.5"), ("", "-0.1"), ("", "nan"), ("", "inf"), ("jaeger_remote", "")],
 )
 def test_sampler_that_is_none_is_reported_and_ignored(
-    sampler: str, argument: str, expect_log: Callable[..., None]
+    sampler: str, argument: str, expect_log: ExpectLog
 ) -> None:
     expect_log("sampler_ignored")
     environ = {"OTEL_TRACES_SAMPLER": sampler, "OTEL_TRACES_SAMPLER_ARG": argument}
@@ -244,3 +253,202 @@ def test_opentelemetry_is_not_imported_where_it_is_not_used() -> None:
         "sys.exit(any(name.startswith('opentelemetry') for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+# --- The W3C header: what is read, what is ignored ---
+
+
+@pytest.mark.parametrize(
+    ("header", "is_sampled"),
+    [
+        (f"00-{TRACE}-{SPAN}-01", True),
+        (f"00-{TRACE}-{SPAN}-00", False),
+        (f"00-{TRACE}-{SPAN}-03", True),  # other flags are not ours
+        (f"00-{TRACE}-{SPAN}-fe", False),
+        (f"cc-{TRACE}-{SPAN}-01", True),  # a later version, read as far as we know it
+        (f"cc-{TRACE}-{SPAN}-01-what-the-future-will-be-like", True),
+        (f"cc-{TRACE}-{SPAN}-00-", False),
+    ],
+)
+def test_wellformed_header_is_read(header: str, is_sampled: bool) -> None:
+    assert parse(header) == TraceParent(
+        trace_id=int(TRACE, 16), span_id=int(SPAN, 16), is_sampled=is_sampled
+    )
+
+
+@each(
+    "header",
+    [
+        "",
+        "00",
+        f"ff-{TRACE}-{SPAN}-01",
+        f"0-{TRACE}-{SPAN}-01",
+        f"000-{TRACE}-{SPAN}-01",
+        f"00-{'0' * 32}-{SPAN}-01",
+        f"00-{TRACE}-{'0' * 16}-01",
+        f"00-{TRACE.upper()}-{SPAN}-01",
+        f"00-{TRACE}-{SPAN.upper()}-01",
+        f"00-{TRACE}-{SPAN}-0A",
+        f"0A-{TRACE}-{SPAN}-01",
+        f"00-{TRACE[:-1]}-{SPAN}-01",
+        f"00-{TRACE}0-{SPAN}-01",
+        f"00-{TRACE}-{SPAN[:-1]}-01",
+        f"00-{TRACE[:-1]}g-{SPAN}-01",
+        f"00-{TRACE}-{SPAN}-1",
+        f"00-{TRACE}-{SPAN}-01-more",
+        f"00-{TRACE}-{SPAN}-01.",
+        f"cc-{TRACE}-{SPAN}-01.what",
+        f"00-{TRACE}-{SPAN}",
+        f"00_{TRACE}_{SPAN}_01",
+        f" 00-{TRACE}-{SPAN}-01",
+        f"00-{TRACE}-{SPAN}-01\n",
+        f"00-{TRACE}-{SPAN}-01,00-{TRACE}-{SPAN}-01",  # the header came twice
+        f"00-{TRACE}-{SPAN}-٠١",
+    ],
+)
+def test_malformed_header_is_ignored(header: str) -> None:
+    assert parse(header) is None
+
+
+@given(st.integers(1, 2**128 - 1), st.integers(1, 2**64 - 1), st.booleans())
+def test_written_header_is_read_back(trace_id: int, span_id: int, is_sampled: bool) -> None:
+    header = render(trace_id=trace_id, span_id=span_id, is_sampled=is_sampled)
+    assert parse(header) == TraceParent(trace_id=trace_id, span_id=span_id, is_sampled=is_sampled)
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_read_without_raising(header: str) -> None:
+    parse(header)
+
+
+@each(
+    "header, expected",
+    [
+        ("congo=t61rcWkgMzE", "congo=t61rcWkgMzE"),
+        ("rojo=00f067aa0ba902b7, congo=t61 r", "rojo=00f067aa0ba902b7,congo=t61 r"),
+        ("1a-2f@foo=1,\t bar_*/=x;y ", "1a-2f@foo=1,bar_*/=x;y"),
+        ("a=1,,b=2, ,", "a=1,b=2"),
+        ("a=1,a=2", "a=1"),
+        ("a" * 256 + "=1", "a" * 256 + "=1"),
+        ("a=" + "v" * 256, "a=" + "v" * 256),
+        ("", ""),
+        ("a", ""),
+        ("a=", ""),
+        ("=1", ""),
+        ("A=1,b=2", "b=2"),
+        ("1a=1,b=2", "b=2"),
+        ("a b=1,b=2", "b=2"),
+        ("a=1=2,b=2", "b=2"),
+        ("a=é,b=2", "b=2"),
+        ("a=1\r\nx: y,b=2", "b=2"),
+        ("a@1b=1,b=2", "b=2"),
+        ("a" * 257 + "=1,b=2", "b=2"),
+        ("a=" + "v" * 257 + ",b=2", "b=2"),
+    ],
+)
+def test_members_that_are_well_formed_are_kept_in_their_order(header: str, expected: str) -> None:
+    assert read(header) == expected
+
+
+def test_first_of_too_many_are_kept() -> None:
+    members = [f"k{number}=1" for number in range(MEMBERS_MAX + 8)]
+    assert read(",".join(members)) == ",".join(members[:MEMBERS_MAX])
+
+
+def test_long_members_go_first_where_there_is_no_room_and_then_the_last() -> None:
+    long, short = "l=" + "x" * 200, [f"k{number}=" + "y" * 60 for number in range(9)]
+    assert read(",".join([short[0], long, *short[1:4]])) == ",".join([short[0], long, *short[1:4]])
+    assert read(",".join([short[0], long, *short[1:9]])) == ",".join(short[:8])
+    assert read(",".join([long, *short[:5]])) == ",".join(short[:5])
+
+
+_MEMBERS = st.lists(
+    st.builds("{}={}".format, st.from_regex(r"[a-z]{1,9}", fullmatch=True), st.text(max_size=300)),
+    max_size=60,
+)
+
+
+@given(_MEMBERS)
+def test_whatever_comes_what_is_sent_is_bounded_and_is_read_as_itself(members: list[str]) -> None:
+    sent = read(",".join(members))
+    assert len(sent) <= CHARACTERS_MAX
+    assert len(sent.split(",")) <= MEMBERS_MAX
+    assert sent.isascii()
+    assert sent.isprintable()
+    assert read(sent) == sent
+
+
+# --- Spans as a collector gets them: a real OTLP POST over HTTP, read as protobuf ---
+
+
+CALLER = "00f067aa0ba902b7"
+
+
+@pytest.fixture
+def sink(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sink]:
+    # The exporter asks the environment for a proxy.
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with running_sink() as sink:
+        yield sink
+
+
+def trace_one(environ: dict[str, str], on_export: OnExport | None = None) -> str | None:
+    """Record one call with one attempt, export it, and return what the upstream was told."""
+    tracing = Tracing.from_environment(environ, lambda: 0.99, on_export or Metrics().spans_exported)
+    call = tracing.start_call(
+        name="chat gpt-5",
+        header={"traceparent": f"00-{TRACE}-{CALLER}-01"}.get,
+        trace_id=1,
+        began=time.time(),
+        attributes=lambda: {
+            genai.OPERATION_NAME: "chat",
+            genai.REQUEST_MODEL: "gpt-5",
+            genai.REQUEST_STREAM: True,
+        },
+    )
+    attempt = call.attempt("chat up", began=call.now(), attributes={"gw.channel": "openai-a"})
+    trace = call.request_trace(propagates=True)
+    attempt.end(error_type="503", attributes={"gw.outcome": "status_5xx"})
+    call.end(attributes={genai.USAGE_INPUT_TOKENS: 12, genai.RESPONSE_FINISH_REASONS: ["stop"]})
+    tracing.shutdown()
+    return None if trace is None else trace.header.decode()
+
+
+def test_collector_gets_the_tree_of_a_sampled_call(
+    sink: Sink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-team=gateway")  # read by the SDK
+    told = trace_one({"OTEL_EXPORTER_OTLP_ENDPOINT": f"{sink.url}/", "OTEL_SERVICE_NAME": "gw-eu"})
+    path, headers, body = sink.posts.get(timeout=15)
+    assert path == "/v1/traces"
+    assert headers["content-type"] == "application/x-protobuf"
+    assert headers["x-team"] == "gateway"
+    spans = {span.name: span for span in read_spans(body)}
+    whole, attempt = spans["chat gpt-5"], spans["chat up"]
+    assert whole.service == attempt.service == "gw-eu"
+    assert whole.trace_id == attempt.trace_id == TRACE
+    assert whole.parent_id == CALLER
+    assert attempt.parent_id == whole.span_id
+    assert told == f"traceparent: 00-{TRACE}-{attempt.span_id}-01\r\n"
+    assert whole.attributes["gen_ai.operation.name"] == "chat"
+    assert whole.attributes["gen_ai.request.stream"] is True
+    assert whole.attributes["gen_ai.usage.input_tokens"] == 12
+    assert whole.attributes["gen_ai.response.finish_reasons"] == ["stop"]
+    assert (whole.is_error, attempt.is_error) == (False, True)
+    assert whole.start_ns <= attempt.start_ns
+    assert attempt.end_ns <= whole.end_ns
+
+
+@pytest.mark.parametrize(("status", "outcome"), [(200, "exported"), (400, "failed")])
+def test_spans_are_counted_by_what_the_collector_did_and_a_refusal_is_logged(
+    sink: Sink, expect_log: ExpectLog, status: int, outcome: str
+) -> None:
+    if outcome == "failed":
+        expect_log("opentelemetry.exporter.otlp.proto.http.trace_exporter")
+    sink.status = status
+    registry = CollectorRegistry()
+    counted = Metrics(registry).spans_exported
+    assert trace_one({"OTEL_EXPORTER_OTLP_ENDPOINT": sink.url}, counted) is not None
+    for name in ("exported", "failed"):
+        spans = registry.get_sample_value("gw_trace_spans_total", {"outcome": name})
+        assert spans == (2 if name == outcome else 0)

@@ -1,8 +1,11 @@
-"""Finding the programs, choosing who runs them, and placing the socket, without a server."""
+"""Parts of the embedded PostgreSQL."""
 
 from __future__ import annotations
 
+import base64
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +14,9 @@ from actors.store.embedded import cluster
 from actors.store.embedded.access import (
     EmbeddedFault,
     Identity,
+    Users,
     remove_socket_folder,
+    scram_verifier,
     socket_folder,
 )
 from actors.store.embedded.cluster import Postmaster
@@ -99,3 +104,93 @@ def test_file_of_a_dead_server_is_stale(tmp_path: Path) -> None:
 def test_number_taken_by_another_program_is_stale(tmp_path: Path) -> None:
     (tmp_path / "postmaster.pid").write_text(f"{os.getpid()}\n/data\n1\n5432\n/run\n")
     assert Postmaster.read(tmp_path) is None
+
+
+# --- The count of the processes that share a server, with two users in one process ---
+
+
+HOLD_A_PLACE = """
+import sys
+from pathlib import Path
+from actors.store.embedded.access import Users
+users = Users(Path(sys.argv[1]))
+with users.alone():
+    users.join()
+print("joined", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_only_user_is_the_last_to_leave(tmp_path: Path) -> None:
+    users = Users(tmp_path)
+    with users.alone():
+        users.join()
+        assert users.leave()
+
+
+def test_first_of_two_users_is_not_the_last(tmp_path: Path) -> None:
+    one, two = Users(tmp_path), Users(tmp_path)
+    with one.alone():
+        one.join()
+        two.join()
+        assert not one.leave()
+        assert two.leave()
+
+
+def test_leaving_twice_is_not_being_the_last(tmp_path: Path) -> None:
+    users = Users(tmp_path)
+    with users.alone():
+        users.join()
+        users.leave()
+        assert not users.leave()
+
+
+def test_killed_process_no_longer_counts(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", HOLD_A_PLACE, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"joined\n"
+        users = Users(tmp_path)
+        with users.alone():
+            users.join()
+            assert not users.leave()
+        other.kill()
+        other.wait()
+        with users.alone():
+            users.join()
+            assert users.leave()
+
+
+def test_waiting_for_a_busy_server_ends_with_a_clear_fault(tmp_path: Path) -> None:
+    other = Users(tmp_path, timeout_seconds=0.05)
+    with (
+        Users(tmp_path).alone(),
+        pytest.raises(EmbeddedFault, match="another process"),
+        other.alone(),
+    ):
+        pytest.fail("two were alone")
+
+
+def test_lock_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    (tmp_path / "postgres.lock").symlink_to(victim)
+    with pytest.raises(EmbeddedFault, match="cannot be opened"), Users(tmp_path).alone():
+        pytest.fail("it was followed")
+    assert not victim.exists()
+
+
+# --- What the server keeps of the embedded database's password ---
+
+
+def test_verifier_is_the_one_of_the_rfc() -> None:
+    """The keys behind the example of RFC 7677 (user, pencil)."""
+    salt = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
+    assert scram_verifier("pencil", iterations=4096, salt=salt) == (
+        "SCRAM-SHA-256$4096:W22ZaJ0SNY7soEsUEjb6gQ=="
+        "$WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY="
+        ":wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU="
+    )
+
+
+def test_salt_is_another_each_time() -> None:
+    assert scram_verifier("same") != scram_verifier("same")

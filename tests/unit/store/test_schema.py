@@ -1,4 +1,4 @@
-"""The decision which schema files a database lacks, without a database."""
+"""The store without a server: its files, addresses and users."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from actors.store.connection import StoreUnavailable, connection_parameters
+from actors.store.queries import QueryFileFault, load, parse
 from actors.store.schema import RELEASED_VERSION, Migration, MigrationFault, Schema, read
+from tests.support.aio import run
 
 ONE = Migration(version=1, name="0001_one", sql="SELECT 1")
 TWO = Migration(version=2, name="0002_two", sql="SELECT 2")
@@ -94,3 +97,90 @@ def test_each_function_has_a_file_of_its_name() -> None:
         or f"CREATE OR REPLACE FUNCTION {each.name}(" not in each.sql
     ]
     assert not wrong
+
+
+# --- The parameters of a connection, made from the configured address ---
+
+
+def test_host_name_comes_with_its_addresses() -> None:
+    parameters = run(connection_parameters("postgresql://me@localhost:5433/db"))
+    addresses = parameters["hostaddr"].split(",")
+    assert "127.0.0.1" in addresses
+    assert parameters["host"] == ",".join(["localhost"] * len(addresses))
+    assert (parameters["user"], parameters["port"], parameters["dbname"]) == ("me", "5433", "db")
+
+
+@pytest.mark.parametrize(
+    "dsn",
+    [
+        "postgresql://me@/db?host=%2Ftmp%2Fpg",
+        "host=/tmp/pg user=me",
+        "host=a,b user=me",
+        "host=a hostaddr=192.0.2.1",
+        "dbname=db",
+    ],
+)
+def test_socket_several_hosts_and_given_addresses_are_left_alone(dsn: str) -> None:
+    parameters = run(connection_parameters(dsn))
+    assert parameters.get("hostaddr") in (None, "192.0.2.1")
+
+
+def test_given_parameters_win_over_the_defaults() -> None:
+    parameters = run(connection_parameters("host=/tmp/pg keepalives_idle=99"))
+    assert parameters["keepalives_idle"] == "99"
+    assert parameters["keepalives_count"] == "3"
+
+
+def test_broken_address_is_refused_without_being_quoted() -> None:
+    with pytest.raises(StoreUnavailable) as caught:
+        run(connection_parameters("postgresql://me:secret@host:port:port/db?=x"))
+    assert "secret" not in str(caught.value)
+
+
+def test_unknown_host_is_unavailable() -> None:
+    with pytest.raises(StoreUnavailable, match="no address"):
+        run(connection_parameters("postgresql://me@no-such-host.invalid/db"))
+
+
+# --- Query files: what is read, and what is refused ---
+
+
+GOOD = """
+-- Queries of nothing in particular.
+
+-- first --
+-- Say one.
+SELECT 1
+
+-- second --
+-- Say two, with a comment inside.
+-- It may go on.
+SELECT 2  -- two
+  , 3
+"""
+
+
+def test_file_with_two_queries_gives_both_by_name() -> None:
+    queries = parse(GOOD, "good.sql")
+    assert list(queries) == ["first", "second"]
+    assert queries["first"] == "SELECT 1"
+    assert queries["second"].endswith("SELECT 2  -- two\n  , 3")
+
+
+def test_file_of_a_package_is_found() -> None:
+    assert "balance" in load("actors.wallet", "ledger.sql")
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("SELECT 0\n-- a --\n-- A.\nSELECT 1\n", "before the first"),
+        ("-- a --\nSELECT 1\n", "what it is for"),
+        ("-- a --\n-- A.\n", "no SQL"),
+        ("-- a --\n-- A.\n-- still nothing\n\n", "no SQL"),
+        ("-- a --\n-- A.\nSELECT 1\n-- a --\n-- A.\nSELECT 2\n", "twice"),
+    ],
+)
+def test_badly_written_file_is_refused(text: str, fault: str) -> None:
+    with pytest.raises(QueryFileFault, match=fault):
+        parse(text, "bad.sql")

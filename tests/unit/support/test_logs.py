@@ -1,13 +1,13 @@
-"""The watch over the log, on records made by hand."""
+"""The watch over the log, and folders of tests."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
-from tests.support.logs import LogWatch
+from tests.support.logs import ExpectLog, LogWatch
 
 LOG = logging.getLogger("tests.watched")
 
@@ -52,6 +52,9 @@ def test_expected_record_that_stays_away_is_a_fault(watch: LogWatch) -> None:
     assert watch.faults() == ["expected log did not come: channel_opened"]
 
 
-def test_fixture_allows_a_record_in_a_test(expect_log: Callable[..., None]) -> None:
+def test_fixture_allows_a_record_in_a_test(expect_log: ExpectLog) -> None:
     expect_log("allowed")
     LOG.warning("allowed")
+
+
+# --- Where the folders of servers lie, whatever the machine has for temporary files ---

@@ -1,17 +1,28 @@
-"""Which wallets a process lets go of, and that one that waits for its ledger is not among them."""
+"""Wallets and their leases."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from uuid import UUID
 
 import pytest
 
+from actors.wallet import leases
 from actors.wallet import wallets as module
+from actors.wallet.leases import (
+    CALLED_BACK_SECONDS,
+    CONFIRMED_SECONDS,
+    SILENT_SECONDS,
+    WRITE_SECONDS,
+)
 from actors.wallet.messages import Hold, LedgerUnavailable
-from actors.wallet.wallets import IDLE_SECONDS
+from actors.wallet.wallets import IDLE_SECONDS, HoldRefused
+from tests.support.aio import eventually
 from tests.support.ledger_values import ACCOUNT, facts, hold, outcome
-from tests.unit.wallet.bank import bank
+from tests.support.logs import ExpectLog
+from tests.unit.wallet.bank import Bank, bank
 
 
 async def test_idle_wallet_is_forgotten_and_read_again() -> None:
@@ -64,7 +75,7 @@ async def test_wallet_that_waits_for_its_ledger_stays() -> None:
 
 
 async def test_more_holds_than_may_wait_are_refused_and_rows_dropped(
-    monkeypatch: pytest.MonkeyPatch, expect_log: Callable[..., None]
+    monkeypatch: pytest.MonkeyPatch, expect_log: ExpectLog
 ) -> None:
     expect_log("row_dropped")
     monkeypatch.setattr(module, "WAITING_MAX", 3)
@@ -89,3 +100,166 @@ async def test_more_holds_than_may_wait_are_refused_and_rows_dropped(
             b.wallets.record(facts(number), outcome(0, "rejected"))
         await b.wallets.settled(ACCOUNT)
         assert len(b.ledger.rows) == 3
+
+
+BALANCE = 100_000
+FIRST = 10  # the number of the first call that no test needs by itself
+
+
+@asynccontextmanager
+async def leased(balance: int = BALANCE) -> AsyncIterator[Bank]:
+    """An account that asks for so much that part of it is leased."""
+    async with bank(balance) as b:
+        for number in (1, 2, 3):
+            await b.wallets.hold(hold(number))
+            b.wallets.settle(facts(number), outcome(7))
+        await b.wallets.settled(ACCOUNT)
+        assert lease_of(b) > 0
+        b.ledger.batches.clear()
+        yield b
+
+
+def lease_of(b: Bank) -> int:
+    return b.ledger.leases.get(("p", ACCOUNT), 0)
+
+
+def is_held_in_ledger(b: Bank, number: int) -> bool:
+    return UUID(int=number) in b.ledger.holds
+
+
+async def test_leased_account_waits_for_nothing_and_hold_and_settlement_are_written_together() -> (
+    None
+):
+    async with leased() as b:
+        before = len(b.ledger.entries)
+        b.ledger.gate = asyncio.Event()  # the database stands still
+        for number in range(FIRST, FIRST + 5):
+            await b.wallets.hold(hold(number))
+            b.wallets.settle(facts(number), outcome(30))
+        assert b.ledger.batches == []
+        b.ledger.gate.set()
+        await b.wallets.settled(ACCOUNT)
+        kinds = [entry[3] for entry in b.ledger.entries[before:]]
+        assert sorted(kinds) == ["hold"] * 5 + ["settle"] * 5
+        assert b.ledger.balances[ACCOUNT] == BALANCE - 3 * 7 - 5 * 30
+        assert (b.ledger.held[ACCOUNT], b.ledger.faults()) == (0, [])
+
+
+async def test_call_that_lasts_is_written_while_it_is_under_way() -> None:
+    async with leased() as b:
+        await b.wallets.hold(hold(FIRST))
+        assert not is_held_in_ledger(b, FIRST)
+        assert UUID(int=FIRST) in b.writer.unsettled()
+        b.clock.advance(WRITE_SECONDS * 2)
+        await eventually(lambda: is_held_in_ledger(b, FIRST), what="the hold")
+        b.wallets.settle(facts(FIRST), outcome(30))
+        await b.wallets.settled(ACCOUNT)
+        assert b.ledger.faults() == []
+        assert b.writer.is_idle
+
+
+async def test_no_more_is_admitted_than_is_leased() -> None:
+    async with leased() as b:
+        room = lease_of(b)
+        b.ledger.gate = asyncio.Event()
+        admitted = [b.writer.leases.admit(hold(n)) for n in range(FIRST, FIRST + room // 100 + 5)]
+        assert sum(one is not None for one in admitted) == room // 100
+        b.wallets.settle(facts(FIRST), outcome(40))  # and what a call did not cost is there again
+        b.wallets.settle(facts(FIRST + 1), outcome(40))
+        assert b.writer.leases.admit(hold(1000)) is not None
+        assert b.writer.leases.admit(hold(1001)) is None
+        b.ledger.gate.set()
+        await b.wallets.settled(ACCOUNT)
+        assert b.ledger.faults() == []
+
+
+async def test_what_came_to_nothing_is_never_written() -> None:
+    async with leased() as b:
+        await b.wallets.hold(hold(FIRST))
+        b.wallets.void(facts(FIRST))
+        await b.wallets.settled(ACCOUNT)
+        assert len(b.writer.leases) == 0
+        assert all(entry[2] != UUID(int=FIRST) for entry in b.ledger.entries)
+
+
+async def test_reply_that_is_lost_repeats_nothing(expect_log: ExpectLog) -> None:
+    expect_log("ledger_unreachable")
+
+    async with leased() as b:
+        await b.wallets.hold(hold(FIRST))
+        b.wallets.settle(facts(FIRST), outcome(30))
+        b.ledger.lose_after = 1
+        waiting = asyncio.ensure_future(b.wallets.settled(ACCOUNT))
+        await eventually(lambda: b.clock.sleepers > 0, what="the pause")
+        b.clock.advance(1.0)
+        await waiting
+        assert b.ledger.balances[ACCOUNT] == BALANCE - 3 * 7 - 30
+        assert len(b.writer.leases) == 0
+        assert b.ledger.faults() == []
+
+
+async def test_identity_that_is_not_confirmed_admits_nothing() -> None:
+    async with leased() as b:
+        b.clock.advance(CONFIRMED_SECONDS + 0.1)
+        assert b.writer.leases.admit(hold(FIRST)) is None
+        await b.wallets.hold(hold(FIRST + 1))  # which the database confirms
+        assert b.writer.leases.admit(hold(FIRST + 2)) is not None
+
+
+async def test_call_of_an_identity_that_was_taken_for_dead_is_written_all_the_same(
+    expect_log: ExpectLog,
+) -> None:
+    expect_log("taken_for_dead")
+
+    async with leased() as b:
+        await b.wallets.hold(hold(FIRST))
+        await b.wallets.hold(hold(FIRST + 1))
+        b.ledger.buried.add("p")
+        b.ledger.end_leases("p")
+        b.wallets.settle(facts(FIRST), outcome(30))
+        await b.wallets.settled(ACCOUNT)
+        assert b.ledger.rows[UUID(int=FIRST)]["cost"] == 30
+        assert is_held_in_ledger(b, FIRST + 1)
+        assert b.ledger.held[ACCOUNT] == 100
+        assert b.ledger.faults() == []
+
+
+async def test_silent_account_gets_its_lease_back() -> None:
+    async with leased() as b:
+        b.wallets.forget_idle()
+        b.clock.advance(SILENT_SECONDS + 0.1)
+        b.wallets.forget_idle()
+        await b.wallets.settled(ACCOUNT)
+        assert lease_of(b) == 0
+
+
+async def test_lease_is_called_back_before_a_call_is_refused() -> None:
+    async with leased() as b:
+        wanted = b.ledger.available(ACCOUNT) + 1
+        await b.wallets.hold(hold(FIRST, wanted))
+        assert lease_of(b) == 0
+        assert b.writer.leases.admit(hold(FIRST + 1)) is None
+        with pytest.raises(HoldRefused) as refused:
+            await b.wallets.hold(hold(FIRST + 2, wanted))
+        assert refused.value.reason == "insufficient_funds"
+        b.clock.advance(CALLED_BACK_SECONDS)
+        assert b.ledger.faults() == []
+
+
+async def test_balance_for_few_calls_is_not_leased() -> None:
+    async with bank(1_500) as b:
+        for number in range(1, 8):
+            await b.wallets.hold(hold(number))
+            b.wallets.settle(facts(number), outcome(1))
+        await b.wallets.settled(ACCOUNT)
+        assert lease_of(b) == 0
+
+
+async def test_calls_that_are_not_written_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leases, "UNWRITTEN_MAX", 2)
+
+    async with leased() as b:
+        admitted = [b.writer.leases.admit(hold(n)) for n in range(FIRST, FIRST + 4)]
+        assert [one is not None for one in admitted] == [True, True, False, False]
+        await b.wallets.settled(ACCOUNT)
+        assert b.writer.leases.admit(hold(FIRST + 5)) is not None

@@ -1,23 +1,24 @@
-"""Group commit, answers to those who left, and a database that goes away and comes back."""
+"""The writer of the ledger."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
 import pytest
+from msgspec.structs import replace
 
 from actors.store.connection import StatementRefused
 from actors.wallet import batch, writer
 from actors.wallet.batch import Batch, parameters
-from actors.wallet.messages import LedgerUnavailable
-from actors.wallet.wallets import HOLD_SECONDS, HoldRefused
+from actors.wallet.messages import Claim, Hold, KeptResponse, LedgerUnavailable
+from actors.wallet.wallets import HOLD_SECONDS, HoldRefused, KeyTaken
 from actors.wallet.writer import BATCH_THRESHOLD, GATHER_MAX_SECONDS
 from tests.support.aio import eventually, jump
 from tests.support.ledger_values import ACCOUNT, facts, hold, outcome, settle
-from tests.unit.wallet.bank import bank
+from tests.support.logs import ExpectLog
+from tests.unit.wallet.bank import Bank, bank
 
 
 async def test_hundred_concurrent_holds_admit_exactly_what_the_balance_covers() -> None:
@@ -96,7 +97,7 @@ async def test_settlement_that_nothing_follows_goes_by_itself() -> None:
         assert b.ledger.batches == [0, 1, 0, 1]
 
 
-async def test_settlement_moves_the_balance_once(expect_log: Callable[..., None]) -> None:
+async def test_settlement_moves_the_balance_once(expect_log: ExpectLog) -> None:
     expect_log("settled_already")
 
     async with bank() as b:
@@ -140,7 +141,7 @@ async def test_answer_and_cancellation_in_one_turn_leave_no_hold_behind() -> Non
 
 
 async def test_lost_connection_repeats_the_batch_without_a_second_effect(
-    expect_log: Callable[..., None],
+    expect_log: ExpectLog,
 ) -> None:
     expect_log("ledger_unreachable")
 
@@ -156,7 +157,7 @@ async def test_lost_connection_repeats_the_batch_without_a_second_effect(
         assert b.ledger.faults() == []
 
 
-async def test_hold_granted_unseen_counts_once(expect_log: Callable[..., None]) -> None:
+async def test_hold_granted_unseen_counts_once(expect_log: ExpectLog) -> None:
     expect_log("ledger_unreachable")
 
     async with bank() as b:
@@ -170,7 +171,7 @@ async def test_hold_granted_unseen_counts_once(expect_log: Callable[..., None]) 
 
 
 async def test_hold_does_not_wait_out_an_outage_and_what_it_got_unseen_goes_back(
-    expect_log: Callable[..., None],
+    expect_log: ExpectLog,
 ) -> None:
     expect_log("ledger_unreachable")
 
@@ -226,7 +227,7 @@ async def test_hold_given_up_before_it_was_sent_takes_nothing_from_the_others() 
 
 
 async def test_message_the_database_refuses_does_not_hold_up_the_others(
-    expect_log: Callable[..., None],
+    expect_log: ExpectLog,
 ) -> None:
     expect_log("ledger_batch_failed")
     expect_log("ledger_message_refused")
@@ -267,7 +268,7 @@ async def test_spend_cap_refuses_within_a_batch() -> None:
 
 
 async def test_process_taken_for_dead_holds_under_another_id(
-    expect_log: Callable[..., None],
+    expect_log: ExpectLog,
 ) -> None:
     """What else its batch says is done at once; the holds are not lost, and not made twice."""
     expect_log("taken_for_dead", "ledger_unreachable")
@@ -304,7 +305,7 @@ async def test_true_settlement_counts_whichever_is_first_in_a_batch() -> None:
         assert b.ledger.faults() == []
 
 
-async def test_corrected_calls_are_counted_and_said(expect_log: Callable[..., None]) -> None:
+async def test_corrected_calls_are_counted_and_said(expect_log: ExpectLog) -> None:
     expect_log("recovery_corrected")
 
     async with bank() as b:
@@ -334,3 +335,96 @@ def test_what_a_plain_call_cost_stands_in_its_row_as_any_value(
     expected = batch._value(batch.to_json([cost, channel]))
     assert isinstance(rows, str)
     assert rows.endswith(f',f,{expected})"}}')
+
+
+def claiming(number: int, key: str = "k", fingerprint: bytes = b"one") -> Hold:
+    return replace(hold(number), claim=Claim(key=key, fingerprint=fingerprint))
+
+
+def kept(body: bytes = b"{}") -> KeptResponse:
+    return KeptResponse(status=200, headers=(("Content-Type", "application/json"),), body=body)
+
+
+async def state(b: Bank, number: int, **claim: Any) -> str:
+    with pytest.raises(KeyTaken) as taken:
+        await b.wallets.hold(claiming(number, **claim))
+    return taken.value.state
+
+
+async def test_hundred_claims_of_one_key_hold_once() -> None:
+    async with bank() as b:
+        answers = await asyncio.gather(
+            *(b.wallets.hold(claiming(n)) for n in range(100)), return_exceptions=True
+        )
+        taken = [a.state for a in answers if isinstance(a, KeyTaken)]
+        assert taken == ["in_flight"] * 99
+        assert b.ledger.held[ACCOUNT] == 100
+        b.clock.advance(GATHER_MAX_SECONDS)
+        b.wallets.settle(facts(0), outcome(40), claim_end=kept())
+        assert await state(b, 100) == "stored"
+        assert await state(b, 101, fingerprint=b"two") == "reuse"
+        assert b.ledger.faults() == []
+
+
+async def test_key_claimed_for_a_client_that_left_is_free_again() -> None:
+    async with bank() as b:
+        b.ledger.gate = asyncio.Event()
+        asked = asyncio.create_task(b.wallets.hold(claiming(1)))
+        await eventually(lambda: not b.writer.is_idle)
+        asked.cancel()
+        await asyncio.wait([asked])
+        b.ledger.gate.set()
+        await b.wallets.settled(ACCOUNT)
+        assert b.ledger.claims.rows == {}
+        await b.wallets.hold(claiming(2))
+
+
+async def test_key_claimed_unseen_by_a_lost_database_is_free_again(
+    expect_log: ExpectLog,
+) -> None:
+    expect_log("ledger_unreachable")
+
+    async with bank() as b:
+        b.ledger.lose_after = 1  # committed, and nobody heard of it
+        asked = asyncio.create_task(b.wallets.hold(claiming(1)))
+        await eventually(lambda: bool(b.ledger.claims.rows))
+        b.ledger.lose_before = 1
+        b.clock.advance(6.0)
+        with pytest.raises(LedgerUnavailable):
+            await asked
+        while b.ledger.claims.rows:
+            b.clock.advance(1.0)
+            await asyncio.sleep(0)
+        await b.wallets.hold(claiming(2))
+        assert b.ledger.faults() == []
+
+
+async def test_answer_that_the_database_refuses_does_not_keep_the_call_from_being_settled(
+    expect_log: ExpectLog,
+) -> None:
+    expect_log("ledger_batch_failed")
+
+    async with bank() as b:
+        await b.wallets.hold(claiming(1))
+        b.ledger.refuses_answers = True
+        b.wallets.settle(facts(1), outcome(40), claim_end=kept())
+        assert await state(b, 2) == "too_large"
+        assert (b.ledger.balances[ACCOUNT], b.ledger.held[ACCOUNT]) == (960, 0)
+        assert b.ledger.faults() == []
+
+
+async def test_batch_takes_only_so_many_bytes_of_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "RESPONSE_BYTES_MAX", 100)
+
+    async with bank() as b:
+        for number in range(5):
+            await b.wallets.hold(claiming(number, key=f"k{number}"))
+        b.ledger.batches.clear()
+        for number in range(5):
+            b.wallets.settle(facts(number), outcome(1), claim_end=kept(b"x" * 60))
+        await b.wallets.settled(ACCOUNT)
+        assert b.ledger.batches == [2, 2, 1]
+
+
+def test_answers_stay_out_of_the_log() -> None:
+    assert "secret picture" not in repr(kept(b"secret picture"))

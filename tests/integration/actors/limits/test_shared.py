@@ -1,4 +1,4 @@
-"""Limits over several processes when processes die, requests are given up and Redis goes away."""
+"""Limits that processes share through Redis."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from hypothesis import settings
+from hypothesis.stateful import run_state_machine_as_test
 from redis.asyncio import Redis
 
 from actors.clock import SystemClock
@@ -27,6 +29,8 @@ from actors.store.redis import RedisLink
 from metrics.prometheus import Metrics
 from tests.support.aio import eventually
 from tests.support.clock import FakeClock
+from tests.support.limits_machine import SharedLimitsMachine
+from tests.support.logs import ExpectLog
 from tests.support.valkey import MortalValkey
 
 A = "acct_a"
@@ -175,7 +179,7 @@ async def test_request_given_up_while_it_is_asked_keeps_no_lease(valkey: MortalV
 
 
 async def test_killed_redis_is_done_without_and_told_everything_when_it_is_back(
-    valkey: MortalValkey, expect_log: Callable[..., None]
+    valkey: MortalValkey, expect_log: ExpectLog
 ) -> None:
     expect_log("redis_lost")
 
@@ -206,7 +210,7 @@ async def test_killed_redis_is_done_without_and_told_everything_when_it_is_back(
 
 
 async def test_frozen_redis_is_given_up_and_what_ended_meanwhile_is_told_later(
-    valkey: MortalValkey, expect_log: Callable[..., None]
+    valkey: MortalValkey, expect_log: ExpectLog
 ) -> None:
     expect_log("redis_lost")
 
@@ -228,7 +232,7 @@ async def test_frozen_redis_is_given_up_and_what_ended_meanwhile_is_told_later(
 
 
 async def test_place_that_a_frozen_redis_grants_too_late_is_given_back(
-    valkey: MortalValkey, expect_log: Callable[..., None]
+    valkey: MortalValkey, expect_log: ExpectLog
 ) -> None:
     expect_log("redis_lost")
 
@@ -243,7 +247,7 @@ async def test_place_that_a_frozen_redis_grants_too_late_is_given_back(
 
 
 async def test_redis_that_is_not_there_yet_is_found_later(
-    valkey: MortalValkey, expect_log: Callable[..., None]
+    valkey: MortalValkey, expect_log: ExpectLog
 ) -> None:
     expect_log("redis_lost")
 
@@ -266,7 +270,7 @@ async def test_ended_process_gives_everything_back(redis_url: str) -> None:
 
 
 async def test_replica_that_takes_no_writes_is_as_good_as_none(
-    redis_url: str, expect_log: Callable[..., None]
+    redis_url: str, expect_log: ExpectLog
 ) -> None:
     """It answers, and it would go on answering: what must be written tells."""
     expect_log("redis_lost")
@@ -289,3 +293,41 @@ async def test_replica_that_takes_no_writes_is_as_good_as_none(
         clock.advance(PAUSE_MAX_SECONDS)
         await eventually(lambda: not one.is_degraded)
         assert await leases(redis_url) == 1
+
+
+# --- The limits of three processes over one Redis, under any sequence of requests ---
+
+
+METRICS = Metrics()
+
+
+def test_several_processes_keep_the_rules_that_one_does(redis_url: str) -> None:
+    class OverRedis(SharedLimitsMachine):
+        """Each example has names of its own on the one server, whose time is the model's."""
+
+        example = 0
+
+        def make(self) -> list[Limiter]:
+            type(self).example += 1
+            self.names = [f"{name}_{self.example}" for name in self.names]
+            return super().make()
+
+        async def connect(self, number: int) -> SharedLimits:
+            link = RedisLink(f"{redis_url}?socket_timeout=10", scripts())
+            backend = RedisBackend(link, RedisCommands(f"proc_{number}", now_us=self.now_us))
+            return SharedLimits(backend=backend, clock=self.clock, metrics=METRICS)
+
+        def now_us(self) -> int:
+            return round(self.clock.monotonic() * MICROSECONDS)
+
+        def advance(self, seconds: float) -> None:
+            """The processes live: leases are renewed before they run out."""
+            self.clock.advance(seconds)
+            for one in self.shared:
+                one.renew()
+            self.settle()
+
+    run_state_machine_as_test(
+        OverRedis,
+        settings=settings(max_examples=25, stateful_step_count=30, deadline=None),
+    )

@@ -1,13 +1,18 @@
-"""The two limits of an account: who is refused, what the headers say, and what is given back."""
+"""Requests per minute and concurrency of accounts: the counts, and a machine over them."""
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
 import pytest
+from hypothesis import settings
 
 from actors.limits.accounts import AccountLimits, Limiter, LimitExceeded, LimitLease
 from metrics.prometheus import Metrics
 from tests.support.aio import run
 from tests.support.clock import FakeClock
+from tests.support.limits_machine import LimitsMachine
 
 A = "acct_a"
 
@@ -97,50 +102,6 @@ def test_concurrency_frees_when_a_request_leaves_and_leaves_once() -> None:
     assert made.in_flight(A) == 0
 
 
-def test_refused_request_takes_nothing() -> None:
-    made, _ = limits()
-    held = made.enter(A, rpm=2, concurrency=1)
-    for _ in range(5):
-        refused(made, 2, 1)
-    held.leave()
-    made.enter(A, rpm=2, concurrency=1).leave()
-    assert refused(made, 2, 1).dimension == "requests per minute"
-
-
-def test_lowered_limit_waits_for_as_many_as_it_is_exceeded_by() -> None:
-    made, clock = limits()
-    for _ in range(4):
-        made.enter(A, rpm=10, concurrency=None).leave()
-        clock.advance(5.0)
-    # Admitted 20, 15, 10 and 5 s ago; with a limit of 2 the third must have gone.
-    assert refused(made, 2, None).retry_after_seconds == 50
-    clock.advance(50.0)
-    made.enter(A, rpm=2, concurrency=None)
-
-
-def test_raised_or_lifted_limit_holds_for_the_next_request() -> None:
-    made, _ = limits()
-    made.enter(A, rpm=1, concurrency=1)
-    refused(made, 1, 1)
-    made.enter(A, rpm=2, concurrency=2)
-    refused(made, 2, None)
-    made.enter(A, rpm=None, concurrency=None)
-
-
-def test_concurrency_limit_set_later_knows_who_is_in_flight() -> None:
-    made, _ = limits()
-    admission = made.enter(A, rpm=None, concurrency=None)
-    refused(made, None, 1)
-    admission.leave()
-    made.enter(A, rpm=None, concurrency=1)
-
-
-def test_accounts_do_not_share_their_limits() -> None:
-    made, _ = limits()
-    made.enter(A, rpm=1, concurrency=1)
-    made.enter("acct_b", rpm=1, concurrency=1)
-
-
 def test_idle_accounts_are_forgotten_and_no_others() -> None:
     made, clock = limits()
     flying = made.enter(A, rpm=None, concurrency=None)
@@ -153,3 +114,59 @@ def test_idle_accounts_are_forgotten_and_no_others() -> None:
     flying.leave()
     headers = made.enter("acct_b", rpm=5, concurrency=None).headers
     assert headers["x-ratelimit-remaining-requests"] == "3"  # the second is a second old
+
+
+async def test_taken_request_counts_for_a_minute_and_is_not_in_flight() -> None:
+    clock = FakeClock()
+    limiter = Limiter(clock=clock)
+    first = await limiter.take("logs:key_1", 2)
+    assert (first.refused, first.requests, first.reset_whole_seconds) == (None, 1, 60)
+    clock.advance(15.5)
+    assert (await limiter.take("logs:key_1", 2)).requests == 2
+    refused = await limiter.take("logs:key_1", 2)
+    assert (refused.refused, refused.requests) == ("rpm", 2)
+    assert (refused.reset_whole_seconds, refused.retry_after_seconds) == (45, 45)
+    assert limiter.in_flight("logs:key_1") == 0
+    assert (await limiter.take("logs:key_2", 2)).refused is None
+    clock.advance(44.5)
+    assert (await limiter.take("logs:key_1", 2)).requests == 2
+
+
+async def test_window_of_one_name_is_not_that_of_another_use() -> None:
+    limiter = Limiter(clock=FakeClock())
+    await limiter.take("logs:key_1", 1)
+    standing, place = await limiter.enter("key_1", rpm=1, concurrency=1)
+    assert standing.refused is None
+    limiter.leave("key_1", place)
+
+
+# --- The limits of one process under any sequence of requests ---
+
+
+T = TypeVar("T")
+
+
+class OneProcess(LimitsMachine):
+    """Nothing outside the process: no coroutine ever waits."""
+
+    def make(self) -> list[Limiter]:
+        self.clock = FakeClock()
+        return [Limiter(clock=self.clock)]
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        try:
+            coroutine.send(None)
+        except StopIteration as ended:
+            result: T = ended.value
+            return result
+        raise AssertionError("it waits for something")
+
+    def now(self) -> float:
+        return self.clock.monotonic()
+
+    def advance(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+
+
+TestOneProcess = OneProcess.TestCase
+TestOneProcess.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)

@@ -1,13 +1,15 @@
-"""Limits that workers share through their parent, when one of them dies or the parent is slow."""
+"""What the processes of one gateway share through their parent."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from hypothesis import settings
+from hypothesis.stateful import run_state_machine_as_test
 
 from actors.clock import SystemClock
 from actors.limits.accounts import Limiter, SharedWindows
@@ -16,6 +18,8 @@ from actors.parent import LINE_BYTES_MAX, ParentBackend, ParentLink, ParentServe
 from metrics.prometheus import Metrics
 from tests.support.aio import eventually, run
 from tests.support.clock import FakeClock
+from tests.support.limits_machine import SharedLimitsMachine
+from tests.support.logs import ExpectLog
 
 A = "acct_a"
 
@@ -70,43 +74,8 @@ async def workers(server: ParentServer, count: int) -> AsyncIterator[list[Worker
         await eventually(lambda: server.workers == before)
 
 
-async def test_hundred_at_once_over_two_workers_are_exactly_the_limit() -> None:
-    async with workers(ParentServer(SystemClock()), 2) as both:
-        asked = [
-            asyncio.create_task(which.limiter.enter(A, rpm=50, concurrency=10))
-            for _ in range(100)
-            for which in both
-        ]
-        admitted = [
-            standing for standing, _ in [await task for task in asked] if not standing.refused
-        ]
-        assert sorted(standing.in_flight for standing in admitted) == list(range(1, 11))
-
-
-async def test_worker_that_dies_gives_its_concurrency_back_and_what_it_admitted_stays_counted() -> (
-    None
-):
-    server = ParentServer(SystemClock())
-    async with workers(server, 1) as (survivor,):
-        async with workers(server, 1) as (victim,):
-            assert await victim.refused(rpm=3, concurrency=2) is None
-            assert await survivor.refused(rpm=3, concurrency=2) is None
-            assert await survivor.refused(rpm=3, concurrency=2) == "concurrency"
-        assert await survivor.refused(rpm=3, concurrency=2) is None
-        assert await survivor.refused(rpm=3, concurrency=9) == "rpm"
-
-
-async def test_limit_set_later_counts_what_other_workers_have_in_flight() -> None:
-    async with workers(ParentServer(SystemClock()), 2) as (one, two):
-        for _ in range(2):
-            await one.limiter.enter(A, rpm=None, concurrency=None)
-        one.limiter.share(A)
-        await one.limiter.take("after the leases", 1)
-        assert await two.refused(concurrency=2) == "concurrency"
-
-
 async def test_worker_goes_on_alone_while_the_parent_is_silent_and_says_it_all_when_it_answers(
-    expect_log: Callable[..., None],
+    expect_log: ExpectLog,
 ) -> None:
     expect_log("parent_lost")
 
@@ -142,7 +111,7 @@ async def test_request_that_was_given_up_holds_nothing() -> None:
     "line", [b"not json\n", b'[1,["limits",[[7]]]]\n', b"x" * (LINE_BYTES_MAX + 1)]
 )
 async def test_worker_that_says_what_cannot_be_read_is_let_go(
-    line: bytes, expect_log: Callable[..., None]
+    line: bytes, expect_log: ExpectLog
 ) -> None:
     expect_log("worker_refused")
 
@@ -155,7 +124,7 @@ async def test_worker_that_says_what_cannot_be_read_is_let_go(
     theirs.close()
 
 
-def test_worker_that_reads_no_answers_is_let_go(expect_log: Callable[..., None]) -> None:
+def test_worker_that_reads_no_answers_is_let_go(expect_log: ExpectLog) -> None:
     expect_log("worker_refused")
 
     async def main() -> None:
@@ -197,3 +166,40 @@ def test_requests_said_late_take_their_place_in_the_window() -> None:
     assert (standing.refused, standing.retry_seconds) == ("rpm", 30.0)
     book.release("a", (1, 1), from_window=True)
     assert book.enter("a", (1, 3), rpm=2, concurrency=None, now=60.0).refused is None
+
+
+# --- The limits of three processes over their parent, under any sequence of requests ---
+
+
+METRICS = Metrics()
+
+
+class OverTheParent(SharedLimitsMachine):
+    """Real sockets."""
+
+    server: ParentServer | None = None
+
+    async def connect(self, number: int) -> SharedLimits:
+        self.server = self.server or ParentServer(self.clock)
+        ours, theirs = socket.socketpair()
+        await self.server.attach(ours)
+        link = ParentLink(theirs)
+        await link.open()
+        return SharedLimits(backend=ParentBackend(link), clock=self.clock, metrics=METRICS)
+
+    def advance(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+        assert self.server is not None
+        self.server.forget_idle()
+
+    async def end(self) -> None:
+        await super().end()
+        while self.server is not None and self.server.workers:
+            await asyncio.sleep(0)
+
+
+def test_several_processes_keep_the_rules_that_one_does() -> None:
+    run_state_machine_as_test(
+        OverTheParent,
+        settings=settings(max_examples=50, stateful_step_count=30, deadline=None),
+    )
