@@ -278,7 +278,14 @@ BAD_CHOICES = [
     ),
     ("models: [{id: m, callable: no, channels: [a]}]", 1, "models[0].channels[0]", "a", "none", ""),
     (model().replace("[a]", "[a, {id: a, as: b}]"), 8, "models[0].channels[1].id", "again", "", ""),
-    (channel("kind: opnai"), 6, "channels[0].kind", "opnai", "openai, azure-openai", "mean openai?"),
+    (
+        channel("kind: opnai"),
+        6,
+        "channels[0].kind",
+        "opnai",
+        "openai, azure-openai",
+        "mean openai?",
+    ),
 ]
 
 
