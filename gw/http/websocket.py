@@ -4,7 +4,7 @@ Frames are Tornado's (`tornado.websocket`), over a connection that is handed ove
 hand-shake: `SocketStream` is what Tornado's protocol reads and writes, `Socket` the messages. Each
 message may become a `SocketRequest`, which an endpoint's handler serves like one over HTTP: it is
 checked, limited and counted as one, and what it sends goes to a `Sink`. Only what
-`tests/unit/http/test_websocket.py` names is used of Tornado's inside.
+`tests/unit/http/test_tornado_adapter.py` names is used of Tornado's inside.
 
 What one connection holds beside its writes is at most a message of `message_bytes_max` that comes
 in, MESSAGES_WAITING_MAX that wait, and READ_AHEAD_BYTES.

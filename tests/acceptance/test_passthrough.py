@@ -2,7 +2,7 @@
 specification says so, and those of a stream to its client, whole events and nothing made up.
 
 Spec: Limits, Chat pre-charge 2, Events, Stream failure behaviour; contract §5 and §7. Every member
-is proved in `tests/unit/channels/test_chat_upstream_body.py`, every cut in
+is proved in `tests/unit/channels/test_upstream_bodies.py`, every cut in
 `tests/unit/calls/test_every_cut.py`.
 """
 

@@ -92,7 +92,7 @@ MUTATIONS = (
         "actors",
         '"per_second": 1000,',
         '"per_second": 1,',
-        "tests/unit/media/test_prices.py::test_price_follows_the_resolution",
+        "tests/unit/media/test_model.py::test_price_follows_the_resolution",
     ),
     # What is held and charged.
     Mutation(
@@ -344,7 +344,7 @@ MUTATIONS = (
         "channels/dialects/chat",
         "cached = stated.prompt_cache_hit_tokens",
         "cached = 0",
-        "tests/unit/channels/test_chat_usage.py::test_usage_is_read_as_stated",
+        "tests/unit/channels/test_chat_meter.py::test_usage_is_read_as_stated",
     ),
     Mutation(
         "messages-cache-inside",
@@ -358,21 +358,21 @@ MUTATIONS = (
         "channels/dialects/messages",
         "        if not is_start:\n            if output",
         "        if True:\n            if output",
-        "tests/unit/channels/test_dialect_usage.py::test_cut_messages_stream_tells_its_input",
+        "tests/unit/channels/test_dialect_meters.py::test_cut_messages_stream_tells_its_input",
     ),
     Mutation(
         "responses-cache-overlooked",
         "channels/dialects/responses",
         "cached_tokens=(details.cached_tokens if details else None) or 0",
         "cached_tokens=0",
-        "tests/unit/channels/test_dialect_usage.py::test_responses_usage_is_read_from_every_last_event",
+        "tests/unit/channels/test_dialect_meters.py::test_responses_usage_is_read_from_every_last_event",
     ),
     Mutation(
         "gemini-thoughts-free",
         "channels/dialects/gemini",
         "given = candidates + thoughts",
         "given = candidates",
-        "tests/unit/channels/test_dialect_usage.py::test_gemini_counts_are_made_into_a_usage",
+        "tests/unit/channels/test_dialect_meters.py::test_gemini_counts_are_made_into_a_usage",
     ),
     # Translation.
     Mutation(
@@ -465,14 +465,14 @@ MUTATIONS = (
         "channels",
         "            *self.keys,",
         "            self.api_key,",
-        "tests/unit/channels/test_key_ring.py::test_every_key_is_masked",
+        "tests/unit/channels/test_registry.py::test_every_key_is_masked",
     ),
     Mutation(
         "quoted-key-shown",
         "channels",
         'return {*long, *(quote(one, safe="") for one in long), *map(quote_plus, long)}',
         "return {*long}",
-        "tests/unit/channels/test_exact_redaction.py::test_configured_texts_are_masked_however_they_are_spelled",
+        "tests/unit/channels/test_redaction.py::test_configured_texts_are_masked_however_they_are_spelled",
     ),
     # Jobs and recovery.
     Mutation(

@@ -1,4 +1,4 @@
-"""The message in an upstream's error body, in every shape that was seen."""
+"""What is read of an upstream's error, and how errors show."""
 
 from __future__ import annotations
 
@@ -16,7 +16,14 @@ from channels.dialects.error_body import (
     error_message,
     retry_after_in,
 )
-from channels.errors import ErrorMembers
+from channels.errors import (
+    ErrorMembers,
+    ErrorReported,
+    InvalidRequest,
+    UnexpectedStatus,
+    UpstreamError,
+    UpstreamFailed,
+)
 from tests.support.rows import cases, each
 
 
@@ -165,3 +172,42 @@ def test_error_of_more_values_than_an_error_has_is_a_text(
     for body in (f'{{"error":[{values}]}}', json.dumps({"error": f"[{values}]"})):
         assert error_members(body.encode()).message == body[:499] + "…"
     assert read == []
+
+
+# --- Both families of errors ---
+
+
+SAYS_MORE = (UnexpectedStatus, UpstreamFailed, ErrorReported)
+PLAIN = [kind for kind in UpstreamError.__subclasses__() if kind not in SAYS_MORE]
+
+
+@each("kind", PLAIN)
+def test_upstream_error_says_its_docstring_and_keeps_the_detail(kind: type[UpstreamError]) -> None:
+    error = kind("10.0.0.1", 443)
+    assert str(error) == (kind.__doc__ or "").split("\n")[0]
+    assert error.detail == "10.0.0.1 443"
+    assert repr(error) == f"{kind.__name__}('10.0.0.1 443')"
+    assert kind().detail == ""
+
+
+def test_error_of_the_upstreams_own_says_what_it_was_told() -> None:
+    members = ErrorMembers("No such size.")
+    failed = UpstreamFailed(503, members, retry_after="3")
+    assert (str(failed), failed.detail) == ("The upstream answered with a server error.", "503")
+    assert (failed.status, failed.members, failed.retry_after) == (503, members, "3")
+    reported = ErrorReported(members)
+    assert (reported.status, reported.members, reported.retry_after) == (502, members, None)
+
+
+def test_unexpected_status_says_which() -> None:
+    error = UnexpectedStatus(304)
+    assert (error.status, error.detail) == (304, "status 304")
+
+
+def test_invalid_request_names_the_member() -> None:
+    error = InvalidRequest("messages: wrong", "messages")
+    assert (str(error), error.message, error.param) == (
+        "messages: wrong",
+        "messages: wrong",
+        "messages",
+    )

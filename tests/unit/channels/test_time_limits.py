@@ -1,13 +1,18 @@
-"""The time of calls: one timer, the oldest first, and whose cancellation it was."""
+"""What may take how long: deadlines, limits, waves of calls."""
 
 from __future__ import annotations
 
 import asyncio
+import io
+import struct
+import wave
 
 import pytest
 
-from channels.resources import TimeLimit, TimeLimits
-from tests.support.aio import jump
+from channels.dialects.transcriptions import _length_of_wave
+from channels.resources import Deadlines, FutureTimeouts, TimeLimit, TimeLimits
+from tests.support.aio import eventually, jump
+from tests.support.rows import cases
 
 
 async def _forever() -> None:
@@ -112,3 +117,114 @@ async def test_each_call_has_its_own_time_on_the_one_timer() -> None:
     jump(11.0)
     await third
     assert ended == ["first", "second", "third"]
+
+
+# --- What is over after a while ---
+
+
+class TooLate(Exception):
+    pass
+
+
+async def test_each_is_given_up_on_in_its_time_unless_it_was_answered() -> None:
+    loop = asyncio.get_running_loop()
+    patience = FutureTimeouts(100.0, TooLate)
+    answered, first, second = (loop.create_future() for _ in range(3))
+    patience.begin(answered)
+    patience.begin(first)
+    answered.set_result(1)
+    jump(60.0)
+    patience.begin(second)
+    jump(50.0)
+    with pytest.raises(TooLate):
+        await first
+    assert (answered.result(), second.done()) == (1, False)
+    jump(60.0)
+    with pytest.raises(TooLate):
+        await second
+    assert repr(patience) == "<FutureTimeouts 100.0 s 0 open>"
+
+
+async def test_what_has_ended_does_not_expire() -> None:
+    expired: list[str] = []
+    deadlines: Deadlines[str] = Deadlines(10.0, expired.append)
+    begun = {name: deadlines.begin(name) for name in ("a", "b", "c")}
+    assert list(begun.values()) == sorted(begun.values())
+    deadlines.end("a")
+    jump(5.0)
+    deadlines.begin("d")
+    jump(6.0)
+    await eventually(lambda: bool(expired))
+    assert expired == ["b", "c"]
+    deadlines.end("b")
+    deadlines.end("d")
+    jump(6.0)
+    deadlines.begin("e")
+    jump(11.0)
+    await eventually(lambda: len(expired) > 2)
+    assert (expired, repr(deadlines)) == (["b", "c", "e"], "<Deadlines 10.0 s 0 open>")
+
+
+async def test_one_that_ends_another_in_time_spares_it() -> None:
+    expired: list[str] = []
+
+    def expire(name: str) -> None:
+        expired.append(name)
+        deadlines.end("second")
+
+    deadlines: Deadlines[str] = Deadlines(10.0, expire)
+    deadlines.begin("first")
+    deadlines.begin("second")
+    jump(11.0)
+    await eventually(lambda: bool(expired))
+    assert expired == ["first"]
+
+
+async def test_the_latest_is_ended_first_and_after_closing_nothing_expires() -> None:
+    expired: list[str] = []
+    deadlines: Deadlines[str] = Deadlines(10.0, expired.append)
+    for name in ("a", "b", "c"):
+        deadlines.begin(name)
+    assert [deadlines.end_latest(), len(deadlines)] == ["c", 2]
+    deadlines.close()
+    jump(11.0)
+    deadlines.begin("d")
+    assert [deadlines.end_latest(), deadlines.end_latest(), expired] == ["d", None, []]
+
+
+# --- How long a WAVE file is by its head, which its sender has written ---
+
+
+SECONDS = 3
+
+
+def file_of(rate: int = 16_000, channels: int = 1, width: int = 2) -> bytes:
+    file = io.BytesIO()
+    with wave.open(file, "wb") as out:
+        out.setnchannels(channels)
+        out.setsampwidth(width)
+        out.setframerate(rate)
+        out.writeframes(bytes(rate * channels * width * SECONDS))
+    return file.getvalue()
+
+
+@cases("rate, channels, width", (16_000, 1, 2), (44_100, 2, 3))
+def test_length_is_that_of_what_is_in_it(rate: int, channels: int, width: int) -> None:
+    made = file_of(rate, channels, width)
+    assert _length_of_wave(made[:44], len(made)) == SECONDS * 1000
+
+
+@cases(
+    "form, at, value",
+    ("<I", 28, 4_000_000_000),  # bytes a second: a long file would be short
+    ("<I", 24, 192_001),  # samples a second
+    ("<H", 20, 0x55),  # MPEG in a WAVE
+    ("<H", 22, 9),  # channels
+    ("<H", 22, 0),
+    ("<H", 32, 400),  # bytes of a sample of all channels
+    ("<H", 34, 7),  # bits
+)
+def test_head_that_contradicts_itself_states_no_length(form: str, at: int, value: int) -> None:
+    made = bytearray(file_of())
+    struct.pack_into(form, made, at, value)
+    assert _length_of_wave(bytes(made[:44]), len(made)) is None

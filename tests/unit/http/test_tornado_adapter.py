@@ -17,13 +17,17 @@ from tornado.httputil import (
 )
 from tornado.routing import PathMatches
 from tornado.web import Application, RequestHandler
+from tornado.websocket import WebSocketProtocol13, _WebSocketParams
 
-from gw.api.base import ApiHandler
+from gw.api.base import ApiHandler, GatewayApplication, NotFoundHandler
+from gw.app import routes
+from gw.errors import GatewayError
+from gw.http.application import Routes, Target
 from gw.http.tornado_adapter import FieldNames, HttpDate, RequestHeaders, TornadoRequest, headers_of
+from gw.http.websocket import ACCOUNT_SOCKETS_MAX, SocketBook, check_handshake
 from tests.support.rows import cases, each
 from tests.unit.api.fakes import World
 from tests.unit.api.handlers import make_app
-from tests.unit.http.test_routing import asked
 
 # Every part of Tornado that the adapter replaces or relies on, by the digest of its text. When one
 # fails, read it and the adapter side by side, mend the adapter, then write the new digest here.
@@ -170,3 +174,108 @@ def test_date_is_the_second_that_it_is() -> None:
     date = HttpDate()
     for moment in (0.0, 0.99, 1.0, 1_700_000_000.5, 1_700_000_000.9, 5.0):
         assert date.at(moment) == format_timestamp(int(moment))
+
+
+# --- Paths to handlers ---
+
+
+NOWHERE = Target(NotFoundHandler, {})
+
+
+def asked(path: str) -> TornadoRequest:
+    request = TornadoRequest("GET", path, "HTTP/1.1", RequestHeaders({"Host": ["gateway"]}), "")
+    request.read_target()
+    return request
+
+
+def of(*rules: tuple[str, type[NotFoundHandler]]) -> Routes:
+    application = GatewayApplication(list(rules), services=World().services)
+    return Routes(application.wildcard_router.rules, NOWHERE)
+
+
+@cases(
+    "path, handler, parts",
+    ("/v1/chat/completions", "AgentCompletionsHandler", []),
+    ("/v1/chat/completions?key=x", "AgentCompletionsHandler", []),
+    ("/v1/logs", "LogListHandler", []),
+    ("/v1/logs/summary", "SummaryHandler", []),
+    ("/v1/logs/call%201", "LogDetailHandler", [b"call 1"]),
+    ("/dashboard/billing/usage", "UsageHandler", []),
+    ("/v1/dashboard/billing/usage", "UsageHandler", []),
+    ("/v1beta/models/a/b:generateContent", "GeminiHandler", [b"a/b", b"generateContent"]),
+    ("/v1beta/models/a%3AgenerateContent", "GeminiHandler", [b"a", b"generateContent"]),
+    ("/v1/models/a:b%3agenerateContent", "GeminiHandler", [b"a:b", b"generateContent"]),
+    ("/v1/chat/completions/", "NotFoundHandler", []),
+    ("/V1/chat/completions", "NotFoundHandler", []),
+    ("", "NotFoundHandler", []),
+)
+def test_path_finds_its_endpoint(path: str, handler: str, parts: list[bytes]) -> None:
+    application = GatewayApplication(list(routes()), services=World().services)
+    target = application.routes.find(asked(path))
+    assert (target.handler.__name__, list(target.path_args)) == (handler, parts)
+
+
+def test_every_path_without_a_part_of_its_own_has_the_short_way() -> None:
+    rules = list(routes())
+    plain = [rule for rule in rules if "(" not in rule[0]]
+    application = GatewayApplication(rules, services=World().services)
+    assert repr(application.routes) == f"<Routes {len(rules)} rules {len(plain)} exact>"
+
+
+def test_earlier_rule_goes_before_an_exact_one() -> None:
+    class Any(NotFoundHandler):
+        pass
+
+    class Exact(NotFoundHandler):
+        pass
+
+    assert of((r"/a/.*", Any), (r"/a/b", Exact)).find(asked("/a/b")).handler is Any
+    assert of((r"/a/b", Exact), (r"/a/.*", Any)).find(asked("/a/b")).handler is Exact
+    assert of((r"/a.b", Exact)).find(asked("/a-b")).handler is Exact  # a pattern all the same
+
+
+# --- What the gateway uses of Tornado's WebSocket inside, and what a hand-shake has to be ---
+
+
+def test_tornado_has_what_is_used_of_it() -> None:
+    frame = inspect.signature(WebSocketProtocol13._write_frame)
+    assert list(frame.parameters) == ["self", "fin", "opcode", "data", "flags"]
+    for name in ("_abort", "accept_connection", "close", "is_closing"):
+        assert callable(getattr(WebSocketProtocol13, name))
+    names = ["ping_interval", "ping_timeout", "max_message_size", "compression_options"]
+    assert list(inspect.signature(_WebSocketParams).parameters) == names
+
+
+GOOD = {
+    "Sec-WebSocket-Version": "13",
+    "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+    "Connection": "keep-alive, Upgrade",
+}
+
+
+@cases(
+    "name, value, status",
+    ("Sec-WebSocket-Version", "8", 426),
+    ("Sec-WebSocket-Key", "", 400),
+    ("Connection", "keep-alive", 400),
+)
+def test_a_hand_shake_that_is_none_is_refused(name: str, value: str, status: int) -> None:
+    check_handshake(GOOD)
+    with pytest.raises(GatewayError) as raised:
+        check_handshake({**GOOD, name: value})
+    assert raised.value.http_status == status
+
+
+def test_an_account_has_so_many_sockets_and_no_more() -> None:
+    book = SocketBook()
+    for _ in range(ACCOUNT_SOCKETS_MAX):
+        book.enter("a")
+    with pytest.raises(GatewayError):
+        book.enter("a")
+    book.enter("b")
+    book.leave("a")
+    book.enter("a")
+    for _ in range(ACCOUNT_SOCKETS_MAX):
+        book.leave("a")
+    book.leave("b")
+    assert not book.open

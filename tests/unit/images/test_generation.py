@@ -1,16 +1,19 @@
-"""An images call from hold to settlement: what is held, charged, tried, passed on and written."""
+"""Images that are generated, once for each key, over any upstream."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from channels.errors import UpstreamUnreachable
-from tests.support.aio import eventually, jump
+from channels.errors import UpstreamCut, UpstreamMalformed, UpstreamUnreachable
+from tests.support.aio import eventually, jump, run
 from tests.support.rows import cases
 from tests.unit.calls.world import (
     ACCOUNT,
@@ -22,14 +25,7 @@ from tests.unit.calls.world import (
     Told,
     answer,
 )
-from tests.unit.images.stage import (
-    AREA,
-    EACH,
-    generate,
-    made,
-    prepare,
-    stage,
-)
+from tests.unit.images.stage import AREA, EACH, generate, made, prepare, stage
 
 
 @pytest.fixture(autouse=True)
@@ -315,3 +311,149 @@ async def test_request_on_the_wire_has_the_channels_key_and_nothing_of_the_clien
             "Content-Type": "application/json",
             "Accept": "application/json",
         }
+
+
+# --- What is sold by the piece is made once ---
+
+
+PAGE = b"<html><title>Welcome to nginx</title></html>"
+# What an upstream does that may have made the images -> the failed attempt's code.
+BEGUN: dict[str, tuple[Script, str]] = {
+    "lost within the head": ((UpstreamCut(),), "upstream_cut"),
+    "no HTTP, or compressed": ((UpstreamMalformed(),), "upstream_malformed"),
+    "nothing": (answer(), "upstream_malformed"),
+    "a web page": (answer(PAGE), "upstream_malformed"),
+    "broken JSON": (answer(b'{"data": [{"url": "https://pic'), "upstream_malformed"),
+    "no data": (answer(b'{"created": 1}'), "upstream_malformed"),
+    "data of another form": (answer(b'{"data": {"url": "x"}}'), "upstream_malformed"),
+    "lost within the body": (answer(made(1)[:30], UpstreamCut()), "upstream_cut"),
+    "broken on its way": (answer(made(1)[:30], UpstreamMalformed()), "upstream_malformed"),
+    "a body without an end": (answer(made(1, x="x" * 1_000_000)), "upstream_malformed"),
+    "204": (answer(status=204), "upstream_204"),
+    "302": (answer(PAGE, status=302, location="https://elsewhere.example/"), "upstream_302"),
+    "308": (answer(status=308, location="https://elsewhere.example/"), "upstream_308"),
+}
+
+
+@pytest.mark.parametrize(("script", "code"), BEGUN.values(), ids=BEGUN.keys())
+async def test_answer_that_cannot_be_used_is_an_error_for_nothing_and_nobody_else_is_asked(
+    script: Script, code: str, log_watch: Any
+) -> None:
+    log_watch.expect("answer_unusable")
+
+    async with stage(a=[script], b=[answer(made(1))]) as w:
+        told = await generate(w)
+        assert told.error is not None
+        assert (told.error.http_status, told.error.kind.code) == (502, "upstream_error")
+        assert told.error.headers == {}
+        assert (told.status, told.cost) == (("error", "upstream_error"), 0)
+        assert (w.wire.tried, told.attempts) == (["a"], [code])
+        assert w.verdict("a") == "failure"
+
+
+@cases(
+    "script",
+    (UpstreamUnreachable(),),
+    answer(status=500),
+    answer(PAGE, UpstreamCut(), status=502),
+    answer(b"{}", status=529),
+)
+async def test_upstream_that_says_it_made_nothing_is_followed_by_the_next(script: Script) -> None:
+    async with stage(a=[script], b=[answer(made(1))]) as w:
+        told = await generate(w)
+        assert (told.status, told.cost) == (("success", None), EACH)
+        assert w.wire.tried == ["a", "b"]
+
+
+# --- Any upstreams behind one images call ---
+
+
+FUNDS = 10**9
+CHANNELS = "abcd"
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What one upstream does; `images` or `http_status` where that ends the call."""
+
+    script: Script
+    images: int | None = None
+    http_status: int = 0
+    body: bytes = b""
+    has_begun: bool = False  # an answer, of which nobody knows what it stands for
+
+    @property
+    def ends_the_call(self) -> bool:
+        return self.images is not None or 400 <= self.http_status < 500 or self.has_begun
+
+
+def images(count: int) -> Fate:
+    body = made(count)
+    return Fate(answer(body), images=count, http_status=200, body=body)
+
+
+def refused(status: int) -> Fate:
+    body = b'{"error": {"message": "status %d"}}' % status
+    return Fate(answer(body, status=status), http_status=status, body=body)
+
+
+FATES = st.one_of(
+    st.integers(0, 12).map(images),
+    st.sampled_from([400, 401, 404, 422, 429, 500, 502, 503, 529]).map(refused),
+    st.sampled_from(
+        [
+            Fate((UpstreamUnreachable(),)),
+            Fate((UpstreamCut(),), has_begun=True),
+            Fate((UpstreamMalformed(),), has_begun=True),
+            Fate(answer(b"<html>"), has_begun=True),
+            Fate(answer(b'{"data": {}}'), has_begun=True),
+            Fate(answer(b'{"data": [', UpstreamCut()), has_begun=True),
+            Fate(answer(b"", status=307), has_begun=True),
+            Fate(answer(b"", status=204), has_begun=True),
+        ]
+    ),
+)
+
+
+@settings(
+    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    fates=st.lists(FATES, min_size=1, max_size=4),
+    asked=st.integers(1, 10),
+    price_of=st.integers(0, 9),
+)
+def test_client_gets_the_first_answer_and_pays_for_its_images(
+    expect_log: Any, fates: list[Fate], asked: int, price_of: int
+) -> None:
+    expect_log("answer_unusable", required=False)
+
+    async def main() -> None:
+        scripts = {name: [fate.script] for name, fate in zip(CHANNELS, fates, strict=False)}
+        balance = price_of * EACH or 1
+        async with stage(scripts, balance=balance) as w:
+            told = await generate(w, n=asked)
+            if asked > price_of:
+                assert told.refusal.http_status == 402
+                assert (w.wire.tried, w.ledger.balances[ACCOUNT]) == ([], balance)
+                return
+            tried = fates[:3]
+            for place, fate in enumerate(tried, start=1):
+                if fate.ends_the_call:
+                    tried = fates[:place]
+                    break
+            last = tried[-1]
+            assert len(w.wire.tried) == len(tried)
+            assert told.cost == (last.images or 0) * EACH
+            assert w.ledger.balances[ACCOUNT] == balance - told.cost
+            if last.http_status:
+                assert (told.writer.http_status, told.writer.sent) == (last.http_status, last.body)
+            else:
+                assert (told.refusal.http_status, told.writer.blocks) == (502, [])
+            assert told.status[0] == ("success" if last.images is not None else "error")
+            assert (told.logged["unit_count"], told.logged["unit_type"]) == (
+                last.images or 0,
+                "image",
+            )
+
+    run(main())

@@ -1,4 +1,4 @@
-"""One POST of an MCP client and its reply (contract on knowledge bases §5), without a server."""
+"""Messages of MCP, exchanged and of any shape."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gw.mcp.exchange import (
     BATCH_BYTES_MAX,
@@ -20,7 +22,9 @@ from gw.mcp.exchange import (
     SUPPORTED,
     Exchange,
     HandledMessage,
+    Head,
 )
+from tests.support.aio import run
 from tests.support.rows import cases, each
 from tests.unit.mcp.fakes import JSON, META, FakeToolbox, message, post, stateless
 
@@ -408,3 +412,54 @@ async def test_a_fault_of_ours_is_of_the_request_that_met_it() -> None:
     exchange.failed(-32603)
     (served,) = exchange.served
     assert (served.tool, served.outcome, served.code) == ("echo", "error", -32603)
+
+
+# --- Whatever is posted, in whatever head ---
+
+
+WORDS = st.sampled_from(
+    ["initialize", "ping", "tools/list", "tools/call", "server/discover", "echo", "2.0", *SUPPORTED]
+)
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | WORDS
+KEYS = st.text() | st.sampled_from(
+    ["jsonrpc", "id", "method", "params", "name", "arguments", "_meta", "result", "protocolVersion"]
+)
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner) | st.dictionaries(KEYS, inner), max_leaves=10
+)
+METAS = st.fixed_dictionaries({}, optional={META_VERSION: SCALARS, META_CAPABILITIES: VALUES})
+PARAMS = VALUES | st.fixed_dictionaries(
+    {}, optional={"name": SCALARS, "arguments": VALUES, "_meta": METAS | VALUES}
+)
+MESSAGES = st.fixed_dictionaries(
+    {"jsonrpc": st.just("2.0") | SCALARS},
+    optional={"id": SCALARS, "method": WORDS | SCALARS, "params": PARAMS},
+)
+FIELDS = st.none() | st.just("application/json") | WORDS | st.text()
+HEADS = st.builds(
+    Head, content_type=FIELDS, accept=FIELDS, version=FIELDS, method=FIELDS, name=FIELDS
+)
+STATUSES = {200, 202, 400, 404, 406, 415}
+
+
+def check(reply: tuple[int, Any]) -> None:
+    """A status of the protocol, with a body that fits."""
+    status, value = reply
+    assert status in STATUSES
+    assert (value is None) == (status == 202)
+    for one in value if isinstance(value, list) else [value] if value is not None else []:
+        assert one["jsonrpc"] == "2.0"
+        assert ("result" in one) != ("error" in one)
+        assert status == 200 or "error" in one
+
+
+@given(MESSAGES | st.lists(MESSAGES | VALUES) | VALUES, HEADS)
+def test_any_message_has_its_reply(value: Any, head: Head) -> None:
+    body = json.dumps(value).encode()
+    check(run(post(body, head)))
+    check(run(post(body, head, content_type="application/json", accept=None)))
+
+
+@given(st.binary(), HEADS)
+def test_any_body_has_its_reply(body: bytes, head: Head) -> None:
+    check(run(post(body, head, content_type="application/json", accept=None)))

@@ -21,8 +21,6 @@ from tests.unit.translation.pieces import (
     call,
     file,
     given,
-    image,
-    image_url,
     result,
     text,
     tool,
@@ -33,7 +31,6 @@ from tests.unit.translation.wire import decoded, translated
 
 # name: `system` and messages of the client, messages of the upstream, what was dropped.
 CONVERSATIONS: dict[str, tuple[Any, list[Any], list[Any], list[str]]] = {
-    "text": (None, [USER, ASSISTANT], [USER, ASSISTANT], []),
     "system as a string": ("be kind", [USER], [{"role": "system", "content": "be kind"}, USER], []),
     "system as blocks": (
         [text("a"), text("b", **CACHED)],
@@ -121,12 +118,6 @@ CONVERSATIONS: dict[str, tuple[Any, list[Any], list[Any], list[str]]] = {
         ],
         [],
     ),
-    "images": (
-        None,
-        [user([INLINE, image({"type": "url", "url": "https://a.example/x"})])],
-        [user([SHOWN, image_url("https://a.example/x")])],
-        [],
-    ),
     "documents": (
         None,
         [
@@ -162,25 +153,6 @@ CONVERSATIONS: dict[str, tuple[Any, list[Any], list[Any], list[str]]] = {
         ],
         ["messages.context", "messages.document", "messages.document.source"],
     ),
-    "files stored at the provider": (
-        None,
-        [
-            user(
-                [
-                    image({"type": "file", "file_id": "f1"}),
-                    {"type": "document", "source": {"type": "file", "file_id": "f2"}},
-                    {"type": "container_upload", "file_id": "f3"},
-                    text("hi"),
-                ]
-            )
-        ],
-        [USER],
-        [
-            "messages.image.source.file",
-            "messages.document.source.file",
-            "messages.container_upload",
-        ],
-    ),
     "the provider's own tools go, the conversation around them stays": (
         None,
         [
@@ -197,40 +169,6 @@ CONVERSATIONS: dict[str, tuple[Any, list[Any], list[Any], list[str]]] = {
         ],
         [USER, assistant([text("I look it up."), text("It is so.")]), USER],
         ["messages.citations", "messages.server_tool_use", "messages.web_search_tool_result"],
-    ),
-    "search results are words": (
-        None,
-        [
-            user(
-                [
-                    {
-                        "type": "search_result",
-                        "source": "https://a.example",
-                        "title": "T",
-                        "content": [text("found")],
-                    }
-                ]
-            )
-        ],
-        [user([text("T https://a.example"), text("found")])],
-        ["messages.search_result"],
-    ),
-    "thinking has no place, and becomes no text": (
-        None,
-        [
-            USER,
-            assistant(
-                [
-                    {"type": "thinking", "thinking": "hm", "signature": "sig"},
-                    {"type": "redacted_thinking", "data": "blob"},
-                    text("hello"),
-                ]
-            ),
-            assistant([{"type": "redacted_thinking", "data": "blob"}]),
-            USER,
-        ],
-        [USER, ASSISTANT, USER],
-        ["messages.thinking"],
     ),
 }
 
@@ -320,11 +258,6 @@ MEMBERS: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
         {"tool_choice": "required", "parallel_tool_calls": False},
         [],
     ),
-    "choice tool": (
-        {"tools": [TOOL], "tool_choice": {"type": "tool", "name": "f"}},
-        {"tool_choice": tool("f")},
-        [],
-    ),
     "forced choice without tools": (
         {"tool_choice": {"type": "any"}},
         {"tool_choice": None},
@@ -334,11 +267,6 @@ MEMBERS: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
         {"stop_sequences": ["a", "b", "c", "d", "e"]},
         {"stop": ["a", "b", "c", "d"]},
         ["stop_sequences"],
-    ),
-    "sampling": (
-        {"temperature": 1, "top_p": 0.9, "top_k": 40},
-        {"temperature": 1, "top_p": 0.9, "top_k": None},
-        ["top_k"],
     ),
     "a small budget": (
         {"thinking": {"type": "enabled", "budget_tokens": 1024}},

@@ -78,12 +78,6 @@ def test_nothing_is_written_before_there_is_something_to_say() -> None:
     assert one.encode(TextDelta("a")) != b""
 
 
-def test_cut_stream_has_no_finish_and_no_terminator() -> None:
-    stream = written("chat", [TextDelta("a"), Finished("stop"), USAGE])
-    assert b"[DONE]" not in stream
-    assert [chunk["choices"][0]["finish_reason"] for chunk in data_of(stream)] == [None, None]
-
-
 def test_nothing_follows_the_end() -> None:
     one = encoder()
     one.encode(Ended())
@@ -120,16 +114,6 @@ BLOB = {"type": "reasoning.encrypted", "index": 1, "format": FORM, "data": "blob
 
 # name: events, and the deltas of their chunks without the role's.
 DELTAS: dict[str, tuple[list[Event], list[Any]]] = {
-    "calls, numbered by themselves, with id and name once": (
-        [
-            *(TextDelta("a"), CallBegan(0, "c1", "f"), CallDelta(0, '{"x')),
-            *(CallBegan(1, "c2", "g"), CallDelta(1, "{}"), CallDelta(0, '":1}'), Ended()),
-        ],
-        [
-            *({"content": "a"}, called(0, "c1", "f"), more(0, '{"x')),
-            *(called(1, "c2", "g"), more(1, "{}"), more(0, '":1}'), {}),
-        ],
-    ),
     "a call without arguments": (
         [CallBegan(0, "c1", "f"), CallDelta(0, ""), Finished("tool_calls"), Ended()],
         [called(0, "c1", "f"), more(0, "{}"), {}],
@@ -309,11 +293,6 @@ def test_no_block_is_written_before_there_is_something_to_say() -> None:
     assert one.encode(TextDelta("a")) != b""
 
 
-def test_cut_stream_has_no_stop() -> None:
-    stream = written("messages", [TextDelta("a"), Finished("stop"), UsageStated(Usage(1, 1))])
-    assert names_of(stream) == ["message_start", "content_block_start", "content_block_delta"]
-
-
 def test_nothing_follows_the_end_of_a_message() -> None:
     stream = written("messages", [TextDelta("a"), Ended(), TextDelta("late"), Ended()])
     assert names_of(stream)[-1] == "message_stop"
@@ -344,10 +323,6 @@ IMAGE = Media("image", None, url="https://a.example/x.png")
 
 # name: events but for the last, and the blocks of their stream.
 BLOCKS: dict[str, tuple[list[Event], list[Any]]] = {
-    "a block ends where the kind changes": (
-        [TextDelta("a"), CallBegan(0, "c1", "f"), CallDelta(0, "{}"), TextDelta("b")],
-        [text("a"), call("c1", "f", "{}"), text("b")],
-    ),
     "a call first": ([CallBegan(0, "c1", "f"), CallDelta(0, "{}")], [call("c1", "f", "{}")]),
     "the delta that caused the change is not lost": (
         [RefusalDelta("No"), RefusalDelta("."), TextDelta("Sorry")],
@@ -382,15 +357,6 @@ BLOCKS: dict[str, tuple[list[Event], list[Any]]] = {
     "a second start of a call is none": (
         [CallBegan(0, "c1", "f"), CallBegan(0, "c1", "f"), CallDelta(0, "{}")],
         [call("c1", "f", "{}")],
-    ),
-    "thinking with its proof only": (
-        [
-            *(ThinkingDelta("a"), ThinkingDelta("b")),
-            ThinkingDelta(signature="s", signer="messages"),
-            ThinkingDelta(redacted="blob", signer="messages"),
-            *(ThinkingDelta("unproven"), TextDelta("x")),
-        ],
-        [THINKING, [{"type": "redacted_thinking", "data": "blob"}], text("x")],
     ),
     "an image is a link": (
         [TextDelta("See "), MediaDelta(IMAGE)],

@@ -24,7 +24,7 @@ from channels.translation.model import (
 from channels.translation.tool_calls import made_id
 from tests.support.rows import cases, each
 from tests.unit.translation.gemini.pieces import PNG, call, chunk, inline, thought, usage
-from tests.unit.translation.pieces import assistant, use
+from tests.unit.translation.pieces import assistant
 from tests.unit.translation.wire import answered, events_from, folded, sse, whole
 
 
@@ -101,41 +101,6 @@ def test_completion_becomes_a_message() -> None:
     }
 
 
-def test_tool_uses_become_calls() -> None:
-    uses = [use("t1", {"a": [1, None]}, name="f"), use("t2", {}, name="g")]
-    choice = whole("chat", answered("messages", message(*uses, stop_reason="tool_use")))["choices"]
-    assert choice[0]["finish_reason"] == "tool_calls"
-    assert choice[0]["message"] == assistant(
-        None,
-        refusal=None,
-        tool_calls=[
-            {
-                "id": "t1",
-                "type": "function",
-                "function": {"name": "f", "arguments": '{"a":[1,null]}'},
-            },
-            {"id": "t2", "type": "function", "function": {"name": "g", "arguments": "{}"}},
-        ],
-    )
-
-
-def test_calls_become_tool_uses() -> None:
-    calls = [
-        {"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}},
-        {"id": "c2", "type": "function", "function": {"name": "g", "arguments": ""}},
-        {"id": "c3", "type": "function", "function": {"name": "h", "arguments": "not JSON"}},
-    ]
-    # Some upstreams say `stop` after calling.
-    answer = answered("chat", completion("stop", content=None, tool_calls=calls))
-    said = whole("messages", answer)
-    assert said["stop_reason"] == "tool_use"
-    assert said["content"] == [
-        use("c1", {"a": 1}, name="f"),
-        use("c2", {}, name="g"),
-        use("c3", {"raw_arguments": "not JSON"}, name="h"),
-    ]
-
-
 def test_call_without_an_id_is_given_one_that_stays() -> None:
     calls = [{"function": {"name": "f", "arguments": "{}"}}] * 2
     ids = [
@@ -184,13 +149,6 @@ def test_finish_means_the_same_both_ways(
 def test_finish_that_only_messages_has(stated: str, in_chat: str) -> None:
     answer = answered("messages", message(text("x"), stop_reason=stated))
     assert whole("chat", answer)["choices"][0]["finish_reason"] == in_chat
-
-
-def test_stop_sequence_is_named_where_it_can_be() -> None:
-    stated = message(text("x"), stop_reason="stop_sequence", stop_sequence="END")
-    answer = answered("messages", stated)
-    assert answer.stop_sequence == "END"
-    assert whole("messages", answer)["stop_sequence"] == "END"
 
 
 def test_no_finish_is_an_end_like_any_other() -> None:
@@ -259,15 +217,6 @@ def test_input_of_messages_leaves_the_cache_out() -> None:
     assert answered("messages", message(usage=whole("messages", answer)["usage"])).usage == expected
 
 
-def test_input_of_chat_includes_the_cache() -> None:
-    body = completion(content="x")
-    body["usage"]["prompt_tokens"] = 30
-    body["usage"]["prompt_tokens_details"] = {"cached_tokens": 20}
-    usage = whole("messages", answered("chat", body))["usage"]
-    assert usage["input_tokens"] == 10
-    assert usage["cache_read_input_tokens"] == 20
-
-
 def test_usage_of_zero_is_stated_and_none_is_not() -> None:
     zero = completion(content="")
     zero["usage"] = {"prompt_tokens": 0, "completion_tokens": 0}
@@ -277,20 +226,6 @@ def test_usage_of_zero_is_stated_and_none_is_not() -> None:
     answer = answered("chat", none)
     assert answer.usage is None
     assert "usage" not in whole("chat", answer)
-
-
-def test_blocks_of_the_providers_tools_are_passed_over() -> None:
-    answer = answered(
-        "messages",
-        message(
-            text("I look. "),
-            {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"q": 1}},
-            {"type": "web_search_tool_result", "tool_use_id": "s", "content": []},
-            {"type": "fallback", "from": {}, "to": {}},
-            text("Yes."),
-        ),
-    )
-    assert answer.parts == (Text("I look. Yes."),)
 
 
 def test_images_the_model_made_are_links_in_text() -> None:
@@ -305,11 +240,6 @@ def test_thinking_without_proof_is_neither_thinking_nor_text() -> None:
     answer = answered("chat", completion(content="4", reasoning_content="2 and 2"))
     assert answer.parts == (Thinking("2 and 2"), Text("4"))
     assert whole("messages", answer)["content"] == [text("4")]
-
-
-def test_content_in_parts_is_read() -> None:
-    answer = answered("chat", completion(content=[text("a"), text("b")]))
-    assert answer.parts == (Text("a"), Text("b"))
 
 
 @cases(
@@ -330,25 +260,6 @@ def test_what_is_no_completion_is_malformed(body: bytes) -> None:
 def test_what_is_no_message_is_malformed(body: bytes) -> None:
     with pytest.raises(UpstreamMalformed):
         messages.decode_response(body)
-
-
-def test_half_a_character_is_passed_on() -> None:
-    body = b'{"choices": [{"message": {"content": "\\ud83d"}, "finish_reason": "stop"}]}'
-    answer = chat.decode_response(body)
-    said = messages.encode_response(answer, id="x", created=1, model="m")
-    assert b'"text":"\\ud83d"' in said
-
-
-@cases("where", "in the choice", "as Groq states it")
-def test_usage_of_a_whole_answer_may_stand_elsewhere(where: str) -> None:
-    stated = {"prompt_tokens": 8, "completion_tokens": 5, "cached_tokens": 6, "total_tokens": 13}
-    choice = {"index": 0, "message": {"content": "Hi"}, "finish_reason": "stop"}
-    answer = (
-        {"choices": [{**choice, "usage": stated}]}
-        if where == "in the choice"
-        else {"choices": [choice], "x_groq": {"usage": stated}}
-    )
-    assert answered("chat", answer).usage == Usage(8, 5, cached_tokens=6)
 
 
 # --- Whole native-content answers ---

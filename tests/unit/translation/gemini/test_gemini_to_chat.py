@@ -27,7 +27,6 @@ from tests.unit.translation.gemini.pieces import (
     ESCAPE,
     HI,
     JPEG,
-    PDF,
     PNG,
     asked,
     call,
@@ -65,7 +64,6 @@ def image(url: str, **members: Any) -> dict[str, Any]:
 
 # name: contents of a native-content client, the messages of chat, and what was dropped.
 CONVERSATIONS: dict[str, tuple[list[Any], list[Any], list[str]]] = {
-    "text": ([HI], [USER], []),
     "a turn without a role is the user's": ([{"parts": [{"text": "hi"}]}], [USER], []),
     "neighbours of one role are one turn": (
         [HI, HI, model("a"), model("b")],
@@ -148,37 +146,9 @@ CONVERSATIONS: dict[str, tuple[list[Any], list[Any], list[str]]] = {
         [USER, called(("x", "f", "{}"), ("y", "f", "{}"))],
         ["contents.parts.thoughtSignature"],
     ),
-    "thoughts are dropped, never shown": (
-        [HI, model(thought("hm"), "hello")],
-        [USER, assistant("hello")],
-        ["contents.parts.thought"],
-    ),
     "inline data of the other base64, with the type of its bytes": (
         [user(inline("image/png", JPEG.replace("/", "_")))],
         [{"role": "user", "content": [image(f"data:image/jpeg;base64,{JPEG}")]}],
-        [],
-    ),
-    "a document": (
-        [user(inline("application/pdf", PDF, displayName="a.pdf"))],
-        [
-            {
-                "role": "user",
-                "content": [
-                    {
-                        "type": "file",
-                        "file": {
-                            "file_data": f"data:application/pdf;base64,{PDF}",
-                            "filename": "a.pdf",
-                        },
-                    }
-                ],
-            }
-        ],
-        [],
-    ),
-    "a file by its address": (
-        [user(file("https://a.example/x", mimeType="image/png"))],
-        [{"role": "user", "content": [image("https://a.example/x")]}],
         [],
     ),
     "a file by its address, of a type that the name tells": (
@@ -203,11 +173,6 @@ CONVERSATIONS: dict[str, tuple[list[Any], list[Any], list[str]]] = {
         [user("see", file("https://www.youtube.com/watch?v=x"))],
         [{"role": "user", "content": "see"}],
         ["contents.parts.fileData"],
-    ),
-    "a resolution": (
-        [user({**inline("image/png", PNG), "mediaResolution": {"level": "MEDIA_RESOLUTION_LOW"}})],
-        [{"role": "user", "content": [image(f"data:image/png;base64,{PNG}", detail="low")]}],
-        [],
     ),
     "code that the provider ran": (
         [
@@ -444,30 +409,6 @@ def test_wrong_member_is_refused_by_its_name(members: dict[str, Any], param: str
     with pytest.raises(InvalidRequest) as refused:
         gemini.decode_request(asked(**members))
     assert refused.value.param == param
-
-
-def test_sampling_arrives() -> None:
-    config = {
-        "maxOutputTokens": 7,
-        "temperature": 0.5,
-        "topP": 0.25,
-        "topK": 40.0,
-        "stopSequences": ["a"],
-        "seed": 3,
-        "presencePenalty": 1,
-        "frequencyPenalty": -1,
-        "candidateCount": 1,
-    }
-    assert gemini.decode_request(asked(generationConfig=config)).max_tokens == 7
-    body, dropped = translated("native", "chat", asked(generation_config=config))
-    assert {name: body[name] for name in ("temperature", "top_p", "stop", "seed")} == {
-        "temperature": 0.5,
-        "top_p": 0.25,
-        "stop": ["a"],
-        "seed": 3,
-    }
-    assert (body["presence_penalty"], body["frequency_penalty"]) == (1, -1)
-    assert dropped == ["generationConfig.topK"]
 
 
 def test_functions_arrive_with_json_schemas() -> None:

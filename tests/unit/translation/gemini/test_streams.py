@@ -28,7 +28,7 @@ from channels.translation.model import (
 )
 from channels.translation.tool_calls import made_id
 from tests.support.rows import each
-from tests.unit.translation.gemini.pieces import PNG, call, chunk, inline, thought, usage
+from tests.unit.translation.gemini.pieces import PNG, call, chunk, inline
 from tests.unit.translation.wire import data_of, events_from, read, sse, written
 
 BEGAN = Began("r", "g")
@@ -46,28 +46,6 @@ def stopped(reason: FinishReason = "stop", **members: Any) -> list[Event]:
 
 # name: chunks, and the events they are.
 STREAMS: dict[str, tuple[list[Any], list[Event]]] = {
-    "text": (
-        [chunk("a"), chunk("b", finishReason="STOP")],
-        [BEGAN, TextDelta("a"), TextDelta("b"), *stopped()],
-    ),
-    "the reason in a chunk of its own": (
-        [chunk("a"), STOP, {"candidates": [], **usage(1, 2)}],
-        [BEGAN, TextDelta("a"), UsageStated(Usage(1, 2)), *stopped()],
-    ),
-    "the reason in every chunk": (
-        [chunk("a", finishReason="STOP"), chunk("b", finishReason="MAX_TOKENS")],
-        [BEGAN, TextDelta("a"), TextDelta("b"), *stopped("length")],
-    ),
-    "a cut": ([chunk("a")], [BEGAN, TextDelta("a")]),
-    "a call, and the reason in a chunk of its own": (
-        [chunk(call("f", {"a": [1, "x"]}, "sig")), chunk("", finishReason="STOP")],
-        [
-            BEGAN,
-            CallBegan(0, FIRST, "f", signature="sig", signer="native"),
-            CallDelta(0, '{"a":[1,"x"]}'),
-            *stopped("tool_calls"),
-        ],
-    ),
     "parallel calls of one name, of which the first is signed": (
         [chunk(call("f", {"a": 1}, "sig"), call("f", {"a": 2}), finishReason="STOP")],
         [
@@ -94,16 +72,6 @@ STREAMS: dict[str, tuple[list[Any], list[Event]]] = {
         [chunk(call(id="x"), finishReason="MAX_TOKENS")],
         [BEGAN, CallBegan(0, "x", "f"), CallDelta(0, "{}"), *stopped("length")],
     ),
-    "thoughts and their signature": (
-        [chunk(thought("a")), chunk(thought("b", "s")), chunk("x"), STOP],
-        [
-            BEGAN,
-            ThinkingDelta("a"),
-            ThinkingDelta("b", signature="s", signer="native"),
-            TextDelta("x"),
-            *stopped(),
-        ],
-    ),
     "the signature of a text, last and empty": (
         [chunk("x"), chunk({"text": "", "thoughtSignature": "s"}, finishReason="STOP")],
         [
@@ -112,10 +80,6 @@ STREAMS: dict[str, tuple[list[Any], list[Event]]] = {
             ThinkingDelta("", signature="s", signer="native"),
             *stopped(),
         ],
-    ),
-    "an image": (
-        [chunk("see", inline("image/png", PNG)), STOP],
-        [BEGAN, TextDelta("see"), MediaDelta(Media("image", "image/png", data=PNG)), *stopped()],
     ),
     "a draft of an image among the thoughts": (
         [chunk({**inline("image/png", PNG), "thought": True}), chunk("x", finishReason="STOP")],
@@ -134,28 +98,6 @@ STREAMS: dict[str, tuple[list[Any], list[Event]]] = {
             *stopped(),
         ],
     ),
-    "unknown parts, members and chunks": (
-        [
-            chunk({"telepathy": {"x": 1}}, {}, "a", groundingMetadata={}, createTime="now"),
-            {"somethingNew": 1},
-            [],
-            b"null",
-            b"[DONE]",
-            b"{nonsense",
-            b"",
-            chunk("b", finishReason="STOP"),
-        ],
-        [BEGAN, TextDelta("a"), TextDelta("b"), *stopped()],
-    ),
-    "members of other types": (
-        [
-            {"candidates": [{"content": {"parts": [{"text": 5}, {"text": "a", "thought": "no"}]}}]},
-            {"candidates": "x"},
-            {"candidates": [{"content": "x", "finishReason": 7}, None]},
-            {"candidates": [{"content": {"parts": "x"}, "finishReason": "STOP"}]},
-        ],
-        [Began(None, None), TextDelta("a"), *stopped()],
-    ),
     "half a character": (
         [b'{"candidates":[{"content":{"parts":[{"text":"\\ud83d"}]},"finishReason":"STOP"}]}'],
         [Began(None, None), TextDelta("?"), *stopped()],
@@ -168,25 +110,6 @@ STREAMS: dict[str, tuple[list[Any], list[Event]]] = {
         [[chunk("a"), chunk("b", finishReason="STOP")]],
         [BEGAN, TextDelta("a"), TextDelta("b"), *stopped()],
     ),
-    "other candidates are passed over": (
-        [
-            {
-                "candidates": [
-                    {"index": 1, "content": {"parts": [{"text": "z"}]}, "finishReason": "STOP"},
-                    {"index": 0, "content": {"parts": [{"text": "a"}]}},
-                ]
-            },
-        ],
-        [Began(None, None), TextDelta("a")],
-    ),
-    "a prompt that is refused": (
-        [{"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}, **usage(7)}],
-        [
-            Began(None, None),
-            UsageStated(Usage(7, 0)),
-            *stopped("refusal", explanation="PROHIBITED_CONTENT"),
-        ],
-    ),
     "a prompt that is refused, in the provider's words": (
         [{"promptFeedback": {"blockReason": "SAFETY", "blockReasonMessage": "no"}}],
         [Began(None, None), *stopped("refusal", explanation="no")],
@@ -194,18 +117,6 @@ STREAMS: dict[str, tuple[list[Any], list[Event]]] = {
     "a prompt that is not refused": (
         [{"promptFeedback": {"safetyRatings": []}}, chunk("a")],
         [Began(None, None), TextDelta("a")],
-    ),
-    "an error": (
-        [
-            chunk("a"),
-            {"error": {"code": 429, "message": "slow down", "status": "RESOURCE_EXHAUSTED"}},
-            chunk("b", finishReason="STOP"),
-        ],
-        [BEGAN, TextDelta("a"), StreamFailed("RESOURCE_EXHAUSTED", "slow down")],
-    ),
-    "an error in an array": (
-        [[{"error": {"code": 500, "message": "broke"}}]],
-        [StreamFailed("500", "broke")],
     ),
     "an error that says nothing": ([{"error": None}, chunk("a")], [BEGAN, TextDelta("a")]),
     "an error without words": ([{"error": "x"}], [StreamFailed(None, "x")]),
@@ -259,60 +170,6 @@ def test_every_reason_has_its_word(
     assert told[-2] == Finished(finish, explanation="told")
 
 
-# name: the counts of each chunk, and what is stated of them.
-USAGES: dict[str, tuple[list[dict[str, int]], list[Usage]]] = {
-    "once": ([{"promptTokenCount": 3, "candidatesTokenCount": 5}], [Usage(3, 5)]),
-    "running totals": (
-        [
-            {"promptTokenCount": 3, "candidatesTokenCount": 1},
-            {"promptTokenCount": 3, "candidatesTokenCount": 4},
-        ],
-        [Usage(3, 1), Usage(3, 4)],
-    ),
-    "the same again": ([{"promptTokenCount": 3, "candidatesTokenCount": 1}] * 2, [Usage(3, 1)]),
-    "thoughts beside the candidates": (
-        [
-            {
-                "promptTokenCount": 3,
-                "candidatesTokenCount": 5,
-                "thoughtsTokenCount": 4,
-                "totalTokenCount": 12,
-            }
-        ],
-        [Usage(3, 9, reasoning_tokens=4)],
-    ),
-    "thoughts among the candidates, by the total": (
-        [
-            {
-                "promptTokenCount": 3,
-                "candidatesTokenCount": 5,
-                "thoughtsTokenCount": 4,
-                "totalTokenCount": 8,
-            }
-        ],
-        [Usage(3, 5, reasoning_tokens=4)],
-    ),
-    "a cache": (
-        [{"promptTokenCount": 9, "candidatesTokenCount": 0, "cachedContentTokenCount": 4}],
-        [Usage(9, 0, cached_tokens=4)],
-    ),
-    "tools of the provider's": (
-        [{"promptTokenCount": 3, "candidatesTokenCount": 1, "toolUsePromptTokenCount": 2}],
-        [Usage(5, 1)],
-    ),
-    "the input alone, while text passes": ([{"promptTokenCount": 3, "totalTokenCount": 3}], []),
-    "no counts": ([{"trafficType": 1}], []),
-}
-
-
-@each("name", USAGES)
-def test_usage_is_stated_as_the_upstream_does(name: str) -> None:
-    stated, expected = USAGES[name]
-    chunks = [chunk("a", usageMetadata=counts) for counts in stated]
-    found = events(*chunks, STOP)
-    assert [one.usage for one in found if isinstance(one, UsageStated)] == expected
-
-
 def test_nothing_follows_the_end() -> None:
     decoder = gemini.StreamDecoder()
     (event,) = sse(chunk("a", finishReason="STOP"))
@@ -356,10 +213,8 @@ TEXT = spoken({"text": "a"})
 
 # name: events, and the chunks of the stream.
 WRITTEN: dict[str, tuple[list[Event], list[Any]]] = {
-    "text": ([Began("u", "g"), TextDelta("a"), *STOPPED], [TEXT, ending()]),
     "nothing": ([*STOPPED], [ending()]),
     "a beginning says nothing yet": ([Began("u", "g"), UsageStated(Usage(1, 0))], []),
-    "a cut": ([Began("u", "g"), TextDelta("a"), Finished("stop")], [TEXT]),
     "usage, zeros and all": (
         [TextDelta("a"), Finished("stop"), UsageStated(Usage(3, 0)), Ended()],
         [
@@ -374,30 +229,6 @@ WRITTEN: dict[str, tuple[list[Event], list[Any]]] = {
                 }
             ),
         ],
-    ),
-    "the usage stated last": (
-        [
-            UsageStated(Usage(1, 1)),
-            TextDelta("a"),
-            UsageStated(Usage(9, 7, cached_tokens=4, cache_write_tokens=1, reasoning_tokens=5)),
-            *STOPPED,
-        ],
-        [
-            TEXT,
-            ending(
-                usageMetadata={
-                    "promptTokenCount": 9,
-                    "candidatesTokenCount": 2,
-                    "totalTokenCount": 16,
-                    "thoughtsTokenCount": 5,
-                    "cachedContentTokenCount": 4,
-                }
-            ),
-        ],
-    ),
-    "a call in pieces is one part": (
-        [CallBegan(0, "x", "f"), CallDelta(0, '{"a"'), CallDelta(0, ":1}"), *CALLS],
-        [called("x", "f", {"a": 1}), ending()],
     ),
     "a call without arguments": (
         [CallBegan(0, "x", "f"), *CALLS],
@@ -477,7 +308,6 @@ WRITTEN: dict[str, tuple[list[Event], list[Any]]] = {
         [MediaDelta(Media("image", None, url="https://a.example/x")), *STOPPED],
         [spoken({"fileData": {"fileUri": "https://a.example/x"}}), ending()],
     ),
-    "length": ([TextDelta("a"), Finished("length"), Ended()], [TEXT, ending("MAX_TOKENS")]),
     "a stop sequence": (
         [TextDelta("a"), Finished("stop_sequence", stop_sequence="x"), Ended()],
         [TEXT, ending()],

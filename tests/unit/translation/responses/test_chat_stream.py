@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 
 from channels.dialects.chat.codec import StreamEncoder
 from channels.dialects.responses.codec import StreamDecoder
-from channels.dialects.responses.dialect import DIALECT as RESPONSES
 from channels.dialects.responses.events import read_event, read_usage
-from channels.http.sse import SseEvent, SseSplitter
+from channels.http.sse import SseEvent
 from channels.json import raw_of, read_loosely
 from channels.translation.model import Text, ToolCall
 from channels.translation.session import BUILTIN_TOOLS, TranslatedCall, TranslatedStream
-from tests.support.rows import cases, each
+from tests.support.rows import cases
 from tests.unit.translation.pieces import assistant, tool, user
 from tests.unit.translation.responses.pieces import (
     CREATED,
@@ -33,7 +32,6 @@ from tests.unit.translation.responses.pieces import (
 from tests.unit.translation.strategies import chat_requests
 from tests.unit.translation.wire import data_of, decoded, events_from, folded, sse, translated
 
-TRANSCRIPTS = Path(__file__).parents[2] / "channels" / "transcripts" / "responses"
 RECORDINGS = Path(__file__).parents[5] / "shared" / "recordings" / "responses"
 ASKED = {
     "model": "m",
@@ -109,12 +107,6 @@ def test_answer_with_a_search_and_its_sources() -> None:
     }
 
 
-def test_usage_is_for_clients_that_ask() -> None:
-    chunks = written(text("Hi"), completed(), include_usage=False)
-    assert not any("usage" in one for one in chunks[:-1])
-    assert chunks[-2]["choices"][0]["finish_reason"] == "stop"
-
-
 def test_image_is_markdown_and_sources_after_it_stay_in_place() -> None:
     image = f"![image](data:image/png;base64,{PNG})"
     chunks = written(
@@ -151,12 +143,6 @@ def test_function_calls_beside_a_search_under_the_clients_own_names() -> None:
     assert chunks[-3]["choices"][0]["finish_reason"] == "tool_calls"
 
 
-@cases("details, reason", (None, "length"), ({"reason": "content_filter"}, "content_filter"))
-def test_incomplete_answer_says_why(details: Any, reason: str) -> None:
-    chunks = written(text("Hi"), completed(status="incomplete", incomplete_details=details))
-    assert chunks[-3]["choices"][0]["finish_reason"] == reason
-
-
 def closed_with(message: str) -> list[Any]:
     """The end that the gateway itself writes (spec: Stream failure behaviour 3)."""
     error = {"message": message, "type": "api_error", "code": "upstream_error"}
@@ -191,45 +177,6 @@ def test_failure_before_anything_was_said_is_for_another_channel() -> None:
 
 
 # --- Whole transcripts, cut everywhere ---
-
-
-def fed(pieces: list[bytes]) -> tuple[bytes, bool]:
-    """What the client is sent for a body that comes in these pieces, and whether it was whole."""
-    stream, splitter, meter = opened(), SseSplitter(), RESPONSES.new_meter()
-    sent = b""
-    for piece in pieces:
-        for one in splitter.feed(piece):
-            if one.data is not None and not meter.finished:
-                event = meter.read(one.data)
-                meter.take(event)
-                sent += stream.take(event)
-    return sent, meter.finished
-
-
-PATHS = sorted(TRANSCRIPTS.glob("*.sse"))
-
-
-@each("path", PATHS)
-def test_transcript_is_the_same_however_it_is_cut_into_reads(path: Path) -> None:
-    body = path.read_bytes()
-    whole, _ = fed([body])
-    assert fed([body.replace(b"\n", b"\r\n")])[0] == whole
-    assert fed([body[at : at + 1] for at in range(len(body))])[0] == whole
-    for at in range(0, len(body), max(1, len(body) // 400)):
-        assert fed([body[:at], body[at:]])[0] == whole
-
-
-@each("path", PATHS)
-def test_transcript_that_breaks_off_anywhere_is_a_beginning_and_is_closed(path: Path) -> None:
-    body = path.read_bytes()
-    whole, _ = fed([body])
-    for at in range(0, len(body), max(1, len(body) // 400)):
-        stream, splitter = opened(), SseSplitter()
-        sent = taken(stream, splitter.feed(body[:at]))
-        assert whole.startswith(sent)
-        if stream.has_written and b"[DONE]" not in sent:
-            assert data_of(stream.broken(CUT))[-1] == "[DONE]"
-            assert stream.broken(CUT) == b""
 
 
 def recorded(path: Path) -> list[SseEvent]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from channels.dialects.responses.encode import LIMITS
 from tests.support.rows import cases
-from tests.unit.translation.pieces import developer, file, image_url, system
+from tests.unit.translation.pieces import developer, image_url, system
 from tests.unit.translation.wire import MAX_TOKENS, translated
 
 SEARCH = {"type": "web_search", "search_context_size": "low", "user_location": {"city": "Riga"}}
@@ -154,32 +154,6 @@ def test_a_whole_conversation_with_a_tool() -> None:
     ]
 
 
-def test_images_and_files_by_data_and_by_url() -> None:
-    pdf = "data:application/pdf;base64,JVBERi0x"
-    assert items(
-        user(
-            [
-                {"type": "text", "text": "See:"},
-                image_url(PNG, detail="low"),
-                image_url("https://a.example/b.png"),
-                file(file_data=pdf, filename="a.pdf"),
-                file(file_data=pdf),
-                file(file_data="https://a.example/c.pdf"),
-            ]
-        )
-    ) == [
-        spoken(
-            "user",
-            {"type": "input_text", "text": "See:"},
-            {"type": "input_image", "image_url": PNG, "detail": "low"},
-            {"type": "input_image", "image_url": "https://a.example/b.png"},
-            {"type": "input_file", "filename": "a.pdf", "file_data": pdf},
-            {"type": "input_file", "filename": "document.pdf", "file_data": pdf},
-            {"type": "input_file", "file_url": "https://a.example/c.pdf"},
-        )
-    ]
-
-
 def test_result_with_an_image_keeps_it() -> None:
     content = [{"type": "text", "text": "wet"}, image_url(PNG)]
     *_, result = items(
@@ -209,20 +183,6 @@ def test_image_that_was_drawn_comes_back_as_an_image() -> None:
     ]
     alone = items(user("Draw"), {"role": "assistant", "content": f"![image]({PNG})"}, user("More"))
     assert alone[1] == spoken("user", {"type": "input_image", "image_url": PNG})
-
-
-def test_sound_and_film_are_listed() -> None:
-    body, dropped = sent(
-        user(
-            [
-                {"type": "text", "text": "Hear:"},
-                {"type": "input_audio", "input_audio": {"data": "UklG", "format": "wav"}},
-                {"type": "video_url", "video_url": {"url": "https://a.example/f.mp4"}},
-            ]
-        )
-    )
-    assert body["input"] == [said("Hear:")]
-    assert dropped == ["messages.input_audio", "messages.video_url"]
 
 
 def test_thinking_goes_back_with_its_proof_and_not_without() -> None:
@@ -270,11 +230,6 @@ def test_response_format(form: dict[str, Any], written: dict[str, Any]) -> None:
     body, dropped = sent(response_format=form, verbosity="low")
     assert body["text"] == {"format": written, "verbosity": "low"}
     assert dropped == []
-
-
-def test_what_cannot_be_said_is_listed() -> None:
-    _, dropped = sent(stop=["END"], seed=7, n=2, logit_bias={"1": 2}, store=True)
-    assert dropped == ["stop", "seed", "n", "logit_bias", "store"]
 
 
 def test_what_happens_anyway_is_not_listed() -> None:

@@ -48,21 +48,6 @@ def read(*events: Any) -> list[Event]:
     return found[1:]
 
 
-def test_text_is_told_as_it_comes_and_not_again() -> None:
-    part = {"type": "output_text", "text": "Hello", "annotations": []}
-    assert read(
-        event("output_item.added", item={"type": "message", "content": []}),
-        event("content_part.added", content_index=0, part={"type": "output_text", "text": ""}),
-        text("Hel"),
-        text(""),
-        text("lo"),
-        event("output_text.done", content_index=0, text="Hello"),
-        event("content_part.done", content_index=0, part=part),
-        done(**message(part)),
-        completed(message(part)),
-    ) == [TextDelta("Hel"), TextDelta("lo"), *ENDING]
-
-
 PART = {"type": "output_text", "text": "Hello", "annotations": [citation(0, 5)]}
 REFUSED = {"type": "refusal", "refusal": "No."}
 
@@ -111,23 +96,6 @@ def test_sources_count_the_characters_of_the_whole_answer() -> None:
     ]
 
 
-def test_what_the_provider_runs_says_nothing_of_itself() -> None:
-    kinds = ("web_search_call.in_progress", "web_search_call.searching", "mcp_call.completed")
-    assert read(
-        event("output_item.added", item={"type": "web_search_call", "status": "in_progress"}),
-        *(event(kind, item_id="ws_1") for kind in kinds),
-        done(type="web_search_call", status="completed", action={"type": "search", "query": "x"}),
-        event("code_interpreter_call_code.delta", 1, delta="print(1)"),
-        event("image_generation_call.partial_image", 2, partial_image_b64=PNG),
-        {"type": "response.something.new", "delta": {"a": 1}},
-        {"type": "keepalive", "sequence_number": 3},
-        b"[DONE]",
-        b"not JSON",
-        b"[1]",
-        completed(),
-    ) == [*ENDING]
-
-
 @cases(
     "stated, data, kind",
     (None, PNG, "image/png"),
@@ -151,32 +119,6 @@ def test_image_comes_whole_and_once(stated: str | None, data: str, kind: str) ->
 def test_image_that_was_not_made_says_nothing() -> None:
     item: dict[str, Any] = {"type": "image_generation_call", "result": None}
     assert read(done(**item), completed(item)) == ENDING
-
-
-def test_calls_are_counted_by_themselves_and_may_be_interleaved() -> None:
-    found = read(
-        text("Let me see."),
-        event("output_item.added", 2, item=call(arguments="")),
-        event("output_item.added", 5, item=call(call_id="call_b", name="g", arguments="")),
-        event("function_call_arguments.delta", 2, delta='{"a"'),
-        event("function_call_arguments.delta", 5, delta='{"b":2}'),
-        event("function_call_arguments.delta", 2, delta=":1}"),
-        event("function_call_arguments.done", 2, arguments='{"a":1}'),
-        done(2, **call(arguments='{"a":1}')),
-        done(5, **call(call_id="call_b", name="g", arguments='{"b":2}')),
-        completed(),
-    )
-    assert found == [
-        TextDelta("Let me see."),
-        CallBegan(0, "call_a", "f"),
-        CallBegan(1, "call_b", "g"),
-        CallDelta(0, '{"a"'),
-        CallDelta(1, '{"b":2}'),
-        CallDelta(0, ":1}"),
-        STATED,
-        Finished("tool_calls"),
-        Ended(),
-    ]
 
 
 @cases(
@@ -235,25 +177,6 @@ def test_ids_serve_where_there_is_no_index() -> None:
     assert found[4] == STATED
 
 
-def test_thinking_keeps_its_paragraphs_and_its_proof() -> None:
-    summary = [{"type": "summary_text", "text": one} for one in ("One.", "Two.")]
-    item: dict[str, Any] = {"type": "reasoning", "summary": summary, "encrypted_content": "gAAA"}
-    proof = ThinkingDelta(signature="gAAA", signer="responses")
-    found = read(
-        event("reasoning_summary_text.delta", summary_index=0, delta="One"),
-        event("reasoning_summary_text.delta", summary_index=0, delta="."),
-        event("reasoning_summary_text.delta", summary_index=1, delta="Two."),
-        done(**item),
-        done(**item),
-        completed(item),
-    )
-    assert found[:4] == [ThinkingDelta("One"), ThinkingDelta("."), ThinkingDelta("\n\nTwo."), proof]
-    assert found[4:] == ENDING
-    whole = read(completed(item))
-    assert whole[:3] == [ThinkingDelta("One."), ThinkingDelta("\n\nTwo."), proof]
-    assert read(done(type="reasoning", summary=[]), completed()) == ENDING
-
-
 THOUGHT = {"type": "reasoning_text", "text": "Hm."}
 SHOWN: dict[str, list[Any]] = {
     "in a part that is done": [event("content_part.done", content_index=0, part=THOUGHT)],
@@ -291,12 +214,6 @@ def test_thoughts_of_an_item_are_paragraphs() -> None:
     parts = [{"type": "reasoning_text", "text": text} for text in ("One.", "Two.")]
     told = read(done(type="reasoning", summary=[], content=parts), completed())
     assert "".join(one.text for one in told if isinstance(one, ThinkingDelta)) == "One.\n\nTwo."
-
-
-def test_thought_in_a_message_is_no_text_either() -> None:
-    item = message(THOUGHT, {"type": "output_text", "text": "Four."})
-    told = read(done(**item), completed(item))
-    assert [one.text for one in told if isinstance(one, TextDelta)] == ["Four."]
 
 
 @cases(
@@ -366,28 +283,6 @@ def test_nothing_is_said_after_the_end() -> None:
     ended = [one for part in parts for one in decoder.take(read_event(part.data or b""))]
     assert ended == ENDING
     assert decoder.end() == []
-
-
-def test_cut_stream_has_no_end() -> None:
-    assert read(text("Hi")) == [TextDelta("Hi")]
-
-
-@cases(
-    "broken",
-    event("output_item.done", item="x"),
-    event("output_item.done", item={"type": "message", "content": "x"}),
-    event("output_item.done", item={"type": "message", "content": [1, {"text": 5}]}),
-    event("output_item.done", item={"type": "reasoning", "summary": [1, {"text": None}]}),
-    event("output_item.done", item={"type": "image_generation_call", "result": {}}),
-    event("content_part.done", content_index="a", part=[1]),
-    event("output_text.done", text=None),
-    event("output_text.annotation.added", annotation=[]),
-    event("output_text.delta", delta={"text": "x"}),
-    {"type": ["response.created"], "response": 5},
-    {"type": "response.output_text.delta", "output_index": {}, "content_index": None},
-)
-def test_undocumented_shapes_say_nothing_and_break_nothing(broken: dict[str, Any]) -> None:
-    assert [one for one in read(broken, completed()) if one not in ENDING] == []
 
 
 def test_item_of_which_neither_index_nor_id_can_be_read_is_told_all_the_same() -> None:

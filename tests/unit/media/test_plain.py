@@ -1,13 +1,16 @@
-"""Polls and lists on the plain wire as tables: what an answer means."""
+"""Polls on the plain wire, and the dialects of OpenAI and Ark: what a response means."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from channels.media.ark import Ark
 from channels.media.canonical import (
+    Accepted,
     AvatarResult,
     CatalogValue,
     Failed,
+    GeneralVideo,
     MusicResult,
     NotFound,
     Polled,
@@ -24,15 +27,11 @@ from channels.media.canonical import (
     Unusable,
     VideoResult,
 )
+from channels.media.openai import OpenAI
 from channels.media.outcomes import MILLISECONDS_MAX, VALUES_MAX
 from channels.media.plain import Plain
 from tests.support.rows import cases, each
-from tests.unit.media.wire import (
-    NOW,
-    end,
-    polled,
-    response,
-)
+from tests.unit.media.wire import KEY, NOW, end, general, item, polled, response, sent, submit
 
 PLAIN = Plain()
 FILM = "https://cdn.example/a.mp4"
@@ -292,3 +291,175 @@ def test_template_as_a_whole() -> None:
     unreadable = Failed(status=502, message="The upstream's list cannot be read.")
     assert end(asked, response([])) == unreadable
     assert end(asked, response(status=504)) == Failed(status=504)
+
+
+# --- The `openai` dialect ---
+
+
+OPENAI = OpenAI()
+IMAGE = "data:image/png;base64,AAAA"
+
+
+@cases(
+    "request_, body",
+    (general(), {"model": "film", "prompt": "A cat"}),
+    (
+        general(
+            item("text", "A cat"),
+            item("image_url", IMAGE),
+            item("text", "on a mat"),
+            item("image_url", "https://i/2"),
+            duration=8,
+            resolution="720p",
+            ratio="9:16",
+            watermark=True,
+        ),
+        {
+            "model": "film",
+            "prompt": "A cat\non a mat",
+            "seconds": "8",
+            "size": "720x1280",
+            "input_reference": {"image_url": IMAGE},
+        },
+    ),
+    (
+        general(duration=8.0, resolution="1080p", ratio="16:9"),
+        {"model": "film", "prompt": "A cat", "seconds": "8", "size": "1920x1080"},
+    ),
+    (
+        general(duration=7.25, resolution="1080p", ratio="1:1"),
+        {"model": "film", "prompt": "A cat", "seconds": "7.25"},
+    ),
+    (
+        general(duration=0.00001, resolution="720p"),
+        {"model": "film", "prompt": "A cat", "seconds": "0.00001"},
+    ),
+)
+def test_submit(request_: GeneralVideo, body: Any) -> None:
+    asked = submit(OPENAI, request_)
+    assert (asked.request.path, sent(asked.request)) == ("/v1/videos", body)
+    assert end(asked, response({"id": "video_1", "status": "queued"})) == Accepted("video_1")
+
+
+def test_paths() -> None:
+    assert OPENAI.poll("video", "video_1").request.path == "/v1/videos/video_1"
+    cancel, content = OPENAI.cancel("video", "video_1"), OPENAI.content("video_1")
+    assert cancel is not None
+    assert content is not None
+    assert (cancel.request.method, cancel.request.path) == ("DELETE", "/v1/videos/video_1")
+    assert (content.method, content.path) == ("GET", "/v1/videos/video_1/content")
+
+
+@cases(
+    "value, reply",
+    ({"status": "queued", "progress": 0}, Polled(state="queued", word="queued", progress=0)),
+    (
+        {"status": "in_progress", "progress": 33},
+        Polled(state="running", word="in_progress", progress=33),
+    ),
+    (
+        {"status": "completed", "progress": 100, "seconds": "8"},
+        Polled(state="succeeded", word="completed", result=VideoResult(url=None), seconds_ms=8000),
+    ),
+    (
+        {"status": "failed", "error": {"code": "moderation_blocked", "message": "No."}},
+        Polled(
+            state="failed", word="failed", error=TaskError(code="moderation_blocked", message="No.")
+        ),
+    ),
+)
+def test_poll(value: Any, reply: Polled) -> None:
+    assert polled(OPENAI, value) == reply
+
+
+# --- The `ark` dialect ---
+
+
+ARK = Ark()
+ARK_FILM = "https://tos.example/a.mp4"
+DAY = 86_400.0
+
+
+def test_submit_of_ark() -> None:
+    asked = submit(ARK, general(item("text", "A cat"), duration=5, resolution="1080p"))
+    assert (asked.request.method, asked.request.path) == (
+        "POST",
+        "/api/v3/contents/generations/tasks",
+    )
+    assert asked.request.headers == (("Idempotency-Key", KEY),)
+    assert sent(asked.request) == {
+        "model": "film",
+        "duration": 5,
+        "resolution": "1080p",
+        "content": [{"type": "text", "text": "A cat"}],
+    }
+    assert end(asked, response({"id": "cgt-1"})) == Accepted("cgt-1")
+
+
+def test_poll_and_cancel() -> None:
+    assert ARK.poll("video", "cgt-1").request.path == "/api/v3/contents/generations/tasks/cgt-1"
+    cancel = ARK.cancel("video", "cgt-1")
+    assert cancel is not None
+    assert (cancel.request.method, cancel.request.path) == (
+        "DELETE",
+        "/api/v3/contents/generations/tasks/cgt-1",
+    )
+
+
+def success(**fields: Any) -> Any:
+    return {"status": "succeeded", "content": {"video_url": ARK_FILM}, **fields}
+
+
+@cases(
+    "value, milliseconds",
+    (success(duration=5), 5000),
+    (success(duration="5.5", frames=121, framespersecond=24), 5500),
+    (success(frames=121, framespersecond=24), 5042),
+    (success(duration=0, frames=24, framespersecond=24), 1000),
+    (success(frames="48", framespersecond="24"), 2000),
+    (success(frames=121, framespersecond=0), None),
+    (success(frames=121), None),
+    (success(frames=-1, framespersecond=24), None),
+    (success(frames=10**9, framespersecond=1), 10**12),
+    (success(), None),
+)
+def test_real_seconds(value: Any, milliseconds: int | None) -> None:
+    told = polled(ARK, value)
+    assert isinstance(told, Polled)
+    assert (told.state, told.seconds_ms) == ("succeeded", milliseconds)
+
+
+@cases(
+    "fields, expires_at",
+    ({"updated_at": NOW - 100}, NOW - 100 + DAY),
+    ({"updated_at": (NOW - 100) * 1000}, NOW - 100 + DAY),
+    ({"updated_at": "soon"}, NOW + DAY),
+    ({}, NOW + DAY),
+)
+def test_link_lives_a_day(fields: Any, expires_at: float) -> None:
+    told = polled(ARK, success(**fields))
+    assert isinstance(told, Polled)
+    assert told.result == VideoResult(url=ARK_FILM, expires_at=expires_at)
+
+
+def test_link_that_ends_earlier_says_so() -> None:
+    url = f"{ARK_FILM}?X-Tos-Date=20270115T080000Z&X-Tos-Expires=3600"
+    told = polled(
+        ARK, {"status": "succeeded", "content": {"video_url": url}, "updated_at": 1_800_000_000}
+    )
+    assert isinstance(told, Polled)
+    assert isinstance(told.result, VideoResult)
+    assert told.result.expires_at == 1_800_000_000 + 3600
+
+
+def test_film_that_was_blocked() -> None:
+    error = {"code": "OutputVideoSensitiveContentDetected", "message": "Blocked."}
+    assert polled(ARK, {"status": "failed", "error": error}) == Polled(
+        state="failed",
+        word="failed",
+        error=TaskError(code="OutputVideoSensitiveContentDetected", message="Blocked."),
+    )
+    empty = polled(ARK, {"status": "succeeded", "content": {}})
+    assert isinstance(empty, Polled)
+    assert empty.error is not None
+    assert empty.error.code == "no_result"

@@ -1,15 +1,28 @@
-"""Members as byte slices: found where they are, edited without touching the rest, strict."""
+"""JSON read by its outline, by its members and loosely."""
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from channels.json import MEMBERS_MAX, InvalidJson, JsonObject
+from channels.json import (
+    KEPT_BYTES,
+    MEMBERS_MAX,
+    RUN_BYTES,
+    InvalidJson,
+    JsonObject,
+    characters_of,
+    length_of,
+    outline,
+    raw_of,
+    read_loosely,
+)
 from tests.support.rows import cases, each
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
@@ -209,3 +222,154 @@ def test_object_that_is_forgotten_is_empty() -> None:
 
 def test_repr_names_the_members() -> None:
     assert repr(JsonObject.parse(b'{"a":1,"b":2}')) == "<JsonObject 13 bytes: a, b>"
+
+
+# --- The outline of a body ---
+
+
+IMAGE = base64.b64encode(bytes(range(256)) * (RUN_BYTES // 128)).decode()
+
+
+def shortened(value: object) -> object:
+    """What an outline may have made of a value: its long strings by their ends."""
+    if isinstance(value, str) and len(value.encode()) >= RUN_BYTES:
+        return value[: KEPT_BYTES // 4], value[-KEPT_BYTES // 4 :]
+    if isinstance(value, list):
+        return [shortened(one) for one in value]
+    if isinstance(value, dict):
+        return {name: shortened(one) for name, one in value.items()}
+    return value
+
+
+def read(text: bytes) -> object:
+    """An outline's value, by the same rule: what is left of a long string is long enough."""
+
+    def ends(value: object) -> object:
+        if isinstance(value, str) and len(value.encode()) >= 2 * KEPT_BYTES:
+            return value[: KEPT_BYTES // 4], value[-KEPT_BYTES // 4 :]
+        if isinstance(value, list):
+            return [ends(one) for one in value]
+        if isinstance(value, dict):
+            return {name: ends(one) for name, one in value.items()}
+        return value
+
+    return ends(json.loads(text))
+
+
+LONG = st.sampled_from(
+    [IMAGE, "é" + IMAGE, "日本d" * (RUN_BYTES // 4), "a word " * 20_000, "7" * 90_000]
+)
+SHORT = st.text(max_size=9) | st.integers() | st.none() | st.sampled_from(['"', "\\", "d", 'd\\"'])
+NUMBERS = st.just([10] * (RUN_BYTES // 2))  # no quotation mark in it, and yet no string
+OUTLINED = st.recursive(
+    SHORT | LONG | NUMBERS,
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(OUTLINED, st.booleans(), st.sampled_from([None, 1]))
+def test_only_the_insides_of_long_strings_are_left_out(
+    value: object, is_ascii: bool, indent: int | None
+) -> None:
+    body = json.dumps({"a": value}, ensure_ascii=is_ascii, indent=indent).encode()
+    assert read(outline(body)) == shortened({"a": value})
+
+
+@cases("before", "", '"', "\\", "é", "x" * (RUN_BYTES - 40))
+def test_image_is_left_out_wherever_it_stands(before: str) -> None:
+    body = json.dumps({"before": before, "image": IMAGE, "after": [1, IMAGE]}).encode()
+    assert len(outline(body)) < len(before) + 10 * KEPT_BYTES
+
+
+@cases("text", IMAGE + " .", IMAGE + "\n", "7" * (2 * RUN_BYTES), "short")
+def test_body_without_encoded_bytes_is_its_own_outline(text: str) -> None:
+    body = json.dumps({"text": text}).encode()
+    assert JsonObject.parse(body).outline is body
+
+
+# --- JSON by the most forgiving rules ---
+
+
+OBJECTS = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=10,
+).filter(lambda value: isinstance(value, dict | list))
+
+
+@cases(
+    "text, value",
+    (b'{"a":1}', {"a": 1}),
+    (b' {"a":"x\ty"} ', {"a": "x\ty"}),
+    (b'{"a":"\\ud83d"}', {"a": "\ud83d"}),
+    (b'{"a":"\xff"}', {"a": "\ufffd"}),
+    (b'{"a":NaN,"b":-Infinity}', {"a": None, "b": None}),
+    (b'{"a":{"b":[1,{"c":"}"}', {"a": {"b": [1, {"c": "}"}]}}),
+    (b'{"a":"\\"}"', {"a": '"}'}),
+    (b"", None),
+    (b"not json", None),
+    (b'{"a":', None),
+    (b'{"a":"x', None),
+    (b'{"a":1]', None),
+    (b'{"a":1}}', None),
+    (b'{"a":1,', None),
+    (b"[" * 100_000, None),
+)
+def test_value_is_read_where_there_is_one(text: bytes, value: Any) -> None:
+    assert read_loosely(text) == value
+
+
+@given(OBJECTS, st.booleans())
+def test_closing_brackets_may_be_missing_at_the_end(value: Any, is_ascii: bool) -> None:
+    text = json.dumps(value, ensure_ascii=is_ascii, separators=(",", ":")).encode()
+    bare = text.rstrip(b"]}")
+    for end in range(len(bare), len(text) + 1):
+        assert read_loosely(text[:end]) == value
+        if end < len(text):
+            assert read_loosely(text[:end], mends=False) is None
+
+
+@cases(
+    "value, count",
+    ("abc", 3),
+    ([{"type": "text", "text": "ab"}, {"refusal": "c"}, "d", 7, None], 4),
+    ({"content": [{"thinking": "abc"}], "signature": "not counted"}, 3),
+    (7, 0),
+    (None, 0),
+)
+def test_characters_are_those_of_text(value: Any, count: int) -> None:
+    assert characters_of(value) == count
+
+
+@cases(
+    "text, count",
+    (b'"abc"', 3),
+    (b'"\\u00e9\\ud83d\\ude42"', 2),
+    (b'{ "a" : [ 1 ] }', len('{"a":[1]}')),
+    (b"null", 0),
+    (b"{}", 0),
+    (b"{ }", 0),
+    (b"12", 2),
+    (b'"\\ud83d"', 0),
+)
+def test_length_is_that_of_the_value_without_white_space(text: bytes, count: int) -> None:
+    assert length_of(msgspec.Raw(text)) == count
+
+
+@given(OBJECTS)
+def test_raw_text_reads_as_the_value_again(value: Any) -> None:
+    assert msgspec.json.decode(raw_of(value)) == value
+
+
+def test_raw_text_of_a_lone_surrogate_can_be_read() -> None:
+    assert msgspec.json.decode(raw_of({"a": "x\ud83d"})) == {"a": "x?"}
+
+
+@cases("depth", 10, 2_000, 100_000)
+def test_depth_is_no_reason_not_to_count(depth: int) -> None:
+    text = b"[" * depth + b"]" * depth
+    assert length_of(msgspec.Raw(text)) == 2 * depth

@@ -1,9 +1,10 @@
-"""What is configured of the channels is not passed on, and nothing else changes."""
+"""What gives an upstream away is hidden, by its shape and exactly; nothing else changes."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import time
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from channels import redaction
 from channels.authorizers.specs import AzureSpec
 from channels.http.transport import Proxy, Transport
 from channels.redaction import (
+    READ_CHARACTERS_MAX,
     WINDOW_BYTES,
     ExactRedaction,
     LinesRedaction,
@@ -21,14 +23,173 @@ from channels.redaction import (
     redaction_of,
     secrets_of,
 )
+from channels.registry import ChannelSpec, HealthSpec
 from tests.support.aio import run
-from tests.support.rows import cases
+from tests.support.rows import cases, each
 from tests.support.specs import make_channel
 from tests.support.steps import steps_of
 
-KEY = "sk-up/1234+a=="
+KEY = "sk-upstream-3f9d8a7b6c5e"
+PLAIN_KEY = "pässwörd/+=42"
+
+
+def channel(name: str, base_url: str, api_key: str) -> ChannelSpec:
+    return ChannelSpec(
+        id=name,
+        base_url=base_url,
+        api_key=api_key,
+        protocols=frozenset({"chat"}),
+        tools=frozenset(),
+        max_tokens_param="max_tokens",
+        max_concurrency=1,
+        priority=1,
+        health=HealthSpec(),
+    )
+
+
+REDACTOR = Redactor(
+    [
+        channel("openai-a", "https://api.upstream.example", KEY),
+        channel("openai-a-2", "https://other.test:8443", PLAIN_KEY),
+        channel("a", "http://vllm:8000", "x"),
+        channel("local", "http://127.0.0.1:8081", "hunter22"),
+        channel("six", "http://[fe80::1]:80", "k"),
+    ]
+)
+
+
+@each(
+    "message, expected",
+    [
+        ("Try https://api.upstream.example/v1/x?key=1#f now", "Try [url] now"),
+        ("(see http://anything.else/docs)", "(see [url])"),
+        (r'"url":"https:\/\/api.upstream.example\/v1"', '"url":"[url]"'),
+        ("to=https%3A%2F%2Fapi.upstream.example%2Fv1", "to=[url]"),
+        ("wss://a.b/c refused", "[url] refused"),
+        ("postgresql://u:p@db/x refused", "[url] refused"),
+        ("connect to api.upstream.example:443 failed", "connect to [host] failed"),
+        ("API.Upstream.EXAMPLE.", "[host]"),
+        ("eu.api.upstream.example and billing.upstream.example", "[host] and [host]"),
+        ("无法连接api.upstream.example，请重试", "无法连接[host]，请重试"),
+        ("请访问https://api.upstream.example/a，谢谢", "请访问[url]，谢谢"),
+        ("other.test:8443 and 127.0.0.1:8081", "[host] and [host]"),
+        ("vllm is down, vllm:8000 too", "[host] is down, [host] too"),
+        ("vllmish words and a-vllm stay", "vllmish words and a-vllm stay"),
+        ("dial tcp 10.20.30.40:443: refused", "dial tcp [host]: refused"),
+        ("peer 2001:db8::ff00:42:8329 or fe80::1", "peer [host] or [host]"),
+        ("localhost:8000 refused", "[host] refused"),
+        (f"key {KEY} is bad", "key [redacted] is bad"),
+        (f"x{KEY}y", "x[redacted]y"),
+        (f"pass {PLAIN_KEY}", "pass [redacted]"),
+        ("pass p%C3%A4ssw%C3%B6rd%2F%2B%3D42", "pass [redacted]"),
+        ("hunter22", "[redacted]"),
+        ("Incorrect API key provided: sk-proj-****abcd.", "Incorrect API key provided: [redacted]"),
+        ("密钥sk-abcdef无效", "密钥[redacted]无效"),
+        ("sk-platform-" + "0123456789abcdef" * 4, "[redacted]"),
+        ("Authorization: Bearer abc.def-123", "Authorization: Bearer [redacted]"),
+        ("bearer AAAAAAAAAAAAAAAAAAAAAAAA", "bearer [redacted]"),
+        ("Basic dXNlcjpwYXNzd29yZDE=", "Basic [redacted]"),
+        ("AIzaSyD-1234567890abcdef bad", "[redacted] bad"),
+        ("GET /v1beta/models?key=abcdef&alt=sse", "GET /v1beta/models?key=[redacted]&alt=sse"),
+        ("x-api-key: abcdef123", "x-api-key: [redacted]"),
+        ('"api_key": "abc12345"', '"api_key": "[redacted]"'),
+        ("AKIAIOSFODNN7EXAMPLE", "[redacted]"),
+        ("eyJhbGciOiJI.eyJzdWIiOiIx.c2ln", "[redacted]"),
+        ("hf_abcdefghij0123 gsk_0123456789", "[redacted] [redacted]"),
+        ("channel openai-a: full", "channel [channel]: full"),
+        ("openai-a-2, 'openai-a'", "[channel], '[channel]'"),
+    ],
+)
+def test_what_gives_an_upstream_away_is_hidden(message: str, expected: str) -> None:
+    assert REDACTOR.text(message) == expected
+
+
+@cases(
+    "message",
+    "This model's maximum context length is 8192 tokens. However, you requested 9000.",
+    "max_tokens: 4096 is too large. This model supports at most 2048 completion tokens.",
+    "Invalid value for 'messages[2].role': expected one of 'system', 'user'.",
+    "Rate limit reached for gpt-5.1-mini on tokens per min (TPM): Limit 30000, Used 29500.",
+    "Missing Bearer token in the Authorization header.",
+    "Request 550e8400-e29b-41d4-a716-446655440000 failed at 2026-11-21T12:30:45Z (12:30:45).",
+    "std::runtime_error in serde::de::Error, version 1.2.3.4.5",
+    "a/b a.b /usr/lib/python3 C:\\temp",
+    "token limit: 128000; key 'temperature' must be <= 2; secret sauce",
+    "模型 gpt-5 不存在",
+    "openai-ab and my-openai-a are other names",
+    "",
+)
+def test_ordinary_message_stays_as_it_is(message: str) -> None:
+    assert REDACTOR.text(message) == message
+
+
+def test_message_is_bounded() -> None:
+    assert REDACTOR.text("x" * 1000) == "x" * 1000
+    assert REDACTOR.text("é" * 1001) == "é" * 999 + "…"
+
+
+def test_secret_at_the_end_of_what_is_read_is_not_shown_by_half() -> None:
+    long_url = "https://a.b/" + "u" * 14_000 + " "
+    for length in range(READ_CHARACTERS_MAX - 60, READ_CHARACTERS_MAX):
+        filler = "f" * (length - len(long_url) - 1) + " "
+        shown = REDACTOR.text(long_url + filler + KEY + " api.upstream.example tail")
+        assert "sk-" not in shown
+        assert "upstream" not in shown
+
+
+def test_characters_that_no_sink_takes_are_replaced() -> None:
+    assert REDACTOR.text("a\x00\x1b[1mb\ud800c\td\n") == "a [1mb c\td"
+
+
+def test_redactor_without_channels_still_hides_by_shape() -> None:
+    assert Redactor([]).text("Bearer abcdef12345 at https://x.y") == "Bearer [redacted] at [url]"
+
+
+SECRETS = [KEY, PLAIN_KEY, "hunter22", "upstream.example", "other.test", "127.0.0.1"]
+
+
+@settings(deadline=None)
+@given(
+    st.text(max_size=20),
+    st.lists(
+        st.sampled_from([*SECRETS, "api.upstream.example", "openai-a", "openai-a-2", "vllm"])
+        | st.text(max_size=6)
+        | st.sampled_from(["https://", "Bearer ", "key=", "sk-", ".", ":", "/", " ", "[", "%2F"]),
+        max_size=8,
+    ),
+)
+def test_no_configured_secret_survives_any_surroundings(start: str, parts: list[str]) -> None:
+    shown = REDACTOR.text(start + "".join(parts)).lower()
+    for secret in SECRETS:
+        assert secret.lower() not in shown
+    assert len(shown) <= 1000
+    shown.encode()
+
+
+@each(
+    "unit",
+    [
+        *["a.", "1.1.1.", "key=", "sk-", "Bearer ", "http", "::1", "a:", "x", "eyJaaaaaaaaa", "f:"],
+        *["upstream.example", "api.upstream", "http://", "-", "sk-a.", "key", "x-api-", "1", ":1"],
+        *['key="', "A", "key ", "Bearer a", "https%3a", "AIza", "[", "[::", "eyJaaaaaaaa.", "\t"],
+        *["openai-", "openai-a", "key:\t", "Basic+", "sk_", "?key=", "[1", "password'"],
+    ],
+)
+def test_message_made_to_be_slow_is_not(unit: str) -> None:
+    # Just under what is read, and without a space that would let it be dropped.
+    message = unit * (READ_CHARACTERS_MAX // len(unit))
+    for adversary in (message, message[:-1] + "!", "!" + message[:-1]):
+        started = time.process_time()
+        REDACTOR.text(adversary)
+        assert time.process_time() - started < 1.0
+
+
+# --- What is configured of the channels is not passed on, and nothing else changes ---
+
+
+EXACT_KEY = "sk-up/1234+a=="
 CHANNELS = [
-    make_channel("a", base_url="https://api.up.example:8443/v1", api_key=KEY),
+    make_channel("a", base_url="https://api.up.example:8443/v1", api_key=EXACT_KEY),
     make_channel("b", base_url="http://vllm:8000", api_key="EMPTY"),
     make_channel("c", base_url="http://127.0.0.1:8081", api_key="hunter22"),
     make_channel("d", base_url="http://10.0.0.9", api_key="hunter22-long"),
@@ -45,12 +206,12 @@ def test_nothing_else_changes() -> None:
 
 @cases(
     "said, redacted",
-    (f"no key {KEY}!", "no key [redacted]!"),
-    (f"x{KEY}y", "x[redacted]y"),
+    (f"no key {EXACT_KEY}!", "no key [redacted]!"),
+    (f"x{EXACT_KEY}y", "x[redacted]y"),
     ("sk-up%2F1234%2Ba%3D%3D", "[redacted]"),
     ("sk-up\\/1234+a==", "[redacted]"),
     ("sk-up\\u002f1234\\u002Ba\\u003d\\u003d.", "[redacted]."),
-    ("".join(f"\\u{ord(one):04x}" for one in KEY), "[redacted]"),
+    ("".join(f"\\u{ord(one):04x}" for one in EXACT_KEY), "[redacted]"),
     ("hunter22-long hunter22-short", "[redacted] [redacted]-short"),
     ("https:\\/\\/api.up.example:8443\\/v1", "https:\\/\\/[host]:8443\\/v1"),
     ("eu.api.up.example, api.up.example.", "eu.[host], [host]."),
@@ -109,7 +270,7 @@ def test_many_keys_that_begin_alike_are_each_found() -> None:
 
 @given(
     before=st.integers(-30, 30).map(lambda offset: WINDOW_BYTES + offset),
-    spells=st.lists(st.booleans(), min_size=len(KEY), max_size=len(KEY)),
+    spells=st.lists(st.booleans(), min_size=len(EXACT_KEY), max_size=len(EXACT_KEY)),
     twice=st.booleans(),
 )
 @settings(deadline=None)
@@ -118,7 +279,7 @@ def test_what_lies_across_two_windows_is_found(
 ) -> None:
     key = "".join(
         f"\\u{ord(one):04x}" if is_spelled else one
-        for one, is_spelled in zip(KEY, spells, strict=True)
+        for one, is_spelled in zip(EXACT_KEY, spells, strict=True)
     )
     body = f"{'.' * before}{key}{key if twice else ''}.{'.' * before}api.up.example".encode()
     expected = f"{'.' * before}[redacted]{'[redacted]' * twice}.{'.' * before}[host]".encode()
@@ -130,11 +291,11 @@ def test_what_lies_across_two_windows_is_found(
 def test_what_json_means_never_has_the_key(start: str, end: str) -> None:
     """However the upstream's encoder spells it."""
     for spelled in (
-        json.dumps(start + KEY + end),
-        json.dumps(start + KEY + end).replace("/", "\\/"),
+        json.dumps(start + EXACT_KEY + end),
+        json.dumps(start + EXACT_KEY + end).replace("/", "\\/"),
     ):
         value: Any = json.loads(ANSWERS.redacted(spelled.encode()))
-        assert KEY not in value
+        assert EXACT_KEY not in value
 
 
 def test_long_body_lets_others_have_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,13 +330,13 @@ PEM = (
 def test_every_secret_of_a_channel_is_on_one_list() -> None:
     channel = make_channel(
         "one",
-        api_key=KEY,
+        api_key=EXACT_KEY,
         field_secrets=frozenset({"secret-1", "secret-1-and-more"}),
         authorizer=AzureSpec("t", "c", "secret-of-app"),
         transport=Transport(Proxy("proxy", 1, "me:password-of-proxy")),
     )
     shown = " ".join(
-        (KEY, "secret-1-and-more", "secret-1", "secret-of-app", "password-of-proxy", PEM)
+        (EXACT_KEY, "secret-1-and-more", "secret-1", "secret-of-app", "password-of-proxy", PEM)
     )
     channel.obtained.add("key file", PEM)
     found = [
@@ -212,7 +373,7 @@ def test_what_is_obtained_later_is_redacted_from_then_on_with_the_one_before() -
 
 @cases("end", "", "\n", " and more\n")
 def test_secret_is_found_wherever_pieces_cut_it(end: str) -> None:
-    body = f": first\n: a {KEY} at api.up.example{end}".encode()
+    body = f": first\n: a {EXACT_KEY} at api.up.example{end}".encode()
     for cut in range(len(body)):
         for again in range(cut, len(body), 7):
             lines = LinesRedaction(ERRORS)

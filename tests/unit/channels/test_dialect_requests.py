@@ -1,0 +1,494 @@
+"""What messages, responses and native-content requests may be, and what a channel is sent."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from channels.dialects.gemini import GeminiRequest
+from channels.dialects.gemini import read_request as read_gemini_body
+from channels.dialects.gemini import upstream_body as gemini_upstream
+from channels.dialects.gemini.request import ALLOWED as GEMINI_ALLOWED
+from channels.dialects.gemini.request import GeminiBody
+from channels.dialects.messages import read_request, upstream_body
+from channels.dialects.messages.request import ALLOWED, MessagesBody
+from channels.dialects.responses import read_request as read_responses_body
+from channels.dialects.responses import upstream_body as responses_upstream
+from channels.dialects.responses.request import ALLOWED as RESPONSES_ALLOWED
+from channels.dialects.responses.request import ResponsesBody
+from tests.support.rows import cases
+from tests.unit.channels.dialect_bodies import (
+    GEMINI,
+    MESSAGES,
+    RESPONSES,
+    encoded,
+    read_gemini,
+    read_messages,
+    read_responses,
+    refused,
+)
+
+
+def test_smallest_request_is_read() -> None:
+    request = read_messages()
+    assert (request.model, request.stream, request.max_tokens) == ("m", False, 5)
+    assert request.builtin_tools == ()
+    assert request.content_bytes == len(json.dumps(MESSAGES["messages"]))
+
+
+EVERYTHING: dict[str, Any] = {
+    "model": "claude",
+    "max_tokens": 1024,
+    "system": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}],
+    "messages": [
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "What is this?"},
+                {"type": "image", "source": {"type": "base64", "media_type": "image/png"}},
+                {"type": "search_result", "source": "https://a.example", "title": "T"},
+            ],
+        },
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"},
+                {"type": "text", "text": "Let me look.", "citations": None},
+                {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"at": 1}},
+            ],
+        },
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1"}]},
+        {"role": "system", "content": "From here on, in French."},
+    ],
+    "stream": True,
+    "tools": [
+        {"name": "look", "description": "Looks.", "input_schema": {"type": "object"}},
+        {"type": "custom", "name": "hear", "input_schema": {"type": "object"}},
+        {"type": "web_search_20250305", "name": "web_search", "max_uses": 3},
+        {"type": "web_search_20260318", "name": "web_search"},
+        {"type": "code_execution_20250825", "name": "code_execution"},
+        {"type": "text_editor_20250728", "name": "str_replace_based_edit_tool"},
+        {"type": "bash_20250124", "name": "bash"},
+        {"type": "mcp_toolset", "mcp_server_name": "s"},
+    ],
+    "tool_choice": {"type": "tool", "name": "look", "disable_parallel_tool_use": True},
+    "thinking": {"type": "enabled", "budget_tokens": 1024},
+    "temperature": 1,
+    "top_p": 0.9,
+    "top_k": 40,
+    "stop_sequences": ["END"],
+    "metadata": {"user_id": "u"},
+    "output_config": {"effort": "high"},
+}
+
+
+def test_every_documented_member_is_read_and_forwarded() -> None:
+    request = read_request(encoded(EVERYTHING))
+    assert (request.model, request.stream, request.max_tokens) == ("claude", True, 1024)
+    assert request.builtin_tools == ("web_search", "code_execution", "mcp_toolset")
+    assert upstream_body(request, upstream_model="claude") == encoded(EVERYTHING)
+
+
+def test_every_member_that_is_read_has_its_words() -> None:
+    refused_unread = {"thread"}
+    assert set(MessagesBody.__struct_fields__) - refused_unread == {
+        name for name in ALLOWED if "." not in name and "[" not in name
+    }
+
+
+@cases(
+    "thread",
+    {"type": "continue", "previous_message_id": "msg_1"},
+    {"type": "create"},
+    {"type": "of tomorrow"},
+    {},
+    [],
+    "msg_1",
+    0,
+    False,
+)
+def test_thread_is_refused_in_the_words_that_libraries_read(thread: Any) -> None:
+    fault = refused(lambda: read_messages(thread=thread))
+    assert fault.param == "thread"
+    assert fault.details == {"error_code": "thread_unsupported_request", "unsupported": []}
+
+
+def test_thread_is_refused_before_what_else_is_wrong_with_its_request() -> None:
+    fault = refused(lambda: read_messages(thread={"type": "continue"}, messages=[]))
+    assert fault.param == "thread"
+    assert refused(lambda: read_messages(Thread={})).param == "Thread"
+
+
+def test_thread_that_is_null_is_none() -> None:
+    body = encoded({**MESSAGES, "thread": None})
+    assert upstream_body(read_request(body), upstream_model="m") == body
+
+
+def test_model_is_replaced_and_nothing_else() -> None:
+    body = b'{ "messages" : [{"role":"user","content":"m"}],"max_tokens":5,"model" : "m"\n}'
+    request = read_request(body)
+    assert upstream_body(request, upstream_model="m") is body
+    assert upstream_body(request, upstream_model='a"b') == body.replace(b': "m"', b': "a\\"b"')
+
+
+def test_content_counts_as_it_was_sent() -> None:
+    sent = b'[ {"role":"user","content":"\\u00e9"} ]'
+    body = b'{"model":"m","max_tokens":1,"system":"not counted","messages":%b}' % sent
+    assert read_request(body).content_bytes == len(sent)
+
+
+@cases(
+    "body",
+    b"",
+    b"[]",
+    b"{",
+    b'{"model":"a","model":"b","max_tokens":1,"messages":[{"role":"user","content":"x"}]}',
+    b'{"messages":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    b'{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"\xff"}]}',
+)
+def test_body_that_is_no_plain_json_object_is_refused(body: bytes) -> None:
+    refused(lambda: read_request(body))
+
+
+# --- What a responses request may be, and what becomes of it on the way to a channel ---
+
+
+def forwarded_responses(body: bytes, *, model: str = "m", most: int | None = None) -> bytes:
+    return responses_upstream(
+        read_responses_body(body), upstream_model=model, default_max_tokens=most
+    )
+
+
+def test_smallest_responses_request_is_read() -> None:
+    request = read_responses()
+    assert (request.model, request.stream, request.max_tokens) == ("m", False, None)
+    assert request.builtin_tools == ()
+    assert request.content_bytes == len(json.dumps(RESPONSES["input"]))
+
+
+RESPONSES_MEMBERS: dict[str, Any] = {
+    "model": "gpt-5",
+    "input": [
+        {"role": "developer", "content": "Be brief."},
+        {"type": "message", "role": "system", "content": "Really."},
+        {
+            "role": "user",
+            "content": [
+                {"type": "input_text", "text": "What is this?"},
+                {"type": "input_image", "image_url": "https://example.com/a.png", "detail": "low"},
+                {"type": "input_image", "image_url": None, "file_id": "file_1"},
+            ],
+        },
+        {"type": "reasoning", "id": "rs_1", "summary": [], "content": None},
+        {"type": "function_call", "call_id": "call_1", "name": "f", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "call_1", "output": "42"},
+        {"type": "item_of_the_future", "shape": [1]},
+        {"role": "assistant", "content": [{"type": "output_text", "text": "A cat."}]},
+    ],
+    "instructions": "You are kind.",
+    "stream": True,
+    "max_output_tokens": 1000,
+    "reasoning": {"effort": "low", "summary": "auto"},
+    "temperature": 0.5,
+    "top_p": 1,
+    "frequency_penalty": 0,
+    "presence_penalty": -1.5,
+    "tools": [
+        {"type": "function", "name": "f", "description": None, "parameters": {"type": "object"}},
+        {"type": "function", "name": "g", "parameters": None, "strict": True},
+        {"type": "web_search"},
+        {"type": "web_search_preview_2025_03_11"},
+        {"type": "image_generation", "size": "1024x1024"},
+        {"type": "custom", "name": "c"},
+        {"type": "local_shell"},
+        {"type": "computer_use_preview"},
+    ],
+    "tool_choice": {"type": "function", "name": "f"},
+    "parallel_tool_calls": False,
+    "previous_response_id": None,
+    "background": False,
+    "text": {"format": {"type": "text"}},
+    "store": False,
+}
+
+
+def test_a_tool_of_a_server_may_be_chosen_without_a_name() -> None:
+    choice = {"type": "mcp", "server_label": "files", "name": None}
+    body = encoded({**RESPONSES_MEMBERS, "tool_choice": choice})
+    assert forwarded_responses(body, model="gpt-5") == body
+
+
+def test_every_documented_member_of_responses_is_read_and_forwarded() -> None:
+    request = read_responses_body(encoded(RESPONSES_MEMBERS))
+    assert (request.model, request.stream, request.max_tokens) == ("gpt-5", True, 1000)
+    assert request.builtin_tools == ("web_search", "image_generation")
+    assert forwarded_responses(encoded(RESPONSES_MEMBERS), model="gpt-5", most=5) == encoded(
+        RESPONSES_MEMBERS
+    )
+
+
+def test_every_member_of_responses_has_its_words() -> None:
+    unread = {"previous_response_id", "conversation"}
+    assert set(ResponsesBody.__struct_fields__) - unread == {
+        name for name in RESPONSES_ALLOWED if "." not in name and "[" not in name
+    }
+
+
+def test_string_becomes_one_user_message() -> None:
+    body = b'{"model":"m", "input" : "Gr\\u00fc\xc3\x9fe \\"x\\"" }'
+    said = b'"Gr\\u00fc\xc3\x9fe \\"x\\""'
+    assert (
+        forwarded_responses(body)
+        == b'{"model":"m", "input" : [{"role":"user","content":%b}] }' % said
+    )
+    assert read_responses_body(body).content_bytes == len(said)
+
+
+def test_missing_instructions_stay_missing() -> None:
+    assert b"instructions" not in forwarded_responses(encoded(RESPONSES), model="other", most=10)
+
+
+def test_model_of_responses_is_replaced_and_nothing_else() -> None:
+    body = b'{ "input" : [{"role":"user","content":"m"}],"model" : "m"\n}'
+    assert forwarded_responses(body) is body
+    assert forwarded_responses(body, model="n") == body.replace(b': "m"', b': "n"')
+
+
+@cases(
+    "members, expected",
+    (b"", b',"max_output_tokens":10'),
+    (b',"max_output_tokens":null', b',"max_output_tokens":10'),
+    (b',"max_output_tokens": 7', b',"max_output_tokens": 7'),
+    (b',"max_output_tokens":70000', b',"max_output_tokens":70000'),
+)
+def test_omitted_maximum_is_raised_to_the_ceiling(members: bytes, expected: bytes) -> None:
+    body = b'{"model":"m","input":[{"role":"user","content":"Hi"}]%b}'
+    assert forwarded_responses(body % members, most=10) == body % expected
+    assert forwarded_responses(body % members) == body % members
+
+
+@cases(
+    "name, value",
+    ("previous_response_id", "resp_1"),
+    ("previous_response_id", ""),
+    ("previous_response_id", 7),
+    ("conversation", "conv_1"),
+    ("conversation", {"id": "conv_1"}),
+    ("background", True),
+)
+def test_what_needs_a_stored_answer_is_refused_by_name(name: str, value: object) -> None:
+    fault = refused(lambda: read_responses(**{name: value}))
+    assert fault.param == name
+    assert "not stored" in fault.message
+
+
+def test_reference_to_a_stored_item_is_refused_by_its_place() -> None:
+    items = [{"role": "user", "content": "Hi"}, {"type": "item_reference", "id": "msg_1"}]
+    fault = refused(lambda: read_responses(input=items))
+    assert fault.param == "input[1]"
+    assert "not stored" in fault.message
+
+
+@cases("tool", {}, {"type": "function"}, {"function": {"name": "f"}})
+def test_function_without_a_name_is_forwarded(tool: dict[str, Any]) -> None:
+    body = encoded({**RESPONSES, "tools": [tool, {"type": "web_search"}]})
+    request = read_responses_body(body)
+    assert request.builtin_tools == ("web_search",)
+    assert responses_upstream(request, upstream_model="m", default_max_tokens=None) == body
+
+
+# --- What a native-content request may be, and what becomes of it on the way to a channel ---
+
+
+CONTENTS = b'"contents":[{"role":"user","parts":[{"text":"Hi"}]}]'
+
+
+def read(body: bytes, *, model: str = "m", stream: bool = False) -> GeminiRequest:
+    return read_gemini_body(body, model=model, stream=stream)
+
+
+def forwarded(body: bytes, *, model: str = "m", most: int | None = None) -> bytes:
+    return gemini_upstream(read(body), upstream_model=model, default_max_tokens=most)
+
+
+def test_model_and_stream_come_with_the_path() -> None:
+    request = read(encoded(GEMINI), model="gemini", stream=True)
+    assert (request.model, request.stream, request.max_tokens) == ("gemini", True, None)
+    assert request.builtin_tools == ()
+    assert request.content_bytes == len(json.dumps(GEMINI["contents"]))
+
+
+GEMINI_MEMBERS: dict[str, Any] = {
+    "contents": [
+        {
+            "role": "user",
+            "parts": [
+                {"text": "What is this?"},
+                {"inlineData": {"mimeType": "image/png", "data": "iVBO"}},
+                {"fileData": {"mimeType": "image/png", "fileUri": "https://example.com/a"}},
+            ],
+        },
+        {
+            "role": "model",
+            "parts": [
+                {"text": "Hm.", "thought": True, "thoughtSignature": "c2ln"},
+                {"functionCall": {"name": "f", "args": {"a": 1}}, "thoughtSignature": "c2ln"},
+            ],
+        },
+        {
+            "role": "function",
+            "parts": [{"functionResponse": {"name": "f", "response": {"output": "42"}}}],
+        },
+        {"role": "tool", "parts": [{"functionResponse": {"name": "f"}}]},
+        {"parts": [{"text": "Go on."}, {"part_of_the_future": 1}]},
+    ],
+    "systemInstruction": {"role": "system", "parts": [{"text": "Be brief."}]},
+    "generationConfig": {
+        "maxOutputTokens": 100,
+        "temperature": 0.5,
+        "topP": 1,
+        "topK": 40,
+        "candidateCount": 1,
+        "stopSequences": ["END"],
+        "responseMimeType": "application/json",
+        "responseSchema": {"type": "OBJECT"},
+        "thinkingConfig": {"thinkingBudget": 0},
+    },
+    "tools": [
+        {"functionDeclarations": [{"name": "f", "description": "F.", "parameters": {}}]},
+        {"googleSearch": {}},
+        {"google_search_retrieval": {}},
+        {"codeExecution": {}, "urlContext": {}},
+        {"computerUse": {"environment": "ENVIRONMENT_BROWSER"}},
+        {"googleMaps": None},
+    ],
+    "toolConfig": {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["f"]}},
+    "safetySettings": [{"category": "C", "threshold": "T"}],
+    "cachedContent": "cachedContents/1",
+}
+
+
+def test_every_documented_member_of_gemini_is_read_and_forwarded() -> None:
+    request = read(encoded(GEMINI_MEMBERS))
+    assert request.max_tokens == 100
+    assert request.builtin_tools == ("web_search", "code_execution", "url_context")
+    assert forwarded(encoded(GEMINI_MEMBERS), model="n", most=5) == encoded(GEMINI_MEMBERS)
+
+
+def test_every_member_of_gemini_has_its_words() -> None:
+    assert set(GeminiBody.__struct_encode_fields__) - {"model"} == {
+        name for name in GEMINI_ALLOWED if "." not in name and "[" not in name
+    }
+
+
+@cases(
+    "members, expected",
+    (b"", b',"generationConfig":{"maxOutputTokens":10}'),
+    (b',"generationConfig":null', b',"generationConfig":{"maxOutputTokens":10}'),
+    (b',"generationConfig":{ }', b',"generationConfig":{ "maxOutputTokens":10}'),
+    (
+        b',"generationConfig" : {"topK" : 1.0,\n"x":"\\u00e9"} ',
+        b',"generationConfig" : {"topK" : 1.0,\n"x":"\\u00e9","maxOutputTokens":10} ',
+    ),
+    (
+        b',"generationConfig":{"maxOutputTokens": null ,"topK":1}',
+        b',"generationConfig":{"maxOutputTokens": 10 ,"topK":1}',
+    ),
+    (
+        b',"generation_config":{"max_output_tokens":null}',
+        b',"generation_config":{"max_output_tokens":10}',
+    ),
+    (b',"generation_config":{}', b',"generation_config":{"maxOutputTokens":10}'),
+    (b',"generationConfig":{"maxOutputTokens":7}', b',"generationConfig":{"maxOutputTokens":7}'),
+    (
+        b',"generation_config":{"max_output_tokens":70000}',
+        b',"generation_config":{"max_output_tokens":70000}',
+    ),
+)
+def test_omitted_maximum_is_spliced_into_the_generation_config(
+    members: bytes, expected: bytes
+) -> None:
+    body = b"{" + CONTENTS + b"%b}"
+    assert forwarded(body % members, most=10) == body % expected
+    assert forwarded(body % members) == body % members
+
+
+@cases(
+    "config, most",
+    ({"generationConfig": {"maxOutputTokens": 7}}, 7),
+    ({"generationConfig": {"max_output_tokens": 7}}, 7),
+    ({"generation_config": {"maxOutputTokens": 7}}, 7),
+    ({"generation_config": {"max_output_tokens": 7}}, 7),
+    ({"generationConfig": {"maxOutputTokens": None}}, None),
+    ({"generationConfig": {}}, None),
+    ({"generationConfig": None}, None),
+)
+def test_maximum_is_read_in_either_spelling(config: dict[str, Any], most: int | None) -> None:
+    assert read_gemini(**config).max_tokens == most
+
+
+@cases(
+    "changes, param",
+    ({"generationConfig": {}, "generation_config": {}}, "generation_config"),
+    (
+        {"generationConfig": {"maxOutputTokens": 1, "max_output_tokens": 2}},
+        "generationConfig.max_output_tokens",
+    ),
+    (
+        {"generation_config": {"maxOutputTokens": 1, "max_output_tokens": None}},
+        "generation_config.max_output_tokens",
+    ),
+    (
+        {"systemInstruction": {"parts": []}, "system_instruction": {"parts": []}},
+        "system_instruction",
+    ),
+)
+def test_both_spellings_of_one_member_are_refused(changes: dict[str, Any], param: str) -> None:
+    assert refused(lambda: read_gemini(**changes)).param == param
+
+
+@cases(
+    "config",
+    b'{"maxOutputTokens":1,"maxOutputTokens":2}',
+    b'{"maxOutputTokens":1,"maxOutputToken\\u0073":2}',
+)
+def test_maximum_that_is_there_twice_is_refused(config: bytes) -> None:
+    body = b"{" + CONTENTS + b',"generationConfig":' + config + b"}"
+    assert refused(lambda: read(body)).param == "generationConfig.maxOutputTokens"
+
+
+@cases("named", "m", "models/m")
+def test_model_in_the_body_follows_the_one_in_the_path(named: str) -> None:
+    body = b'{"model" : %b,' % encoded(named) + CONTENTS + b"}"
+    assert forwarded(body) == body
+    assert forwarded(body, model="n") == body.replace(encoded(named), encoded(named[:-1] + "n"))
+
+
+@cases("named", "other", "models/other", "", 7, {})
+def test_another_model_in_the_body_is_refused(named: object) -> None:
+    assert refused(lambda: read_gemini(model=named)).param == "model"
+
+
+@cases("model", "", "m" * 257, "a\nb")
+def test_path_must_name_a_model(model: str) -> None:
+    assert refused(lambda: read(encoded(GEMINI), model=model)).param == "model"
+
+
+SINGLE: dict[str, Any] = {
+    "contents": {"role": "user", "parts": {"text": "Hi"}},
+    "systemInstruction": {"parts": {"text": "Be brief."}},
+    "tools": {"functionDeclarations": {"name": "f"}, "googleSearch": {}},
+}
+
+
+def test_one_object_in_place_of_an_array_is_forwarded() -> None:
+    body = encoded(SINGLE)
+    request = read(body)
+    assert request.builtin_tools == ("web_search",)
+    assert request.content_bytes == len(encoded(SINGLE["contents"]))
+    assert request.parameters == {"contents": "1"}
+    assert gemini_upstream(request, upstream_model="m", default_max_tokens=None) == body
+    assert request.fault is not None
+    assert request.fault.param == "contents"
+    longer = gemini_upstream(request, upstream_model="m", default_max_tokens=7)
+    assert json.loads(longer) == {**SINGLE, "generationConfig": {"maxOutputTokens": 7}}

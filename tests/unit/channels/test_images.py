@@ -1,0 +1,381 @@
+"""Images: requests that are taken and refused, responses that are counted."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from channels.dialects import multipart
+from channels.dialects.dialect import renamed_body
+from channels.dialects.images import parse_response, pixels_of, read_request
+from channels.dialects.multipart import (
+    HEAD_BYTES_MAX,
+    PARTS_MAX,
+    TEXT_BYTES_MAX,
+    FormRequest,
+    model_of,
+    read_form,
+)
+from channels.errors import InvalidRequest, UpstreamMalformed
+from tests.support.forms import BOUNDARY, TYPE, form, part
+from tests.support.rows import cases, each
+
+GOOD: dict[str, Any] = {"model": "m", "prompt": "a boat"}
+URL = "https://pictures.example/a.png?x=1"
+ABSENT = object()
+
+
+def body(**members: Any) -> bytes:
+    whole = {**GOOD, **members}
+    return json.dumps({k: v for k, v in whole.items() if v is not ABSENT}).encode()
+
+
+def refused(raw: bytes) -> InvalidRequest:
+    with pytest.raises(InvalidRequest) as caught:
+        read_request(raw)
+    return caught.value
+
+
+def test_smallest_request_asks_for_one_image() -> None:
+    read = read_request(body())
+    assert (read.model, read.count, read.size, read.references) == ("m", 1, None, 0)
+
+
+def test_nulls_are_as_good_as_nothing() -> None:
+    nothing = dict.fromkeys(("n", "size", "image", "response_format", "stream"))
+    read = read_request(body(**nothing))
+    assert (read.count, read.size, read.references) == (1, None, 0)
+
+
+@each(
+    "member, value",
+    [
+        ("model", ABSENT),
+        ("model", ""),
+        ("model", 5),
+        ("model", "m" * 257),
+        ("model", "a\u0000b"),
+        ("prompt", ABSENT),
+        ("prompt", ""),
+        ("prompt", " \n\t "),
+        ("prompt", None),
+        ("prompt", 5),
+        ("prompt", ["a boat"]),
+        ("n", 0),
+        ("n", 11),
+        ("n", -1),
+        ("n", 2**70),
+        ("n", True),
+        ("n", "3"),
+        ("n", 1.5),
+        ("n", [1]),
+        ("size", ""),
+        ("size", 1024),
+        ("size", ["1024x1024"]),
+        ("size", "1" * 65),
+        ("image", []),
+        ("image", URL),
+        ("image", {}),
+        ("image", [URL] * 11),
+        ("response_format", ""),
+        ("response_format", "png"),
+        ("response_format", {"type": "url"}),
+        ("stream", True),
+        ("stream", "false"),
+        ("stream", 0),
+    ],
+)
+def test_bad_member_is_named(member: str, value: Any) -> None:
+    fault = refused(body(**{member: value}))
+    assert fault.param == member
+    assert fault.message.startswith(member)
+
+
+@cases(
+    "reference",
+    None,
+    5,
+    {},
+    "",
+    "a.png",
+    "ftp://a.example/b",
+    "https://",
+    "http:///a",
+    "file:///etc/passwd",
+    "https://a.example/b c",
+    "data:text/html;base64,AAAA",
+    "data:image/png;base64,",
+)
+def test_reference_that_is_no_image_url_is_named_by_its_place(reference: Any) -> None:
+    assert refused(body(image=[URL, reference])).param == "image[1]"
+
+
+@cases("url", URL, "HTTP://A.example", "data:image/png;base64,iVBORw0KGgo=")
+def test_references_are_counted(url: str) -> None:
+    assert read_request(body(image=[url] * 10)).references == 10
+
+
+@cases("size", "1024x1024", "2K", "auto", "16:9", "1024×1024")
+def test_any_word_for_a_size_is_taken(size: str) -> None:
+    assert read_request(body(size=size)).size == size
+
+
+def test_another_spelling_of_a_member_is_refused() -> None:
+    assert refused(b'{"model":"m","prompt":"a","N":10}').param == "N"
+    assert refused(b'{"model":"m","prompt":"a","n":1,"n":10}').param == "n"
+
+
+@cases("raw", b"", b"[]", b"null", b'"a"', b"{", b'{"model":"m"}}', b"\xff")
+def test_what_is_no_object_is_refused(raw: bytes) -> None:
+    refused(raw)
+
+
+def test_upstream_gets_the_bytes_but_for_the_name() -> None:
+    raw = b'{ "prompt":"a \\u0041", "n" : 2,"model": "m", "seed":1e3,"sim":{"x":[1, 2]} }'
+    read = read_request(raw)
+    assert renamed_body(read, upstream_model="m") is raw
+    assert renamed_body(read, upstream_model="v/\u00fc") == raw.replace(
+        b'"model": "m"', '"model": "v/\u00fc"'.encode()
+    )
+
+
+def test_log_shows_settings_and_lengths_but_no_words() -> None:
+    read = read_request(body(n=2, size="1x1", seed=7, user="someone", image=[URL]))
+    assert read.parameters == {
+        "n": "2",
+        "size": "1x1",
+        "seed": "7",
+        "prompt_characters": "6",
+        "reference_images": "1",
+    }
+
+
+@cases(
+    "size, pixels",
+    ("1024x1024", 1_048_576),
+    ("1536X1536", 2_359_296),
+    ("0x5", None),
+    ("1024", None),
+    ("1024x", None),
+    ("-1x5", None),
+    ("1024x1024 ", None),
+    ("٣x٣", None),
+    ("9999999x1", None),
+    ("auto", None),
+)
+def test_area_of_a_size(size: str, pixels: int | None) -> None:
+    assert pixels_of(size) == pixels
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["model", "prompt", "size", "n", "image", "response_format", "stream"]),
+        _JSON,
+    )
+)
+def test_any_members_are_read_or_refused(members: dict[str, Any]) -> None:
+    try:
+        read = read_request(json.dumps({**GOOD, **members}).encode())
+    except InvalidRequest:
+        return
+    assert 1 <= read.count <= 10
+    assert 0 <= read.references <= 10
+
+
+@given(st.binary())
+def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
+    refused(raw)
+
+
+# --- An images answer counted ---
+
+
+def counted(**members: Any) -> int:
+    return len(parse_response(json.dumps(members).encode()).images)
+
+
+def test_links_and_pictures_count_with_their_size() -> None:
+    read = parse_response(
+        json.dumps(
+            {
+                "model": "v/p",
+                "data": [
+                    {"url": "https://a.example/1", "size": "10x20"},
+                    {"b64_json": "aGk=", "size": "auto"},
+                    {"url": "https://a.example/2", "b64_json": "aGk="},
+                ],
+                "usage": {"generated_images": 9},
+            }
+        ).encode()
+    )
+    assert [(image.url, image.pixels) for image in read.images] == [
+        ("https://a.example/1", 200),
+        (None, None),
+        ("https://a.example/2", None),
+    ]
+    assert (read.model, read.error) == ("v/p", None)
+
+
+@cases(
+    "entry",
+    {},
+    {"url": ""},
+    {"url": None, "b64_json": None},
+    {"url": 5},
+    {"b64_json": ["aGk="]},
+    {"error": {"code": "sensitive", "message": "no"}},
+    None,
+    "https://a.example/1",
+    7,
+    1.5,
+    True,
+    ["https://a.example/1"],
+)
+def test_entry_without_an_image_does_not_count(entry: Any) -> None:
+    assert counted(data=[{"url": "https://a.example/1"}, entry]) == 1
+
+
+def test_no_images_are_an_answer() -> None:
+    assert counted(data=[]) == 0
+
+
+def test_error_in_an_answer_is_told_unless_there_are_images() -> None:
+    failed = parse_response(b'{"error": {"message": "too busy"}}')
+    assert (failed.images, failed.error) == ([], "too busy")
+    assert parse_response(b'{"data": [], "error": 5}').error is not None
+    assert parse_response(b'{"data": [], "error": null}').error is None
+    some = b'{"data": [{"url": "u"}], "error": {"message": "one failed"}}'
+    assert parse_response(some).error is None
+
+
+@cases(
+    "body",
+    b"",
+    b"null",
+    b"[]",
+    b"{}",
+    b'{"data": null}',
+    b'{"data": {"url": "u"}}',
+    b'{"data": "u"}',
+    b'{"data": [{"url": "u"}]',
+    b"<html>",
+    b"\xff\xfe",
+    b'{"data": 5, "error": null}',
+)
+def test_what_is_no_images_answer_is_malformed(body: bytes) -> None:
+    with pytest.raises(UpstreamMalformed):
+        parse_response(body)
+
+
+def test_picture_of_many_megabytes_is_stepped_over() -> None:
+    picture = b"A" * 30_000_000
+    entry = b'{"b64_json":"%b"}' % picture
+    read = parse_response(b'{"data":[%b,%b]}' % (entry, entry))
+    assert len(read.images) == 2
+
+
+@cases("odd", b'"\\ud83d"', b'"\xff"', b'"a\tb"', b"NaN")
+def test_odd_text_beside_an_image_does_not_cost_it(odd: bytes) -> None:
+    body = b'{"data": [{"url": "https://a.example/1", "revised_prompt": %b}]}' % odd
+    (image,) = parse_response(body).images
+    assert image.url == "https://a.example/1"
+
+
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+_ENTRY = st.dictionaries(st.sampled_from(["url", "b64_json", "size", "error"]), _VALUES) | _VALUES
+
+
+@given(data=st.lists(_ENTRY, max_size=5) | _VALUES, error=_VALUES)
+def test_any_answer_is_counted_or_malformed(data: Any, error: Any) -> None:
+    body = json.dumps({"data": data, "error": error}).encode()
+    try:
+        read = parse_response(body)
+    except UpstreamMalformed:
+        return
+    assert len(read.images) <= (len(data) if isinstance(data, list) else 0)
+
+
+@given(st.binary())
+def test_any_bytes_are_counted_or_malformed(body: bytes) -> None:
+    with pytest.raises(UpstreamMalformed):
+        parse_response(body)
+
+
+# --- Forms with files ---
+
+
+def read(body: bytes, content_type: str | None = TYPE) -> multipart.Form:
+    return asyncio.run(read_form(body, content_type))
+
+
+values = st.lists(
+    st.one_of(
+        st.binary(max_size=200),
+        st.sampled_from([b"\r\n", b"--", b"\r\n--", f"\r\n--{BOUNDARY[:-1]}".encode(), b""]),
+    ),
+    max_size=4,
+).map(b"".join)
+
+
+@given(st.lists(values, min_size=1, max_size=5), st.sampled_from([1, 7, 4096]))
+def test_files_are_found_as_they_were_sent(files: list[bytes], portion: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(multipart, "SEARCHED_BYTES", portion)
+        body = form(*(part("file", one, "a.bin") for one in files), part("model", b"m"))
+        found = read(body)
+    assert [body[one.start : one.end] for one in found.files("file")] == files
+    assert model_of(found) == "m"
+    renamed = FormRequest(form=found, model="m", parameters={}).body_for(body, "other/ü")
+    assert model_of(read(renamed)) == "other/ü"
+    assert [renamed[one.start : one.end] for one in read(renamed).files("file")] == files
+
+
+WHOLE = form(part("file", b"12345", "a.wav"), part("model", b"m"))
+
+
+@each("cut", range(len(WHOLE) - 2))
+def test_form_that_is_cut_off_is_refused(cut: int) -> None:
+    if cut < WHOLE.rindex(b"--"):
+        with pytest.raises(InvalidRequest):
+            read(WHOLE[:cut])
+
+
+@cases(
+    "body, content_type",
+    (b"{}", "application/json"),
+    (WHOLE, None),
+    (WHOLE, "multipart/form-data"),
+    (WHOLE, "multipart/form-data; boundary=other"),
+    (form(*[part("n", b"1")] * (PARTS_MAX + 1)), TYPE),
+    (form(part("prompt", b"a" * (TEXT_BYTES_MAX + 1))), TYPE),
+    (form(part("prompt", b"\xff")), TYPE),
+    (form(b'Content-Disposition: form-data; name="a"\r\nX: ' + b"a" * HEAD_BYTES_MAX), TYPE),
+    (form(b"Content-Type: text/plain\r\n\r\na"), TYPE),
+)
+def test_what_is_no_form_or_too_much_of_one_is_refused(
+    body: bytes, content_type: str | None
+) -> None:
+    with pytest.raises(InvalidRequest):
+        read(body, content_type)
+
+
+@cases("parts", [], [b"a", b"b"], [b""], [b"\n"], [b"x" * 1000])
+def test_model_is_named_once(parts: list[bytes]) -> None:
+    with pytest.raises(InvalidRequest, match="model"):
+        model_of(read(form(*(part("model", one) for one in parts), part("n", b"1"))))
