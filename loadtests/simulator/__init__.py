@@ -35,63 +35,7 @@ member by member; the request's own beat those of the key, the port and everybod
 (`sim` beats the text). A member given as null is back at its default. An unknown member, a
 wrong type or a value out of bounds is a 400 that names it.
 
-An *event* is one server-sent event on the wire, of any kind, counted from the first of the stream;
-a plain answer counts as one event. Bytes are bytes of the body, without its framing.
-
-| Member              | Value           | What it does |
-|---------------------|-----------------|-----------------------------------------------|
-| `status`            | 200 to 599      | answers so; from 300 on with the dialect's error body |
-| `message`           | text            | the message of that error, and of `error_event` |
-| `body`              | any JSON        | the whole answer: a string as it is, else as JSON |
-| `headers`           | object of texts | more response headers |
-| `retry_after`       | seconds or date | the header `Retry-After` |
-| `malformed`         | `json`          | an answer, or one event of a stream, that is broken JSON |
-|                     | `utf8`          | the same with bytes that are no UTF-8 |
-|                     | `html`          | a 200 with a web page |
-|                     | `http`          | bytes that are no HTTP |
-|                     | `chunk`         | half of the events, then a broken chunk size |
-| `refuse`            | true            | reads the request, ends the connection without a byte |
-| `situation`         | text            | fails as the provider does that the port plays: |
-|                     |                 | `rate_limited`, `bad_key`, … (`providers/table.py`) |
-| `text`              | text            | the answer's text |
-| `chars`             | number          | so many characters of plain words |
-| `events`            | number          | so many content deltas (images: so many images) |
-| `chars_per_event`   | number          | the length of a delta, 5 when not given |
-| `huge`              | bytes           | a text of that size, in one event |
-| `endless`           | true            | content without end, as fast as the client reads |
-| `reasoning_text`    | text            | shown reasoning before the answer, in the dialect's form |
-| `tool_calls`        | number or list  | so many, 0 is none, or `[{"name", "arguments", "id"}]`; |
-|                     |                 | after a text only where the directive states one |
-| `image_bytes`       | bytes           | a picture is a file of that size (not a linked one) |
-| `refusal`           | text            | the model declines in these words, in the dialect's form |
-| `blocked`           | true            | the provider gives no answer at all: by its wire |
-|                     |                 | `content_filter`, a bare `refusal`, `promptFeedback` |
-| `stop_sequence`     | text            | the text ended before it, which only messages reports |
-| `finish_reason`     | text            | `stop length tool_calls content_filter` in any |
-|                     |                 | dialect, or the dialect's own word |
-| `usage`             | object          | `input output cached cache_write reasoning`; input and |
-|                     |                 | output are totals, zero is sent as zero; `members` |
-|                     |                 | are merged into the wire's usage, `beside` into what |
-|                     |                 | it stands in (native: the candidate) |
-| `no_usage`          | true            | reports no usage |
-| `no_done`           | true            | leaves out the terminator: `[DONE]`, `message_stop`, |
-|                     |                 | `response.completed`, the chunk with `finishReason` |
-| `delay_headers_ms`  | milliseconds    | waits before the status line |
-| `delay_event_ms`    | milliseconds    | waits between events |
-| `comments_only`     | true            | a stream: its head, then comments for ever, |
-|                     |                 | `delay_event_ms` apart |
-| `hang`              | `"headers"`     | never answers |
-|                     | number          | never goes on after so many events |
-| `pause`             | the same two    | goes on after `POST /_sim/resume` |
-| `error_event`       | number          | after so many events the dialect's error event, then the |
-|                     |                 | end; a plain answer becomes a 500 |
-| `cut_after_events`  | number          | ends the connection after so many events |
-| `cut_after_bytes`   | number          | ends the connection after so many bytes |
-| `cut`               | `close` `reset` | how: FIN (default), or RST once what was sent arrived |
-| `crlf`              | true or false   | line ends of the stream; native has CRLF by itself |
-| `split_bytes`       | number          | writes in pieces of so many bytes |
-| `rate`              | 0 to 1          | the directive applies so often; the seed decides when |
-| `times`             | number          | a standing directive is gone after so many requests |
+The members are those of `Directive` in `directives.py`.
 
 Tasks
 -----
@@ -115,30 +59,7 @@ each, as their files in `tasks/` state:
 | `minimax`  | `/v1/t2a_v2`, `/v1/t2a_async_v2` |
 | `shanjian` | `/v1/virtualman/…`, `/v1/clip/…`, `/v1/voice/train`; `/v1/task/info` |
 
-What stands at the top of a directive concerns the submit, its members for tasks the whole task:
-
-| Member           | Value            | What it does |
-|------------------|------------------|-----------------------------------------------|
-| `task_seconds`   | seconds          | from the submit to the end |
-| `task_states`    | list of texts    | the words it reports until then, each as long |
-| `task_end`       | text             | the word it ends with: `failed`, `expired`, any |
-| `task_error`     | object or text   | its error; alone it makes the task fail |
-| `no_result`      | true             | it succeeds and has no link |
-| `no_progress`    | true             | it reports no progress |
-| `real_seconds`   | number or text   | the length it reports, in place of the true one |
-| `no_seconds`     | true             | it reports no length |
-| `link_seconds`   | seconds          | how long its links live, from its end |
-| `file_bytes`     | bytes            | its film is a file of that size |
-| `later`          | true             | a transcript becomes a task |
-| `code`           | text or number   | a refusal with this word, where the wire has its own |
-| `open_tasks_max` | number           | more unfinished tasks of a key are refused |
-| `minute_max`     | number           | more submits of a key in a minute are refused |
-| `poll`           | a directive      | for polls of the task, or of all tasks |
-| `cancel`         | a directive      | for cancelling or deleting it |
-| `file`           | a directive      | for its files, once they are fetched |
-| `catalog`        | a directive      | for lists of templates, presets and voices |
-| `asset`          | a directive      | for registering a picture |
-
+What stands at the top of a directive concerns the submit, its members for tasks the whole task.
 So `[[sim {"poll": {"status": 503, "times": 2}}]]` in a prompt makes the first two polls of that
 task fail, and the same as a standing directive the next two of any key.
 

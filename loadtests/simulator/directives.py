@@ -3,7 +3,7 @@
 The members with their types and bounds, how several layers become one directive, and the book of
 standing ones, which decides which apply to the next request (`rate` by the seed, `times` by
 counting down). What a member does to the answer is `answers.py` (content) and `script.py`
-(delivery). The table for people is in the package's docstring.
+(delivery).
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class UsageSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     cached: Count | None = None
     reasoning: Count | None = None
     cache_write: Count | None = None
-    # Members of the wire's own, merged into the usage, and into what it stands in.
+    # Members of the wire's own, merged into the usage, and into what it stands in (native: the
+    # candidate). Zero is sent as zero.
     members: dict[str, Any] = {}
     beside: dict[str, Any] = {}
 
@@ -55,67 +56,84 @@ class CallSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 
 class Directive(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Everything that can be asked of one answer; the defaults are an ordinary answer."""
+    """Everything that can be asked of one answer; the defaults are an ordinary answer.
 
-    # the answer as a whole
+    An *event* is one server-sent event on the wire, of any kind, counted from the first of the
+    stream; a plain answer counts as one event. Bytes are bytes of the body, without its framing.
+    """
+
+    # The answer as a whole: a status from 300 on has the dialect's error body with this message;
+    # `body` is the whole answer, a text as it is, else as JSON.
     status: Annotated[int, msgspec.Meta(ge=200, le=599)] | None = None
-    message: str | None = None
+    message: str | None = None  # of that error, of `error_event`
     body: Any = None
-    headers: dict[str, str] | None = None
-    retry_after: int | float | str | None = None
+    headers: dict[str, str] | None = None  # more response headers
+    retry_after: int | float | str | None = None  # seconds or a date
+    # Broken JSON or UTF-8 in an answer or one event; a 200 with a web page; bytes that are no
+    # HTTP; half of the events, then a broken chunk size.
     malformed: Literal["json", "utf8", "html", "http", "chunk"] | None = None
-    refuse: bool = False
+    refuse: bool = False  # reads the request, ends the connection without a byte
     situation: str | None = None  # of the provider that the port plays (`providers/`)
-    # the content
+
+    # The content.
     text: str | None = None
-    chars: Count | None = None
-    events: Count | None = None
-    chars_per_event: Positive | None = None
-    huge: Positive | None = None
-    endless: bool = False
-    reasoning_text: str | None = None
+    chars: Count | None = None  # so many characters of plain words
+    events: Count | None = None  # so many content deltas, so many images
+    chars_per_event: Positive | None = None  # the length of a delta, 5 when not given
+    huge: Positive | None = None  # a text of so many bytes, in one event
+    endless: bool = False  # content without end, as fast as the client reads
+    reasoning_text: str | None = None  # shown before the answer, in the dialect's form
+    # So many, 0 is none; after a text only where the directive states one.
     tool_calls: Count | list[CallSpec] | None = None
-    image_bytes: Count = 0
-    refusal: str | None = None
+    image_bytes: Count = 0  # a picture is a file of that size (not a linked one)
+    refusal: str | None = None  # the model declines in these words, in the dialect's form
+    # No answer at all, by the wire: `content_filter`, a bare `refusal`, `promptFeedback`.
     blocked: bool = False
-    stop_sequence: str | None = None
+    stop_sequence: str | None = None  # the text ended before it, which only messages reports
+    # `stop length tool_calls content_filter` in any dialect, or the dialect's own word.
     finish_reason: str | None = None
     usage: UsageSpec | None = None
     no_usage: bool = False
-    no_done: bool = False
-    # the delivery
+    no_done: bool = False  # leaves out what ends a stream
+
+    # The delivery; `hang` and `pause` at the headers, or after so many events.
     delay_headers_ms: Milliseconds = 0.0
     delay_event_ms: Milliseconds = 0.0
-    comments_only: bool = False
+    comments_only: bool = False  # a stream: its head, then comments for ever
     hang: Literal["headers"] | Count | None = None
-    pause: Literal["headers"] | Count | None = None
+    pause: Literal["headers"] | Count | None = None  # until `POST /_sim/resume`
+    # After so many events the dialect's error event, then the end; a plain answer is a 500.
     error_event: Count | None = None
     cut_after_events: Count | None = None
     cut_after_bytes: Count | None = None
-    cut: Literal["reset", "close"] = "close"
-    crlf: bool | None = None
-    split_bytes: Positive | None = None
-    # tasks: what becomes of one, and where a failure stands (see `tasks/`)
+    cut: Literal["reset", "close"] = "close"  # RST once what was sent arrived, or FIN
+    crlf: bool | None = None  # line ends of the stream; native has CRLF by itself
+    split_bytes: Positive | None = None  # writes in pieces of so many bytes
+
+    # Tasks: what becomes of one (see `tasks/`). `code` is a refusal with the wire's own word.
     code: int | str | None = None
     task_seconds: Annotated[float, msgspec.Meta(ge=0, le=1_000_000)] | None = None
-    task_states: list[str] | None = None
-    task_end: str | None = None
-    task_error: dict[str, Any] | str | None = None
-    no_result: bool = False
+    task_states: list[str] | None = None  # the words it reports until its end, each as long
+    task_end: str | None = None  # the word it ends with: `failed`, `expired`, any
+    task_error: dict[str, Any] | str | None = None  # alone it makes the task fail
+    no_result: bool = False  # it succeeds and has no link
     no_progress: bool = False
-    real_seconds: float | str | None = None
-    no_seconds: bool = False
+    real_seconds: float | str | None = None  # the length it reports, in place of the true one
+    no_seconds: bool = False  # it reports no length
     link_seconds: Annotated[float, msgspec.Meta(ge=0, le=100_000_000)] | None = None
-    file_bytes: Count = 0
-    later: bool = False
-    open_tasks_max: Count | None = None
-    minute_max: Count | None = None
+    file_bytes: Count = 0  # its film is a file of that size
+    later: bool = False  # a transcript becomes a task
+    open_tasks_max: Count | None = None  # more unfinished tasks of a key are refused
+    minute_max: Count | None = None  # more submits of a key in a minute are refused
+    # Directives for polls of the task (or of all), for cancelling it, for its files, for lists of
+    # templates, presets and voices, for registering a picture.
     poll: dict[str, Any] | None = None
     cancel: dict[str, Any] | None = None
     file: dict[str, Any] | None = None
     catalog: dict[str, Any] | None = None
     asset: dict[str, Any] | None = None
-    # whether it applies at all
+
+    # Whether it applies at all: so often, the seed decides when; a standing one, so many times.
     rate: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0
     times: Positive | None = None
 

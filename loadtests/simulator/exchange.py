@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final, Literal
 from urllib.parse import parse_qsl
 
@@ -147,25 +147,27 @@ class Tally:
     cancelled_by_client: int = 0
 
 
+@dataclass(eq=False)
 class Stats:
-    """What came in and what became of it."""
+    """What came in and what became of it, in the order in which it is shown."""
 
-    def __init__(self) -> None:
-        self.connections = 0
-        self.connections_open = 0
-        self.requests = 0
-        self.active = 0
-        self.held_back = 0  # connections whose client reads too slowly
-        self.paused = 0  # exchanges that wait for `resume`
-        self.completed = 0
-        self.cut = 0
-        self.cancelled_by_client = 0
-        self.events_sent = 0
-        self.bytes_sent = 0
-        self.tasks = 0  # begun
-        self.polls = 0  # of tasks that were known
-        self.by_protocol: dict[str, int] = {}
-        self.by_key: dict[str, Tally] = {}
+    connections: int = 0
+    connections_open: int = 0
+    requests: int = 0
+    by_protocol: dict[str, int] = field(default_factory=dict)
+    active: int = 0
+    held_back: int = 0  # connections whose client reads too slowly
+    paused: int = 0  # exchanges that wait for `resume`
+    completed: int = 0
+    cut: int = 0
+    cancelled_by_client: int = 0
+    events_sent: int = 0
+    bytes_sent: int = 0
+    tasks: int = 0  # begun
+    polls: int = 0  # of tasks that were known
+    by_key: dict[str, Tally] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
         self._waiters: set[asyncio.Future[None]] = set()
         self._resumptions = 0
 
@@ -218,15 +220,9 @@ class Stats:
         self.active -= 1
         tally = self.tally(exchange.api_key)
         tally.active -= 1
-        if outcome == "completed":
-            self.completed += 1
-            tally.completed += 1
-        elif outcome == "cut":
-            self.cut += 1
-            tally.cut += 1
-        else:
-            self.cancelled_by_client += 1
-            tally.cancelled_by_client += 1
+        name = "cancelled_by_client" if outcome == "cancelled" else outcome
+        for counted in (self, tally):
+            setattr(counted, name, getattr(counted, name) + 1)
         self._wake()
 
     def submitted(self) -> None:
@@ -260,37 +256,16 @@ class Stats:
 
     def reset(self) -> None:
         """Back to zero, but for the gauges: what is active stays counted as active."""
-        self.connections = self.requests = self.completed = self.cut = 0
-        self.cancelled_by_client = self.events_sent = self.bytes_sent = 0
-        self.tasks = self.polls = 0
-        self.by_protocol.clear()
-        self.by_key = {
-            key: Tally(active=tally.active) for key, tally in self.by_key.items() if tally.active
-        }
+        kept = {key: Tally(active=one.active) for key, one in self.by_key.items() if one.active}
+        for one in fields(self):
+            if one.type == "int" and one.name not in GAUGES:
+                setattr(self, one.name, 0)
+        self.by_protocol, self.by_key = {}, kept
         self._wake()
 
     def describe(self) -> dict[str, Any]:
         """All counters, ready to be written as JSON."""
-        return {
-            "connections": self.connections,
-            "connections_open": self.connections_open,
-            "requests": self.requests,
-            "by_protocol": dict(self.by_protocol),
-            "active": self.active,
-            "held_back": self.held_back,
-            "paused": self.paused,
-            "completed": self.completed,
-            "cut": self.cut,
-            "cancelled_by_client": self.cancelled_by_client,
-            "events_sent": self.events_sent,
-            "bytes_sent": self.bytes_sent,
-            "tasks": self.tasks,
-            "polls": self.polls,
-            "by_key": {
-                key: {name: getattr(tally, name) for name in Tally.__slots__}
-                for key, tally in self.by_key.items()
-            },
-        }
+        return asdict(self)
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Return once `condition` holds; it is looked at after every movement of a counter."""

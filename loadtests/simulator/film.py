@@ -16,42 +16,22 @@ from functools import lru_cache
 from typing import Final
 
 
-class BitWriter:
-    """Collects bits; `bytes()` fills the last byte up with zeros."""
+def u(value: int, width: int) -> str:
+    """An unsigned number in so many bits, as a text of zeros and ones, as are all bits here."""
+    return f"{value:0{width}b}"
 
-    __slots__ = ("_count", "_value")
 
-    def __init__(self) -> None:
-        self._value = 0
-        self._count = 0
+def ue(value: int) -> str:
+    """An unsigned Exp-Golomb code (ITU-T H.264, 9.1)."""
+    bits = f"{value + 1:b}"
+    return "0" * (len(bits) - 1) + bits
 
-    def put(self, value: int, width: int) -> None:
-        """An unsigned number in so many bits."""
-        assert 0 <= value < 1 << width
-        self._value = self._value << width | value
-        self._count += width
 
-    def put_text(self, bits: str) -> None:
-        """Bits as a text of zeros and ones."""
-        self.put(int(bits, 2), len(bits))
-
-    def put_ue(self, value: int) -> None:
-        """An unsigned Exp-Golomb code (ITU-T H.264, 9.1)."""
-        width = (value + 1).bit_length()
-        self.put(value + 1, 2 * width - 1)
-
-    def put_se(self, value: int) -> None:
-        """A signed Exp-Golomb code."""
-        self.put_ue(2 * value - 1 if value > 0 else -2 * value)
-
-    @property
-    def count(self) -> int:
-        """How many bits there are."""
-        return self._count
-
-    def __bytes__(self) -> bytes:
-        spare = -self._count % 8
-        return (self._value << spare).to_bytes((self._count + spare) // 8, "big")
+def packed(*bits: str) -> bytes:
+    """Bits as bytes, most significant first; zeros fill the last one up."""
+    whole = "".join(bits)
+    size = -(-len(whole) // 8)
+    return int(whole.ljust(8 * size, "0"), 2).to_bytes(size, "big")
 
 
 TIMESCALE: Final = 1000  # ticks a second, so that lengths are exact to the millisecond
@@ -122,22 +102,15 @@ def _pictures(ticks: int, width: int, height: int, seed: int) -> list[bytes]:
 
 def _key_frame(number: int, macroblocks: list[bytes]) -> bytes:
     """One slice (7.3.3) of macroblocks given as their 384 values."""
-    head = BitWriter()
-    head.put_ue(0)  # first_mb_in_slice
-    head.put_ue(7)  # every slice of the picture is I
-    head.put_ue(0)  # pic_parameter_set_id
-    head.put(0, 4)  # frame_num
-    head.put_ue(number % 2)  # idr_pic_id: differs from the neighbour's
-    head.put(0, 2)  # no_output_of_prior_pics, long_term_reference
-    head.put_se(0)  # slice_qp_delta
-    head.put_ue(I_PCM)
-    later = BitWriter()  # the next ones begin on a whole byte
-    later.put_ue(I_PCM)
+    # First macroblock, slices that are all I, parameter set, frame number, picture (which differs
+    # from the neighbour's), references, quantiser, kind of macroblock.
+    head = (ue(0), ue(7), ue(0), u(0, 4), ue(number % 2), u(0, 2), ue(0), ue(I_PCM))
+    later = packed(ue(I_PCM))  # the next ones begin on a whole byte
     first, *rest = macroblocks
     # None of the values is zero, so only the head can look like a start code.
-    pieces = [b"\x65", _escaped(bytes(head)), first]
+    pieces = [b"\x65", _escaped(packed(*head)), first]
     for macroblock in rest:
-        pieces += (bytes(later), macroblock)
+        pieces += (later, macroblock)
     pieces.append(b"\x80")  # the stop bit
     return b"".join(pieces)
 
@@ -149,32 +122,15 @@ def _escaped(data: bytes) -> bytes:
 
 def _parameter_sets(width: int, height: int) -> tuple[bytes, bytes]:
     """Sequence and picture parameter set (7.3.2.1, 7.3.2.2)."""
-    sequence = BitWriter()
-    sequence.put(66, 8)  # baseline …
-    sequence.put(0xC0, 8)  # … constrained
-    sequence.put(LEVEL, 8)
-    sequence.put_ue(0)  # its id
-    sequence.put_ue(0)  # frame numbers in 4 bits
-    sequence.put_ue(2)  # pictures are shown in their order
-    sequence.put_ue(1)  # reference frames
-    sequence.put(0, 1)
-    sequence.put_ue(width // MACROBLOCK - 1)
-    sequence.put_ue(height // MACROBLOCK - 1)
-    sequence.put_text("11000")  # frames, direct_8x8, no cropping, no more about it
-    sequence.put(1, 1)  # the stop bit
-    picture = BitWriter()
-    picture.put_ue(0)
-    picture.put_ue(0)
-    picture.put_text("00")
-    picture.put_ue(0)  # one slice group
-    picture.put_ue(0)
-    picture.put_ue(0)
-    picture.put_text("000")
-    for _ in range(3):
-        picture.put_se(0)  # quantisers, of which nothing here is touched
-    picture.put_text("000")
-    picture.put(1, 1)
-    return b"\x67" + _escaped(bytes(sequence)), b"\x68" + _escaped(bytes(picture))
+    profile = u(66, 8) + u(0xC0, 8)  # baseline, constrained
+    # Id, frame numbers in 4 bits, pictures in their order, reference frames and no gaps; frames,
+    # direct_8x8, no cropping, no more about it, the stop bit.
+    facts = ue(0) + ue(0) + ue(2) + ue(1) + "0"
+    edges = ue(width // MACROBLOCK - 1) + ue(height // MACROBLOCK - 1)
+    sequence = packed(profile, u(LEVEL, 8), facts, edges, "11000", "1")
+    # One slice group; quantisers, of which nothing here is touched.
+    picture = packed(2 * ue(0), "00", 3 * ue(0), "000", 3 * ue(0), "000", "1")
+    return b"\x67" + _escaped(sequence), b"\x68" + _escaped(picture)
 
 
 # --- The tables (ISO/IEC 14496-12 and -15) ---

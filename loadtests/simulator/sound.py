@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Final
 
-from loadtests.simulator.film import BitWriter
+from loadtests.simulator.film import packed, u
 
 RATE: Final = 16_000  # samples a second
 PITCHES: Final = (200, 250, 320, 400)  # Hz, of which a whole period is a whole number of samples
@@ -57,39 +57,16 @@ def mp3(seconds: float, seed: int = 0) -> bytes:
 
 
 def _frame(line: int, *, is_padded: bool) -> bytes:
-    head = BitWriter()
-    head.put(0x7FF, 11)
-    head.put_text("11011")  # MPEG-1, layer III, no checksum
-    head.put_text("000100")  # 32 kbit/s, 44.1 kHz
-    head.put(is_padded, 1)
-    head.put(0, 1)
-    head.put_text("11000000")  # mono
-    coefficients = _coefficients(line)
-    size = coefficients.count
-    side = BitWriter()
-    side.put(0, 9)  # main_data_begin: nothing is borrowed from frames before
-    side.put(0, 5 + 4)  # private bits, scalefactor sharing
-    for _ in range(2):
-        side.put(size, 12)
-        side.put(line // 2 + 1, 9)  # big_values, in pairs
-        side.put(GAIN, 8)
-        side.put(0, 4 + 1)  # no scalefactors, one long block
-        for _ in range(3):
-            side.put(1, 5)  # Huffman table 1 in each region
-        side.put(0, 4 + 3)
-        side.put(0, 3)
-    main = BitWriter()
-    for _ in range(2):
-        main.put(int.from_bytes(bytes(coefficients), "big") >> -size % 8, size)
-    return (bytes(head) + bytes(side) + bytes(main)).ljust(FRAME_BYTES + is_padded, b"\0")
-
-
-def _coefficients(line: int) -> BitWriter:
-    """Pairs of table 1: nothing up to the line, then it, positive."""
-    bits = BitWriter()
-    bits.put_text("1" * (line // 2))
-    bits.put_text("0010" if line % 2 else "010")
-    return bits
+    # MPEG-1, layer III, no checksum; 32 kbit/s, 44.1 kHz; mono.
+    head = u(0x7FF, 11) + "11011" + "000100" + u(is_padded, 1) + "0" + "11000000"
+    # Pairs of Huffman table 1: nothing up to the line, then it, positive.
+    coefficients = "1" * (line // 2) + ("0010" if line % 2 else "010")
+    # Length, big values, loudness; no scalefactors, one long block, table 1 in each region.
+    granule = u(len(coefficients), 12) + u(line // 2 + 1, 9) + u(GAIN, 8) + u(0, 5)
+    granule += 3 * u(1, 5) + u(0, 7) + u(0, 3)
+    side = u(0, 9) + u(0, 9) + 2 * granule  # nothing is borrowed from frames before
+    main = packed(2 * coefficients)
+    return (packed(head) + packed(side) + main).ljust(FRAME_BYTES + is_padded, b"\0")
 
 
 Maker = Callable[[float, int], bytes]
@@ -117,16 +94,13 @@ def wav(seconds: float, seed: int = 0) -> bytes:
 def flac(seconds: float, seed: int = 0) -> bytes:
     """Silence: each frame states that all its samples are zero."""
     samples = max(1, round(seconds * RATE))
-    info = BitWriter()
-    for value, width in ((FLAC_BLOCK, 16), (FLAC_BLOCK, 16), (0, 24), (0, 24)):
-        info.put(value, width)
-    for value, width in ((RATE, 20), (0, 3), (15, 5), (samples, 36), (0, 128)):
-        info.put(value, width)
+    sizes = 2 * u(FLAC_BLOCK, 16) + 2 * u(0, 24)
+    info = packed(sizes, u(RATE, 20), u(0, 3), u(15, 5), u(samples, 36), u(0, 128))
     whole, rest = divmod(samples, FLAC_BLOCK)
     frames = [_flac_frame(number, FLAC_BLOCK) for number in range(whole)]
     if rest:
         frames.append(_flac_frame(whole, rest))
-    return b"fLaC\x80" + (34).to_bytes(3, "big") + bytes(info) + b"".join(frames)
+    return b"fLaC\x80" + (34).to_bytes(3, "big") + info + b"".join(frames)
 
 
 def opus(seconds: float, seed: int = 0) -> bytes:
@@ -145,13 +119,10 @@ def opus(seconds: float, seed: int = 0) -> bytes:
 
 def aac(seconds: float, seed: int = 0) -> bytes:
     """ADTS frames."""
-    head = BitWriter()
-    head.put_text("1111111111110001")  # MPEG-4, no checksum
-    head.put_text("01010000010000")  # low complexity, 44.1 kHz, mono
-    head.put(7 + len(AAC_SILENCE), 13)
-    head.put_text("1111111111100")
+    # MPEG-4, no checksum; low complexity, 44.1 kHz, mono.
+    head = "1111111111110001" + "01010000010000" + u(7 + len(AAC_SILENCE), 13) + "1111111111100"
     frames = -(-max(1, round(seconds * AAC_RATE)) // AAC_SAMPLES)
-    return (bytes(head) + AAC_SILENCE) * frames
+    return (packed(head) + AAC_SILENCE) * frames
 
 
 # Format, as requests name it -> content type and maker.
