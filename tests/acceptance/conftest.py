@@ -1,37 +1,61 @@
 """Fixtures of the acceptance tests: a house, its simulator clean for each test, and a tenant.
 
 Modules share the house of `common.py`. One that has `SETTINGS`, the settings of a `gw.yaml`, gets a
-house of its own; `EXPECTED_LOG` says which errors its gateway may log.
+house of its own, unless they are one of `SHARED`: those modules have one house together.
+`EXPECTED_LOG` says which errors its gateway may log.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
-from tests.acceptance.common import SETTINGS
+from tests.acceptance import agents, common, pictures, sounds, translated
 from tests.support.house import House, shared_house
 from tests.support.postgres import PostgresForTests
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
 
+# Their modules change no configuration.
+SHARED = (
+    common.SETTINGS,
+    agents.SETTINGS,
+    pictures.SETTINGS,
+    sounds.SETTINGS,
+    translated.SETTINGS,
+)
+
 
 @pytest.fixture(scope="session")
-def common(postgres: PostgresForTests) -> Iterator[House]:
-    """The house that most modules share."""
-    with shared_house(postgres, **SETTINGS) as built:
-        yield built
+def houses(postgres: PostgresForTests) -> Iterator[Callable[[int], House]]:
+    """The houses that modules share, by their place in `SHARED`, each made when it is needed."""
+    built: dict[int, House] = {}
+    with ExitStack() as stack:
+
+        def house_at(place: int) -> House:
+            if place not in built:
+                built[place] = stack.enter_context(shared_house(postgres, **SHARED[place]))
+            return built[place]
+
+        yield house_at
 
 
 @pytest.fixture(scope="module")
-def shared(request: pytest.FixtureRequest, postgres: PostgresForTests) -> Iterator[House]:
+def shared(
+    request: pytest.FixtureRequest,
+    postgres: PostgresForTests,
+    houses: Callable[[int], House],
+) -> Iterator[House]:
     """The house of this module."""
-    settings = getattr(request.module, "SETTINGS", None)
-    if settings is None:
-        yield request.getfixturevalue("common")
-        return
+    settings: dict[str, Any] = getattr(request.module, "SETTINGS", common.SETTINGS)
     expected_log = getattr(request.module, "EXPECTED_LOG", ())
+    places = [place for place, one in enumerate(SHARED) if one is settings]
+    if places and not expected_log:
+        yield houses(places[0])
+        return
     with shared_house(postgres, expected_log=expected_log, **settings) as built:
         yield built
 

@@ -118,15 +118,12 @@ def _make(client: Client, number: int) -> None:
     for _ in range(2):
         served(pictures.generate(client, headers={"Idempotency-Key": f"picture-{number}"}))
     tasks = [served(films.submit(client)).json["id"]]
-    sounds.ended(client, sounds.MUSIC, served(sounds.compose(client)).json["id"], *_OPEN)
+    sounds.ended(client, sounds.MUSIC, served(sounds.compose(client)).json["id"])
     served(sounds.speak(client))
     served(sounds.clone(client))
     served(sounds.extract(client))
     served(sounds.register(client))
     films.ended(client, tasks[0])
-
-
-_OPEN = ("queued", "pending", "running", "processing")
 
 
 def _read(client: Client) -> None:

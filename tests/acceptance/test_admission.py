@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ import pytest
 from gw.api.checks import OUT_OF_FUNDS
 from tests.support.aio import run
 from tests.support.client import CHAT, HELLO, Reply, chat_body
-from tests.support.house import House, house
+from tests.support.house import House
 from tests.support.rows import each
 from tests.support.streams import unlimited
 from tests.support.tenants import Tenant
@@ -89,7 +88,7 @@ def test_calls_under_way_hold_their_whole_estimate(h: House) -> None:
     tenant = h.tenant(nano_usd=4 * hold - 1)
     hanging = [tenant.client.begin_chat(max_tokens=100, sim={"hang": "headers"}) for _ in range(3)]
     h.upstream.wait(active=3)
-    assert h.held_nano_usd(tenant) == 3 * hold
+    until(lambda: h.held_nano_usd(tenant) == 3 * hold, what="their holds written")
     assert tenant.client.remaining_nano_usd() == hold - 1
     reply = tenant.client.chat(max_tokens=100)
     assert (reply.status, reply.json) == (402, refused(NOT_COVERED))
@@ -103,18 +102,11 @@ def test_calls_under_way_hold_their_whole_estimate(h: House) -> None:
 
 
 ESTIMATES = {
-    "max_tokens in full": ({"max_tokens": 12}, HELLO_TOKENS * IN + 12 * OUT),
     "max_completion_tokens too": ({"max_completion_tokens": 12}, HELLO_TOKENS * IN + 12 * OUT),
     "above the ceiling in full": ({"max_tokens": 5_000}, HELLO_TOKENS * IN + 5_000 * OUT),
-    "none: the model's": ({}, HELLO_TOKENS * IN + 1_000 * OUT),
     "null is none": ({"max_tokens": None}, HELLO_TOKENS * IN + 1_000 * OUT),
     "none: at most 32768": ({"model": "wide"}, HELLO_TOKENS * IN + 32_768 * OUT),
     "no ceiling: 32768": ({"model": "open-ended"}, HELLO_TOKENS * IN + 32_768 * OUT),
-    "more than 32768 when asked for": (
-        {"model": "wide", "max_tokens": 40_000},
-        HELLO_TOKENS * IN + 40_000 * OUT,
-    ),
-    "an alias is its model": ({"model": "sim-latest"}, HELLO_TOKENS * IN + 1_000 * OUT),
     "the multiplier counts": (
         {"model": "cheap", "max_tokens": 10},
         (HELLO_TOKENS * IN + 10 * OUT) * 3 // 10,
@@ -180,22 +172,3 @@ def test_spend_cap_bounds_one_key_and_not_the_others(h: House, tenant: Tenant) -
     assert (balance["remaining_usd"], balance["used_usd"]) == ("0", balance["total_usd"])
     assert tenant.client.remaining_nano_usd() == 10**9 - 3 * cost
     assert tenant.client.chat(max_tokens=5).status == 200
-
-
-def test_whole_body_is_held_for_where_it_is_configured(database_url: str, tmp_path: Path) -> None:
-    tools = [{"type": "function", "function": {"name": "f", "description": "x" * 3_000_000}}]
-    sim = {"usage": {"input": 750_000, "output": 1}}
-    cent = 10_000_000
-    with house(database_url, tmp_path) as own:
-        held = own.tenant(nano_usd=cent)
-        assert held.client.chat(tools=tools, sim=sim, max_tokens=10).status == 200
-        assert own.balance_nano_usd(held) < -70 * cent
-        own.gateway.terminate()
-        own.gateway.close()
-        own.write(precharge="whole_body")
-        own.start()
-        poor = own.tenant(nano_usd=cent)
-        reply = poor.client.chat(tools=tools, sim=sim, max_tokens=10)
-        assert (reply.status, reply.json) == (402, refused(NOT_COVERED))
-        assert own.balance_nano_usd(poor) == cent
-        assert poor.client.chat(sim={"text": "ok"}, max_tokens=10).status == 200

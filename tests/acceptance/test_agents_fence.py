@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Any
-
-import pytest
 
 from channels.families import ErrorShape
 from gw.api.base import ApiHandler
-from gw.api.checks import GOOD_KEY, KIND_OF_KEY
 from gw.app import routes
 from tests.support.client import Reply
 from tests.support.house import House
@@ -73,15 +69,3 @@ def test_an_agents_key_is_refused_by_every_other_endpoint_before_anything_else(h
         assert refusal(reply, handler.shape) == FORBIDDEN, (method, path)
     assert agent.client.get("/v1/nothing").status == 404
     assert {row["status"] for row in h.rows(tenant)} <= {"rejected"}
-
-
-@pytest.mark.parametrize("members", [{}, {"billed": True, "limited": True}, {"auth": "models"}])
-def test_an_endpoint_of_tomorrow_is_fenced_unless_it_says_otherwise(members: Any) -> None:
-    added: type[ApiHandler] = type("AddedHandler", (ApiHandler,), members)
-    for checks in (added._checks, added._free_checks):
-        assert checks[:2] == (GOOD_KEY, KIND_OF_KEY)
-    opened = {handler for _, _, handler in ENDPOINTS if handler.agent_keys_allowed}
-    assert {(m, path) for m, path, handler in ENDPOINTS if handler in opened} == ALLOWED
-    for _, path, handler in ENDPOINTS:
-        if handler.auth != "none" and handler not in opened:
-            assert KIND_OF_KEY in handler._free_checks, path

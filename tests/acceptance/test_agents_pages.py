@@ -12,6 +12,7 @@ import pytest
 
 from tests.acceptance.agents import ME, NOTICE, SETTINGS, said, sent, write_base
 from tests.support.house import House
+from tests.support.rows import each
 from tests.support.tenants import Tenant
 
 pytestmark = pytest.mark.long
@@ -59,7 +60,7 @@ def test_pages_stand_directly_before_the_latest_question(h: House, agent: Tenant
     assert sent(h)["messages"] == [ME, said(TIDES), said(parts)]
 
 
-@pytest.mark.parametrize(
+@each(
     "messages",
     [
         [said("zebra xylophone")],

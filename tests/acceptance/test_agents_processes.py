@@ -69,33 +69,3 @@ def test_what_is_changed_holds_with_the_next_request_in_every_process(
         assert (sent(h)["model"], len(sent(h)["messages"])) == ("sees", 2)
     h.gw("key", "revoke", agent.key_id)
     assert statuses(agent) == {401}
-
-
-def test_a_conversation_stays_on_one_channel_whichever_process_serves_it(many: House) -> None:
-    h = many
-    tenant = h.tenant()
-    agent = h.agent(tenant, model="shared")
-    channels = ("one", "two", "three")
-
-    def used(**headers: str) -> set[str]:
-        h.upstream.reset()
-        for _ in range(CALLS):
-            assert agent.client.chat(headers=headers, conversation_id="body").status == 200
-        return {
-            name
-            for name, count in zip(channels, h.upstream.requested(*channels), strict=True)
-            if count
-        }
-
-    assert len(used()) > 1  # first, as channels take turns until each has had as many calls
-    homes: set[str] = set()
-    for number in range(6):
-        (home,) = used(session_id=f"conversation {number}")
-        homes.add(home)
-    assert len(homes) > 1
-    (home,) = used(conversation_id="a conversation")
-    assert len(processes(h)) == COUNT
-    h.upstream.fault(home, status=500)
-    assert agent.client.chat(headers={"conversation_id": "a conversation"}).status == 200
-    h.upstream.heal(home)
-    assert used(conversation_id="a conversation") == {home}

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from openai import OpenAI
 
 from tests.acceptance.agents import ME, SETTINGS, said, sent
 from tests.support.house import House
+from tests.support.rows import each
 from tests.support.tenants import PERSONA, Tenant
 
 __all__ = ["SETTINGS"]
@@ -23,8 +23,8 @@ def asked(text: str = "Hello", **directive: Any) -> list[Any]:
     return [said(sim + text)]
 
 
-@pytest.mark.parametrize(
-    ("model", "switches", "tools"),
+@each(
+    "model, switches, tools",
     [
         ("gpt-5", BOTH, ["web_search", "image_generation"]),
         ("gpt-5", {"web_search": True}, ["web_search"]),
@@ -37,10 +37,12 @@ def asked(text: str = "Hello", **directive: Any) -> list[Any]:
         ("sim-model", BOTH, None),
     ],
 )
-@pytest.mark.parametrize("stream", [True, False])
+@each("stream", [True, False])
 def test_a_tool_is_on_where_it_is_switched_on_and_run(
-    h: House, tenant: Tenant, model: str, switches: Any, tools: Any, stream: bool
+    h: House, model: str, switches: Any, tools: Any, stream: bool
 ) -> None:
+    h.upstream.reset()
+    tenant = h.tenant()
     agent = h.agent(tenant, model=model, **switches)
     reply = agent.client.chat(
         messages=asked(), stream=stream, tools=[{"type": "image_generation"}], max_tokens=50

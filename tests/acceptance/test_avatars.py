@@ -1,4 +1,6 @@
-"""`/v1/videos/avatars` on real processes: registered, made ready, listed, deleted; presets."""
+"""`/v1/videos/avatars` and `/v1/videos/clip-templates` on real processes: avatars are registered,
+made ready, listed, deleted; presets and templates are shown to everybody.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,7 @@ from tests.acceptance import sounds
 from tests.acceptance.sounds import (
     AVATAR,
     AVATARS,
+    TEMPLATES,
     VIDEOS,
     clone,
     ended,
@@ -41,7 +44,7 @@ def test_avatar_is_made_paid_for_listed_and_deleted(h: House, tenant: Tenant) ->
     pending = tenant.client.send("DELETE", f"{AVATARS}/{avatar}")
     assert pending.refusal == (400, BAD, "invalid_request")
     h.upstream.finish()
-    done = ended(tenant.client, AVATARS, avatar, "pending")
+    done = ended(tenant.client, AVATARS, avatar)
     assert done == {**begun.json, "status": "ready"}
     row = h.row(begun.trace)
     assert (row["status"], row["unit_type"], row["unit_count"]) == ("success", "avatar", 1)
@@ -57,60 +60,6 @@ def test_avatar_is_made_paid_for_listed_and_deleted(h: House, tenant: Tenant) ->
         reply = tenant.client.send(method, f"{AVATARS}/{avatar}")
         assert reply.refusal == (404, BAD, "not_found")
     assert tenant.client.get(AVATARS).json == {"avatars": []}
-    assert spent_nano_usd(h, tenant) == AVATAR
-
-
-def test_failed_avatar_tells_why_and_is_refunded(h: House, tenant: Tenant) -> None:
-    h.upstream.fault("one", task_seconds=0.3, task_error={"message": "No face found."})
-    begun = register(tenant.client, source_kind="video")
-    done = ended(tenant.client, AVATARS, begun.json["id"], "pending")
-    assert (done["status"], done["error"]) == ("failed", "No face found.")
-    assert h.row(begun.trace)["status"] == "error"
-    assert spent_nano_usd(h, tenant) == 0
-    assert tenant.client.send("DELETE", f"{AVATARS}/{begun.json['id']}").status == 200
-
-
-@pytest.mark.parametrize(
-    "asked",
-    [
-        {"name": ""},
-        {"name": "x" * 21},
-        {"name": None},
-        {"source_url": "file:///etc/passwd"},
-        {"source_url": "http://169.254.169.254/latest"},
-        {"source_kind": "sound"},
-    ],
-)
-def test_bad_field_is_refused(h: House, tenant: Tenant, asked: dict[str, Any]) -> None:
-    assert register(tenant.client, **asked).refusal == (400, BAD, "invalid_request")
-    assert h.upstream.stats()["requests"] == 0
-    assert h.held_nano_usd(tenant) == 0
-
-
-def test_who_may_register(h: House, tenant: Tenant) -> None:
-    some = h.another(tenant, allowed_models=("tts",))
-    status, _, code = register(some.client).refusal
-    assert (status, code) == (403, "model_not_allowed")
-    agent = h.another(tenant, kind="agent", agent_id="agent_x")
-    assert register(agent.client).refusal[:2] == (403, "permission_error")
-    poor = h.tenant(nano_usd=AVATAR - 1)
-    assert register(poor.client).refusal == (402, "insufficient_quota", "quota_exceeded")
-
-
-def test_presets_are_free_and_remembered(h: House) -> None:
-    poor = h.tenant(nano_usd=0)
-    presets = poor.client.get(f"{AVATARS}/presets").json["avatars"]
-    assert presets[0] == {"id": "preset-anna", "name": "Anna"}
-    assert [list(one) for one in presets] == [["id", "name"]] * 3
-
-
-def test_registration_is_replayed_as_it_was(h: House, tenant: Tenant) -> None:
-    h.upstream.fault("one", task_seconds=0.2)
-    key = {"Idempotency-Key": "k"}
-    first = register(tenant.client, key)
-    ended(tenant.client, AVATARS, first.json["id"], "pending")
-    again = register(tenant.client, key)
-    assert (again.body, again.headers["idempotency-replayed"]) == (first.body, "true")
     assert spent_nano_usd(h, tenant) == AVATAR
 
 
@@ -134,7 +83,7 @@ def test_what_a_digital_human_may_name(h: House, tenant: Tenant) -> None:
     h.upstream.heal("one")
     assert refused(tenant.client, avatar=avatar)  # pending
     h.upstream.finish()
-    ended(tenant.client, AVATARS, avatar, "pending")
+    ended(tenant.client, AVATARS, avatar)
     assert refused(stranger.client, avatar=avatar)
     assert refused(stranger.client, avatar="preset-anna", voice=voice)
     assert refused(tenant.client, avatar="preset-nobody")
@@ -151,3 +100,62 @@ def test_what_a_digital_human_may_name(h: House, tenant: Tenant) -> None:
     assert '"preset-anna"' in sent[1]
     assert tenant.client.send("DELETE", f"{AVATARS}/{avatar}").status == 200
     assert refused(tenant.client, avatar=avatar)
+
+
+def test_presets_are_shown_to_everybody(tenant: Tenant) -> None:
+    presets = tenant.client.get(f"{AVATARS}/presets").json["avatars"]
+    assert presets[0] == {"id": "preset-anna", "name": "Anna"}
+    assert [list(one) for one in presets] == [["id", "name"]] * 3
+
+
+# --- Templates ---
+
+
+def test_templates_of_a_scene_and_of_all_scenes(tenant: Tenant) -> None:
+    one = tenant.client.get(f"{TEMPLATES}?scene=realMan").json["templates"]
+    assert [list(item) for item in one] == [
+        ["id", "title", "cover", "has_title", "has_persona"]
+    ] * 3
+    assert [(item["has_title"], item["has_persona"]) for item in one] == [
+        (True, True),
+        (True, False),
+        (False, False),
+    ]
+    every = tenant.client.get(TEMPLATES).json["templates"]
+    assert [item["id"].partition("-")[0] for item in every[::3]] == [
+        "virtualman",
+        "realman",
+        "oralmixcutting",
+        "newsmixcutting",
+    ]
+    assert tenant.client.get(f"{TEMPLATES}?scene=").json["templates"] == every
+
+
+def test_template_as_a_whole(tenant: Tenant) -> None:
+    shown = tenant.client.get(f"{TEMPLATES}/realman-plain").json
+    assert list(shown) == [
+        *("id", "title", "cover", "has_title", "has_persona"),
+        *("scene", "canvas", "layers"),
+    ]
+    assert shown["canvas"] == {"width": 1080, "height": 1920, "ratio": "9:16"}
+    assert [list(layer) for layer in shown["layers"]] == [["id", "type", "name", "editable"]] * 3
+    assert (shown["scene"], shown["layers"][0]["editable"]) == ("realMan", False)
+    missing = tenant.client.get(f"{TEMPLATES}/nobody-knows")
+    assert missing.refusal == (404, BAD, "not_found")
+
+
+def test_who_may_read_them(h: House, tenant: Tenant) -> None:
+    assert tenant.client.get(f"{TEMPLATES}?scene=nowhere").refusal == (400, BAD, "invalid_request")
+    barred = h.another(tenant, allowed_models=("song",))
+    for path in (TEMPLATES, f"{TEMPLATES}/realman-plain"):
+        status, _, code = barred.client.get(path).refusal
+        assert (status, code) == (403, "model_not_allowed")
+    assert h.another(tenant, allowed_models=("clip-news",)).client.get(TEMPLATES).status == 200
+    assert h.rows(tenant) == []
+
+
+def test_id_that_leads_elsewhere_goes_to_no_upstream(h: House, tenant: Tenant) -> None:
+    before = h.upstream.requested("one", "two", "three")
+    for name in ("..", ".", "%2E%2E", "%2e."):
+        assert tenant.client.get(f"{TEMPLATES}/{name}").refusal == (404, BAD, "not_found")
+    assert h.upstream.requested("one", "two", "three") == before

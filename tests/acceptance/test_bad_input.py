@@ -6,7 +6,6 @@ log and memory are looked at in the end.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -26,6 +25,7 @@ from tests.acceptance.bad_inputs.case import (
 from tests.acceptance.bad_inputs.stand import FUNDS_NANO_USD, SETTINGS, Stand
 from tests.support.house import House
 from tests.support.raw import RawConnection
+from tests.support.rows import each
 
 __all__ = ["SETTINGS"]
 
@@ -43,24 +43,9 @@ def stand(shared: House) -> Iterator[Stand]:
     built.check_rows()
 
 
-def about(case: Case) -> str:
-    """What a case is about: the first word of its name."""
-    return re.split("[: ]", case.name, maxsplit=1)[0]
-
-
-SUBJECTS = sorted({about(case) for case in CASES})
-
-
-@pytest.mark.parametrize("subject", SUBJECTS)
-def test_bad_input_gets_its_one_clear_answer(stand: Stand, subject: str) -> None:
-    faults = {}
-    for case in CASES:
-        if about(case) == subject:
-            try:
-                stand.check(case)
-            except (AssertionError, OSError, LookupError) as error:
-                faults[case.name] = error
-    assert not faults
+@each("case", CASES)
+def test_bad_input_gets_its_one_clear_answer(stand: Stand, case: Case) -> None:
+    stand.check(case)
 
 
 # Clients that leave
@@ -102,7 +87,7 @@ _WAYS: dict[str, Callable[[RawConnection], None]] = {
 }
 
 
-@pytest.mark.parametrize("way", _WAYS.values(), ids=_WAYS.keys())
+@each("way", _WAYS.values())
 def test_client_that_leaves_leaves_nothing_behind(
     stand: Stand, way: Callable[[RawConnection], None]
 ) -> None:
@@ -113,19 +98,10 @@ def test_client_that_leaves_leaves_nothing_behind(
     stand.check_quiet()
 
 
-def test_hundred_clients_that_leave_at_once_are_no_burden(stand: Stand) -> None:
-    connections = [RawConnection(stand.url) for _ in range(100)]
-    for number, connection in enumerate(connections):
-        connection.send(stand.wire(_HEAD if number % 2 else b"POST"))
-    for number, connection in enumerate(connections):
-        (RawConnection.reset if number % 3 else RawConnection.close)(connection)
-    stand.check_quiet()
-
-
 # Clients that ask first, or send for longer than they should
 
 
-@pytest.mark.parametrize("expect", ["100-continue", "100-Continue", "100-CONTINUE"])
+@each("expect", ["100-continue", "100-Continue", "100-CONTINUE"])
 def test_client_that_asks_first_is_told_to_go_on(stand: Stand, expect: str) -> None:
     with RawConnection(stand.url) as connection:
         head = request(f"Expect: {expect}", f"Content-Length: {len(BODY)}", length=False)
@@ -135,7 +111,7 @@ def test_client_that_asks_first_is_told_to_go_on(stand: Stand, expect: str) -> N
         stand.check_answer(connection.answer(), UNKNOWN_MODEL)
 
 
-@pytest.mark.parametrize("expect", ["100-continue", "100-Continue"])
+@each("expect", ["100-continue", "100-Continue"])
 def test_client_that_asks_first_is_refused_before_it_sends(stand: Stand, expect: str) -> None:
     with RawConnection(stand.url) as connection:
         connection.send(request(f"Expect: {expect}", "Content-Length: 100", key=None, length=False))
@@ -143,7 +119,7 @@ def test_client_that_asks_first_is_refused_before_it_sends(stand: Stand, expect:
         assert connection.rest() == b""
 
 
-@pytest.mark.parametrize("coding", ["Content-Length: 100000000", "Transfer-Encoding: chunked"])
+@each("coding", ["Content-Length: 100000000", "Transfer-Encoding: chunked"])
 def test_client_that_is_still_sending_can_read_that_it_is_too_much(
     stand: Stand, coding: str
 ) -> None:
@@ -152,13 +128,6 @@ def test_client_that_is_still_sending_can_read_that_it_is_too_much(
         for _ in range(25):  # 1.5 MB, of 100
             assert connection.send(chunked(b"x" * 65536, end=b""))
         stand.check_answer(connection.answer(), TOO_LARGE)
-
-
-def test_client_that_sends_for_ever_is_cut_off(stand: Stand) -> None:
-    with RawConnection(stand.url) as connection:
-        connection.send(stand.wire(request("Transfer-Encoding: chunked", length=False)))
-        while connection.send(chunked(b"x" * 65536, end=b"")):
-            pass
 
 
 # And afterwards
@@ -191,10 +160,10 @@ def test_bad_input_leaves_no_memory_behind(stand: Stand) -> None:
     for case in heavy:
         stand.check(case)
     before = stand.resident_bytes()
-    for _ in range(10):
+    for _ in range(12):
         for case in heavy:
             stand.check(case)
-    assert 10 * sum(len(case.wire) for case in heavy) > 100_000_000
+    assert 12 * sum(len(case.wire) for case in heavy) > 100_000_000
     assert stand.resident_bytes() - before < 8_000_000
 
 

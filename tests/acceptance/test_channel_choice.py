@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-import pytest
-
 from gw.api.chat import CONVERSATION_HEADERS
 from tests.support.client import Call, Client
 from tests.support.house import House, channel, model
+from tests.support.rows import each
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
 
@@ -100,8 +99,9 @@ def hanging(client: Client, count: int, **members: Any) -> Iterator[list[Call]]:
         ]
 
 
-@pytest.mark.parametrize("name", FAILING)
+@each("name", FAILING)
 def test_channel_that_keeps_failing_is_left_alone(h: House, tenant: Tenant, name: str) -> None:
+    h.upstream.reset()
     open_breaker(h, tenant.client, name, **FAILING[name])
     until(lambda: logged(h, "channel_opened", name), what="a line of the log")
     served = requested(h, "backup")
@@ -202,7 +202,7 @@ def channel_of(h: House, client: Client, **headers: str) -> str:
     return name
 
 
-@pytest.mark.parametrize("header", [*CONVERSATION_HEADERS, "Session_Id"])
+@each("header", [*CONVERSATION_HEADERS, "Session_Id"])
 def test_conversation_stays_on_its_channel(h: House, tenant: Tenant, header: str) -> None:
     seen = Counter(channel_of(h, tenant.client, **{header: "abc"}) for _ in range(8))
     assert len(seen) == 1
@@ -222,7 +222,7 @@ SYSTEM = {"role": "system", "content": "You write code."}
 TURNS: list[dict[str, Any]] = [{"role": role, "content": role} for role in ("user", "assistant")]
 
 
-@pytest.mark.parametrize("named", ["header", "key", "user", "prefix"])
+@each("named", ["header", "key", "user", "prefix"])
 def test_conversation_keeps_one_key_of_its_channel(h: House, tenant: Tenant, named: str) -> None:
     def turn(number: int, conversation: str) -> dict[str, Any]:
         asked = {"role": "user", "content": f"The question of {conversation}."}
@@ -235,20 +235,3 @@ def test_conversation_keeps_one_key_of_its_channel(h: House, tenant: Tenant, nam
 
     assert len(set(keys_of(h, tenant.client, *(turn(n, "one") for n in range(5))))) == 1
     assert len(set(keys_of(h, tenant.client, *(turn(0, f"other {n}") for n in range(24))))) > 3
-
-
-def test_pinned_conversation_moves_while_its_channel_fails_and_comes_back(
-    h: House, tenant: Tenant
-) -> None:
-    pin = {"session_id": "a conversation"}
-    home = channel_of(h, tenant.client, **pin)
-    h.upstream.fault(home, status=500)
-    refuge: Counter[str] = Counter()
-    for _ in range(4):
-        before = dict(zip(EQUALS, h.upstream.requested(*EQUALS), strict=True))
-        assert tenant.client.chat(model="shared", headers=pin).status == 200
-        after = dict(zip(EQUALS, h.upstream.requested(*EQUALS), strict=True))
-        refuge.update(name for name in EQUALS if name != home and after[name] > before[name])
-    assert len(refuge) == 1
-    h.upstream.heal(home)
-    assert channel_of(h, tenant.client, **pin) == home

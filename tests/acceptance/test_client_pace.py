@@ -15,19 +15,13 @@ from typing import Any
 
 import pytest
 
-from loadtests.attacks.connections import Attack
 from tests.support.client import HELLO, Call, Client
 from tests.support.house import House
 from tests.support.tenants import Tenant
-from tests.support.transactions import transaction
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.long
 
-WAITING_FOR_A_LOCK = """
-SELECT pid FROM pg_stat_activity
-WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%ledger_batch%'
-"""
 HELLO_TOKENS = -(-len(json.dumps([HELLO], separators=(",", ":"))) // 4)
 
 
@@ -76,26 +70,6 @@ def test_client_that_leaves_a_plain_call_cancels_it_at_once(
     row = assert_interrupted(h, tenant, is_charged=False)
     assert (row["input_tokens"], row["output_tokens"]) == (0, 0)
     assert h.upstream.requested("one", "two") == [1, 0]
-
-
-def clients_gone(h: House) -> float:
-    """How many clients the gateway has seen leave before their response."""
-    responses = h.metrics("gw_http_responses_total")
-    return responses.get('route="chat_completions",status="499"', 0)
-
-
-def test_client_that_leaves_while_its_money_is_held_holds_nothing(h: House, tenant: Tenant) -> None:
-    """Somebody has locked the account's row, so that the ledger has to wait."""
-    with transaction(h.settings["database_url"]) as cursor:
-        query = "SELECT FROM accounts WHERE id = %s FOR NO KEY UPDATE"
-        cursor.execute(query, (tenant.account,))
-        before = clients_gone(h)
-        with tenant.client.begin_chat():
-            until(lambda: h.query(WAITING_FOR_A_LOCK), what="a ledger that waits")
-        until(lambda: clients_gone(h) > before, what="the gateway's word that it left")
-    assert_interrupted(h, tenant, is_charged=False)
-    assert h.upstream.stats()["requests"] == 0
-    assert tenant.client.chat().status == 200
 
 
 STREAMS = {
@@ -158,27 +132,3 @@ def test_slow_reader_slows_the_upstream_and_takes_no_memory(h: House, tenant: Te
         h.upstream.wait(cancelled=readers, active=0)
     until(lambda: h.held_nano_usd(tenant) == 0, what="no open hold")
     assert {row["status"] for row in h.rows(tenant)} == {"interrupted"}
-
-
-def test_slow_readers_keep_nobody_else_waiting(h: House, tenant: Tenant) -> None:
-    with ExitStack() as stack:
-        for _ in range(4):
-            stack.enter_context(begin_flood(tenant.client)).begun()
-        stalled(h)
-        assert tenant.client.chat().status == 200  # they stay for longer than a client waits
-
-
-def test_client_that_pipelines_and_reads_nothing_is_read_no_further(h: House) -> None:
-    """And has the gateway hold nothing of what it asks, which needs no key."""
-    before = resident_bytes(h)
-    asked = b"GET /v1/models HTTP/1.1\r\nHost: a\r\n\r\n" * 100_000
-    hostile = Attack(h.gateway.url, asked, connections=1, is_slow=False, ends=False)
-    try:
-        sent = -1
-        while sent < hostile.sent_bytes:  # until it is taken no more of
-            sent = hostile.sent_bytes
-            hostile.go_on(1.0)
-        assert resident_bytes(h) - before < 16 * 1024 * 1024
-        assert h.client.get("/v1/key/balance").status == 200
-    finally:
-        hostile.leave()

@@ -238,20 +238,6 @@ def test_an_account_shows_what_its_conversations_cost(
     assert [one[2] for one in found] == ["2", "1", "1"]
 
 
-def test_pages_end_and_go_on_by_their_cursor(h: House, tenant: Tenant, owner: Visitor) -> None:
-    for _ in range(5):
-        chat(tenant)
-    path, seen = f"/accounts/{tenant.account}/calls?limit=2", []
-    while path:
-        page = owner.get(path).text
-        seen += re.findall(r'href="/calls/(\d+)"', page)
-        more = re.search(r'href="([^"]*cursor=[^"]*)"', page)
-        path = more[1].replace("&amp;", "&") if more else ""
-    assert len(seen) == len(set(seen)) == 5
-    assert owner.get(f"/accounts/{tenant.account}/calls?cursor=forged").status_code == 400
-    assert owner.get(f"/accounts/{tenant.account}/calls?period=never").status_code == 400
-
-
 def test_the_overview_moves(h: House, tenant: Tenant, operator: Visitor) -> None:
     def moved() -> bool:
         chat(tenant)
@@ -422,11 +408,3 @@ def test_pages_are_small_and_name_nothing_of_another_host(
         assert whole < 100_000, (path, whole)
         assert not re.findall(r'(?:src|href|action)="(?!/|#|\?)', page), path
         assert not re.findall(r"<style|\sstyle=|\son[a-z]+=", page), path
-
-
-def test_a_stream_ends_with_its_session(h: House, operator: Visitor) -> None:
-    with operator.web.get(f"{operator.base}/stream", stream=True, timeout=30) as stream:
-        lines = stream.iter_lines()
-        assert next(lines).startswith(b"retry:")
-        assert operator.post("/sign-out").status_code == 200
-        assert len(list(lines)) < 40

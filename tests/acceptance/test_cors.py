@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from gw.http.cors import EXPOSED, Cors
 from gw.http.tornado_adapter import RequestHeaders
 from tests.support.client import Client, Reply
 from tests.support.house import House, channel, model
+from tests.support.rows import each
 from tests.support.tenants import Tenant
 
 PAGE, OTHER = "https://app.example", "https://evil.example"
@@ -50,7 +49,7 @@ def varies(reply: Reply) -> set[str]:
     return set(reply.headers.get("vary", "").split(", "))
 
 
-@pytest.mark.parametrize(("path", "method"), ENDPOINTS.items())
+@each("path, method", ENDPOINTS.items())
 def test_preflight_of_a_listed_page_is_allowed_at_every_endpoint(
     h: House, tenant: Tenant, path: str, method: str
 ) -> None:

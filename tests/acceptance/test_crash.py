@@ -12,7 +12,6 @@ import pytest
 from tests.acceptance.common import DIMENSIONS
 from tests.support.aio import eventually, run
 from tests.support.house import House, channel, house, model
-from tests.support.scrape import Admin
 from tests.support.servers import is_another, kill_server, server_of
 from tests.support.streams import Stream, follow, stream, unlimited
 from tests.support.transactions import transaction
@@ -169,29 +168,6 @@ def test_killed_database_loses_and_doubles_nothing(data_dir: Path, tmp_path: Pat
         h.start()
 
     with house("", tmp_path, usd="1000", data_dir=str(data_dir)) as h:
-        run(main(h))
-
-
-@pytest.mark.long
-def test_sigterm_finishes_what_is_in_flight(database_url: str, tmp_path: Path) -> None:
-    async def main(h: House) -> None:
-        async with unlimited() as session:
-            seen = [Stream() for _ in range(10)]
-            sim = {"events": 20, "pause": 2}
-            calls = [asyncio.create_task(follow(session, h, one, sim=sim)) for one in seen]
-            await eventually(lambda: all(one.body for one in seen), what="streams under way")
-            ended = asyncio.create_task(asyncio.to_thread(h.gateway.terminate))
-            readyz = Admin(h.gateway.admin_url)
-            await eventually(lambda: readyz.get("/readyz").status == 503, what="the drain")
-            await asyncio.to_thread(h.upstream.wait, paused=10)
-            h.upstream.resume()
-            await asyncio.gather(*calls)
-            assert await ended == 0
-        assert all(one.is_complete for one in seen)
-        assert rows(database_url, "SELECT DISTINCT status FROM call_logs") == [("success",)]
-        assert rows(database_url, "SELECT count(*) FROM processes") == [(0,)]
-
-    with house(database_url, tmp_path) as h:
         run(main(h))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import http.client
 import signal
 import socket
@@ -18,7 +17,6 @@ import pytest
 
 from gw.http.connection import DRAIN_GRACE_SECONDS
 from gw.run import EXIT_UNSETTLED
-from tests.integration.actors.process import process
 from tests.support.caller import Caller, outcome
 from tests.support.client import NANO_PER_USD
 from tests.support.house import House, house
@@ -149,22 +147,5 @@ def test_settlement_that_the_database_does_not_take_in_time_is_told(
                 cursor.execute("SELECT FROM accounts WHERE id = %s FOR UPDATE", (tenant.account,))
                 assert h.gateway.terminate() == EXIT_UNSETTLED, h.gateway.log()
         assert h.events("settlements_left_to_recovery")
-        h.start()
-        until(lambda: h.held_nano_usd(tenant) == 0, what="recovery")
-
-
-def test_hold_that_is_left_behind_is_told(database_url: str, tmp_path: Path) -> None:
-    """One that nothing in the process knows of, as a defect would leave it."""
-    with house(database_url, tmp_path, processes=2) as h:
-        tenant = h.tenant()
-        worker = h.query("SELECT min(id) AS id FROM processes")[0]["id"]
-
-        async def lose_a_hold() -> None:
-            async with process(database_url, worker) as lost:
-                await lost.hold(account_id=tenant.account, key_id=tenant.key_id)
-
-        asyncio.run(lose_a_hold())
-        assert h.gateway.terminate() == EXIT_UNSETTLED, h.gateway.log()
-        assert [line["count"] for line in h.events("holds_left_to_recovery")] == [1]
         h.start()
         until(lambda: h.held_nano_usd(tenant) == 0, what="recovery")

@@ -11,6 +11,7 @@ from google.genai import Client, errors, types
 
 from tests.acceptance.translated import SCHEMA, SETTINGS, TWO_CALLS, USAGE, sent, told_to
 from tests.support.house import House
+from tests.support.rows import each
 from tests.support.tenants import Tenant
 
 # The house of this module.
@@ -195,9 +196,9 @@ def test_json_by_schema_is_read(h: House, sdk: Client, of_model: str) -> None:
     assert set(json.loads(answer.text or "")) == {"city"}
 
 
-@ON_ALL
-@pytest.mark.parametrize(
-    ("status", "kind"),
+@each("of_model", ["gemini", "gpt", "claude", "codex"])
+@each(
+    "status, kind",
     [(400, errors.ClientError), (429, errors.ClientError), (500, errors.ServerError)],
 )
 def test_errors_are_the_librarys_own(
@@ -209,7 +210,7 @@ def test_errors_are_the_librarys_own(
     assert caught.value.code == status
 
 
-@ON_ALL
+@each("of_model", ["gemini", "gpt", "claude", "codex"])
 def test_error_within_a_stream_is_raised(h: House, sdk: Client, of_model: str) -> None:
     told_to(h, of_model, events=30, error_event=10, message="The model fell over.")
     with pytest.raises(errors.APIError, match="The model fell over"):

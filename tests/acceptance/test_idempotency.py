@@ -5,12 +5,13 @@ Spec: States, Idempotent submission; Errors, the 409s and rule 3; Limits.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+import openai
 import pytest
 
 from tests.acceptance.submissions import (
-    PATH,
     PRICE,
     age_keys,
     begin,
@@ -21,6 +22,7 @@ from tests.acceptance.submissions import (
 )
 from tests.acceptance.submissions import SETTINGS as SETTINGS
 from tests.support.house import House
+from tests.support.rows import each
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
 
@@ -45,14 +47,6 @@ def test_same_submission_is_replayed_and_charged_once(h: House, tenant: Tenant) 
     assert [row["request_id"].replace("-", "") for row in h.rows(tenant)] == [first.trace]
     assert h.upstream.requested("one") == [1]
     assert spent(h, tenant) == PRICE
-
-
-def test_same_body_in_other_bytes_is_the_same_submission(h: House, tenant: Tenant) -> None:
-    first = submit(tenant.client, "k")
-    other = b'{ "n":1,\n "prompt": "a \\u0062oat", "model": "picture" }'
-    again = tenant.client.send("POST", PATH, other, headers={"Idempotency-Key": "k"})
-    assert (again.status, again.body) == (200, first.body)
-    assert again.headers["idempotency-replayed"] == "true"
 
 
 def test_key_is_the_accounts_not_one_api_keys(h: House, tenant: Tenant) -> None:
@@ -132,19 +126,6 @@ def test_key_is_in_flight_until_ten_minutes_after_its_client_left(h: House, tena
     assert spent(h, tenant) == 0
 
 
-def test_key_of_a_client_that_left_frees_itself(h: House, tenant: Tenant) -> None:
-    h.upstream.fault("one", hang="headers", times=1)
-    call = begin(tenant.client, "k")
-    h.upstream.wait(active=1)
-    call.leave()
-    until(lambda: statuses(h, tenant) == ["interrupted"], what="the row of the cut call")
-    age_keys(h, mins=9)
-    assert refusal(submit(tenant.client, "k")) == conflict("in_flight")
-    age_keys(h, mins=1)
-    assert submit(tenant.client, "k").status == 200
-    assert spent(h, tenant) == PRICE
-
-
 # Errors do not consume the key
 
 FAILURES: dict[str, tuple[dict[str, Any], int]] = {
@@ -155,10 +136,12 @@ FAILURES: dict[str, tuple[dict[str, Any], int]] = {
 }
 
 
-@pytest.mark.parametrize(("fault", "status"), FAILURES.values(), ids=FAILURES.keys())
+@each("fault, status", FAILURES.values())
 def test_failed_submission_leaves_its_key_free(
-    h: House, tenant: Tenant, fault: dict[str, Any], status: int
+    h: House, fault: dict[str, Any], status: int
 ) -> None:
+    h.upstream.reset()
+    tenant = h.tenant()
     h.upstream.fault("one", **fault)
     failed = submit(tenant.client, "k")
     assert failed.status == status
@@ -175,3 +158,93 @@ def test_refused_submission_leaves_its_key_free(h: House) -> None:
     assert submit(poor.client, "k", model="nobody").status == 400
     assert submit(poor.client, "k", n=2).status == 402
     assert submit(poor.client, "k", n=1).status == 200
+
+
+# --- Keys ---
+
+BAD_KEYS = {
+    "empty": "",
+    "a space": "a b",
+    "a tab": "a\tb",
+    "not ASCII": "clé",
+    "too long": "k" * 201,
+}
+
+
+@each("key", BAD_KEYS.values())
+def test_bad_key_is_refused(h: House, tenant: Tenant, key: str) -> None:
+    expected = (400, "invalid_request_error", "invalid_idempotency_key", "Idempotency-Key")
+    assert refusal(submit(tenant.client, key)) == expected
+    assert h.upstream.requested("one") == [0]
+    assert spent(h, tenant) == 0
+
+
+def test_without_the_header_nothing_is_deduplicated(h: House, tenant: Tenant) -> None:
+    assert [submit(tenant.client, None).status for _ in range(2)] == [200, 200]
+    assert spent(h, tenant) == 2 * PRICE
+
+
+def test_chat_takes_no_notice_of_it(h: House, tenant: Tenant) -> None:
+    for key in ("k", "k", "not valid"):
+        reply = tenant.client.chat(headers={"Idempotency-Key": key})
+        assert reply.status == 200
+        assert "idempotency-replayed" not in reply.headers
+    assert h.upstream.requested("one") == [3]
+
+
+# The official library
+
+
+class Keyed(openai.OpenAI):
+    """The library with its idempotency on: a key for each call, the same for every retry."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(**more)
+        self._idempotency_header = "Idempotency-Key"
+
+
+@pytest.fixture
+def keyed(h: House, tenant: Tenant) -> Iterator[Keyed]:
+    with Keyed(base_url=f"{h.gateway.url}/v1", api_key=tenant.key, max_retries=3) as client:
+        yield client
+
+
+@pytest.fixture
+def sdk(h: House, tenant: Tenant) -> Iterator[openai.OpenAI]:
+    url = f"{h.gateway.url}/v1"
+    with openai.OpenAI(base_url=url, api_key=tenant.key, max_retries=0) as client:
+        yield client
+
+
+def test_library_replays_and_meets_conflicts(h: House, tenant: Tenant, sdk: openai.OpenAI) -> None:
+    headers = {"Idempotency-Key": "order-1"}
+
+    def generate(prompt: str) -> Any:
+        return sdk.images.with_raw_response.generate(
+            model="picture", prompt=prompt, extra_headers=headers
+        )
+
+    first, again = generate("a boat"), generate("a boat")
+    assert again.headers["Idempotency-Replayed"] == "true"
+    assert first.parse() == again.parse()
+    with pytest.raises(openai.ConflictError) as conflicted:
+        generate("a ship")
+    assert conflicted.value.code == "idempotency_key_reuse"
+    assert conflicted.value.param == "Idempotency-Key"
+    assert spent(h, tenant) == PRICE
+
+
+def test_library_that_sends_a_key_of_its_own_accord_is_never_charged_twice(
+    h: House, tenant: Tenant, keyed: Keyed
+) -> None:
+    h.upstream.fault("one", status=503, times=1)
+    assert keyed.images.generate(model="picture", prompt="a boat").data
+    assert h.upstream.requested("one") == [2]
+    keys = h.query("SELECT state FROM idempotency WHERE account_id = %s", tenant.account)
+    assert keys == [{"state": "stored"}]
+    assert spent(h, tenant) == PRICE
+
+
+def test_key_stays_here(h: House, tenant: Tenant) -> None:
+    submit(tenant.client, "k")
+    assert "idempotency-key" not in {name.lower() for name in h.upstream.last_request()["headers"]}

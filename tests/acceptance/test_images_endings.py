@@ -5,12 +5,11 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import pytest
-
 from tests.acceptance import pictures
 from tests.acceptance.pictures import EACH, begin, generate, refusal
 from tests.support.client import NANO_PER_USD, Reply
 from tests.support.house import House, house
+from tests.support.rows import each
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
 
@@ -18,8 +17,10 @@ SETTINGS = pictures.SETTINGS
 ODD = '{"error" : {"message":"Size must be at least 1920x1920","code":"InvalidParameter"}}'
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 422, 429])
-def test_refusal_passes_with_its_status_and_body(h: House, tenant: Tenant, status: int) -> None:
+@each("status", [400, 401, 403, 404, 422, 429])
+def test_refusal_passes_with_its_status_and_body(h: House, status: int) -> None:
+    h.upstream.reset()
+    tenant = h.tenant()
     reply = generate(tenant.client, sim={"status": status, "body": ODD})
     assert (reply.status, reply.body) == (status, ODD.encode())
     assert h.upstream.requested("one", "two") == [1, 0]
@@ -31,10 +32,10 @@ def test_refusal_passes_with_its_status_and_body(h: House, tenant: Tenant, statu
     assert generate(h.tenant().client, model="renamed").status == 200
 
 
-@pytest.mark.parametrize("fault", [{"status": 500}, {"refuse": True}])
-def test_next_channel_is_tried_and_the_row_is_one(
-    h: House, tenant: Tenant, fault: dict[str, object]
-) -> None:
+@each("fault", [{"status": 500}, {"refuse": True}])
+def test_next_channel_is_tried_and_the_row_is_one(h: House, fault: dict[str, object]) -> None:
+    h.upstream.reset()
+    tenant = h.tenant()
     h.upstream.fault("one", **fault)
     h.upstream.fault("two", **fault)
     reply = generate(tenant.client, n=2)
@@ -45,7 +46,7 @@ def test_next_channel_is_tried_and_the_row_is_one(
     assert [tried[0] for tried in row["detail"]["tried"]] == ["one", "two", "three"]
 
 
-@pytest.mark.parametrize(
+@each(
     "fault",
     [
         {"malformed": "json"},
@@ -55,11 +56,12 @@ def test_next_channel_is_tried_and_the_row_is_one(
         {"status": 204},
         {"status": 302, "headers": {"Location": "http://elsewhere.example/"}},
     ],
-    ids=str,
 )
 def test_answer_that_cannot_be_used_is_made_once_and_paid_by_nobody(
-    h: House, tenant: Tenant, fault: dict[str, object]
+    h: House, fault: dict[str, object]
 ) -> None:
+    h.upstream.reset()
+    tenant = h.tenant()
     h.upstream.fault("one", **fault)
     reply = generate(tenant.client, n=2)
     assert refusal(reply) == (502, "api_error", "upstream_error", None)
@@ -99,7 +101,7 @@ def test_nobody_there_is_502(h: House, tenant: Tenant) -> None:
 def test_client_that_leaves_cancels_the_upstream_and_pays_nothing(h: House, tenant: Tenant) -> None:
     call = begin(tenant.client, model="hanging", sim={"hang": "headers"})
     h.upstream.wait(channel="quiet", active=1)
-    assert h.held_nano_usd(tenant) == EACH
+    until(lambda: h.held_nano_usd(tenant) == EACH, what="its hold written")
     call.leave()
     h.upstream.wait(cancelled=1, active=0)
     (row,) = until(lambda: h.rows(tenant), what="the row")
@@ -135,7 +137,7 @@ def test_killed_process_leaves_no_hold_and_charges_nothing(
         sim = {"hang": "headers"}
         calls = [begin(tenant.client, model="hanging", n=3, sim=sim) for _ in range(4)]
         h.upstream.wait(channel="quiet", active=4)
-        assert h.held_nano_usd(tenant) == 4 * 3 * EACH
+        until(lambda: h.held_nano_usd(tenant) == 4 * 3 * EACH, what="their holds written")
         h.gateway.kill()
         for call in calls:
             call.leave()

@@ -13,6 +13,7 @@ from tests.acceptance.pictures import EACH, picture
 from tests.support.client import NANO_PER_USD
 from tests.support.forms import TYPE, form, part
 from tests.support.house import House, channel, model
+from tests.support.rows import each
 from tests.support.tenants import Tenant
 
 SOUND = {"endpoint_type": "audio_transcriptions"}
@@ -112,21 +113,8 @@ def test_recording_costs_tokens_and_the_model_has_the_upstreams_name(
     assert "vendor/scribe" in h.upstream.last_request()["body"]
 
 
-def test_next_channel_transcribes_what_the_first_cannot(h: House, tenant: Tenant) -> None:
-    body = form(
-        part("file", WAVE, "a.wav"),
-        part("model", b"whisper"),
-    )
-    h.upstream.fault("one", status=500)
-    reply = tenant.client.send(
-        "POST", "/v1/audio/transcriptions", body, headers={"Content-Type": TYPE}
-    )
-    assert reply.status == 200, reply.body
-    assert h.upstream.requested("one", "two") == [1, 1]
-
-
-@pytest.mark.parametrize(
-    ("parts", "param"),
+@each(
+    "parts, param",
     [
         ([part("model", b"whisper")], "file"),
         ([part("file", b"", "a.wav"), part("model", b"whisper")], "file"),
@@ -173,17 +161,17 @@ def test_library_edits_a_picture_and_pays_for_each(
     assert spent(tenant) == 2 * EACH
 
 
-@pytest.mark.parametrize(
-    ("model_id", "sim", "cost"),
+@each(
+    "model_id, sim, cost",
     [
         ("rank", {"events": 3}, 6_000_000),
         ("rank", {"no_usage": True}, 2_000_000),
         ("rank-tokens", {"usage": {"input": 1000}}, 50_000),
     ],
 )
-def test_documents_are_ranked(
-    h: House, tenant: Tenant, model_id: str, sim: dict[str, Any], cost: int
-) -> None:
+def test_documents_are_ranked(h: House, model_id: str, sim: dict[str, Any], cost: int) -> None:
+    h.upstream.reset()
+    tenant = h.tenant()
     body = {"model": model_id, "query": "dams", "documents": ["a", {"text": "b"}], "top_n": 1}
     reply = tenant.client.send("POST", "/v1/rerank", {**body, "sim": sim})
     assert [one["index"] for one in reply.json["results"]] == [0]

@@ -17,9 +17,18 @@ pytestmark = pytest.mark.long
 
 SONGS = "/v1/music/generations"
 SPEECH = "/v1/audio/speech"
+VIDEOS = "/v1/videos/generations"
+FILM = {"content": [{"type": "text", "text": "a boat"}], "duration": 8}
 SETTINGS: dict[str, Any] = {
-    "channels": [channel("one", protocols=["music", "speech"])],
+    "channels": [
+        channel("one", protocols=["music", "speech", "videos"]),
+        channel("sora", protocols=["videos"], wire={"videos": "openai"}),
+    ],
     "models": [
+        *(
+            model(name, at, endpoint_type="videos_generations", price={"per_second": "0.1"})
+            for name, at in (("film", "one"), ("sora-film", "sora"))
+        ),
         model("song", "one", endpoint_type="music_generations", price={"per_generation": "0.12"}),
         model("tts", "one", endpoint_type="audio_speech", price={"per_character": "0.00003"}),
     ],
@@ -28,7 +37,7 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-def test_songs_and_speech_are_there_when_their_upstream_is_not(
+def test_what_was_made_is_there_when_their_upstream_is_not(
     database_url: str, data_dir: Path
 ) -> None:
     with house(database_url, data_dir, **SETTINGS) as built:
@@ -36,18 +45,25 @@ def test_songs_and_speech_are_there_when_their_upstream_is_not(
         spoken = {"model": "tts", "input": "Good morning.", "voice": "anna", "async": True}
         tasks = [
             (path, built.client.send("POST", path, body).json["id"])
-            for path, body in ((SONGS, {"model": "song", "prompt": "rain"}), (SPEECH, spoken))
+            for path, body in (
+                (SONGS, {"model": "song", "prompt": "rain"}),
+                (SPEECH, spoken),
+                (VIDEOS, {"model": "film", **FILM}),
+                (VIDEOS, {"model": "sora-film", **FILM}),
+            )
         ]
 
         def links() -> list[str]:
             shown = [built.client.get(f"{path}/{task}").json for path, task in tasks]
-            audio = [
-                made.get("audio_url", "") for one in shown for made in one.get("tracks", [one])
+            found = [
+                made.get("audio_url") or made.get("video_url", "")
+                for one in shown
+                for made in one.get("tracks", [one])
             ]
-            return audio if all("/v1/media/" in link for link in audio) else []
+            return found if all("/v1/media/" in link for link in found) else []
 
         found = until(links, what="the copies")
-        assert len(found) == 3
+        assert len(found) == 5
         assert all(link.startswith(built.gateway.url) for link in found)
         (listed,) = built.client.get(SONGS).json["data"]
         assert [track["audio_url"] for track in listed["tracks"]] == found[:2]
@@ -57,4 +73,4 @@ def test_songs_and_speech_are_there_when_their_upstream_is_not(
             with urllib.request.urlopen(link, timeout=PATIENCE_SECONDS) as answer:
                 data = answer.read()
             with av.open(io.BytesIO(data)) as file:
-                assert file.streams.audio
+                assert file.streams.audio or file.streams.video

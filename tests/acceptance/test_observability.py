@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 from prometheus_client.openmetrics import parser
 
-from tests.support.client import CHAT, Client
+from tests.support.client import Client
 from tests.support.house import House, channel, model
 from tests.support.scrape import Admin, Page
-from tests.support.waiting import until
 
 NOBODY = "http://127.0.0.1:1"
 FAILURES = 3
@@ -232,17 +231,6 @@ def test_ledger_is_measured(seen: Seen) -> None:
     assert page.series("gw_actor_restarts_total") == {}
 
 
-def test_process_is_measured(seen: Seen) -> None:
-    page = seen.page
-    assert page.value("gw_database_up") == 1
-    assert page.value("gw_loop_lag_seconds_count") > 0
-    assert page.value("gw_mailbox_wait_seconds_count", "ledger") > 0
-    depth = "gw_mailbox_depth_messages"
-    assert page.value(f"{depth}_sum", "ledger") >= page.value(f"{depth}_count", "ledger")
-    lookups = page.series("gw_cache_lookups_total")
-    assert lookups["keys", "hit"] > lookups["keys", "miss"] > 0
-
-
 FORMATS = {
     "nothing asked": ({}, "text/plain; version=0.0.4"),
     "Prometheus 2": (
@@ -271,31 +259,3 @@ def test_format_is_the_one_asked_for(h: House, headers: dict[str, str], expected
     else:
         assert "# EOF" not in text
         assert Page.parse(text).value("gw_database_up") == 1
-
-
-def test_each_listener_serves_its_own_paths_only(h: House) -> None:
-    public, admin = Client(h.gateway.url, h.key), Admin(h.gateway.admin_url)
-    for path in ("/metrics", "/healthz", "/readyz"):
-        assert public.get(path).refusal == (404, "invalid_request_error", "not_found")
-        assert public.get(path + "/").status == 404
-    for path in ("/v1/models", "/v1/key/balance", "/api/v1/models/public", "/"):
-        reply = admin.get(path, Authorization=f"Bearer {h.key}")
-        assert reply.status == 404
-        assert reply.json["error"]["code"] == 404
-        assert len(reply.trace) == 32
-    refused = Client(h.gateway.admin_url, h.key).send("POST", CHAT, b"{}")
-    assert refused.status == 404
-    assert Client(h.gateway.admin_url, None).send("POST", "/metrics", b"").status == 405
-
-
-def test_unknown_paths_share_one_label(h: House) -> None:
-    client, admin = Client(h.gateway.url, None), Admin(h.gateway.admin_url)
-
-    def counted() -> float:
-        return admin.page().series("gw_http_responses_total").get(("not_found", "404"), 0)
-
-    before = counted()
-    for number in range(20):
-        assert client.get(f"/v1/nothing/{number}").status == 404
-    until(lambda: counted() == before + 20, what="twenty more")
-    assert len(admin.page().series("gw_http_responses_total")) < 20

@@ -7,8 +7,6 @@ what the SDK does with spans is unit-tested (`tests/unit/metrics/test_recording.
 
 from __future__ import annotations
 
-import asyncio
-import json
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -29,12 +27,9 @@ from tests.acceptance.traced import (
     header,
     traceparents,
 )
-from tests.support.aio import run
-from tests.support.client import CHAT, Reply, chat_body
 from tests.support.collector import Sink, running_sink
 from tests.support.house import House, shared_house
 from tests.support.postgres import PostgresForTests
-from tests.support.streams import unlimited
 from tests.support.tenants import Tenant
 
 
@@ -206,106 +201,3 @@ def test_each_attempt_is_a_span_of_its_own(h: House, sink: Sink, tenant: Tenant)
     assert traceparents(h) == [header(attempt) for attempt in attempts]
     assert not call.is_error
     assert call.error_type is None
-
-
-# How each is called: the attempts' outcomes, the call's error and status, and whether the client is
-# not to blame for it.
-FAILED: dict[str, tuple[dict[str, Any], list[str], str, str, bool]] = {
-    "refused upstream": (
-        {"sim": {"status": 422}},
-        ["status_4xx"],
-        "invalid_request",
-        "error",
-        False,
-    ),
-    "failed upstream": (
-        {"sim": {"status": 500}},
-        ["status_5xx"] * 3,
-        "upstream_error",
-        "error",
-        True,
-    ),
-    "cut": (
-        {"stream": True, "sim": {"events": 5, "cut_after_events": 3}},
-        ["cut"],
-        "upstream_error",
-        "error",
-        True,
-    ),
-    "not covered": ({"max_tokens": 10**12}, [], "quota_exceeded", "rejected", False),
-}
-
-
-@pytest.mark.parametrize(
-    ("members", "outcomes", "error", "status", "is_failure"), FAILED.values(), ids=FAILED
-)
-def test_failure_is_named_and_marked_where_it_is_not_the_clients(
-    sink: Sink,
-    tenant: Tenant,
-    members: dict[str, Any],
-    outcomes: list[str],
-    error: str,
-    status: str,
-    is_failure: bool,
-) -> None:
-    reply = tenant.client.chat(**members)
-    call, attempts = sink.of_call(reply.trace, attempts=len(outcomes))
-    assert [a.attributes["gw.outcome"] for a in attempts] == outcomes
-    assert all(attempt.is_error and attempt.error_type for attempt in attempts)
-    assert (call.error_type, call.attributes["gw.status"]) == (error, status)
-    assert call.is_error is is_failure
-    if reply.status != 200:
-        assert call.attributes["http.response.status_code"] == reply.status
-
-
-def test_refused_hold_is_the_step_that_failed(sink: Sink, tenant: Tenant) -> None:
-    reply = tenant.client.chat(max_tokens=10**7)
-    _, (hold,) = sink.tree(reply.trace, HOLD)
-    assert (reply.status, hold.error_type) == (402, "quota_exceeded")
-
-
-def test_client_that_leaves_ends_every_span(sink: Sink, tenant: Tenant) -> None:
-    with tenant.client.begin_chat(stream=True, sim={"text": "a b c", "hang": 2}) as call:
-        call.read_some()
-        trace = call.begun().headers["x-gateway-trace"]
-    span, (_, attempt, _) = sink.tree(trace, HOLD, "chat sim-model", SETTLE)
-    assert span.attributes["gw.status"] == "interrupted"
-    assert (span.error_type, span.is_error) == ("client_disconnected", False)
-    assert attempt.attributes["gw.outcome"] == attempt.error_type == "cancelled"
-
-
-def test_numbers_too_large_for_a_span_do_not_cost_others_theirs(sink: Sink, tenant: Tenant) -> None:
-    for huge in (2**53 - 1, 2**63 - 1, 2**63, 10**30):
-        assert tenant.client.chat(max_tokens=huge).status in (400, 402)
-    reply = tenant.client.chat(sim={"usage": {"input": 10**9, "output": 10**9}})
-    assert sink.of_call(reply.trace, attempts=1)
-
-
-def test_calls_at_once_keep_their_trees_apart(h: House, sink: Sink, tenant: Tenant) -> None:
-    h.upstream.fault("one", status=500)
-    count = 30
-
-    async def main() -> list[Reply]:
-        body = json.dumps(chat_body(stream=True, sim={"delay_headers_ms": 20, "events": 3}))
-        async with unlimited() as session:
-
-            async def one() -> Reply:
-                url, headers = tenant.client.url + CHAT, {"x-api-key": tenant.key}
-                async with session.post(url, data=body, headers=headers) as answer:
-                    return Reply(
-                        answer.status,
-                        {name.lower(): value for name, value in answer.headers.items()},
-                        await answer.read(),
-                    )
-
-            return await asyncio.gather(*(one() for _ in range(count)))
-
-    replies = run(main())
-    trees = [sink.of_call(reply.trace, attempts=2) for reply in replies]
-    assert len({call.trace_id for call, _ in trees}) == count
-    told = set()
-    for call, attempts in trees:
-        assert [a.attributes["gw.channel"] for a in attempts] == ["one", "two"]
-        assert {a.parent_id for a in attempts} == {call.span_id}
-        told |= {header(attempt) for attempt in attempts}
-    assert set(traceparents(h)) == told

@@ -12,6 +12,7 @@ from openai.types.chat import ChatCompletionMessageParam
 
 from tests.acceptance.common import CREATED, MODELS
 from tests.support.house import House
+from tests.support.rows import each
 from tests.support.tenants import Tenant
 
 HELLO: list[ChatCompletionMessageParam] = [{"role": "user", "content": "Say hello."}]
@@ -78,20 +79,6 @@ def test_tokens_of_a_response_are_counted_for_nothing(h: House) -> None:
     assert (caught.value.status_code, caught.value.code) == (503, "no_channel_available")
 
 
-def test_large_bodies_and_foreign_models_are_counted_by_the_rules(h: House) -> None:
-    tenant = h.tenant(nano_usd=0)
-    narrow = h.another(tenant, allowed_models=("other-model",))
-    path = "/v1/responses/input_tokens"
-    refused = narrow.client.send("POST", path, {"model": "sim-model", "input": "x"})
-    assert refused.refusal == (400, "invalid_request_error", "model_not_allowed")
-    long = {"model": "sim-latest", "input": [{"role": "user", "content": "hi, " * 20}] * 20_000}
-    counted = tenant.client.send("POST", path, long)
-    assert (counted.status, counted.headers["x-token-count"]) == (200, "estimate")
-    assert counted.json["input_tokens"] > 400_000
-    for body in (b"{", b"[]", b'{"model":"sim-model","model":"m"}'):
-        assert tenant.client.send("POST", path, body).refusal[2] == "invalid_request"
-
-
 def test_unknown_key_is_an_authentication_error(h: House) -> None:
     with (
         OpenAI(base_url=f"{h.gateway.url}/v1", api_key="sk-platform-" + "0" * 64) as stranger,
@@ -114,7 +101,7 @@ def test_empty_balance_is_a_402(h: House) -> None:
     assert h.upstream.stats()["requests"] == 0
 
 
-@pytest.mark.parametrize("name", ["no-such-model", "placeholder", "SIM-MODEL"])
+@each("name", ["no-such-model", "placeholder", "SIM-MODEL"])
 def test_model_that_is_not_there_is_a_bad_request(sdk: OpenAI, name: str) -> None:
     with pytest.raises(openai.BadRequestError) as caught:
         sdk.chat.completions.create(model=name, messages=HELLO)
@@ -132,32 +119,7 @@ def test_upstream_429_is_tried_again_and_then_a_rate_limit_error(h: House, sdk: 
     assert h.upstream.requested("one", "two") == [1 + openai.DEFAULT_MAX_RETRIES, 0]
 
 
-def test_model_without_a_channel_here_is_a_503(h: House, sdk: OpenAI) -> None:
-    with pytest.raises(openai.InternalServerError) as caught:
-        sdk.chat.completions.create(model="painter", messages=HELLO)
-    assert caught.value.status_code == 503
-    assert (caught.value.code, caught.value.type) == ("no_channel_available", "server_error")
-    assert h.upstream.stats()["requests"] == 0
-
-
 def test_embeddings_are_withdrawn(sdk: OpenAI) -> None:
     with pytest.raises(openai.NotFoundError) as caught:
         sdk.embeddings.create(model="text-embedding-3-small", input="Hello")
     assert caught.value.code == "model_not_found"
-
-
-@pytest.mark.parametrize("base_path", ["/v1", "/v1/"])
-def test_base_address_may_end_in_a_slash(h: House, tenant: Tenant, base_path: str) -> None:
-    with OpenAI(base_url=h.gateway.url + base_path, api_key=tenant.key) as sdk:
-        assert sdk.chat.completions.create(model="sim-model", messages=HELLO).choices
-        assert list(sdk.models.list())
-
-
-@pytest.mark.parametrize("base_path", ["", "/v2", "/v1/v1"])
-def test_other_base_path_is_not_found(h: House, tenant: Tenant, base_path: str) -> None:
-    with (
-        OpenAI(base_url=h.gateway.url + base_path, api_key=tenant.key) as sdk,
-        pytest.raises(openai.NotFoundError) as caught,
-    ):
-        sdk.chat.completions.create(model="sim-model", messages=HELLO)
-    assert (caught.value.code, caught.value.type) == ("not_found", "invalid_request_error")

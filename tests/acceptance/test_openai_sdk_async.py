@@ -30,23 +30,6 @@ def with_sdk(h: House, tenant: Tenant, use: Callable[[AsyncOpenAI], Awaitable[No
     run(main())
 
 
-def test_plain_answers_at_once_are_each_charged_once(h: House, tenant: Tenant) -> None:
-    async def use(sdk: AsyncOpenAI) -> None:
-        async def one(number: int) -> str:
-            answer = await sdk.chat.completions.create(
-                model="sim-model",
-                messages=[{"role": "user", "content": f"Number {number}."}],
-                extra_body={"sim": {"usage": USAGE}},
-            )
-            return answer.choices[0].message.content or ""
-
-        texts = await asyncio.gather(*map(one, range(CALLS)))
-        assert all(f"Number {number}." in text for number, text in enumerate(texts))
-
-    with_sdk(h, tenant, use)
-    assert tenant.client.remaining_nano_usd() == 10**9 - CALLS * COST_NANO_USD
-
-
 @pytest.mark.parametrize("is_asked", [True, False], ids=["usage asked", "usage not asked"])
 def test_streams_at_once_are_each_charged_once(h: House, tenant: Tenant, is_asked: bool) -> None:
     asked: dict[str, Any] = {"stream_options": {"include_usage": True}} if is_asked else {}

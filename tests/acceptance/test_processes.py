@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import os
 import signal
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -15,9 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from prometheus_client.openmetrics import parser
 
-from gw.run import EXIT_FAILED
 from tests.support.client import NANO_PER_USD, Reply
 from tests.support.house import House, house, model, shared_house
 from tests.support.postgres import PostgresForTests
@@ -128,34 +124,6 @@ def test_process_that_hangs_is_replaced_and_its_calls_are_settled(h: House) -> N
     assert Admin(h.gateway.admin_url).page().total("gw_processes_hung_total") == 1
 
 
-def test_parent_that_was_paused_kills_nobody(h: House) -> None:
-    h.gateway.terminate()
-    h.write(worker_silence_seconds=2)
-    h.start()
-    before = workers(h)
-    h.gateway.popen.send_signal(signal.SIGSTOP)
-    tenant = h.tenant()
-    began = time.monotonic()
-    while time.monotonic() - began < 3.0:  # longer than any worker may be silent
-        assert tenant.client.chat().status == 200
-    h.gateway.popen.send_signal(signal.SIGCONT)
-    until(lambda: readiness(h) == 200, what="the parent")
-    began = time.monotonic()
-    while time.monotonic() - began < 1.0:
-        assert workers(h) == before
-
-
-def test_process_that_hangs_while_it_drains_is_not_waited_for(h: House) -> None:
-    h.gateway.terminate()
-    h.write(worker_silence_seconds=2)
-    h.start()
-    os.kill(min(workers(h)), signal.SIGSTOP)
-    assert h.gateway.terminate() == EXIT_FAILED
-    assert len(h.events("process_hung")) == 1
-    h.gateway.close()
-    h.start()
-
-
 def test_reload_reaches_every_process(together: House) -> None:
     together.write(
         models=[
@@ -169,25 +137,6 @@ def test_reload_reaches_every_process(together: House) -> None:
     for _ in range(4 * COUNT):
         listed = tenant.client.get("/v1/models").json
         assert "newcomer" in [one["id"] for one in listed["data"]]
-
-
-def test_bad_file_is_refused_for_all(h: House) -> None:
-    for bad in ("", "listen: nowhere"):
-        h.config.write_text(bad, encoding="utf-8")
-        h.gateway.popen.send_signal(signal.SIGHUP)
-        refusal = "an empty file" if not bad else "nowhere"
-        h.gateway.wait_for_line(f'"reload_refused".*{refusal}')
-    page = Admin(h.gateway.admin_url).page()
-    assert page.value("gw_config_last_reload_successful", "parent") == 0
-    assert page.value("gw_config_reloads_total", "refused", "parent") == 2
-    # Nor does one that starts later hear of it.
-    before = workers(h)
-    os.kill(min(before), signal.SIGKILL)
-    until(lambda: len(workers(h) - before) == 1, what="its replacement")
-    until(lambda: readiness(h) == 200, what="ready again")
-    tenant = h.tenant()
-    assert tenant.client.chat().status == 200
-    h.write()
 
 
 def test_processes_end_with_their_parent(h: House) -> None:
@@ -233,36 +182,6 @@ def test_minute_of_an_account_is_one_over_the_processes(together: House) -> None
     assert "limits_per_process" not in together.gateway.log()
 
 
-def test_concurrency_is_one_over_the_processes_and_comes_back_from_one_that_is_killed(
-    h: House,
-) -> None:
-    tenant = h.tenant(concurrency=10)
-
-    def ended(**wanted: str) -> int:
-        return sum(wanted.items() <= row.items() for row in h.rows(tenant))
-
-    with ExitStack() as stack:
-        for _ in range(40):
-            stack.enter_context(tenant.client.begin_chat(sim={"hang": "headers"}))
-        until(lambda: ended(error_code="rate_limit_exceeded") == 30, what="30 refusals")
-        h.upstream.wait(active=10)
-        victim = min(workers(h))
-        os.kill(victim, signal.SIGKILL)
-        until(lambda: len(workers(h) - {victim}) == COUNT, what="its replacement")
-        until(lambda: readiness(h) == 200, what="ready again")
-        for _ in range(30):
-            stack.enter_context(tenant.client.begin_chat(sim={"hang": "headers"}))
-        # What the dead one held is free; what the other one has in flight still counts.
-        until(
-            lambda: (
-                ended(error_code="rate_limit_exceeded") + ended(error_code="gateway_restarted")
-                == 60
-            ),
-            what="every other call ended",
-        )
-        h.upstream.wait(active=10)
-
-
 def test_rate_of_the_call_logs_is_one_over_the_processes(together: House) -> None:
     def ask() -> list[Reply]:
         """The answers over connections of their own, so that both are asked."""
@@ -273,43 +192,3 @@ def test_rate_of_the_call_logs_is_one_over_the_processes(together: House) -> Non
     left = [reply.headers["x-ratelimit-remaining"] for reply in replies[:60]]
     assert left == [str(number) for number in reversed(range(60))]
     assert {reply.refusal[2] for reply in replies[60:]} == {"logs_rate_limited"}
-
-
-def test_summary_of_a_minute_is_the_same_from_every_process(together: House) -> None:
-    tenant = together.tenant()
-
-    def asked_in_one_minute() -> set[bytes] | None:
-        """What thirty questions got, with a call after each; None when the minute ended."""
-        minute = time.time() // 60
-        bodies = set()
-        for _ in range(30):
-            bodies.add(tenant.client.get("/v1/logs/summary").body)
-            assert tenant.client.chat().status == 200
-        return bodies if time.time() // 60 == minute else None
-
-    bodies = until(asked_in_one_minute, what="thirty questions in one minute")
-    assert len(calls_by_process(together)) == COUNT  # so both were asked, over new connections
-    assert len(bodies) == 1
-
-
-def test_page_of_all_is_openmetrics_and_packed_for_who_asks(h: House) -> None:
-    assert h.tenant().client.chat().status == 200
-    reply = Admin(h.gateway.admin_url).get(
-        "/metrics",
-        **{"Accept": "application/openmetrics-text;version=1.0.0", "Accept-Encoding": "gzip"},
-    )
-    assert reply.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
-    assert reply.headers["content-encoding"] == "gzip"
-    text = gzip.decompress(reply.body).decode()
-    found = parser.text_string_to_metric_families(text)  # type: ignore[no-untyped-call]
-    families = {family.name: family for family in found}
-    assert {one.labels["process"] for one in families["gw_database_up"].samples} == {"0", "1"}
-    assert families["gw_processes_running"].samples[0].value == COUNT
-    assert sum(one.value for one in families["gw_calls"].samples) == 1
-
-
-def test_change_that_needs_a_restart_is_told_once_for_all(together: House) -> None:
-    together.write(timeouts={"chat": 77})
-    together.gateway.popen.send_signal(signal.SIGHUP)
-    together.gateway.wait_for_line(r'"gw.processes".*"configuration_reloaded"')
-    assert together.event("configuration_needs_restart")["keys"] == ["timeouts.chat"]

@@ -9,7 +9,6 @@ import copy
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,7 +17,6 @@ import pytest
 from tests.support.client import Client
 from tests.support.house import House, channel, model
 from tests.support.processes import gw
-from tests.support.scrape import Admin
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
 
@@ -130,94 +128,6 @@ def test_price_that_moves_too_far_is_refused_and_a_change_is_named(
     h.write(models=[{**first, "display_name": "Another"}, *others])
     assert reload(h)["changes"] == ["model sim-model: display_name"]
     assert tenant.client.chat().status == 200
-
-
-def test_keys_that_only_a_restart_applies_are_named(h: House, tenant: Tenant) -> None:
-    h.write(timeouts={"chat": 77, "connect": 5}, max_body_mb=3, drain_seconds=29)
-    reload(h)
-    told = h.event("configuration_needs_restart")
-    assert told["keys"] == ["max_body_mb", "timeouts.chat"]
-    reload(h)  # it is so until the restart, whatever was read in between
-    until(lambda: len(h.events("configuration_needs_restart")) == 2, what="the same again")
-
-
-def test_reloads_are_counted_and_a_refused_one_shows_until_the_next(h: House) -> None:
-    admin = Admin(h.gateway.admin_url)
-
-    def outcome() -> tuple[float, float, float, float]:
-        page = admin.page()
-        counts = page.series("gw_config_reloads_total")
-        return (
-            counts.get(("accepted",), 0),
-            counts.get(("refused",), 0),
-            page.value("gw_config_last_reload_successful"),
-            page.value("gw_config_last_success_timestamp_seconds"),
-        )
-
-    accepted, refused, is_last, read_at = outcome()
-    assert is_last == 1
-    text = h.config.read_text(encoding="utf-8")
-    h.config.write_text("listen: nowhere", encoding="utf-8")
-    reload(h, "reload_refused")
-    assert outcome() == (accepted, refused + 1, 0, read_at)
-    h.config.write_text(text, encoding="utf-8")
-    reload(h)
-    again = outcome()
-    assert again[:3] == (accepted + 1, refused + 1, 1)
-    assert read_at < again[3] <= time.time()
-
-
-def test_log_level_changes_with_a_reload(h: House, tenant: Tenant) -> None:
-    admin, last = Admin(h.gateway.admin_url), "gw_config_last_success_timestamp_seconds"
-    before = admin.page().value(last)
-    h.write(log_level="error")
-    h.gateway.popen.send_signal(signal.SIGHUP)
-    admin.page_when(lambda page: page.value(last) > before, what="the reload")
-    h.config.write_text("listen: nowhere", encoding="utf-8")
-    reload(h, "reload_refused")  # errors are still said; what was said before is written by then
-    so_far = len(h.events("configuration_reloaded"))
-    before = admin.page().value(last)
-    h.write(log_level="error", drain_seconds=28)
-    h.gateway.popen.send_signal(signal.SIGHUP)
-    admin.page_when(lambda page: page.value(last) > before, what="the second reload")
-    h.config.write_text("listen: nowhere", encoding="utf-8")
-    reload(h, "reload_refused")
-    assert len(h.events("configuration_reloaded")) == so_far
-    h.write(log_level="info")
-    reload(h)
-
-
-def test_what_is_hardly_meant_is_told_and_served(h: House) -> None:
-    h.write(channels=[*h.settings["channels"], channel("no"), channel("unused", api_key="abc")])
-    done = check_config(h)
-    assert done.returncode == 0
-    place = len(h.settings["channels"])
-    warnings = gw(h.config, "check-config")["warnings"]
-    told = {
-        (one["path"], one["message"].split(":")[0])
-        for one in warnings
-        if one["path"].startswith((f"channels[{place - 2}]", f"channels[{place - 1}]"))
-    }
-    assert told == {
-        (f"channels[{place - 2}].id", "no model uses this channel"),
-        (
-            f"channels[{place - 2}].id",
-            "too short to be masked in messages that clients see",
-        ),
-        (f"channels[{place - 1}].id", "no model uses this channel"),
-        (
-            f"channels[{place - 1}].api_key",
-            "too short to be masked where the upstream repeats it",
-        ),
-    }
-    assert all(one["message"] in done.stdout for one in warnings)
-    reload(h)
-    paths = {one["path"] for one in warnings}
-
-    def are_logged() -> bool:
-        return paths <= {event["path"] for event in h.events("configuration_caution")}
-
-    until(are_logged, what="a line of each")
 
 
 def test_stream_in_flight_is_not_touched(h: House, tenant: Tenant) -> None:

@@ -121,41 +121,6 @@ def test_a_turn_continues_the_last_one_with_what_went_in_and_came_out(
     assert turn(socket, SAY)[-1]["type"] == "response.completed"
 
 
-def test_a_warm_up_costs_nothing_and_can_be_continued(
-    h: House, tenant: Tenant, socket: ClientConnection
-) -> None:
-    created, completed = turn(socket, {**SAY, "generate": False})
-    assert created["type"] == "response.created"
-    assert completed["response"]["output"] == []
-    assert h.upstream.stats()["requests"] == 0
-    again = {**SAY, "input": [], "previous_response_id": completed["response"]["id"]}
-    assert turn(socket, again)[-1]["type"] == "response.completed"
-    assert sent(h)["input"] == HELLO
-    assert len(tenant.client.get("/v1/logs").json["data"]) == 1
-
-
-@pytest.mark.parametrize(
-    ("message", "code"),
-    [
-        ({**SAY, "model": "gone"}, "model_not_found"),
-        ({"type": "response.create", "model": "codex"}, "invalid_request"),
-        ({**SAY, "input": 3}, "invalid_request"),
-        ({**SAY, "type": "response.cancel"}, "invalid_request"),
-        ({**SAY, "stream_id": "s"}, "invalid_request"),
-        ("{", "invalid_request"),
-        ("[]", "invalid_request"),
-        ('{"type":"response.create","type":"x"}', "invalid_request"),
-    ],
-)
-def test_a_bad_message_is_an_error_and_the_socket_stays(
-    h: House, socket: ClientConnection, message: Any, code: str
-) -> None:
-    (error,) = turn(socket, message)
-    assert (error["type"], error["status"], error["error"]["code"]) == ("error", 400, code)
-    assert error["error"]["message"]
-    assert turn(socket, SAY)[-1]["type"] == "response.completed"
-
-
 def test_every_call_is_checked_by_itself(h: House, tenant: Tenant) -> None:
     poor = h.tenant(nano_usd=0)
     with open_socket(h, poor.key) as opened:
@@ -169,19 +134,6 @@ def test_every_call_is_checked_by_itself(h: House, tenant: Tenant) -> None:
         (error,) = turn(opened, SAY)
         assert (error["status"], error["error"]["code"]) == (429, "rate_limit_exceeded")
         assert int(error["headers"]["retry-after"]) > 0
-
-
-def test_the_next_channel_serves_a_turn_and_a_cut_one_ends_with_an_error(
-    h: House, tenant: Tenant, socket: ClientConnection
-) -> None:
-    h.upstream.fault("first", status=503)
-    assert turn(socket, SAY)[-1]["type"] == "response.completed"
-    h.upstream.fault("first", text="abcdef", chars_per_event=1, cut_after_events=5)
-    events = turn(socket, SAY)
-    assert events[-1]["status"] == 502
-    assert events[-1]["error"]["code"] == "upstream_error"
-    statuses = [row["status"] for row in tenant.client.get("/v1/logs").json["data"]]
-    assert statuses == ["error", "success"]
 
 
 def test_a_client_that_leaves_ends_its_call(h: House, tenant: Tenant) -> None:

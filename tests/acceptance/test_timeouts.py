@@ -7,173 +7,80 @@ process; on a clock that jumps, the unit tests look at every moment at which tim
 from __future__ import annotations
 
 import json
-import socket
-import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
+from tests.acceptance.pictures import refusal
 from tests.support.client import HELLO, Reply
-from tests.support.house import House, channel, model, shared_house
-from tests.support.postgres import PostgresForTests
+from tests.support.house import House, channel, model
 from tests.support.tenants import Tenant
-from tests.support.waiting import until
 
 pytestmark = pytest.mark.long
 
 # Enough for the first events of a stream to arrive on a machine that stands still now and then.
 CHAT_SECONDS = 2.0
 HELLO_TOKENS = -(-len(json.dumps([HELLO], separators=(",", ":"))) // 4)
-WITHOUT_ANSWER: dict[str, dict[str, Any]] = {
-    "no headers": {"sim": {"hang": "headers"}},
-    "no headers of a stream": {"stream": True, "sim": {"hang": "headers"}},
-    "no first event": {"stream": True, "sim": {"hang": 0}},
-    "no end of a plain answer": {"sim": {"endless": True, "delay_event_ms": 20}},
+SETTINGS: dict[str, Any] = {
+    "timeouts": {"chat": CHAT_SECONDS, "image_attempt": 1.0},
+    "channels": [
+        channel(name, priority=n, protocols=["chat", "images"])
+        for n, name in enumerate(("one", "two"))
+    ],
+    "models": [
+        model("sim-model", "one", "two"),
+        model(
+            "picture", "one", "two", endpoint_type="images_generations", price={"per_image": "0.04"}
+        ),
+    ],
 }
-STREAMS: dict[str, dict[str, Any]] = {
-    "fallen silent": {"stream": True, "sim": {"events": 9, "hang": 5}},
-    "too long": {"stream": True, "sim": {"endless": True, "delay_event_ms": 40}},
-}
+WITHOUT_ANSWER: list[dict[str, Any]] = [
+    {"sim": {"hang": "headers"}},
+    {"stream": True, "sim": {"hang": 0}},
+    {"sim": {"endless": True, "delay_event_ms": 20}},
+]
+STREAMS: list[dict[str, Any]] = [
+    {"stream": True, "sim": {"events": 9, "hang": 5}},
+    {"stream": True, "sim": {"endless": True, "delay_event_ms": 40}},
+]
 
 
-@pytest.fixture(scope="module")
-def silent_url() -> Iterator[str]:
-    """An address whose queue of connections is full: another one waits and waits."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(0)
-        fillers = [socket.socket() for _ in range(4)]
-        try:
-            for filler in fillers:
-                filler.setblocking(False)
-                filler.connect_ex(listener.getsockname())
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        finally:
-            for filler in fillers:
-                filler.close()
-
-
-@pytest.fixture(scope="module")
-def shared(postgres: PostgresForTests, silent_url: str) -> Iterator[House]:
-    settings: dict[str, Any] = {
-        "timeouts": {"chat": CHAT_SECONDS, "connect": CHAT_SECONDS / 2},
-        "channels": [
-            channel("one", priority=1),
-            channel("two", priority=2),
-            channel("silent", priority=1, base_url=silent_url),
-        ],
-        "models": [model("sim-model", "one", "two"), model("silent", "silent", "two")],
-    }
-    with shared_house(postgres, **settings) as built:
-        yield built
-
-
-@dataclass(frozen=True)
-class Late:
-    """A call, how long it took, and its row."""
-
-    tenant: Tenant
-    reply: Reply
-    seconds: float
-    row: dict[str, Any]
-
-    @property
-    def tried(self) -> list[str]:
-        return [channel_id for channel_id, *_ in self.row["detail"]["tried"]]
-
-
-def call(shared: House, tenant: Tenant, members: dict[str, Any]) -> Late:
-    started = time.monotonic()
-    reply = tenant.client.chat(**members)
-    seconds = time.monotonic() - started
-    return Late(tenant, reply, seconds, shared.row(reply.trace))
-
-
-def never_read(shared: House, tenant: Tenant) -> dict[str, Any]:
-    """The row of a call whose client does not read what it is sent."""
-    sim = {"endless": True}
-    with tenant.client.begin_chat(stream=True, sim=sim, receive_buffer_bytes=16_384):
-        (row,) = until(lambda: shared.rows(tenant), what="the row")
-    return row
-
-
-@dataclass(frozen=True)
-class Record:
-    """What came of every call that ran out of time."""
-
-    calls: dict[str, Late]
-    unread: Tenant
-    row_of_unread: dict[str, Any]
-
-
-@pytest.fixture(scope="module")
-def record(shared: House) -> Record:
-    calls = {**WITHOUT_ANSWER, **STREAMS, "not connected": {"model": "silent"}}
-    payers, unread = {name: shared.tenant() for name in calls}, shared.tenant()
-    with ThreadPoolExecutor(len(calls) + 1) as pool:
-        not_read = pool.submit(never_read, shared, unread)
-        begun = {
-            name: pool.submit(call, shared, payers[name], members)
-            for name, members in calls.items()
-        }
-        shared.upstream.wait(active=0, cancelled=len(calls))  # all but the one tried elsewhere
-        return Record(
-            {name: one.result() for name, one in begun.items()}, unread, not_read.result()
+def test_calls_that_run_out_of_time_end_alike_and_pay_for_what_they_got(h: House) -> None:
+    asked = [*WITHOUT_ANSWER, *STREAMS]
+    tenants = [h.tenant() for _ in asked]
+    with ThreadPoolExecutor(len(asked)) as pool:
+        replies = list(
+            pool.map(lambda pair: pair[0].client.chat(**pair[1]), zip(tenants, asked, strict=True))
         )
+    h.upstream.wait(active=0, cancelled=len(asked))
+    assert h.upstream.requested("one", "two") == [len(asked), 0]  # nobody else is tried
+    assert [reply.status for reply in replies] == [504] * len(WITHOUT_ANSWER) + [200] * len(STREAMS)
+    for tenant, reply in zip(tenants, replies, strict=True):
+        row = h.row(reply.trace)
+        assert (row["status"], row["error_code"]) == ("interrupted", "upstream_timeout")
+        assert row["latency_ms"] > CHAT_SECONDS * 900
+        assert tenant.client.remaining_nano_usd() == 10**9 - row["cost_nano_usd"]
+        check(reply, row)
 
 
-@pytest.fixture(scope="module")
-def late(record: Record) -> dict[str, Late]:
-    return record.calls
-
-
-@pytest.mark.parametrize("name", WITHOUT_ANSWER)
-def test_call_without_an_answer_in_time_is_a_504_and_nobody_else_is_tried(
-    late: dict[str, Late], name: str
-) -> None:
-    one = late[name]
-    assert one.reply.refusal == (504, "api_error", "upstream_timeout")
-    assert one.seconds > CHAT_SECONDS * 0.9
-    assert one.tried == ["one"]
-    row = one.row
-    assert (row["status"], row["error_code"]) == ("interrupted", "upstream_timeout")
-    assert row["cost_nano_usd"] == 0
-    assert one.tenant.client.remaining_nano_usd() == 10**9
-
-
-@pytest.mark.parametrize("name", STREAMS)
-def test_stream_that_takes_too_long_ends_early_and_is_paid_for(
-    late: dict[str, Late], name: str
-) -> None:
-    one = late[name]
-    reply = one.reply
-    assert reply.status == 200
-    assert one.seconds > CHAT_SECONDS * 0.9
+def check(reply: Reply, row: dict[str, Any]) -> None:
+    """A call without an answer is a 504 for nothing; a stream ends early and is paid for."""
+    if reply.status != 200:
+        assert reply.refusal == (504, "api_error", "upstream_timeout")
+        assert row["cost_nano_usd"] == 0
+        return
     assert reply.text
-    assert b"[DONE]" not in reply.body
-    assert b'"finish_reason":"' not in reply.body
-    assert b'"error"' not in reply.body
-    assert (one.row["status"], one.row["error_code"]) == ("interrupted", "upstream_timeout")
-    cost = HELLO_TOKENS * 1_000 + -(-len(reply.text) // 4) * 10_000
-    assert one.row["cost_nano_usd"] == cost
-    assert one.tenant.client.remaining_nano_usd() == 10**9 - cost
+    assert not [
+        mark for mark in (b"[DONE]", b'"finish_reason":"', b'"error"') if mark in reply.body
+    ]
+    assert row["cost_nano_usd"] == HELLO_TOKENS * 1_000 + -(-len(reply.text) // 4) * 10_000
 
 
-def test_connection_that_is_not_taken_in_time_is_tried_elsewhere(late: dict[str, Late]) -> None:
-    one = late["not connected"]
-    assert one.reply.status == 200
-    assert one.tried == ["silent", "two"]
-    (attempt,) = one.row["attempts"]
-    assert attempt["error_code"] == "upstream_unreachable"
-
-
-def test_client_that_never_reads_is_let_go_when_the_time_is_up(
-    shared: House, record: Record
-) -> None:
-    row = record.row_of_unread
-    assert (row["status"], row["error_code"]) == ("interrupted", "upstream_timeout")
-    assert row["cost_nano_usd"] > 0
-    assert shared.held_nano_usd(record.unread) == 0
+def test_images_that_do_not_come_in_time_are_a_504(h: House, tenant: Tenant) -> None:
+    body = {"model": "picture", "prompt": "a boat", "sim": {"hang": "headers"}}
+    reply = tenant.client.send("POST", "/v1/images/generations", body)
+    assert refusal(reply) == (504, "api_error", "upstream_timeout", None)
+    h.upstream.wait(cancelled=1, active=0)
+    assert h.upstream.requested("one", "two") == [1, 0]
+    assert h.row(reply.trace)["cost_nano_usd"] == 0

@@ -55,20 +55,3 @@ def test_collector_that_hangs_holds_up_no_call_and_no_end(database: str, tmp_pat
         assert built.client.chat().status == 200
         assert built.gateway.terminate() == 0
         built.start()
-
-
-def test_collector_that_is_gone_holds_up_no_call(database: str, tmp_path: Path) -> None:
-    with running_sink() as sink:
-        gone = environ(sink)
-    with house(database, tmp_path, environ=gone, **SETTINGS) as built:
-        assert {built.client.chat().status for _ in range(10)} == {200}
-        assert built.gateway.terminate() == 0
-        built.start()
-
-
-def test_collector_that_refuses_holds_up_no_call(database: str, tmp_path: Path) -> None:
-    with running_sink() as sink:
-        sink.status = 503
-        with house(database, tmp_path, environ=environ(sink), **SETTINGS) as built:
-            assert {built.client.chat().status for _ in range(10)} == {200}
-            assert sink.posts.get(timeout=PATIENCE_SECONDS)

@@ -109,18 +109,6 @@ def test_log_that_nobody_reads_stops_nothing(h: House) -> None:
         assert Admin(h.gateway.admin_url).page().total("gw_log_lines_lost_total") == 0
 
 
-@pytest.mark.parametrize(("h", "is_open"), [(1, True), (2, False)], indirect=["h"])
-def test_log_that_cannot_be_written_stops_nothing(h: House, *, is_open: bool) -> None:
-    with Path("/dev/full").open("wb") as full, gateway(h, full if is_open else None):
-        tried = serve_calls(h, 20)
-        lost = "gw_log_lines_lost_total"
-        admin = Admin(h.gateway.admin_url)
-        if is_open:
-            admin.page_when(lambda page: page.total(lost) >= tried > 0, what="every line lost")
-        else:
-            assert admin.page().total(lost) == 0
-
-
 @pytest.mark.parametrize("h", [1], indirect=True)
 def test_log_in_a_file_is_rotated_by_copying(h: House, tmp_path: Path) -> None:
     """As `logrotate` does with `copytruncate`: what is appended begins the emptied file."""

@@ -1,15 +1,21 @@
-"""`/v1/videos/generations` on real processes: films are asked for, made, polled, listed, paid."""
+"""`/v1/videos/generations` on real processes: films are asked for, made, polled, paid, read.
+
+What holds for media of every kind is in `test_media.py`.
+"""
 
 from __future__ import annotations
 
+import io
 import json
+import signal
 import time
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 import av
 import pytest
-from openai import NotFoundError, OpenAI
 
 from tests.acceptance import films
 from tests.acceptance.films import (
@@ -26,11 +32,16 @@ from tests.acceptance.films import (
     spent,
     submit,
 )
-from tests.support.house import House
+from tests.acceptance.links import EXPIRED_URL, expire_link
+from tests.support.client import Client, Reply
+from tests.support.house import House, house
+from tests.support.rows import each
+from tests.support.scrape import Admin
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
 
 SETTINGS = films.SETTINGS
+EXPECTED_LOG = ("film_cut",)
 BAD = "invalid_request_error"
 
 
@@ -76,100 +87,24 @@ def test_film_is_made_paid_by_its_real_seconds_and_plays(h: House, tenant: Tenan
     assert facts["channel_1"].startswith("videos, native")
 
 
-def test_task_is_in_flight_until_it_ends(h: House, tenant: Tenant) -> None:
-    h.upstream.fault("one", task_seconds=3600)
-    begun = submit(tenant.client)
-    (shown,) = [
-        one
-        for one in tenant.client.get("/v1/logs?include=in_flight").json["in_flight"]
-        if one["task_id"] == begun.json["id"]
-    ]
-    assert shown["request_id"] == begun.trace
-    assert shown["model"] == "film"
-    assert h.gw("tasks", "cancel", begun.json["id"])["refunded_usd"] == "0.4"
-    cancelled = polled(tenant.client, begun.json["id"])
-    assert cancelled["status"] == "cancelled"
-    assert cancelled["error"]["code"] == "task_cancelled"
-    assert h.row(begun.trace)["status"] == "interrupted"
-    assert spent(h, tenant) == 0
+MATERIALS = [{"type": "image", "file_url": PORTRAIT}]
+MOTION = {"model": "dh-motion", "content": [image()], "source_video_url": SOURCE}
+CLIP = {"model": "clip-mixcut", "style_id": "oralmixcutting-bold", "audio_url": RECORDING}
+NEWS = {"model": "clip-news", "style_id": "newsmixcutting-plain", "title": "News"}
+LIPS = {"model": "dh-lipsync-pro", "source_video_url": SOURCE, "audio_url": RECORDING}
+# What is asked for, and for how many seconds of 0.1 USD it is held.
+FILMS: list[tuple[dict[str, Any], int]] = [
+    ({"duration": None}, 12),
+    ({"model": "film-other", "resolution": "1080p"}, 3 * 4),
+    (LIPS, 4),
+    ({**MOTION, "resolution": "max"}, 3 * 4),
+    ({"model": "clip-realman", "style_id": "realman-bold", "source_video_url": SOURCE}, 300),
+    ({**CLIP, "materials": MATERIALS, "duration": 400}, 400),
+    ({**NEWS, "materials": MATERIALS, "duration": 900}, 300),
+]
 
 
-def test_failure_is_told_and_refunded(h: House, tenant: Tenant) -> None:
-    h.upstream.fault(
-        "one", task_seconds=0.2, task_error={"code": "blocked", "message": "Not this."}
-    )
-    begun = submit(tenant.client)
-    done = ended(tenant.client, begun.json["id"])
-    assert done["status"] == "failed"
-    assert done["error"] == {"code": "blocked", "message": "Not this."}
-    row = h.row(begun.trace)
-    assert (row["status"], row["error_code"], row["unit_count"]) == ("error", "blocked", 0)
-    assert spent(h, tenant) == 0
-
-
-@pytest.mark.parametrize("model_id", ["film", "film-ark", "film-studio"])
-def test_large_image_may_stand_in_the_request(h: House, tenant: Tenant, model_id: str) -> None:
-    link = "data:image/png;base64," + "iVBORw0K" * 400_000
-    headers = {"Idempotency-Key": model_id}
-    begun = submit(tenant.client, headers, model=model_id, content=[TEXT, image(link)])
-    assert begun.status == 200, begun
-    (asked,) = posted(h)
-    body = json.loads(asked["body"])
-    sent = body.get("input_reference") or body["content"][1]["image_url"]
-    assert link in (sent, *sent.values())
-    again = submit(tenant.client, headers, model=model_id, content=[TEXT, image(link)])
-    assert (again.json, len(posted(h))) == (begun.json, 1)
-    assert ended(tenant.client, begun.json["id"])["status"] == "succeeded"
-
-
-FILMS: dict[str, tuple[dict[str, Any], int]] = {
-    "twelve seconds where none are said": ({"duration": None}, 12 * SECOND),
-    "by resolution": ({"model": "film-other", "resolution": "1080p"}, 12 * SECOND),
-    "lips": (
-        {"model": "dh-lipsync-pro", "source_video_url": SOURCE, "audio_url": RECORDING},
-        4 * SECOND,
-    ),
-    "motion": (
-        {"model": "dh-motion", "content": [image()], "source_video_url": SOURCE},
-        4 * SECOND,
-    ),
-    "motion, better": (
-        {
-            "model": "dh-motion",
-            "content": [image()],
-            "source_video_url": SOURCE,
-            "resolution": "max",
-        },
-        12 * SECOND,
-    ),
-    "clip": (
-        {"model": "clip-realman", "style_id": "realman-bold", "source_video_url": SOURCE},
-        300 * SECOND,
-    ),
-    "longer clip": (
-        {
-            "model": "clip-mixcut",
-            "style_id": "oralmixcutting-bold",
-            "audio_url": RECORDING,
-            "materials": [{"type": "image", "file_url": PORTRAIT}],
-            "duration": 400,
-        },
-        400 * SECOND,
-    ),
-    "news": (
-        {
-            "model": "clip-news",
-            "style_id": "newsmixcutting-plain",
-            "title": "News",
-            "materials": [{"type": "image", "file_url": PORTRAIT}],
-            "duration": 900,
-        },
-        300 * SECOND,
-    ),
-}
-
-
-@pytest.mark.parametrize(("asked", "held"), FILMS.values(), ids=FILMS.keys())
+@each("asked, held", FILMS)
 def test_every_kind_of_film_is_held_for_and_made(
     h: House, asked: dict[str, Any], held: int
 ) -> None:
@@ -180,64 +115,29 @@ def test_every_kind_of_film_is_held_for_and_made(
     done = ended(tenant.client, begun.json["id"])
     assert done["status"] == "succeeded", done
     row = h.row(begun.trace)
-    assert (row["unit_type"], row["detail"]["hold"]) == ("video", held)
+    assert (row["unit_type"], row["detail"]["hold"]) == ("video", held * SECOND)
     assert row["cost_nano_usd"] == 10**9 * 100 - h.balance_nano_usd(tenant)
 
 
-def test_avatar_that_speaks_goes_where_it_was_made(h: House, tenant: Tenant) -> None:
-    h.upstream.fault(task_seconds=0.2)
-    h.upstream.fault("one", task_seconds=0.2)
-    made = tenant.client.send("POST", "/v1/videos/avatars", {"name": "A", "source_url": PORTRAIT})
-    assert made.status == 200, made
-    avatar_id = made.json["id"]
-    asked = {"model": "dh-avatar", "avatar": avatar_id, "audio_url": RECORDING}
-    until(
-        lambda: tenant.client.get(f"/v1/videos/avatars/{avatar_id}").json["status"] == "ready",
-        what="the avatar",
-    )
-    begun = submit(tenant.client, **asked)
-    assert begun.status == 200, begun
-    sent = json.loads(posted(h)[-1]["body"])
-    assert sent["avatar"] != avatar_id
-    assert ended(tenant.client, begun.json["id"])["status"] == "succeeded"
-    other = h.tenant()
-    assert submit(other.client, **asked).refusal == (400, BAD, "invalid_request")
-    assert submit(tenant.client, **{**asked, "avatar": "nobody"}).status == 400
+INVALID = (400, BAD, "invalid_request")
+UNKNOWN_HUMAN = (404, BAD, "model_not_found")
+NO_CHANNEL = (503, "server_error", "no_channel_available")
+REFUSED: list[tuple[dict[str, Any], tuple[int, str, str]]] = [
+    ({"content": [image()]}, INVALID),
+    ({"content": [TEXT, image("http://10.0.0.1/x.png")]}, INVALID),
+    ({"model": "nobody"}, (400, BAD, "model_not_found")),
+    ({"model": "dh-nobody"}, UNKNOWN_HUMAN),
+    ({"model": "clip-nobody"}, UNKNOWN_HUMAN),
+    ({"model": "dh-of-another-kind"}, NO_CHANNEL),
+    ({"model": "sim-model"}, NO_CHANNEL),
+    ({"model": "film-lite"}, INVALID),
+    ({**LIPS, "duration": None}, INVALID),
+    ({"model": "film-faces", "content": [TEXT, image("data:image/png;base64,AAAA")]}, INVALID),
+    ({"duration": 3600}, (402, "insufficient_quota", "quota_exceeded")),
+]
 
 
-REFUSED: dict[str, tuple[dict[str, Any], tuple[int, str, str]]] = {
-    "no text": ({"content": [image()]}, (400, BAD, "invalid_request")),
-    "private link": (
-        {"content": [TEXT, image("http://10.0.0.1/x.png")]},
-        (400, BAD, "invalid_request"),
-    ),
-    "no such model": ({"model": "nobody"}, (400, BAD, "model_not_found")),
-    "no such human": ({"model": "dh-nobody"}, (404, BAD, "model_not_found")),
-    "no such clip": ({"model": "clip-nobody"}, (404, BAD, "model_not_found")),
-    "human of no kind we make": (
-        {"model": "dh-of-another-kind"},
-        (503, "server_error", "no_channel_available"),
-    ),
-    "another endpoint's": ({"model": "sim-model"}, (503, "server_error", "no_channel_available")),
-    "lite without resolution": ({"model": "film-lite"}, (400, BAD, "invalid_request")),
-    "human without duration": (
-        {
-            "model": "dh-lipsync-pro",
-            "duration": None,
-            "source_video_url": SOURCE,
-            "audio_url": RECORDING,
-        },
-        (400, BAD, "invalid_request"),
-    ),
-    "embedded face": (
-        {"model": "film-faces", "content": [TEXT, image("data:image/png;base64,AAAA")]},
-        (400, BAD, "invalid_request"),
-    ),
-    "too dear": ({"duration": 3600}, (402, "insufficient_quota", "quota_exceeded")),
-}
-
-
-@pytest.mark.parametrize(("asked", "refusal"), REFUSED.values(), ids=REFUSED.keys())
+@each("asked, refusal", REFUSED)
 def test_what_is_refused_holds_nothing_and_asks_nobody(
     h: House, tenant: Tenant, asked: dict[str, Any], refusal: tuple[int, str, str]
 ) -> None:
@@ -254,68 +154,199 @@ def test_what_is_refused_holds_nothing_and_asks_nobody(
 def test_key_that_may_not_use_a_model_is_told_by_its_kind(h: House) -> None:
     tenant = h.tenant(allowed_models=("sim-model",))
     assert submit(tenant.client).refusal == (400, BAD, "model_not_allowed")
-    motion = {"content": [image()], "source_video_url": SOURCE}
-    refused = submit(tenant.client, None, model="dh-motion", **motion)
-    assert refused.refusal == (403, BAD, "model_not_allowed")
+    assert submit(tenant.client, None, **MOTION).refusal == (403, BAD, "model_not_allowed")
 
 
-def test_agents_may_not_ask_poll_or_list(h: House) -> None:
-    agent = h.tenant(kind="agent").client
-    for reply in (submit(agent), agent.get(VIDEOS), agent.get(f"{VIDEOS}/vid_{'0' * 32}")):
-        assert reply.refusal == (403, "permission_error", "permission_denied")
+# --- To whom it is submitted ---
 
 
-def test_lists_are_the_accounts_own_filtered_and_paged(h: House, tenant: Tenant) -> None:
-    h.upstream.fault("one", task_seconds=3600)
-    ids = [submit(tenant.client, duration=1).json["id"] for _ in range(3)]
-    shown = tenant.client.get(VIDEOS).json["data"]
-    assert [one["id"] for one in shown] == ids[::-1]
-    page = tenant.client.get(f"{VIDEOS}?limit=1&before={ids[2]}").json["data"]
-    assert [one["id"] for one in page] == [ids[1]]
-    assert tenant.client.get(f"{VIDEOS}?status=succeeded").json == {"data": []}
-    assert len(tenant.client.get(f"{VIDEOS}?status=queued,running").json["data"]) == 3
-    assert len(tenant.client.get(f"{VIDEOS}?status=all&limit=500").json["data"]) == 3
-    for query in ("status=done", "limit=0", "limit=x", "before=mus_1"):
-        assert tenant.client.get(f"{VIDEOS}?{query}").refusal == (400, BAD, "invalid_request")
-    other = h.tenant().client
-    assert other.get(VIDEOS).json == {"data": []}
-    assert other.get(f"{VIDEOS}/{ids[0]}").refusal == (404, BAD, "not_found")
-    assert other.get(f"{VIDEOS}?before={ids[0]}").json == {"data": []}
+def test_channels_that_have_not_taken_it_are_passed_over(h: House, tenant: Tenant) -> None:
+    h.upstream.fault("two", status=503)
+    h.upstream.fault("three", task_seconds=0.1, real_seconds=4)
+    begun = submit(tenant.client, model="film-down")
+    assert begun.status == 200, begun
+    assert ended(tenant.client, begun.json["id"])["status"] == "succeeded"
+    codes = [one["error_code"] for one in h.row(begun.trace)["attempts"]]
+    assert codes == ["upstream_unreachable", "upstream_503"]
+    assert spent(h, tenant) == 4 * SECOND
 
 
-def test_polls_and_lists_are_free_at_a_balance_of_nothing_and_count(h: House) -> None:
-    tenant = h.tenant(nano_usd=4 * SECOND, rpm=4)
-    h.upstream.fault("one", task_seconds=0.1, real_seconds=4)
-    task_id = submit(tenant.client).json["id"]
-    until(lambda: h.balance_nano_usd(tenant) == 0, what="the settlement")
-    assert polled(tenant.client, task_id)["status"] == "succeeded"
-    assert tenant.client.get(VIDEOS).status == 200
-    assert submit(tenant.client).refusal == (402, "insufficient_quota", "quota_exceeded")
-    limited = tenant.client.get(VIDEOS)
-    assert limited.refusal == (429, "rate_limit_error", "rate_limit_exceeded")
-
-
-def test_key_replays_the_answer_of_the_submit_whatever_became_of_it(
+def test_faces_are_registered_first_and_a_refused_one_rejects_the_film(
     h: House, tenant: Tenant
 ) -> None:
+    asked = {"model": "film-faces", "content": [TEXT, image(PORTRAIT)]}
     h.upstream.fault("one", task_seconds=0.1)
-    key = {"Idempotency-Key": "once"}
-    first = submit(tenant.client, key)
-    ended(tenant.client, first.json["id"])
+    begun = submit(tenant.client, None, **asked)
+    assert begun.status == 200, begun
+    asset, film = posted(h)
+    assert asset["path"] == "/v1/assets"
+    assert "asset://" in film["body"]
+    h.upstream.fault("one", asset={"status": 451, "message": "A minor."})
+    refused = submit(tenant.client, None, **asked)
+    assert refused.refusal == (400, "invalid_request_error", "invalid_request")
+    assert refused.error["message"] == "A minor."
+    assert h.row(refused.trace)["status"] == "rejected"
+
+
+FILM = {"model": "film", "content": [TEXT], "duration": 4}
+
+
+def test_client_that_leaves_stops_nothing_and_counts_until_the_submit_is_over(h: House) -> None:
+    tenant = h.tenant(concurrency=1)
+    h.upstream.fault("one", pause="headers", task_seconds=0.1, real_seconds=4)
+    key = {"Idempotency-Key": "k"}
+    with tenant.client.begin("POST", VIDEOS, FILM, headers=key):
+        h.upstream.wait(paused=1)  # a poll of an earlier film would be active too
+    assert submit(tenant.client).refusal[0] == 429
+    h.upstream.resume()
+    h.upstream.heal("one")
+    until(lambda: tenant.client.get(VIDEOS).status == 200, what="the end of the submit")
+    (task,) = tenant.client.get(VIDEOS).json["data"]
     again = submit(tenant.client, key)
-    assert (again.body, again.headers["idempotency-replayed"]) == (first.body, "true")
-    assert again.trace == first.trace
-    assert submit(tenant.client, key, duration=5).refusal[2] == "idempotency_key_reuse"
+    assert (again.json["id"], again.headers["idempotency-replayed"]) == (task["id"], "true")
     assert len(posted(h)) == 1
+    until(lambda: spent(h, tenant) == 4 * SECOND, what="the settlement")
 
 
-def test_official_library_asks_by_its_client(h: House, tenant: Tenant) -> None:
+@pytest.mark.long
+def test_stopping_gateway_waits_for_submits_that_were_left_alone(
+    database_url: str, tmp_path: Path
+) -> None:
+    with house(database_url, tmp_path, is_funded=False, **SETTINGS) as h:
+        tenant = h.tenant()
+        h.upstream.fault("one", pause="headers", task_seconds=3600, real_seconds=4)
+        with tenant.client.begin("POST", VIDEOS, FILM):
+            h.upstream.wait(paused=1)
+        h.gateway.popen.send_signal(signal.SIGTERM)
+        until(lambda: Admin(h.gateway.admin_url).get("/readyz").status == 503, what="the drain")
+        h.upstream.resume()
+        assert h.gateway.wait() == 0
+        (job,) = h.query("SELECT id, state::text FROM jobs")
+        assert job["state"] == "queued"
+        h.gateway.close()
+        h.start()
+        h.upstream.finish()
+        client = Client(h.gateway.url, tenant.key)
+        assert ended(client, job["id"])["status"] == "succeeded"
+        assert spent(h, tenant) == 4 * SECOND
+
+
+# A film that may have been taken is refunded, and nobody else is asked.
+UNKNOWN: list[tuple[dict[str, Any], tuple[int, str]]] = [
+    ({"refuse": True}, (502, "upstream_unreachable")),
+    ({"status": 504}, (504, "upstream_timeout")),
+    ({"body": {"status": "queued"}}, (502, "upstream_error")),
+]
+
+
+@each("fault, told", UNKNOWN)
+def test_film_that_may_have_been_taken_is_refunded_and_asked_of_nobody_else(
+    h: House, fault: dict[str, Any], told: tuple[int, str]
+) -> None:
+    h.upstream.reset()
+    tenant = h.tenant()
+    h.upstream.fault("one", **fault)
+    before = sum(h.metrics("gw_task_submit_unknown_total").values())
+    refused = submit(tenant.client)
+    assert (refused.status, refused.error["code"]) == told
+    row = h.row(refused.trace)
+    assert (row["status"], row["error_code"], row["cost_nano_usd"]) == ("interrupted", told[1], 0)
+    assert h.upstream.requested("one", "two") == [1, 0]
+    assert spent(h, tenant) == 0
+    assert sum(h.metrics("gw_task_submit_unknown_total").values()) == before + 1
+    assert tenant.client.get(VIDEOS).json == {"data": []}
+
+
+# --- Links: renewed after they have expired, our own where the upstream has none ---
+
+STUDIO: dict[str, Any] = {"model": "film-studio", "resolution": "720p", "ratio": "16:9"}
+WEEK = 7 * 86_400
+
+
+def asked_again(h: House) -> int:
+    """How often upstreams were polled."""
+    paths = [one["path"] for one in h.upstream.requests() if one["method"] == "GET"]
+    return sum(path.startswith("/v1/videos/") for path in paths)
+
+
+def test_link_that_has_expired_is_asked_for_again_once_a_minute(h: House, tenant: Tenant) -> None:
     h.upstream.fault("one", task_seconds=0.1)
-    with OpenAI(base_url=f"{h.gateway.url}/v1", api_key=tenant.key, max_retries=0) as client:
-        body = {"model": "film", "content": [TEXT], "duration": 4}
-        begun: Any = client.post("/videos/generations", cast_to=object, body=body)
-        ended(tenant.client, begun["id"])
-        done: Any = client.get(f"/videos/generations/{begun['id']}", cast_to=object)
-        assert done["status"] == "succeeded"
-        with pytest.warns(DeprecationWarning, match="Sora"), pytest.raises(NotFoundError):
-            client.videos.create(model="sora-2", prompt="a boat", seconds="4")
+    task_id = submit(tenant.client).json["id"]
+    first = ended(tenant.client, task_id)
+    expire_link(h, task_id)
+    polls = asked_again(h)
+    assert polled(tenant.client, task_id) == first  # the upstream has named its link again
+    assert asked_again(h) == polls + 1
+    ended_at = expire_link(h, task_id)
+    shown = {**first, "video_url": EXPIRED_URL, "expires_at": ended_at}
+    assert tenant.client.get(VIDEOS).json == {"data": [shown]}
+    assert asked_again(h) == polls + 1
+
+
+def made(h: House, tenant: Tenant, **sim: Any) -> str:
+    """The path of a film that the gateway serves itself."""
+    h.upstream.fault("studio", task_seconds=0.1, **sim)
+    begun = submit(tenant.client, **STUDIO)
+    assert begun.status == 200, begun
+    done = ended(tenant.client, begun.json["id"])
+    assert done["expires_at"] > time.time() + WEEK - 600
+    url = urlsplit(done["video_url"])
+    assert f"{url.scheme}://{url.netloc}" == h.gateway.url
+    assert url.path == f"{VIDEOS}/{begun.json['id']}/content"
+    assert h.row(begun.trace)["result_urls"] == [done["video_url"]]
+    return f"{url.path}?{url.query}"
+
+
+def test_film_without_a_link_is_read_by_ours_whole_and_in_part(h: House, tenant: Tenant) -> None:
+    path = made(h, tenant)
+    anybody = Client(h.gateway.url, None)
+    whole = anybody.get(path)
+    assert (whole.status, whole.headers["content-type"]) == (200, "video/mp4")
+    assert whole.headers["content-length"] == str(len(whole.body))
+    with av.open(io.BytesIO(whole.body)) as film:
+        assert film.streams.video[0].frames > 0
+    part = anybody.get(path, Range="bytes=10-19")
+    assert (part.status, part.body) == (206, whole.body[10:20])
+    assert part.headers["content-range"] == f"bytes 10-19/{len(whole.body)}"
+    beyond = anybody.get(path, Range="bytes=99999999-")
+    assert beyond.refusal == (416, "invalid_request_error", "invalid_request")
+    head = anybody.send("HEAD", path, None)
+    assert (head.status, head.body) == (200, b"")
+    assert head.headers["content-length"] == whole.headers["content-length"]
+    assert h.upstream.last_request()["headers"]["authorization"] == "Bearer key-of-studio"
+
+
+def test_link_that_we_have_not_signed_is_refused_whatever_it_names(
+    h: House, tenant: Tenant
+) -> None:
+    path = made(h, tenant)
+    place, _, query = path.partition("?")
+    expires, signature = (pair.partition("=")[2] for pair in query.split("&"))
+    other = f"{VIDEOS}/vid_{'0' * 32}/content"
+    for bad in (
+        place,
+        f"{other}?{query}",
+        f"{place}?expires={int(expires) + 1}&signature={signature}",
+        f"{place}?expires=%F0%9D%9F%99&signature=%00",
+    ):
+        refused = Client(h.gateway.url, None).get(bad)
+        assert refused.refusal == (403, "permission_error", "permission_denied"), bad
+
+
+def test_film_that_is_cut_is_not_taken_for_whole(h: House, tenant: Tenant) -> None:
+    path = made(h, tenant, file_bytes=1_000_000)
+    h.upstream.fault("studio", file={"cut_after_bytes": 100_000})
+    cut: Reply = Client(h.gateway.url, None).get(path)
+    assert cut.is_broken
+    assert len(cut.body) < 1_000_000
+
+
+def test_film_that_cannot_be_read_is_an_error(h: House, tenant: Tenant) -> None:
+    path = made(h, tenant)
+    anybody = Client(h.gateway.url, None)
+    h.upstream.fault("studio", file={"status": 404})
+    assert anybody.get(path).refusal == (404, "invalid_request_error", "not_found")
+    h.upstream.fault("studio", file={"status": 500})
+    assert anybody.get(path).refusal == (502, "api_error", "upstream_error")
+    h.upstream.fault("studio", file={"refuse": True})
+    assert anybody.get(path).refusal == (502, "api_error", "upstream_unreachable")

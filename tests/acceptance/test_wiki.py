@@ -13,6 +13,7 @@ from gw.knowledge.sources import SourceLinks
 from tests.acceptance.bases import imported
 from tests.support.client import Client, Reply
 from tests.support.house import SECRET, House
+from tests.support.rows import each
 from tests.support.tenants import Tenant
 
 WIKI = "/api/v1/ext/wiki"
@@ -39,8 +40,8 @@ def found(tenant: Tenant, q: str, **more: object) -> list[str]:
     return [hit["id"] for hit in reply.json["results"]]
 
 
-@pytest.mark.parametrize(
-    ("q", "ids"),
+@each(
+    "q, ids",
     [
         ("otter", ["Otters", "Beavers"]),
         ("RIVER dog", ["Otters"]),
@@ -86,7 +87,7 @@ def test_windows_of_a_search_fit_together(reader: Tenant) -> None:
     assert min(scores) > 0
 
 
-@pytest.mark.parametrize(
+@each(
     "query",
     [
         "",

@@ -15,7 +15,6 @@ from tests.support.house import House, house
 from tests.support.scrape import Admin
 from tests.support.tenants import Tenant
 from tests.support.transactions import transaction
-from tests.support.waiting import until
 
 pytestmark = pytest.mark.long
 
@@ -79,23 +78,6 @@ def test_readers_see_the_old_base_or_the_new_one(many: House, tmp_path: Path) ->
     page = Admin(h.gateway.admin_url).page()
     serving = {values[0] for values in page.series("gw_kb_searches_total")}
     assert len(serving) == PROCESSES
-
-
-def test_searches_that_wait_keep_no_call_waiting(h: House, tmp_path: Path) -> None:
-    tenant = h.tenant()
-    write_version(tmp_path / "pages", "one", 3)
-    h.gw("kb", "import", "--account", tenant.account, str(tmp_path / "pages"))
-    waiting = "SELECT count(*) AS n FROM pg_locks WHERE NOT granted AND locktype = 'relation'"
-    with ThreadPoolExecutor(SEARCHES) as pool:
-        with transaction(h.settings["database_url"]) as cursor:
-            cursor.execute("LOCK TABLE kb_postings IN ACCESS EXCLUSIVE MODE")
-            replies = [pool.submit(search, tenant, "version") for _ in range(SEARCHES)]
-            until(lambda: h.query(waiting)[0]["n"] >= 2, what="every connection of searches busy")
-            for _ in range(3):
-                assert tenant.client.chat(model="sim-model").status == 200
-                assert tenant.client.get("/v1/key/balance").status == 200
-            assert not any(reply.done() for reply in replies)
-        assert {reply.result().status for reply in replies} == {200}
 
 
 def test_a_search_that_takes_too_long_is_ended_and_told(h: House, tmp_path: Path) -> None:

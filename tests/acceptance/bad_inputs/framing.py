@@ -31,55 +31,29 @@ NEXT = request(method="GET", target="/api/v1/models/public", key=None, length=Fa
 _LENGTH = invalid("Content-Length must be one whole number")
 _LENGTHS = {
     "negative": "Content-Length: -1",
-    "with a plus sign": f"Content-Length: +{len(BODY)}",
     "beyond any number": "Content-Length: " + "9" * 5000,
-    "of 19 digits": "Content-Length: 1000000000000000000",
-    "no number": "Content-Length: many",
-    "hexadecimal": f"Content-Length: {len(BODY):#x}",
-    "with an underscore": "Content-Length: 1_0",
-    "with a fraction": f"Content-Length: {len(BODY)}.0",
     "with another alphabet's digit": "Content-Length: \xb2",
-    "empty": "Content-Length:",
     "twice the same": f"Content-Length: {len(BODY)}\r\nContent-Length: {len(BODY)}",
-    "twice and different": f"Content-Length: {len(BODY)}\r\nContent-Length: 1",
-    "twice on one line": f"Content-Length: {len(BODY)}, {len(BODY)}",
 }
 
 _CODING = invalid("Only the transfer encoding")
 _ENCODINGS: dict[str, tuple[str, Answer]] = {
-    "that is not chunked": ("Transfer-Encoding: xchunked", _CODING),
     "identity": ("Transfer-Encoding: identity", _CODING),
     "gzip before": ("Transfer-Encoding: gzip, chunked", _CODING),
-    "identity behind": ("Transfer-Encoding: chunked, identity", _CODING),
     "chunked twice": (f"{CHUNKED}\r\n{CHUNKED}", _CODING),
-    "chunked and something": (f"{CHUNKED}\r\nTransfer-Encoding: x", _CODING),
-    "with a parameter": (f"{CHUNKED};q=1", _CODING),
-    "in quotes": ('Transfer-Encoding: "chunked"', _CODING),
-    "empty": ("Transfer-Encoding:", _CODING),
-    "with a comma before": ("Transfer-Encoding: ,chunked", _CODING),
     "with a space in its name": ("Transfer-Encoding : chunked", invalid("header name")),
     "on a folded line": ("Transfer-Encoding:\r\n chunked", invalid("folding")),
-    "with a vertical tab": ("Transfer-Encoding: \x0bchunked", invalid("header value")),
     "with a NUL": (f"{CHUNKED}\0", invalid("header value")),
-    "behind a bare CR": (f"X: a\r{CHUNKED}", invalid("header value")),
     "behind a bare LF": (f"X: a\n{CHUNKED}", invalid("without CR")),
 }
 
 _CHUNKS = {
     "a size that is no number": b"zz\r\nabc\r\n0\r\n\r\n",
-    "a negative size": b"-5\r\nabcde\r\n0\r\n\r\n",
-    "a size with a plus sign": b"+5\r\nabcde\r\n0\r\n\r\n",
     "a size with 0x": b"0x5\r\nabcde\r\n0\r\n\r\n",
-    "a size with an underscore": b"1_0\r\n0123456789abcdef\r\n0\r\n\r\n",
-    "a size with a space": b"5 \r\nabcde\r\n0\r\n\r\n",
-    "no size": b"\r\nabcde\r\n0\r\n\r\n",
     "a size of 2^64 - 1": b"f" * 16 + b"\r\nabc",
-    "a size of 61 digits": b"f" * 61 + b"\r\nabc",
     "an extension": b"5;a=b\r\nabcde\r\n0\r\n\r\n",
     "more than the size says": b"3\r\nabcdef\r\n0\r\n\r\n",
-    "less than the size says": b"6\r\nabc\r\n0\r\n\r\nabcdef",
     "a trailer": chunked(BODY, end=b"0\r\nX: y\r\n\r\n"),
-    "a strange end": chunked(BODY, end=b"0\r\nXX"),
     "a bad chunk behind a good one": chunked(BODY, end=b"zz\r\n"),
 }
 

@@ -22,91 +22,53 @@ VERSION = invalid("version")
 
 _NOT_HTTP = {
     "a word": (b"GET\r\n\r\n", LINE),
-    "HTTP/0.9": (b"GET /v1/models\r\n\r\n", LINE),
     "the preface of HTTP/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0", VERSION),
     "a TLS handshake": (b"\x16\3\1\2\0\1\0\1\xfc\3\3" + b"\0" * 80 + b"\r\n\r\n", LINE),
     "every byte": (bytes(range(256)) + b"\r\n\r\n", invalid("malformed")),
     "nothing but empty lines": (b"\r\n" * 10, LINE),
-    "a space before": (b" " + request(method="GET", target=MODELS), LINE),
     "two spaces": (request(method="GET ", target=MODELS), LINE),
-    "tabs": (b"GET\t/v1/models\tHTTP/1.1\r\nHost: a\r\n\r\n", LINE),
-    "HTTP in small letters": (request(method="GET", target=MODELS, version="http/1.1"), LINE),
-    "HTTP/2.0": (request(method="GET", target=MODELS, version="HTTP/2.0"), VERSION),
     "HTTP/1.10": (request(method="GET", target=MODELS, version="HTTP/1.10"), LINE),
-    "something behind the version": (
-        request(method="GET", target=MODELS, version="HTTP/1.1 x"),
-        LINE,
-    ),
-    "a method that is no word": (request(method="G(T", target=MODELS), LINE),
     "a NUL in the target": (request(method="GET", target=f"{MODELS}\0"), LINE),
-    "a space in the target": (request(method="GET", target="/v1/mod els"), LINE),
-    "a NUL in the method": (request(method="GE\0T", target=MODELS), LINE),
     "only line feeds": (b"GET /v1/models HTTP/1.1\nHost: gateway\n\n", invalid("without CR")),
 }
 
 _BAD_HEADERS = {
     "without a colon": ("Header", "no colon"),
-    "without a name": (": x", "header name"),
-    "a space in the name": ("Bad Name: x", "header name"),
     "a space behind the name": ("Name : x", "header name"),
-    "an at sign in the name": ("B@d: x", "header name"),
-    "an umlaut in the name": ("N\xe4me: x", "header name"),
     "a NUL in the value": ("Name: a\0b", "header value"),
-    "a control character in the value": ("Name: a\x1bb", "header value"),
-    "a CR in the value": ("Name: a\rb", "header value"),
     "folded": ("Name: a\r\n b", "folding"),
     "5000 of them": ("\r\n".join(f"X{n}: a" for n in range(5000)), "256 header lines"),
-    "300 of one name": ("\r\n".join(["X: a"] * 300), "256 header lines"),
     "of 100 KB": ("X: " + "a" * 100_000, "larger than 64 KB"),
-    "a session of 100 KB": ("session_id: " + "a" * 100_000, "larger than 64 KB"),
 }
 
 _HOSTS: dict[str, str | None] = {
     "missing": None,
     "twice": "Host: a\r\nHost: b",
-    "with a space": "Host: a b",
-    "with a path": "Host: a/b",
-    "with a scheme": "Host: http://a",
     "with a user": "Host: a@b",
-    "not ASCII": "Host: \xff",
 }
 
-_METHODS = ("GET", "PUT", "DELETE", "OPTIONS", "PATCH")
+_METHODS = ("GET", "PUT", "OPTIONS")
 # What Tornado itself does not know ends the connection.
-_ODD_METHODS = ("CONNECT", "TRACE", "BREW", "post", "Post", "M" * 1000, "PROPFIND")
+_ODD_METHODS = ("CONNECT", "BREW", "post", "M" * 1000)
 
 _TARGETS = (
-    f"/{CHAT}", f"{CHAT}/", "/v1//chat/completions", "/v1/chat/./completions",
-    "/v1/chat/x/../completions", "/v1/%63hat/completions", "/v1/chat%2fcompletions",
-    f"{CHAT}%00", f"{CHAT}%0d%0aX:%20y", CHAT.upper(), f"{CHAT};x", f"{CHAT}#x", f"{CHAT}\xff",
-    f"{CHAT}.json", "/v1/chat\\completions", "/chat/completions", "v1/chat/completions", "*", "/",
-    "//", "//gateway/v1/models", "?", "gateway:443", "http://", "http:/", "http://[",
-    "https://u:p@gateway/v1/models", "ftp://gateway/v1/models", "/%", "/%ff", "/\xe9",
-    "/v1/models%", "/../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/metrics", "/healthz",
-    "/readyz", "/v1/dashboard/billing/credit_grants", "/" + "a" * 60_000, "/" * 10_000,
+    f"{CHAT}/", "/v1//chat/completions", "/v1/chat/x/../completions", "/v1/%63hat/completions",
+    f"{CHAT}%00", f"{CHAT}%0d%0aX:%20y", CHAT.upper(), f"{CHAT}\xff", "/chat/completions",
+    "v1/chat/completions", "*", "//gateway/v1/models", "gateway:443", "https://u:p@gateway/v1/models",
+    "/%ff", "/%2e%2e/%2e%2e/etc/passwd", "/metrics", "/readyz",
+    "/v1/dashboard/billing/credit_grants", "/" + "a" * 60_000,
 )  # fmt: skip
 
 _ODD_LINES = {
     "a content type of text": "Content-Type: text/plain",
-    "a content type of a form": "Content-Type: application/x-www-form-urlencoded",
     "a content type of parts": "Content-Type: multipart/form-data; boundary=x",
-    "a content type of parts without boundary": "Content-Type: multipart/form-data; boundary=",
-    "a content type in another charset": "Content-Type: application/json; charset=utf-16",
     "no content type": "Content-Type:",
-    "a content type that is none": "Content-Type: \xff/\xfe",
     "an expectation that is nonsense": "Expect: the-unexpected",
-    "an upgrade to websockets": "Connection: Upgrade\r\nUpgrade: websocket\r\n"
-    "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13",
     "an upgrade to HTTP/2": "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"
     "HTTP2-Settings: AAMAAABk",
-    "a range": "Range: bytes=0-0",
     "conditions": "If-Match: *\r\nIf-None-Match: *\r\nIf-Modified-Since: yesterday",
-    "an origin": "Origin: null\r\nReferer: \xff",
     "a bad traceparent": "traceparent: 00-zz-zz-zz",
     "two sessions": "session_id: a\r\nsession_id: b\r\nconversation_id: c",
-    "a long session": "session_id: " + "s" * 50_000,
-    "an idempotency key with spaces": "Idempotency-Key: a b c",
-    "a wish for pictures": "Accept: image/png\r\nAccept-Encoding: gzip, br\r\nTE: trailers",
     "forwarding": "X-Forwarded-For: ' OR 1=1\r\nX-Forwarded-Proto: gopher\r\nForwarded: for=x",
     "another method": "X-HTTP-Method-Override: DELETE\r\nX-Original-URL: /metrics",
 }

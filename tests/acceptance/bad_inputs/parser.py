@@ -16,25 +16,16 @@ _LINE = invalid("request line")
 
 REFUSED: Mapping[str, Answer] = {
     # Its parser looks at the encoding before anyone else does.
-    **{
-        f"transfer encoding {name}": _CODING
-        for name in (
-            "identity behind",
-            "chunked twice",
-            "chunked and something",
-            "empty",
-        )
-    },
+    "transfer encoding chunked twice": _CODING,
     "transfer encoding on a folded line": invalid("header value"),
     # The length is there already when the second header comes, whatever that says.
     "smuggling: transfer encoding on a folded line": _BOTH,
-    "smuggling: transfer encoding with a vertical tab": _BOTH,
     "smuggling: transfer encoding with a NUL": _BOTH,
     "header: without a colon": invalid("header name"),
     # Only targets of the four forms are parsed at all (RFC 9112, 3.2).
     **{
         f"target: {target!r}": _LINE
-        for target in (f"{CHAT}\xff", "v1/chat/completions", "?", "gateway:443", "http:/", "/\xe9")
+        for target in (f"{CHAT}\xff", "v1/chat/completions", "gateway:443")
     },
     "HTTP/1.9": INVALID,
 }
@@ -48,6 +39,5 @@ READ: Mapping[str, Answer] = {
 
 WAITED_FOR = {
     "chunks: a size of 2^64 - 1",  # 64 bits are a size; that it is too large is seen when it comes
-    "chunks: a strange end",  # which may still become a trailer
     "not HTTP: nothing but empty lines",  # before a request they are skipped
 }
