@@ -153,30 +153,6 @@ def test_sdk_streams_an_image_as_markdown(h: House, sdk: OpenAI, tenant: Tenant,
     assert sent(h)["tools"] == [DRAW]
 
 
-def test_functions_stand_beside_a_search_for_two_turns(sdk: OpenAI) -> None:
-    tools: Any = [SEARCH, WEATHER]
-    history: Any = said(text="Riga")
-    asked: dict[str, Any] = {"model": "gpt-5", "tools": tools, "stream": True}
-    chunks = list(sdk.chat.completions.create(messages=history, **asked))
-    calls = [call for c in chunks for call in c.choices[0].delta.tool_calls or ()]
-    assert [call.function.name for call in calls if call.function and call.function.name] == [
-        "weather"
-    ]
-    assert {call.index for call in calls} == {0}
-    arguments = "".join((call.function and call.function.arguments) or "" for call in calls)
-    assert json.loads(arguments) == {"city": "Riga"}
-    assert chunks[-1].choices[0].finish_reason == "tool_calls"
-    made = {"id": calls[0].id, "type": "function"}
-    made["function"] = {"name": "weather", "arguments": arguments}
-    history += [
-        {"role": "assistant", "tool_calls": [made]},
-        {"role": "tool", "tool_call_id": calls[0].id, "content": "wet"},
-    ]
-    again = list(sdk.chat.completions.create(messages=history, **asked))
-    assert content_of(again) == "The tool answered: wet"
-    assert again[-1].choices[0].finish_reason == "stop"
-
-
 def test_what_cannot_be_said_is_listed_or_refused(h: House, tenant: Tenant) -> None:
     reply = asked(h, tenant, SEARCH, seed=7, stop=["END"], n=2)
     assert reply.status == 200

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.test_call_logs import write
 from tests.support.house import House
 from tests.support.rows import each
 from tests.support.tenants import Tenant
@@ -59,22 +58,6 @@ def test_figures_are_those_of_the_calls(h: House, tenant: Tenant) -> None:
         {"model": "sim-model", "requests": 2, "cost": "0.84", "total_tokens": 1020},
         {"model": "nothing", "requests": 1, "cost": "0", "total_tokens": 0},
     ]
-
-
-def test_windows_and_days_are_utc(h: House, tenant: Tenant) -> None:
-    noon = (datetime.now(UTC) - timedelta(days=40)).replace(hour=12, minute=0, second=0)
-    instants = [noon - timedelta(hours=12, seconds=-1), noon, noon + timedelta(hours=11)]
-    instants.append(noon + timedelta(hours=13))
-    write(h, tenant, *({"created_at": instant} for instant in instants))
-    day, next_day = (noon.date() + timedelta(days=n) for n in (0, 1))
-
-    def by_day(query: str) -> list[tuple[str, int]]:
-        return [(one["date"], one["requests"]) for one in summary(tenant, query)["by_day"]]
-
-    assert by_day(f"from={day}&to={next_day}") == [(str(day), 3), (str(next_day), 1)]
-    assert by_day(f"from={day}&to={day}") == [(str(day), 3)]
-    assert by_day(f"from={noon:%Y-%m-%dT%H:%M:%S}Z&to={next_day}")[0] == (str(day), 2)
-    assert by_day("") == []
 
 
 def test_an_answer_holds_for_its_minute_and_no_longer(h: House, tenant: Tenant) -> None:

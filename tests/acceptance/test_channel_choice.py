@@ -110,15 +110,6 @@ def test_channel_that_keeps_failing_is_left_alone(h: House, tenant: Tenant, name
     assert h.upstream.requested(name, "backup") == [FAILURES, served + 5]
 
 
-def test_client_that_leaves_says_nothing_of_the_channel(h: House, tenant: Tenant) -> None:
-    for left in range(1, 2 * FAILURES):
-        with tenant.client.begin_chat(model="left", sim={"hang": "headers"}):
-            h.upstream.wait(channel="left", active=1)
-        h.upstream.wait(channel="left", cancelled=left, active=0)
-    assert state_of(h, "left") == "closed"
-    assert requested(h, "backup") == 0
-
-
 def test_opened_channel_recovers_by_one_probe(h: House, tenant: Tenant) -> None:
     client, name = tenant.client, "probe-succeeds"
     open_breaker(h, client, name, status=500)

@@ -11,7 +11,6 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import anthropic
 import pytest
 
 from tests.support.client import CHAT, HELLO, Reply
@@ -208,50 +207,6 @@ def test_gemini_on_vertex_is_spoken_to_in_its_own_words(h: House, tenant: Tenant
             f"gemini-vertex:{action.partition('?')[0]}"
         )
         assert h.row(reply.trace)["cost_nano_usd"] == COST_NANO_USD
-
-
-TOOL = {"name": "weather", "input_schema": {"type": "object", "properties": {}}}
-
-
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-def test_tools_are_called_and_answered_over_converse(
-    h: House, tenant: Tenant, stream: bool
-) -> None:
-    """By the official library, which puts the blocks of a stream together itself."""
-    client = anthropic.Anthropic(base_url=h.gateway.url, api_key=tenant.key, max_retries=0)
-    turns: list[Any] = [{"role": "user", "content": "How is it in Zürich?"}]
-    asked: dict[str, Any] = {
-        "model": "nova-signed",
-        "max_tokens": 100,
-        "tools": [TOOL],
-        "messages": turns,
-        "system": "Be brief.",
-        "thinking": {"type": "enabled", "budget_tokens": 64},
-    }
-    with client:
-        if stream:
-            with client.messages.stream(**asked) as events:
-                said = events.get_final_message()
-        else:
-            said = client.messages.create(**asked)
-        assert [block.type for block in said.content] == ["thinking", "tool_use"]
-        assert (said.model, said.stop_reason) == ("nova-signed", "tool_use")
-        assert said.usage.output_tokens > 0
-        call = said.content[1]
-        assert call.type == "tool_use"
-        turns += [
-            {"role": "assistant", "content": said.content},
-            {
-                "role": "user",
-                "content": [{"type": "tool_result", "tool_use_id": call.id, "content": "rain"}],
-            },
-        ]
-        final = client.messages.create(**asked)
-    assert "rain" in final.content[-1].text
-    sent = json.loads(h.upstream.last_request()["body"])
-    assert sent["messages"][2]["content"][0]["toolResult"]["toolUseId"] == call.id
-    assert sent["messages"][1]["content"][0]["reasoningContent"]["reasoningText"]["signature"]
-    assert sent["additionalModelRequestFields"]["thinking"] == asked["thinking"]
 
 
 def test_exception_within_a_stream_is_an_error_event_and_what_came_is_charged(

@@ -173,17 +173,7 @@ def test_thoughts_come_apart_from_the_answer_and_may_be_sent_back(
     assert second.text
 
 
-@ON_ALL
-def test_chat_helper_keeps_the_conversation(h: House, sdk: Client, of_model: str) -> None:
-    chat = sdk.chats.create(model=of_model)
-    assert chat.send_message("Hello").text
-    pieces = [chunk.text or "" for chunk in chat.send_message_stream("And again")]
-    assert "".join(pieces)
-    turns = sent(h)[{"gemini": "contents", "codex": "input"}.get(of_model, "messages")]
-    assert len(turns) == 3
-
-
-@ON_ALL
+@each("of_model", ["gemini", "gpt", "claude", "codex"])
 def test_json_by_schema_is_read(h: House, sdk: Client, of_model: str) -> None:
     (answer,) = ask(
         sdk,
@@ -252,7 +242,7 @@ def test_models_come_by_page_and_by_id(h: House, sdk: Client, tenant: Tenant) ->
     assert (caught.value.code, caught.value.status) == (404, "NOT_FOUND")
 
 
-@ON_ALL
+@each("of_model", ["gemini", "gpt", "claude", "codex"])
 def test_tokens_are_counted_for_nothing(h: House, of_model: str) -> None:
     with client_of(h, h.tenant(nano_usd=0).key) as sdk:
         counted = sdk.models.count_tokens(model=of_model, contents="Hello, how are you?")

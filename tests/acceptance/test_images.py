@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Iterator
 from datetime import timedelta
@@ -47,16 +46,6 @@ def test_library_gets_its_images_and_pays_for_each(
     assert row["result_expires_at"] - row["created_at"] <= timedelta(hours=24)
     assert row["result_expires_at"] - row["created_at"] > timedelta(hours=23)
     assert tenant.client.remaining_nano_usd() == NANO_PER_USD - 3 * EACH
-
-
-def test_library_gets_pictures_in_base64(h: House, library: OpenAI) -> None:
-    answer = library.images.with_raw_response.generate(
-        model="picture", prompt="a boat", response_format="b64_json", n=2
-    )
-    for image in answer.parse().data or ():
-        assert base64.b64decode(image.b64_json or "").startswith(b"\x89PNG")
-    row = h.row(answer.headers["x-gateway-trace"])
-    assert (row["unit_count"], row["result_urls"], row["result_expires_at"]) == (2, None, None)
 
 
 def test_bytes_go_to_the_upstream_and_back_unchanged(h: House, tenant: Tenant) -> None:
@@ -181,32 +170,6 @@ def test_other_refusals_have_the_images_shape_too(h: House) -> None:
     told = generate(limited.client)
     assert refusal(told) == (429, "rate_limit_error", "rate_limit_exceeded", None)
     assert int(told.headers["retry-after"]) > 0
-
-
-@each(
-    "path, more",
-    [
-        ("/v1/chat/completions", {"messages": [{"role": "user", "content": "hi"}]}),
-        (
-            "/v1/messages",
-            {"max_tokens": 5, "messages": [{"role": "user", "content": "hi"}]},
-        ),
-        ("/v1/responses", {"input": "hi"}),
-        (
-            "/v1beta/models/picture:generateContent",
-            {"contents": [{"parts": [{"text": "hi"}]}]},
-        ),
-    ],
-)
-def test_images_model_is_not_served_as_chat(
-    h: House, tenant: Tenant, path: str, more: dict[str, Any]
-) -> None:
-    h.upstream.reset()
-    reply = tenant.client.send("POST", path, {"model": "picture", **more})
-    assert reply.status == 503
-    assert h.upstream.stats()["requests"] == 0
-    row = h.row(reply.trace)
-    assert (row["status"], row["error_code"]) == ("rejected", "no_channel_available")
 
 
 def test_call_log_tells_of_images_made_and_not_made(h: House, tenant: Tenant) -> None:

@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import http.client
-import os
-import signal
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -86,18 +84,6 @@ def test_process_killed_again_and_again_ends_every_job_once(
             h.gateway.kill()
             h.gateway.close()
             h.start()
-        have_ended(h, JOBS)
-        proved(h, tenant, job_ids)
-
-
-def test_processes_share_the_polling_and_take_over_from_one_that_is_killed(
-    database_url: str, tmp_path: Path
-) -> None:
-    with house(database_url, tmp_path, is_funded=False, processes=2, **SETTINGS) as h:
-        tenant, job_ids = begin(h)
-        have_ended(h, 20)
-        (victim, *_) = h.query("SELECT pid FROM processes WHERE buried_at IS NULL AND pid <> 1")
-        os.kill(victim["pid"], signal.SIGKILL)
         have_ended(h, JOBS)
         proved(h, tenant, job_ids)
 

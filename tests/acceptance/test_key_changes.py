@@ -167,36 +167,3 @@ def test_requests_in_flight_are_limited_and_set_free_at_once(h: House, tenant: T
         until(lambda: other.client.chat().status == 200, what="a free place")
         h.gw("account", "limits", tenant.account, "--concurrency", "none", "--rpm", "none")
         assert limits_in(other.client.chat().headers) == {}
-
-
-def last_use(h: House, tenant: Tenant, key_id: str) -> datetime | None:
-    keys = h.gw("key", "list", "--account", tenant.account)["keys"]
-    (key,) = [key for key in keys if key["id"] == key_id]
-    return None if key["last_used_at"] is None else datetime.fromisoformat(key["last_used_at"])
-
-
-def test_calls_move_the_last_use_and_balance_queries_do_not(h: House, tenant: Tenant) -> None:
-    quiet, marker = h.another(tenant), h.another(tenant)
-
-    def used(one: Tenant) -> datetime | None:
-        query = "SELECT last_used_at FROM keys WHERE id = %s"
-        moment: datetime | None = h.query(query, one.key_id)[0]["last_used_at"]
-        return moment
-
-    before = datetime.now(UTC)
-    assert_works(tenant.client)
-    for path in (
-        "/v1/key/balance",
-        "/v1/dashboard/billing/subscription",
-        "/dashboard/billing/usage",
-    ):
-        assert quiet.client.get(path).status == 200
-    # Written by the batch, which has the quiet key's part in it if it had one.
-    first = until(lambda: used(tenant), what="the first use")
-    assert before <= first <= datetime.now(UTC)
-    assert_works(marker.client)
-    until(lambda: used(marker), what="the next batch")
-    assert used(quiet) is None
-    assert tenant.client.get("/v1/models").status == 200  # a use, though a free one
-    second = until(lambda: (later := used(tenant)) and later > first and later, what="the second")
-    assert last_use(h, tenant, tenant.key_id) == second

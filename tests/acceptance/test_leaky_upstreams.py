@@ -22,6 +22,7 @@ from tests.support.client import Reply
 from tests.support.house import House, channel, model, shared_house
 from tests.support.postgres import PostgresForTests
 from tests.support.processes import CommandFailed
+from tests.support.rows import each
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
 
@@ -216,7 +217,7 @@ def ask(tenant: Tenant, protocol: str, *, model: str = "leaky", **more: Any) -> 
     return tenant.client.send("POST", path, body)
 
 
-@pytest.mark.parametrize("protocol", WHOLE)
+@each("protocol", WHOLE)
 def test_whole_answer_tells_nothing(
     h: House, tenant: Tenant, leaky: LeakyUpstream, protocol: str
 ) -> None:
@@ -226,7 +227,7 @@ def test_whole_answer_tells_nothing(
     check(h, reply, leaky)
 
 
-@pytest.mark.parametrize("protocol", WHOLE)
+@each("protocol", WHOLE)
 def test_error_event_tells_nothing(
     h: House, tenant: Tenant, leaky: LeakyUpstream, protocol: str
 ) -> None:
@@ -243,7 +244,7 @@ def check_untold(shown: str) -> None:
     assert "[redacted]" in shown
 
 
-@pytest.mark.parametrize("protocol", WHOLE)
+@each("protocol", WHOLE)
 def test_what_credentials_turn_into_is_told_as_little_as_a_key(
     h: House, tenant: Tenant, leaky: LeakyUpstream, protocol: str
 ) -> None:
@@ -297,14 +298,13 @@ SONG = {"model": "song", "prompt": "a song"}
 TTS = {"model": "tts", "input": "Hello", "voice": "v", "async": True}
 
 
-@pytest.mark.parametrize(
-    ("path", "asked"),
+@each(
+    "path, asked",
     [
         ("/v1/videos/generations", FILM),
         ("/v1/music/generations", SONG),
         ("/v1/audio/speech", TTS),
     ],
-    ids=["film", "song", "speech"],
 )
 def test_task_tells_nothing(
     h: House, tenant: Tenant, leaky: LeakyUpstream, path: str, asked: dict[str, Any]

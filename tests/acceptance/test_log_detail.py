@@ -9,17 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from decimal import ROUND_HALF_UP, Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.client import HELLO, Reply
-from tests.support.house import House, channel, house, model
+from tests.support.house import House, channel, model
 from tests.support.rows import each
 from tests.support.tenants import Tenant
-from tests.support.transactions import transaction
-from tests.support.waiting import until
 
 SUPPLIERS = ("supplier-alpha", "supplier-beta", "supplier-gamma")
 SECRETS = ("supplier-", "key-of-", "127.0.0.1", "sk-platform")
@@ -272,36 +269,6 @@ def test_images_are_counted_and_priced_by_the_piece(h: House, tenant: Tenant) ->
     assert found.gateway["units_large"] == "3"
     assert found.gateway["cost_computed"] == "(3 x 0.08 + 1 x 0.005) x 0.6 = 0.147 USD"
     assert found.gateway["hold_usd"] == "0.147"
-
-
-def test_call_of_a_killed_process_keeps_its_price(database_url: str, tmp_path: Path) -> None:
-    def reported() -> bool:
-        with transaction(database_url) as cursor:
-            cursor.execute("SELECT count(*) FROM holds WHERE delivered IS NOT NULL")
-            (found,) = cursor.fetchone() or (0,)
-        return bool(found)
-
-    settings = {"channels": SETTINGS["channels"][:3], "models": SETTINGS["models"][:2]}
-    with house(database_url, tmp_path, **settings, is_funded=False) as h:
-        tenant = h.tenant()
-        endless = {"endless": True, "delay_event_ms": 20}
-        with tenant.client.begin_chat(model="promoted", stream=True, sim=endless) as call:
-            trace = call.begun().headers["x-gateway-trace"]
-            until(reported, what="the report of what was delivered")
-            h.gateway.kill()
-        h.gateway.close()
-        # The price in force when the call is recovered is another one.
-        h.settings["models"][1]["price"] = {"input": "999", "output": "999"}
-        h.write()
-        h.start()
-        # A tenant's client knows the address of the gateway that is no more.
-        again = h.another(tenant, account_logs=True)
-        found = detail_of(h, again, trace)
-        assert found.gateway["error_code"] == "gateway_restarted"
-        assert found.gateway["price_output_usd_per_1m"] == "9.99"
-        assert Decimal(found.gateway["cost_usd"]) > 0
-        assert found.request == {}
-        assert "parameters were not kept" in found.whole["request_note"]
 
 
 def test_row_out_of_sight_is_as_good_as_none(h: House, tenant: Tenant) -> None:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from prometheus_client.openmetrics import parser
 
 from tests.support.client import Client
 from tests.support.house import House, channel, model
@@ -121,25 +120,6 @@ def test_calls_are_counted_by_how_they_ended(seen: Seen) -> None:
     assert responses["unsteady", "unsteady", "unsteady"] == FAILURES + 1
 
 
-def test_responses_are_counted_by_route_and_status(seen: Seen) -> None:
-    expected = {
-        "200": PLAIN + STREAMS + 1 + FAILURES + 1 + 1,  # the cut stream too
-        "400": 2,
-        "401": 1,
-        "402": 1,
-        "422": REFUSED,
-        "429": 1,
-        "499": 1,
-        "502": 1,
-    }
-    answers = {
-        status: count
-        for (route, status), count in seen.page.series("gw_http_responses_total").items()
-        if route == "chat_completions"
-    }
-    assert answers == expected
-
-
 def test_tokens_and_cost_are_those_of_the_rows(shared: House, seen: Seen) -> None:
     page, full = seen.page, PLAIN + STREAMS + 1
     # The two streams that ended early are estimated: characters by four, input by their bytes.
@@ -165,40 +145,6 @@ def test_tokens_and_cost_are_those_of_the_rows(shared: House, seen: Seen) -> Non
     for (_, _, _, status), count in page.series("gw_calls_total").items():
         by_status[status] += int(count)
     assert Counter(row["status"] for row in rows) == by_status
-
-
-def test_attempts_are_counted_by_outcome(seen: Seen) -> None:
-    attempts = {
-        ("good", "ok"): PLAIN + STREAMS + 1 + FAILURES + 1,
-        ("good", "status_4xx"): REFUSED,
-        ("good", "cut"): 1,
-        ("good", "cancelled"): 1,
-        ("bad", "status_5xx"): FAILURES,  # once open it is not tried
-        ("away", "unreachable"): 1,
-    }
-    assert seen.page.series("gw_attempts_total") == attempts
-    by_channel: Counter[str] = Counter()
-    for (name, _), count in attempts.items():
-        by_channel[name] += count
-    assert seen.page.series("gw_attempt_seconds_count") == {
-        (name,): count for name, count in by_channel.items()
-    }
-
-
-def test_channels_show_state_and_slots(seen: Seen) -> None:
-    states = {"good": "closed", "bad": "open", "away": "closed"}
-    assert seen.page.series("gw_channel_state") == {
-        (name, state): float(state == states[name])
-        for name in states
-        for state in ("closed", "open", "half_open")
-    }
-    assert seen.page.series("gw_channel_transitions_total") == {("bad", "open"): 1}
-    assert seen.page.series("gw_channel_slots_in_use") == {(name,): 0 for name in states}
-    assert seen.page.series("gw_channel_slots_limit") == {
-        ("good",): 256,
-        ("bad",): 7,
-        ("away",): 256,
-    }
 
 
 def test_call_under_way_is_seen_in_gauges(seen: Seen) -> None:
@@ -229,33 +175,3 @@ def test_ledger_is_measured(seen: Seen) -> None:
     for never in ("gw_settle_noops_total", "gw_calls_recovered_total", "gw_ledger_retries_total"):
         assert page.value(never) == 0
     assert page.series("gw_actor_restarts_total") == {}
-
-
-FORMATS = {
-    "nothing asked": ({}, "text/plain; version=0.0.4"),
-    "Prometheus 2": (
-        {"Accept": "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"},
-        "application/openmetrics-text; version=1.0.0",
-    ),
-    "anything": ({"Accept": "*/*"}, "text/plain; version=0.0.4"),
-    "a browser": ({"Accept": "text/html,*/*;q=0.8"}, "text/plain; version=0.0.4"),
-    "nonsense": ({"Accept": ";;application/openmetrics-text;version=x"}, "text/plain"),
-}
-
-
-@pytest.mark.parametrize(("headers", "expected"), FORMATS.values(), ids=FORMATS)
-def test_format_is_the_one_asked_for(h: House, headers: dict[str, str], expected: str) -> None:
-    reply = Admin(h.gateway.admin_url).get("/metrics", **headers)
-    assert reply.status == 200
-    assert reply.headers["content-type"].startswith(expected)
-    assert reply.headers["cache-control"] == "no-store"
-    assert len(reply.trace) == 32
-    text = reply.body.decode()
-    if expected.startswith("application/openmetrics"):
-        assert text.endswith("# EOF\n")
-        families = parser.text_string_to_metric_families(text)  # type: ignore[no-untyped-call]
-        names = {family.name for family in families}
-        assert {"gw_calls", "gw_holds_open", "gw_first_byte_seconds"} <= names
-    else:
-        assert "# EOF" not in text
-        assert Page.parse(text).value("gw_database_up") == 1

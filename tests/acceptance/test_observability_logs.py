@@ -6,19 +6,15 @@ The life is lived once; each test looks at one side of the record. Metrics are
 
 from __future__ import annotations
 
-import json
-import re
 import signal
 import socket
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
-from metrics.logs import LEVELS
 from tests.support.client import CHAT, Client, Reply
 from tests.support.collector import running_sink
 from tests.support.folders import temporary_folder
@@ -268,24 +264,6 @@ def test_call_without_a_database_fails_clearly_and_is_found_by_its_trace(life: L
     assert reply.refusal == (503, "server_error", "no_channel_available")
     (line,) = [e for e in life.events if e.get("trace") == reply.trace]
     assert (line["action"], line["level"]) == ("request_failed", "warning")
-
-
-def test_each_line_but_the_ready_one_is_an_event(life: Life) -> None:
-    ready = [line for line in life.lines if line.startswith("ready ")]
-    assert len(ready) == 1
-    now = datetime.fromisoformat(life.events[0]["ts"])
-    for line in life.lines:
-        if line in ready:
-            continue
-        event = json.loads(line)
-        assert isinstance(event, dict)
-        moment = datetime.fromisoformat(event["ts"])
-        assert moment.utcoffset() == timedelta(0)
-        assert abs(moment - now) < timedelta(minutes=10)
-        assert event["level"] in LEVELS
-        assert re.fullmatch(r"[a-z]+(_[a-z]+)*", event["action"]), line
-        assert event["message"], line
-        assert event["logger"], line
 
 
 def test_what_happened_is_in_the_log(life: Life) -> None:

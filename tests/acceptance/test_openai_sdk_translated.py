@@ -12,8 +12,9 @@ import pytest
 from openai import OpenAI
 from openai.types.chat import ChatCompletionMessageParam
 
-from tests.acceptance.translated import CHAT_TOOLS, SETTINGS, TWO_CALLS, USAGE, sent, told_to
+from tests.acceptance.translated import CHAT_TOOLS, SETTINGS, TWO_CALLS, sent, told_to
 from tests.support.house import House
+from tests.support.rows import each
 from tests.support.tenants import Tenant
 
 # The house of this module.
@@ -102,51 +103,6 @@ def test_thoughts_are_members_beside_the_text_and_may_be_sent_back(
 
 
 # --- Responses, on its own channel and on the others ---
-
-ON_ANY = pytest.mark.parametrize("of_model", ["codex", "gpt", "claude", "gemini"])
-
-
-@ON_ANY
-def test_response_stream_counts_its_events_up(
-    h: House, sdk: OpenAI, tenant: Tenant, of_model: str
-) -> None:
-    told_to(h, of_model, text="Grüße, 世界", chars_per_event=2, usage=USAGE)
-    with sdk.responses.stream(model=of_model, input="Hello") as stream:
-        events = list(stream)
-        whole = stream.get_final_response()
-    numbers = [event.sequence_number for event in events]
-    assert numbers == list(range(len(numbers)))
-    assert events[-1].type == "response.completed"
-    assert whole.output_text == "Grüße, 世界"
-    assert tenant.client.remaining_nano_usd() == 10**9 - 1_640_000
-
-
-@ON_ANY
-@WHOLE_AND_STREAMED
-def test_response_calls_a_function_and_reads_its_result(
-    h: House, sdk: OpenAI, of_model: str, is_stream: bool
-) -> None:
-    told_to(h, of_model, tool_calls=TWO_CALLS)
-    tools: Any = [{"type": "function", "strict": False, **CHAT_TOOLS[0]["function"]}]
-    turns: list[Any] = [{"role": "user", "content": "The weather in both?"}]
-    if is_stream:
-        with sdk.responses.stream(model=of_model, input=turns, tools=tools) as stream:
-            first: Any = stream.get_final_response()
-    else:
-        first = sdk.responses.create(model=of_model, input=turns, tools=tools)
-    calls = [item for item in first.output if item.type == "function_call"]
-    assert [json.loads(call.arguments) for call in calls] == [
-        call["arguments"] for call in TWO_CALLS
-    ]
-    h.upstream.reset()
-    turns += [call.to_dict() for call in calls]
-    turns += [
-        {"type": "function_call_output", "call_id": call.call_id, "output": "7 degrees"}
-        for call in calls
-    ]
-    second = sdk.responses.create(model=of_model, input=turns, tools=tools)
-    assert second.status == "completed"
-    assert "7 degrees" in second.output_text
 
 
 @TRANSLATED
@@ -310,7 +266,7 @@ def test_tools_that_the_client_runs_are_called_and_answered_in_their_own_items(
     assert all(text in went for text in ("a.txt", "stdout", "completed", "send_mail"))
 
 
-@ON_ANY
+@each("of_model", ["codex", "gpt", "claude", "gemini"])
 def test_error_within_a_response_is_raised(h: House, sdk: OpenAI, of_model: str) -> None:
     told_to(h, of_model, events=30, error_event=10, message="The model fell over.")
     stream = sdk.responses.create(model=of_model, input="Hello", stream=True)

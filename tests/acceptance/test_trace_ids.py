@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from prometheus_client.openmetrics import parser
 
 from tests.acceptance.pictures import generate
 from tests.acceptance.traced import CALLER, SETTINGS, TRACE, environ, header, traceparents
@@ -18,7 +17,6 @@ from tests.support.collector import Sink, running_sink
 from tests.support.house import House, shared_house
 from tests.support.postgres import PostgresForTests
 from tests.support.rows import each
-from tests.support.scrape import Admin
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
 
@@ -118,27 +116,3 @@ def test_log_lines_about_a_call_name_its_trace(h: House, tenant: Tenant) -> None
 
     (line,) = until(about_it, what="a line about the call")
     assert (line["action"], line["trace_id"]) == ("answer_unusable", TRACE)
-
-
-def test_latencies_lead_to_a_trace(h: House, sink: Sink, tenant: Tenant) -> None:
-    tenant.client.chat(stream=True)
-    page = Admin(h.gateway.admin_url).get("/metrics", accept="application/openmetrics-text")
-    families = parser.text_string_to_metric_families(  # type: ignore[no-untyped-call]
-        page.body.decode()
-    )
-    shown = {
-        sample.name: sample.exemplar.labels["trace_id"]
-        for family in families
-        for sample in family.samples
-        if sample.exemplar is not None
-    }
-    assert set(shown) == {
-        "gw_call_latency_seconds_bucket",
-        "gw_first_byte_seconds_bucket",
-        "gw_attempt_seconds_bucket",
-    }
-
-    def are_all_there() -> bool:
-        return set(shown.values()) <= {span.trace_id for span in list(sink.received)}
-
-    until(are_all_there, what="the traces that the latencies name")
