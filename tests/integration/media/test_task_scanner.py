@@ -26,6 +26,7 @@ from tests.integration.actors.process import process
 from tests.integration.media.copying import film_bytes, film_link, storing
 from tests.integration.media.finished_jobs import ended, failed, made
 from tests.integration.money import ACCOUNT, open_account
+from tests.support.rows import cases
 from tests.unit.channels.test_transport import proxied
 
 TASKS = Tasks(
@@ -134,15 +135,13 @@ async def test_a_redirect_is_followed_and_the_key_goes_no_further() -> None:
         assert (asked.header(b"authorization"), then.header(b"authorization")) == (b"Bearer k", b"")
 
 
-@pytest.mark.parametrize(
-    ("to", "reason"),
-    [
-        ("/_files/again", "redirected too often"),
-        ("http://169.254.169.254/latest/meta-data", "address not public"),
-        ("http://10.1.2.3/x", "address not public"),
-        ("file:///etc/passwd", "no address"),
-        ("gopher://a.example/x", "no address"),
-    ],
+@cases(
+    "to, reason",
+    ("/_files/again", "redirected too often"),
+    ("http://169.254.169.254/latest/meta-data", "address not public"),
+    ("http://10.1.2.3/x", "address not public"),
+    ("file:///etc/passwd", "no address"),
+    ("gopher://a.example/x", "no address"),
 )
 async def test_a_redirect_leads_nowhere_it_must_not(to: str, reason: str) -> None:
     async with Simulator() as simulator:
@@ -151,15 +150,13 @@ async def test_a_redirect_leads_nowhere_it_must_not(to: str, reason: str) -> Non
             await read(FileLocation(film_link(simulator, FETCHED_SIZE), simulator.base_url))
 
 
-@pytest.mark.parametrize(
-    ("sim", "reason"),
-    [
-        ({"malformed": "http"}, "not HTTP"),
-        ({"refuse": True}, "unreachable|cut"),
-        ({"cut_after_bytes": 10}, "cut"),
-        ({"status": 500}, "status 500"),
-        ({"headers": {"Content-Encoding": "gzip"}}, "not HTTP"),
-    ],
+@cases(
+    "sim, reason",
+    ({"malformed": "http"}, "not HTTP"),
+    ({"refuse": True}, "unreachable|cut"),
+    ({"cut_after_bytes": 10}, "cut"),
+    ({"status": 500}, "status 500"),
+    ({"headers": {"Content-Encoding": "gzip"}}, "not HTTP"),
 )
 async def test_what_cannot_be_used_says_why(sim: dict[str, object], reason: str) -> None:
     async with Simulator() as simulator:

@@ -22,6 +22,7 @@ from tests.support.aio import eventually
 from tests.support.clock import FakeClock
 from tests.support.ledger_values import facts, outcome, refused
 from tests.support.logs import ExpectLog
+from tests.support.rows import each
 
 COST = 1000
 
@@ -357,7 +358,7 @@ KEPT: dict[str, tuple[Any, ...]] = {
 }
 
 
-@pytest.mark.parametrize(("today", "months", "first"), KEPT.values(), ids=KEPT)
+@each("today, months, first", KEPT.values())
 def test_whole_months_are_kept(
     today: tuple[int, int, int], months: int, first: tuple[int, int, int]
 ) -> None:

@@ -24,6 +24,7 @@ from metrics.prometheus import Metrics
 from tests.support.aio import eventually
 from tests.support.clock import FakeClock
 from tests.support.logs import ExpectLog
+from tests.support.rows import cases
 
 
 def reply() -> asyncio.Future[Any]:
@@ -215,7 +216,7 @@ async def test_message_that_nothing_waits_before_is_handled_in_the_senders_turn(
             actor.try_ask(13)
 
 
-@pytest.mark.parametrize("turns", [1, 2], ids=["before it", "with it"])
+@cases("turns", 1, 2)
 async def test_answer_to_an_asker_who_has_gone_is_taken_back(turns: int) -> None:
     async with adder() as (actor, _):
         await asyncio.sleep(0)

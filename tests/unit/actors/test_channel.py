@@ -29,6 +29,7 @@ from channels.registry import HealthSpec
 from metrics.prometheus import Metrics
 from tests.support.clock import FakeClock
 from tests.support.logs import ExpectLog
+from tests.support.rows import cases
 from tests.support.specs import make_channel
 from tests.unit.actors.channels import channels, settle
 
@@ -184,7 +185,7 @@ async def test_what_is_sent_behind_a_message_that_waits_waits_too() -> None:
         assert actor.in_use == 1
 
 
-@pytest.mark.parametrize("turns", [1, 2], ids=["before", "with its answer"])
+@cases("turns", 1, 2)
 async def test_slot_of_an_asker_who_has_gone_is_free_again(turns: int) -> None:
     async with channel(slots=1) as (actor, _):
         await asyncio.sleep(0)  # the actor waits for messages
@@ -374,22 +375,20 @@ def end(health: Health, verdict: Verdict, *, is_probe: bool = False, now: float 
     return finished(health, verdict, is_probe=is_probe, spec=SPEC, now=now)
 
 
-@pytest.mark.parametrize(
-    ("before", "verdict", "is_probe", "after"),
-    [
-        (Health(), "success", False, Health()),
-        (Health(failures=2), "success", False, Health()),
-        (Health(failures=1), "failure", False, Health(failures=2)),
-        (Health(failures=2), "failure", False, OPEN),
-        (Health(failures=2), "abandoned", False, Health(failures=2)),
-        (OPEN, "success", False, OPEN),
-        (OPEN, "failure", False, OPEN),
-        (PROBING, "success", False, PROBING),
-        (PROBING, "failure", False, PROBING),
-        (PROBING, "success", True, Health()),
-        (PROBING, "failure", True, OPEN),
-        (PROBING, "abandoned", True, Health(state="half_open")),
-    ],
+@cases(
+    "before, verdict, is_probe, after",
+    (Health(), "success", False, Health()),
+    (Health(failures=2), "success", False, Health()),
+    (Health(failures=1), "failure", False, Health(failures=2)),
+    (Health(failures=2), "failure", False, OPEN),
+    (Health(failures=2), "abandoned", False, Health(failures=2)),
+    (OPEN, "success", False, OPEN),
+    (OPEN, "failure", False, OPEN),
+    (PROBING, "success", False, PROBING),
+    (PROBING, "failure", False, PROBING),
+    (PROBING, "success", True, Health()),
+    (PROBING, "failure", True, OPEN),
+    (PROBING, "abandoned", True, Health(state="half_open")),
 )
 def test_finished_attempt_moves_by_the_table(
     before: Health, verdict: Verdict, is_probe: bool, after: Health

@@ -30,6 +30,7 @@ from gw.api.completions import CollectingWriter
 from gw.calls.chat import TIMED_OUT
 from gw.errors import GatewayError
 from gw.keys.principal import Agent
+from tests.support.rows import cases
 from tests.support.specs import make_channel, make_model
 
 GIVEN = Instructions(model="m", persona=b'"Be brief."')
@@ -81,23 +82,21 @@ def test_members_that_choose_for_the_gateway_are_dropped_in_any_case() -> None:
     assert written.keys() == {"model", "messages", "seed"}
 
 
-@pytest.mark.parametrize("name", ["Model", "MESSAGES", "Tools", "Temperature", "STREAM"])
+@cases("name", "Model", "MESSAGES", "Tools", "Temperature", "STREAM")
 def test_what_only_looks_like_a_member_is_refused(name: str) -> None:
     with pytest.raises(InvalidRequest, match="did you mean"):
         read_turn(body_of("Hi", **{name: "x"}), text_characters=0)
 
 
-@pytest.mark.parametrize(
-    ("content", "text"),
-    [
-        ("abc", "abc"),
-        ([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "a\nb"),
-        ([{"type": "text"}, {"type": "text", "text": 5}, {"text": "x"}, {"type": "o"}], ""),
-        ([5, {"type": "text", "text": "a"}], "a"),
-        (None, ""),
-        ("é" * 9000, "é" * 2000),
-        ([{"type": "text", "text": "x" * 1999}, {"type": "text", "text": "yz"}], "x" * 1999 + "\n"),
-    ],
+@cases(
+    "content, text",
+    ("abc", "abc"),
+    ([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "a\nb"),
+    ([{"type": "text"}, {"type": "text", "text": 5}, {"text": "x"}, {"type": "o"}], ""),
+    ([5, {"type": "text", "text": "a"}], "a"),
+    (None, ""),
+    ("é" * 9000, "é" * 2000),
+    ([{"type": "text", "text": "x" * 1999}, {"type": "text", "text": "yz"}], "x" * 1999 + "\n"),
 )
 def test_the_question_is_the_text_of_the_latest_user_message(content: Any, text: str) -> None:
     assert read_turn(body_of("before", content), text_characters=2000).text == text
@@ -150,7 +149,7 @@ UNUSUAL = [
 ]
 
 
-@pytest.mark.parametrize("temperature", [None, 0.5])
+@cases("temperature", None, 0.5)
 def test_a_usual_body_is_made_at_once_as_it_is_in_steps(temperature: float | None) -> None:
     given = msgspec.structs.replace(GIVEN, temperature=temperature)
     for body in USUAL:
@@ -242,13 +241,11 @@ def test_pieces_become_one_message_for_each_choice() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("chunks", "is_done", "status", "code"),
-    [
-        ([chunk(content="x")], False, 502, "upstream_error"),
-        ([chunk(content="x"), {"error": {"message": "No."}}], True, 502, "upstream_error"),
-        ([{"error": {"message": TIMED_OUT}}], True, 504, "upstream_timeout"),
-    ],
+@cases(
+    "chunks, is_done, status, code",
+    ([chunk(content="x")], False, 502, "upstream_error"),
+    ([chunk(content="x"), {"error": {"message": "No."}}], True, 502, "upstream_error"),
+    ([{"error": {"message": TIMED_OUT}}], True, 504, "upstream_timeout"),
 )
 def test_a_failed_stream_is_an_error(chunks: Any, is_done: bool, status: int, code: str) -> None:
     with pytest.raises(GatewayError) as caught:
@@ -304,9 +301,7 @@ def test_no_page_closes_the_frame_or_opens_another(
     assert quotes - body.count('"') == 12  # those of the attributes, and no more
 
 
-@pytest.mark.parametrize(
-    "text", ["a < b, <b>, <pages>, <pagex", "page>", "< p a g", "<reference>", "&lt;page"]
-)
+@cases("text", "a < b, <b>, <pages>, <pagex", "page>", "< p a g", "<reference>", "&lt;page")
 def test_what_is_no_tag_of_the_frame_stays_as_it_is(text: str) -> None:
     assert f"\n{text}\n</page>" in framed([Excerpt("k", "i", "t", text)])
 
@@ -358,32 +353,28 @@ def agent(**changes: Any) -> Agent:
     return Agent(**{**values, **changes})
 
 
-@pytest.mark.parametrize(
-    ("changes", "platform", "model"),
-    [
-        ({}, "ours", "own"),
-        ({"model": "latest"}, "", "own"),
-        ({"model": None}, "ours", "theirs"),
-        ({"model": None, "default_model": None}, "ours", "ours"),
-        ({"allowed_models": frozenset({"own"})}, "", "own"),
-        ({"allowed_models": frozenset({"latest"})}, "", "own"),
-    ],
+@cases(
+    "changes, platform, model",
+    ({}, "ours", "own"),
+    ({"model": "latest"}, "", "own"),
+    ({"model": None}, "ours", "theirs"),
+    ({"model": None, "default_model": None}, "ours", "ours"),
+    ({"allowed_models": frozenset({"own"})}, "", "own"),
+    ({"allowed_models": frozenset({"latest"})}, "", "own"),
 )
 def test_the_first_model_that_is_set_is_called(changes: Any, platform: str, model: str) -> None:
     assert model_of(agent(**changes), REGISTRY, platform).id == model
 
 
-@pytest.mark.parametrize(
-    ("changes", "outcome"),
-    [
-        ({"enabled": False, "model": "gone"}, "disabled"),
-        ({"model": None, "default_model": None}, "no_model"),
-        ({"model": "gone"}, "no_model"),  # and no other in its stead
-        ({"model": "soon"}, "no_model"),
-        ({"model": "picture"}, "no_model"),
-        ({"allowed_models": frozenset()}, "not_allowed"),
-        ({"allowed_models": frozenset({"theirs"})}, "not_allowed"),
-    ],
+@cases(
+    "changes, outcome",
+    ({"enabled": False, "model": "gone"}, "disabled"),
+    ({"model": None, "default_model": None}, "no_model"),
+    ({"model": "gone"}, "no_model"),  # and no other in its stead
+    ({"model": "soon"}, "no_model"),
+    ({"model": "picture"}, "no_model"),
+    ({"allowed_models": frozenset()}, "not_allowed"),
+    ({"allowed_models": frozenset({"theirs"})}, "not_allowed"),
 )
 def test_an_agent_is_refused(changes: Any, outcome: str) -> None:
     with pytest.raises(AgentRefused) as caught:

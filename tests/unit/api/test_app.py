@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from gw.api.base import ApiHandler
 from gw.app import Route, routes
 from tests.support.aio import run
-from tests.support.rows import each
+from tests.support.rows import cases, each
 from tests.unit.api.fakes import World
 from tests.unit.http.wire import Answer, request, served
 
@@ -22,34 +20,30 @@ def ask(method: str, path: str, *, key: str | None = None) -> Answer:
     return run(scene())
 
 
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [
-        ("GET", "/v1/models"),
-        ("GET", "/v1/key/balance"),
-        ("GET", "/v1/dashboard/billing/subscription"),
-        ("GET", "/dashboard/billing/subscription"),
-        ("GET", "/v1/dashboard/billing/usage"),
-        ("GET", "/dashboard/billing/usage"),
-        ("POST", "/v1/embeddings"),
-    ],
+@cases(
+    "method, path",
+    ("GET", "/v1/models"),
+    ("GET", "/v1/key/balance"),
+    ("GET", "/v1/dashboard/billing/subscription"),
+    ("GET", "/dashboard/billing/subscription"),
+    ("GET", "/v1/dashboard/billing/usage"),
+    ("GET", "/dashboard/billing/usage"),
+    ("POST", "/v1/embeddings"),
 )
 def test_an_endpoint_is_there_and_wants_a_key(method: str, path: str) -> None:
     answer = ask(method, path)
     assert (answer.status, answer.code) == (401, "invalid_api_key")
 
 
-@pytest.mark.parametrize(
+@cases(
     "path",
-    [
-        "/v1/dashboard/billing/credit_grants",
-        "/dashboard/billing/credit_grants",
-        "/v1/v1/dashboard/billing/usage",
-        "/key/balance",
-        "/models",
-        "/v1/models/",
-        "/api/v1/models",
-    ],
+    "/v1/dashboard/billing/credit_grants",
+    "/dashboard/billing/credit_grants",
+    "/v1/v1/dashboard/billing/usage",
+    "/key/balance",
+    "/models",
+    "/v1/models/",
+    "/api/v1/models",
 )
 def test_what_is_not_in_the_table_is_404(path: str) -> None:
     answer = ask("GET", path)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import pytest
 from tornado.httputil import HTTPHeaders
 
 from gw.api.base import INTERNAL_MESSAGE, STORE_MESSAGE, ApiHandler
@@ -30,7 +29,7 @@ from gw.http.tornado_adapter import RequestHeaders, TornadoRequest
 from gw.keys.principal import MESSAGES, KeyRefused
 from tests.support.aio import run
 from tests.support.logs import ExpectLog
-from tests.support.rows import each
+from tests.support.rows import cases, each
 from tests.unit.api.fakes import KEY, MAX_BODY_BYTES, World, make_principal
 from tests.unit.api.handlers import make_app
 from tests.unit.http.wire import Answer, request, served
@@ -113,7 +112,7 @@ def ask_one(world: World, head: str, body: bytes = b"{}") -> Answer:
 # --- What costs nothing ---
 
 
-@pytest.mark.parametrize("remembers", [True, False], ids=["from memory", "asked for"])
+@cases("remembers", True, False)
 def test_reading_from_a_billed_endpoint_needs_no_money_and_leaves_no_row(remembers: bool) -> None:
     world = World()
     world.money.available_nano_usd = 0
@@ -133,20 +132,18 @@ def test_reading_from_a_billed_endpoint_counts_for_the_limits() -> None:
     assert world.refusals == []
 
 
-@pytest.mark.parametrize(
-    ("changes", "available_nano_usd", "told"),
-    [
-        ({}, 1, (200, None)),
-        ({"rpm_limit": 2}, 1, (200, None)),
-        ({"kind": "agent"}, 1, (403, "permission_denied")),
-        ({"rpm_limit": 1}, 1, (429, "rate_limit_exceeded")),
-        ({"concurrency_limit": 1}, 1, (429, "rate_limit_exceeded")),
-        ({}, 0, (402, "quota_exceeded")),
-        ({"rpm_limit": 1}, 0, (429, "rate_limit_exceeded")),
-        ({"kind": "agent", "rpm_limit": 1}, 0, (403, "permission_denied")),
-    ],
+@cases(
+    "changes, available_nano_usd, told",
+    ({}, 1, (200, None)),
+    ({"rpm_limit": 2}, 1, (200, None)),
+    ({"kind": "agent"}, 1, (403, "permission_denied")),
+    ({"rpm_limit": 1}, 1, (429, "rate_limit_exceeded")),
+    ({"concurrency_limit": 1}, 1, (429, "rate_limit_exceeded")),
+    ({}, 0, (402, "quota_exceeded")),
+    ({"rpm_limit": 1}, 0, (429, "rate_limit_exceeded")),
+    ({"kind": "agent", "rpm_limit": 1}, 0, (403, "permission_denied")),
 )
-@pytest.mark.parametrize("remembers", [True, False], ids=["from memory", "asked for"])
+@cases("remembers", True, False)
 def test_the_checks_say_the_same_whether_or_not_they_have_to_wait(
     changes: dict[str, object],
     available_nano_usd: int,
@@ -418,11 +415,7 @@ async def outcome(
     raise AssertionError("nothing was refused")
 
 
-@pytest.mark.parametrize(
-    ("check", "endpoint", "target", "key", "arrange"),
-    REFUSALS,
-    ids=[f"{number}-{check.__name__}" for number, (check, *_) in enumerate(REFUSALS)],
-)
+@each("check, endpoint, target, key, arrange", REFUSALS)
 async def test_both_forms_refuse_alike(
     check: type[Check], endpoint: type[ApiHandler], target: str, key: str, arrange: Arrange
 ) -> None:

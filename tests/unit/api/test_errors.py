@@ -24,7 +24,7 @@ from gw.errors import (
     from_upstream,
     render,
 )
-from tests.support.rows import each
+from tests.support.rows import cases, each
 
 # HTTP | chat type | chat code | messages type | native status, in the specification's words.
 SPEC_TABLE = """
@@ -135,9 +135,7 @@ UPSTREAM_TABLE = """
 """
 
 
-@pytest.mark.parametrize(
-    ("status", "code", "chat_type", "messages_type", "gemini"), rows(UPSTREAM_TABLE)
-)
+@each("status, code, chat_type, messages_type, gemini", rows(UPSTREAM_TABLE))
 def test_an_upstream_status_passes_with_our_names_for_it(
     status: int, code: str, chat_type: str, messages_type: str, gemini: str
 ) -> None:
@@ -154,7 +152,7 @@ def test_an_upstream_status_passes_with_our_names_for_it(
     assert json.loads(render(ErrorShape.GEMINI, error))["error"]["code"] == status
 
 
-@pytest.mark.parametrize("status", [100, 101, 301, 302, 304, 600, 999])
+@cases("status", 100, 101, 301, 302, 304, 600, 999)
 def test_an_upstream_status_that_is_no_error_becomes_502(status: int) -> None:
     error = from_upstream(status, "Moved.")
     assert (error.http_status, error.kind.code) == (502, "upstream_error")
@@ -205,9 +203,15 @@ def message_of(body: bytes) -> str:
     return str(json.loads(body)["error"]["message"])
 
 
-@pytest.mark.parametrize(
+@cases(
     "message",
-    ["", "plain", 'quotes " and \\', "slash / path", "tab\tnewline\n", "nul\x00", "æøå 漢字 😀"],
+    "",
+    "plain",
+    'quotes " and \\',
+    "slash / path",
+    "tab\tnewline\n",
+    "nul\x00",
+    "æøå 漢字 😀",
 )
 def test_a_message_comes_back_as_it_was(message: str) -> None:
     assert message_of(render(ErrorShape.CHAT, GatewayError(INVALID_REQUEST, message))) == message
@@ -221,7 +225,7 @@ def test_what_json_does_not_have_is_replaced_or_refused() -> None:
         dumps({"x": float("nan")})
 
 
-@pytest.mark.parametrize("shape", [ErrorShape.MESSAGES, ErrorShape.GEMINI])
+@cases("shape", ErrorShape.MESSAGES, ErrorShape.GEMINI)
 def test_details_are_shown_where_libraries_look_for_them(shape: ErrorShape) -> None:
     details = {"error_code": "some_code", "unsupported": ["tools"]}
     error = GatewayError(INVALID_REQUEST, "No.", details=details)

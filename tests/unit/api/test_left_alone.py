@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import ClassVar
 
-import pytest
-
 from gw.api.base import ApiHandler, GatewayApplication
 from gw.api.chat import ModelCall
 from gw.api.submit import DetachableWriter, detached
@@ -14,6 +12,7 @@ from gw.calls.media import DetachedTasks
 from gw.errors import NO_CHANNEL_AVAILABLE, GatewayError
 from gw.http.application import RequestsInFlight
 from tests.support.aio import eventually
+from tests.support.rows import cases
 from tests.unit.api.fakes import KEY, World, make_principal
 from tests.unit.http.wire import request, served
 
@@ -46,8 +45,8 @@ class PatientHandler(ApiHandler):
             raise self.error
 
 
-@pytest.mark.parametrize("error", [None, GatewayError(NO_CHANNEL_AVAILABLE, "Not now.")])
-@pytest.mark.parametrize("leaves", [True, False])
+@cases("error", None, GatewayError(NO_CHANNEL_AVAILABLE, "Not now."))
+@cases("leaves", True, False)
 async def test_admission_and_body_are_held_until_the_call_has_ended(
     error: Exception | None, leaves: bool
 ) -> None:

@@ -8,6 +8,7 @@ from channels.registry import Registry
 from gw.api.chat import resolve_model
 from gw.errors import GatewayError
 from gw.keys.principal import Principal
+from tests.support.rows import cases
 from tests.support.specs import make_channel, make_model
 
 REGISTRY = Registry.of(
@@ -42,22 +43,20 @@ def refusal(model_id: str, allowed: frozenset[str] | None = None) -> GatewayErro
     return raised.value
 
 
-@pytest.mark.parametrize("name", ["gpt", "gpt-latest"])
-@pytest.mark.parametrize("allowed", [None, frozenset({"gpt"}), frozenset({"gpt", "other"})])
+@cases("name", "gpt", "gpt-latest")
+@cases("allowed", None, frozenset({"gpt"}), frozenset({"gpt", "other"}))
 def test_model_is_found_by_id_and_alias(name: str, allowed: frozenset[str] | None) -> None:
     assert resolve_model(REGISTRY, name, principal(allowed)).id == "gpt"
 
 
-@pytest.mark.parametrize("name", ["", "GPT", " gpt", "gpt ", "planned", "x" * 5000])
+@cases("name", "", "GPT", " gpt", "gpt ", "planned", "x" * 5000)
 def test_other_names_and_placeholders_are_not_found(name: str) -> None:
     error = refusal(name)
     assert (error.http_status, error.kind.code, error.param) == (400, "model_not_found", "model")
     assert len(error.message) < 300
 
 
-@pytest.mark.parametrize(
-    "allowed", [frozenset(), frozenset({"planned"}), frozenset({"gpt-latest"})]
-)
+@cases("allowed", frozenset(), frozenset({"planned"}), frozenset({"gpt-latest"}))
 def test_model_outside_the_keys_allowlist_is_refused(allowed: frozenset[str]) -> None:
     error = refusal("gpt-latest", allowed)
     assert (error.http_status, error.kind.code) == (400, "model_not_allowed")

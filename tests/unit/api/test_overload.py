@@ -14,6 +14,7 @@ from gw.app import routes
 from gw.http.application import LIMIT_FIRST, Overload
 from tests.support.aio import eventually
 from tests.support.logs import ExpectLog
+from tests.support.rows import cases, each
 from tests.unit.api.fakes import KEY, World
 from tests.unit.api.handlers import Script, make_app
 from tests.unit.http.wire import Answer, request, served
@@ -77,14 +78,14 @@ class Process:
         return sum(ready <= self.now for ready in self._with_ledger) / CAPACITY / TURNS
 
 
-@pytest.mark.parametrize("share", [0.1, 0.5, 0.8])
+@cases("share", 0.1, 0.5, 0.8)
 def test_normal_load_is_never_refused(share: float) -> None:
     process = Process()
     process.run(60, share * CAPACITY)
     assert process.refused == 0
 
 
-@pytest.mark.parametrize("size", [100, 500])
+@cases("size", 100, 500)
 def test_burst_on_an_idle_process_is_served_whole(size: int) -> None:
     process = Process()
     for _ in range(5):
@@ -201,7 +202,7 @@ def check(answer: Answer, path: str) -> None:
     assert CALLS[path](answer.json()["error"])
 
 
-@pytest.mark.parametrize("path", CALLS)
+@each("path", CALLS)
 async def test_call_is_refused_in_its_shape_and_keeps_its_connection(path: str) -> None:
     world, application = overloaded()
     async with served(application) as address, address.client() as client:
@@ -217,9 +218,11 @@ def path_of(application: GatewayApplication, path: str) -> str:
     return str(application.routes.handler_at(path).route)
 
 
-@pytest.mark.parametrize(
+@cases(
     "framing",
-    ["Content-Length: 9000000", "Transfer-Encoding: chunked", f"{SIZED}\nExpect: 100-continue"],
+    "Content-Length: 9000000",
+    "Transfer-Encoding: chunked",
+    f"{SIZED}\nExpect: 100-continue",
 )
 async def test_long_body_is_not_waited_for(framing: str) -> None:
     _, application = overloaded()
@@ -244,14 +247,12 @@ async def test_body_that_comes_late_is_dropped_and_the_next_request_is_read() ->
         assert other.status == 401
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "status"),
-    [
-        ("GET", "/api/v1/models/public", 200),
-        ("GET", "/v1/models", 200),
-        ("GET", "/v1/chat/completions", 405),
-        ("POST", "/v1/nothing", 404),
-    ],
+@cases(
+    "method, path, status",
+    ("GET", "/api/v1/models/public", 200),
+    ("GET", "/v1/models", 200),
+    ("GET", "/v1/chat/completions", 405),
+    ("POST", "/v1/nothing", 404),
 )
 async def test_what_costs_nothing_is_served(method: str, path: str, status: int) -> None:
     _, application = overloaded()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.conversation import METADATA_BYTES_MAX, session_of
 from channels.json import JsonObject
 from gw.api.chat import number_of
+from tests.support.rows import each
 
 NAMED: dict[str, tuple[Any, str | None]] = {
     "session": ({"session_id": "s-1", "conversation_id": "c-1"}, "s-1"),
@@ -24,7 +24,7 @@ NAMED: dict[str, tuple[Any, str | None]] = {
 }
 
 
-@pytest.mark.parametrize(("metadata", "expected"), NAMED.values(), ids=NAMED)
+@each("metadata, expected", NAMED.values())
 def test_conversation_is_what_the_client_calls_it(metadata: Any, expected: str | None) -> None:
     body = json.dumps({"metadata": metadata}).encode()
     assert session_of(JsonObject.parse(body).raw) == expected

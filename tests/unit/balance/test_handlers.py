@@ -17,6 +17,7 @@ from gw.api.balance import Funds, key_balance, subscription, usage
 from gw.api.base import STORE_MESSAGE
 from tests.support.aio import eventually
 from tests.support.logs import ExpectLog
+from tests.support.rows import cases
 from tests.unit.api.fakes import KEY, World, make_principal
 from tests.unit.http.wire import request, served
 
@@ -32,20 +33,18 @@ def spending(balance: int, held: int = 0, spent: int = 0, key_held: int = 0) -> 
     )
 
 
-@pytest.mark.parametrize(
-    ("figures", "cap", "remaining"),
-    [
-        (spending(5 * USD), None, 5 * USD),
-        (spending(5 * USD, held=2 * USD), None, 3 * USD),
-        (spending(2 * USD, held=2 * USD), None, 0),
-        (spending(-1), None, 0),
-        (spending(5 * USD, spent=1 * USD), 3 * USD, 2 * USD),
-        (spending(1 * USD, spent=1 * USD), 3 * USD, 1 * USD),
-        # What the key holds for a call under way is no longer its to spend.
-        (spending(5 * USD, held=USD, spent=USD, key_held=USD), 3 * USD, 1 * USD),
-        (spending(5 * USD, spent=4 * USD), 3 * USD, 0),
-        (spending(5 * USD), 0, 0),
-    ],
+@cases(
+    "figures, cap, remaining",
+    (spending(5 * USD), None, 5 * USD),
+    (spending(5 * USD, held=2 * USD), None, 3 * USD),
+    (spending(2 * USD, held=2 * USD), None, 0),
+    (spending(-1), None, 0),
+    (spending(5 * USD, spent=1 * USD), 3 * USD, 2 * USD),
+    (spending(1 * USD, spent=1 * USD), 3 * USD, 1 * USD),
+    # What the key holds for a call under way is no longer its to spend.
+    (spending(5 * USD, held=USD, spent=USD, key_held=USD), 3 * USD, 1 * USD),
+    (spending(5 * USD, spent=4 * USD), 3 * USD, 0),
+    (spending(5 * USD), 0, 0),
 )
 def test_remaining_is_the_smaller_of_balance_and_cap(
     figures: Spending, cap: int | None, remaining: int
@@ -64,13 +63,11 @@ def test_a_key_balance_in_full() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("expires_at", "text", "access_until"),
-    [
-        (1_800_000_000.0, "2027-01-15T08:00:00Z", 1_800_000_000),
-        (1_800_000_000.5, "2027-01-15T08:00:00.500000Z", 1_800_000_000),
-        (None, None, 0),
-    ],
+@cases(
+    "expires_at, text, access_until",
+    (1_800_000_000.0, "2027-01-15T08:00:00Z", 1_800_000_000),
+    (1_800_000_000.5, "2027-01-15T08:00:00.500000Z", 1_800_000_000),
+    (None, None, 0),
 )
 def test_an_expiry_is_shown_in_each_form(
     expires_at: float | None, text: str | None, access_until: int

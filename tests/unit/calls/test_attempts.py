@@ -33,6 +33,7 @@ from gw.calls.call import CallObserver
 from metrics.prometheus import Metrics
 from metrics.spans import UNSAMPLED
 from tests.support.logs import ExpectLog
+from tests.support.rows import each
 from tests.support.specs import make_channel
 from tests.unit.actors.channels import Channels, channels, settle
 
@@ -202,7 +203,7 @@ async def test_defect_in_an_attempt_gives_the_lease_back_and_goes_up() -> None:
         assert await s.failures() == {}
 
 
-@pytest.mark.parametrize("turns", range(8))
+@each("turns", range(8))
 async def test_cancelled_call_gives_its_lease_back_and_says_nothing_of_the_channel(
     turns: int,
 ) -> None:
@@ -234,9 +235,7 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("error", "of_chat", "of_pieces", "of_submits"), ROWS.values(), ids=ROWS.keys()
-)
+@each("error, of_chat, of_pieces, of_submits", ROWS.values())
 def test_what_follows_a_failed_attempt(
     error: UpstreamError, of_chat: str, of_pieces: str, of_submits: str
 ) -> None:

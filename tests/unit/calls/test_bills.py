@@ -29,6 +29,7 @@ from gw.calls.bills import (
 )
 from gw.calls.request import LOOKED_THROUGH_BYTES_MAX, TOOL_CALLS_MAX, reach_of, tier_named
 from gw.errors import INVALID_REQUEST, GatewayError
+from tests.support.rows import cases
 from tests.support.specs import make_model
 
 HOLD_PRICE = TokenPrice.of(PriceSpec(input=Decimal(1), output=Decimal(10)), Decimal(1))
@@ -43,20 +44,18 @@ def estimated(content_bytes: int, max_tokens: int | None, ceiling: int | None) -
     )
 
 
-@pytest.mark.parametrize(("count", "tokens"), [(0, 0), (1, 1), (4, 1), (5, 2), (400, 100)])
+@cases("count, tokens", (0, 0), (1, 1), (4, 1), (5, 2), (400, 100))
 def test_four_bytes_are_a_token_rounded_up(count: int, tokens: int) -> None:
     assert tokens_of_bytes(count) == tokens
 
 
-@pytest.mark.parametrize(
-    ("max_tokens", "ceiling", "assumed"),
-    [
-        (50, 4000, 50),
-        (9000, 4000, 9000),  # explicit counts in full, above the ceiling too
-        (None, 4000, 4000),
-        (None, 128_000, 32_768),
-        (None, None, 32_768),
-    ],
+@cases(
+    "max_tokens, ceiling, assumed",
+    (50, 4000, 50),
+    (9000, 4000, 9000),  # explicit counts in full, above the ceiling too
+    (None, 4000, 4000),
+    (None, 128_000, 32_768),
+    (None, None, 32_768),
 )
 def test_output_is_the_explicit_maximum_or_the_models_within_bounds(
     max_tokens: int | None, ceiling: int | None, assumed: int
@@ -162,10 +161,12 @@ def test_stated_input_alone_is_nothing_delivered() -> None:
     assert charged(Reading(partial_usage=partial, finished=True)).usage.input_tokens == 100
 
 
-@pytest.mark.parametrize(
-    ("total", "characters", "split"),
-    [(30, 40, (20, 10)), (5, 40, (0, 5)), (7, 0, (7, 0)), (10**12, 40, (11, 10))],
-    ids=["both", "less than the output seems", "no text", "beyond belief"],
+@cases(
+    "total, characters, split",
+    (30, 40, (20, 10)),
+    (5, 40, (0, 5)),
+    (7, 0, (7, 0)),
+    (10**12, 40, (11, 10)),
 )
 def test_total_alone_is_what_input_and_output_come_to(
     total: int, characters: int, split: tuple[int, int]
@@ -201,16 +202,14 @@ def named(asked: dict[str, str], of: ModelSpec) -> str | None:
     return tier_named(of, price_of(of), asked)
 
 
-@pytest.mark.parametrize(
-    ("member", "value", "tier"),
-    [
-        ("service_tier", "priority", "priority"),
-        ("service_tier", "Priority", "priority"),
-        ("service_tier", "fast", "priority"),
-        ("service_tier", "ultrafast", "ultrafast"),
-        ("speed", "fast", "fast"),
-        ("serviceTier", "SERVICE_TIER_PRIORITY", "priority"),
-    ],
+@cases(
+    "member, value, tier",
+    ("service_tier", "priority", "priority"),
+    ("service_tier", "Priority", "priority"),
+    ("service_tier", "fast", "priority"),
+    ("service_tier", "ultrafast", "ultrafast"),
+    ("speed", "fast", "fast"),
+    ("serviceTier", "SERVICE_TIER_PRIORITY", "priority"),
 )
 def test_a_dearer_tier_without_a_price_is_refused_by_its_member(
     member: str, value: str, tier: str
@@ -223,12 +222,12 @@ def test_a_dearer_tier_without_a_price_is_refused_by_its_member(
     assert named(asked, model(refuses_unpriced=False)) == tier
 
 
-@pytest.mark.parametrize("value", ["auto", "default", "standard", "standard_only", "", "scale"])
+@cases("value", "auto", "default", "standard", "standard_only", "", "scale")
 def test_the_standard_tier_needs_no_price(value: str) -> None:
     assert named({"service_tier": value}, model()) is None
 
 
-@pytest.mark.parametrize("value", ["flex", "batch"])
+@cases("value", "flex", "batch")
 def test_a_cheaper_tier_needs_no_price(value: str) -> None:
     assert named({"service_tier": value}, model()) == value
 
@@ -243,15 +242,13 @@ def test_a_plain_request_reaches_nothing_more() -> None:
     assert (found.members, found.tools) == (frozenset(), {})
 
 
-@pytest.mark.parametrize(
-    ("member", "part"),
-    [
-        ("cache_write", {"type": "text", "text": "t", "cache_control": {"type": "ephemeral"}}),
-        ("audio_input", {"type": "input_audio", "input_audio": {"data": ""}}),
-        ("audio_input", {"inlineData": {"mimeType": "audio/wav"}}),
-        ("image_input", {"type": "image_url"}),
-        ("image_input", {"type": "image", "source": {}}),
-    ],
+@cases(
+    "member, part",
+    ("cache_write", {"type": "text", "text": "t", "cache_control": {"type": "ephemeral"}}),
+    ("audio_input", {"type": "input_audio", "input_audio": {"data": ""}}),
+    ("audio_input", {"inlineData": {"mimeType": "audio/wav"}}),
+    ("image_input", {"type": "image_url"}),
+    ("image_input", {"type": "image", "source": {}}),
 )
 def test_parts_of_the_content_are_seen(member: str, part: dict[str, Any]) -> None:
     assert reached(messages=[{"role": "user", "content": [part]}]).members == {member}
@@ -262,18 +259,16 @@ def test_an_hour_in_the_cache_is_seen() -> None:
     assert found.members == {"cache_write", "cache_write_1h"}
 
 
-@pytest.mark.parametrize(
-    ("tools", "calls"),
-    [
-        ([{"type": "web_search_20250305", "max_uses": 5}], {"per_web_search": 5}),
-        ([{"type": "web_search"}], {"per_web_search": 1}),
-        ([{"type": "web_search", "max_uses": 10**8}], {"per_web_search": TOOL_CALLS_MAX}),
-        (
-            [{"googleSearch": {}}, {"codeExecution": {}}],
-            {"per_web_search": 1, "per_code_session": 1},
-        ),
-        ([{"type": "file_search"}], {"per_file_search": 1}),
-    ],
+@cases(
+    "tools, calls",
+    ([{"type": "web_search_20250305", "max_uses": 5}], {"per_web_search": 5}),
+    ([{"type": "web_search"}], {"per_web_search": 1}),
+    ([{"type": "web_search", "max_uses": 10**8}], {"per_web_search": TOOL_CALLS_MAX}),
+    (
+        [{"googleSearch": {}}, {"codeExecution": {}}],
+        {"per_web_search": 1, "per_code_session": 1},
+    ),
+    ([{"type": "file_search"}], {"per_file_search": 1}),
 )
 def test_tools_of_the_upstream_are_counted(
     tools: list[dict[str, Any]], calls: dict[str, int]

@@ -7,13 +7,13 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
 from msgspec.structs import replace
 
 from channels.errors import UpstreamCut
 from channels.registry import ChannelSpec
 from gw.calls.request import ChatCall, lacking_tool
 from tests.support.aio import eventually, jump
+from tests.support.rows import cases
 from tests.support.specs import make_channel, make_model
 from tests.unit.calls.world import (
     FOR_EVER,
@@ -103,16 +103,13 @@ async def test_incomplete_answer_is_charged_and_complete_for_the_client() -> Non
 # --- Failures after something was sent ---
 
 
-@pytest.mark.parametrize(
-    ("steps", "message", "tokens", "outcome"),
-    [
-        ([], "The upstream ended the stream before it was complete.", 1, "cut"),
-        ([UpstreamCut()], "The upstream ended the stream before it was complete.", 1, "cut"),
-        ([ERROR], "[redacted] broke", 1, "cut"),
-        ([FAILED], "[redacted] broke", 5, "error_event"),
-        ([ERROR, 3, FAILED], "[redacted] broke", 5, "error_event"),
-    ],
-    ids=["ends", "connection lost", "error event", "failed", "error event and failed"],
+@cases(
+    "steps, message, tokens, outcome",
+    ([], "The upstream ended the stream before it was complete.", 1, "cut"),
+    ([UpstreamCut()], "The upstream ended the stream before it was complete.", 1, "cut"),
+    ([ERROR], "[redacted] broke", 1, "cut"),
+    ([FAILED], "[redacted] broke", 5, "error_event"),
+    ([ERROR, 3, FAILED], "[redacted] broke", 5, "error_event"),
 )
 async def test_failure_in_the_middle_is_told_and_terminated(
     steps: Sequence[Any], message: str, tokens: int, outcome: str
@@ -149,18 +146,15 @@ async def test_time_running_out_is_told_and_terminated() -> None:
 # --- Before anything was sent ---
 
 
-@pytest.mark.parametrize(
+@cases(
     "script",
-    [
-        (UpstreamCut(),),
-        answer(status=503),
-        stream(CREATED),
-        stream(CREATED, ERROR),
-        stream(CREATED, FAILED),
-        stream(CREATED, ERROR, FAILED),
-        stream(CREATED, {"type": "response.web_search_call.searching"}, UpstreamCut()),
-    ],
-    ids=["lost", "503", "cut", "error", "failed", "error and failed", "cut while searching"],
+    (UpstreamCut(),),
+    answer(status=503),
+    stream(CREATED),
+    stream(CREATED, ERROR),
+    stream(CREATED, FAILED),
+    stream(CREATED, ERROR, FAILED),
+    stream(CREATED, {"type": "response.web_search_call.searching"}, UpstreamCut()),
 )
 async def test_next_channel_with_the_tool_answers(script: Script) -> None:
     specs = [
@@ -178,11 +172,7 @@ async def test_next_channel_with_the_tool_answers(script: Script) -> None:
         assert len(told.attempts) == 1
 
 
-@pytest.mark.parametrize(
-    "steps",
-    [[FAILED], [ERROR], [ERROR, UpstreamCut()], [ERROR, FAILED], [ERROR, FOR_EVER]],
-    ids=["failed", "error", "error and lost", "error and failed", "error and silence"],
-)
+@cases("steps", [FAILED], [ERROR], [ERROR, UpstreamCut()], [ERROR, FAILED], [ERROR, FOR_EVER])
 async def test_failure_everywhere_is_an_error_answer_in_the_upstreams_words(
     steps: list[Any],
 ) -> None:
@@ -242,22 +232,20 @@ DRAWS = ({"chat", "responses"}, {DRAW})
 PLAIN = ({"chat", "responses"}, set[str]())
 
 
-@pytest.mark.parametrize(
-    ("tools", "channels", "expected"),
-    [
-        ([SEARCH], [PLAIN], SEARCH),
-        ([DRAW], [SEARCHES], DRAW),
-        ([SEARCH, DRAW], [SEARCHES], DRAW),
-        ([SEARCH, DRAW], [SEARCHES, DRAWS], SEARCH),  # both, but nowhere together
-        ([SEARCH], [({"chat"}, {SEARCH})], SEARCH),
-        ([SEARCH], [({"messages"}, {SEARCH})], None),  # no channel at all
-        (["telepathy"], [BOTH], "telepathy"),
-        ([SEARCH, "code_interpreter"], [BOTH], "code_interpreter"),
-        ([SEARCH], [], None),
-        ([], [PLAIN], None),
-        ([SEARCH, DRAW], [PLAIN, BOTH], None),
-        ([DRAW], [({"responses"}, {DRAW})], None),
-    ],
+@cases(
+    "tools, channels, expected",
+    ([SEARCH], [PLAIN], SEARCH),
+    ([DRAW], [SEARCHES], DRAW),
+    ([SEARCH, DRAW], [SEARCHES], DRAW),
+    ([SEARCH, DRAW], [SEARCHES, DRAWS], SEARCH),  # both, but nowhere together
+    ([SEARCH], [({"chat"}, {SEARCH})], SEARCH),
+    ([SEARCH], [({"messages"}, {SEARCH})], None),  # no channel at all
+    (["telepathy"], [BOTH], "telepathy"),
+    ([SEARCH, "code_interpreter"], [BOTH], "code_interpreter"),
+    ([SEARCH], [], None),
+    ([], [PLAIN], None),
+    ([SEARCH, DRAW], [PLAIN, BOTH], None),
+    ([DRAW], [({"responses"}, {DRAW})], None),
 )
 def test_chat_completions_needs_a_channel_that_runs_the_tool_over_responses(
     tools: list[str], channels: list[tuple[set[str], set[str]]], expected: str | None
@@ -265,15 +253,13 @@ def test_chat_completions_needs_a_channel_that_runs_the_tool_over_responses(
     assert lacking(tools, *channels) == expected
 
 
-@pytest.mark.parametrize(
-    ("capabilities", "expected"),
-    [
-        (NONE, None),
-        ({"web_search", "image_gen"}, None),
-        ({"web_search"}, DRAW),
-        ({"image_gen", "tools"}, SEARCH),
-        ({"json"}, SEARCH),
-    ],
+@cases(
+    "capabilities, expected",
+    (NONE, None),
+    ({"web_search", "image_gen"}, None),
+    ({"web_search"}, DRAW),
+    ({"image_gen", "tools"}, SEARCH),
+    ({"json"}, SEARCH),
 )
 def test_flags_of_a_model_bound_what_is_run_for_it(
     capabilities: frozenset[str], expected: str | None
@@ -286,7 +272,7 @@ def test_flags_of_a_model_bound_what_is_run_for_it(
         assert lacking(tools, channel, protocol=protocol, capabilities=frozenset({"json"})) is None
 
 
-@pytest.mark.parametrize("protocol", ["messages", "responses", "native"])
+@cases("protocol", "messages", "responses", "native")
 def test_other_protocols_need_a_channel_that_speaks_them_and_has_the_tool(protocol: str) -> None:
     assert lacking([SEARCH], ({protocol}, {SEARCH}), protocol=protocol) is None
     assert lacking([SEARCH], ({protocol}, {DRAW}), protocol=protocol) == SEARCH
@@ -294,7 +280,7 @@ def test_other_protocols_need_a_channel_that_speaks_them_and_has_the_tool(protoc
     assert lacking(["code_execution"], ({protocol}, set()), protocol=protocol) is None
 
 
-@pytest.mark.parametrize("tool", [SEARCH, "code_execution"])
+@cases("tool", SEARCH, "code_execution")
 def test_translation_reaches_a_model_but_takes_no_tool_along(tool: str) -> None:
     channel = ({"chat"}, {SEARCH, DRAW})
     assert lacking([tool], channel, protocol="messages", reached=("chat",)) == tool

@@ -13,6 +13,7 @@ from channels.registry import Binding, ChannelSpec, HealthSpec
 from gw.calls.counting import WITHOUT_SECONDS, Count, CountRequest
 from gw.errors import GatewayError
 from tests.support.logs import ExpectLog
+from tests.support.rows import cases
 from tests.support.specs import make_channel, make_model
 from tests.unit.calls.world import FOR_EVER, Head, World, answer, world
 
@@ -103,13 +104,10 @@ async def test_a_refusal_of_the_request_is_the_clients() -> None:
         assert w.wire.tried == ["a"]
 
 
-@pytest.mark.parametrize(
+@cases(
     "channels",
-    [
-        [make_channel("a")],  # it speaks chat
-        speaking("a", wire={"messages": "vertex"}),
-    ],
-    ids=["translated", "hosted"],
+    [make_channel("a")],  # it speaks chat
+    speaking("a", wire={"messages": "vertex"}),
 )
 async def test_what_no_channel_counts_is_estimated(channels: list[ChannelSpec]) -> None:
     async with world(a=[COUNTED], channels=channels) as w:

@@ -67,7 +67,7 @@ def test_line_ends_change_nothing_but_themselves(way: Way, path: Path) -> None:
             assert whole == usual
 
 
-@pytest.mark.parametrize("way", PASSTHROUGH[:4], ids=str)
+@each("way", PASSTHROUGH[:4])
 def test_passthrough_stream_keeps_its_bytes(way: Way) -> None:
     dialect = CHAT_DIALECTS[way.upstream]
     for path in transcripts(way.upstream):
@@ -80,7 +80,7 @@ def test_passthrough_stream_keeps_its_bytes(way: Way) -> None:
             assert got.body == stream, "and whatever follows the end"
 
 
-@pytest.mark.parametrize("way", WAYS, ids=str)
+@each("way", WAYS)
 def test_translation_tells_what_it_told_before(way: Way) -> None:
     found = {path.stem: told(way, path) for path in transcripts(way.upstream)}
     assert found == kept(way), "read the difference; then `python -m tests.unit.calls.golden`"
@@ -118,7 +118,7 @@ def text_stream(upstream: str, text: str) -> bytes:
     return "".join(f"data: {part}\n\n" for part in parts[upstream]).encode()
 
 
-@pytest.mark.parametrize("way", [*PASSTHROUGH, *TRANSLATED], ids=str)
+@each("way", [*PASSTHROUGH, *TRANSLATED])
 def test_line_of_many_megabytes_is_relayed_whole(way: Way) -> None:
     text = SAID * (MEGABYTES * 1_000_000 // len(SAID.encode()))
     stream = text_stream(way.upstream, text)
@@ -128,7 +128,7 @@ def test_line_of_many_megabytes_is_relayed_whole(way: Way) -> None:
     assert in_pieces(way, stream, 65_537) == whole  # mid-character, as often as not
 
 
-@pytest.mark.parametrize("way", [*PASSTHROUGH, *TRANSLATED], ids=str)
+@each("way", [*PASSTHROUGH, *TRANSLATED])
 def test_several_events_in_one_read_are_several(way: Way) -> None:
     stream = text_stream(way.upstream, SAID)
     ends = [at + 2 for at in range(len(stream)) if stream[at : at + 2] == b"\n\n"]
@@ -162,7 +162,7 @@ UNKNOWN: dict[str, list[bytes]] = {
 NONSENSE = [b"data: not json\n\n", b"data: [1,2]\n\n", b"data: null\n\n", b": a comment\n\n", b"\n"]
 
 
-@pytest.mark.parametrize("way", [*PASSTHROUGH[:4], *WAYS], ids=str)
+@each("way", [*PASSTHROUGH[:4], *WAYS])
 def test_unknown_event_anywhere_is_passed_on_or_passed_over(way: Way) -> None:
     stream = text_stream(way.upstream, SAID)
     usual = relayed(way, [stream])

@@ -31,7 +31,7 @@ from gw.calls.stream import Framing, SseFraming, StreamPipeline, TranslatedFrami
 from loadtests.attacks.body_shapes import ANSWERS, HOSTILE_ANSWERS, SHAPES, body_of
 from loadtests.attacks.body_shapes import WAYS as SHAPE_WAYS
 from tests.support.logs import ExpectLog
-from tests.support.rows import each
+from tests.support.rows import cases, each
 from tests.support.steps import steps_of
 from tests.unit.calls.test_failure_classes import WAYS, translated, untranslated
 from tests.unit.calls.world import ACCOUNT, RecordingWriter, answer, world
@@ -286,8 +286,8 @@ def test_hostile_event_is_passed_over_or_ends_the_stream(way: str, text: str) ->
     assert count > 3
 
 
-@pytest.mark.parametrize("way", ["chat", "messages over chat"])
-@pytest.mark.parametrize("depth", [300, 500, 990, 5000])
+@cases("way", "chat", "messages over chat")
+@cases("depth", 300, 500, 990, 5000)
 async def test_answer_with_deeply_nested_content_is_tried_elsewhere(way: str, depth: int) -> None:
     content = "[" * depth + '"x"' + "]" * depth
     message = f'{{"content":{content}}}'
@@ -344,7 +344,7 @@ HEAVY_OUTPUT = b'{"type":"response.completed","response":{%b"output":[' + (
 )
 
 
-@pytest.mark.parametrize(("odd", "is_read"), [(b"", True), (b'"id":1,', False)])
+@cases("odd, is_read", (b"", True), (b'"id":1,', False))
 def test_last_event_that_repeats_a_response_of_many_values_is_charged_by_what_it_states(
     odd: bytes, is_read: bool
 ) -> None:
@@ -445,7 +445,7 @@ def wholes() -> Iterator[tuple[str, str | None]]:
             yield shape, client
 
 
-@pytest.mark.parametrize(("shape", "client"), wholes())
+@each("shape, client", wholes())
 def test_whole_answer_takes_steps_by_its_size(shape: str, client: str | None) -> None:
     upstream, fill = HOSTILE_ANSWERS[shape]
     said = {"id": "a", "created": 1, "model": "m"}

@@ -23,6 +23,7 @@ from gw.calls.request import LargeSubmission
 from gw.media.videos import read_video
 from tests.support.aio import eventually
 from tests.support.logs import LogWatch
+from tests.support.rows import cases, each
 from tests.unit.calls.submitting import (
     ANSWER,
     HELD,
@@ -55,7 +56,7 @@ async def test_a_job_is_held_for_and_taken_before_the_client_is_answered() -> No
 UNSENT = {"no connection": DOWN, "5xx": FAILED}
 
 
-@pytest.mark.parametrize("script", UNSENT.values(), ids=UNSENT.keys())
+@each("script", UNSENT.values())
 async def test_what_no_upstream_has_taken_goes_to_the_next_channel(script: Script) -> None:
     async with stage(a=[script], b=[TAKEN]) as s:
         told = await s.submit()
@@ -323,10 +324,7 @@ async def test_a_large_body_is_written_for_the_channel_that_is_asked() -> None:
         assert ("Idempotency-Key", told.call.facts.job_id) in asked.headers
 
 
-@pytest.mark.parametrize(
-    ("fault", "code"),
-    [(OffloadFull(), "no_channel_available"), (JobTooLong(), "invalid_request")],
-)
+@cases("fault, code", (OffloadFull(), "no_channel_available"), (JobTooLong(), "invalid_request"))
 async def test_a_large_body_that_is_not_written_costs_nothing_and_is_asked_of_nobody(
     fault: Exception, code: str
 ) -> None:

@@ -6,8 +6,6 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import UpstreamCut, UpstreamUnreachable
 from channels.http.interfaces import UpstreamRequest
@@ -16,7 +14,7 @@ from gw.api.chat import ArrayStream
 from gw.calls.request import UpstreamPlan
 from gw.calls.stream import Framing, SseFraming
 from tests.support.logs import ExpectLog
-from tests.support.rows import each
+from tests.support.rows import cases, each
 from tests.unit.calls import sse
 from tests.unit.calls.relaying import ASKED
 from tests.unit.calls.world import Script, answer, world
@@ -89,7 +87,7 @@ async def sent(script: Script, **options: Any) -> bytes:
         return told.writer.sent
 
 
-@pytest.mark.parametrize("protocol", WHOLE)
+@each("protocol", WHOLE)
 async def test_whole_answer_is_masked_and_otherwise_as_it_came(protocol: str) -> None:
     body = b" " + json.dumps(WHOLE[protocol]).encode() + b"\n"
     assert await sent(answer(body), plan=untranslated(protocol)) == masked(body)
@@ -98,15 +96,15 @@ async def test_whole_answer_is_masked_and_otherwise_as_it_came(protocol: str) ->
     assert MASKED in json.dumps(json.loads(got))
 
 
-@pytest.mark.parametrize(("client", "upstream"), TRANSLATIONS)
+@each("client, upstream", TRANSLATIONS)
 async def test_translated_answer_is_masked(client: str, upstream: str) -> None:
     body = json.dumps(WHOLE[upstream]).replace("-", "\\u002d").encode()
     got = await sent(answer(body), plan=over(client, upstream))
     assert MASKED in json.dumps(json.loads(got))
 
 
-@pytest.mark.parametrize("begun", [True, False], ids=["in the middle", "at once"])
-@pytest.mark.parametrize("protocol", ERRORS)
+@cases("begun", True, False)
+@each("protocol", ERRORS)
 async def test_error_event_is_masked_and_otherwise_as_it_came(protocol: str, begun: bool) -> None:
     steps = (SAYS[protocol](f"See {HOST}."),) if begun else ()
     script = answer(*steps, ERRORS[protocol], UpstreamCut())
@@ -117,8 +115,8 @@ async def test_error_event_is_masked_and_otherwise_as_it_came(protocol: str, beg
     assert masked(ERRORS[protocol]) in await sent(together, stream=True, plan=plan)
 
 
-@pytest.mark.parametrize("is_array", [False, True], ids=["events", "array"])
-@pytest.mark.parametrize(("client", "upstream"), TRANSLATIONS)
+@cases("is_array", False, True)
+@each("client, upstream", TRANSLATIONS)
 async def test_error_event_of_a_translated_stream_is_masked(
     client: str, upstream: str, is_array: bool
 ) -> None:
@@ -141,7 +139,7 @@ async def test_key_in_any_event_is_masked_wherever_the_reads_are_cut(
     assert got == say("zero") + events.replace(KEY.encode(), b"[redacted]")
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@cases("stream", False, True)
 async def test_names_of_an_answer_are_masked_in_its_row(stream: bool) -> None:
     named = {"id": f"id-{KEY}", "model": f"at {HOST}"}
     said = {"delta": {"content": "Hi"}, "message": {"content": "Hi"}, "finish_reason": KEY}

@@ -7,14 +7,12 @@ import json
 from collections.abc import Callable
 from decimal import Decimal
 
-import pytest
-
 from actors.wallet.wallets import Delivered
 from channels.errors import UpstreamUnreachable
 from channels.prices import PriceSpec
 from channels.registry import Binding
 from tests.support.aio import eventually, jump
-from tests.support.rows import each
+from tests.support.rows import cases, each
 from tests.support.specs import make_channel, make_model
 from tests.unit.calls import sse
 from tests.unit.calls.test_settlement import counts
@@ -177,8 +175,8 @@ async def time_out(
     return await w.end(call, writer)
 
 
-@pytest.mark.parametrize("where", ["before the head", "before the first event", "in the body"])
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@cases("where", "before the head", "before the first event", "in the body")
+@cases("stream", False, True)
 async def test_time_out_before_anything_was_sent_is_504_and_no_retry(
     where: str, stream: bool
 ) -> None:
@@ -248,7 +246,7 @@ async def test_client_that_leaves_before_its_hold_pays_nothing_and_has_a_row() -
         assert w.ledger.balances[ACCOUNT] == FUNDS
 
 
-@pytest.mark.parametrize("where", ["before the head", "before the first event"])
+@cases("where", "before the head", "before the first event")
 async def test_client_that_leaves_during_an_attempt_cancels_it_and_pays_nothing(where: str) -> None:
     script = (FOR_EVER,) if where == "before the head" else answer(FOR_EVER)
     async with world(a=[script], b=[GOOD]) as w:
@@ -301,7 +299,7 @@ async def test_client_that_leaves_after_the_usage_came_is_charged_by_it() -> Non
         assert told.tokens == (40, 4, 0)
 
 
-@pytest.mark.parametrize("after", [0, 1])
+@cases("after", 0, 1)
 async def test_client_found_gone_at_a_write_ends_the_call(after: int) -> None:
     async with world(a=[answer(HELLO, HELLO, sse.DONE)]) as w:
         told = await w.call(RecordingWriter(leaves_after=after), stream=True)
@@ -332,7 +330,7 @@ async def test_client_that_leaves_after_the_last_bytes_changes_nothing() -> None
         assert told.status == ("success", None)
 
 
-@pytest.mark.parametrize("where", ["at the hold", "at the upstream", "in mid-stream"])
+@cases("where", "at the hold", "at the upstream", "in mid-stream")
 async def test_call_cut_by_a_drain_is_interrupted_by_the_gateway(where: str) -> None:
     script = answer(HELLO, FOR_EVER) if where == "in mid-stream" else answer(FOR_EVER)
     async with world(a=[script]) as w:

@@ -13,7 +13,7 @@ from actors.channel import Lease
 from channels.families import ErrorShape
 from gw.errors import render
 from tests.support.logs import ExpectLog
-from tests.support.rows import each
+from tests.support.rows import cases, each
 from tests.support.specs import make_channel
 from tests.unit.calls import sse
 from tests.unit.calls.test_failure_classes import WAYS
@@ -106,8 +106,8 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("status", REFUSED)
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@each("status", REFUSED)
+@cases("stream", False, True)
 async def test_refused_key_is_the_channels_failure(status: int, stream: bool) -> None:
     async with world(a=[REFUSED[status]], b=[GOOD_STREAM if stream else GOOD]) as w:
         for tried, attempts in ((["a", "b"], [f"upstream_{status}"]), (["a", "b", "b"], [])):
@@ -148,7 +148,7 @@ async def test_channel_with_another_key_is_tried_again_after_the_others() -> Non
 RETRY = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34s"}
 
 
-@pytest.mark.parametrize("status", [429, 503])
+@cases("status", 429, 503)
 async def test_details_and_param_of_an_upstream_are_passed_on_redacted(status: int) -> None:
     """Client libraries act on them (contract §7: Upstream error members)."""
 

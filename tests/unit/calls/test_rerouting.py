@@ -11,7 +11,7 @@ from actors.channel import Lease
 from channels.errors import UpstreamCut, UpstreamUnreachable
 from channels.registry import Binding, ChannelSpec, HealthSpec
 from tests.support.logs import ExpectLog
-from tests.support.rows import each
+from tests.support.rows import cases, each
 from tests.support.specs import make_channel, make_model
 from tests.unit.calls import sse
 from tests.unit.calls.world import (
@@ -177,14 +177,11 @@ async def test_no_channel_to_be_had_is_503_at_no_cost(why: str, expect_log: Expe
             lease.release("abandoned")
 
 
-@pytest.mark.parametrize(
-    ("model", "spoken", "named"),
-    [
-        (make_model("a", endpoint_type="images_generations"), "chat", ""),
-        (make_model("m"), "chat", ""),
-        (make_model("a"), "messages", " It is served on: messages."),
-    ],
-    ids=["media model", "bound to a channel that is gone", "served on another protocol"],
+@cases(
+    "model, spoken, named",
+    (make_model("a", endpoint_type="images_generations"), "chat", ""),
+    (make_model("m"), "chat", ""),
+    (make_model("a"), "messages", " It is served on: messages."),
 )
 async def test_model_without_a_channel_on_this_protocol_is_503_not_to_be_repeated(
     model: Any, spoken: str, named: str

@@ -16,7 +16,7 @@ from channels.registry import Binding
 from gw.calls.request import ChatCall
 from tests.support.aio import eventually, jump
 from tests.support.logs import ExpectLog
-from tests.support.rows import each
+from tests.support.rows import cases, each
 from tests.support.specs import make_model
 from tests.unit.calls import sse
 from tests.unit.calls.world import (
@@ -187,7 +187,7 @@ async def test_answer_whose_settlement_meets_an_outage_is_charged_once_it_is_ove
         assert told.status == ("success", None)
 
 
-@pytest.mark.parametrize("turns", range(12))
+@each("turns", range(12))
 async def test_client_that_leaves_around_its_hold_leaves_one_row_and_no_hold(turns: int) -> None:
     async with world(a=[answer(asyncio.Event())]) as w:
         call, writer = w.prepare(), RecordingWriter()
@@ -283,7 +283,7 @@ async def test_cut_stream_is_charged(steps: Script, tokens: tuple[int, int, int]
         assert told.cost == tokens[0] * INPUT + tokens[1] * OUTPUT
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@cases("stream", False, True)
 async def test_error_in_place_of_an_answer_is_free(stream: bool) -> None:
     """Its text is not output, and its input was not answered."""
 
@@ -329,10 +329,8 @@ async def test_attempt_is_counted_by_its_outcome(script: Script, outcome: str) -
         assert counts(w, "gw_attempts_total") == {f'{{channel="a",outcome="{outcome}"}}': 1.0}
 
 
-@pytest.mark.parametrize(
-    ("how", "outcome"), [("leave", "cancelled"), ("cut", "cancelled"), ("time", "timeout")]
-)
-@pytest.mark.parametrize("begun", [False, True], ids=["attempt", "stream"])
+@cases("how, outcome", ("leave", "cancelled"), ("cut", "cancelled"), ("time", "timeout"))
+@cases("begun", False, True)
 async def test_attempt_that_was_not_left_to_end_is_counted_too(
     how: str, outcome: str, begun: bool
 ) -> None:
@@ -371,7 +369,7 @@ FAULTS: list[tuple[Script, str | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("script", "fault"), FAULTS)
+@each("script, fault", FAULTS)
 async def test_call_that_failed_is_counted_by_whose_fault_it_is(
     script: Script, fault: str | None
 ) -> None:
@@ -381,9 +379,13 @@ async def test_call_that_failed_is_counted_by_whose_fault_it_is(
         assert counts(w, "gw_calls_failed_total") == expected
 
 
-@pytest.mark.parametrize(
-    ("how", "begun"),
-    [("time", False), ("time", True), ("leave", False), ("leave", True), ("slow reader", True)],
+@cases(
+    "how, begun",
+    ("time", False),
+    ("time", True),
+    ("leave", False),
+    ("leave", True),
+    ("slow reader", True),
 )
 async def test_time_out_is_a_fault_unless_the_client_kept_it_waiting(how: str, begun: bool) -> None:
     script = answer(HELLO, FOR_EVER) if begun else (FOR_EVER,)

@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from channels.dialects.gemini.dialect import DIALECT as GEMINI
 from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import UpstreamCut, UpstreamMalformed
@@ -17,7 +15,7 @@ from gw.calls.attempts import CLOSE_SECONDS
 from gw.calls.request import UpstreamPlan
 from gw.calls.stream import ENDING_SECONDS, REST_SECONDS
 from tests.support.aio import eventually, jump
-from tests.support.rows import each
+from tests.support.rows import cases, each
 from tests.unit.calls import sse
 from tests.unit.calls.relaying import ASKED
 from tests.unit.calls.world import (
@@ -142,9 +140,7 @@ async def begun(w: World, writer: RecordingWriter) -> asyncio.Task[None]:
     return task
 
 
-@pytest.mark.parametrize(
-    "steps", [(FOR_EVER,), (COMMENT, 2) * 50 + (FOR_EVER,)], ids=["silent", "and goes on"]
-)
+@cases("steps", (FOR_EVER,), (COMMENT, 2) * 50 + (FOR_EVER,))
 async def test_upstream_that_does_not_end_is_let_go_in_the_end(steps: Script) -> None:
     async with world(a=[answer(HELLO, sse.DONE, *steps)]) as w:
         writer = RecordingWriter()
@@ -173,7 +169,7 @@ async def test_client_that_does_not_read_the_rest_is_not_waited_for_either() -> 
         reads.set()
 
 
-@pytest.mark.parametrize("leaves", [True, False], ids=["by closing", "found at a write"])
+@cases("leaves", True, False)
 async def test_client_that_leaves_behind_the_terminator_has_had_its_answer(leaves: bool) -> None:
     async with world(a=[answer(HELLO, sse.DONE, COMMENT, FOR_EVER)]) as w:
         call, writer = (

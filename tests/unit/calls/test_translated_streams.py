@@ -26,7 +26,7 @@ from gw.calls.stream import SILENCE_SECONDS, Framing, SseFraming, TranslatedFram
 from tests.support.aio import run
 from tests.support.clock import FakeClock
 from tests.support.logs import ExpectLog
-from tests.support.rows import each
+from tests.support.rows import cases, each
 from tests.unit.calls import sse
 from tests.unit.calls.golden import transcripts
 from tests.unit.calls.relaying import TRANSLATED, Way, relayed
@@ -324,15 +324,13 @@ class Client:
         return b"".join(written)
 
 
-@pytest.mark.parametrize(
-    ("client", "upstream", "silence", "expected"),
-    [
-        ("chat", "messages", PING, COMMENT),
-        ("messages", "chat", COMMENT, PING),
-        ("messages", "chat", THOUGHT, PING),
-        ("native", "chat", COMMENT, b""),
-        ("native", "messages", PING, b""),
-    ],
+@cases(
+    "client, upstream, silence, expected",
+    ("chat", "messages", PING, COMMENT),
+    ("messages", "chat", COMMENT, PING),
+    ("messages", "chat", THOUGHT, PING),
+    ("native", "chat", COMMENT, b""),
+    ("native", "messages", PING, b""),
 )
 def test_client_is_told_after_a_silence_that_the_answer_goes_on(
     client: Protocol, upstream: Protocol, silence: bytes, expected: bytes

@@ -22,6 +22,7 @@ from gw.calls.request import UpstreamPlan
 from gw.errors import INVALID_REQUEST, GatewayError
 from tests.support.aio import eventually, jump
 from tests.support.logs import ExpectLog
+from tests.support.rows import cases, each
 from tests.support.specs import make_channel
 from tests.unit.actors.channels import Channels, channels
 from tests.unit.calls import sse
@@ -70,7 +71,7 @@ def state(w: World, name: str) -> str:
     return w.channels[name].health.state
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@cases("stream", False, True)
 async def test_call_tries_the_standby_first_and_closes_it(stream: bool) -> None:
     script = GOOD_STREAM if stream else GOOD
     async with world(a=[script], b=[script]) as w:
@@ -95,7 +96,7 @@ FAILING: dict[str, tuple[Script, str, str]] = {
 }
 
 
-@pytest.mark.parametrize(("script", "code", "becomes"), FAILING.values(), ids=FAILING)
+@each("script, code, becomes", FAILING.values())
 async def test_trial_that_fails_is_not_the_clients(script: Script, code: str, becomes: str) -> None:
     async with world(a=[GOOD_STREAM] * 2, b=[script]) as w:
         make_due(w, "b")
@@ -121,7 +122,7 @@ async def test_request_that_cannot_be_put_to_the_standby_is_put_to_the_next() ->
         assert (w.wire.tried, state(w, "b")) == (["a"], "half_open")
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@cases("stream", False, True)
 async def test_standby_that_hangs_costs_so_many_seconds_and_none_of_the_calls(stream: bool) -> None:
     good = (0.02, *(GOOD_STREAM if stream else GOOD))
     async with world(a=[good], b=[(FOR_EVER,)]) as w:
@@ -154,7 +155,7 @@ async def test_client_that_leaves_a_trial_proves_nothing_and_the_next_one_rests(
         assert (w.wire.tried[3:], state(w, "b")) == (["b"], "closed")
 
 
-@pytest.mark.parametrize("how", ["pinned", "with a tool of the provider"])
+@cases("how", "pinned", "with a tool of the provider")
 async def test_call_that_a_trial_would_cost_something_is_none(how: str) -> None:
     async with world(a=[GOOD], b=[GOOD]) as w:
         make_due(w, "b")
@@ -208,7 +209,7 @@ async def standing(states: Sequence[str]) -> AsyncIterator[tuple[Channels, list[
         yield some, [Candidate(name, "m", spoken[name]) for name in named]
 
 
-@pytest.mark.parametrize(("states", "first"), [(s, f) for s, (f, _) in CHOICES.items()])
+@each("states, first", [(s, f) for s, (f, _) in CHOICES.items()])
 async def test_trial_is_of_a_channel_that_its_call_might_have_come_to(
     states: str, first: str
 ) -> None:

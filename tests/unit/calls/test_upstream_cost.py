@@ -7,12 +7,11 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-import pytest
-
 from channels.errors import UpstreamCut, UpstreamUnreachable
 from channels.prices import PriceSpec
 from channels.registry import Binding, ChannelSpec, HealthSpec, ModelSpec
 from gw.price_list.reading import bundled
+from tests.support.rows import cases, each
 from tests.support.specs import make_channel, make_model
 from tests.unit.calls import sse
 from tests.unit.calls.world import FOR_EVER, RecordingWriter, Script, Told, answer, world
@@ -55,17 +54,15 @@ def test_prices_are_those_of_the_list() -> None:
     ]
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
-@pytest.mark.parametrize(
-    ("names", "first", "cost", "channel"),
-    [
-        ((KNOWN,), None, SERVED, "a"),
-        ((STRANGE,), None, None, "a"),
-        ((STRANGE, KNOWN), REFUSED, SERVED, "b"),  # who cannot be reached bills nothing
-        ((OTHER, KNOWN), answer(EMPTY), SERVED + LEFT, "b"),
-        ((STRANGE, KNOWN), answer(EMPTY), None, "b"),
-        ((OTHER, STRANGE), answer(EMPTY), None, "b"),
-    ],
+@cases("stream", False, True)
+@cases(
+    "names, first, cost, channel",
+    ((KNOWN,), None, SERVED, "a"),
+    ((STRANGE,), None, None, "a"),
+    ((STRANGE, KNOWN), REFUSED, SERVED, "b"),  # who cannot be reached bills nothing
+    ((OTHER, KNOWN), answer(EMPTY), SERVED + LEFT, "b"),
+    ((STRANGE, KNOWN), answer(EMPTY), None, "b"),
+    ((OTHER, STRANGE), answer(EMPTY), None, "b"),
 )
 async def test_every_usage_that_was_stated_is_paid_for(
     names: tuple[str, ...], first: Script | None, cost: int | None, channel: str, stream: bool
@@ -129,7 +126,7 @@ async def test_part_of_a_cost_is_not_known_without_the_rest() -> None:
         assert told.logged["upstream_cost_nano_usd"] is None
 
 
-@pytest.mark.parametrize(("stated", "cost"), COSTS.values(), ids=COSTS)
+@each("stated, cost", COSTS.values())
 async def test_cost_that_a_channel_states_goes_before_the_list(
     stated: PriceSpec, cost: int
 ) -> None:

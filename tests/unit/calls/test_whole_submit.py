@@ -34,6 +34,7 @@ from metrics.spans import UNSAMPLED
 from tests.support.aio import eventually
 from tests.support.calls import in_force
 from tests.support.logs import LogWatch
+from tests.support.rows import cases, each
 from tests.support.specs import make_channel, make_model
 from tests.unit.calls.submitting import SubmittingWriter
 from tests.unit.calls.world import ACCOUNT, FOR_EVER, Head, Script, Told, World, answer, world
@@ -137,9 +138,7 @@ async def test_what_was_made_is_settled_before_it_goes_out() -> None:
         assert ("Idempotency-Key", "trs_1") in asked.headers
 
 
-@pytest.mark.parametrize(
-    ("upstream", "unknown"), [(SpeechUpstream, []), (ExchangeUpstream, ["trs_1 a"])]
-)
+@cases("upstream, unknown", (SpeechUpstream, []), (ExchangeUpstream, ["trs_1 a"]))
 async def test_what_cannot_be_kept_is_not_paid_for_and_reported(
     upstream: type[ExchangeUpstream], unknown: list[str]
 ) -> None:
@@ -162,7 +161,7 @@ NEXT: dict[str, Script] = {
 }
 
 
-@pytest.mark.parametrize("script", NEXT.values(), ids=NEXT.keys())
+@each("script", NEXT.values())
 async def test_speech_fails_over_as_pictures_do(script: Script) -> None:
     async with stage(a=[script], b=[SOUND]) as s:
         told = await s.run(s.prepare(), SubmittingWriter())
@@ -183,9 +182,7 @@ async def test_what_is_submitted_is_not_asked_for_again_where_it_may_have_been_m
         assert not s.world.ledger.claims.rows
 
 
-@pytest.mark.parametrize(
-    ("upstream", "unknown"), [(SpeechUpstream, []), (ExchangeUpstream, ["trs_1 a"])]
-)
+@cases("upstream, unknown", (SpeechUpstream, []), (ExchangeUpstream, ["trs_1 a"]))
 async def test_channel_that_was_being_asked_when_the_client_left_may_have_made_it(
     upstream: type[ExchangeUpstream], unknown: list[str]
 ) -> None:

@@ -17,6 +17,7 @@ from gw.api.matrix import MatrixCell, compatibility
 from gw.api.models import PAGE_MAX
 from gw.config.config import Config
 from gw.config.load import load, load_text
+from tests.support.rows import cases
 from tests.support.specs import make_channel, make_model
 from tests.unit.api.fakes import KEY, World, make_principal
 from tests.unit.http.wire import Answer, request, served
@@ -146,16 +147,14 @@ def test_a_missing_price_is_null_and_a_multiplier_of_one_is_not_shown() -> None:
     assert "price_multiplier" not in entry
 
 
-@pytest.mark.parametrize(
-    ("channels", "endpoint_type", "expected"),
-    [
-        ([], None, []),
-        (["a"], None, ["chat_completions", "native_content"]),
-        (["b"], None, ["messages", "responses"]),
-        (["b", "a"], None, ["chat_completions", "messages", "responses", "native_content"]),
-        (["media"], None, ["chat_completions"]),
-        (["media"], "images_generations", []),
-    ],
+@cases(
+    "channels, endpoint_type, expected",
+    ([], None, []),
+    (["a"], None, ["chat_completions", "native_content"]),
+    (["b"], None, ["messages", "responses"]),
+    (["b", "a"], None, ["chat_completions", "messages", "responses", "native_content"]),
+    (["media"], None, ["chat_completions"]),
+    (["media"], "images_generations", []),
 )
 def test_supported_protocols_are_those_of_the_channels(
     channels: list[str], endpoint_type: str | None, expected: list[str]

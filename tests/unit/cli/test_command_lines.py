@@ -56,7 +56,7 @@ from gw.keys.issue import NotRevealable
 from gw.keys.secret import SecretFault, WrongSecret
 from gw.keys.store import HashIsTaken, KeyIsRevoked, UnknownKey
 from metrics.version import commit
-from tests.support.rows import each
+from tests.support.rows import cases, each
 
 Reader = Callable[[str], Any]
 
@@ -197,16 +197,14 @@ def parsed(*arguments: str) -> dict[str, Any]:
     return {name: value for name, value in options.items() if name != "run"}
 
 
-@pytest.mark.parametrize(
+@cases(
     "arguments",
-    [
-        ("--json", "--config", "f", "account", "show", "a"),
-        ("account", "--json", "--config", "f", "show", "a"),
-        ("account", "show", "--json", "--config", "f", "a"),
-        ("account", "show", "a", "--config=f", "--json"),
-        ("--json", "account", "--config", "f", "show", "a"),
-        ("--config", "g", "--json", "account", "--config", "h", "show", "a", "--config", "f"),
-    ],
+    ("--json", "--config", "f", "account", "show", "a"),
+    ("account", "--json", "--config", "f", "show", "a"),
+    ("account", "show", "--json", "--config", "f", "a"),
+    ("account", "show", "a", "--config=f", "--json"),
+    ("--json", "account", "--config", "f", "show", "a"),
+    ("--config", "g", "--json", "account", "--config", "h", "show", "a", "--config", "f"),
 )
 def test_common_options_stand_anywhere(arguments: tuple[str, ...]) -> None:
     assert parsed(*arguments) == {"config": "f", "json": True, "id": "a"}
@@ -294,21 +292,19 @@ def test_new_key_is_unrestricted_unless_it_is_said() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("arguments", "options"),
-    [
-        ([], {}),
-        (["--name", "n"], {"name": "n"}),
-        (["--expires", "none"], {"expires": None}),
-        (["--spend-cap-usd", "none"], {"spend_cap_usd": None}),
-        (["--spend-cap-usd", "2"], {"spend_cap_usd": 2_000_000_000}),
-        (["--account-logs"], {"account_logs": True}),
-        (["--no-account-logs"], {"account_logs": False}),
-        (["--allow-all"], {"allow_all": True}),
-        (["--allow-none"], {"allow_none": True}),
-        (["--allow", "a", "--allow", "b"], {"allow": ["a", "b"]}),
-        (["--kind", "employee"], {"kind": "employee"}),
-    ],
+@cases(
+    "arguments, options",
+    ([], {}),
+    (["--name", "n"], {"name": "n"}),
+    (["--expires", "none"], {"expires": None}),
+    (["--spend-cap-usd", "none"], {"spend_cap_usd": None}),
+    (["--spend-cap-usd", "2"], {"spend_cap_usd": 2_000_000_000}),
+    (["--account-logs"], {"account_logs": True}),
+    (["--no-account-logs"], {"account_logs": False}),
+    (["--allow-all"], {"allow_all": True}),
+    (["--allow-none"], {"allow_none": True}),
+    (["--allow", "a", "--allow", "b"], {"allow": ["a", "b"]}),
+    (["--kind", "employee"], {"kind": "employee"}),
 )
 def test_settings_that_are_not_named_leave_no_trace(
     arguments: list[str], options: dict[str, Any]
@@ -440,18 +436,16 @@ def test_version_is_told_wherever_it_is_asked_for(
 # --- How answers are laid out and encoded ---
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (None, "-"),
-        (True, "yes"),
-        (False, "no"),
-        (0, "0"),
-        ("", ""),
-        ([], "none"),
-        (["a", "b"], "a, b"),
-        (("a",), "a"),
-    ],
+@cases(
+    "value, text",
+    (None, "-"),
+    (True, "yes"),
+    (False, "no"),
+    (0, "0"),
+    ("", ""),
+    ([], "none"),
+    (["a", "b"], "a, b"),
+    (("a",), "a"),
 )
 def test_values_are_shown_for_people(value: object, text: str) -> None:
     assert shown(value) == text
@@ -508,25 +502,23 @@ def test_terminal_that_lacks_a_character_is_no_error(monkeypatch: pytest.MonkeyP
     assert written.getvalue() == b"Gr\\xf6\\xdfe\n"
 
 
-@pytest.mark.parametrize(
-    ("error", "exit_code", "code", "message"),
-    [
-        (UsageFault("x is wrong", "usage: gw x\n"), 2, "usage", "x is wrong"),
-        (CommandRefused("not today", "closed"), 1, "closed", "not today"),
-        (UnknownAccount("acct_1"), 1, "account_not_found", "there is no account acct_1"),
-        (UnknownKey("key_1"), 1, "key_not_found", "there is no key key_1"),
-        (KeyIsRevoked("key_1"), 1, "key_revoked", "revocation is for good"),
-        (HashIsTaken("key_1"), 1, "key_exists", "imported before"),
-        (NotRevealable("key_1"), 1, "key_not_revealable", "cannot be revealed"),
-        (WrongSecret(), 1, "wrong_secret", "another secret"),
-        (SecretFault("no entry"), 1, "secret_unavailable", "no entry"),
-        (EmbeddedFault("no binaries"), 1, "embedded_database", "no binaries"),
-        (MigrationFault("newer"), 1, "migration", "newer"),
-        (StoreUnavailable("gone"), 1, "database_unavailable", "cannot be reached: gone"),
-        (StatementTimedOut("slow"), 1, "database_unavailable", "slow"),
-        (StatementRefused("22003", "too big"), 1, "database_refused", "too big"),
-        (ConstraintViolated("c", "no"), 1, "database_refused", "no"),
-    ],
+@cases(
+    "error, exit_code, code, message",
+    (UsageFault("x is wrong", "usage: gw x\n"), 2, "usage", "x is wrong"),
+    (CommandRefused("not today", "closed"), 1, "closed", "not today"),
+    (UnknownAccount("acct_1"), 1, "account_not_found", "there is no account acct_1"),
+    (UnknownKey("key_1"), 1, "key_not_found", "there is no key key_1"),
+    (KeyIsRevoked("key_1"), 1, "key_revoked", "revocation is for good"),
+    (HashIsTaken("key_1"), 1, "key_exists", "imported before"),
+    (NotRevealable("key_1"), 1, "key_not_revealable", "cannot be revealed"),
+    (WrongSecret(), 1, "wrong_secret", "another secret"),
+    (SecretFault("no entry"), 1, "secret_unavailable", "no entry"),
+    (EmbeddedFault("no binaries"), 1, "embedded_database", "no binaries"),
+    (MigrationFault("newer"), 1, "migration", "newer"),
+    (StoreUnavailable("gone"), 1, "database_unavailable", "cannot be reached: gone"),
+    (StatementTimedOut("slow"), 1, "database_unavailable", "slow"),
+    (StatementRefused("22003", "too big"), 1, "database_refused", "too big"),
+    (ConstraintViolated("c", "no"), 1, "database_refused", "no"),
 )
 def test_failure_is_put_into_words(
     error: Exception, exit_code: int, code: str, message: str

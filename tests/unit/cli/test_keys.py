@@ -26,6 +26,7 @@ from gw.cli.key import (
 from gw.cli.ledger import verify_result
 from gw.cli.main import make_parser
 from gw.keys.store import KeyRecord
+from tests.support.rows import cases
 from tests.unit.config.reading import channel, read
 
 REGISTRY = read(
@@ -100,21 +101,19 @@ def test_wish_is_what_the_command_line_says() -> None:
     assert read_wish(parsed(*line.split()), REGISTRY).allowed_models is None
 
 
-@pytest.mark.parametrize(
-    ("line", "changes"),
-    [
-        ("--name m", {"name": "m"}),
-        ("--kind employee", {"kind": "employee"}),
-        ("--allow gpt-small", {"allowed_models": ["gpt-small"]}),
-        ("--allow-none", {"allowed_models": []}),
-        ("--allow-all", {"allowed_models": None}),
-        ("--expires none", {"expires_at": None}),
-        ("--expires 2020-01-01T00:00:00Z", {"expires_at": datetime(2020, 1, 1, tzinfo=UTC)}),
-        ("--spend-cap-usd none", {"spend_cap_nano_usd": None}),
-        ("--spend-cap-usd 0", {"spend_cap_nano_usd": 0}),
-        ("--account-logs", {"account_logs": True}),
-        ("--no-account-logs --name m", {"account_logs": False, "name": "m"}),
-    ],
+@cases(
+    "line, changes",
+    ("--name m", {"name": "m"}),
+    ("--kind employee", {"kind": "employee"}),
+    ("--allow gpt-small", {"allowed_models": ["gpt-small"]}),
+    ("--allow-none", {"allowed_models": []}),
+    ("--allow-all", {"allowed_models": None}),
+    ("--expires none", {"expires_at": None}),
+    ("--expires 2020-01-01T00:00:00Z", {"expires_at": datetime(2020, 1, 1, tzinfo=UTC)}),
+    ("--spend-cap-usd none", {"spend_cap_nano_usd": None}),
+    ("--spend-cap-usd 0", {"spend_cap_nano_usd": 0}),
+    ("--account-logs", {"account_logs": True}),
+    ("--no-account-logs --name m", {"account_logs": False, "name": "m"}),
 )
 def test_only_what_is_named_is_changed(line: str, changes: dict[str, Any]) -> None:
     assert changes_of(*line.split()) == changes
@@ -136,15 +135,13 @@ def test_agent_keys_stay_agent_keys() -> None:
             changes_of(*arguments, kind=kind)
 
 
-@pytest.mark.parametrize(
-    ("key", "expected"),
-    [
-        ({}, "active"),
-        ({"expires_at": NOW + timedelta(seconds=1)}, "active"),
-        ({"expires_at": NOW}, "expired"),
-        ({"enabled": False, "expires_at": NOW}, "disabled"),
-        ({"revoked_at": NOW, "enabled": False}, "revoked"),
-    ],
+@cases(
+    "key, expected",
+    ({}, "active"),
+    ({"expires_at": NOW + timedelta(seconds=1)}, "active"),
+    ({"expires_at": NOW}, "expired"),
+    ({"enabled": False, "expires_at": NOW}, "disabled"),
+    ({"revoked_at": NOW, "enabled": False}, "revoked"),
 )
 def test_status_is_what_a_request_would_meet(key: dict[str, Any], expected: str) -> None:
     assert status(replace(KEY, **key), NOW) == expected

@@ -16,6 +16,7 @@ from channels.probe import models_request
 from gw.cli import models
 from gw.cli.arguments import CommandRefused
 from gw.cli.main import main
+from tests.support.rows import cases
 from tests.support.specs import make_channel
 from tests.unit.price_list.lists import GROQ, HEAD, UNPRICED
 
@@ -446,17 +447,15 @@ def test_people_get_a_table(
     assert "good     yes  200     2 models  gpt-9" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("kind", "base_url", "url"),
-    [
-        ("openai", "https://api.openai.com", "https://api.openai.com/v1/models"),
-        ("groq", "https://api.groq.com/openai", "https://api.groq.com/openai/v1/models"),
-        (
-            "zhipu",
-            "https://open.bigmodel.cn",
-            "https://open.bigmodel.cn/api/paas/v4/models",
-        ),
-    ],
+@cases(
+    "kind, base_url, url",
+    ("openai", "https://api.openai.com", "https://api.openai.com/v1/models"),
+    ("groq", "https://api.groq.com/openai", "https://api.groq.com/openai/v1/models"),
+    (
+        "zhipu",
+        "https://open.bigmodel.cn",
+        "https://open.bigmodel.cn/api/paas/v4/models",
+    ),
 )
 def test_kind_has_its_list_where_it_is_documented(kind: str, base_url: str, url: str) -> None:
     assert models_request(make_channel("one", kind=kind, base_url=base_url)).url == url

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from channels.families import ENDPOINT_TYPES
 from gw.config.config import Certificate
-from tests.support.rows import each
+from tests.support.rows import cases, each
 from tests.unit.config.reading import (
     SOURCE,
     channel,
@@ -193,9 +191,7 @@ def test_bad_base_url_is_a_fault_with_its_place(written: str, hint: str) -> None
     assert "hidden" not in repr(fault)
 
 
-@pytest.mark.parametrize(
-    "key", ['"a b"', '"kéy"', '"a\\nX-Evil: 1"', "12345", "true", "{a: hidden}"]
-)
+@cases("key", '"a b"', '"kéy"', '"a\\nX-Evil: 1"', "12345", "true", "{a: hidden}")
 def test_api_key_that_no_header_takes_is_a_fault_that_does_not_show_it(key: str) -> None:
     fault = fault_of(channel().replace("api_key: key", f"api_key: {key}"))
     assert (fault.line, fault.path) == (4, "channels[0].api_key")
@@ -296,28 +292,26 @@ def test_value_out_of_a_list_is_a_fault_with_its_place(
     check_fault(*case)
 
 
-@pytest.mark.parametrize(
-    ("text", "path", "hint"),
-    [
-        ("lisen: 127.0.0.1:80", "lisen", "did you mean listen?"),
-        ("max-body-mb: 1", "max-body-mb", "did you mean max_body_mb?"),
-        ("Channels: []", "Channels", "did you mean channels?"),
-        ("models:\n  - {id: m, alias: [x]}", "models[0].alias", "did you mean aliases?"),
-        ("timeouts: {chatt: 5, chat: 6}", "timeouts.chatt", "did you mean chat?"),
-        (channel("maxConcurrency: 5"), "channels[0].maxConcurrency", "max_concurrency?"),
-        (channel("health: {failure: 5}"), "channels[0].health.failure", "failures?"),
-        (channel("cooldown: 5"), "channels[0].cooldown", "cooldown belongs under health"),
-        (model("input: 5"), "models[0].input", "input belongs under price"),
-        (model(price="{input: 1, output: 1, inputs: 1}"), "models[0].price.inputs", "input?"),
-        (
-            model().replace("[a]", "[{id: a, As: b}]"),
-            "models[0].channels[0].As",
-            "did you mean as?",
-        ),
-        ("zzz: 1", "zzz", ""),
-        ('"a b\\n": 1', '["a b\\n"]', ""),
-        ('"": 1', '[""]', ""),
-    ],
+@cases(
+    "text, path, hint",
+    ("lisen: 127.0.0.1:80", "lisen", "did you mean listen?"),
+    ("max-body-mb: 1", "max-body-mb", "did you mean max_body_mb?"),
+    ("Channels: []", "Channels", "did you mean channels?"),
+    ("models:\n  - {id: m, alias: [x]}", "models[0].alias", "did you mean aliases?"),
+    ("timeouts: {chatt: 5, chat: 6}", "timeouts.chatt", "did you mean chat?"),
+    (channel("maxConcurrency: 5"), "channels[0].maxConcurrency", "max_concurrency?"),
+    (channel("health: {failure: 5}"), "channels[0].health.failure", "failures?"),
+    (channel("cooldown: 5"), "channels[0].cooldown", "cooldown belongs under health"),
+    (model("input: 5"), "models[0].input", "input belongs under price"),
+    (model(price="{input: 1, output: 1, inputs: 1}"), "models[0].price.inputs", "input?"),
+    (
+        model().replace("[a]", "[{id: a, As: b}]"),
+        "models[0].channels[0].As",
+        "did you mean as?",
+    ),
+    ("zzz: 1", "zzz", ""),
+    ('"a b\\n": 1', '["a b\\n"]', ""),
+    ('"": 1', '[""]', ""),
 )
 def test_unknown_key_is_a_fault_with_a_suggestion(text: str, path: str, hint: str) -> None:
     fault = fault_of(text)
@@ -349,7 +343,7 @@ def test_certificate_and_key_go_together() -> None:
     assert (fault.line, fault.path) == (1, "tls.certificate")
 
 
-@pytest.mark.parametrize("log", [None, 3, 4])
+@cases("log", None, 3, 4)
 def test_entries_are_kept_longer_than_the_log(log: int | None) -> None:
     text = f"retention_months: {'null' if log is None else log}\nledger_retention_months: "
     config = read("retention_months: 3\nledger_retention_months: 4\n")
@@ -426,13 +420,13 @@ def test_price_that_was_refused_is_not_called_missing_too() -> None:
     assert places_of(model(price="5")) == [(9, "models[0].price")]
 
 
-@pytest.mark.parametrize("text", ["callable: false", "channels: []"])
+@cases("text", "callable: false", "channels: []")
 def test_model_that_reaches_no_upstream_needs_no_price(text: str) -> None:
     entry = f"models: [{{id: m, {text}}}]"
     assert read(channel() + entry).registry.models["m"].price.input is None
 
 
-@pytest.mark.parametrize("endpoint_type", ENDPOINT_TYPES)
+@each("endpoint_type", ENDPOINT_TYPES)
 def test_media_model_needs_the_price_of_its_unit(endpoint_type: str) -> None:
     entry = f"endpoint_type: {endpoint_type}"
     units = ENDPOINT_TYPES[endpoint_type].prices

@@ -22,7 +22,7 @@ from gw.config.config import (
 )
 from gw.config.readers import ConfigFaults
 from gw.config.schema import TOP
-from tests.support.rows import each
+from tests.support.rows import cases, each
 from tests.unit.config.reading import SOURCE, model, read
 
 RUNNING = read("")
@@ -58,7 +58,7 @@ def test_every_key_is_applied_or_told() -> None:
     assert {field.name for field in fields(Config)} == APPLIED | OTHERS.keys() | parts
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@each("name", OTHERS)
 def test_key_that_waits_is_named_as_the_file_names_it(name: str) -> None:
     key, value = OTHERS[name]
     assert key in TOP
@@ -115,16 +115,14 @@ def test_difference_is_bounded() -> None:
     assert (len(found), found[-1]) == (CHANGES_MAX + 1, "and 50 more")
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "is_refused"),
-    [
-        ("{input: 1, output: 2}", "{input: 10, output: 0.2}", False),
-        ("{input: 1, output: 2}", "{input: 10.01, output: 2}", True),
-        ("{input: 1, output: 2}", "{input: 0.0999, output: 2}", True),
-        ("{input: 1, output: 2}", "{input: 0, output: 2}", True),
-        ("{input: 0, output: 2}", "{input: 0.01, output: 2}", True),
-        ("{input: 1, output: 2}", "{input: 1, output: 2, cached_input: 90}", False),
-    ],
+@cases(
+    "before, after, is_refused",
+    ("{input: 1, output: 2}", "{input: 10, output: 0.2}", False),
+    ("{input: 1, output: 2}", "{input: 10.01, output: 2}", True),
+    ("{input: 1, output: 2}", "{input: 0.0999, output: 2}", True),
+    ("{input: 1, output: 2}", "{input: 0, output: 2}", True),
+    ("{input: 0, output: 2}", "{input: 0.01, output: 2}", True),
+    ("{input: 1, output: 2}", "{input: 1, output: 2, cached_input: 90}", False),
 )
 def test_price_that_moves_by_more_than_ten_times_is_refused(
     before: str, after: str, is_refused: bool

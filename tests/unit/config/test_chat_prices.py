@@ -15,6 +15,7 @@ from gw.config.config import changes, check_prices
 from gw.config.readers import ConfigFaults
 from gw.price_list.writing import price
 from tests.support.prices import spec_of
+from tests.support.rows import cases
 from tests.unit.config.reading import fault_of, read
 
 TEXT = """\
@@ -83,10 +84,9 @@ def test_every_dimension_is_read() -> None:
 PLAIN = "input: 1, output: 2, "
 
 
-@pytest.mark.parametrize(
-    ("price", "path", "found"),
-    [
-        ("audio_inptu: 1", "price.audio_inptu", "unknown key"),
+@cases(
+    "price, path, found",
+    ("audio_inptu: 1", "price.audio_inptu", "unknown key"),
         ("audio_input: -1", "price.audio_input", "-1"),
         ("above_tokens: [{above: 9, input: 2}, {above: 9, input: 3}]",
          "price.above_tokens[1].above", "9 after 9"),
@@ -104,7 +104,6 @@ PLAIN = "input: 1, output: 2, "
         ("per_web_search: {huge: 1}", "price.per_web_search.huge", "huge"),
         ("per_web_search: [1]", "price.per_web_search", "a list"),
         ("factor: 2", "price.factor", "unknown key"),
-    ],
 )  # fmt: skip
 def test_what_cannot_be_a_price_is_a_fault(price: str, path: str, found: str) -> None:
     fault = fault_of(written(PLAIN + price))
@@ -112,13 +111,11 @@ def test_what_cannot_be_a_price_is_a_fault(price: str, path: str, found: str) ->
     assert found in fault.found
 
 
-@pytest.mark.parametrize(
-    ("entry", "path", "found"),
-    [
-        ("{factor: 0}", "price.factor", "0"),
-        ("{inptu: 1}", "price.inptu", "unknown key"),
-        ("{per_image: 1}", "price", "a price by the unit"),
-    ],
+@cases(
+    "entry, path, found",
+    ("{factor: 0}", "price.factor", "0"),
+    ("{inptu: 1}", "price.inptu", "unknown key"),
+    ("{per_image: 1}", "price", "a price by the unit"),
 )
 def test_a_channels_price_is_checked_alike(entry: str, path: str, found: str) -> None:
     fault = fault_of(written(entry=f"{{id: other-one, price: {entry}}}"))

@@ -89,7 +89,7 @@ def channel_of(said: str, **environ: str) -> ChannelSpec:
     return config_of(said, Path("/etc/gateway"), **environ).registry.channels["one"]
 
 
-@pytest.mark.parametrize(("said", "places"), FAULTS, ids=lambda one: str(one)[:60])
+@each("said, places", FAULTS)
 def test_what_is_wrong_is_told_with_its_place(said: str, places: list[str]) -> None:
     own = "" if "kind" in said else "protocols: [chat], base_url: 'https://a.example', "
     faults = faults_of(f"channels: [{{id: one, {own}{said}}}]")

@@ -17,6 +17,7 @@ from gw.config.config import AgentSettings, KbStore, ListenAddress, Tasks, Timeo
 from gw.config.load import MAX_FILE_BYTES, find, load
 from gw.config.prices import PRICE_KEYS
 from gw.config.readers import ConfigFaults, Fault
+from tests.support.rows import cases
 from tests.unit.config.reading import SOURCE, channel, faults_of, model, read
 
 
@@ -89,7 +90,7 @@ def fault_of_file(path: Path) -> Fault:
     return fault
 
 
-@pytest.mark.parametrize("text", ["", "# nothing yet\n", "---\n", "null\n", "{}\n", "\ufeff"])
+@cases("text", "", "# nothing yet\n", "---\n", "null\n", "{}\n", "\ufeff")
 def test_empty_file_is_a_configuration_with_the_contracts_defaults(text: str) -> None:
     config = read(text)
     assert config.listen == ListenAddress("127.0.0.1", 8080)
@@ -327,17 +328,15 @@ def test_media_prices_of_the_contract_are_all_taken() -> None:
 # --- What is taken beside the obvious, and what it becomes ---
 
 
-@pytest.mark.parametrize(
-    ("written", "host", "port", "text"),
-    [
-        ("127.0.0.1:8080", "127.0.0.1", 8080, "127.0.0.1:8080"),
-        ("0.0.0.0:0", "0.0.0.0", 0, "0.0.0.0:0"),
-        ("localhost:65535", "localhost", 65535, "localhost:65535"),
-        ("gateway-1.internal:80", "gateway-1.internal", 80, "gateway-1.internal:80"),
-        ("'[::1]:8080'", "::1", 8080, "[::1]:8080"),
-        ("'[0:0:0:0:0:0:0:1]:1'", "::1", 1, "[::1]:1"),
-        ("'[::]:0'", "::", 0, "[::]:0"),
-    ],
+@cases(
+    "written, host, port, text",
+    ("127.0.0.1:8080", "127.0.0.1", 8080, "127.0.0.1:8080"),
+    ("0.0.0.0:0", "0.0.0.0", 0, "0.0.0.0:0"),
+    ("localhost:65535", "localhost", 65535, "localhost:65535"),
+    ("gateway-1.internal:80", "gateway-1.internal", 80, "gateway-1.internal:80"),
+    ("'[::1]:8080'", "::1", 8080, "[::1]:8080"),
+    ("'[0:0:0:0:0:0:0:1]:1'", "::1", 1, "[::1]:1"),
+    ("'[::]:0'", "::", 0, "[::]:0"),
 )
 def test_address_is_read(written: str, host: str, port: int, text: str) -> None:
     address = read(f"listen: {written}").listen
@@ -345,39 +344,33 @@ def test_address_is_read(written: str, host: str, port: int, text: str) -> None:
     assert str(address) == text
 
 
-@pytest.mark.parametrize(
-    ("written", "expected"),
-    [
-        ("http://127.0.0.1:9000", "http://127.0.0.1:9000"),
-        ("https://a.example/", "https://a.example"),
-        ("HTTPS://A.example", "https://A.example"),
-        ("'http://[::1]:9000'", "http://[::1]:9000"),
-        ("http://upstream_1", "http://upstream_1"),
-        ("https://a.example/api/v2/", "https://a.example/api/v2"),
-        ("https://a.example:8443/v1/accounts/x%20y", "https://a.example:8443/v1/accounts/x%20y"),
-    ],
+@cases(
+    "written, expected",
+    ("http://127.0.0.1:9000", "http://127.0.0.1:9000"),
+    ("https://a.example/", "https://a.example"),
+    ("HTTPS://A.example", "https://A.example"),
+    ("'http://[::1]:9000'", "http://[::1]:9000"),
+    ("http://upstream_1", "http://upstream_1"),
+    ("https://a.example/api/v2/", "https://a.example/api/v2"),
+    ("https://a.example:8443/v1/accounts/x%20y", "https://a.example:8443/v1/accounts/x%20y"),
 )
 def test_base_url_is_read(written: str, expected: str) -> None:
     text = channel().replace("https://a.example", written)
     assert read(text).registry.channels["a"].base_url == expected
 
 
-@pytest.mark.parametrize(
-    "url", ["postgresql://u:p@h:5432,h2/d?x=1", "postgres://h/d", "postgresql:///d?host=/run"]
-)
+@cases("url", "postgresql://u:p@h:5432,h2/d?x=1", "postgres://h/d", "postgresql:///d?host=/run")
 def test_database_url_is_taken_as_it_is(url: str) -> None:
     assert read(f"database_url: {url}").database_url == url
 
 
-@pytest.mark.parametrize(
+@cases(
     "url",
-    [
-        "redis://h:6379/0",
-        "rediss://:p@h?ssl_ca_certs=/etc/ca.pem",
-        "unix:///run/redis.sock?db=2&password=x",
-        "redis://[::1]:6379?socket_timeout=0.2",
-        "redis://user:p%23%20w@h/15",
-    ],
+    "redis://h:6379/0",
+    "rediss://:p@h?ssl_ca_certs=/etc/ca.pem",
+    "unix:///run/redis.sock?db=2&password=x",
+    "redis://[::1]:6379?socket_timeout=0.2",
+    "redis://user:p%23%20w@h/15",
 )
 def test_redis_url_is_taken_as_it_is(url: str) -> None:
     assert read(f"redis_url: {url}").redis_url == url
@@ -393,18 +386,16 @@ def test_nothing_means_empty_where_empty_is_a_value() -> None:
     assert read(channel().replace("key\n", "''\n")).registry.channels["a"].api_key == ""
 
 
-@pytest.mark.parametrize(
-    ("written", "expected"),
-    [
-        ("1.25", "1.25"),
-        ("1.10", "1.10"),
-        ("0.1", "0.1"),
-        ("10", "10"),
-        ('"0.000000000001"', "0.000000000001"),
-        ("0.300000000001", "0.300000000001"),
-        ("123456.123456789012", "123456.123456789012"),
-        ("'0'", "0"),
-    ],
+@cases(
+    "written, expected",
+    ("1.25", "1.25"),
+    ("1.10", "1.10"),
+    ("0.1", "0.1"),
+    ("10", "10"),
+    ('"0.000000000001"', "0.000000000001"),
+    ("0.300000000001", "0.300000000001"),
+    ("123456.123456789012", "123456.123456789012"),
+    ("'0'", "0"),
 )
 def test_price_is_kept_exactly_as_written(written: str, expected: str) -> None:
     config = read(
@@ -462,14 +453,14 @@ def test_ordinary_configuration_has_none() -> None:
     assert told(GOOD) == []
 
 
-@pytest.mark.parametrize("address", ["0.0.0.0:9090", '"[::]:9090"', "0.0.0.0:0"])
+@cases("address", "0.0.0.0:9090", '"[::]:9090"', "0.0.0.0:0")
 def test_admin_listener_on_every_interface(address: str) -> None:
     ((line, path, message),) = told(f"admin_listen: {address}{GOOD}")
     assert (line, path) == (1, "admin_listen")
     assert "every interface" in message
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1:9090", '"[::1]:9090"', "localhost:9090"])
+@cases("address", "127.0.0.1:9090", '"[::1]:9090"', "localhost:9090")
 def test_admin_listener_on_one_interface_is_fine(address: str) -> None:
     assert told(f"admin_listen: {address}{GOOD}") == []
 
@@ -483,13 +474,13 @@ def test_channel_that_no_model_uses() -> None:
     assert (line, path, message) == (3, "channels[0].id", "no model uses this channel")
 
 
-@pytest.mark.parametrize(("name", "is_told"), [("a", True), ("ab", True), ("abc", False)])
+@cases("name, is_told", ("a", True), ("ab", True), ("abc", False))
 def test_channel_id_that_is_too_short_to_be_masked(name: str, is_told: bool) -> None:
     found = told(GOOD.replace("one\n", f"{name}\n", 1).replace("[one]", f"[{name}]"))
     assert [path for _, path, _ in found] == ["channels[0].id"] * is_told
 
 
-@pytest.mark.parametrize(("key", "is_told"), [("abcde", True), ("abcdef", False), ('""', False)])
+@cases("key, is_told", ("abcde", True), ("abcdef", False), ('""', False))
 def test_key_that_is_too_short_to_be_masked_is_told_and_not_shown(key: str, is_told: bool) -> None:
     found = told(GOOD.replace("key-of-one", key))
     assert [path for _, path, _ in found] == ["channels[0].api_key"] * is_told

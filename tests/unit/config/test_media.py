@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-import pytest
-
 from channels.dialects.table import CHAT_DIALECTS
 from channels.families import FAMILIES
 from channels.media.dialects import DIALECTS
 from channels.registry import VideoSpec
+from tests.support.rows import cases
 from tests.unit.config.reading import fault_of, faults_of, places_of, read
 
 CHANNEL = """\
@@ -74,15 +73,13 @@ def test_wires_of_chat_are_its_dialects_hostings() -> None:
         assert set(FAMILIES[name].wires) == usual | dialect.hostings.keys()
 
 
-@pytest.mark.parametrize(
-    ("wire", "path", "found", "allowed"),
-    [
-        ("{videos: suno}", "channels[0].wire.videos", '"suno"', "plain, ark, openai"),
-        ("{videos: arc}", "channels[0].wire.videos", '"arc"', "plain, ark, openai"),
-        ("{images: plain}", "channels[0].wire.images", "unknown key", "the keys chat, messages"),
-        ("{music: suno}", "channels[0].wire.music", "not among", "the protocols videos, avatars"),
-        ("ark", "channels[0].wire", '"ark"', "a mapping of chat, messages, videos"),
-    ],
+@cases(
+    "wire, path, found, allowed",
+    ("{videos: suno}", "channels[0].wire.videos", '"suno"', "plain, ark, openai"),
+    ("{videos: arc}", "channels[0].wire.videos", '"arc"', "plain, ark, openai"),
+    ("{images: plain}", "channels[0].wire.images", "unknown key", "the keys chat, messages"),
+    ("{music: suno}", "channels[0].wire.music", "not among", "the protocols videos, avatars"),
+    ("ark", "channels[0].wire", '"ark"', "a mapping of chat, messages, videos"),
 )
 def test_wire_that_cannot_be(wire: str, path: str, found: str, allowed: str) -> None:
     fault = fault_of(written(wire=wire))
@@ -99,36 +96,32 @@ def test_channel_whose_protocols_were_refused_is_not_blamed_for_its_wire() -> No
 # --- What a video model takes ---
 
 
-@pytest.mark.parametrize(
-    ("model_id", "video", "spec"),
-    [
-        ("film", "{}", VideoSpec()),
-        (
-            "film",
-            "{tier: mini, real_person: true}",
-            VideoSpec(tier="mini", real_person=True),
-        ),
-        ("film", "{third_party: yes, multimodal: on}", VideoSpec(None, False, True, True)),
-        ("film-lite", "{}", VideoSpec(tier="lite")),
-        ("film-lite", "{tier: full}", VideoSpec(tier="full")),
-        ("elite", "{}", VideoSpec()),
-    ],
+@cases(
+    "model_id, video, spec",
+    ("film", "{}", VideoSpec()),
+    (
+        "film",
+        "{tier: mini, real_person: true}",
+        VideoSpec(tier="mini", real_person=True),
+    ),
+    ("film", "{third_party: yes, multimodal: on}", VideoSpec(None, False, True, True)),
+    ("film-lite", "{}", VideoSpec(tier="lite")),
+    ("film-lite", "{tier: full}", VideoSpec(tier="full")),
+    ("elite", "{}", VideoSpec()),
 )
 def test_video_model(model_id: str, video: str, spec: VideoSpec) -> None:
     assert read(written(model_id=model_id, video=video)).registry.models[model_id].video == spec
 
 
-@pytest.mark.parametrize(
-    ("changes", "found"),
-    [
-        ({"model_id": "dh-motion"}, '"dh-motion", which is of another kind by its id'),
-        ({"model_id": "clip-news"}, '"clip-news", which is of another kind by its id'),
-        (
-            {"endpoint_type": "videos_avatars", "price": "{per_call: 1}"},
-            "a model of videos_avatars",
-        ),
-        ({"endpoint_type": "null", "price": "{input: 1, output: 1}"}, "a chat model"),
-    ],
+@cases(
+    "changes, found",
+    ({"model_id": "dh-motion"}, '"dh-motion", which is of another kind by its id'),
+    ({"model_id": "clip-news"}, '"clip-news", which is of another kind by its id'),
+    (
+        {"endpoint_type": "videos_avatars", "price": "{per_call: 1}"},
+        "a model of videos_avatars",
+    ),
+    ({"endpoint_type": "null", "price": "{input: 1, output: 1}"}, "a chat model"),
 )
 def test_video_on_a_model_of_another_kind_is_a_fault(changes: dict[str, str], found: str) -> None:
     fault = fault_of(written(video="{tier: mini}", **changes))
@@ -153,14 +146,12 @@ def test_price_by_resolution_stands_beside_the_usual_one() -> None:
     assert price.per_second_by_resolution == {"1080p": Decimal("0.2"), "4k": Decimal("0.5")}
 
 
-@pytest.mark.parametrize(
-    ("price", "path"),
-    [
-        ("{per_second: 1, per_second_by_resolution: {fast: -1}}", "per_second_by_resolution.fast"),
-        ("{per_second: 1, per_second_by_resolution: {}}", "per_second_by_resolution"),
-        ("{per_second: 1, per_second_by_resolution: 0.2}", "per_second_by_resolution"),
-        ("{per_second: 1, per_second_by_resolution: [4k]}", "per_second_by_resolution"),
-    ],
+@cases(
+    "price, path",
+    ("{per_second: 1, per_second_by_resolution: {fast: -1}}", "per_second_by_resolution.fast"),
+    ("{per_second: 1, per_second_by_resolution: {}}", "per_second_by_resolution"),
+    ("{per_second: 1, per_second_by_resolution: 0.2}", "per_second_by_resolution"),
+    ("{per_second: 1, per_second_by_resolution: [4k]}", "per_second_by_resolution"),
 )
 def test_price_by_resolution_that_cannot_be(price: str, path: str) -> None:
     fault = fault_of(written(price=price))
@@ -181,34 +172,30 @@ def test_price_by_resolution_needs_the_usual_one_and_a_video() -> None:
 # --- Where clients reach it ---
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("''", ""),
-        ("", ""),
-        ("https://api.example", "https://api.example"),
-        ("https://api.example/", "https://api.example"),
-        ("http://10.0.0.1:8080/media/", "http://10.0.0.1:8080/media"),
-        ("'http://[::1]:8080'", "http://[::1]:8080"),
-    ],
+@cases(
+    "text, expected",
+    ("''", ""),
+    ("", ""),
+    ("https://api.example", "https://api.example"),
+    ("https://api.example/", "https://api.example"),
+    ("http://10.0.0.1:8080/media/", "http://10.0.0.1:8080/media"),
+    ("'http://[::1]:8080'", "http://[::1]:8080"),
 )
 def test_public_url(text: str, expected: str) -> None:
     assert read(f"public_url: {text}").public_url == expected
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
-    [
-        "api.example",
-        "ftp://api.example",
-        "https://",
-        "https://300.1.1.1",
-        "https://api.example:0",
-        "https://api.example?x=1",
-        "'https://api.example#x'",
-        "https://u:hidden@api.example",
-        "5",
-    ],
+    "api.example",
+    "ftp://api.example",
+    "https://",
+    "https://300.1.1.1",
+    "https://api.example:0",
+    "https://api.example?x=1",
+    "'https://api.example#x'",
+    "https://u:hidden@api.example",
+    "5",
 )
 def test_public_url_that_cannot_be(text: str) -> None:
     fault = fault_of(f"public_url: {text}")

@@ -21,7 +21,7 @@ from gw.config.readers import ConfigFaults
 from gw.config.upstream import PROVED
 from metrics.logs import redact
 from tests.support.certificates import pem_files
-from tests.support.rows import each
+from tests.support.rows import cases, each
 from tests.unit.config.reading import SOURCE, channel, check_fault, fault_of, places_of, read
 
 # A channel of which nothing is told.
@@ -59,7 +59,7 @@ def test_channel_says_where_and_how_its_requests_go() -> None:
     assert "secret" not in repr(spec)
 
 
-@pytest.mark.parametrize("way", ["bearer", "x-api-key", "api-key", "x-goog-api-key", "none"])
+@cases("way", "bearer", "x-api-key", "api-key", "x-goog-api-key", "none")
 def test_each_way_to_send_the_key_is_taken(way: str) -> None:
     assert spec_of(f"auth: {way}").auth == way
 
@@ -150,15 +150,13 @@ def test_several_keys_are_read_in_order() -> None:
     assert spec.secrets == spec.keys
 
 
-@pytest.mark.parametrize(
-    ("keys", "path", "allowed"),
-    [
-        ("[]", "api_key", "a key, or 1 to 100"),
-        ("[hidden, '']", "api_key[1]", "a key"),
-        ("[hidden, 'a b']", "api_key[1]", "ASCII without spaces"),
-        ("[hidden-1, hidden-1]", "api_key[1]", "each key once"),
-        ("{a: hidden}", "api_key", "upstream's key"),
-    ],
+@cases(
+    "keys, path, allowed",
+    ("[]", "api_key", "a key, or 1 to 100"),
+    ("[hidden, '']", "api_key[1]", "a key"),
+    ("[hidden, 'a b']", "api_key[1]", "ASCII without spaces"),
+    ("[hidden-1, hidden-1]", "api_key[1]", "each key once"),
+    ("{a: hidden}", "api_key", "upstream's key"),
 )
 def test_bad_list_of_keys_is_a_fault_that_shows_none(keys: str, path: str, allowed: str) -> None:
     fault = fault_of(channel().replace("api_key: key", f"api_key: {keys}"))
@@ -249,7 +247,7 @@ URLS = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "protocol", "url"), URLS)
+@each("kind, protocol, url", URLS)
 def test_requests_go_where_the_provider_documents_it(kind: str, protocol: str, url: str) -> None:
     assert url_of(kind_of(kind=kind), protocol) == url
 
@@ -286,7 +284,7 @@ def test_own_parameters_join_those_of_the_kind() -> None:
     assert url_of(own, "chat") == f"{path}?API-Version=2025-01-01&x=1"
 
 
-@pytest.mark.parametrize("kind", OWN_HOSTS)
+@each("kind", OWN_HOSTS)
 def test_kind_whose_accounts_have_hosts_of_their_own_needs_one(kind: str) -> None:
     text = f"channels: [{{id: a, kind: {kind}, api_key: k}}]"
     assert places_of(text) == [(1, "channels[0].base_url")]
@@ -298,7 +296,7 @@ def test_kind_that_sends_a_key_needs_one() -> None:
     assert places_of(text) == [(1, "channels[0].api_key")]
 
 
-@pytest.mark.parametrize("kind", ["fireworks", "groq", "mistral"])
+@cases("kind", "fireworks", "groq", "mistral")
 def test_wire_of_a_kind_that_refuses_parts_gives_way_and_needs_no_model_in_its_path(
     kind: str,
 ) -> None:
@@ -333,7 +331,7 @@ def test_proxy_of_the_file() -> None:
     assert transport_of("proxy: ${P}", P=URL) == Transport(PROXY)
 
 
-@pytest.mark.parametrize("name", ["HTTPS_PROXY", "https_proxy"])
+@cases("name", "HTTPS_PROXY", "https_proxy")
 def test_proxy_of_the_environment(name: str) -> None:
     assert transport_of("", **{name: URL}) == Transport(PROXY)
     assert transport_of("proxy: ''", **{name: URL}) is None
@@ -341,20 +339,18 @@ def test_proxy_of_the_environment(name: str) -> None:
     assert read(text, **{name: URL}).registry.channels["a"].transport is None
 
 
-@pytest.mark.parametrize(
-    ("spared", "is_spared"),
-    [
-        ("a.example", True),
-        ("b.example, A.example", True),
-        (".example", True),
-        ("example", True),
-        ("a.example:443", True),
-        ("*", True),
-        ("a.example:8443", False),
-        ("b.a.example", False),
-        ("ample", False),
-        (" , ", False),
-    ],
+@cases(
+    "spared, is_spared",
+    ("a.example", True),
+    ("b.example, A.example", True),
+    (".example", True),
+    ("example", True),
+    ("a.example:443", True),
+    ("*", True),
+    ("a.example:8443", False),
+    ("b.a.example", False),
+    ("ample", False),
+    (" , ", False),
 )
 def test_hosts_that_the_environment_spares(spared: str, is_spared: bool) -> None:
     found = transport_of("", HTTPS_PROXY=URL, NO_PROXY=spared)
@@ -378,7 +374,7 @@ BAD_TRANSPORTS = [
 ]
 
 
-@pytest.mark.parametrize("case", BAD_TRANSPORTS, ids=lambda case: case[0])
+@each("case", BAD_TRANSPORTS)
 def test_bad_value_is_a_fault(case: tuple[str, str, str, str]) -> None:
     extra, path, found, allowed = case
     hint = "${HOME}" if "~" in extra else ""

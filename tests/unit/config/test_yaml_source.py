@@ -8,23 +8,22 @@ import pytest
 
 from gw.config.readers import ConfigFaults, Fault, FaultReport, Mark, fault_records, render
 from gw.config.yaml_source import SubstitutionFault, shielded, substitute, unshielded
+from tests.support.rows import cases
 from tests.unit.config.reading import channel, fault_of, faults_of, places_of, read
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "column", "found"),
-    [
-        ("listen: 'abc\n", 2, 1, "end of stream"),
-        ("timeouts: {chat: 5\n", 2, 1, "flow mapping"),
-        ("a: b: c\n", 1, 5, "mapping values"),
-        ("- a\nb: c\n", 2, 1, "block end"),
-        ("secret: *unknown\n", 1, 9, "undefined alias"),
-        ("secret: @x\n", 1, 9, "'@'"),
-        ("secret: %x\n", 1, 9, "'%'"),
-        ('secret: "\\q"\n', 1, 11, "escape"),
-        ("listen: [::1]:8080\n", 1, 10, "':'"),
-        ("secret: a\n---\nsecret: b\n", 2, 1, "another document"),
-    ],
+@cases(
+    "text, line, column, found",
+    ("listen: 'abc\n", 2, 1, "end of stream"),
+    ("timeouts: {chat: 5\n", 2, 1, "flow mapping"),
+    ("a: b: c\n", 1, 5, "mapping values"),
+    ("- a\nb: c\n", 2, 1, "block end"),
+    ("secret: *unknown\n", 1, 9, "undefined alias"),
+    ("secret: @x\n", 1, 9, "'@'"),
+    ("secret: %x\n", 1, 9, "'%'"),
+    ('secret: "\\q"\n', 1, 11, "escape"),
+    ("listen: [::1]:8080\n", 1, 10, "':'"),
+    ("secret: a\n---\nsecret: b\n", 2, 1, "another document"),
 )
 def test_syntax_error_is_a_fault_with_its_place(
     text: str, line: int, column: int, found: str
@@ -36,13 +35,11 @@ def test_syntax_error_is_a_fault_with_its_place(
     assert "quotes" in fault.hint
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "column"),
-    [
-        ("timeouts:\n\tchat: 5\n", 2, 1),
-        ("timeouts:\n  chat: 5\n\t connect: 5\n", 3, 1),
-        ("listen:\t127.0.0.1:80\n", 1, 8),
-    ],
+@cases(
+    "text, line, column",
+    ("timeouts:\n\tchat: 5\n", 2, 1),
+    ("timeouts:\n  chat: 5\n\t connect: 5\n", 3, 1),
+    ("listen:\t127.0.0.1:80\n", 1, 8),
 )
 def test_tab_is_a_fault_with_its_place(text: str, line: int, column: int) -> None:
     fault = fault_of(text)
@@ -50,14 +47,14 @@ def test_tab_is_a_fault_with_its_place(text: str, line: int, column: int) -> Non
     assert "tabs" in fault.hint
 
 
-@pytest.mark.parametrize("character", ["\0", "\x07", "\x1b", "\x7f", "\ufffe", "\ud800"])
+@cases("character", "\0", "\x07", "\x1b", "\x7f", "\ufffe", "\ud800")
 def test_unprintable_character_is_a_fault_with_its_place(character: str) -> None:
     fault = fault_of(f"drain_seconds: 1\nsecret: ab{character}c\n")
     assert (fault.line, fault.column) == (2, 11)
     assert fault.found == f"the character U+{ord(character):04X}"
 
 
-@pytest.mark.parametrize("text", ["[", "{", "- ", "? "])
+@cases("text", "[", "{", "- ", "? ")
 def test_nesting_without_end_is_a_fault(text: str) -> None:
     assert faults_of(text * 20_000)
 
@@ -66,21 +63,19 @@ def test_deep_nesting_that_ends_is_a_fault() -> None:
     assert "nested too deep" in fault_of("secret: " + "[" * 5000 + "]" * 5000).found
 
 
-@pytest.mark.parametrize("text", ['"\\U00110000"', f"%YAML 1.{'9' * 5000}\n---\na: b\n"])
+@cases("text", '"\\U00110000"', f"%YAML 1.{'9' * 5000}\n---\na: b\n")
 def test_impossible_numbers_of_yaml_are_faults(text: str) -> None:
     assert "cannot be read" in fault_of(text).found
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("text", '"text"'),
-        ("5", "5"),
-        ("true", "true"),
-        ("[listen, secret]", "a list of 2"),
-        ("[]", "an empty list"),
-        ("2023-06-01", "2023-06-01"),
-    ],
+@cases(
+    "text, found",
+    ("text", '"text"'),
+    ("5", "5"),
+    ("true", "true"),
+    ("[listen, secret]", "a list of 2"),
+    ("[]", "an empty list"),
+    ("2023-06-01", "2023-06-01"),
 )
 def test_top_level_that_is_no_mapping_is_a_fault(text: str, found: str) -> None:
     fault = fault_of(text)
@@ -133,7 +128,7 @@ def test_surrogates_written_as_json_writes_them_are_joined() -> None:
     assert read(text).secret == "0123456789abcdef\U0001f600"
 
 
-@pytest.mark.parametrize("half", ["\\ud83d", "\\ude00", "\\ude00\\ud83d"])
+@cases("half", "\\ud83d", "\\ude00", "\\ude00\\ud83d")
 def test_half_of_a_surrogate_pair_is_a_fault(half: str) -> None:
     fault = fault_of(f'drain_seconds: 1\nsecret: "a{half}"\n')
     assert (fault.line, fault.path) == (2, "secret")
@@ -186,24 +181,22 @@ def test_aliases_that_multiply_are_read_in_no_time() -> None:
 ENVIRON = {"NAME": "value", "_a1": "x", "EMPTY": "", "TRICKY": "${NAME} $${ \\1 }"}
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("", ""),
-        ("plain $ text $NAME {NAME}", "plain $ text $NAME {NAME}"),
-        ("${NAME}", "value"),
-        ("${NAME}-${_a1}${NAME}", "value-xvalue"),
-        ("${EMPTY}", ""),
-        ("${NAME:-text}", "value"),
-        ("${UNSET:-text}", "text"),
-        ("${EMPTY:-text}", "text"),
-        ("${UNSET:-}", ""),
-        ("${UNSET:-a:-b, $c #{}", "a:-b, $c #{"),
-        ("$${NAME}", "${NAME}"),
-        ("$$${NAME}", "$${NAME}"),
-        ("$${${NAME}", "${value"),
-        ("${TRICKY}", "${NAME} $${ \\1 }"),
-    ],
+@cases(
+    "text, expected",
+    ("", ""),
+    ("plain $ text $NAME {NAME}", "plain $ text $NAME {NAME}"),
+    ("${NAME}", "value"),
+    ("${NAME}-${_a1}${NAME}", "value-xvalue"),
+    ("${EMPTY}", ""),
+    ("${NAME:-text}", "value"),
+    ("${UNSET:-text}", "text"),
+    ("${EMPTY:-text}", "text"),
+    ("${UNSET:-}", ""),
+    ("${UNSET:-a:-b, $c #{}", "a:-b, $c #{"),
+    ("$${NAME}", "${NAME}"),
+    ("$$${NAME}", "$${NAME}"),
+    ("$${${NAME}", "${value"),
+    ("${TRICKY}", "${NAME} $${ \\1 }"),
 )
 def test_text_is_filled_in(text: str, expected: str) -> None:
     assert substitute(text, ENVIRON)[0] == expected
@@ -213,9 +206,7 @@ def test_names_that_were_used_are_told() -> None:
     assert substitute("${NAME} ${UNSET:-x} $${_a1}", ENVIRON)[1] == ("NAME", "UNSET")
 
 
-@pytest.mark.parametrize(
-    "text", ["${}", "${1A}", "${A-b}", "${A:?b}", "${A B}", "${A", "${", "${ä}", "x ${A\n}"]
-)
+@cases("text", "${}", "${1A}", "${A-b}", "${A:?b}", "${A B}", "${A", "${", "${ä}", "x ${A\n}")
 def test_broken_substitution_is_a_fault(text: str) -> None:
     with pytest.raises(SubstitutionFault) as caught:
         substitute(text, {"A": "a"})
@@ -253,7 +244,7 @@ def test_value_of_a_variable_stays_text_where_text_is_wanted() -> None:
         assert config.registry.channels["a"].api_key == value
 
 
-@pytest.mark.parametrize("written", ["${N}", '"${N}"', "${M:-7}", "'${M:-7}'"])
+@cases("written", "${N}", '"${N}"', "${M:-7}", "'${M:-7}'")
 def test_value_of_a_variable_is_a_number_where_a_number_is_wanted(written: str) -> None:
     config = read(channel(f"priority: {written}\nhealth: {{cooldown: {written}}}"), N="7")
     assert config.registry.channels["a"].priority == 7
@@ -311,16 +302,14 @@ def test_text_with_the_shields_own_characters_is_left_alone() -> None:
     assert shielded(text) == text
 
 
-@pytest.mark.parametrize(
-    ("text", "variable", "expected"),
-    [
-        ("", None, "info"),
-        ("", "", "info"),
-        ("", "debug", "debug"),
-        ("log_level: error", "debug", "error"),
-        ("log_level:", "debug", "debug"),
-        ("log_level: error", "nonsense", "error"),
-    ],
+@cases(
+    "text, variable, expected",
+    ("", None, "info"),
+    ("", "", "info"),
+    ("", "debug", "debug"),
+    ("log_level: error", "debug", "error"),
+    ("log_level:", "debug", "debug"),
+    ("log_level: error", "nonsense", "error"),
 )
 def test_log_level_of_the_file_goes_before_that_of_the_environment(
     text: str, variable: str | None, expected: str
@@ -400,31 +389,27 @@ def test_report_raises_in_the_order_of_the_file() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
-    [
-        'secret: 1\n"\\e[31m": 2\n',
-        'listen: "\\e]0;title\\a"\n',
-        'translations: ["\\r\\nfaked: line", "\\u2028", "\\x9b31m", "\\u202e"]\n',
-        'listen: !<\\e> "x"\n',
-        '"\\n": {"\\0": 1}\n',
-    ],
+    'secret: 1\n"\\e[31m": 2\n',
+    'listen: "\\e]0;title\\a"\n',
+    'translations: ["\\r\\nfaked: line", "\\u2028", "\\x9b31m", "\\u202e"]\n',
+    'listen: !<\\e> "x"\n',
+    '"\\n": {"\\0": 1}\n',
 )
 def test_table_holds_no_control_characters(text: str) -> None:
     table = render(faults_of(text))
     assert all(character.isprintable() or character == "\n" for character in table)
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
-    [
-        "listen: https://user:hidden@host/path\n",
-        "listen: https://host/path?key=hidden&x=hidden\n",
-        "listen: sk-platform-hiddenhiddenhidden\n",
-        "listen: Bearer hidden-hidden\n",
-        "listen: AIzahiddenhidden\n",
-        "listen: ${APP_SECRET:-hidden}\n",
-    ],
+    "listen: https://user:hidden@host/path\n",
+    "listen: https://host/path?key=hidden&x=hidden\n",
+    "listen: sk-platform-hiddenhiddenhidden\n",
+    "listen: Bearer hidden-hidden\n",
+    "listen: AIzahiddenhidden\n",
+    "listen: ${APP_SECRET:-hidden}\n",
 )
 def test_table_masks_credentials_in_the_wrong_place(text: str) -> None:
     assert "hidden" not in render(faults_of(text))

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 
 from gw.console.figures import ChannelTile
 from gw.console.operations import channel_conditions, money_conditions, process_conditions
 from metrics.prometheus import Metrics
+from tests.support.rows import cases
 
 RUNBOOKS = Path(__file__).parents[3] / "ops" / "runbooks"
 NOW = datetime(2027, 1, 31, tzinfo=UTC)
@@ -40,19 +40,17 @@ def named(found: Iterable[tuple[str, str]]) -> list[str]:
     return [runbook for _, runbook in rows]
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "expected"),
-    [
-        ({}, {}, []),
-        ({"state": "withdrawn"}, {}, []),
-        ({"state": "open"}, {}, ["channel_open"]),
-        ({"state": "open"}, {"state": "withdrawn"}, ["no_channel_available", "channel_open"]),
-        ({"state": "open"}, {"state": "half_open"}, ["all_channels_open", *["channel_open"] * 2]),
-        ({"key_seconds": [0.0, 9.0]}, {"in_use": 9}, ["channel_key_refused"]),
-        ({"in_use": 10}, {}, ["channel_full"]),
-        ({"hour_failures": 11}, {}, ["attempts_failing"]),
-        ({"hour_attempts": 20, "hour_failures": 20}, {}, []),
-    ],
+@cases(
+    "first, second, expected",
+    ({}, {}, []),
+    ({"state": "withdrawn"}, {}, []),
+    ({"state": "open"}, {}, ["channel_open"]),
+    ({"state": "open"}, {"state": "withdrawn"}, ["no_channel_available", "channel_open"]),
+    ({"state": "open"}, {"state": "half_open"}, ["all_channels_open", *["channel_open"] * 2]),
+    ({"key_seconds": [0.0, 9.0]}, {"in_use": 9}, ["channel_key_refused"]),
+    ({"in_use": 10}, {}, ["channel_full"]),
+    ({"hour_failures": 11}, {}, ["attempts_failing"]),
+    ({"hour_attempts": 20, "hour_failures": 20}, {}, []),
 )
 def test_channels_that_need_a_look(
     first: dict[str, Any], second: dict[str, Any], expected: list[str]

@@ -17,6 +17,7 @@ from gw.calls.call import CLIENT_GONE, STOPPING, Ending, ResponseWriter
 from gw.errors import GatewayError
 from gw.idempotency import IdempotencyGuard, StoredResponse, Submission, fingerprint, read_key
 from tests.support.aio import run
+from tests.support.rows import cases, each
 from tests.unit.api.fakes import FakeMetrics, FakeStoredResponses
 
 KEPT = StoredResponse(
@@ -82,14 +83,12 @@ def test_stored_answer_goes_out_as_it_was() -> None:
     assert world.metrics.standings == ["stored"]
 
 
-@pytest.mark.parametrize(
-    ("standing", "code"),
-    [
-        ("reuse", "idempotency_key_reuse"),
-        ("in_flight", "idempotency_in_flight"),
-        ("too_large", "idempotency_response_not_cached"),
-        ("stored", "idempotency_in_flight"),  # it has expired since
-    ],
+@cases(
+    "standing, code",
+    ("reuse", "idempotency_key_reuse"),
+    ("in_flight", "idempotency_in_flight"),
+    ("too_large", "idempotency_response_not_cached"),
+    ("stored", "idempotency_in_flight"),  # it has expired since
 )
 def test_key_that_is_not_free_is_a_conflict(standing: ClaimState, code: str) -> None:
     world = World()
@@ -169,18 +168,16 @@ def test_other_values_are_another_body(one: object, other: object) -> None:
     assert (of(texts[0].encode()) == of(texts[1].encode())) == (texts[0] == texts[1])
 
 
-@pytest.mark.parametrize(
+@cases(
     "pair",
-    [
-        (b'{"n": 1}', b'{"n": "1"}'),
-        (b'{"n": 1}', b'{"n": 1, "m": null}'),
-        (b"[1, 2]", b"[2, 1]"),
-        (b"not json", b"not  json"),
-        (b"\xff", b"\xfe"),
-        (b"[" * 5000, b"[" * 5001),
-        (b"1" * 400, b"1" * 401),
-        (b"", b"null"),
-    ],
+    (b'{"n": 1}', b'{"n": "1"}'),
+    (b'{"n": 1}', b'{"n": 1, "m": null}'),
+    (b"[1, 2]", b"[2, 1]"),
+    (b"not json", b"not  json"),
+    (b"\xff", b"\xfe"),
+    (b"[" * 5000, b"[" * 5001),
+    (b"1" * 400, b"1" * 401),
+    (b"", b"null"),
 )
 def test_bodies_that_differ(pair: tuple[bytes, bytes]) -> None:
     assert of(pair[0]) != of(pair[1])
@@ -215,7 +212,7 @@ ENDS: dict[str, tuple[Ending, int, KeptResponse | None, ClaimEnd]] = {
 }
 
 
-@pytest.mark.parametrize(("ending", "cost", "kept", "expected"), ENDS.values(), ids=ENDS.keys())
+@each("ending, cost, kept, expected", ENDS.values())
 def test_end_of_a_key(
     ending: Ending, cost: int, kept: KeptResponse | None, expected: ClaimEnd
 ) -> None:

@@ -23,6 +23,7 @@ from gw.api.services import BASE_URL, ContentLinks
 from tests.support.aio import eventually
 from tests.support.clock import FakeClock
 from tests.support.jobs import polled
+from tests.support.rows import cases
 from tests.support.specs import make_channel
 from tests.support.upstreams import ScriptedUpstreams
 from tests.unit.jobs.test_settlement import NOW, opened
@@ -112,15 +113,12 @@ async def test_link_that_is_good_and_what_has_none_are_not_asked_for() -> None:
     assert not s.database.claimed
 
 
-@pytest.mark.parametrize(
+@cases(
     "said",
-    [
-        polled("queued"),
-        polled("failed"),
-        polled("succeeded", result=VideoResult(url="https://cdn.example/old")),
-        polled("succeeded", result=VideoResult(url="https://cdn.example/x", expires_at=1.0)),
-    ],
-    ids=["queued", "failed", "the old one", "one that is over"],
+    polled("queued"),
+    polled("failed"),
+    polled("succeeded", result=VideoResult(url="https://cdn.example/old")),
+    polled("succeeded", result=VideoResult(url="https://cdn.example/x", expires_at=1.0)),
 )
 async def test_without_a_new_link_the_old_one_stays(said: Any) -> None:
     s = Scene()

@@ -7,7 +7,6 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +20,7 @@ from channels.media.canonical import AvatarResult, MusicResult, SpeechResult, Tr
 from channels.prices import PriceSpec
 from channels.registry import ModelSpec
 from tests.support.jobs import FILM
+from tests.support.rows import cases
 from tests.support.specs import make_model
 
 NOW = 1_790_000_100.0
@@ -89,39 +89,37 @@ def made(result: Any, seconds_ms: int | None = None) -> End:
 SONGS = MusicResult(tracks=(Track(audio_url="https://a/1"), Track(clip_id="2")))
 
 
-@pytest.mark.parametrize(
-    ("open_job", "end", "cost", "units", "urls"),
-    [
-        (opened(), made(FILM, 8_046), 804_600_000, 8, [FILM.url]),
-        (opened(), made(FILM, 499), 49_900_000, 1, [FILM.url]),  # at least one second
-        (opened(), made(FILM, 2_500), 250_000_000, 3, [FILM.url]),  # half up
-        (opened(), made(FILM), 500_000_000, 5, [FILM.url]),  # nothing was said: as asked for
-        (opened(), made(FILM, 90_000_000), 9_000_000_000_000, 90_000, [FILM.url]),
-        # no film has this length: what was held
-        (opened(held=300_000), made(FILM, 10**9 + 1), 30_000_000_000, 300, [FILM.url]),
-        (opened(price={"per_call": "2"}), made(FILM, 7_000), 2_000_000_000, 7, [FILM.url]),
-        (
-            opened("music", {"per_generation": "0.12"}, 1),
-            made(SONGS),
-            120_000_000,
-            1,
-            ["https://a/1"],
-        ),
-        (
-            opened("speech", {"per_character": "0.00003", "multiplier": "0.5"}, 11),
-            made(SpeechResult(url="https://a/s"), 9_000),
-            165_000,
-            11,
-            ["https://a/s"],
-        ),
-        (
-            opened("avatar", {"per_call": "2"}, 1),
-            made(AvatarResult(upstream_id="va")),
-            2_000_000_000,
-            1,
-            [],
-        ),
-    ],
+@cases(
+    "open_job, end, cost, units, urls",
+    (opened(), made(FILM, 8_046), 804_600_000, 8, [FILM.url]),
+    (opened(), made(FILM, 499), 49_900_000, 1, [FILM.url]),  # at least one second
+    (opened(), made(FILM, 2_500), 250_000_000, 3, [FILM.url]),  # half up
+    (opened(), made(FILM), 500_000_000, 5, [FILM.url]),  # nothing was said: as asked for
+    (opened(), made(FILM, 90_000_000), 9_000_000_000_000, 90_000, [FILM.url]),
+    # no film has this length: what was held
+    (opened(held=300_000), made(FILM, 10**9 + 1), 30_000_000_000, 300, [FILM.url]),
+    (opened(price={"per_call": "2"}), made(FILM, 7_000), 2_000_000_000, 7, [FILM.url]),
+    (
+        opened("music", {"per_generation": "0.12"}, 1),
+        made(SONGS),
+        120_000_000,
+        1,
+        ["https://a/1"],
+    ),
+    (
+        opened("speech", {"per_character": "0.00003", "multiplier": "0.5"}, 11),
+        made(SpeechResult(url="https://a/s"), 9_000),
+        165_000,
+        11,
+        ["https://a/s"],
+    ),
+    (
+        opened("avatar", {"per_call": "2"}, 1),
+        made(AvatarResult(upstream_id="va")),
+        2_000_000_000,
+        1,
+        [],
+    ),
 )
 def test_what_succeeded_is_paid_for(
     open_job: OpenJob, end: End, cost: int, units: int, urls: list[str]

@@ -40,7 +40,7 @@ from channels.media.canonical import NotFound, RateLimited, TaskError, Trouble, 
 from channels.media.model import TASK_KINDS, TaskKind
 from tests.support.job_machine import BALANCE, DEADLINE_SECONDS, HOLD, LEASE_SECONDS, JobMachine
 from tests.support.jobs import CHANNEL, FILM, polled
-from tests.support.rows import each
+from tests.support.rows import cases, each
 from tests.unit.jobs.test_settlement import opened
 
 OURS = TaskError(code="no_result", message="x")
@@ -309,7 +309,7 @@ def test_any_schedule_gives_a_pause_within_its_bounds(
     assert least * 0.799 <= pause <= most * 1.201
 
 
-@pytest.mark.parametrize(("late", "share"), [(10 * LATE_SECONDS, 0.0), (0.0, 2 * WORKING_SHARE)])
+@cases("late, share", (10 * LATE_SECONDS, 0.0), (0.0, 2 * WORKING_SHARE))
 def test_free_process_begins_what_is_due_and_a_busy_one_a_few(late: float, share: float) -> None:
     pace = Pace()
     assert pace.grant(1000, now=0.0) == 1000

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from gw.keys.cache import GRACE_SECONDS, REREAD_SECONDS, new_key_text
 from gw.keys.principal import KeyRefused
 from tests.support.aio import eventually, run
+from tests.support.rows import cases
 from tests.unit.keys.fakes import KEY, OTHER, Row, World, in_world
 
 
@@ -51,7 +52,7 @@ async def test_failed_read_that_everybody_has_left_goes_by_quietly(world: World)
     await eventually(lambda: "0 loading" in repr(world.cache))
 
 
-@pytest.mark.parametrize("payload", ["key:key_1", "account:acct_1", None])
+@cases("payload", "key:key_1", "account:acct_1", None)
 async def test_read_that_a_change_overtook_is_made_again(payload: str | None) -> None:
     world = World()
     world.table.holds_reads = True

@@ -19,6 +19,7 @@ from gw.admin.prices import read_factor, read_patterns, read_prices
 from gw.admin.refusals import Invalid
 from gw.keys.prices import AgreedPrices
 from tests.support.prices import spec_of
+from tests.support.rows import cases
 from tests.support.specs import make_model
 
 MODEL = make_model("a", id="gpt-5", multiplier=Decimal("0.5"))
@@ -84,10 +85,9 @@ def test_a_price_comes_back_from_what_is_stored(random: Random) -> None:
     assert PriceSpec.of_stated(spec.stated()) == spec
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("", "not JSON"),
+@cases(
+    "text, found",
+    ("", "not JSON"),
         ("[1]", "an object"),
         ("{}", "none is stated"),
         ('{"inptu": "1"}', "did you mean input"),
@@ -99,14 +99,13 @@ def test_a_price_comes_back_from_what_is_stored(random: Random) -> None:
         ('{"input": "${HOME}"}', "HOME"),
         ("[" * 100_000, "characters"),
         ("[" * 10_000, "not JSON"),
-    ],
 )  # fmt: skip
 def test_prices_that_cannot_be_read_are_refused(text: str, found: str) -> None:
     with pytest.raises(Invalid, match=found):
         read_prices(text)
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "1001", "x", "1e3", ""])
+@cases("text", "0", "-1", "1001", "x", "1e3", "")
 def test_a_factor_is_a_plain_decimal_above_zero(text: str) -> None:
     with pytest.raises(Invalid):
         read_factor(text)

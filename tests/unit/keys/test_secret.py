@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from gw.keys.cache import KeyHasher, is_key_text, legacy_hash, new_key_text
 from gw.keys.secret import KeySealer, Secret, SecretFault, WrongSecret, load_secret, read_or_make
+from tests.support.rows import cases
 
 SECRET = Secret("correct horse")
 KEY = "sk-platform-" + "5a" * 32
@@ -48,9 +49,14 @@ def test_key_sealed_before_can_still_be_unsealed() -> None:
     assert KeySealer(SECRET).unseal(sealed, key_id="key_1") == KEY
 
 
-@pytest.mark.parametrize(
+@cases(
     "sealed",
-    [b"", b"\x01", b"\x01" + bytes(11), b"\x01" + bytes(12), b"\x01" + bytes(60), b"\x02" * 80],
+    b"",
+    b"\x01",
+    b"\x01" + bytes(11),
+    b"\x01" + bytes(12),
+    b"\x01" + bytes(60),
+    b"\x02" * 80,
 )
 def test_what_was_not_sealed_is_refused(sealed: bytes) -> None:
     with pytest.raises(WrongSecret):
@@ -171,26 +177,24 @@ def test_new_keys_are_well_formed_and_differ() -> None:
     assert len(set(keys)) == 100
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
-    [
-        "",
-        "sk-platform-",
-        GOOD[:-1],
-        GOOD + "0",
-        GOOD + "\n",
-        GOOD[:-1] + "\n",
-        " " + GOOD[:-1],
-        GOOD.upper(),
-        GOOD[:-1] + "F",
-        GOOD[:-1] + "g",
-        GOOD[:-1] + "٣",
-        "SK-platform-" + GOOD[12:],
-        "sk_platform-" + GOOD[12:],
-        "sk-platform" + GOOD[11:].replace("-", "0"),
-        GOOD[12:],
-        "\ud800" + GOOD[1:],
-    ],
+    "",
+    "sk-platform-",
+    GOOD[:-1],
+    GOOD + "0",
+    GOOD + "\n",
+    GOOD[:-1] + "\n",
+    " " + GOOD[:-1],
+    GOOD.upper(),
+    GOOD[:-1] + "F",
+    GOOD[:-1] + "g",
+    GOOD[:-1] + "٣",
+    "SK-platform-" + GOOD[12:],
+    "sk_platform-" + GOOD[12:],
+    "sk-platform" + GOOD[11:].replace("-", "0"),
+    GOOD[12:],
+    "\ud800" + GOOD[1:],
 )
 def test_anything_else_is_malformed(text: str) -> None:
     assert not is_key_text(text)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from gw.api.base import GatewayApplication
 from gw.api.logs.handlers import LogsHandler
 from gw.errors import INVALID_REQUEST, GatewayError, dumps
 from tests.support.aio import run
+from tests.support.rows import cases
 from tests.unit.api.fakes import KEY, World, make_principal
 from tests.unit.http.wire import Answer, request, served
 
@@ -68,8 +67,8 @@ def test_the_sixty_first_is_429_and_another_key_is_not() -> None:
     assert (again.status, rate(again)) == (200, ("60", "59", "60"))
 
 
-@pytest.mark.parametrize("kind", ["console", "employee", "compute"])
-@pytest.mark.parametrize("toggle", [False, True])
+@cases("kind", "console", "employee", "compute")
+@cases("toggle", False, True)
 def test_account_scope_is_for_console_keys_with_the_toggle(kind: str, toggle: bool) -> None:
     world = World()
     world.keys.known[KEY] = make_principal(kind=kind, account_logs=toggle)

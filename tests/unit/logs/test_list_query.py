@@ -26,7 +26,7 @@ from gw.api.logs.list_query import (
 )
 from gw.api.logs.pages import enough
 from gw.errors import GatewayError
-from tests.support.rows import each
+from tests.support.rows import cases, each
 
 NOW = datetime(2026, 11, 21, 8, 30, 15, 250_000, tzinfo=UTC)
 SEAL = CursorSeal(b"k" * 32)
@@ -81,15 +81,13 @@ def test_nothing_given_is_the_defaults_and_so_is_everything_empty() -> None:
     assert read("something=else&key=sk-platform-1") == default
 
 
-@pytest.mark.parametrize(
-    ("period", "start"),
-    [
-        ("today", utc(2026, 11, 21)),
-        ("7d", NOW - timedelta(days=7)),
-        ("30d", NOW - timedelta(days=30)),
-        ("this_month", utc(2026, 11, 1)),
-        ("all", utc(1970, 1, 1)),
-    ],
+@cases(
+    "period, start",
+    ("today", utc(2026, 11, 21)),
+    ("7d", NOW - timedelta(days=7)),
+    ("30d", NOW - timedelta(days=30)),
+    ("this_month", utc(2026, 11, 1)),
+    ("all", utc(1970, 1, 1)),
 )
 def test_periods_end_now(period: str, start: datetime) -> None:
     assert read(f"period={period}").window == Window(start, NOW)
@@ -103,25 +101,23 @@ def test_reference_finds_a_row_of_any_age_unless_a_period_is_given() -> None:
     assert read("ref=&status=error").window == Window(NOW - timedelta(days=30), NOW)
 
 
-@pytest.mark.parametrize(
-    ("since", "until", "window"),
-    [
-        ("2026-11-01", "2026-11-01", (utc(2026, 11, 1), utc(2026, 11, 2))),
-        ("2026-11-01", "2026-11-02T03:04:05Z", (utc(2026, 11, 1), utc(2026, 11, 2, 3, 4, 5))),
-        ("2026-11-01t02:00:00z", "2026-11-01", (utc(2026, 11, 1, 2), utc(2026, 11, 2))),
-        ("2026-11-01T02:00:00%2B02:00", "2026-11-01", (utc(2026, 11, 1), utc(2026, 11, 2))),
-        ("2026-11-01T02:00:00+02:00", "2026-11-01", (utc(2026, 11, 1), utc(2026, 11, 2))),
-        ("2026-10-31T20:00:00-04:00", "2026-11-01", (utc(2026, 11, 1), utc(2026, 11, 2))),
-        (
-            "2026-11-01T00:00:00.1234567Z",
-            "2026-11-01T00:00:00.5Z",
-            (utc(2026, 11, 1, 0, 0, 0, 123_456), utc(2026, 11, 1, 0, 0, 0, 500_000)),
-        ),
-        ("2016-12-31T23:59:60Z", "2017-01-01", (utc(2017, 1, 1), utc(2017, 1, 2))),
-        ("0001-01-01", "9999-12-31", (EARLIEST, LATEST + timedelta(days=1))),
-        ("0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z", (EARLIEST, LATEST)),
-        ("2026-11-01T00:00:00Z", "2026-11-01T00:00:00Z", (utc(2026, 11, 1), utc(2026, 11, 1))),
-    ],
+@cases(
+    "since, until, window",
+    ("2026-11-01", "2026-11-01", (utc(2026, 11, 1), utc(2026, 11, 2))),
+    ("2026-11-01", "2026-11-02T03:04:05Z", (utc(2026, 11, 1), utc(2026, 11, 2, 3, 4, 5))),
+    ("2026-11-01t02:00:00z", "2026-11-01", (utc(2026, 11, 1, 2), utc(2026, 11, 2))),
+    ("2026-11-01T02:00:00%2B02:00", "2026-11-01", (utc(2026, 11, 1), utc(2026, 11, 2))),
+    ("2026-11-01T02:00:00+02:00", "2026-11-01", (utc(2026, 11, 1), utc(2026, 11, 2))),
+    ("2026-10-31T20:00:00-04:00", "2026-11-01", (utc(2026, 11, 1), utc(2026, 11, 2))),
+    (
+        "2026-11-01T00:00:00.1234567Z",
+        "2026-11-01T00:00:00.5Z",
+        (utc(2026, 11, 1, 0, 0, 0, 123_456), utc(2026, 11, 1, 0, 0, 0, 500_000)),
+    ),
+    ("2016-12-31T23:59:60Z", "2017-01-01", (utc(2017, 1, 1), utc(2017, 1, 2))),
+    ("0001-01-01", "9999-12-31", (EARLIEST, LATEST + timedelta(days=1))),
+    ("0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z", (EARLIEST, LATEST)),
+    ("2026-11-01T00:00:00Z", "2026-11-01T00:00:00Z", (utc(2026, 11, 1), utc(2026, 11, 1))),
 )
 def test_from_and_to_in_both_forms_mixed(
     since: str, until: str, window: tuple[datetime, datetime]
@@ -183,13 +179,11 @@ def test_filters_are_lists_of_exact_values() -> None:
     assert query.filters.trace is None
 
 
-@pytest.mark.parametrize(
+@cases(
     "ref",
-    [
-        "0192f0c1a2b37c4d8e5f001122334455",
-        "0192F0C1A2B37C4D8E5F001122334455",
-        "0192f0c1-a2b3-7c4d-8e5f-001122334455",
-    ],
+    "0192f0c1a2b37c4d8e5f001122334455",
+    "0192F0C1A2B37C4D8E5F001122334455",
+    "0192f0c1-a2b3-7c4d-8e5f-001122334455",
 )
 def test_ref_may_be_a_trace_id_in_each_of_its_forms(ref: str) -> None:
     trace = read(f"ref={ref}").filters.trace
@@ -197,9 +191,7 @@ def test_ref_may_be_a_trace_id_in_each_of_its_forms(ref: str) -> None:
     assert trace.hex == "0192f0c1a2b37c4d8e5f001122334455"
 
 
-@pytest.mark.parametrize(
-    "ref", ["{0192f0c1a2b37c4d8e5f001122334455}", "0192f0c1-a2b37c4d8e5f", "x"]
-)
+@cases("ref", "{0192f0c1a2b37c4d8e5f001122334455}", "0192f0c1-a2b37c4d8e5f", "x")
 def test_another_ref_is_only_a_task_id(ref: str) -> None:
     filters = read(f"ref={ref}").filters
     assert (filters.ref, filters.trace) == (ref, None)
@@ -248,22 +240,20 @@ def test_a_refusal_says_what_is_allowed_and_hides_a_key() -> None:
     assert len(refusal("status=" + "y" * 3000)) < 200
 
 
-@pytest.mark.parametrize(
-    ("include", "attempts", "in_flight"),
-    [
-        ("attempts", True, False),
-        ("in_flight", False, True),
-        ("attempts,in_flight", True, True),
-        ("none", False, False),
-        ("none,in_flight", False, True),
-    ],
+@cases(
+    "include, attempts, in_flight",
+    ("attempts", True, False),
+    ("in_flight", False, True),
+    ("attempts,in_flight", True, True),
+    ("none", False, False),
+    ("none,in_flight", False, True),
 )
 def test_include(include: str, attempts: bool, in_flight: bool) -> None:
     query = read(f"include={include}")
     assert (query.with_attempts, query.with_in_flight) == (attempts, in_flight)
 
 
-@pytest.mark.parametrize(("limit", "value"), [("1", 1), ("200", 200), ("0007", 7)])
+@cases("limit, value", ("1", 1), ("200", 200), ("0007", 7))
 def test_limits_within_bounds(limit: str, value: int) -> None:
     assert read(f"limit={limit}").limit == value
 
@@ -342,18 +332,15 @@ BUSY = [(NOON - number * HOUR, 5) for number in range(4)]
 OLDEST, END = BUSY[-1][0], NOON + HOUR
 
 
-@pytest.mark.parametrize(
-    ("changes", "hours"),
-    [
-        ({}, 2),
-        ({"limit": 5}, 1),
-        ({"limit": 21}, 4),
-        ({"last": NOON + HALF}, 3),
-        ({"after_at": NOON}, 3),
-        ({"after_at": END}, 2),
-        ({"first": NOON - HALF}, 4),
-    ],
-    ids=["whole hours", "one", "all", "cut at its end", "cursor", "behind it", "its start"],
+@cases(
+    "changes, hours",
+    ({}, 2),
+    ({"limit": 5}, 1),
+    ({"limit": 21}, 4),
+    ({"last": NOON + HALF}, 3),
+    ({"after_at": NOON}, 3),
+    ({"after_at": END}, 2),
+    ({"first": NOON - HALF}, 4),
 )
 def test_hour_counts_whose_rows_are_all_still_to_be_shown(
     changes: dict[str, Any], hours: int

@@ -18,6 +18,7 @@ from gw.api.logs.summary import SummaryCache, SummaryQuery, WindowPart, cover, r
 from gw.errors import GatewayError
 from tests.support.aio import run
 from tests.support.clock import FakeClock
+from tests.support.rows import cases
 
 NOW = datetime(2026, 11, 21, 8, 30, tzinfo=UTC)
 
@@ -42,7 +43,7 @@ def test_the_window_is_thirty_days_unless_asked() -> None:
     assert read("period=all&from=2026-01-01&to=2026-01-02").window.start.month == 1
 
 
-@pytest.mark.parametrize("name", ["model", "status", "unit_type", "error_code", "ref"])
+@cases("name", "model", "status", "unit_type", "error_code", "ref")
 def test_row_filters_are_refused_and_empty_ones_are_none(name: str) -> None:
     assert refusal(f"{name}=success").startswith(f"`{name}` ")
     assert read(f"{name}=") == read("")
@@ -55,9 +56,14 @@ def test_a_window_is_at_most_365_days() -> None:
     assert "365 days" in refusal("from=2025-01-01T00:00:00Z&to=2026-01-01T00:00:01Z")
 
 
-@pytest.mark.parametrize(
+@cases(
     "query",
-    ["period=90d", "from=2026-01-01", "to=2026-01-01", "scope=all", "key_id=key_1", "from=x&to=y"],
+    "period=90d",
+    "from=2026-01-01",
+    "to=2026-01-01",
+    "scope=all",
+    "key_id=key_1",
+    "from=x&to=y",
 )
 def test_the_rest_is_refused_as_for_a_list(query: str) -> None:
     refusal(query)

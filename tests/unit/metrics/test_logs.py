@@ -31,7 +31,7 @@ from metrics.logs import (
 )
 from tests.support.aio import run
 from tests.support.logs import ExpectLog
-from tests.support.rows import each
+from tests.support.rows import cases, each
 from tests.support.waiting import PATIENCE_SECONDS, until
 from tests.unit.metrics.worlds import Lines
 
@@ -361,36 +361,42 @@ def test_secret_in_text_is_masked(text: str, shown: str) -> None:
     assert redact(shown) == shown  # twice changes nothing
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
-    [
-        "",
-        "key_0123456789abcdef0123 of acct_0123456789abcdef0123 was refused",
-        "the client's task-12345678 sk-1 risk-assessment disk-usage-report",
-        "sk-platform-0123",
-        "missing x-api-key, please send one",
-        "password authentication failed for user gw",
-        "max_tokens=100 input_tokens: 5",
-        "https://upstream.example:8443/v1/chat/completions",
-        "0190b0a0c0d0e0f00102030405060708",
-        "ready listen=http://127.0.0.1:8080",
-    ],
+    "",
+    "key_0123456789abcdef0123 of acct_0123456789abcdef0123 was refused",
+    "the client's task-12345678 sk-1 risk-assessment disk-usage-report",
+    "sk-platform-0123",
+    "missing x-api-key, please send one",
+    "password authentication failed for user gw",
+    "max_tokens=100 input_tokens: 5",
+    "https://upstream.example:8443/v1/chat/completions",
+    "0190b0a0c0d0e0f00102030405060708",
+    "ready listen=http://127.0.0.1:8080",
 )
 def test_ordinary_text_stays(text: str) -> None:
     assert redact(text) == text
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["authorization", "Authorization", "x-api-key", "api_key", "cookie", "password", "secret"],
+@cases(
+    "name", "authorization", "Authorization", "x-api-key", "api_key", "cookie", "password", "secret"
 )
 def test_field_named_as_a_secret_is_one(name: str) -> None:
     assert names_a_secret(name)
 
 
-@pytest.mark.parametrize(
+@cases(
     "piece",
-    ["a-", "sk-", "Bearer ", "api_key", "api_key:", "://a:", "?key=", "sk-platform-", "\\", "AIza"],
+    "a-",
+    "sk-",
+    "Bearer ",
+    "api_key",
+    "api_key:",
+    "://a:",
+    "?key=",
+    "sk-platform-",
+    "\\",
+    "AIza",
 )
 def test_megabyte_of_repetitions_is_masked_in_one_pass(piece: str) -> None:
     text = piece * (1_000_000 // len(piece))

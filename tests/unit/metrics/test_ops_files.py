@@ -12,7 +12,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
 from prometheus_client import CollectorRegistry, ProcessCollector
 
 from channels.families import CHAT_PROTOCOLS
@@ -159,7 +158,7 @@ def test_every_recorded_name_is_read() -> None:
     assert {rule["record"] for rule in RECORDED} <= read
 
 
-@pytest.mark.parametrize("name", DASHBOARDS)
+@each("name", DASHBOARDS)
 def test_dashboard_leads_to_the_others_and_shows_deploys(name: str) -> None:
     board = DASHBOARDS[name]
     assert board["uid"] == f"gw-{name}"
@@ -183,7 +182,7 @@ def test_dashboards_are_those_there_should_be() -> None:
         assert label in LABELS[metric]
 
 
-@pytest.mark.parametrize("name", DASHBOARDS)
+@each("name", DASHBOARDS)
 def test_panels_are_laid_out_without_overlap(name: str) -> None:
     panels = DASHBOARDS[name]["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)

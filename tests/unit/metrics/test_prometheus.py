@@ -19,7 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from metrics.families import Distribution, Number, SeriesFamily
 from metrics.prometheus import Metrics
 from metrics.series import SERIES, MetricFamily
-from tests.support.rows import each
+from tests.support.rows import cases, each
 from tests.unit.metrics.worlds import World
 
 
@@ -289,9 +289,14 @@ def test_discarded_cells_are_gone_under_every_name() -> None:
     assert family["a", 200].value == 0
 
 
-@pytest.mark.parametrize(
-    ("value", "bound"),
-    [(-1, "0.001"), (0.001, "0.001"), (0.0011, "0.5"), (1, "1.0"), (2.5, "2.5"), (2.6, "+Inf")],
+@cases(
+    "value, bound",
+    (-1, "0.001"),
+    (0.001, "0.001"),
+    (0.0011, "0.5"),
+    (1, "1.0"),
+    (2.5, "2.5"),
+    (2.6, "+Inf"),
 )
 def test_observation_falls_under_the_first_bound_not_below_it(value: float, bound: str) -> None:
     cell = Distribution(BOUNDS)
@@ -409,15 +414,13 @@ def test_series_is_described_and_cheap(series: MetricFamily) -> None:
     assert len(series.buckets) <= 15
 
 
-@pytest.mark.parametrize(
-    ("name", "lowest", "highest"),
-    [
-        ("gw_call_latency_seconds", 0.001, 280),
-        ("gw_first_byte_seconds", 0.001, 180),
-        ("gw_hold_latency_seconds", 0.0002, 1),
-        ("gw_settle_latency_seconds", 0.0002, 1),
-        ("gw_loop_lag_seconds", 0.001, 1),
-    ],
+@cases(
+    "name, lowest, highest",
+    ("gw_call_latency_seconds", 0.001, 280),
+    ("gw_first_byte_seconds", 0.001, 180),
+    ("gw_hold_latency_seconds", 0.0002, 1),
+    ("gw_settle_latency_seconds", 0.0002, 1),
+    ("gw_loop_lag_seconds", 0.001, 1),
 )
 def test_buckets_cover_what_can_happen(name: str, lowest: float, highest: float) -> None:
     (series,) = (series for series in SERIES if series.name == name)

@@ -31,7 +31,7 @@ from metrics.spans import (
 from metrics.tracing import DEFAULT_RATIO, Sampling, Tracing, sampling_of
 from tests.support.collector import Sink, read_spans, running_sink
 from tests.support.logs import ExpectLog
-from tests.support.rows import each
+from tests.support.rows import cases, each
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 SPAN = "00f067aa0ba902b7"
@@ -149,7 +149,7 @@ def test_stranger_is_recorded_no_more_often_for_asking() -> None:
     assert len(source.parents) == 1
 
 
-@pytest.mark.parametrize("header", ["", "garbage", f"00-{TRACE.upper()}-{SPAN}-00"])
+@cases("header", "", "garbage", f"00-{TRACE.upper()}-{SPAN}-00")
 def test_malformed_header_leaves_it_to_the_draw(header: str) -> None:
     source = FakeSource()
     tracing = traced(source, 0.5, draws(0.1, 0.9))
@@ -183,15 +183,13 @@ def test_after_shutdown_nothing_is_recorded() -> None:
     assert repr(tracing) == "<Tracing off>"
 
 
-@pytest.mark.parametrize(
+@cases(
     "environ",
-    [
-        {},
-        {"OTEL_TRACES_SAMPLER_ARG": "1"},
-        {"OTEL_EXPORTER_OTLP_ENDPOINT": "  "},
-        {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_SDK_DISABLED": "True"},
-        {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_TRACES_EXPORTER": "none"},
-    ],
+    {},
+    {"OTEL_TRACES_SAMPLER_ARG": "1"},
+    {"OTEL_EXPORTER_OTLP_ENDPOINT": "  "},
+    {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_SDK_DISABLED": "True"},
+    {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_TRACES_EXPORTER": "none"},
 )
 def test_without_an_endpoint_nothing_is_recorded(environ: dict[str, str]) -> None:
     tracing = Tracing.from_environment(environ, draws())
@@ -214,7 +212,7 @@ SAMPLERS = {
 }
 
 
-@pytest.mark.parametrize(("sampler", "argument", "expected"), SAMPLERS.values(), ids=SAMPLERS)
+@each("sampler, argument, expected", SAMPLERS.values())
 def test_sampler_comes_from_the_environment(
     sampler: str, argument: str, expected: Sampling
 ) -> None:
@@ -258,17 +256,15 @@ def test_opentelemetry_is_not_imported_where_it_is_not_used() -> None:
 # --- The W3C header: what is read, what is ignored ---
 
 
-@pytest.mark.parametrize(
-    ("header", "is_sampled"),
-    [
-        (f"00-{TRACE}-{SPAN}-01", True),
-        (f"00-{TRACE}-{SPAN}-00", False),
-        (f"00-{TRACE}-{SPAN}-03", True),  # other flags are not ours
-        (f"00-{TRACE}-{SPAN}-fe", False),
-        (f"cc-{TRACE}-{SPAN}-01", True),  # a later version, read as far as we know it
-        (f"cc-{TRACE}-{SPAN}-01-what-the-future-will-be-like", True),
-        (f"cc-{TRACE}-{SPAN}-00-", False),
-    ],
+@cases(
+    "header, is_sampled",
+    (f"00-{TRACE}-{SPAN}-01", True),
+    (f"00-{TRACE}-{SPAN}-00", False),
+    (f"00-{TRACE}-{SPAN}-03", True),  # other flags are not ours
+    (f"00-{TRACE}-{SPAN}-fe", False),
+    (f"cc-{TRACE}-{SPAN}-01", True),  # a later version, read as far as we know it
+    (f"cc-{TRACE}-{SPAN}-01-what-the-future-will-be-like", True),
+    (f"cc-{TRACE}-{SPAN}-00-", False),
 )
 def test_wellformed_header_is_read(header: str, is_sampled: bool) -> None:
     assert parse(header) == TraceParent(

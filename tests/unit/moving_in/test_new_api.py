@@ -23,6 +23,7 @@ from gw.moving_in.new_api_tables import read_tables, shown
 from gw.moving_in.plan import Plan, Secret
 from gw.price_list.reading import bundled
 from tests.support.new_api import RATIOS, make_sqlite, rows
+from tests.support.rows import cases, each
 
 LIST = bundled()
 
@@ -164,7 +165,7 @@ def test_money_is_the_quota_to_the_nearest_nano_usd(quota: int, unit: int) -> No
     assert abs(account.balance_nano_usd - exact) <= Fraction(1, 2)
 
 
-@pytest.mark.parametrize("quota", ["much", 10**25, "Infinity"])
+@cases("quota", "much", 10**25, "Infinity")
 def test_money_that_is_none_is_refused(quota: Any) -> None:
     with pytest.raises(ConfigFaults, match="quota of user 1"):
         plan_of(tables(users=[user(quota=quota)]), LIST, source="s", origin="there")
@@ -192,7 +193,7 @@ ADDRESSES = [
 ]
 
 
-@pytest.mark.parametrize(("row", "expected"), ADDRESSES)
+@each("row, expected", ADDRESSES)
 def test_type_and_address_say_where_a_channel_leads(
     row: dict[str, Any], expected: tuple[str, str, str]
 ) -> None:
@@ -212,7 +213,7 @@ UNREACHABLE = [
 ]
 
 
-@pytest.mark.parametrize("row", UNREACHABLE)
+@each("row", UNREACHABLE)
 def test_channel_that_cannot_be_had_here_stays(row: dict[str, Any]) -> None:
     found = plan_of(tables(channels=[channel(**row)]), LIST, source="s", origin="there")
     assert (found.channels, found.models) == ({}, {})
@@ -246,7 +247,7 @@ def test_odd_columns_are_left_and_never_break_the_import() -> None:
     assert "setting of channel 1 (c)" not in left(found)
 
 
-@pytest.mark.parametrize(("number", "kind"), [(33, "bedrock"), (41, "vertex")])
+@cases("number, kind", (33, "bedrock"), (41, "vertex"))
 def test_channel_whose_credentials_have_another_form_says_what_to_do(
     number: int, kind: str
 ) -> None:
@@ -258,9 +259,8 @@ def test_channel_whose_credentials_have_another_form_says_what_to_do(
     assert "hidden" not in reason
 
 
-@pytest.mark.parametrize(
-    "url",
-    ["mysql://root:word@tcp/x", "root:word@tcp(db:3306)/x", "root:word@unix(/run/m)/x", "word"],
+@cases(
+    "url", "mysql://root:word@tcp/x", "root:word@tcp(db:3306)/x", "root:word@unix(/run/m)/x", "word"
 )
 def test_address_is_shown_without_its_password(url: str) -> None:
     assert "word" not in shown(url)

@@ -6,8 +6,6 @@ from datetime import date
 from decimal import Decimal
 from pathlib import Path
 
-import pytest
-
 from channels.families import FAMILIES, MODEL_TYPES
 from channels.kinds import KINDS
 from channels.prices import PriceSpec
@@ -16,7 +14,7 @@ from gw.config.load import load_text
 from gw.price_list.filling import Change, compare, leaps
 from gw.price_list.reading import Offer, Provided, bundled, dearest, offers, price_of, provided_by
 from gw.price_list.writing import kinds_found, missing, starter
-from tests.support.rows import each
+from tests.support.rows import cases, each
 from tests.unit.price_list.lists import FIREWORKS, GROQ, HEAD, OPENAI, UNPRICED, faults_of, list_of
 
 LIST = bundled()
@@ -83,7 +81,7 @@ def test_every_row_is_served_by_its_provider() -> None:
             assert family.channel_protocol(row.model) in spoken, row
 
 
-@pytest.mark.parametrize("provider", PROVIDERS)
+@each("provider", PROVIDERS)
 def test_first_configuration_of_each_provider_is_free_of_faults(provider: str) -> None:
     kind = KINDS[provider]
     environ = {
@@ -163,7 +161,7 @@ BAD_ROWS = [
 ]
 
 
-@pytest.mark.parametrize(("row", "path"), BAD_ROWS)
+@each("row, path", BAD_ROWS)
 def test_bad_row_is_a_fault_of_its_line(row: str, path: str | None) -> None:
     faults = faults_of(f"{HEAD}  - {row}\n")
     assert {line for line, _ in faults} == {6}
@@ -178,12 +176,12 @@ def test_model_of_a_provider_stands_once() -> None:
     assert faults_of(HEAD + row + elsewhere + other) == [(8, "models[2]")]
 
 
-@pytest.mark.parametrize("dated", ["2026-13-01", "yesterday", "20261122", "7", ""])
+@cases("dated", "2026-13-01", "yesterday", "20261122", "7", "")
 def test_bad_date_is_a_fault(dated: str) -> None:
     assert faults_of(HEAD.replace("2026-11-22", dated))[0] == (1, "dated")
 
 
-@pytest.mark.parametrize("text", ["", "models: []", "- 1", "dated: [", "\x00"])
+@cases("text", "", "models: []", "- 1", "dated: [", "\x00")
 def test_text_that_is_no_list_is_refused(text: str) -> None:
     assert faults_of(text)
 

@@ -16,6 +16,7 @@ from channels.registry import ModelSpec
 from gw.config.load import load_text
 from gw.config.readers import ConfigFaults
 from gw.price_list.filling import Filled, fill
+from tests.support.rows import cases, each
 from tests.unit.price_list.lists import FIREWORKS, GROQ, OPENAI, UNPRICED, list_of
 
 SOURCE = Path("/etc/gw.yaml")
@@ -62,7 +63,7 @@ NO_MODELS = [
 ]
 
 
-@pytest.mark.parametrize("text", NO_MODELS)
+@each("text", NO_MODELS)
 def test_models_are_added_where_there_were_none(text: str) -> None:
     found = filled(text)
     assert (found.added, found.unpriced) == (["oss", "gpt"], ["gpt-new"])
@@ -85,8 +86,8 @@ MINE = """\
 """
 
 
-@pytest.mark.parametrize("tail", ["", "drain_seconds: 3\n", "\n\n# the end\n"])
-@pytest.mark.parametrize("indent", ["", "  "])
+@cases("tail", "", "drain_seconds: 3\n", "\n\n# the end\n")
+@cases("indent", "", "  ")
 def test_models_are_added_behind_those_that_are_there(tail: str, indent: str) -> None:
     mine = "".join(f"{line.removeprefix('  ')}\n" for line in MINE.splitlines())
     text = f"{CHANNELS}models:\n{mine if not indent else MINE}{tail}"
@@ -116,18 +117,16 @@ def test_own_price_stays_unless_it_is_to_be_replaced() -> None:
     assert models_of(filled(block, is_replacing=True).text)["gpt"].price.output == Decimal(10)
 
 
-@pytest.mark.parametrize(
+@cases(
     "model",
-    [
-        "- id: gpt\n    channels: [openai-1]",
-        "- id: gpt\n    price:\n    channels: [openai-1]",
-        "- id: gpt\n    price: {}  # to come\n    channels: [openai-1]",
-        "- id: gpt\n    price: null\n    channels:\n      - openai-1  # alone",
-        "- {id: gpt, channels: [openai-1]}",
-        "- {id: gpt, channels: [openai-1], }",
-        "- id: other\n    channels: [{id: openai-1, as: gpt}]",
-        '- id: gpt\n    channels: [openai-1]\n    aliases:\n      - "x"  # the last',
-    ],
+    "- id: gpt\n    channels: [openai-1]",
+    "- id: gpt\n    price:\n    channels: [openai-1]",
+    "- id: gpt\n    price: {}  # to come\n    channels: [openai-1]",
+    "- id: gpt\n    price: null\n    channels:\n      - openai-1  # alone",
+    "- {id: gpt, channels: [openai-1]}",
+    "- {id: gpt, channels: [openai-1], }",
+    "- id: other\n    channels: [{id: openai-1, as: gpt}]",
+    '- id: gpt\n    channels: [openai-1]\n    aliases:\n      - "x"  # the last',
 )
 def test_price_that_is_missing_is_filled_in(model: str) -> None:
     found = filled(f"{CHANNELS}models:\n  {model}\n# end\n", only=["gpt", "other"])
@@ -158,14 +157,12 @@ def test_only_the_models_that_are_named_are_added() -> None:
     assert filled(CHANNELS, only=["nobody"]).added == []
 
 
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [
-        (CHANNELS + "models: [{id: m, callable: false}]\n", 7),
-        (CHANNELS + "models: &all\n  - {id: m, callable: false}\n", 7),
-        ("{channels: [{id: groq-1, kind: groq, api_key: key-of-groq}]}", 1),
-        (CHANNELS + "drain_seconds: 3\n...\n", 1),
-    ],
+@cases(
+    "text, line",
+    (CHANNELS + "models: [{id: m, callable: false}]\n", 7),
+    (CHANNELS + "models: &all\n  - {id: m, callable: false}\n", 7),
+    ("{channels: [{id: groq-1, kind: groq, api_key: key-of-groq}]}", 1),
+    (CHANNELS + "drain_seconds: 3\n...\n", 1),
 )
 def test_form_that_cannot_be_added_to_is_a_fault_of_its_line(text: str, line: int) -> None:
     with pytest.raises(ConfigFaults) as caught:

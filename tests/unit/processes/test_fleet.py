@@ -20,6 +20,7 @@ from metrics.prometheus import Metrics
 from tests.support.aio import eventually
 from tests.support.clock import FakeClock
 from tests.support.logs import ExpectLog
+from tests.support.rows import cases
 
 
 class FakeWorker:
@@ -259,14 +260,12 @@ def test_every_sample_says_whose_it_is() -> None:
     assert page.count("# TYPE gw_lag_seconds") == page.count("# HELP gw_lag_seconds") == 1
 
 
-@pytest.mark.parametrize(
-    ("sample", "expected"),
-    [
-        ("up 1", 'up{process="3"} 1'),
-        ("up{} 1", 'up{process="3"} 1'),
-        ('up{a="{b} c"} 1', 'up{process="3",a="{b} c"} 1'),
-        ('up{a="b\u2028c"} 1', 'up{process="3",a="b\u2028c"} 1'),
-    ],
+@cases(
+    "sample, expected",
+    ("up 1", 'up{process="3"} 1'),
+    ("up{} 1", 'up{process="3"} 1'),
+    ('up{a="{b} c"} 1', 'up{process="3",a="{b} c"} 1'),
+    ('up{a="b\u2028c"} 1', 'up{process="3",a="b\u2028c"} 1'),
 )
 def test_label_stands_first_in_any_sample(sample: str, expected: str) -> None:
     assert labelled(sample, "3") == expected

@@ -10,6 +10,7 @@ from actors.store.connection import StoreUnavailable, connection_parameters
 from actors.store.queries import QueryFileFault, load, parse
 from actors.store.schema import RELEASED_VERSION, Migration, MigrationFault, Schema, read
 from tests.support.aio import run
+from tests.support.rows import cases
 
 ONE = Migration(version=1, name="0001_one", sql="SELECT 1")
 TWO = Migration(version=2, name="0002_two", sql="SELECT 2")
@@ -46,7 +47,7 @@ def test_edited_file_is_refused() -> None:
         schema(ONE, TWO, tables=edited).missing(as_applied(TABLES))
 
 
-@pytest.mark.parametrize("number", [1, RELEASED_VERSION, RELEASED_VERSION + 1])
+@cases("number", 1, RELEASED_VERSION, RELEASED_VERSION + 1)
 def test_database_of_no_release_is_refused_with_what_to_do(number: int) -> None:
     earlier = [
         Migration(version=n, name=f"{n:04}_earlier", sql=f"SELECT -{n}")
@@ -110,15 +111,13 @@ def test_host_name_comes_with_its_addresses() -> None:
     assert (parameters["user"], parameters["port"], parameters["dbname"]) == ("me", "5433", "db")
 
 
-@pytest.mark.parametrize(
+@cases(
     "dsn",
-    [
-        "postgresql://me@/db?host=%2Ftmp%2Fpg",
-        "host=/tmp/pg user=me",
-        "host=a,b user=me",
-        "host=a hostaddr=192.0.2.1",
-        "dbname=db",
-    ],
+    "postgresql://me@/db?host=%2Ftmp%2Fpg",
+    "host=/tmp/pg user=me",
+    "host=a,b user=me",
+    "host=a hostaddr=192.0.2.1",
+    "dbname=db",
 )
 def test_socket_several_hosts_and_given_addresses_are_left_alone(dsn: str) -> None:
     parameters = run(connection_parameters(dsn))
@@ -171,15 +170,13 @@ def test_file_of_a_package_is_found() -> None:
     assert "balance" in load("actors.wallet", "ledger.sql")
 
 
-@pytest.mark.parametrize(
-    ("text", "fault"),
-    [
-        ("SELECT 0\n-- a --\n-- A.\nSELECT 1\n", "before the first"),
-        ("-- a --\nSELECT 1\n", "what it is for"),
-        ("-- a --\n-- A.\n", "no SQL"),
-        ("-- a --\n-- A.\n-- still nothing\n\n", "no SQL"),
-        ("-- a --\n-- A.\nSELECT 1\n-- a --\n-- A.\nSELECT 2\n", "twice"),
-    ],
+@cases(
+    "text, fault",
+    ("SELECT 0\n-- a --\n-- A.\nSELECT 1\n", "before the first"),
+    ("-- a --\nSELECT 1\n", "what it is for"),
+    ("-- a --\n-- A.\n", "no SQL"),
+    ("-- a --\n-- A.\n-- still nothing\n\n", "no SQL"),
+    ("-- a --\n-- A.\nSELECT 1\n-- a --\n-- A.\nSELECT 2\n", "twice"),
 )
 def test_badly_written_file_is_refused(text: str, fault: str) -> None:
     with pytest.raises(QueryFileFault, match=fault):

@@ -28,7 +28,7 @@ from channels.dialects.meter import Usage, UsageParts
 from channels.prices import PriceSpec
 from channels.registry import Binding
 from gw.keys.prices import AgreedPrices
-from tests.support.rows import each
+from tests.support.rows import cases, each
 from tests.support.specs import make_model
 
 prices = st.decimals(min_value=0, max_value=500, places=6)
@@ -124,9 +124,7 @@ def test_references_without_an_image_are_free() -> None:
     assert ImagePrice.of(AREA, Decimal(1)).cost_nano_usd(standard=0, large=0, references=10) == 0
 
 
-@pytest.mark.parametrize(
-    ("pixels", "is_large"), [(1536 * 1536, False), (2_360_000, False), (2_360_001, True)]
-)
+@cases("pixels, is_large", (1536 * 1536, False), (2_360_000, False), (2_360_001, True))
 def test_more_than_the_threshold_is_large(pixels: int, is_large: bool) -> None:
     assert ImagePrice.of(AREA, Decimal(1)).is_large(pixels) is is_large
 
@@ -354,38 +352,34 @@ def test_every_case_names_its_source_and_its_day() -> None:
 # --- Reading, printing and rounding money ---
 
 
-@pytest.mark.parametrize(
-    ("text", "nano"),
-    [
-        ("1", 1_000_000_000),
-        ("0.30", 300_000_000),
-        ("0.000000001", 1),
-        ("-2.5", -2_500_000_000),
-        (" 12.000 ", 12_000_000_000),
-        ("007", 7_000_000_000),
-    ],
+@cases(
+    "text, nano",
+    ("1", 1_000_000_000),
+    ("0.30", 300_000_000),
+    ("0.000000001", 1),
+    ("-2.5", -2_500_000_000),
+    (" 12.000 ", 12_000_000_000),
+    ("007", 7_000_000_000),
 )
 def test_plain_decimal_is_read(text: str, nano: int) -> None:
     assert parse_usd(text) == nano
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
-    [
-        "",
-        "1e3",
-        "NaN",
-        "inf",
-        "1.0000000001",
-        "1,5",
-        "$1",
-        "+1",
-        "0x1",
-        "1.",
-        ".5",
-        "١",
-        "9999999999",
-    ],
+    "",
+    "1e3",
+    "NaN",
+    "inf",
+    "1.0000000001",
+    "1,5",
+    "$1",
+    "+1",
+    "0x1",
+    "1.",
+    ".5",
+    "١",
+    "9999999999",
 )
 def test_anything_else_is_refused(text: str) -> None:
     with pytest.raises(MoneyError):

@@ -26,6 +26,7 @@ from channels.dialects.meter import PartialUsage, Usage
 from channels.prices import PriceSpec
 from gw.calls.bills import Estimate, TokenBill
 from tests.support.prices import spec_of, usage_of
+from tests.support.rows import cases, each
 
 usd = st.decimals(min_value=0, max_value=100_000, places=9)
 multipliers = st.decimals(min_value=0, max_value=10, places=4)
@@ -139,13 +140,11 @@ def test_pieces_come_to_their_cost(
     assert total_nano_usd(lines, multiplier_of(detail)) == cost
 
 
-@pytest.mark.parametrize(
+@cases(
     "detail",
-    [
-        {},
-        {"price": {"per_image": "1"}, "units": {"songs": 2}},
-        {"price": {"input": "1", "output": "1"}, "parts": {"audio_input": 1}},
-    ],
+    {},
+    {"price": {"per_image": "1"}, "units": {"songs": 2}},
+    {"price": {"input": "1", "output": "1"}, "parts": {"audio_input": 1}},
 )
 def test_what_has_no_price_is_said_so(detail: dict[str, Any]) -> None:
     with pytest.raises(NoPrice):
@@ -189,7 +188,7 @@ def test_a_formula_of_parts_and_fees_can_be_followed() -> None:
     assert formula(lines, "0.5") == f"({tokens} + 3 x 0.01) x 0.5 = 0.015019 USD"
 
 
-@pytest.mark.parametrize("counted", FORMULAS)
+@each("counted", FORMULAS)
 def test_formula_can_be_followed(counted: tuple[int, int, int, str]) -> None:
     went_in, cached, came_out, multiplier = counted
     lines = token_lines(

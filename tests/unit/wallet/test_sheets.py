@@ -6,7 +6,6 @@ from dataclasses import replace
 from decimal import Decimal
 from random import Random
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import asdict
@@ -25,6 +24,7 @@ from channels.families import DEARER_TIERS, TOKEN_PRICES
 from channels.prices import PriceSpec, PriceStep, TierPrice
 from channels.registry import Binding
 from tests.support.prices import MEMBERS, SIZES, reach_of, spec_of, usage_of
+from tests.support.rows import each
 from tests.support.specs import make_model
 
 chances = st.randoms(use_true_random=False)
@@ -191,7 +191,7 @@ def test_unpriced_usage_is_named() -> None:
     assert all_.sheet.unpriced(usage) == []
 
 
-@pytest.mark.parametrize("tier", DEARER_TIERS)
+@each("tier", DEARER_TIERS)
 def test_a_tier_has_a_price_where_every_channel_has_it(tier: str) -> None:
     own = PriceSpec(service_tiers={tier: TierPrice(factor=Decimal(2))})
     base = PriceSpec(input=ONE, output=ONE)
@@ -216,7 +216,7 @@ def test_nothing_is_charged_beyond_what_the_ledger_holds() -> None:
     assert price.cost_nano_usd(usage) == MAX_NANO_USD
 
 
-@pytest.mark.parametrize("size", [None, *SIZES])
+@each("size", [None, *SIZES])
 def test_a_search_of_an_unlisted_size_costs_the_dearest(size: str | None) -> None:
     prices = {"low": Decimal("0.01"), "high": Decimal("0.03")}
     price = priced(per_web_search=prices)

@@ -18,6 +18,7 @@ from actors.wallet.writer import BATCH_THRESHOLD, GATHER_MAX_SECONDS
 from tests.support.aio import eventually, jump
 from tests.support.ledger_values import ACCOUNT, facts, hold, outcome, settle
 from tests.support.logs import ExpectLog
+from tests.support.rows import cases
 from tests.unit.wallet.bank import Bank, bank
 
 
@@ -325,8 +326,8 @@ async def test_corrected_calls_are_counted_and_said(expect_log: ExpectLog) -> No
         assert b.ledger.faults() == []
 
 
-@pytest.mark.parametrize("channel", [None, "one", 'quo"ted', "back\\slash", "ümlaut, comma", ""])
-@pytest.mark.parametrize("cost", [None, 0, 123])
+@cases("channel", None, "one", 'quo"ted', "back\\slash", "ümlaut, comma", "")
+@cases("cost", None, 0, 123)
 def test_what_a_plain_call_cost_stands_in_its_row_as_any_value(
     channel: str | None, cost: int | None
 ) -> None:
