@@ -474,6 +474,42 @@ MUTATIONS = (
         "return {*long}",
         "tests/unit/channels/test_redaction.py::test_configured_texts_are_masked_however_they_are_spelled",
     ),
+    # Keys, and what stands before endpoints.
+    Mutation(
+        "key-believed-too-long",
+        "gw/keys",
+        "self.usable_until = until + GRACE_SECONDS",
+        "self.usable_until = until + 2 * GRACE_SECONDS",
+        "tests/unit/keys/test_cache.py::test_key_is_believed_for_its_time_and_never_after_a_change",
+    ),
+    Mutation(
+        "gap-forgotten",
+        "gw/keys",
+        "        self._epoch += 1\n        self._unknown.clear()",
+        "        self._unknown.clear()",
+        "tests/unit/keys/test_cache.py::test_key_is_believed_for_its_time_and_never_after_a_change",
+    ),
+    Mutation(
+        "vouched-for-ever",
+        "gw/keys",
+        "min(self._heard_at + self._ttl_seconds, entry.reread_at)",
+        "self._heard_at + self._ttl_seconds",
+        "tests/unit/keys/test_cache.py::test_key_is_believed_for_its_time_and_never_after_a_change",
+    ),
+    Mutation(
+        "new-key-stays-unknown",
+        "gw/keys",
+        "            self._unknown.clear()\n            if name in",
+        "            if name in",
+        "tests/unit/keys/test_cache.py::test_key_is_believed_for_its_time_and_never_after_a_change",
+    ),
+    Mutation(
+        "agents-everywhere",
+        "gw/api",
+        "and not endpoint.agent_keys_allowed",
+        "and False",
+        "tests/unit/api/test_base.py::test_each_check_refuses_by_itself",
+    ),
     # Jobs and recovery.
     Mutation(
         "lost-too-late",

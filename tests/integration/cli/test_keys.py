@@ -85,12 +85,6 @@ def test_keys_are_listed_without_their_text(gw: Gw, account: str) -> None:
     assert gw.refuses("key", "list", "--account", "acct_1")[0] == "account_not_found"
 
 
-def test_key_is_revealed_again(gw: Gw, account: str) -> None:
-    key = make(gw, account)
-    assert gw.answers("key", "reveal", key["id"]) == key
-    assert key["key"] in gw.says("key", "reveal", key["id"]).out
-
-
 def test_every_view_of_a_key_is_kept(
     gw: Gw, account: str, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -292,27 +292,6 @@ def test_new_key_is_unrestricted_unless_it_is_said() -> None:
     }
 
 
-@cases(
-    "arguments, options",
-    ([], {}),
-    (["--name", "n"], {"name": "n"}),
-    (["--expires", "none"], {"expires": None}),
-    (["--spend-cap-usd", "none"], {"spend_cap_usd": None}),
-    (["--spend-cap-usd", "2"], {"spend_cap_usd": 2_000_000_000}),
-    (["--account-logs"], {"account_logs": True}),
-    (["--no-account-logs"], {"account_logs": False}),
-    (["--allow-all"], {"allow_all": True}),
-    (["--allow-none"], {"allow_none": True}),
-    (["--allow", "a", "--allow", "b"], {"allow": ["a", "b"]}),
-    (["--kind", "employee"], {"kind": "employee"}),
-)
-def test_settings_that_are_not_named_leave_no_trace(
-    arguments: list[str], options: dict[str, Any]
-) -> None:
-    nothing = {"id": "k", "allow": None, "allow_none": False, "allow_all": False}
-    assert parsed("key", "set", "k", *arguments) == {**nothing, **options}
-
-
 @pytest.mark.parametrize(
     "arguments",
     [

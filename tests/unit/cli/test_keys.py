@@ -16,12 +16,8 @@ from gw.admin.refusals import Invalid, Refused
 from gw.admin.values import canonical_models
 from gw.cli.arguments import to_json
 from gw.cli.key import (
-    key_list_result,
     key_result,
-    new_key_result,
     read_changes,
-    read_wish,
-    revealed_result,
 )
 from gw.cli.ledger import verify_result
 from gw.cli.main import make_parser
@@ -88,17 +84,6 @@ def test_unknown_models_are_refused_with_guesses() -> None:
         "there is no model gpt_smal, did you mean gpt-small?; there is no model zzz;"
         " there is no model GPT-large-latest, did you mean gpt-large-latest?"
     )
-
-
-def test_wish_is_what_the_command_line_says() -> None:
-    line = "key create --account a --name n --allow gpt-large-latest --expires 2020-01-01T00:00:00Z"
-    wish = read_wish(parsed(*line.split()), REGISTRY)
-    assert wish.allowed_models == ["gpt-large"]
-    assert wish.expires_at == datetime(2020, 1, 1, tzinfo=UTC)
-    line = "key create --account a --name n --allow-none"
-    assert read_wish(parsed(*line.split()), REGISTRY).allowed_models == []
-    line = "key create --account a --name n"
-    assert read_wish(parsed(*line.split()), REGISTRY).allowed_models is None
 
 
 @cases(
@@ -176,42 +161,7 @@ def test_key_is_shown_with_everything_but_its_text() -> None:
     assert (capped["spend_cap_usd"], capped["spent_usd"]) == ("0", "0")
 
 
-def test_text_of_a_key_is_shown_by_create_and_reveal_once() -> None:
-    text = "sk-platform-" + "0" * 64
-    for answer in (new_key_result(KEY, text), revealed_result(KEY, text)):
-        assert answer.record["key"] == text
-        assert answer.text.count(text) == 1
-        assert list(answer.record)[:2] == ["id", "key"]
-
-
-def test_list_shows_the_models_of_each_key() -> None:
-    answer = key_list_result([KEY, replace(KEY, allowed_models=["m", "n"])])
-    assert [record["allowed_models"] for record in answer.record["keys"]] == [None, ["m", "n"]]
-    lines = answer.text.splitlines()
-    assert lines[0].split() == [
-        "id",
-        "name",
-        "kind",
-        "prefix",
-        "status",
-        "models",
-        "expires_at",
-        "last_used_at",
-    ]
-    assert " all " in lines[1]
-    assert " m, n " in lines[2]
-
-
 # --- What `gw ledger verify` makes of a report ---
-
-
-def test_clean_ledger_is_counted() -> None:
-    answer = verify_result(VerifyReport(counts={"accounts": 2, "entries": 30}, faults=[]))
-    assert answer.exit_code == 0
-    counts = {"accounts": 2, "entries": 30}
-    rest: dict[str, Any] = {"ok": True, "since": None, "sealed": [], "faults": []}
-    assert answer.record == {**rest, "counts": counts}
-    assert answer.text == "accounts  2\nentries   30\n\nthe ledger adds up"
 
 
 def test_checkpoint_a_proof_stands_on_and_those_it_writes_are_shown() -> None:
