@@ -1,10 +1,9 @@
-"""What every endpoint shares above HTTP: trace id, checks, errors in its protocol's shape.
+"""The base of every endpoint: trace id, checks, errors in its protocol's shape.
 
-An endpoint is a subclass with the class attributes below and `on_get`, `on_post`, …: ten lines that
-read, call one use-case and render. It is the one class between an endpoint and Tornado's handler;
-what endpoints share beyond it are parts that an endpoint calls (`chat.py`, `submit.py`). The
-checks stand in `checks.py` in their order; bodies and disconnects are the request's
-(`gw/http/request.py`). Errors are rendered here and nowhere else.
+An endpoint is a subclass with the class attributes below and `on_get`, `on_post`, …: some ten lines
+that read, call one use-case and render. Endpoints share further code by calling it (`chat.py`,
+`submit.py`), not by inheritance. The checks are in `checks.py`; `gw/http/request.py` handles bodies
+and disconnects. Errors are rendered only here.
 """
 
 from __future__ import annotations
@@ -50,16 +49,15 @@ from metrics import genai
 from metrics.logs import EventLog
 from metrics.spans import REQUEST_READ, UNSAMPLED, Attributes, AttributeValue, CallSpan
 
-# The span of a billed request: begun when its model is found, or when it is refused before.
+# The span of a billed request, begun when its model is found, or when it is refused before that.
 #
-# Its attributes by OpenTelemetry's names of every call are here; what its endpoint knows besides
-# comes with it. How it ends is recorded by `gw/calls/call.py`.
+# It has the attributes of every call, and those that its endpoint adds. `gw/calls/call.py` ends it.
 
 
 def begin_span(
     handler: ApiHandler, model: ModelSpec, attributes: Callable[[], Attributes]
 ) -> CallSpan:
-    """The span of the request's call, with these attributes beside those of every call."""
+    """Begin the span of the request's call, with further attributes."""
     span = handler.span = _begin(handler, model, attributes)
     if span.sampled:
         span.event(REQUEST_READ)
@@ -67,7 +65,7 @@ def begin_span(
 
 
 def end_refused(handler: ApiHandler, error: GatewayError) -> None:
-    """End the span of a request that is answered with an error, begun or not."""
+    """End the span of a refused request; begin it first if it has none."""
     span = handler.span
     if span is None:
         named = handler.model_name
@@ -97,7 +95,7 @@ def _begin(
 
 
 def _of_every_call(handler: ApiHandler, model: ModelSpec | None) -> Attributes:
-    """What is known of it: a model that is none of ours stays out, it may be anything."""
+    """Return the attributes of every call; an unknown model's name is left out, as any text may."""
     known: dict[str, AttributeValue] = {
         "gw.protocol": handler.protocol,
         "gw.call": handler.call_id.hex,
@@ -112,32 +110,30 @@ def _of_every_call(handler: ApiHandler, model: ModelSpec | None) -> Attributes:
 
 # Ids of calls: UUIDs of version 7 (RFC 9562), which sort by time and so keep the indexes tidy.
 
-# The bits that mark how the id was made, and their values.
+# The bits of version and variant, and their values.
 _FIXED = 0xF << 76 | 0x3 << 62
 _VERSION_AND_VARIANT = 0x7 << 76 | 0x2 << 62
 _set, _UNKNOWN = object.__setattr__, SafeUUID.unknown
 
 
 def new_call_id() -> UUID:
-    """A fresh call id; shown as 32 lower-case hex digits."""
+    """Return a new call id; its text form is 32 lower-case hex digits."""
     return make_call_id(milliseconds=time.time_ns() // 1_000_000, random_bytes=os.urandom(10))
 
 
 def make_call_id(*, milliseconds: int, random_bytes: bytes) -> UUID:
-    """Put a time and ten random bytes together as version 7, variant 10."""
+    """Combine a time and ten random bytes to a UUID of version 7, variant 10."""
     assert len(random_bytes) == 10
     value = (milliseconds & 0xFFFF_FFFF_FFFF) << 80 | int.from_bytes(random_bytes)
-    # As `UUID(int=…)` does it behind its checks, which are three quarters of what one costs.
+    # `UUID(int=…)` without its checks, which are three quarters of its cost.
     made = UUID.__new__(UUID)
     _set(made, "int", value & ~_FIXED | _VERSION_AND_VARIANT)
     _set(made, "is_safe", _UNKNOWN)
     return made
 
 
-# Which error a client gets when an exception reaches the top of a handler.
-#
-# One ladder, used for every endpoint. A database that is away is the table's 503, which clients try
-# again; what is not known here is a fault of ours: 500, without a word about the inside.
+# The client's error for an exception that reaches the top of a handler, for every endpoint. An
+# unreachable database is a 503, which clients retry; an unknown exception is a 500 without details.
 
 INTERNAL_MESSAGE = (
     "The gateway failed to handle this request. Try again; if it persists, report its trace id."
@@ -154,18 +150,18 @@ def explain(error: BaseException) -> GatewayError:
     if is_outage(error):
         return GatewayError(NO_CHANNEL_AVAILABLE, STORE_MESSAGE)
     if isinstance(error, HTTPError) and 400 <= error.status_code < 500:
-        # Tornado's own complaints about a request, e.g. a path that is not UTF-8.
+        # Tornado's own refusals, e.g. of a path that is not UTF-8.
         return GatewayError(INVALID_REQUEST, "The request is malformed.")
     return GatewayError(INTERNAL_ERROR, INTERNAL_MESSAGE)
 
 
 def is_outage(error: BaseException) -> bool:
-    """True when the database is away, which its own log lines report in full."""
+    """Whether the database is unreachable, which it logs itself."""
     return isinstance(error, StoreUnavailable | LedgerUnavailable)
 
 
 def is_expected(error: BaseException) -> bool:
-    """True for what is part of normal business: it is answered, not logged as a fault."""
+    """Whether an error is an ordinary refusal, which is not logged as a fault."""
     return isinstance(error, GatewayError) or (
         isinstance(error, HTTPError) and error.status_code < 500
     )
@@ -176,30 +172,30 @@ class ApiHandler(TornadoHandler):
 
     shape: ClassVar[ErrorShape] = ErrorShape.CHAT
     auth: ClassVar[AuthMode] = "standard"
-    challenge: ClassVar[str] = "Bearer"  # what a 401 asks for
+    challenge: ClassVar[str] = "Bearer"  # the scheme named by a 401
     agent_keys_allowed: ClassVar[bool] = False
-    limited: ClassVar[bool] = False  # the account's limits count it
-    billed: ClassVar[bool] = False  # a POST costs: 402 with nothing left; refusals become rows
+    limited: ClassVar[bool] = False  # counts for the account's limits
+    billed: ClassVar[bool] = False  # a POST costs money: 402 without funds; refusals have rows
     protocol: ClassVar[str] = ""  # of those rows
-    idempotent: ClassVar[bool] = False  # takes an `Idempotency-Key`
-    touches_key: ClassVar[bool] = True  # it is a use of the key (`last_used_at`)
+    idempotent: ClassVar[bool] = False  # accepts an `Idempotency-Key`
+    touches_key: ClassVar[bool] = True  # updates the key's `last_used_at`
 
-    # Set by the endpoint: the model as the client named it; the call's span once it is begun; and,
-    # once a use-case has taken the call over and writes its row, that a refusal need not.
-    # `row_detail` is what the row of a refusal keeps of the request, as far as it was read.
+    # Set by the endpoint: the model as named by the client; the span of the call; `owns_row` once
+    # the call writes its row itself, so that a refusal writes none; `row_detail`, the detail of a
+    # refusal's row.
     model_name: str | None = None
     span: CallSpan | None = None
     row_detail: Mapping[str, Any] | None = None
     owns_row: bool = False
 
-    # What stands before it, in order: those of `every_check` that apply to it.
+    # The checks of the endpoint, in order: those of `every_check` that apply to it.
     every_check: ClassVar[Sequence[Check]] = CHECKS
     _checks: ClassVar[Sequence[Check]] = ()
     _free_checks: ClassVar[Sequence[Check]] = ()  # of a request that costs nothing
 
     services: Services
 
-    principal: Principal  # who asks: set by the check of the key, where `auth` is not "none"
+    principal: Principal  # set by the check of the key, unless `auth` is "none"
     _awaits_hold = False
     _admission: LimitLease | None = None
 
@@ -216,25 +212,25 @@ class ApiHandler(TornadoHandler):
 
     @property
     def known_principal(self) -> Principal | None:
-        """Who asks, as far as that is known."""
+        """The principal, or None before the key is checked."""
         return getattr(self, "principal", None)
 
     @property
     def is_billed(self) -> bool:
-        """Whether this request costs money: polls, lists and deletions of an endpoint do not."""
+        """Whether this request costs money; polls, lists and deletions do not."""
         return self.billed and self.request.method == "POST"
 
     def base_url(self) -> str:
-        """How this client reaches the gateway, for links of ours in responses."""
+        """Return the gateway's URL as used by this client, for links in responses."""
         return f"{'https' if self.services.config.tls else 'http'}://{self.request.host}"
 
     # --- Before the endpoint ---
 
     def refused_method(self) -> GatewayError:
-        """Return the error for any other method (contract §5).
+        """Return the error for a method that the endpoint lacks (contract §5).
 
-        Of a hand-shake too: clients that try a WebSocket first read 426 as the word to go on over
-        HTTP, and any other status as a fault to be tried again.
+        A WebSocket hand-shake gets 426: clients then continue over HTTP, while they retry after any
+        other status.
         """
         allowed = ", ".join(self.allowed_methods())
         if is_handshake(self.request.headers):
@@ -245,15 +241,15 @@ class ApiHandler(TornadoHandler):
         )
 
     def decode_argument(self, value: bytes, name: str | None = None) -> str:
-        """Decode a part of the path or a value of the query, whose fitness is `TextCheck`'s."""
+        """Decode a part of the path or a value of the query; `TextCheck` validates it."""
         return value.decode("utf-8", "surrogateescape")
 
     def unknown_path(self) -> GatewayError:
-        """Return the error for an id in the path that is none."""
+        """Return the error for an invalid id in the path."""
         return GatewayError(NOT_FOUND, "There is nothing of this id.")
 
     def check(self) -> Coroutine[Any, Any, None] | None:
-        """Pass every check that can answer now; what is returned asks the others."""
+        """Run the checks; return a coroutine for the rest where one has to wait."""
         checks = self._checks if self.is_billed else self._free_checks
         for at, check in enumerate(checks):
             if not check.try_now(self):
@@ -265,22 +261,22 @@ class ApiHandler(TornadoHandler):
             await check.ask(self)
 
     def admitted(self, admission: LimitLease) -> None:
-        """Keep the right to be in flight until the request is released."""
+        """Keep the lease of the account's limits until the request is released."""
         self._admission = admission
-        if self.request.client_gone:  # meanwhile; it is reported once
+        if self.request.client_gone:  # it left while the check waited
             self.release()
         for name, value in admission.headers.items():
             self.set_header(name, value)  # an error clears them (spec: Errors, rule 2)
 
     @property
     def idempotency_keys(self) -> list[str]:
-        """The values of the request's `Idempotency-Key`; there should be one at most."""
+        """The values of the request's `Idempotency-Key`, at most one in a valid request."""
         return self.request.headers.get_list(HEADER) if self.idempotent else []
 
     def named_model(self) -> str | None:
-        """The model of a refused call, as the client named it; None where it is not known.
+        """Return the model of a refused call as named by the client, or None.
 
-        Of a body that cannot be read, too: its row is found by the model it was meant for.
+        It is also read from an invalid body, so that the row is found by its model.
         """
         body = self.request.body
         if self.model_name is None and len(body) <= COUNTED_BYTES_MAX:
@@ -293,13 +289,13 @@ class ApiHandler(TornadoHandler):
             self.services.overload.enter()
 
     def held(self) -> None:
-        """The call has its hold, or will not get one. A second time it does nothing."""
+        """The call has its hold, or will have none. A second call does nothing."""
         if self._awaits_hold:
             self._awaits_hold = False
             self.services.overload.leave()
 
     def take_admission(self) -> LimitLease | None:
-        """Take over the right to be in flight, for work that may outlive the request."""
+        """Hand the lease of the account's limits over to work that may outlive the request."""
         admission, self._admission = self._admission, None
         return admission
 
@@ -328,7 +324,7 @@ class ApiHandler(TornadoHandler):
         self.record_refusal(error_response)
 
     def record_refusal(self, error_response: GatewayError) -> None:
-        """End the trace of a refused call; have its row written, where it has none of its own."""
+        """End the trace of a refused call, and write its row unless the call writes it itself."""
         if self.is_billed:
             end_refused(self, error_response)
         if self.is_billed and not self.owns_row and self.known_principal is not None:
@@ -372,16 +368,16 @@ def _log_fields(span: CallSpan | None) -> Mapping[str, Any]:
     return {} if span is None else span.log_fields
 
 
-# What is found wrong with a path's method alone, before its endpoint begins.
+# Errors of a path's method, raised before the endpoint begins.
 _OF_PATH = (METHOD_NOT_ALLOWED, UPGRADE_REQUIRED)
-# Where another protocol than the first one is spoken, whatever endpoints there are.
+# Path prefixes whose errors have another shape than the first, for every endpoint below them.
 _SHAPES = (("/v1beta", ErrorShape.GEMINI), ("/v1/messages", ErrorShape.MESSAGES))
 
 
 def shape_at(request: TornadoRequest) -> ErrorShape:
-    """The shape of a 404 or 405 at a path (contract §7, Unknown paths).
+    """Return the shape of a 404 or 405 at a path (contract §7, Unknown paths).
 
-    The official library of native-content asks under /v1 too; it is known by the header of its key.
+    The official library of native-content also uses /v1; the header of its key identifies it.
     """
     path = request.path
     for prefix, shape in _SHAPES:
@@ -403,10 +399,10 @@ class NotFoundHandler(ApiHandler):
         return shape_at(self.request)
 
 
-# The client's connection as a call writes to it, over a handler.
+# The response of a call, written through its handler.
 #
-# Headers go out with the first bytes. Waiting for a write that the client has not kept up with is
-# the back-pressure: a client that reads slowly slows the reading of the upstream.
+# Headers are sent with the first bytes. Back-pressure: a call that waits for a write to a slow
+# client does not read its upstream meanwhile.
 
 
 class HandlerWriter:
@@ -433,7 +429,7 @@ class HandlerWriter:
         self, content_type: str, headers: Mapping[str, str], *, http_status: int = 200
     ) -> None:
         handler = self._handler
-        if http_status != 200:  # which it is already
+        if http_status != 200:  # the default
             handler.set_status(http_status)
         handler.set_header("Content-Type", content_type)
         for name, value in headers.items():
@@ -442,7 +438,7 @@ class HandlerWriter:
     def write(self, block: bytes) -> Future[None] | None:
         handler = self._handler
         if self._has_begun:
-            # Not through the handler, which would only collect it: nothing changes its bytes.
+            # Not through the handler, which would only buffer it.
             sent = handler.request.write(block)
         else:
             self._begin_stream()
@@ -467,11 +463,11 @@ class HandlerWriter:
         self._has_begun = True
         handler = self._handler
         handler.set_header("Cache-Control", "no-cache")
-        handler.set_header("X-Accel-Buffering", "no")  # nginx would collect the events otherwise
+        handler.set_header("X-Accel-Buffering", "no")  # else nginx buffers the events
 
 
 def _kept_up(sent: Future[None]) -> Future[None]:
-    """Done when that is; a connection that was lost is a client that left."""
+    """Return a future that is done with `sent`, and fails with ClientGone if that failed."""
     kept_up: Future[None] = sent.get_loop().create_future()
 
     def pass_on(sent: Future[None]) -> None:
@@ -479,7 +475,7 @@ def _kept_up(sent: Future[None]) -> Future[None]:
             return
         if sent.cancelled() or sent.exception() is not None:
             kept_up.set_exception(ClientGone())
-            kept_up.exception()  # raised where it is awaited, which is optional
+            kept_up.exception()  # marks it as retrieved: awaiting it is optional
         else:
             kept_up.set_result(None)
 
@@ -487,17 +483,17 @@ def _kept_up(sent: Future[None]) -> Future[None]:
     return kept_up
 
 
-# The response of a call that is refused in an overload, at a small part of a call's cost.
+# The response of a call that is refused in an overload, at a fraction of a call's cost.
 #
-# Such a call has no handler: it is not authenticated, so it counts for no limit and has no row, and
-# is known by its metric alone. Its body is dropped. A short one is read to its end, so that the
-# connection can be kept, because making a new one would cost more than the refusal.
+# Such a call has no handler: it is not authenticated, counts for no limit, has no row, and appears
+# in a metric only. Its body is dropped. A short one is read to its end to keep the connection,
+# because a new one would cost more than the refusal.
 
 OVERLOADED = "The gateway has more requests than it can serve. Nothing was charged; try again."
 
 
 def shed_response(services: Services, handler: type[Any]) -> WholeResponse:
-    """Refuse a call to this handler, and count that."""
+    """Count a refused call of this handler, and return its response."""
     services.overload.refused()
     services.metrics.call_shed(handler.route)
     return _response(handler.shape)
@@ -515,11 +511,8 @@ def _response(shape: ErrorShape) -> WholeResponse:
     return WholeResponse(error.http_status, headers, body)
 
 
-# The public application: the routes with what their handlers may use.
-
-
 class GatewayApplication(HttpApplication):
-    """What the public server serves; every handler is an `ApiHandler`."""
+    """The application of the public server; every handler is an `ApiHandler`."""
 
     services: Services
 
@@ -530,10 +523,7 @@ class GatewayApplication(HttpApplication):
         self.sockets = SocketBook()
 
     def early_response(self, request: TornadoRequest, handler: type[Any]) -> WholeResponse | None:
-        """Shed calls in an overload: what is free of charge is always served.
-
-        A page's preflight is answered as well, whatever the load.
-        """
+        """Return the response of a CORS preflight, or of a billed call shed in an overload."""
         services = self.services
         if self._cors is not None and (early := self._cors.preflight(request, handler)):
             return early

@@ -1,12 +1,11 @@
-"""What stands before every endpoint: ONE list, in the order of contract §7.
+"""The checks before every endpoint: ONE list, in the order of contract §7.
 
-That is 401, 403, 429, 402, and 404 or 400 for what nothing can be called.
+The order is 401, 403, 429, 402, then 404 or 400 for text that no id may have.
 
-A check has two forms. `try_now` answers in the loop's turn in which the head came, where memory
-knows enough: True lets the request pass, an error refuses it, False leaves it to `ask`, which may
-wait. Both are members of one class, so that none can be added in one form and forgotten in the
-other; both refuse with the same error. What is checked of the body (registry, allowlist,
-pre-charge) is the endpoint's.
+A check has two forms. `try_now` decides synchronously from memory: True passes the request, an
+error refuses it, False defers to `ask`, which may wait. Both are methods of one class, so that
+neither can be forgotten, and both refuse with the same error. The endpoint checks the body
+(registry, allowlist, pre-charge).
 """
 
 from __future__ import annotations
@@ -27,9 +26,8 @@ from gw.errors import (
 )
 from gw.keys.principal import AGENT, KeyRefused, Principal
 
-# Finds the key in a request (spec: Authentication 2 and 3; contract §5 and §7).
-#
-# A pure function over headers and query. `gw/keys` judges whether the key is good.
+# Finding the key in a request (spec: Authentication 2 and 3; contract §5 and §7): a pure function
+# over headers and query. `gw/keys` validates the key.
 
 # standard: every header and parameter, in the order of the specification.
 # models:   only `x-api-key` and `Authorization: Bearer` (spec: Authentication 3 and 4).
@@ -43,10 +41,9 @@ _KEY_HEADERS = ("x-api-key", "x-alt-api-key", "x-goog-api-key")
 def find_key(
     headers: Mapping[str, str], query: Mapping[str, Sequence[bytes]], mode: AuthMode
 ) -> str | None:
-    """Return the first key that is not empty, or None. The first hit decides, good or bad.
+    """Return the first key that is not empty, or None; later ones are ignored even if it is bad.
 
-    `headers` must look names up without regard to case. A header that came twice arrives joined by
-    a comma and is no key.
+    `headers` must be case-insensitive. A repeated header is joined by a comma and is not a key.
     """
     if mode == "models":
         return _header(headers, "x-api-key") or _bearer(headers)
@@ -62,7 +59,7 @@ def find_key(
 
 
 def has_query_key(query: Mapping[str, Sequence[bytes]]) -> bool:
-    """True when the query offers a key, for the message where a query key is not accepted."""
+    """Whether the query has a key, for the message of endpoints that accept none there."""
     return any(value.strip() for value in query.get("key", ()))
 
 
@@ -92,7 +89,7 @@ OUT_OF_FUNDS = (
 
 
 class Head(Protocol):
-    """The head of a request, as a check reads it."""
+    """The part of a request's head that checks read."""
 
     @property
     def headers(self) -> Mapping[str, str]: ...
@@ -102,7 +99,7 @@ class Head(Protocol):
 
 
 class Checked(Protocol):
-    """The request that is checked: its endpoint's attributes, and what a check finds out."""
+    """The request under check: attributes of its endpoint, and the results of checks."""
 
     @property
     def services(self) -> Services: ...
@@ -113,7 +110,7 @@ class Checked(Protocol):
 
     @property
     def path_args(self) -> Sequence[str]:
-        """The parts of the path that the endpoint is called with."""
+        """The groups of the path."""
 
     @property
     def idempotency_keys(self) -> list[str]: ...
@@ -129,30 +126,30 @@ class Checked(Protocol):
     touches_key: ClassVar[bool]
 
     def unknown_path(self) -> GatewayError:
-        """Return the error for an id in the path that is none."""
+        """Return the error for an invalid id in the path."""
 
     def admitted(self, admission: LimitLease) -> None:
-        """Keep what the account's limits have given it."""
+        """Keep the lease of the account's limits."""
 
 
 class Check:
-    """One thing that a request may be refused for.
+    """One reason to refuse a request.
 
-    `is_of_money`: it concerns only requests that cost something.
+    `is_of_money`: it applies only to requests that cost money.
     """
 
     is_of_money: ClassVar[bool] = False
 
     def applies(self, endpoint: type[Any]) -> bool:
-        """Whether requests to the endpoint are checked for it."""
+        """Whether the check applies to an endpoint."""
         return True
 
     def try_now(self, checked: Checked) -> bool:
-        """Check without waiting; False leaves it to `ask`. Raises what `ask` would raise."""
+        """Check without waiting; False defers to `ask`. Raises the same errors as `ask`."""
         raise NotImplementedError
 
     async def ask(self, checked: Checked) -> None:
-        """Check, whatever that takes. Raises GatewayError."""
+        """Check, waiting where necessary. Raises GatewayError."""
         raise NotImplementedError
 
 
@@ -180,7 +177,7 @@ class KeyCheck(Check):
 
 
 class KeyKindCheck(Check):
-    """403 for an agent key anywhere but where agents speak (spec: Authentication 8)."""
+    """403 for an agent key on endpoints that accept none (spec: Authentication 8)."""
 
     def applies(self, endpoint: type[Any]) -> bool:
         return bool(endpoint.auth != "none") and not endpoint.agent_keys_allowed
@@ -233,7 +230,7 @@ class LimitsCheck(Check):
 class FundsCheck(Check):
     """402 when nothing is available (spec: Authentication 6; contract §3).
 
-    To ask again for what has been paid for needs no money; the rest the hold will decide.
+    A repeated request under an idempotency key needs no money; its hold decides the rest.
     """
 
     is_of_money = True

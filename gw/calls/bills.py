@@ -1,6 +1,5 @@
-"""What one call has delivered and what that costs: the side of `Settlement` that knows the unit.
-
-A chat call is billed by tokens, a media call by the piece.
+"""The bill of one call: its hold, its delivered content, its cost. Chat is billed by tokens, media
+by the piece.
 """
 
 from __future__ import annotations
@@ -34,32 +33,32 @@ NO_TOKENS = Usage(input_tokens=0, output_tokens=0)
 class Charged(Struct, frozen=True, kw_only=True):
     """The cost of a call, with the members of its row and its receipt (`call.py`).
 
-    `units` are those of the row's `unit_type`; 0 where the call is billed by tokens. `upstream` is
-    what the upstream reported of its response, unredacted.
+    `units` are those of the row's `unit_type`; 0 where the call is billed by tokens. `upstream` are
+    the facts that the upstream reported, unredacted.
     """
 
     cost_nano_usd: int
     usage: Usage = NO_TOKENS
     units: int = 0
-    is_stream: bool = False  # its tokens went out one by one
+    is_stream: bool = False
     result_urls: Sequence[str] = ()
     result_expires_at: float | None = None  # Unix seconds
     detail: Mapping[str, Any] = msgspec.field(default_factory=dict)
     upstream: Mapping[str, Any] = msgspec.field(default_factory=dict)
-    unpriced: Sequence[str] = ()  # what costs more elsewhere and has no price here
+    unpriced: Sequence[str] = ()  # reported usage that has no price
 
 
 class UpstreamPrice(Struct, frozen=True):
-    """What an upstream charges for a model: `model` with that price and no multiplier.
+    """The price of an upstream for a model: `model` with that price and no multiplier.
 
-    `tokens` is the same compiled, of a model that is billed by tokens.
+    `tokens` is the compiled price of a model that is billed by tokens.
     """
 
     model: ModelSpec
     tokens: TokenPrice
 
     def cost_nano_usd(self, usage: Usage) -> int | None:
-        """The cost of a usage; None where it has what costs more and has no price here."""
+        """Return the cost of a usage; None where a part of it has no price."""
         sheet = self.tokens.sheet
         if usage.parts is not None and (
             unpriced_in(usage) if sheet is None else sheet.unpriced(usage)
@@ -69,21 +68,21 @@ class UpstreamPrice(Struct, frozen=True):
 
 
 class UpstreamPrices:
-    """What the channels of the configuration in force cost the operator, each compiled once.
+    """The operator's cost of each channel in the current configuration, compiled once.
 
-    It is what the channel's entry in the model states as `cost`, whole or, where that has neither
-    input nor output, in place of what the bundled list has for the provider; else that.
+    It is the `cost` of the channel's entry in the model, else the price of the bundled list for the
+    provider. A `cost` with neither input nor output replaces members of that price.
     """
 
     def __init__(self, current: LiveConfig) -> None:
-        bundled()  # read now: no call waits for it
+        bundled()  # loaded before the first call
         self._current = current
 
     def __repr__(self) -> str:
         return f"<UpstreamPrices of {self._current}>"
 
     def of(self, model: ModelSpec, candidate: Candidate) -> UpstreamPrice | None:
-        """The price of a model at a channel; None where it is not known."""
+        """Return the price of a model at a channel; None where it is unknown."""
         if candidate not in model.made:
             model.made[candidate] = self._price(model, candidate)
         found: UpstreamPrice | None = model.made[candidate]
@@ -102,7 +101,7 @@ class UpstreamPrices:
         return UpstreamPrice(priced, token_price(cost, priced.multiplier))
 
     def of_job(self, open_job: OpenJob, quantity: int) -> int | None:
-        """The cost of a job in nano-USD that made so much, which may be nothing."""
+        """Return the cost of a job in nano-USD that produced `quantity`, which may be 0."""
         job = open_job.job
         model = self._current.registry.resolve(job.model)
         if not quantity:
@@ -117,7 +116,7 @@ class UpstreamPrices:
 
 
 def _stated_cost(stated: PriceSpec, listed: PriceSpec | None, model: ModelSpec) -> PriceSpec | None:
-    """A cost that a channel's entry states; one that is a part of a price needs the listed rest."""
+    """Return the cost of a channel's entry, completed by the listed price where it is partial."""
     if stated.input is not None or stated.output is not None or model.endpoint_type is not None:
         return stated
     return None if listed is None else stated.over(listed)
@@ -128,37 +127,39 @@ class Bill(Protocol):
 
     @property
     def hold_nano_usd(self) -> int:
-        """What the call costs when it brings everything that was asked for."""
+        """The cost of a complete response to the request."""
 
     @property
     def terms(self) -> Mapping[str, Any]:
-        """The price, and what was assumed for the hold, as in the receipt."""
+        """The price, and the estimate for the hold, as in the receipt."""
 
     @property
     def is_complete(self) -> bool:
-        """Whether the upstream has sent everything. Then its connection may serve another call."""
+        """Whether the upstream's response is complete, so that its connection can be reused."""
 
     def delivered(self) -> Delivered | None:
-        """What has gone out so far, priced; None while that is nothing."""
+        """Return the content sent so far, priced; None while there is none."""
 
     def charged(self, *, first_byte_seconds: float | None) -> Charged:
-        """The cost. `first_byte_seconds` is None when nothing went out to the client."""
+        """Return the charge. `first_byte_seconds` is None when nothing was sent to the client."""
 
     def upstream_cost(self, price: UpstreamPrice | None, charged: Charged) -> int | None:
-        """What the operator pays for the response in nano-USD, by the price of its channel, also
-        where it is not charged; None where that is not known."""
+        """Return the operator's cost of the response in nano-USD, also where it is not charged.
+
+        None where it is unknown.
+        """
 
     def attributes(self, charged: Charged, *, first_byte_seconds: float | None) -> Attributes:
-        """The attributes of the response in the span of a sampled call."""
+        """Return the attributes of the response in the span of a sampled call."""
 
 
-# The bill of a call of which is known beforehand how much it makes: so many characters, or one.
+# The bill of a call whose quantity is known beforehand: one, or a number of characters.
 
 
 class UnitBill:
     """Charges everything or nothing. `quantity` is in the unit of the row."""
 
-    is_complete = True  # what an upstream answers is read whole, or its connection is closed
+    is_complete = True  # a response is read whole, or its connection is closed
 
     def __init__(self, price: MediaPrice, quantity: int) -> None:
         self._price = price
@@ -169,7 +170,7 @@ class UnitBill:
 
     @property
     def hold_nano_usd(self) -> int:
-        """The cost, if there is one."""
+        """The cost of the quantity."""
         return self._price.cost_nano_usd(self._quantity)
 
     @property
@@ -177,7 +178,7 @@ class UnitBill:
         return {"price": self._price.stated}
 
     def delivered(self) -> Delivered | None:
-        """None: everything goes out at once, when it is settled."""
+        """None: the response is sent at once, when it is settled."""
         return None
 
     def charged(self, *, first_byte_seconds: float | None) -> Charged:
@@ -200,10 +201,10 @@ class UnitBill:
         return {"gw.units": charged.units}
 
 
-# What a chat call may cost at most, and what it costs: pure arithmetic on tokens and bytes.
+# The highest cost of a chat call, and its real cost: pure arithmetic on tokens and bytes.
 #
-# Before the call the pre-charge (spec: Limits, Chat pre-charge), after it the policy of contract
-# §7, "Cost of a cut call":
+# Before the call the pre-charge (spec: Limits, Chat pre-charge), after it contract §7, "Cost of a
+# cut call":
 #
 #     delivered                usage from upstream   charged
 #     nothing                  –                     nothing
@@ -211,28 +212,27 @@ class UnitBill:
 #     answer                   no                    an estimate: input by the pre-charge rule,
 #                                                    output by the characters emitted
 #
-# Errors are never delivered responses: a refused or failed call has delivered nothing, nor has a
-# response that holds an error and not one character beside it.
+# An error is not a delivered response: a refused or failed call has delivered nothing, and neither
+# has a response that contains an error and no character.
 
 BYTES_PER_TOKEN = 4
-# Spec: without an explicit maximum, the smaller of the model's own and this many tokens is held.
+# Spec: without an explicit maximum, the smaller of the model's maximum and this is held.
 OUTPUT_TOKENS_DEFAULT_MAX = 32_768
-# No response has this many tokens. An upstream that reports it is not believed: one number must not
-# empty a wallet, nor overflow the ledger.
+# A usage above these bounds is ignored: one number of an upstream must not empty a wallet, nor
+# overflow the ledger.
 PLAUSIBLE_TOKENS_MAX = 1_000_000_000
-# Nor does one come of so many calls of tools that the upstream runs.
 PLAUSIBLE_TOOL_CALLS_MAX = 10_000
 
 
-# What the tokens rest on: the upstream's word; its word for a part of them, the rest estimated; the
-# estimate alone; or nothing was delivered.
+# Source of the token counts: stated by the upstream; stated in part, the rest estimated; estimated;
+# or nothing was delivered.
 Basis = Literal["stated", "partly_stated", "estimated", "nothing"]
 
 
 class Charge(Struct, frozen=True):
-    """Tokens and cost of a call, and what the tokens rest on.
+    """Tokens and cost of a call, with the source of the counts.
 
-    `priced` is how the cost was worked out where the price has more than the four plain ones.
+    `priced` is the calculation where the price has more members than the four plain ones.
     """
 
     usage: Usage
@@ -245,7 +245,7 @@ NOTHING = Charge(Usage(input_tokens=0, output_tokens=0), 0, "nothing")
 
 
 class Estimate(Struct, frozen=True, kw_only=True):
-    """Tokens assumed before the call, and what they would cost."""
+    """Tokens estimated before the call, and their cost."""
 
     input_tokens: int
     output_tokens: int
@@ -253,7 +253,7 @@ class Estimate(Struct, frozen=True, kw_only=True):
 
 
 def tokens_of_bytes(count: int) -> int:
-    """Tokens assumed for so many bytes or characters: a quarter, rounded up."""
+    """Return the tokens estimated for a number of bytes or characters: a quarter, rounded up."""
     return -(-count // BYTES_PER_TOKEN)
 
 
@@ -268,8 +268,8 @@ def estimate(
     """Price the conversation's bytes as input and the maximum as output.
 
     `content_bytes` is the length of `messages` (`input`, `contents`) as the client sent it, or of
-    the whole body where that is what counts. An explicit maximum counts in full, even above the
-    model's ceiling. `reach` is there where the price depends on what else the request can reach.
+    the whole body where that is configured. An explicit maximum counts in full, even above the
+    model's ceiling. `reach` is set where the price depends on other members of the request.
     """
     input_tokens = tokens_of_bytes(content_bytes)
     if max_tokens is None:
@@ -285,12 +285,12 @@ def estimate(
 
 
 def charge(meter: MeterReading, *, input_estimate_tokens: int, price: TokenPrice) -> Charge:
-    """Price what the meter has read."""
+    """Price the response that a meter has read."""
     usage = meter.usage
     if usage is not None and _is_plausible(usage):
         return _charge_of(usage, price, "stated")
     if not meter.characters and (not meter.finished or meter.error_seen is not None):
-        return NOTHING  # also where an upstream stated its input and then sent nothing
+        return NOTHING  # even if the upstream stated its input before
     partial = meter.partial_usage
     if partial is not None:
         return _completed(partial, meter, input_estimate_tokens, price)
@@ -310,9 +310,9 @@ def _charge_of(usage: Usage, price: TokenPrice, basis: Basis) -> Charge:
 def _completed(
     partial: PartialUsage, meter: MeterReading, input_estimate_tokens: int, price: TokenPrice
 ) -> Charge:
-    """What was stated counts, the rest is estimated (contract §7: a stream cut early).
+    """Complete a partial usage by estimates (contract §7: a stream cut early).
 
-    Of a total alone, what the output is not estimated to be is the input.
+    If only a total is stated, the input is the total without the estimated output.
     """
     total = partial.total_tokens
     if total is not None and total <= PLAUSIBLE_TOKENS_MAX:
@@ -330,7 +330,7 @@ def _completed(
 def delivered(
     meter: MeterReading, *, input_estimate_tokens: int, price: TokenPrice
 ) -> Delivered | None:
-    """The charge so far as the heartbeat reports it; None while nothing has been delivered."""
+    """Return the charge so far for the heartbeat; None while nothing has been delivered."""
     so_far = charge(meter, input_estimate_tokens=input_estimate_tokens, price=price)
     if so_far is NOTHING:
         return None
@@ -346,9 +346,9 @@ def delivered(
 
 
 def stated_usage(meter: MeterReading) -> Usage | None:
-    """What an upstream has stated of a response that is not used, as far as it goes; None: nothing.
+    """Return the usage that an upstream stated of a response that is not used, or None.
 
-    Nothing is estimated: what an upstream fails with it may not count at all.
+    Nothing is estimated, because upstreams may not bill failed responses.
     """
     usage, partial = meter.usage, meter.partial_usage
     if usage is None and partial is not None and partial.input is not None:
@@ -357,7 +357,7 @@ def stated_usage(meter: MeterReading) -> Usage | None:
 
 
 def price_detail(priced: Priced) -> dict[str, Any]:
-    """What a row keeps of how a cost was worked out."""
+    """Return the calculation of a cost for the row's detail."""
     detail: dict[str, Any] = {"price": priced.stated}
     if priced.parts:
         detail["parts"] = priced.parts
@@ -376,11 +376,8 @@ def _is_plausible(usage: Usage) -> bool:
     )
 
 
-# The bill of a chat call: tokens, as the meter of its protocol reads them.
-
-
 class TokenBill:
-    """What the meter has read, priced; what it has not, estimated."""
+    """The bill of a chat call: the usage read by its meter, or an estimate."""
 
     def __init__(self, *, price: TokenPrice, expected: Estimate, is_stream: bool) -> None:
         self.meter: Meter | None = None  # of the attempt that gave the response
@@ -405,7 +402,7 @@ class TokenBill:
         return self.meter is not None and self.meter.finished
 
     def served_by(self, channel_id: str, meter: Meter) -> None:
-        """This channel gives the response: its price holds."""
+        """Set the channel of the response, whose price applies, and its meter."""
         self.meter = meter
         if self._price.channels is not None:
             self._price = self._price.channels.get(channel_id, self._price)
@@ -435,7 +432,7 @@ class TokenBill:
 
     def upstream_cost(self, price: UpstreamPrice | None, charged: Charged) -> int | None:
         usage = charged.usage
-        if usage == NO_TOKENS and self.meter is not None:  # perhaps nothing went out of it
+        if usage == NO_TOKENS and self.meter is not None:  # perhaps nothing of it was sent
             usage = self._charge(self.meter).usage
         if usage == NO_TOKENS:
             return 0
@@ -456,7 +453,7 @@ class TokenBill:
         return charge(meter, input_estimate_tokens=self._expected.input_tokens, price=self._price)
 
     def _stated(self, first_byte_seconds: float | None) -> Attributes:
-        """What the upstream reported of its response: only what is known."""
+        """Return the span's attributes for the facts that the upstream reported."""
         meter = self.meter
         pairs: dict[str, AttributeValue | None] = {}
         if meter is not None:
@@ -468,7 +465,7 @@ class TokenBill:
         return {name: value for name, value in pairs.items() if value}
 
     def _detail(self, charged: Charge) -> dict[str, Any]:
-        """What is paid for, and what that rests on."""
+        """Return the part of the receipt that explains the charge."""
         usage = charged.usage
         detail: dict[str, Any] = {}
         if charged.basis != "stated":
@@ -490,7 +487,7 @@ class TokenBill:
         return unpriced_in(usage) if sheet is None else sheet.unpriced(usage)
 
     def _upstream(self, charged: Charge) -> dict[str, Any]:
-        """What the upstream reported of its response; its usage unless that is what is charged."""
+        """Return the facts that the upstream reported; its usage only if that is not charged."""
         meter = self.meter
         if meter is None:
             return {}
@@ -507,7 +504,7 @@ class TokenBill:
 
 
 def _stated_usage(meter: Meter) -> dict[str, int]:
-    """The counts that the upstream did state."""
+    """Return the counts that the upstream stated."""
     stated, output = meter.usage, None
     if stated is not None:
         output = stated.output_tokens

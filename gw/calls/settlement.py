@@ -63,7 +63,7 @@ B = TypeVar("B", bound=Bill)
 
 
 class StreamRecord:
-    """What the flight recorder is given of a stream under way."""
+    """Writes the progress of one stream to the flight recorder."""
 
     __slots__ = ("_call_id", "_delivered", "_is_begun", "_meter", "_recorder", "_slot")
 
@@ -82,7 +82,7 @@ class StreamRecord:
         self._slot: int | None = None
 
     def take(self) -> None:
-        """More goes out. What comes before the first content is nothing to pay for."""
+        """Record a chunk that is sent; chunks before the first content are not charged."""
         if self._slot is not None:
             self._recorder.counts(self._slot, tokens_of_bytes(self._meter.characters))
         elif not self._is_begun and (delivered := self._delivered()) is not None:
@@ -91,7 +91,7 @@ class StreamRecord:
 
 
 class Settlement(Generic[B]):
-    """The money of one call under way; `attempts` is what was tried for it."""
+    """The money of one call under way, with its attempts."""
 
     __slots__ = (
         "_billing",
@@ -127,14 +127,14 @@ class Settlement(Generic[B]):
         self._kept: KeptResponse | None = None
         self._is_settled = False
         self._first_byte_seconds: float | None = None
-        self._stream: StreamRecord | None = None  # while it is under way
+        self._stream: StreamRecord | None = None  # while a stream is sent
 
     def __repr__(self) -> str:
         state = "settled" if self._is_settled else "open"
         return f"<Settlement {self.call.facts.call_id.hex} {state} {self.ending}>"
 
     async def __aenter__(self) -> Settlement[B]:
-        """Nothing is waited for here: the hold is granted, and its call may not be cancelled."""
+        """Does not wait, so that no cancellation can come between the granted hold and the call."""
         return self
 
     async def __aexit__(
@@ -143,7 +143,7 @@ class Settlement(Generic[B]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool:
-        """Settle, whatever has happened. A client that has left is no error."""
+        """Settle in every case. ClientGone is suppressed."""
         try:
             if error is not None:
                 self.end(self._ending_of(error))
@@ -157,11 +157,11 @@ class Settlement(Generic[B]):
         return isinstance(error, ClientGone)
 
     def delivered(self) -> Delivered | None:
-        """What has gone out so far, priced; for the heartbeat."""
+        """Return the content sent so far, priced, for the heartbeat."""
         return None if self._first_byte_seconds is None else self.bill.delivered()
 
     def first_byte(self) -> None:
-        """Something goes out to the client now."""
+        """A chunk is about to be sent to the client."""
         if self._first_byte_seconds is None:
             seconds = self._first_byte_seconds = self._billing.clock.monotonic() - self.call.started
             self.observer.first_byte(seconds)
@@ -169,29 +169,29 @@ class Settlement(Generic[B]):
             self._stream.take()
 
     def follows(self, meter: Meter | None) -> None:
-        """A stream is read by this meter: what goes out is recorded, until it is None."""
+        """Record the progress of a stream read by this meter; None ends that."""
         recorder, call_id = self._billing.wallets.recorder, self.call.facts.call_id
         self._stream = (
             None if meter is None else StreamRecord(recorder, call_id, meter, self.bill.delivered)
         )
 
     def end(self, ending: Ending) -> None:
-        """Record how the call ended. The first record counts."""
+        """Set the ending of the call, unless it is set already."""
         if self.ending is None:
             self.ending = ending
 
     def keep(self, response: KeptResponse) -> None:
-        """This is the whole response, to be kept with the settlement if the call has a key."""
+        """Keep the whole response with the settlement if the call has an idempotency key."""
         self._kept = response
 
     def fail(self, ending: Ending) -> NoReturn:
-        """Record how the call ended, and raise the client's error."""
+        """Set the ending of the call, and raise the client's error."""
         self.end(ending)
         assert ending.error is not None
         raise ending.error
 
     def settle(self) -> None:
-        """End the call: lease back, hold released, cost taken, row written. Once."""
+        """End the call once: release its lease and hold, charge its cost, write its row."""
         if self._is_settled:
             return
         self._is_settled = True
@@ -217,7 +217,7 @@ class Settlement(Generic[B]):
                 upstream_nano_usd=outcome.upstream_cost_nano_usd,
             )
         finally:
-            # Whatever went wrong above: a hold without a live call is found by recovery.
+            # Also after an exception: recovery finds a hold without a live call.
             self._billing.live.leave(self.call.facts.call_id)
 
     async def hand_over(
@@ -225,11 +225,11 @@ class Settlement(Generic[B]):
     ) -> bool:
         """End the call with this response, and leave its hold to the job that it has begun.
 
-        `accept` stores that the job's upstream has taken it, and what becomes of the call's
-        idempotency key. False when the call has been settled by others, who took this process for
-        dead: it is then to be ended like one that failed.
+        `accept` stores that the job was accepted upstream, and the end of the idempotency claim.
+        Returns False when another process has settled the call, because this one was declared dead;
+        the call then ends like a failed one.
         """
-        # Whether that was stored only the database knows, should this be cancelled: recovery looks.
+        # If this is cancelled, recovery finds out whether the acceptance was stored.
         self._is_settled = True
         self._kept = response
         try:
@@ -251,20 +251,20 @@ class Settlement(Generic[B]):
                 self._billing.live.leave(self.call.facts.call_id)
 
     async def until_durable(self) -> None:
-        """Wait until a call with a key is settled: a response is kept before anybody sees it.
+        """Wait until a call with an idempotency key is settled.
 
-        And a client that gets an error finds the key free, in every process. A ledger that
-        cannot be reached keeps no client waiting for long; it is settled later.
+        So a response is kept before its client sees it, and after an error the key is free in every
+        process. The wait is short when the ledger is unreachable; the call is settled later.
         """
         if self.call.submission is not None:
             try:
                 async with asyncio.timeout(DURABLE_SECONDS):
                     await self._billing.wallets.settled(self.call.facts.account_id)
             except (TimeoutError, LedgerUnavailable):
-                pass  # the writer goes on trying, and logs it
+                pass  # the writer retries and logs it
 
     def _ending_of(self, error: BaseException) -> Ending:
-        """The end of a call that this error left before it recorded one itself."""
+        """Return the ending of a call that this error ended."""
         if isinstance(error, ClientGone):
             return CLIENT_GONE
         if isinstance(error, asyncio.CancelledError):
@@ -287,7 +287,7 @@ class Settlement(Generic[B]):
         )
 
     def _upstream_cost(self, charged: Charged) -> int | None:
-        """What the operator pays for all attempts in nano-USD; None: not known of one of them."""
+        """Return the operator's cost of all attempts in nano-USD; None if one is unknown."""
         attempts, model = self.attempts, self.call.model
         if attempts.candidate is None:
             return 0
@@ -328,14 +328,12 @@ class Settlement(Generic[B]):
         )
 
 
-# The hold of a call that costs money, whatever is sold.
-#
-# How much is held, the use-case knows; whether the balance covers it is the wallet's word (spec:
-# Limits: pre-charge, holds).
+# The hold of a billed call (spec: Limits: pre-charge, holds). The use-case knows the amount, the
+# wallet decides whether the balance covers it.
 
 
 class Billing:
-    """Holds what calls may cost. One per process; holds no state of its own."""
+    """Makes the holds of calls. One per process, stateless."""
 
     def __init__(
         self,
@@ -362,11 +360,11 @@ class Billing:
         cheaper: str,
         job: NewJob | None = None,
     ) -> Settlement[B]:
-        """Hold what a call may cost; what comes back settles it, once it is entered.
+        """Hold the most that a call may cost; return its settlement, to be entered at once.
 
-        `cheaper` names what would cost less to a client that is refused, `job` is what the call
-        begins. Raises GatewayError, and KeyTaken when the idempotency key of the call is not free.
-        Nothing waits between the granted hold and the return.
+        `cheaper` is the advice in the error of a refused client, `job` the job that the call
+        begins. Raises GatewayError, and KeyTaken when the idempotency key is not free. Nothing
+        waits between the granted hold and the return.
         """
         span, amount_nano_usd = call.span, bill.hold_nano_usd
         terms = {**bill.terms, "hold": amount_nano_usd}
@@ -409,13 +407,13 @@ class Billing:
         cheaper: str,
         job: NewJob | None = None,
     ) -> None:
-        """Hold the amount, with the idempotency key that the call claims and the job it begins.
+        """Hold the amount, with the idempotency claim and the job of the call.
 
-        `terms` stay with the hold, for the row that recovery may have to write. A call that is
-        cancelled before the ledger's reply holds nothing and has its row. Raises as `hold` does.
+        `terms` are kept with the hold, for the row that recovery may have to write. A call
+        cancelled before the ledger's reply holds nothing and has a row. Raises like `hold`.
         """
         if amount_nano_usd > MAX_NANO_USD:
-            # An absurd maximum asks for more than any balance can cover.
+            # More than any balance can cover.
             raise GatewayError(errors.QUOTA_EXCEEDED, f"{_NOT_COVERED} {cheaper}")
         try:
             await self.wallets.hold(
@@ -441,7 +439,7 @@ class Billing:
     def _refused(
         self, error: BaseException, span: CallSpan, step: ChildSpan, client: Client
     ) -> None:
-        """End the spans of a call that held nothing: refused, or left before its hold."""
+        """End the spans of a call without a hold: refused, or cancelled before."""
         if isinstance(error, KeyTaken):
             step.end()
             span.end(attributes={"gw.status": "not_executed", "gw.idempotency": error.state})
@@ -454,7 +452,7 @@ class Billing:
         end_call(span, ending)
 
     def _record_cancelled(self, call: Call, *, is_client_gone: bool) -> None:
-        """Write the row of a call that ended before its hold was granted: nothing to settle."""
+        """Write the row of a call that was cancelled before its hold was granted."""
         ending = CLIENT_GONE if is_client_gone else STOPPING
         now = self.clock.now()
         seconds = self.clock.monotonic() - call.started

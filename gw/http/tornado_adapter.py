@@ -1,10 +1,10 @@
-"""All that depends on Tornado's inside, whose handlers the API's are: one file, and a test of it.
+"""Everything that depends on Tornado's internals.
 
-Handlers are `tornado.web.RequestHandler` by interface. What lies below is the half of Tornado that
-an API needs: a head without forms and files, a response without templates, cookies, ETags and
-transforms, because the other half was a third of what a request cost. It replaces or relies on the
-parts of Tornado that `tests/unit/http/test_tornado_adapter.py` names; that test fails when another
-Tornado has changed one of them.
+Handlers are `tornado.web.RequestHandler`s by interface. This file implements the part of Tornado
+that an API needs: heads without forms and files, responses without templates, cookies, ETags and
+transforms; the rest was a third of the cost of a request. The parts of Tornado that it replaces or
+relies on are listed in `tests/unit/http/test_tornado_adapter.py`, which fails when a new version of
+Tornado changes one of them.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from tornado.web import Application, RequestHandler
 
 from gw.errors import GatewayError
 
-# Our own names of headers are few; those that clients and upstreams choose could be any number.
+# Bound of the cached header names, because clients and upstreams may send any.
 _NAMES_KEPT = 512
-# The version that may come without `Host`, and what is taken instead.
+# The version that may omit `Host`, and its default.
 _OLD_VERSION, _OLD_HOST = "HTTP/1.0", "127.0.0.1"
-# Clients name the same few hosts; of others the oldest is forgotten.
+# Bound of the cached hosts.
 _HOSTS_KEPT = 256
 _BODYLESS = (204, 304)
 
@@ -47,12 +47,12 @@ Endpoint = Callable[..., Awaitable[None]]
 
 @lru_cache(_NAMES_KEPT)
 def spelled(name: str) -> str:
-    """Spell `content-TYPE` as Tornado does: `Content-Type`."""
+    """Return a header name in Tornado's form: `Content-Type`."""
     return "-".join(word.capitalize() for word in name.split("-"))
 
 
 class _AskedFor(dict[str, str]):
-    """Names that a request is asked for, by how we write them: as they are spelled."""
+    """Header names in Tornado's form, by the form in which our code writes them."""
 
     def __missing__(self, name: str) -> str:
         field = spelled(name)
@@ -61,14 +61,14 @@ class _AskedFor(dict[str, str]):
         return field
 
 
-# No function: a request is asked for some fifteen, and only our own code asks.
+# A dictionary, because each request looks up some fifteen names; only our own code adds to it.
 _asked_for = _AskedFor()
 
 
 class RequestHeaders(HTTPHeaders):
-    """The fields of one request, by their names as Tornado spells them.
+    """The header fields of one request, by their names in Tornado's form.
 
-    They are put straight into Tornado's dictionaries, because the parser has checked every
+    They are stored in Tornado's dictionaries without its validation: the parser has checked every
     character.
     """
 
@@ -80,22 +80,22 @@ class RequestHeaders(HTTPHeaders):
         return isinstance(name, str) and spelled(name) in self._as_list
 
     def get(self, name: str, default: Any = None) -> Any:
-        # Most of what a request is asked for it does not have; Tornado's raises for each of them.
+        # Most names looked up are absent; Tornado's `get` raises and catches for each of them.
         values = self._as_list.get(_asked_for[name])
         if values is None:
             return default
         return values[0] if len(values) == 1 else ",".join(values)
 
     def has_any(self, names: frozenset[str]) -> bool:
-        """Whether one of these is there, as they are `spelled`."""
+        """Whether one of these names, as returned by `spelled`, is present."""
         return not names.isdisjoint(self._as_list)
 
     def may_begin(self, prefix: str) -> bool:
-        """Whether some name may begin so, as it is `spelled`."""
+        """Whether a name may begin with this prefix, as returned by `spelled`."""
         return prefix in "\n".join(self._as_list)
 
     def body_bytes(self) -> int:
-        """Return the size of the body behind this head, or CHUNKED; the parser has checked it."""
+        """Return the size of the body, or CHUNKED; the parser has validated it."""
         fields = self._as_list
         if "Transfer-Encoding" in fields:
             return CHUNKED
@@ -104,7 +104,7 @@ class RequestHeaders(HTTPHeaders):
 
 
 class FieldNames:
-    """Header names as Tornado spells them, remembered. One per listener."""
+    """Caches header names in Tornado's form. One per listener."""
 
     __slots__ = ("known",)
 
@@ -112,7 +112,7 @@ class FieldNames:
         self.known: dict[bytes, str] = {}
 
     def spelled(self, name: bytes) -> str:
-        """`content-TYPE` as `Content-Type`, which is known from then on."""
+        """Return a name in Tornado's form, and cache it."""
         field = self.known.get(name)
         if field is None:
             field = spelled(name.decode("latin-1"))
@@ -122,7 +122,7 @@ class FieldNames:
 
 
 def headers_of(lines: Sequence[tuple[bytes, bytes]], names: FieldNames) -> RequestHeaders:
-    """The fields, name and value, as they came."""
+    """Return the headers of the fields, name and value, in their order."""
     fields: dict[str, list[str]] = {}
     known = names.known
     for name, value in lines:
@@ -136,14 +136,14 @@ def headers_of(lines: Sequence[tuple[bytes, bytes]], names: FieldNames) -> Reque
 
 
 class HeldBody(Protocol):
-    """The bytes of a body, as they are counted."""
+    """The bytes of a body in the budget of the process."""
 
     def forget(self) -> None:
-        """They are no longer held. A second call does nothing."""
+        """Return the bytes to the budget. A second call does nothing."""
 
 
 class TornadoRequest(HTTPServerRequest):
-    """One request as its handler knows it: the head, and how the response is sent."""
+    """One request as seen by its handler: the head, and methods that send the response."""
 
     headers: RequestHeaders
     body = b""  # complete when `on_<method>` begins
@@ -163,7 +163,7 @@ class TornadoRequest(HTTPServerRequest):
         self.remote_ip = remote_ip
 
     def read_target(self) -> None:
-        """Judge `Host`, and take path and query from the target. Raises HTTPInputError."""
+        """Validate `Host`, and split the target into path and query. Raises HTTPInputError."""
         host = self.headers.get("Host")
         if host is None:
             if self.version != _OLD_VERSION:
@@ -176,42 +176,42 @@ class TornadoRequest(HTTPServerRequest):
         self.query_arguments = self.arguments = _arguments(query) if query else {}
 
     def forget_body(self) -> None:
-        """Let go of the body: it is not needed any more."""
+        """Release the body, which is not needed any more."""
         raise NotImplementedError
 
     def take_body(self) -> HeldBody | None:
-        """Hand over the right to hold the body's bytes, to work that may outlive the request."""
+        """Hand the body's bytes over to work that may outlive the request."""
         raise NotImplementedError
 
     def respond(
         self, status: int, reason: str, headers: dict[str, str], chunk: bytes
     ) -> asyncio.Future[None]:
-        """Send the head of the response and some of its body; names must be well spelled."""
+        """Send the head of the response and a part of its body; names are in Tornado's form."""
         raise NotImplementedError
 
     def write(self, chunk: bytes) -> asyncio.Future[None]:
-        """Send a piece of the body; the future is done when the client keeps up."""
+        """Send a piece of the body; the future is done when more may be written."""
         raise NotImplementedError
 
     def abort(self) -> None:
-        """Break the connection: what was sent of the body is not all of it."""
+        """Abort the connection, because the body is incomplete."""
         raise NotImplementedError
 
     def finish(self, chunk: bytes, status: int, sent: asyncio.Future[None] | None) -> Any:
-        """Send the last of the response, whose status is counted."""
+        """Send the end of the response, and count its status."""
         raise NotImplementedError
 
 
 @lru_cache(_HOSTS_KEPT)
 def _checked_host(host: str) -> str:
-    """Have Tornado judge a `Host`. Raises HTTPInputError."""
+    """Let Tornado validate a `Host`. Raises HTTPInputError."""
     start_line = RequestStartLine("GET", "/", "HTTP/1.1")
     HTTPServerRequest(start_line=start_line, headers=HTTPHeaders({"Host": host}))
     return host
 
 
 def _arguments(query: str) -> dict[str, list[bytes]]:
-    """Have Tornado read a query, within its bound on fields. Raises HTTPInputError."""
+    """Let Tornado parse a query, within its bound on fields. Raises HTTPInputError."""
     start_line = RequestStartLine("GET", f"/?{query}", "HTTP/1.0")
     return HTTPServerRequest(start_line=start_line).query_arguments
 
@@ -220,17 +220,17 @@ def _arguments(query: str) -> dict[str, list[bytes]]:
 
 
 class TornadoHandler(RequestHandler):
-    """Tornado's handler: what an endpoint calls works as ever, driven by `request.py`.
+    """Tornado's handler, driven by `request.py`; its methods for endpoints work as usual.
 
-    A response's headers have one value each. The methods below that raise NotImplementedError are
-    what the driver asks of a handler.
+    Each header of a response has one value. Subclasses implement the methods that raise
+    NotImplementedError, which the driver calls.
     """
 
     route = "other"  # the metrics' label
     request: TornadoRequest
     _headers: dict[str, str]  # type: ignore[assignment]  # by names as `spelled` spells them
 
-    # What Tornado sets on each handler that it makes; here until something else is true.
+    # Tornado sets these on each handler; here they are defaults of the class.
     _headers_written = False
     _finished = False
     _status_code = 200
@@ -244,7 +244,7 @@ class TornadoHandler(RequestHandler):
         if options:
             self.initialize(**options)
 
-    # What the driver asks
+    # Called by the driver
 
     @classmethod
     def allowed_methods(cls) -> list[str]:
@@ -257,7 +257,7 @@ class TornadoHandler(RequestHandler):
         return getattr(self, name, None) if name is not None else None
 
     def check(self) -> Coroutine[Any, Any, None] | None:
-        """Refuse what can be refused without the body, by raising; return what must be awaited."""
+        """Run the checks that need no body, raising on refusal; return a coroutine if one waits."""
         raise NotImplementedError
 
     def refused_method(self) -> GatewayError:
@@ -265,16 +265,16 @@ class TornadoHandler(RequestHandler):
         raise NotImplementedError
 
     def body_received(self) -> None:
-        """Note that the body is complete and the endpoint begins."""
+        """The body is complete, and the endpoint begins."""
 
     def tell(self, error: BaseException) -> None:
         """Set status, headers and body, Content-Length included, for `error`."""
         raise NotImplementedError
 
     def release(self) -> None:
-        """Give back what the request holds, the moment it is answered or its client has left.
+        """Release the resources of the request, once it is answered or its client has left.
 
-        Called at least once, possibly more often.
+        Called at least once.
         """
         raise NotImplementedError
 
@@ -282,11 +282,11 @@ class TornadoHandler(RequestHandler):
 
     @property
     def has_stated_length(self) -> bool:
-        """Whether the head of the response states how long its body is."""
+        """Whether the response has a Content-Length."""
         return "Content-Length" in self._headers
 
     def clear(self) -> None:
-        """Forget what there is of the response."""
+        """Reset the response."""
         self._headers = {}
         self._write_buffer = []
         self._status_code = 200
@@ -294,9 +294,9 @@ class TornadoHandler(RequestHandler):
         self.set_default_headers()
 
     def set_header(self, name: str, value: Any) -> None:
-        """Raises ValueError for a value that no header may have."""
+        """Raises ValueError for an invalid value."""
         if type(value) is not str or not (value.isascii() and value.isprintable()):
-            value = self._convert_header_value(value)  # the rare ones, which Tornado judges
+            value = self._convert_header_value(value)  # rare values, which Tornado validates
         self._headers[spelled(name)] = value
 
     def clear_header(self, name: str) -> None:
@@ -311,14 +311,14 @@ class TornadoHandler(RequestHandler):
             super().write(chunk)
 
     def flush(self, include_footers: bool = False) -> asyncio.Future[None]:
-        """Send what was written; the future is done when the client keeps up."""
+        """Send the bytes written so far; the future is done when more may be written."""
         chunk = self._written()
         if not self._headers_written:
             return self._begin(chunk)
         return self.request.write(b"" if self.request.method == "HEAD" else chunk)
 
     def finish(self, chunk: str | bytes | dict[str, Any] | None = None) -> asyncio.Future[None]:
-        """Complete the response; the future is done when it is out."""
+        """Complete the response; the future is done when it is sent."""
         if self._finished:
             raise RuntimeError("finish() called twice")
         if chunk is not None:
@@ -353,7 +353,7 @@ class TornadoHandler(RequestHandler):
 
 
 class HttpDate:
-    """Writes the time as HTTP does, once a second."""
+    """Formats the time of HTTP's `Date`, cached for a second."""
 
     __slots__ = ("_second", "_text")
 
@@ -362,7 +362,7 @@ class HttpDate:
         self._text = ""
 
     def at(self, unix_seconds: float) -> str:
-        """Return the second that this is in."""
+        """Return the text for a time."""
         second = int(unix_seconds)
         if second != self._second:
             self._second = second
@@ -374,24 +374,24 @@ class HttpDate:
 
 
 def rules_of(application: Application) -> Sequence[Rule]:
-    """Return the rules that an application was made with, in their order."""
+    """Return the rules of an application, in their order."""
     return application.wildcard_router.rules
 
 
 def matches(rule: Rule, path: str) -> bool:
-    """Whether the rule takes this path."""
+    """Whether the rule matches this path."""
     return _regex(rule).match(path) is not None
 
 
 def only_path(rule: Rule) -> str | None:
-    """Return the path of a rule that has no groups and is met by its own text; None for others."""
+    """Return the path of a rule that matches exactly one path, else None."""
     regex = _regex(rule)
     path: str = regex.pattern.removesuffix("$")
     return path if not regex.groups and regex.match(path) else None
 
 
 def path_args_of(rule: Rule, request: HTTPServerRequest) -> Sequence[bytes] | None:
-    """Return the parts of the path that a handler is called with; None for another path."""
+    """Return the groups of the path if the rule matches it, else None."""
     found: Mapping[str, Any] | None = rule.matcher.match(request)
     return None if found is None else found.get("path_args", ())
 
