@@ -66,6 +66,12 @@ def test_call_that_failed_is_not_sold_below_its_cost(world: World) -> None:
     assert world.labels("gw_calls_below_cost_total") == []
 
 
+def test_responses_are_counted_by_route_and_status(world: World) -> None:
+    for _ in range(2):
+        world.metrics.http_response(route="/v1/models", status=200)
+    assert world.value("gw_http_responses_total", route="/v1/models", status="200") == 2
+
+
 def test_money_events_move_their_series(world: World) -> None:
     metrics = world.metrics
     metrics.hold_latency(0.0003)

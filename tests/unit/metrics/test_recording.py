@@ -308,6 +308,19 @@ def states(world: World, channel: str = "a") -> str:
     )
 
 
+def test_channel_shows_one_state_at_a_time_and_its_slots(world: World) -> None:
+    seen = []
+    for state in ("closed", "open", "half_open", "closed"):
+        world.metrics.channel_state(channel="a", state=state)
+        seen.append(states(world))
+    assert seen == ["closed", "open", "half_open", "closed"]
+    assert len(world.labels("gw_channel_state")) == 3
+    for in_use, limit in ((3, 256), (4, 256), (4, 8)):
+        world.metrics.channel_slots(channel="a", in_use=in_use, limit=limit)
+        assert world.value("gw_channel_slots_in_use", channel="a") == in_use
+        assert world.value("gw_channel_slots_limit", channel="a") == limit
+
+
 def test_only_changes_of_state_are_transitions(world: World) -> None:
     for state in ("closed", "closed", "open", "open", "half_open", "open"):
         world.metrics.channel_state(channel="a", state=state)
