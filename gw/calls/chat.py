@@ -433,7 +433,7 @@ class Conversation:
             pass  # cut, unless the terminator was read
         except TimeoutError:
             if not meter.finished:
-                # A client that does not read says nothing about the channel's health.
+                # A client that does not read is no evidence of the channel's health.
                 verdict: Verdict = "abandoned" if relay.is_held_up else "failure"
                 settlement.attempts.finish(verdict, "timeout")
                 settlement.end(

@@ -414,6 +414,16 @@ def encode_request(
     _write_stop(request, body, report)
     if request.format is not None:
         _write_format(request.format, request, body, report)
+    _drop_unsayable(request, report)
+    _write_members(request, body, report)
+    may_mark = is_session is not None and "tools" in body
+    if may_mark and (is_session or _goes_on(request)) and not _is_marked(body):
+        _mark_cache(body)
+    return body
+
+
+def _drop_unsayable(request: Request, report: LossReport) -> None:
+    """Report the members that this protocol does not have."""
     for name in _UNSAYABLE:
         if getattr(request, name):  # a penalty of 0 is none
             report.drop(spelled(request.origin, name))
@@ -421,11 +431,6 @@ def encode_request(
         report.drop(spelled(request.origin, "seed"))
     if request.count is not None and request.count > 1:
         report.drop(spelled(request.origin, "count"))
-    _write_members(request, body, report)
-    may_mark = is_session is not None and "tools" in body
-    if may_mark and (is_session or _goes_on(request)) and not _is_marked(body):
-        _mark_cache(body)
-    return body
 
 
 # Marks for the prompt's cache, in the name of clients whose own protocol needs none.
