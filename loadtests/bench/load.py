@@ -37,6 +37,7 @@ class Tally:
     answers: int = 0
     events: int = 0
     seconds: array[float] = field(default_factory=_floats)  # to the last byte
+    refused: array[float] = field(default_factory=_floats)  # to the last byte of a 503
     first: array[float] = field(default_factory=_floats)  # to the first byte
     gaps: array[float] = field(default_factory=_floats)  # between reads of one stream
     faults: Counter[str] = field(default_factory=Counter)
@@ -123,6 +124,8 @@ class Connection(asyncio.Protocol):
     def _end(self, tally: Tally, now: float) -> None:
         self._is_asked = False
         if not self._head.startswith(b"HTTP/1.1 200"):
+            if self._head.startswith(b"HTTP/1.1 503"):
+                tally.refused.append(now - self._asked_at)
             tally.faults[self._head[:12].decode("latin-1")] += 1
         elif self._events < self._events_due:
             tally.faults["too few events"] += 1
@@ -195,6 +198,11 @@ class Load:
     def faults(self) -> Counter[str]:
         """All that went wrong, whenever it was."""
         return sum((one.faults for one in self.tallies), Counter[str]())
+
+    @property
+    def waiting(self) -> int:
+        """Requests that arrived and are not answered."""
+        return len(self._connections) - len(self._idle) + len(self._due)
 
     async def open(self) -> None:
         """Open all, evenly; each asks at once unless requests arrive. Raises OSError."""
