@@ -1,7 +1,7 @@
 """A thousand hostile connections of each kind: what does a gateway process hold of them?
 
     python -m loadtests.attacks.connections [--connections 1000] [--seconds 5] [--kind "slow head"]
-    python -m loadtests.attacks.connections --kind "idle, few files" [--beside COMMIT]
+    python -m loadtests.attacks.connections --kind "idle, few files"
 
 Each kind gets a gateway of its own. Every connection sends what the gateway takes of it for so many
 seconds, and reads nothing. Prints the memory of the process before, at the most, and once they have
@@ -9,8 +9,7 @@ left, what that is for each connection, and how long a stranger waited for an an
 exits 1 if a connection holds more than CONNECTION_BYTES_MAX, or if no client is answered once they
 have left. The kind "one body" is one of 12 MB in chunks of two bytes. The kind "idle, few files"
 gives the process FEW_FILES, fills them with clients that have had a response and stay, and exits 1
-unless every new one is served and those that have been idle for longest are closed for it; first,
-for a comparison, with the gateway of another COMMIT of this checkout.
+unless every new one is served and those that have been idle for longest are closed for it.
 """
 
 from __future__ import annotations
@@ -28,14 +27,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from loadtests.attacks.rolling_restart import earlier_program
+from gw.http.connection import CONNECTION_BYTES_MAX
 from tests.support.folders import temporary_folder
 from tests.support.house import House, house
 from tests.support.postgres import running_postgres
 from tests.support.scrape import Admin
 
-# As `gw/http/connection.py` has it; the attack is also run on trees that have it not.
-CONNECTION_BYTES_MAX = 256 * 1024
 # What the interpreter and the allocator need beside what is held: arenas and free lists.
 SLACK = 1.5
 KB, MB = 1024, 1024 * 1024
@@ -165,14 +162,14 @@ def wait_ms(h: House) -> float:
 
 
 @contextmanager
-def fresh_house(environ: Mapping[str, str] | None = None) -> Iterator[House]:
+def fresh_house() -> Iterator[House]:
     """A gateway that has served a stranger and a call."""
     with (
         temporary_folder() as folder,
         running_postgres(folder) as postgres,
         postgres.database(template="template0") as url,
         temporary_folder() as place,
-        house(url, place, environ=environ) as h,
+        house(url, place) as h,
     ):
         wait_ms(h)
         assert h.client.chat().status == 200
@@ -249,9 +246,9 @@ def status_of(connection: http.client.HTTPConnection) -> int:
     return response.status
 
 
-def idle_with_few_files(connections: int, environ: Mapping[str, str] | None = None) -> bool:
+def idle_with_few_files(connections: int) -> bool:
     """Idle kept connections beyond what the process may have; True when every client is served."""
-    with fresh_house(environ) as h, ExitStack() as stack:
+    with fresh_house() as h, ExitStack() as stack:
         pid = h.gateway.popen.pid
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (FEW_FILES, FEW_FILES))
         host, _, port = h.gateway.url.rpartition("/")[2].rpartition(":")
@@ -284,13 +281,7 @@ def main() -> int:
     parser.add_argument("--connections", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--kind", action="append")
-    parser.add_argument("--beside", metavar="COMMIT")
     options = parser.parse_args()
-    if options.beside:
-        print(options.beside, flush=True)
-        with earlier_program(options.beside) as environ:
-            idle_with_few_files(options.connections, environ)
-        print("here", flush=True)
     others = {
         "one body": tiny_chunks_of_one_body,
         "idle, few files": lambda: idle_with_few_files(options.connections),

@@ -13,7 +13,9 @@ says; exits 1 if anything is not as it should be. `--pace 0.15` takes a sixth of
 from __future__ import annotations
 
 import argparse
+import importlib
 import signal
+import socket
 import sys
 import time
 from collections import Counter
@@ -23,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gw.cli.main import main as gw
 from tests.support.client import Client
 from tests.support.folders import temporary_folder
 from tests.support.house import House, house
@@ -32,6 +35,16 @@ from tests.support.tenants import Tenant
 from tests.support.transactions import transaction
 from tests.support.waiting import until
 
+MODULE = "loadtests.attacks.frozen_process"
+GATEWAY = "--gateway"  # with HOST PACE COMMAND: what this program is itself then
+# Of a gateway, scaled by its pace.
+PACED = (
+    ("actors.recovery", "BEAT_SECONDS"),
+    ("actors.recovery", "BREAK_SECONDS"),
+    ("actors.recovery", "INTERVAL_SECONDS"),
+    ("actors.recovery", "STALE_SECONDS"),
+    ("actors.wallet.wallets", "HOLD_SECONDS"),
+)
 # How long a process waits before it takes another for dead, and for a hold, at pace 1.
 STALE_SECONDS = 10.0
 HOLD_SECONDS = 10.0
@@ -43,8 +56,8 @@ class Gateway(Process):
     """A gateway that may pose as one of another host; `pace` scales its waits."""
 
     def __init__(self, config: Path, *, host: str, pace: float) -> None:
-        module = "loadtests.attacks.elsewhere"
-        super().__init__([module, host, str(pace), "serve", "--config", str(config)])
+        command = [GATEWAY, host, str(pace), "serve", "--config", str(config)]
+        super().__init__([MODULE, *command])
         self.url = self.wait_for_line(r"^ready listen=(\S+)")[1]
 
     def stop(self) -> None:
@@ -54,6 +67,20 @@ class Gateway(Process):
     def go_on(self) -> None:
         """Let it go on."""
         self.popen.send_signal(signal.SIGCONT)
+
+
+def be_gateway(host: str, pace: float, *command: str) -> int:
+    """Be a gateway as another host would run it, and at another pace, with a few names changed.
+
+    `host` is the host name it reports; an empty one leaves the name alone. `pace` multiplies how
+    long it waits before it takes others for dead or gives up a hold.
+    """
+    if host:
+        socket.gethostname = lambda: host
+    for module_name, name in PACED:
+        module = importlib.import_module(module_name)
+        setattr(module, name, getattr(module, name) * pace)
+    return gw(command)
 
 
 @dataclass(frozen=True)
@@ -215,6 +242,8 @@ def found(
 
 
 def main() -> int:
+    if sys.argv[1:2] == [GATEWAY]:
+        return be_gateway(sys.argv[2], float(sys.argv[3]), *sys.argv[4:])
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--calls", type=int, default=40)
     parser.add_argument("--pace", type=float, default=1.0)
