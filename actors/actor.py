@@ -1,14 +1,13 @@
-"""The base of every actor: a coroutine that owns one changing thing and works off its mailbox.
+"""The base of every actor: a coroutine that owns some mutable state and processes its mailbox.
 
 `ask` waits for a reply, `tell` does not. An actor's state is changed by its messages only, one at
-a time, in the order in which they came; others see immutable answers. Restarting is the
-supervisor's business.
+a time, in the order of arrival; replies are immutable. Restarts are the supervisor's task.
 
-A handler never waits. So while the mailbox is empty the next message needs no task to be switched
-to: `try_ask` and `try_tell` handle it in the sender's turn, and return False when it has to wait
-instead (`Mailbox.is_free`). A handler does not send to its own actor that way.
+A handler never waits. While the mailbox is empty a message therefore needs no task switch:
+`try_ask` and `try_tell` handle it in the sender's turn, and return None or False when it has to be
+queued (`Mailbox.is_free`). A handler does not send to its own actor that way.
 
-An actor whose work waits has a `run` of its own, and a mailbox that is never free: the ledger
+An actor whose handling awaits has its own `run` and a mailbox that is never free: the ledger
 writer (`wallet/writer.py`).
 """
 
@@ -24,16 +23,16 @@ from channels.resources import FutureTimeouts, is_out_of_files
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 
-# A bounded queue of messages for one reader, and what it takes to answer an ask.
+# A bounded queue of messages for one reader, with the replies to asks.
 #
-# The reader takes everything that waits at once, which is what makes batching natural: while one
-# batch is worked on, the next gathers. A waiter that has gone away is never handed a resource: see
+# The reader takes all waiting messages at once, so that batches form by themselves: the next one
+# gathers while one is handled. A resource is never handed to a waiter that has been cancelled: see
 # `Envelope.resolve`.
 
 M = TypeVar("M")
 
-# Past this many waiting messages the reader is not keeping up, and answering at once is kinder
-# than a queue whose end comes too late for its clients.
+# With more waiting messages the reader does not keep up, and an immediate refusal is better than a
+# reply that comes after the client's timeout.
 DEFAULT_CAPACITY = 100_000
 
 
@@ -42,11 +41,11 @@ class MailboxFull(Exception):
 
 
 class ActorStopped(Exception):
-    """The actor has stopped; no reply will come."""
+    """The actor has stopped and will not reply."""
 
 
 class Envelope(Generic[M]):
-    """A message, when it came, and where its reply goes (nowhere, for `tell`)."""
+    """A message, its arrival time, and the future of its reply (None for `tell`)."""
 
     __slots__ = ("message", "put_at", "reply")
 
@@ -56,14 +55,14 @@ class Envelope(Generic[M]):
         self.reply = reply
 
     def resolve(self, value: object) -> bool:
-        """Deliver the reply; False when the asker has gone and the value is still the actor's."""
+        """Deliver the reply; False when the asker was cancelled: the actor keeps the value."""
         if self.reply is None or self.reply.done():
             return False
         self.reply.set_result(value)
         return True
 
     def fail(self, error: Exception) -> bool:
-        """Deliver an error instead of a reply; False when the asker has gone."""
+        """Deliver an error instead of a reply; False when the asker was cancelled."""
         if self.reply is None or self.reply.done():
             return False
         self.reply.set_exception(error)
@@ -73,9 +72,9 @@ class Envelope(Generic[M]):
 class Mailbox(Generic[M]):
     """Messages waiting for one reader, oldest first.
 
-    `is_free` is the fast path: a message may be handled now, in the sender's turn, when
-    nothing waits. The reader handles what it has taken without a break, so all that came before has
-    then been handled, and the order is the same as by `put`.
+    `is_free` is the fast path: a message may be handled in the sender's turn when none waits. The
+    reader handles a batch without awaiting, so all earlier messages have been handled by then, and
+    the order is the same as by `put`.
     """
 
     __slots__ = ("_capacity", "_clock", "_closed", "_waiting", "_wake", "is_free")
@@ -92,10 +91,10 @@ class Mailbox(Generic[M]):
         return len(self._waiting)
 
     def put(self, message: M, reply: asyncio.Future[Any] | None = None) -> None:
-        """Leave a message. Raises MailboxFull to an asker, and ActorStopped after `close`.
+        """Queue a message. Raises MailboxFull for an ask, and ActorStopped after `close`.
 
-        A message without a reply is taken above the capacity too: it is owed (a lease that comes
-        back), and there is never more of it than had been handed out.
+        A message without a reply is accepted above the capacity too: it returns something (a
+        lease), and there are never more of these than were granted.
         """
         if self._closed:
             raise ActorStopped
@@ -108,7 +107,7 @@ class Mailbox(Generic[M]):
             wake.set_result(None)
 
     async def take_all(self) -> list[Envelope[M]]:
-        """Wait until something is here, then take all of it."""
+        """Wait until there is a message, then take all of them."""
         while not self._waiting:
             self._wake = asyncio.get_running_loop().create_future()
             try:
@@ -121,7 +120,7 @@ class Mailbox(Generic[M]):
         return taken
 
     def close(self) -> None:
-        """Refuse further messages and fail every waiting asker."""
+        """Refuse further messages and fail every waiting ask."""
         self._closed = True
         self.is_free = False
         while self._waiting:
@@ -129,7 +128,7 @@ class Mailbox(Generic[M]):
 
 
 class Actor(Generic[M]):
-    """Works off its mailbox, a batch at a time, until it is stopped."""
+    """Processes its mailbox, a batch at a time, until it is stopped."""
 
     kind: ClassVar[str] = "actor"
 
@@ -144,13 +143,13 @@ class Actor(Generic[M]):
         self.mailbox = mailbox if mailbox is not None else Mailbox(clock)
 
     def tell(self, message: M) -> None:
-        """Leave a message without waiting. Raises ActorStopped."""
+        """Queue a message without waiting for a reply. Raises ActorStopped."""
         self.mailbox.put(message)
 
     def try_tell(self, message: M) -> bool:
-        """Have a message handled now; False when the mailbox is not idle: then `tell`.
+        """Handle a message now; False when the mailbox is not free: then use `tell`.
 
-        Raises what the handler raises.
+        Raises the errors of the handler.
         """
         if self.mailbox.is_free:
             self.handle(message)
@@ -158,7 +157,7 @@ class Actor(Generic[M]):
         return False
 
     async def ask(self, message: M, *, timeouts: FutureTimeouts | None = None) -> Any:
-        """Leave a message and wait for the reply, for as long as `timeouts` allows.
+        """Queue a message and wait for the reply, for as long as `timeouts` allows.
 
         Raises MailboxFull, ActorStopped, and the error of `timeouts`.
         """
@@ -169,7 +168,7 @@ class Actor(Generic[M]):
         try:
             return await reply
         except asyncio.CancelledError:
-            # Answered and cancelled in the same turn of the loop: the reply never arrived.
+            # Resolved and cancelled in the same turn of the loop: the reply was not received.
             if reply.done() and not reply.cancelled() and reply.exception() is None:
                 self.take_back(message, reply.result())
             raise
@@ -178,14 +177,14 @@ class Actor(Generic[M]):
                 timeouts.end(reply)
 
     def try_ask(self, message: M) -> Any:
-        """Have a message answered now; None when the mailbox is not idle: then `ask`.
+        """Handle a message now and return the reply; None when the mailbox is not free: use `ask`.
 
-        Raises what the handler raises.
+        Raises the errors of the handler.
         """
         return self.handle(message) if self.mailbox.is_free else None
 
     async def run(self) -> None:
-        """Work until cancelled, and then fail every waiting asker with ActorStopped."""
+        """Process messages until cancelled, then fail every waiting ask with ActorStopped."""
         try:
             while True:
                 batch = await self.mailbox.take_all()
@@ -200,7 +199,7 @@ class Actor(Generic[M]):
             raise
 
     def handle_all(self, batch: list[Envelope[M]]) -> None:
-        """Handle a batch in order. An error in one message is its asker's, not the others'."""
+        """Handle a batch in order. An error of one message fails only its own ask."""
         for envelope in batch:
             try:
                 reply = self.handle(envelope.message)
@@ -212,30 +211,30 @@ class Actor(Generic[M]):
                     self.take_back(envelope.message, reply)
 
     def handle(self, message: M) -> Any:
-        """Handle one message without waiting, and return its reply: not None if it is asked."""
+        """Handle one message without waiting and return its reply, which is not None for an ask."""
         raise NotImplementedError
 
     def take_back(self, message: M, reply: Any) -> None:
-        """The reply did not reach its asker: whatever it gave away is the actor's again."""
+        """Reclaim what an undelivered reply granted."""
 
     def close(self) -> None:
-        """Answer every waiting asker with ActorStopped, and take no more messages."""
+        """Fail every waiting ask with ActorStopped and refuse further messages."""
         self.mailbox.close()
 
 
-# Starts the long-lived coroutines in order, restarts one that dies, stops all in reverse.
+# Starts the long-lived coroutines in order, restarts one that fails, stops all in reverse order.
 #
-# A child that keeps dying is not restarted for ever: past `intensity` restarts within
+# A child that keeps failing is not restarted forever: after `intensity` restarts within
 # `period_seconds` the supervisor gives up and reports it through `failed`, and the process ends.
-# State that matters is in PostgreSQL, so a restart is cheap. A death for want of a file is not the
-# child's fault and ends nothing: it is restarted a little later, as often as it takes.
+# Persistent state is in PostgreSQL, so a restart is cheap. A failure for lack of file descriptors
+# is not the child's fault: it is restarted after a pause, any number of times.
 
-# How long a child that found no file to open waits for one.
+# Pause before the restart of a child that failed for lack of file descriptors.
 OUT_OF_FILES_SECONDS = 1.0
 
 
 class Supervisor:
-    """Children in the order they were started."""
+    """Children in their start order."""
 
     def __init__(
         self,
@@ -263,7 +262,7 @@ class Supervisor:
         self._children[name] = asyncio.create_task(self._keep(name, body), name=name)
 
     async def stop_child(self, name: str) -> None:
-        """Stop one child and wait for its end. A child that is not there is no error."""
+        """Stop one child and wait for its end. An unknown name is no error."""
         task = self._children.pop(name, None)
         if task is not None:
             task.cancel()
@@ -280,8 +279,8 @@ class Supervisor:
             try:
                 await body()
             except (Exception, asyncio.CancelledError) as error:
-                # Whatever it died of, it is restarted; also a cancellation that was not asked for,
-                # which comes out of something it was waiting on.
+                # Restarted after any error, also after a cancellation that was not requested, which
+                # is raised by something that it awaited.
                 if isinstance(error, asyncio.CancelledError) and _is_stopping():
                     raise
                 is_starved = is_out_of_files(error)

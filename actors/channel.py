@@ -1,11 +1,11 @@
-"""The actor of one channel: it alone grants its slots and keeps its health.
+"""The actor of one channel, which alone grants its slots and tracks its health.
 
-A slot is asked for (`Acquire`) and given back (`ReleaseLease`) by message; nearly always nothing
-waits before it, and it is handled in the sender's turn (`Actor.try_ask`).
+A slot is requested (`Acquire`) and returned (`ReleaseLease`) by message, handled in the sender's
+turn unless other messages wait (`Actor.try_ask`).
 
-A lease is the right to make one attempt. It is given back once, on every way out, with a verdict;
-giving it back twice is harmless. What the router looks at (`load`, `leases_granted`) is read-only
-there: the actor's word at lease time decides.
+A lease is the right to make one attempt. It is released once, in every exit path, with a verdict;
+releasing it again has no effect. The router only reads `load` and `leases_granted`: the actor
+decides when a lease is requested.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from actors.clock import Clock
 from channels.registry import ChannelSpec, HealthSpec
 from metrics.prometheus import Metrics
 
-# When a channel may be used: the circuit breaker as a table, without a clock of its own.
+# The circuit breaker as a transition table; the time is passed in.
 #
 #     state      event                      next state   also
 #     closed     success                    closed       failures = 0
@@ -34,19 +34,19 @@ from metrics.prometheus import Metrics
 #     half_open  probe fails                open         open until now + cooldown
 #     half_open  probe is abandoned         half_open    the next lease is the probe
 #
-# A channel that others come before is leased only once these fail, so that its breaker would stay
-# open for as long as they are well. Its probe is then a trial: a call that tries it before its
-# turn (`routing.Failover`), one call in each rest. A rest is a cooldown after the first trial, and
-# twice as long after each further one that does not succeed.
+# A channel behind others in priority is leased only when these fail, so its breaker would stay open
+# while they work. Its probe is then a trial: one call in each rest tries it before its turn
+# (`routing.Failover`). A rest is one cooldown after the first trial, and doubles after each further
+# trial that does not succeed.
 #
 # Results of calls that began before the channel opened change nothing while it is open or
 # half_open: only the probe decides (contract §4).
 
-# So often a rest is doubled: a channel that stays away is tried by one call in 32 cooldowns.
+# Doublings of a rest: a channel that keeps failing is tried by one call in 32 cooldowns.
 TRIAL_DOUBLINGS_MAX = 5
 
 State = Literal["closed", "open", "half_open"]
-# What a finished attempt shows of its channel; abandoned: nothing either way.
+# What a finished attempt shows about its channel; abandoned: nothing.
 Verdict = Literal["success", "failure", "abandoned"]
 
 
@@ -54,7 +54,7 @@ Verdict = Literal["success", "failure", "abandoned"]
 class Health:
     """The breaker of one channel. Instants are in monotonic seconds.
 
-    `trials` are those since it opened: none of them has succeeded.
+    `trials` counts the trials since it opened, none of which has succeeded.
     """
 
     state: State = "closed"
@@ -62,21 +62,21 @@ class Health:
     open_until: float = 0.0
     is_probing: bool = False
     trials: int = 0
-    trial_at: float = 0.0  # no trial before
+    trial_at: float = 0.0  # no trial earlier
 
     def may_lease(self, now: float) -> bool:
-        """Would a lease at `now` be granted, slots aside?"""
+        """Whether a lease at `now` would be granted, apart from slots."""
         if self.state == "open":
             return now >= self.open_until
         return not self.is_probing
 
     def may_try(self, now: float) -> bool:
-        """Would a lease at `now` be a trial that is due?"""
+        """Whether a lease at `now` would be a trial whose rest is over."""
         return self.state != "closed" and now >= self.trial_at and self.may_lease(now)
 
 
 def leased(health: Health, now: float) -> tuple[Health, bool]:
-    """The breaker after a lease was granted at `now`, and whether that lease is the probe."""
+    """Return the breaker after a lease granted at `now`, and whether that lease is the probe."""
     assert health.may_lease(now)
     if health.state == "closed":
         return health, False
@@ -84,7 +84,7 @@ def leased(health: Health, now: float) -> tuple[Health, bool]:
 
 
 def tried(health: Health, now: float, spec: HealthSpec) -> Health:
-    """The breaker after that lease was a trial: the next one is due after a rest."""
+    """Return the breaker after that lease was a trial: the next one follows after a rest."""
     assert health.is_probing
     rest = spec.cooldown_seconds * 2 ** min(health.trials, TRIAL_DOUBLINGS_MAX)
     return replace(health, trials=health.trials + 1, trial_at=now + rest)
@@ -93,7 +93,7 @@ def tried(health: Health, now: float, spec: HealthSpec) -> Health:
 def finished(
     health: Health, verdict: Verdict, *, is_probe: bool, spec: HealthSpec, now: float
 ) -> Health:
-    """The breaker after a leased attempt ended with `verdict`."""
+    """Return the breaker after a leased attempt ended with `verdict`."""
     if health.state == "closed":
         if verdict == "success":
             return Health() if health.failures else health
@@ -130,9 +130,9 @@ class Lease:
         return f"<Lease {self.spec.id} {state}{' probe' if self.is_probe else ''}>"
 
     def release(self, verdict: Verdict) -> None:
-        """Give the slot back and report how the attempt went. The first report counts.
+        """Return the slot and report the verdict of the attempt. Only the first call counts.
 
-        Never raises: it stands in the way out of every call.
+        Never raises, because it is called in every exit path of a call.
         """
         if not self._released:
             self._released = True
@@ -145,19 +145,19 @@ class Lease:
 
 
 class Denied(Struct, frozen=True):
-    """No lease: every slot is taken, the breaker is open, or an operator has ordered so."""
+    """No lease: all slots are taken, the breaker is open, or an operator has withdrawn it."""
 
     reason: Literal["full", "open", "withdrawn"]
 
 
 class Acquire(Struct, frozen=True):
-    """Ask for a lease; the reply is a `Lease`, or `Denied`. A trial is denied unless it is due."""
+    """Request a lease; the reply is a `Lease` or `Denied`. A trial is denied during its rest."""
 
     is_trial: bool = False
 
 
 class ReleaseLease(Struct, frozen=True):
-    """A lease comes back; only the lease itself may send it, once."""
+    """Return a lease; sent by the lease itself, once."""
 
     verdict: Verdict
     is_probe: bool
@@ -172,24 +172,24 @@ _RELEASES = [
 
 @dataclass(frozen=True, slots=True)
 class Configure:
-    """Take a new specification; leases out under the old one go on."""
+    """Use a new specification; leases granted under the old one stay valid."""
 
     spec: ChannelSpec
 
 
 @dataclass(frozen=True, slots=True)
 class Withdraw:
-    """Grant no lease until `Reopen`; those that are out go on."""
+    """Grant no lease until `Reopen`; granted leases stay valid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reopen:
-    """Grant leases, with a breaker and keys that have not failed."""
+    """Grant leases again, with breaker and keys reset."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retire:
-    """Leave the metrics; leases that are out still come back."""
+    """Remove the channel from the metrics; granted leases are still returned."""
 
 
 ChannelMessage = Acquire | ReleaseLease | Configure | Withdraw | Reopen | Retire
@@ -208,7 +208,7 @@ class ChannelActor(Actor[ChannelMessage]):
         self.leases_granted = 0
         self._is_retired = False
         self.is_withdrawn = False
-        self._limit = spec.max_concurrency  # no slot at all of one that is withdrawn
+        self._limit = spec.max_concurrency  # 0 while withdrawn
         spec.ring.listener = self._on_key_refused
         self._publish()
         metrics.channel_state(channel=spec.id, state=self.health.state)
@@ -221,35 +221,35 @@ class ChannelActor(Actor[ChannelMessage]):
 
     @property
     def load(self) -> int:
-        """Slots that are leased."""
+        """The number of leased slots."""
         return self.in_use
 
     @property
     def cooldown_seconds(self) -> float:
-        """How long an open breaker still refuses everybody; 0 in any other state."""
+        """How long an open breaker still refuses; 0 in any other state."""
         if self.health.state != "open":
             return 0.0
         return max(0.0, self.health.open_until - self.clock.monotonic())
 
     @property
     def may_lease(self) -> bool:
-        """Would a lease be granted at this moment?"""
+        """Whether a lease would be granted now."""
         is_free = self.in_use < self._limit
         return is_free and self.health.may_lease(self.clock.monotonic())
 
     def try_acquire(self) -> Lease | Denied | None:
-        """Ask for a lease now; None when others come first: then `acquire`."""
+        """Request a lease now; None when other messages wait: then use `acquire`."""
         return self.try_ask(ACQUIRE)  # type: ignore[no-any-return]
 
     def try_trial(self) -> Lease | None:
-        """Ask for a trial of the channel now; None where none is due, or others come first."""
+        """Request a trial of the channel now; None during a rest, or when other messages wait."""
         if self.health.state == "closed" or self.spec.ring.is_aside:
             return None
         lease = self.try_ask(ACQUIRE_TRIAL)
         return lease if isinstance(lease, Lease) else None
 
     async def acquire(self) -> Lease | Denied:
-        """Ask for a lease, in turn. Raises MailboxFull or ActorStopped."""
+        """Request a lease, in order of arrival. Raises MailboxFull or ActorStopped."""
         return await self.ask(ACQUIRE)  # type: ignore[no-any-return]
 
     def handle(self, message: ChannelMessage) -> Lease | Denied | None:
@@ -330,7 +330,7 @@ class ChannelActor(Actor[ChannelMessage]):
             self.log.warning(_MOVED[health.state], channel=self.spec.id, was=before.state)
 
     def _on_key_refused(self, number: int, status: int, was_in_use: bool) -> None:
-        """A key was refused. Logged when it is set aside, not at each call after that."""
+        """Count a refused key, and log it when it is set aside rather than at each later call."""
         self.metrics.channel_key_refused(channel=self.spec.id, key=number, status=status)
         if was_in_use:
             self.log.warning(

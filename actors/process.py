@@ -1,7 +1,7 @@
-"""Who this process is to the others on the same database, and whether another one still runs.
+"""The identity of this process among others on the same database, and whether another one runs.
 
-A pid alone identifies nothing: it has a meaning in one pid namespace of one boot, and may have been
-given to another process since. So it goes with both, and with the instant that its process began.
+A pid alone identifies nothing: it is valid in one pid namespace of one boot, and may be reused.
+It is therefore combined with both, and with the start time of its process.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from metrics.prometheus import Metrics
 
 SQL = load("actors", "processes.sql")
 PROC = Path("/proc")
-# In /proc/PID/stat behind the name, which may hold anything: the state, and 19 fields later the
-# start, in clock ticks since the boot.
+# Indexes in /proc/PID/stat after the name, which may contain anything: the state, and 19 fields
+# later the start time, in clock ticks since boot.
 STATE, START = 0, 19
-# Killed and not yet asked after by its parent: it will do nothing more.
+# Killed and not yet reaped by its parent: it executes nothing more.
 DEAD_STATES = frozenset("ZXx")
 
 
 class IdentityStore(Protocol):
-    """Anything that runs one statement."""
+    """Executes one statement."""
 
     async def execute(self, sql: str, params: Sequence[str | int] = ()) -> int: ...
 
@@ -36,10 +36,10 @@ class IdentityStore(Protocol):
 class ProcessIdentity:
     """Identity of a process: `boot_id` shows whether its pid can be looked up from here.
 
-    The id changes when others have declared the process dead: what it held under the old one is
-    theirs to settle, and nothing new is held under it. `pid_started` is in clock ticks since the
-    boot, 0 where that cannot be known. `confirmed_at` is the monotonic instant of the last
-    statement by which the database confirmed the id.
+    The id changes when others have declared the process dead: they settle what it held under the
+    old id, and nothing new is held under that. `pid_started` is in clock ticks since boot, 0 if
+    unknown. `confirmed_at` is the monotonic start of the last statement by which the database
+    confirmed the id.
     """
 
     id: str
@@ -52,17 +52,17 @@ class ProcessIdentity:
 
     @classmethod
     def of_this_process(cls, process_id: str) -> ProcessIdentity:
-        """The identity of the running process."""
+        """Return the identity of the running process."""
         pid = os.getpid()
         _, started = _stat(pid) or ("R", 0)
         return cls(process_id, socket.gethostname(), _boot_id(), pid, started)
 
     def shares_pids(self, host: str, boot_id: str) -> bool:
-        """Whether a pid of that host and boot means the same process here."""
+        """Whether a pid of that host and boot denotes the same process here."""
         return boot_id != "" and (host, boot_id) == (self.host, self.boot_id)
 
     def renew(self, lost_id: str) -> bool:
-        """Go on under another id than `lost_id`; False if that has happened since."""
+        """Replace the id `lost_id` by the next one; False if that has been done already."""
         if self.id != lost_id:
             return False
         self.incarnation += 1
@@ -71,23 +71,23 @@ class ProcessIdentity:
 
     @property
     def first_id(self) -> str:
-        """The id with which the process began, the same for as long as it runs."""
+        """The first id of the process, constant for its lifetime."""
         return first_id_of(self.id)
 
     @property
     def all_ids(self) -> list[str]:
-        """The ids that this process has had, the present one last."""
+        """All ids that this process has had, the present one last."""
         later = (f"{self.first_id}.{number}" for number in range(2, self.incarnation + 1))
         return [self.first_id, *later]
 
 
 def first_id_of(process_id: str) -> str:
-    """The id with which the process of this id began."""
+    """Return the first id of the process with this id."""
     return process_id.partition(".")[0]
 
 
 async def register(database: IdentityStore, identity: ProcessIdentity) -> None:
-    """Make the process's row, if it is not there. Raises StoreUnavailable."""
+    """Insert the row of the process unless it exists. Raises StoreUnavailable."""
     who = identity
     await database.execute(
         SQL["register"], (who.id, who.host, who.boot_id, who.pid, who.pid_started)
@@ -97,9 +97,9 @@ async def register(database: IdentityStore, identity: ProcessIdentity) -> None:
 async def reregister(
     database: IdentityStore, identity: ProcessIdentity, lost_id: str, metrics: Metrics
 ) -> None:
-    """Go on under another id: others have declared the process dead. Raises StoreUnavailable.
+    """Register under a new id after others have declared it dead. Raises StoreUnavailable.
 
-    The heartbeat or the ledger's writer finds out first; both may call it.
+    The heartbeat or the ledger's writer notices first; both may call it.
     """
     if identity.renew(lost_id):
         EventLog("actors.identity").warning("taken_for_dead", process=lost_id, now=identity.id)
@@ -108,17 +108,17 @@ async def reregister(
 
 
 def is_process_alive(pid: int, started: int) -> bool:
-    """Whether the process of this pid namespace with this number and start still runs.
+    """Whether the process with this number and start time still runs in this pid namespace.
 
-    Where one of the starts is not known (0), the number alone counts. A process that stands still
-    is alive.
+    If one of the start times is unknown (0), only the number is compared. A stopped process is
+    alive.
     """
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
-        pass  # someone else's, so it is there
+        pass  # it exists, under another user
     found = _stat(pid)
     if found is None:
         return True
@@ -127,9 +127,9 @@ def is_process_alive(pid: int, started: int) -> bool:
 
 
 def _stat(pid: int) -> tuple[str, int] | None:
-    """The state of a process and its start in clock ticks.
+    """Return the state of a process and its start in clock ticks.
 
-    None where the kernel does not report it.
+    None if the kernel does not report it.
     """
     try:
         text = (PROC / str(pid) / "stat").read_text(encoding="ascii", errors="replace")
@@ -140,7 +140,7 @@ def _stat(pid: int) -> tuple[str, int] | None:
 
 
 def _boot_id() -> str:
-    """This boot of this kernel and this pid namespace, or nothing where that cannot be known."""
+    """Return an id of this boot and pid namespace, or "" if it is unknown."""
     try:
         boot = (PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         return f"{boot}/{(PROC / 'self/ns/pid').readlink()}"

@@ -1,22 +1,22 @@
 """Settles the calls of processes that died (contract §3: crash).
 
-A process of this very kernel is dead when it is gone, and never for its silence: one that stands
-still is its process manager's business. Of any other there is only its heartbeat: it is taken for
-dead when we have seen none for a while in which ours went on without a break. No clock is compared
-with another, and after an outage of the database, in which no process has beaten, none is dead.
+A process on this kernel is dead when its pid is gone, never for its silence: a stopped process is
+left to its process manager. Any other is known by its heartbeat only: it is declared dead when none
+was seen for a while in which our own beats succeeded without a break. No clocks are compared, and
+after an outage of the database, during which no process could beat, none is dead.
 
-That can be a mistake, so it is written before anything is settled: a process declared dead holds no
-more money under its id (`process.py`). Its calls end as `interrupted` at what they were last known
-to have delivered, and are corrected, row and cost, should their true settlements come after all.
-Going through the ledger like any settlement, two processes that recover the same calls do no harm.
+That can be wrong, so it is written before anything is settled: a process declared dead holds no
+more money under its id (`process.py`). Its calls end as `interrupted` at the last delivery known,
+and are corrected, row and cost, if their true settlements arrive later. These go through the ledger
+like any settlement, so two processes that recover the same calls do no harm.
 
-A process of this host has left its flight recorder (`wallet/recorder.py`): a call that had ended is
-settled as it ended, one under way at what had gone out with its last read. Whatever the recorder
-does not prove is left to the heartbeat's reports.
+A process of this host leaves its flight recorder (`wallet/recorder.py`): a call that had ended is
+settled as it ended, one under way at the output sent with its last read. For everything that the
+recorder does not prove, the reports of the heartbeat count.
 
-A job that such a process was submitting has failed with its call: it is not known whether the
-upstream took it. What a job has taken over (`actors/wallet/messages.py`) is no process's any more,
-and none of this concerns it.
+A job that such a process was submitting fails with its call: whether the upstream accepted it is
+unknown. A hold that a job has taken over (`actors/wallet/messages.py`) belongs to no process and is
+not affected.
 """
 
 from __future__ import annotations
@@ -50,24 +50,24 @@ from actors.wallet.wallets import LiveCalls, Wallets
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 
-# The heartbeat of this process: it reports which calls live here and what they have delivered.
+# The heartbeat of this process: it reports which calls are live here and what they have delivered.
 #
-# Once a second, in one short batch: the process's sign of life, the progress of calls that moved,
-# and whatever else is kept without a write per call (`last_used_at` of keys). Recovery in another
-# process trusts it (below).
+# Once a second, in one short batch: the sign of life, the progress of calls since the last beat,
+# and other data that is not written per call (`last_used_at` of keys). Recovery in another process
+# relies on it (below).
 
 BEAT_SECONDS = 1.0
-# Without a response for so long the beats have not gone on without a break, whatever they report
-# later: a statement may hang in a frozen database and still succeed.
+# After this time without a response the beats count as interrupted even if they succeed later: a
+# statement may hang in a frozen database and still complete.
 BREAK_SECONDS = 5.0
-# A watch that comes so late has been asleep with the whole process: it judges no others.
+# A watch that wakes this late was suspended with the whole process, and judges no others.
 LATE_SECONDS = 1.0
-# So many calls are priced in about a millisecond, while every stream waits.
+# Pricing so many calls takes about a millisecond, during which every stream waits.
 CALLS_AT_ONCE = 200
 
 
 class Heartbeat:
-    """Beats until stopped; a missed beat is tried again with the next."""
+    """Beats until stopped; a failed beat is repeated with the next."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Heartbeat:
         self._metrics = metrics
         self._chores = chores
         self._log = EventLog("actors.heartbeat")
-        # Since when the database has answered every beat; None while it does not.
+        # Since when every beat has succeeded; None after one that failed.
         self.connected_since: float | None = None
         self._last_beat = 0.0
         self._has_signed_on = False
@@ -96,7 +96,7 @@ class Heartbeat:
 
     @property
     def steady_seconds(self) -> float:
-        """How long the database has answered every beat, without a break until now."""
+        """How long every beat has succeeded, without a break until now."""
         now = self._clock.monotonic()
         if self.connected_since is None or now - self._last_beat > BREAK_SECONDS:
             return 0.0
@@ -109,9 +109,9 @@ class Heartbeat:
             await self._clock.sleep(BEAT_SECONDS)
 
     async def watch(self) -> None:
-        """Report a database that is silent while a beat hangs in it, within a second of the break.
+        """Report a database that does not respond to a beat, within a second of the break.
 
-        What frozen servers keep open is only known by its silence.
+        Connections of a frozen server stay open, so only its silence shows it.
         """
         while True:
             due = self._clock.monotonic() + BEAT_SECONDS
@@ -127,7 +127,7 @@ class Heartbeat:
         self._metrics.database_up(False)
 
     async def beat(self) -> None:
-        """One sign of life."""
+        """Beat once."""
         try:
             await self._sign()
             await self._report_delivered()
@@ -157,11 +157,11 @@ class Heartbeat:
             self._has_signed_on = True
 
     async def leave(self) -> None:
-        """Sign off: nothing lives here any more."""
+        """Delete the rows of this process: it has ended."""
         await self._database.execute(SQL["leave"], (self.identity.all_ids,))
 
     async def open_holds(self) -> int:
-        """How many holds of this process are open, by the database."""
+        """Return how many holds of this process are open in the database."""
         mine = (self.identity.all_ids,)
         ((count,),) = await self._database.fetch_all(SQL["count_holds_of"], mine)
         return int(count)
@@ -178,11 +178,11 @@ class Heartbeat:
                 await asyncio.sleep(0)
 
 
-# Recovery: what processes that died have left open is settled at what they delivered.
+# Recovery: calls of dead processes are settled at what they delivered.
 
 INTERVAL_SECONDS = 3.0
 STALE_SECONDS = 10.0
-# A hold of this process that no live call and no waiting settlement knows: something leaked.
+# Age of a hold without a live call or a waiting settlement here, which is a leak.
 LEAK_SECONDS = 60.0
 
 
@@ -212,14 +212,14 @@ class Recovery:
         self._clock = clock
         self._metrics = metrics
         self._log = EventLog("actors.recovery")
-        # Of each process that only its heartbeat shows: its last one, and since when we have
-        # seen no other, on our monotonic clock.
+        # For each process known by its heartbeat only: the last one, and when it was first seen, on
+        # our monotonic clock.
         self._seen: dict[str, tuple[datetime, float]] = {}
         self._data_dir = data_dir
-        self._gone: set[str] = set()  # those dead processes whose pid is gone here
+        self._gone: set[str] = set()  # first ids of processes whose pid is gone on this host
 
     async def run(self) -> None:
-        """Sweep for ever."""
+        """Sweep forever."""
         while True:
             try:
                 await self.sweep()
@@ -228,7 +228,7 @@ class Recovery:
             await self._clock.sleep(INTERVAL_SECONDS)
 
     async def sweep(self) -> int:
-        """One round; returns how many calls were settled for others."""
+        """Sweep once; return how many calls were settled for other processes."""
         recovered = 0
         mine = self._heartbeat.identity
         others = await self._database.fetch_all(SQL["others"], (mine.id,))
@@ -246,9 +246,9 @@ class Recovery:
         return recovered
 
     async def _dead(self, others: list[Row]) -> list[str]:
-        """The processes to settle for; each has been declared dead before it is returned."""
+        """Return the processes to settle for, each declared dead before."""
         mine = self._heartbeat.identity
-        # After the read: had it hung for long, our own heartbeat would have too.
+        # After the read: if that hung for long, our own heartbeat did too.
         is_judge = self._heartbeat.steady_seconds >= STALE_SECONDS
         dead, seen = [], {}
         self._gone.clear()
@@ -256,7 +256,7 @@ class Recovery:
             is_near = mine.shares_pids(host, boot_id)
             if is_near and not self._is_process_alive(pid, pid_started):
                 self._gone.add(first_id_of(process_id))
-            if is_buried:  # by another, which may have died over it
+            if is_buried:  # by another process, which may have died before it settled
                 dead.append(process_id)
             elif is_near:
                 if first_id_of(process_id) in self._gone and await self._bury(process_id):
@@ -273,12 +273,12 @@ class Recovery:
         return dead
 
     def _since(self, process_id: str, beat_at: datetime) -> tuple[datetime, float]:
-        """This heartbeat of a process, and when it was first seen here."""
+        """Return this heartbeat of a process, and when it was first seen here."""
         known = self._seen.get(process_id)
         return known if known and known[0] == beat_at else (beat_at, self._clock.monotonic())
 
     async def _bury(self, process_id: str, beat_at: datetime | None = None) -> bool:
-        """Declare a process dead, if this is still its last heartbeat (None: in any case)."""
+        """Declare a process dead if this is still its last heartbeat (None: in any case)."""
         mine = self._heartbeat.identity.id
         row = await self._database.fetch_one(SQL["declare_dead"], (process_id, mine, beat_at))
         if row is None or not row[0]:
@@ -287,9 +287,9 @@ class Recovery:
         return True
 
     async def _by_process(self, dead: list[str], others: list[Row]) -> dict[str, list[str]]:
-        """The ids to settle for by the process that had them.
+        """Group the ids to settle for by their process.
 
-        Of a process that others have settled for and forgotten there is only its recorder.
+        If others have settled for a process and deleted its row, only its recorder is left.
         """
         found: dict[str, list[str]] = {}
         for process_id in dead:
@@ -309,8 +309,9 @@ class Recovery:
             if self._data_dir is not None:
                 wreck = await asyncio.to_thread(open_wreck, self._data_dir, first_id)
         except WreckTaken:
-            # By another that settles for it; or by the process itself, which lives and was taken
-            # for dead by others: what it has not settled then is settled without it.
+            # Locked by another process that settles for it; or by the process itself, which runs
+            # and was declared dead by mistake: what it has not settled yet is settled without the
+            # recorder.
             if not ids or first_id in self._gone:
                 return 0
         recorded = wreck.calls if wreck else {}
@@ -321,7 +322,7 @@ class Recovery:
             if wreck:
                 recovered += await self._settle_unwritten(recorded)
                 await self._settle_late(recorded)
-            if ids:  # what they leased is available again, once it is known what came of it
+            if ids:  # after the settlements: what they leased becomes available again
                 await self._database.execute(SQL["leave"], (ids,))
             if wreck:
                 wreck.remove()
@@ -333,8 +334,8 @@ class Recovery:
     async def _settle_unwritten(self, recorded: Mapping[UUID, Recorded]) -> int:
         """Write the calls whose hold the process had not written, and return how many.
 
-        They come after its open holds, and it makes no new ones: a call that the ledger does not
-        know by now is written here, or by another that settles for the same process.
+        This follows its open holds, and it writes no new ones: a call missing in the ledger now is
+        written here, or by another process that settles for the same one.
         """
         held = {call_id.hex: one for call_id, one in recorded.items() if _is_unwritten(one)}
         if not held:
@@ -356,7 +357,7 @@ class Recovery:
         return len(rows)
 
     async def _settle_late(self, recorded: Mapping[UUID, Recorded]) -> None:
-        """Correct what others have settled as interrupted and had ended: they had no recorder."""
+        """Correct calls that others, without the recorder, have settled as interrupted."""
         ended = {
             call_id.hex: one.what
             for call_id, one in recorded.items()
@@ -372,12 +373,12 @@ class Recovery:
 
     async def _settle_all(self, process_id: str, recorded: Mapping[UUID, Recorded]) -> int:
         recovered = 0
-        # Others may have declared ourselves dead: calls that live here end by themselves.
+        # Others may have declared this process dead: its live calls end by themselves.
         tried = self._live.ids() | self._unsettled()
         while True:
             found = await self._database.fetch_all(SQL["holds_of"], (process_id,))
             rows = [row for row in found if UUID(row[0]) not in tried]
-            if not rows:  # what is left could not be settled; the writer has logged why
+            if not rows:  # the rest could not be settled; the writer has logged the error
                 break
             tried.update(UUID(row[0]) for row in rows)
             for row in rows:
@@ -405,7 +406,7 @@ class Recovery:
         )
 
     def _interrupted(self, call: Mapping[str, Any], delivered: Mapping[str, Any]) -> Outcome:
-        """How a call ended with its process."""
+        """Return the outcome of a call that ended with its process."""
         now = self._clock.now()
         return Outcome(
             status="interrupted",
@@ -421,8 +422,8 @@ class Recovery:
         )
 
     async def _look_for_leaks(self) -> None:
-        """A hold of ours that nothing here will ever settle is a defect: settle it, loudly."""
-        known = self._live.ids() | self._unsettled()  # before the read: a call may end meanwhile
+        """Settle our holds that have no call or settlement here: a defect, logged as an error."""
+        known = self._live.ids() | self._unsettled()  # before the read: calls may end meanwhile
         mine = self._heartbeat.identity.id
         for row in await self._database.fetch_all(SQL["old_holds_of"], (mine, LEAK_SECONDS)):
             if UUID(row[0]) not in known:
@@ -438,8 +439,8 @@ def _is_unwritten(recorded: Recorded) -> bool:
 def _delivered_since(
     call: Mapping[str, Any], reported: Mapping[str, Any], recorded: Recorded
 ) -> Mapping[str, Any]:
-    """What the last heartbeat reported, or was known at the first byte, and the output since."""
-    if not isinstance(recorded.what, Progress):  # nothing had gone out
+    """Return the last reported delivery, or else that at the first byte, plus the output since."""
+    if not isinstance(recorded.what, Progress):  # nothing had been sent
         return reported
     known = reported or recorded.what.delivered
     output_tokens = recorded.output_tokens
@@ -456,7 +457,7 @@ def _delivered_since(
 
 
 def _detail(call: Mapping[str, Any], delivered: Mapping[str, Any]) -> dict[str, Any]:
-    """The receipt of a recovered call: its price and hold, and what its last report rests on."""
+    """Return the receipt of a recovered call: price, hold, and the basis of its last report."""
     detail = {**(call.get("detail") or {}), **delivered.get("detail", {})}
     basis = delivered.get("basis", "nothing")
     if basis != "stated":

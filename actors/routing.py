@@ -1,8 +1,8 @@
-"""Which channels may serve a call, in which order. Pure: it reads specifications and loads.
+"""Which channels may serve a call, and in which order. Pure: it reads specifications and loads.
 
-Candidates are the model's channels that speak the client's protocol, by priority; equal
-ones share by least load, or, for a pinned conversation, by a hash that every process computes alike
-(contract §4). Whether a candidate has a slot and is healthy is its actor's word, not the router's.
+Candidates are the model's channels that support the client's protocol, by priority; those of equal
+priority are ordered by least load, or for a pinned conversation by a hash that is the same in every
+process (contract §4). Slots and health are decided by the channel's actor, not by the router.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from metrics.prometheus import Metrics
 
 
 class ChannelView(Protocol):
-    """What the router sees of a channel actor."""
+    """The attributes of a channel actor that the router reads."""
 
     @property
     def spec(self) -> ChannelSpec: ...
@@ -39,9 +39,9 @@ class ChannelView(Protocol):
 
 
 class Candidate(Struct, frozen=True):
-    """One channel that may serve the call, and how it is spoken to.
+    """One channel that may serve the call, with its model name and protocol.
 
-    `first_event_seconds` is how long it may be silent; None: as long as the call may take.
+    `first_event_seconds` bounds its silence before the first event; None: only the call's limit.
     """
 
     channel_id: str
@@ -58,11 +58,11 @@ def candidates(
     pin: str | None = None,
     translations: Sequence[str] = (),
 ) -> list[Candidate]:
-    """The channels to try, in order. Empty: no channel serves this model on this protocol.
+    """Return the channels to try, in order; empty if none serves this model on this protocol.
 
-    After these come those reachable by translation, among themselves in the same order,
-    each spoken to in the first of `translations` that it speaks: the protocols that the client's
-    can be translated to, the preferred first. Last come those whose keys are all set aside.
+    Channels reachable by translation follow, ordered alike, each with the first of `translations`
+    that it supports: the protocols that the client's can be translated to, the preferred first.
+    Channels whose keys are all set aside come last.
     """
     family = FAMILIES[protocol]
     if model.endpoint_type not in MODEL_TYPES[protocol]:
@@ -103,7 +103,7 @@ def candidates(
 
 
 def serving_protocols(model: ModelSpec, channels: Mapping[str, ChannelView]) -> list[str]:
-    """The public names of the protocols that reach a model without any translation."""
+    """Return the public names of the protocols that reach a model without translation."""
     return [
         PUBLIC_NAMES[protocol] for protocol in PROTOCOLS if candidates(model, protocol, channels)
     ]
@@ -123,27 +123,27 @@ def _ordered(
 
 
 def _load(channel: ChannelView) -> tuple[float, int]:
-    # Equal loads take turns: the one that has been granted fewest leases comes first.
+    # Equal loads take turns: the channel with the fewest leases granted comes first.
     return channel.load / channel.spec.max_concurrency, channel.leases_granted
 
 
 def _distance(pin: str, channel: ChannelSpec) -> float:
-    """Rendezvous hashing: losing one channel moves only the conversations that were on it.
+    """Rendezvous hashing: the loss of a channel moves only the conversations pinned to it.
 
-    Each channel has a part of the conversations in proportion to its slots.
+    Each channel gets a share of the conversations in proportion to its slots.
     """
     digest = hashlib.blake2b(f"{pin}\0{channel.id}".encode(), digest_size=8).digest()
     return -math.log((int.from_bytes(digest) + 1) / 2**64) / channel.max_concurrency
 
 
-# The channel actors of this process by id, brought in line with the configuration.
+# The channel actors of this process by id, kept in step with the configuration.
 #
-# A reload adds, changes and removes actors without touching an attempt under way: a lease keeps its
-# actor alive until it is given back.
+# A reload adds, changes and removes actors without affecting an attempt under way: a lease keeps
+# its actor alive until it is released.
 
 
 class ChannelDirectory(Mapping[str, ChannelActor]):
-    """Channel id to its actor."""
+    """Maps a channel id to its actor."""
 
     def __init__(self, *, supervisor: Supervisor, clock: Clock, metrics: Metrics) -> None:
         self._supervisor = supervisor
@@ -157,9 +157,9 @@ class ChannelDirectory(Mapping[str, ChannelActor]):
     def __getitem__(self, channel_id: str) -> ChannelActor:
         return self._actors[channel_id]
 
-    # `Mapping` has one that raises and catches; a call asks twice.
+    # `Mapping.get` raises and catches KeyError internally, and each call uses this twice.
     def get(self, channel_id: str, default: Any = None) -> Any:
-        """The actor of a channel, or `default`."""
+        """Return the actor of a channel, or `default`."""
         return self._actors.get(channel_id, default)
 
     def __iter__(self) -> Iterator[str]:
@@ -169,7 +169,7 @@ class ChannelDirectory(Mapping[str, ChannelActor]):
         return len(self._actors)
 
     def configure(self, specs: Mapping[str, ChannelSpec]) -> None:
-        """Start actors of new channels, configure the changed ones, retire those that are gone."""
+        """Start actors of new channels, configure changed ones, retire removed ones."""
         for channel_id, spec in specs.items():
             actor = self._actors.get(channel_id)
             if actor is None:
@@ -178,15 +178,15 @@ class ChannelDirectory(Mapping[str, ChannelActor]):
                 actor.tell(Configure(spec))
                 self._log.info("channel_changed", channel=channel_id)
         for channel_id in [known for known in self._actors if known not in specs]:
-            # Its actor goes on for the leases that are out; it grants no new one.
+            # The actor still takes back its leases, but grants no new one.
             retired = self._retired[channel_id] = self._actors.pop(channel_id)
             retired.tell(Retire())
             self._log.info("channel_removed", channel=channel_id)
 
     def withdraw(self, channel_ids: Collection[str], *, reopened: Collection[str] = ()) -> None:
-        """Let these channels, and no others, grant no lease; configured or not.
+        """Grant no leases on exactly these channels, whether configured or not.
 
-        `reopened` are others that an operator has put back, whether they were withdrawn or not.
+        `reopened` are others that an operator has reset, whether they were withdrawn or not.
         """
         before, self._withdrawn = self._withdrawn, frozenset(channel_ids)
         for channel_id in (before ^ self._withdrawn) | (frozenset(reopened) & self._actors.keys()):
@@ -209,7 +209,7 @@ class ChannelDirectory(Mapping[str, ChannelActor]):
 
     def _start_actor(self, spec: ChannelSpec) -> None:
         retired = self._retired.pop(spec.id, None)
-        if retired is not None:  # it comes back, with the slots that are still out
+        if retired is not None:  # added again, with the leases that are still granted
             retired.tell(Configure(spec))
             self._actors[spec.id] = retired
             return
@@ -218,23 +218,23 @@ class ChannelDirectory(Mapping[str, ChannelActor]):
         self._supervisor.start(f"channel:{spec.id}", actor.run)
 
 
-# Which channels one call leases: its candidates in order, at most three tries (contract §4).
+# Which channels one call leases: its candidates in order, at most three attempts (contract §4).
 #
-# A channel that is full or open is passed over and is not a try. One whose key was refused and that
-# has another is tried once more when no other channel is left. What is done with a lease, and
-# whether another channel may be tried after a failure, is the call's (`gw/calls/attempts.py`).
+# A full or open channel is passed over, which is no attempt. A channel whose key was refused and
+# that has another key is tried once more after all others. The call decides what to do with a
+# lease, and whether another channel may be tried after a failure (`gw/calls/attempts.py`).
 #
-# A call may try a channel before its turn that is due for a trial (`actors/channel.py`), where one
-# before it is closed and takes the call if the trial fails. It is one that the call might have come
-# to within its three tries, spoken to in the same protocol, so that the call loses nothing: what it
-# would have tried without the trial it still tries.
+# A call may try a channel whose trial is pending before its turn, if a closed channel precedes it
+# and takes the call when the trial fails. The channel must be one that the call could reach within
+# its three attempts, in the same protocol. So the call loses nothing: it still tries all it would
+# have tried without the trial.
 
 # Spec, Limits: channels tried per request.
 TRIES_MAX = 3
 
 
 class FailedAttempt(Struct, frozen=True, kw_only=True):
-    """A try that gave no response."""
+    """An attempt that gave no response."""
 
     seq: int
     channel_id: str
@@ -246,8 +246,8 @@ class FailedAttempt(Struct, frozen=True, kw_only=True):
 class FailoverExhausted(Exception):
     """No channel gave a response. `failed` is empty when none could be tried.
 
-    `cooldown_seconds` is how long every one of them stays open; 0 where one of them may be
-    had at any moment.
+    `cooldown_seconds` is how long every one of them stays open; 0 if any may be available at any
+    moment.
     """
 
     def __init__(
@@ -266,9 +266,9 @@ class FailoverExhausted(Exception):
 class Failover:
     """Leases the candidates of one call, one after another.
 
-    `failed` are the attempts that gave no response, `passed_over` the channels that were not tried,
-    with the reason. `may_try`: the call may be a trial, so it is neither sold by the piece nor
-    of a conversation that its client names. `is_trial`: the last lease is one.
+    `failed` are the attempts that gave no response, `passed_over` the channels not tried, with the
+    reason. `may_try`: the call may be a trial, so it neither buys a media result nor belongs to a
+    conversation named by its client. `is_trial`: the last lease is a trial.
     """
 
     __slots__ = (
@@ -302,9 +302,9 @@ class Failover:
         return f"<Failover {len(self.failed)} failed, {len(self.passed_over)} passed over>"
 
     async def lease(self) -> tuple[Candidate, Lease]:
-        """The next candidate that takes the call, leased; the caller releases the lease.
+        """Lease the next candidate that grants it; the caller releases the lease.
 
-        Raises FailoverExhausted when there is none, or three have been tried.
+        Raises FailoverExhausted when none is left or three have been tried.
         """
         self.is_trial = False
         if self._may_try:
@@ -333,10 +333,10 @@ class Failover:
         raise self.exhausted()
 
     def _trial(self) -> tuple[Candidate, Lease] | None:
-        """The candidate that the call tries before its turn, leased; None where none is due."""
+        """Lease the candidate that the call tries before its turn; None if no trial is pending."""
         asked = [(one, self._channels.get(one.channel_id)) for one in self._candidates]
         if all(channel is None or channel.health.state == "closed" for _, channel in asked):
-            return None  # as for nearly every call
+            return None
         before: list[Candidate] = []
         for candidate, channel in asked:
             if channel is None:
@@ -358,16 +358,16 @@ class Failover:
 
     @property
     def has_next(self) -> bool:
-        """Whether another channel is left to try should the present attempt fail."""
+        """Whether another channel could be tried after the present attempt."""
         left = {one.channel_id for one in self._candidates} - self._visited
         return len(self.failed) + 1 < TRIES_MAX and any(one in self._channels for one in left)
 
     def add_failed(
         self, candidate: Candidate, error: UpstreamError, *, started_at: float, seconds: float
     ) -> None:
-        """The attempt on this candidate has failed.
+        """Add a failed attempt on this candidate.
 
-        One that was refused for its key is tried again after all others, where there is another.
+        If its key was refused and it has another, it is tried again after all others.
         """
         self.failed.append(
             FailedAttempt(
@@ -386,9 +386,9 @@ class Failover:
             self._visited.discard(candidate.channel_id)
 
     def exhausted(self) -> FailoverExhausted:
-        """What is raised when no other channel is to be tried.
+        """Return the error for when no channel is left to try.
 
-        A last one that was refused for its key is what the client gets, and no failed attempt.
+        A refused key as the last failure goes to the client and is no failed attempt.
         """
         failed = tuple(self.failed)
         if failed and isinstance(failed[-1].error, CredentialsRefused):

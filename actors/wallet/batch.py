@@ -1,9 +1,8 @@
-"""A batch of the ledger: what one transaction applies, by one call of `ledger_batch`.
+"""A batch of the ledger: the messages that one transaction applies, by one call of `ledger_batch`.
 
-What every call has goes as rows of a composite type, which PostgreSQL reads in a quarter of the
-time of JSON objects; what has a form of its own as JSON, one array for the batch. Everything here
-must be storable, whatever a client or an upstream has put into it: one text that PostgreSQL
-refuses would refuse the batch.
+What all calls have is sent as rows of a composite type, which PostgreSQL reads in a quarter of the
+time of JSON objects; the rest as JSON, one array per batch. All text must be storable, whatever a
+client or an upstream has sent: PostgreSQL would refuse the whole batch for one bad text.
 """
 
 from __future__ import annotations
@@ -41,28 +40,28 @@ from actors.wallet.messages import (
 from channels.families import UNIT_TYPES
 
 _BIGINT_MAX = 2**63 - 1
-# What became of a job whose hold was granted when its client had left.
+# Error code of a job whose hold was granted after its client had left.
 NOT_SUBMITTED = "not_submitted"
-# Of the ids and names that are made ready once; of others the oldest is forgotten.
+# Size of the caches of escaped ids and names.
 NAMES_KEPT = 4096
-# Text that stands for itself in a row and in an array.
+# Text that needs no quotes in a row or an array.
 _is_plain = re.compile(r"[A-Za-z0-9_.:/@+-]+").fullmatch
-# Why each hold of a process is refused that was declared dead, or that no row of `processes` names.
+# Refusal reason of every hold of a process that was declared dead or is missing in `processes`.
 BURIED = "buried"
 _APPLY = load("actors.wallet", "ledger.sql")["apply"]
 
 
 class Executor(Protocol):
-    """Anything that runs one statement: the pool, a transaction, the writer's own connection."""
+    """Executes one statement: the pool, a transaction, the writer's own connection."""
 
     async def fetch_all(self, sql: str, params: Params = ()) -> list[Row]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """What one transaction applies, in this order: settlements, holds, records, leases.
+    """The messages that one transaction applies: settlements, holds, records, leases, in order.
 
-    `admitted` are holds that were granted in memory, before those that are asked for.
+    `admitted` are holds granted in memory, which precede the requested ones.
     """
 
     settlements: Sequence[Settle | Void] = ()
@@ -78,7 +77,7 @@ class Batch:
 
     @property
     def has_leased(self) -> bool:
-        """Whether some of it may not be applied twice: what concerns leases."""
+        """Whether it concerns leases, so that it must not be applied twice."""
         return bool(self.admitted or self.changes) or any(
             isinstance(one, Settle) and one.admitted is not None for one in self.settlements
         )
@@ -86,19 +85,20 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
-    """What a batch did. A hold in neither `refused` nor `taken` (by its index) was granted.
+    """The results of a batch. Holds in neither `refused` nor `taken` (by index) were granted.
 
-    `corrected`: calls that recovery had settled, whose row and cost are now those of their true
+    `corrected`: calls that recovery had settled, whose row and cost now are those of their true
     settlement; they are not among the `settled`. `is_buried`: others have declared the process
-    dead, and none of the holds was looked at; of a batch with a number, nothing. `leases` is what
-    the process leases of the batch's accounts now, in nano-USD, where that may have changed.
+    dead, so that its holds were refused unchecked, or, for a batch with a number, nothing was
+    applied. `leases` is what the process now leases of the batch's accounts, in nano-USD, where
+    that may have changed.
     """
 
     settled: frozenset[UUID]
     corrected: frozenset[UUID]
     is_buried: bool
     refused: dict[int, RefusalReason]
-    taken: dict[int, ClaimState]  # its idempotency key was not free
+    taken: dict[int, ClaimState]  # its idempotency key was in use
     balances: dict[str, tuple[int, int]]  # account id -> balance, held, in nano-USD
     leases: dict[str, int] = field(default_factory=dict)
 
@@ -108,8 +108,8 @@ async def apply(
 ) -> Applied:
     """Apply a batch in one transaction; applying it again changes nothing (contract §3).
 
-    One that has something leased comes with a number, other than that of the process's batch
-    before; whether it was applied is then asked (`last_batch`) before it is sent again.
+    A batch that concerns leases has a number, other than that of the process's batch before;
+    `last_batch` shows whether it was applied, before it is sent again.
 
     Raises StoreUnavailable when the connection broke: the batch may or may not have committed.
     """
@@ -126,7 +126,7 @@ async def apply(
     unsettled = {UUID(call_id) for call_id in found["unsettled"]}
     written = len(batch.admitted)
     refused = {seq - written: reason for seq, reason in found["refused"]}
-    is_buried = BURIED in refused.values()  # the whole batch's holds, or none
+    is_buried = BURIED in refused.values()  # all holds of the batch, or none
     return Applied(
         settled=frozenset(s.facts.call_id for s in settlements) - unsettled,
         corrected=frozenset(map(UUID, found["corrected"])),
@@ -141,7 +141,7 @@ async def apply(
 def parameters(
     process_id: str, number: int | None, settlements: Sequence[Settle | Void], batch: Batch
 ) -> tuple[str | int | None, ...]:
-    """What `ledger.sql` hands to `ledger_batch`, in its order."""
+    """Return the arguments of `ledger_batch`, in the order of `ledger.sql`."""
     holds = [*(one.hold for one in batch.admitted), *batch.holds] if batch.admitted else batch.holds
     return (
         process_id,
@@ -160,27 +160,27 @@ def parameters(
 
 
 def _settled(settlements: Sequence[Settle | Void]) -> tuple[str | None, str | None]:
-    """Settlements and their details."""
+    """Encode settlements and their details."""
     if not settlements:
         return None, None
     return _rows(map(_settlement, settlements)), to_json(list(map(_detail, settlements)))
 
 
 def _asked(holds: Sequence[Hold]) -> tuple[str | None, str | None]:
-    """Holds and their calls."""
+    """Encode holds and their calls."""
     if not holds:
         return None, None
     return _rows(map(_hold, range(len(holds)), holds)), to_json(list(map(_call, holds)))
 
 
 def to_json(items: Any) -> str:
-    """JSON that PostgreSQL takes: it refuses NUL and lone surrogates wherever they stand."""
+    """Encode as JSON for PostgreSQL, which refuses NUL and lone surrogates anywhere."""
     try:
         text = msgspec.json.encode(items).decode()
     except (
         UnicodeEncodeError,
         OverflowError,
-    ):  # half a character; an integer past 64 bits
+    ):  # a lone surrogate; an integer beyond 64 bits
         return str(ujson.dumps(clean_json(items), escape_forward_slashes=False))
     if "\\u0000" in text:
         return str(ujson.dumps(clean_json(items), escape_forward_slashes=False))
@@ -188,7 +188,7 @@ def to_json(items: Any) -> str:
 
 
 def clean_json(value: Any) -> Any:
-    """The value with every text in it made storable."""
+    """Return the value with every text in it made storable."""
     if isinstance(value, str):
         return clean_text(value, len(value))
     if isinstance(value, Mapping):
@@ -198,7 +198,7 @@ def clean_json(value: Any) -> Any:
     return value
 
 
-# Rows: an array of them, the values of each in the order of its type; nothing stands for null.
+# Rows: an array literal, the values of each row in the order of its type; an empty one is null.
 
 
 def _rows(rows: Iterable[str]) -> str:
@@ -210,17 +210,17 @@ def _value(text: str | None) -> str:
         return ""
     if _is_plain(text):
         return text
-    # In quotes within the row, which is in quotes itself.
+    # Quoted within the row, which is quoted itself.
     return _escaped(f'"{_escaped(text)}"')
 
 
-# An id or a name of the configuration's: the same few come again and again.
+# Ids and names from the configuration: few distinct ones, used again and again.
 _name = lru_cache(NAMES_KEPT)(_value)
 
 
 @lru_cache(NAMES_KEPT)
 def _model(name: str) -> str | None:
-    """The name of a configured model, storable."""
+    """Return the name of a configured model, storable."""
     return clean_text(name, 200)
 
 
@@ -233,7 +233,7 @@ def _accounts(
     holds: Sequence[Hold],
     batch: Batch,
 ) -> list[str]:
-    """Every account of the batch, and what the batch may take from it at most."""
+    """Return every account of the batch with the most that the batch may take from it."""
     needed = {record.facts.account_id: 0 for record in batch.records}
     for change in batch.changes:
         needed[change.account_id] = 0
@@ -247,7 +247,7 @@ def _accounts(
 
 
 def _capped_keys(settlements: Sequence[Settle | Void], holds: Sequence[Hold]) -> list[str]:
-    """Every key with a spend cap; of two caps, between which it was changed, the lower."""
+    """Return every key with a spend cap; the lower one if the cap was changed in between."""
     caps: dict[str, int] = {}
     for hold in holds:
         if (cap := hold.cap_nano_usd) is not None:
@@ -295,14 +295,14 @@ def _settlement(settle: Settle | Void) -> str:
 
 @lru_cache(NAMES_KEPT)
 def _channel(name: str | None) -> str:
-    """The end of the array of a cost and its channel, as it stands within a row."""
+    """Return the end of the array of cost and channel, escaped for a row."""
     rest = to_json([name])[1:]
     return _escaped(f',{_escaped(rest)}"')
 
 
 def _rare(facts: CallFacts, outcome: Outcome) -> str:
-    """The columns that a successful call billed by tokens leaves empty, and what the call cost the
-    operator, at which channel: an array, which stands alone where there is nothing else (above).
+    """Encode the columns that a successful call billed by tokens leaves empty, and the operator's
+    cost with its channel: an array, sent alone if there is nothing else (above).
     """
     unit_type = UNIT_TYPES.get(facts.protocol)
     bought = [outcome.upstream_cost_nano_usd, outcome.channel_id]
@@ -333,7 +333,7 @@ def _hold(seq: int, hold: Hold) -> str:
 
 
 def _admitted_of(settlements: Sequence[Settle | Void]) -> str | None:
-    """The holds of calls that ended before they were written, NULL for others; None: none did."""
+    """Encode the holds of calls that ended before these were written; None: there are none."""
     found = [s.admitted if isinstance(s, Settle) else None for s in settlements]
     return "{" + ",".join(map(_admitted, found)) + "}" if any(found) else None
 
@@ -353,7 +353,7 @@ def _change(change: LeaseChange) -> str:
 def _late(
     process_id: str, settlements: Sequence[Settle | Void], admitted: Sequence[Admitted]
 ) -> dict[str, str] | None:
-    """Calls that were admitted out of a lease which has ended since, and whose lease it was."""
+    """Map calls admitted from a lease that has ended to the identity that had the lease."""
     ended = (s.admitted for s in settlements if isinstance(s, Settle) and s.admitted is not None)
     late = {
         str(one.facts.call_id): one.identity
@@ -364,7 +364,7 @@ def _late(
 
 
 def _call(hold: Hold) -> dict[str, Any]:
-    """What a hold keeps of its call, for the row that recovery may have to write."""
+    """Return what a hold keeps of its call, for the row that recovery may have to write."""
     facts = hold.facts
     kept = {
         "protocol": facts.protocol,
@@ -378,8 +378,8 @@ def _call(hold: Hold) -> dict[str, Any]:
 def _unusual(
     settlements: Sequence[Settle | Void], holds: Sequence[Hold], late: Mapping[str, str] | None
 ) -> str | None:
-    """Idempotency keys, which settlements are recovery's, what calls begin, and those that were
-    admitted out of another lease; None: nothing.
+    """Encode idempotency keys, settlements made by recovery, jobs that calls begin, and calls
+    admitted from another identity's lease; None: there are none.
     """
     wanted = [
         {
@@ -430,7 +430,7 @@ def _begun(seq: int, hold: Hold, job: NewJob) -> dict[str, Any]:
 
 
 def _ended_jobs(settlements: Sequence[Settle | Void]) -> str | None:
-    """How the jobs of these calls end; None: none of them has one."""
+    """Encode how the jobs of these calls end; None: none of them has one."""
     ended = [_ended(settlement) for settlement in settlements if settlement.facts.job_id]
     return to_json(ended) if ended else None
 
@@ -484,7 +484,7 @@ def _record(record: Record) -> dict[str, Any]:
 
 
 def clean_text(text: str | None, limit: int = 2000) -> str | None:
-    """Make text storable: PostgreSQL takes neither NUL nor lone surrogates."""
+    """Make text storable: PostgreSQL accepts neither NUL nor lone surrogates."""
     if text is None:
         return None
     cleaned = text[:limit].replace("\x00", "")
@@ -492,9 +492,9 @@ def clean_text(text: str | None, limit: int = 2000) -> str | None:
 
 
 def _first_of_each_call(settlements: Sequence[Settle | Void]) -> list[Settle | Void]:
-    """A call that is settled twice within a batch would break the whole of it.
+    """Keep one settlement per call, because a second one would fail the whole batch.
 
-    What recovery makes of a call gives way to the call's own settlement.
+    A call's own settlement takes precedence over recovery's.
     """
     first: dict[UUID, Settle | Void] = {}
     for settlement in settlements:

@@ -1,19 +1,19 @@
-"""What this process has leased of balances, and the calls that it admitted out of that in memory.
+"""Leases of balances by this process, and the calls that it admitted from them in memory.
 
 A lease is a part of an account's balance that the database counts as taken (`leases`, guarded like
-a hold). Out of it the process admits calls without asking: what an admitted call may take counts
-against the lease until the call is written, its hold alone or, where it has ended by then, hold and
-settlement at once. Written, it counts in the database, and the lease is whole again; where the
+a hold). The process admits calls from it without the database: the maximum cost of an admitted call
+counts against the lease until the call is written, as a hold, or, if it has ended by then, as hold
+and settlement at once. Once written it counts in the database, and the lease is whole again; if the
 balance does not cover both, the lease shrinks by it (`ledger_batch`).
 
-A lease belongs to one identity of its process and ends with that. So calls are admitted only as
-long as the database has lately confirmed the identity: for less time than others wait before they
-declare a silent process dead. What was admitted before is written in any case, and corrected where
-recovery knew less of it.
+A lease belongs to one identity of its process and ends with it. Calls are therefore admitted only
+while the database has lately confirmed the identity: for less time than others wait before they
+declare a silent process dead. What was admitted before is written in any case, and corrected if
+recovery settled it with less.
 
-A lease is for some seconds of its account's demand, so that a pause of the database of that length
-stops no call whose balance is ample. The lease of an account that is silent goes back, and so does
-one that another process asks back before it refuses a call (`Neighbours`).
+A lease covers some seconds of its account's demand, so that a pause of the database of that length
+stops no call whose balance is ample. The lease of an idle account is returned, and so is one that
+another process calls back before it refuses a call (`Neighbours`).
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ from actors.process import ProcessIdentity
 from actors.wallet.messages import Admitted, Hold, LeaseChange
 from actors.wallet.pricing import MAX_NANO_USD
 
-# A lease is for what was asked for in so many seconds: longer than a pause of the database that is
-# not to be felt.
+# A lease covers the demand of so many seconds: longer than a pause of the database that calls
+# should not notice.
 LEASE_SECONDS = 8.0
-# How fast demand is forgotten.
+# Time constant of the decay of demand.
 DEMAND_SECONDS = 4.0
-# A lease for fewer holds than this is worth neither its statement nor what it takes from others.
+# A lease for fewer holds is not worth its statement and what it withholds from others.
 HOLDS_MIN = 4
-# What is asked for at least, for an account that calls now and then.
+# The least that is requested, for an account with occasional calls.
 HOLDS_ASKED = 8
-# After a lease was refused, and after one was called back, calls are held one by one.
+# After a refused lease, and after a call back, calls are held one by one.
 REFUSED_SECONDS = 1.0
 CALLED_BACK_SECONDS = 3.0
-# An account that asks for nothing for so long gives its lease back, and one that did before is
-# leased nothing for a single call.
+# An account without a hold for so long returns its lease, and gets a new one only at its second
+# call.
 SILENT_SECONDS = 30.0
-# Others declare a process dead whose heartbeats they have not seen for 10 s.
+# Less than the 10 s without a heartbeat after which others declare a process dead.
 CONFIRMED_SECONDS = 8.0
-# A call that lasts longer is written while it is under way, for the recovery by other hosts.
+# A call that lasts longer is written while it is under way, for recovery by other hosts.
 WRITE_SECONDS = 0.02
-# Of calls that are not written because the database is away; further ones wait for it.
+# Limit of calls not yet written because the database is unreachable; further ones wait for it.
 UNWRITTEN_MAX = 50_000
 
 
 class Lease:
-    """One account: what is leased, and what admitted calls that are not written take of it."""
+    """The lease of one account, and what unwritten admitted calls take of it."""
 
     __slots__ = (
         "account_id",
@@ -73,16 +73,16 @@ class Lease:
 
     def __init__(self, account_id: str, now: float) -> None:
         self.account_id = account_id
-        self.identity = ""  # of the process, for which it was leased
+        self.identity = ""  # of the process that leased it
         self.leased = 0  # nano-USD, as the database counts it
-        self.returning = 0  # of that: on its way back
+        self.returning = 0  # negative: the part being returned
         self.used = 0
         self.unwritten: dict[UUID, Admitted] = {}  # calls under way
-        self.demand = 0.0  # nano-USD a second
+        self.demand = 0.0  # nano-USD per second
         self.last_hold = now
         self.ask_after = 0.0
         self.blocked_until = 0.0
-        self.is_asked = False  # a change is on its way, up or down
+        self.is_asked = False  # a change is requested, up or down
 
     def __repr__(self) -> str:
         return f"<Lease {self.account_id} {self.leased} used={self.used}>"
@@ -94,7 +94,7 @@ class Lease:
 
 
 class Leases:
-    """Admits calls, and sends the changes of leases to the ledger's writer."""
+    """Admits calls, and sends changes of leases to the ledger writer."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class Leases:
         tell: Callable[[LeaseChange], None],
         wake: Callable[[], None],
     ) -> None:
-        """`wake` makes the writer write what has been admitted for long enough."""
+        """`wake` makes the writer write what was admitted `WRITE_SECONDS` ago."""
         self._identity = identity
         self._clock = clock
         self._tell = tell
@@ -120,7 +120,7 @@ class Leases:
         return f"<Leases {len(self._leases)} accounts {self._unwritten} unwritten>"
 
     def __len__(self) -> int:
-        """How many admitted calls are not written."""
+        """The number of admitted calls that are not written."""
         return self._unwritten
 
     def calls(self) -> Iterator[UUID]:
@@ -128,7 +128,7 @@ class Leases:
         return (admitted.hold.facts.call_id for admitted in self._by_age if admitted.is_waiting)
 
     def admit(self, hold: Hold) -> Admitted | None:
-        """Admit a call out of the lease of its account; None: the database is to be asked."""
+        """Admit a call from the lease of its account; None: ask the database."""
         now, amount = self._clock.monotonic(), hold.amount_nano_usd
         lease = self._leases.get(hold.facts.account_id)
         is_first = lease is None
@@ -163,9 +163,9 @@ class Leases:
         return admitted
 
     def end(self, call_id: UUID, account_id: str, cost_nano_usd: int) -> Admitted | None:
-        """A call has ended at this cost; returns its hold if that is not written.
+        """End a call at this cost; return its hold if that is not written.
 
-        What it costs counts against the lease until it is.
+        Its cost counts against the lease until it is written.
         """
         lease = self._leases.get(account_id)
         admitted = lease.unwritten.pop(call_id, None) if lease is not None else None
@@ -177,7 +177,7 @@ class Leases:
         return admitted
 
     def due(self, count: int) -> list[Admitted]:
-        """Take what has been admitted for long enough to be written, at most so many."""
+        """Take at most `count` calls that were admitted `WRITE_SECONDS` ago, to be written."""
         found: list[Admitted] = []
         limit = self._clock.monotonic() - WRITE_SECONDS
         while self._by_age and len(found) < count:
@@ -191,7 +191,7 @@ class Leases:
         return found
 
     def due_of(self, account_id: str, count: int) -> tuple[list[Admitted], bool]:
-        """Take what was admitted for an account and is not written, at most so many; True: all."""
+        """Take at most `count` unwritten calls of an account; True: these were all."""
         lease = self._leases.get(account_id)
         if lease is None:
             return [], True
@@ -201,7 +201,7 @@ class Leases:
         return found, not lease.unwritten
 
     def written(self, admitted: Admitted) -> None:
-        """The database counts this call now, or it never will: nothing came of it."""
+        """Count a call as written, or as one that never will be and moves nothing."""
         if not admitted.is_written:
             admitted.is_written = True
             self._unwritten -= 1
@@ -211,7 +211,7 @@ class Leases:
     def changed(
         self, identity: str, leases: Mapping[str, int], made: Iterable[LeaseChange]
     ) -> None:
-        """Take over what the database counts as leased, and which changes it was sent."""
+        """Take over what the database counts as leased, after these changes."""
         for change in made:
             lease = self._leases[change.account_id]
             lease.is_asked = False
@@ -225,29 +225,29 @@ class Leases:
                 changed.leased, changed.identity = amount, identity
 
     def block(self, account_id: str) -> None:
-        """Admit nothing for a while: another process asks for what is leased."""
+        """Admit nothing for a while: another process calls the lease back."""
         lease = self._leases.get(account_id)
         if lease is not None:
             lease.blocked_until = self._clock.monotonic() + CALLED_BACK_SECONDS
 
     def give_back(self, account_id: str) -> None:
-        """Send back what is leased of an account and not taken."""
+        """Return the unused part of an account's lease."""
         lease = self._leases.get(account_id)
         if lease is not None:
             self._return(lease)
 
     def look_for_silent(self) -> None:
-        """Give back what was leased for some of the accounts that are silent; every second."""
+        """Return the leases of some of the idle accounts; called every second."""
         limit = self._clock.monotonic() - SILENT_SECONDS
         self._sweep.round(lambda lease: lease.last_hold < limit and self._rests(lease))
 
     def _rests(self, lease: Lease) -> bool:
-        """Whether nothing is to be remembered of an account that is silent."""
+        """Return the lease of an idle account; True if its record can be dropped."""
         self._return(lease)
         return not (lease.leased or lease.used or lease.is_asked)
 
     def _ask(self, lease: Lease, amount: int, now: float) -> None:
-        """Ask for as much more as the account's demand wants, unless it is not worth that."""
+        """Request as much more as the account's demand needs, unless that is too little."""
         wanted = max(int(lease.demand * LEASE_SECONDS), HOLDS_ASKED * amount)
         change = wanted + lease.used - lease.leased + lease.returning
         least = HOLDS_MIN * amount
@@ -272,13 +272,13 @@ class Leases:
             self._by_age.popleft()
 
     def _is_long_ago(self) -> bool:
-        """Whether so many were admitted after the oldest that is not taken."""
+        """Whether too many calls were admitted after the oldest unwritten one."""
         if len(self._by_age) >= UNWRITTEN_MAX:
             self._drop_taken()
         return len(self._by_age) >= UNWRITTEN_MAX
 
     def _due(self) -> None:
-        """Wake the writer when the oldest has waited for long enough."""
+        """Wake the writer when the oldest call has waited for `WRITE_SECONDS`."""
         self._drop_taken()
         if not self._by_age:
             self._timer = None

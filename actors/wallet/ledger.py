@@ -1,7 +1,7 @@
-"""The ledger as functions: an account credited, a balance read, a session taken over.
+"""The ledger as functions: credit an account, read a balance, take over a session.
 
-All SQL that moves money is `ledger.sql` and the database function `ledger_batch`, which a batch
-calls (`batch.py`); when, and what happens when the database is away, the writer decides.
+All SQL that moves money is `ledger.sql` and the database function `ledger_batch`, called with a
+batch (`batch.py`); the writer decides when, and handles an unreachable database.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class UnknownAccount(Exception):
 
 
 async def take_over(session: Executor, process_id: str) -> None:
-    """Make `session` the one that writes for this process, before its first batch.
+    """Make `session` the only writer of this process, before its first batch.
 
-    A server that was frozen may still be running a batch in a session given up long ago; what is
-    applied beside it could be overtaken by it. Raises StoreUnavailable while that goes on.
+    After a freeze, a server may still run a batch in an abandoned session, which could be applied
+    after later ones. Raises StoreUnavailable until that session has ended.
     """
     ended = await session.fetch_all(
         SQL["take_over"],
@@ -48,7 +48,7 @@ async def was_applied(session: Executor, process_id: str, number: int) -> bool:
 async def leases_of(
     session: Executor, process_id: str, account_ids: Sequence[str]
 ) -> dict[str, int]:
-    """What a process leases of these accounts, in nano-USD."""
+    """Return the leases of a process on these accounts, in nano-USD."""
     rows = await session.fetch_all(SQL["leases_of"], (process_id, list(account_ids)))
     return {**dict.fromkeys(account_ids, 0), **dict(rows)}
 
@@ -72,14 +72,14 @@ async def top_up(
 
 
 async def read_balance(database: Database, account_id: str) -> tuple[int, int] | None:
-    """Balance and held of an account in nano-USD, or None when there is no such account."""
+    """Return balance and held of an account in nano-USD, or None if it does not exist."""
     row = await database.fetch_one(SQL["balance"], (account_id,))
     return (int(row[0]), int(row[1])) if row else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spending:
-    """An account's money and one key's part in it, in nano-USD."""
+    """An account's money and one key's part of it, in nano-USD."""
 
     balance_nano_usd: int
     held_nano_usd: int
@@ -88,7 +88,7 @@ class Spending:
 
 
 async def read_spending(database: Database, *, account_id: str, key_id: str) -> Spending:
-    """Read what the balance endpoint shows. Raises UnknownAccount."""
+    """Read the data of the balance endpoint. Raises UnknownAccount."""
     row = await database.fetch_one(SQL["spending"], (account_id, key_id))
     if row is None:
         raise UnknownAccount(account_id)
@@ -103,7 +103,7 @@ async def read_spending(database: Database, *, account_id: str, key_id: str) -> 
 def facts_of_hold(
     call_id: str, account_id: str, key_id: str, job_id: str | None, call: Mapping[str, Any]
 ) -> CallFacts:
-    """What an open hold knows of its call; `call` is its column of that name."""
+    """Return the facts in an open hold; `call` is its column of that name."""
     return CallFacts(
         call_id=UUID(call_id),
         account_id=account_id,
@@ -120,32 +120,32 @@ def facts_of_hold(
 class HoldsSummary:
     """Open holds of processes, the age in seconds of the oldest; the last proof of the ledger.
 
-    `lease_seconds`: since the last heartbeat of a process that leases something, at most.
+    `lease_seconds`: the longest time since the last heartbeat of a process with a lease.
     """
 
     open_count: int
     oldest_seconds: float
     lease_seconds: float
     proved_at: float  # Unix seconds; 0: never
-    faults: int  # rows that were off then
+    faults: int  # rows with faults
 
 
 async def read_holds_summary(database: Database) -> HoldsSummary:
-    """State of the ledger between calls."""
+    """Read the open holds and the last proof."""
     row = await database.fetch_one(SQL["holds_summary"])
     assert row is not None
     return HoldsSummary(*row)
 
 
 async def record_proof(database: Statements, *, faults: int, report: str) -> None:
-    """Remember for every gateway that the ledger was proved now, and how many rows were off.
+    """Record for every gateway that the ledger was proved now, with the number of faulty rows.
 
-    `report` is what was found, in JSON.
+    `report` has the faults, in JSON.
     """
     await database.execute(SQL["record_proof"], (faults, report))
 
 
 async def last_proof(database: Statements) -> tuple[datetime, int, Any] | None:
-    """When the ledger was proved last, how many rows were off, and what was found, if known."""
+    """Return the time of the last proof, its number of faulty rows, and the faults, if known."""
     row = await database.fetch_one(SQL["last_proof"])
     return None if row is None else (row[0], row[1], row[2])

@@ -3,16 +3,16 @@
 SELECT ledger_batch(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)::text
 
 -- last_batch --
--- The number of a process's last batch that may not be applied twice.
+-- The number of a process's last batch that must not be applied twice.
 SELECT batch FROM processes WHERE id = %s
 
 -- leases_of --
--- What a process leases of some accounts.
+-- The leases of a process on some accounts.
 SELECT account_id, amount_nano_usd FROM leases WHERE process_id = %s AND account_id = ANY (%s)
 
 -- take_over --
--- Name this session as the one writer of its process, and end another that may still be running a
--- batch of it; false for one that has not ended in five seconds.
+-- Name this session as the only writer of its process, and end another that may still run one of its batches; false for
+-- one that has not ended in five seconds.
 SELECT set_config('application_name', %(name)s, false);
 SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
 WHERE application_name = %(name)s AND pid <> pg_backend_pid()
@@ -22,13 +22,13 @@ WHERE application_name = %(name)s AND pid <> pg_backend_pid()
 SELECT balance_nano_usd, held_nano_usd FROM accounts WHERE id = %s
 
 -- spending --
--- Balance and held of an account beside what one of its keys has spent and holds.
+-- Balance and held of an account, and what one of its keys has spent and holds.
 SELECT a.balance_nano_usd, a.held_nano_usd, k.spent_nano_usd, k.held_nano_usd
 FROM accounts a JOIN key_spend k ON k.account_id = a.id
 WHERE a.id = %s AND k.key_id = %s
 
 -- top_up --
--- Credit an account and write the entry, together.
+-- Credit an account and write the entry in one statement.
 WITH credited AS (
     UPDATE accounts SET balance_nano_usd = balance_nano_usd + %(amount)s
     WHERE id = %(account)s RETURNING id, balance_nano_usd
@@ -39,19 +39,20 @@ WITH credited AS (
 SELECT balance_nano_usd FROM credited
 
 -- record_proof --
--- When the ledger was proved last, how many rows were off, and what was found. One row, of the last run.
+-- Record the time of the last proof, the number of faulty rows, and the faults. One row, of the last run.
 INSERT INTO ledger_proofs (proved_at, faults, report) VALUES (now(), %s, json_build_object('at', now(), 'found', %s::json))
 ON CONFLICT (is_last) DO UPDATE SET proved_at = excluded.proved_at, faults = excluded.faults, report = excluded.report
 
 -- last_proof --
--- The last proof. An earlier program leaves the report of the one before.
+-- The last proof. An earlier release leaves the report of its last proof, recognised by its time.
 SELECT proved_at, faults, CASE WHEN (report ->> 'at')::timestamptz = proved_at THEN report -> 'found' END
 FROM ledger_proofs
 
 -- holds_summary --
--- How many holds processes have open, and how old the oldest is, in seconds. Those of jobs are `job_polls`, and many.
--- For how long the process of a lease has given no sign of life, at most.
--- When the ledger was proved last, in Unix seconds, and how many rows were off.
+-- Number of open holds of processes, and the age of the oldest in seconds. Holds of jobs, which are many, are in
+-- `job_polls`.
+-- The longest time since the last heartbeat of a process with a lease.
+-- Time of the last proof of the ledger, in Unix seconds, and its number of faulty rows.
 SELECT count(*), coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8,
        coalesce((SELECT extract(epoch FROM now() - min(p.heartbeat_at))
                  FROM processes p WHERE EXISTS (SELECT FROM leases l WHERE l.process_id = p.id)), 0)::float8,

@@ -1,6 +1,6 @@
-"""The messages to a wallet and its replies: frozen values, no behaviour.
+"""The messages to a wallet and its replies: frozen values without behaviour.
 
-Commands are imperative (`Hold`, `Settle`), replies are facts (`Granted`, `Refused`).
+Messages are imperative (`Hold`, `Settle`), replies are facts (`Granted`, `Refused`).
 """
 
 from __future__ import annotations
@@ -18,21 +18,20 @@ from msgspec import Struct
 from channels.media.model import TaskKind
 from metrics.spans import ChildSpan
 
-# What a hold and its settlement carry of an idempotency key: frozen values.
+# The part of an idempotency key in a hold and its settlement.
 #
-# A call claims its key in the transaction that holds its money; the settlement decides what becomes
-# of the claim. The rows are `idempotency` in the database (its migration has the rules), who reads
-# them is `gw/idempotency/`.
+# A call claims its key in the transaction that holds its money; the settlement ends the claim. The
+# rows are in the table `idempotency` (its migration has the rules); `gw/idempotency/` reads them.
 
-# What a claim finds under its key (spec: States, Idempotent submission): a call under way; or one
-# that was answered, to another request, or to this one: its response, or the memory of a response
-# that was too large to keep.
+# What a claim finds under its key (spec: States, Idempotent submission): a call under way; or a
+# completed one, of a different request, or of the same request with its response, or with a note
+# that the response was too large to keep.
 ClaimState = Literal["in_flight", "reuse", "stored", "too_large"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """An idempotency key of the account, and the SHA-256 of the request that comes with it."""
+    """An idempotency key of the account, and the SHA-256 of its request."""
 
     key: str
     fingerprint: bytes
@@ -40,7 +39,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptResponse:
-    """Remember this response (2xx) for seven days."""
+    """Keep this response (2xx) for seven days."""
 
     status: int
     headers: Sequence[tuple[str, str]]
@@ -49,25 +48,25 @@ class KeptResponse:
 
 @dataclass(frozen=True, slots=True)
 class ResponseTooLarge:
-    """Remember for seven days that there was a response, too large to be kept."""
+    """Keep for seven days that there was a response too large to store."""
 
 
 @dataclass(frozen=True, slots=True)
 class Free:
-    """The key is free at once: the call failed (spec: Errors, rule 3)."""
+    """Free the key at once: the call failed (spec: Errors, rule 3)."""
 
 
-# None, for a call whose client was cut off: the key stays claimed until ten minutes are over.
+# None, for a call whose client disconnected: the key stays claimed for the rest of ten minutes.
 ClaimEnd = KeptResponse | ResponseTooLarge | Free | None
 
 
 def claim_to_json(claim: Claim) -> dict[str, Any]:
-    """The claim's part of a hold, as the ledger's SQL reads it."""
+    """Encode the claim of a hold for the ledger's SQL."""
     return {"key": claim.key, "fingerprint": claim.fingerprint.hex()}
 
 
 def end_to_json(end: KeptResponse | ResponseTooLarge | Free) -> dict[str, Any]:
-    """The claim's part of a settlement."""
+    """Encode the end of a claim for the ledger's SQL."""
     if isinstance(end, Free):
         return {"state": "free"}
     if isinstance(end, ResponseTooLarge):
@@ -81,26 +80,27 @@ def end_to_json(end: KeptResponse | ResponseTooLarge | Free) -> dict[str, Any]:
     }
 
 
-# What the hold of a call and its settlement carry of a job: frozen values.
+# The part of a job in the hold of a call and its settlement.
 #
 # A job is made in the transaction that holds its money and ends in the one that settles it,
 # whichever process does so and for whatever reason, so that state, money and row cannot disagree.
-# While its call is being submitted the hold is its process's like any other: should that die,
-# recovery gives it back and the job has failed. Once an upstream has accepted it, the hold is the
-# job's, and neither recovery, nor the search for leaks, nor the drain of a process concerns itself
-# with it. What jobs are, and who ends them, is `actors/jobs`.
+# While its call is submitted, the hold belongs to the process: if that dies, recovery releases it
+# and the job has failed. Once an upstream has accepted the job, the hold belongs to the job, and
+# recovery, the search for leaks and the drain of a process ignore it. For jobs and how they end,
+# see `actors/jobs`.
 
 EndState: TypeAlias = Literal["succeeded", "failed", "expired", "cancelled"]
 END_STATES: tuple[EndState, ...] = get_args(EndState)
 
 
 class NewJob(Struct, frozen=True, kw_only=True):
-    """The job that a call begins (`CallFacts.job_id`), in the transaction that holds its money.
+    """The job that a call begins (`CallFacts.job_id`), made with the hold of its money.
 
-    `price` is what it costs (`UnitPrice.stated`), fixed from here on. `quantity` is how much was
-    asked for, in the unit of its kind: milliseconds of video, characters of speech, 1 of anything
-    else; it counts where the upstream does not report how much was made. `held` is how much the
-    hold pays for; None: as much. `request` is what answers need of what was asked; JSON values.
+    `price` is its price (`UnitPrice.stated`), fixed from here on. `quantity` is the requested
+    quantity in the unit of its kind: milliseconds of video, characters of speech, 1 of anything
+    else; it is billed if the upstream does not report how much was made. `held` is the quantity
+    that the hold covers; None: the same. `request` is the part of the request that responses need;
+    JSON values.
     """
 
     kind: TaskKind
@@ -112,10 +112,10 @@ class NewJob(Struct, frozen=True, kw_only=True):
 
 
 class JobEnd(Struct, frozen=True, kw_only=True):
-    """How a job ends; error and instant are those of its row.
+    """How a job ends; its error and end time are those of its row.
 
-    `result` is a `TaskResult` as JSON values. `by` is a name of the one that ends it, used once: it
-    is kept with the job, so that the process that ended it recognises it.
+    `result` is a `TaskResult` as JSON values. `by` is a unique name of this end, which is kept with
+    the job, so that the process that ended it recognises it.
     """
 
     state: EndState
@@ -125,15 +125,15 @@ class JobEnd(Struct, frozen=True, kw_only=True):
 
 
 RowStatus = Literal["success", "error", "interrupted", "rejected"]
-# `leased`: the balance covers it, but for what processes have leased of it.
+# `leased`: the balance covers it, except for the leases of processes.
 RefusalReason = Literal["insufficient_funds", "spend_cap", "unknown_account", "leased"]
 
 
 class CallFacts(Struct, frozen=True, kw_only=True):
-    """What is known of a call when it is admitted; enough to write its row if its process dies.
+    """The facts of a call at admission; enough to write its row if its process dies.
 
     `job_id`: of the job that it begins; None: it ends with its response. `made_id` is the id of
-    what it makes without a job (a voice, a script), if that has one.
+    what it makes without a job (a voice, a script), if it has one.
     """
 
     call_id: UUID
@@ -147,11 +147,11 @@ class CallFacts(Struct, frozen=True, kw_only=True):
 
 
 class Hold(Struct, frozen=True, kw_only=True):
-    """Reserve `amount_nano_usd` for one call, within the balance and the key's spend cap.
+    """Hold `amount_nano_usd` for one call, within the balance and the key's spend cap.
 
-    `detail` is its row's receipt of the price, should this process die.
-    With a claim, only when the account's idempotency key is free, which it is not from then on.
-    `job`: what the call begins, if it has a `job_id`.
+    `detail` is its row's receipt of the price, in case this process dies.
+    With a claim, only if the account's idempotency key is free, which is claimed then.
+    `job`: the job that the call begins, if it has a `job_id`.
     """
 
     facts: CallFacts
@@ -164,9 +164,9 @@ class Hold(Struct, frozen=True, kw_only=True):
 
 @dataclass(slots=True, eq=False, repr=False)
 class Admitted:
-    """A hold that was granted in memory, out of a lease of the process of this id; not written yet.
+    """A hold granted in memory from the lease of the process of this id; not written yet.
 
-    As a message: write it. `used` is what it takes of the lease until then, in nano-USD.
+    As a message: write it. `used` is its part of the lease until then, in nano-USD.
     """
 
     hold: Hold
@@ -181,13 +181,13 @@ class Admitted:
 
     @property
     def facts(self) -> CallFacts:
-        """Of its call."""
+        """The facts of its call."""
         return self.hold.facts
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseChange:
-    """Lease so many nano-USD more of an account, at least `least`; negative: give them back."""
+    """Lease so many more nano-USD of an account, at least `least`; negative: return them."""
 
     account_id: str
     change: int
@@ -195,7 +195,7 @@ class LeaseChange:
 
 
 class Granted(Struct, frozen=True, kw_only=True):
-    """The hold stands until the call is settled."""
+    """The hold is granted until the call is settled."""
 
     amount_nano_usd: int
 
@@ -207,17 +207,17 @@ class Refused(Struct, frozen=True, kw_only=True):
 
 
 class Taken(Struct, frozen=True):
-    """Nothing was held: the idempotency key is not free, and this is what stands there."""
+    """Nothing was held: the idempotency key is in use, in this state."""
 
     state: ClaimState
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """How a call ended: one call-log row and the money that goes with it.
+    """How a call ended: one call-log row and its money.
 
-    `units` are of the kind that the call's protocol is billed by (`channels/families.py`).
-    `upstream_cost_nano_usd` is what the operator pays for it, which no client is shown; None: not
-    known. `channel_id` is the last channel that was tried for it.
+    `units` are in the unit that the call's protocol is billed by (`channels/families.py`).
+    `upstream_cost_nano_usd` is what the operator pays for it, never shown to clients; None:
+    unknown. `channel_id` is the last channel tried for it.
     """
 
     status: RowStatus
@@ -239,13 +239,13 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
 
 class Settle(Struct, frozen=True, kw_only=True):
-    """Release the hold of a call, take its cost, write its row: all or nothing, once.
+    """Release the hold of a call, take its cost, write its row: atomically and once.
 
-    `claim_end` is how its idempotency key ends, if it claimed one. `is_recovery`: it is
-    made for a process declared dead, at what is known; should the true settlement come after all,
-    row and cost are corrected to it. `job_end`: how its job ends, if it has one; None: it failed,
-    with the error of the row. `span`: its part of the call's trace, ended when it is committed.
-    `admitted` is its hold where that was not written: both are, together.
+    `claim_end` is how its idempotency key ends, if it claimed one. `is_recovery`: made for a
+    process declared dead, by what is known; if the true settlement arrives later, row and cost are
+    corrected to it. `job_end`: how its job ends, if it has one; None: it failed, with the error of
+    the row. `span`: its part of the call's trace, ended at the commit. `admitted` is its hold if
+    that is not written: both are written together.
     """
 
     facts: CallFacts
@@ -258,11 +258,11 @@ class Settle(Struct, frozen=True, kw_only=True):
 
 
 class Void(Struct, frozen=True, kw_only=True):
-    """Release the hold of a call if there is one: its caller never learnt that it was granted.
+    """Release the hold of a call, if any, whose caller was never notified of it.
 
-    No row is written; the caller, who gave up, writes its own (`Record`). Where recovery has
-    settled the call meanwhile, that row replaces recovery's. A key that it claimed is
-    free, a job that it was to begin has failed.
+    No row is written; the caller, which gave up, writes its own (`Record`). If recovery has settled
+    the call meanwhile, that row replaces recovery's. Its idempotency key is freed, and the job that
+    it was to begin has failed.
     """
 
     facts: CallFacts
@@ -270,7 +270,7 @@ class Void(Struct, frozen=True, kw_only=True):
 
 
 class Record(Struct, frozen=True, kw_only=True):
-    """Write the row of a call that holds nothing: it was refused, or given up before its hold."""
+    """Write the row of a call without a hold: it was refused, or given up before its hold."""
 
     facts: CallFacts
     outcome: Outcome
@@ -278,7 +278,7 @@ class Record(Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """Answered when every earlier message of the account has been applied."""
+    """Its reply is sent when every earlier message of the account has been applied."""
 
     account_id: str
 
@@ -287,9 +287,9 @@ Message = Hold | Admitted | Settle | Void | Record | Barrier | LeaseChange
 
 
 class LedgerUnavailable(Exception):
-    """The ledger cannot be reached; nothing was charged. Try again in a moment."""
+    """The ledger cannot be reached; nothing was charged, and the client may retry."""
 
 
 def instant(unix_seconds: float) -> str:
-    """Unix seconds as RFC 3339 UTC with microseconds, the form the ledger's SQL reads."""
+    """Return Unix seconds as RFC 3339 UTC with microseconds, as the ledger's SQL reads it."""
     return datetime.fromtimestamp(unix_seconds, UTC).isoformat()

@@ -1,7 +1,7 @@
 -- others --
--- Processes but this one that have given a sign of life in the last so many seconds.
+-- Processes except this one that have sent a heartbeat in the last so many seconds.
 SELECT id FROM processes WHERE id <> %s AND heartbeat_at > now() - make_interval(secs => %s)
 
 -- send --
--- Send questions or answers to every process.
+-- Send questions or replies to every process.
 SELECT pg_notify('gw_settled', one) FROM unnest(%s) one

@@ -1,7 +1,7 @@
-"""What a token-billed call costs: exact integers, one rounding at the end (contract §3).
+"""The cost of a call billed by tokens: exact integers, one rounding at the end (contract §3).
 
-Prices come as decimal USD per million tokens. They are brought to one common denominator when a
-model is loaded, so that a cost is three multiplications and one `div_round_half_up`.
+Prices are configured as decimal USD per million tokens. They are brought to a common denominator
+when a model is loaded, so that a cost is a sum of products and one `div_round_half_up`.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from channels.families import ENDPOINT_TYPES, IMAGES
 from channels.prices import PriceSpec
 from channels.registry import ModelSpec
 
-# Money as whole nano-USD: reading it, printing it, and the one rounding.
+# Money as whole nano-USD: parsing, formatting, and the one rounding.
 #
-# Decimals appear here and in pricing only, at the border; everywhere else an amount is an `int`
-# whose name ends in `_nano_usd`.
+# Decimals are used here and in pricing only; everywhere else an amount is an `int` whose name ends
+# in `_nano_usd`.
 
 NANO_PER_USD = 1_000_000_000
-# What a 64-bit column holds with room to add two of them: four billion USD.
+# Fits a 64-bit column, as does the sum of two: four billion USD.
 MAX_NANO_USD = 4_000_000_000 * NANO_PER_USD
 
 _PLAIN_DECIMAL = re.compile(
@@ -36,11 +36,11 @@ _PLAIN_DECIMAL = re.compile(
 
 
 class MoneyError(ValueError):
-    """An amount must be plain decimal USD with at most 9 decimals."""
+    """An amount is not plain decimal USD with at most 9 decimals."""
 
 
 def parse_usd(text: str) -> int:
-    """Read plain decimal USD such as `12.5` into nano-USD.
+    """Parse plain decimal USD such as `12.5` into nano-USD.
 
     Raises MoneyError for an exponent, more than 9 decimals, more than 10 digits before the point.
     """
@@ -55,7 +55,7 @@ def parse_usd(text: str) -> int:
 
 
 def format_usd(amount_nano_usd: int) -> str:
-    """Print nano-USD as plain decimal USD: no exponent, no trailing zeros, at most 9 decimals."""
+    """Format nano-USD as plain decimal USD: no exponent, no trailing zeros, at most 9 decimals."""
     sign = "-" if amount_nano_usd < 0 else ""
     whole, fraction = divmod(abs(amount_nano_usd), NANO_PER_USD)
     if not fraction:
@@ -64,7 +64,7 @@ def format_usd(amount_nano_usd: int) -> str:
 
 
 def format_credits(amount_nano_usd: int, credits_per_usd: Decimal) -> str:
-    """Print nano-USD as credits, rounded half up to 9 decimals (contract §3: plain decimal)."""
+    """Format nano-USD as credits, rounded half up to 9 decimals (contract §3: plain decimal)."""
     numerator, denominator = credits_per_usd.as_integer_ratio()
     sign = -1 if amount_nano_usd < 0 else 1
     nano_credits = div_round_half_up(abs(amount_nano_usd) * numerator, denominator)
@@ -72,7 +72,7 @@ def format_credits(amount_nano_usd: int, credits_per_usd: Decimal) -> str:
 
 
 def div_round_half_up(numerator: int, denominator: int) -> int:
-    """Divide two integers that are not negative, halves going up. The only rounding of money."""
+    """Divide two non-negative integers, rounding half up. The only rounding of money."""
     assert numerator >= 0
     assert denominator > 0
     return (2 * numerator + denominator) // (2 * denominator)
@@ -84,9 +84,9 @@ TOKENS_PER_PRICE = 1_000_000
 def over_one_denominator(
     prices_usd: Sequence[Decimal], multiplier: Decimal, *, units: int
 ) -> tuple[list[int], int]:
-    """Prices for so many units in nano-USD for one, times the multiplier, as exact fractions.
+    """Return nano-USD per unit from prices per `units`, times the multiplier, as exact fractions.
 
-    Returns their numerators in the same order, and the denominator that they share.
+    The result is their numerators in the same order, and their common denominator.
     """
     times, over = multiplier.as_integer_ratio()
     ratios = []
@@ -98,10 +98,9 @@ def over_one_denominator(
 
 
 class Reach(Struct, frozen=True, kw_only=True):
-    """What a request may be billed by at most, as far as it states that.
+    """The most that a request may be billed by, as far as it states that.
 
-    `members` are prices of parts of its tokens that it can reach, `tools` how often at most each
-    tool is called.
+    `members` are the prices of token parts that it may use, `tools` the most calls of each tool.
     """
 
     tier: str | None = None
@@ -111,9 +110,9 @@ class Reach(Struct, frozen=True, kw_only=True):
 
 
 class Priced(Struct, frozen=True):
-    """A cost, the prices that it was worked out by, and the counts beside those of its row.
+    """A cost, the prices that it was computed with, and the counts beside those of its row.
 
-    `parts` are the buckets billed by a price of their own, by its name (`receipt.py`).
+    `parts` are the buckets billed by their own price, by its name (`receipt.py`).
     """
 
     cost_nano_usd: int
@@ -125,25 +124,25 @@ class Sheet(Protocol):
     """All prices of a model that has more than the four plain ones (`sheets.py`)."""
 
     def tier(self, name: str | None) -> str | None:
-        """The tier whose price holds for one that was served; None: the standard price."""
+        """Return the tier that prices a served tier; None: the standard price."""
 
     def priced(self, usage: Usage) -> Priced:
-        """The cost of a usage."""
+        """Return the cost of a usage."""
 
     def hold_nano_usd(self, *, input_tokens: int, output_tokens: int, reach: Reach) -> int:
-        """What so many tokens may cost at most."""
+        """Return the maximum cost of so many tokens."""
 
     def unpriced(self, usage: Usage) -> Sequence[str]:
-        """What the usage has that costs more elsewhere, and has no price here."""
+        """Return the parts of a usage that cost extra elsewhere, and have no price here."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenPrice:
     """Prices of one model, multiplier included: each is a numerator over `denominator` nano-USD.
 
-    `stated` is the same in the words of a receipt (`receipt.py`), the multiplier apart. `sheet` has
-    what the model has prices for beside these four, `channels` the price on each channel; None
-    where there is nothing of it.
+    `stated` is the same in the form of a receipt (`receipt.py`), the multiplier separate. `sheet`
+    has the model's prices besides these four, `channels` the price on each channel; None if there
+    are none.
     """
 
     fresh_input: int
@@ -178,7 +177,7 @@ class TokenPrice:
     def cost_nano_usd(self, usage: Usage) -> int:
         """Price a usage, each token once: fresh input, cache read, cache write, output.
 
-        At most what the ledger holds, whatever an upstream reports.
+        Never more than the ledger holds, whatever an upstream reports.
         """
         if self.sheet is not None:
             return self.sheet.priced(usage).cost_nano_usd
@@ -193,7 +192,7 @@ class TokenPrice:
         return min(cost, MAX_NANO_USD)
 
     def estimate_nano_usd(self, *, input_tokens: int, output_tokens: int) -> int:
-        """Price what a call may cost at most: all input fresh (spec: Chat pre-charge)."""
+        """Price the most that a call may cost: all input fresh (spec: Chat pre-charge)."""
         return div_round_half_up(
             self.fresh_input * input_tokens + self.output * output_tokens, self.denominator
         )
@@ -202,7 +201,7 @@ class TokenPrice:
 def _stated(
     fresh: Decimal, cached: Decimal, write: Decimal, output: Decimal, multiplier: Decimal
 ) -> Mapping[str, str]:
-    """Plain decimals, USD per 1M tokens; what equals the input price, or 1, is left out."""
+    """Return plain decimals, USD per 1M tokens, without those equal to the input price, or 1."""
     stated = {"input": f"{fresh:f}", "output": f"{output:f}"}
     if cached != fresh:
         stated["cached_input"] = f"{cached:f}"
@@ -213,12 +212,12 @@ def _stated(
     return stated
 
 
-# What a call billed by the piece costs: exact integers, one rounding at the end (contract §3).
+# The cost of a call billed by the piece: exact integers, one rounding at the end (contract §3).
 
 PIXELS_PER_MEGAPIXEL = 1_000_000
 (_ENDPOINT,) = IMAGES.endpoint_types
-# What a price in USD may be for besides images, and of what is counted how many make up one. Calls
-# and generations are not counted: there is one of them.
+# What a price in USD may be for, besides images, and how many counted ones make up its unit. Calls
+# and generations are not counted: there is one.
 PricedBy: TypeAlias = Literal["per_second", "per_character", "per_generation", "per_call"]
 COUNTED_PER_UNIT: Mapping[PricedBy, int] = {
     "per_second": 1000,
@@ -226,7 +225,7 @@ COUNTED_PER_UNIT: Mapping[PricedBy, int] = {
     "per_generation": 1,
     "per_call": 1,
 }
-# What is counted, by the word of a receipt.
+# The counted unit, as a receipt names it.
 COUNTED: Mapping[PricedBy, str] = {
     "per_second": "milliseconds",
     "per_character": "characters",
@@ -239,8 +238,8 @@ COUNTED: Mapping[PricedBy, str] = {
 class ImagePrice:
     """Prices of one image model, multiplier included: numerators over `denominator` nano-USD.
 
-    An image of more than `threshold_pixels` costs `large`; None where there is one price for every
-    size. `stated` is the same in the words of a receipt (`receipt.py`), the multiplier apart.
+    An image of more than `threshold_pixels` costs `large`; None if every size has the same price.
+    `stated` is the same in the form of a receipt (`receipt.py`), the multiplier separate.
     """
 
     standard: int
@@ -252,7 +251,7 @@ class ImagePrice:
 
     @classmethod
     def of(cls, price: PriceSpec, multiplier: Decimal) -> ImagePrice:
-        """Compile list prices in USD. A missing price is 0; a missing large one is the other."""
+        """Compile list prices in USD: a missing one is 0, a missing large one the standard one."""
         usual = price.per_image if price.per_image is not None else Decimal(0)
         higher = price.per_image_large if price.per_image_large is not None else usual
         fee = price.per_reference if price.per_reference is not None else Decimal(0)
@@ -270,14 +269,13 @@ class ImagePrice:
         )
 
     def is_large(self, pixels: int) -> bool:
-        """Does an image of this area cost the higher price?"""
+        """Whether an image of this area has the higher price."""
         return self.threshold_pixels is not None and pixels > self.threshold_pixels
 
     def cost_nano_usd(self, *, standard: int, large: int, references: int) -> int:
-        """Price so many images of either tier, and so many reference images.
+        """Price the images of both tiers, and the reference images.
 
-        Without an image there is nothing to pay, whatever was sent along. At most what the ledger
-        holds.
+        Without an image the cost is 0, whatever was sent. Never more than the ledger holds.
         """
         if not standard + large:
             return 0
@@ -289,7 +287,7 @@ class ImagePrice:
 
 
 def _stated_prices(price: PriceSpec, multiplier: Decimal) -> Mapping[str, str]:
-    """Plain decimals: USD for one, and megapixels; what has no effect is left out."""
+    """Return plain decimals, USD per piece, and megapixels, without those that have no effect."""
     stated = {"per_image": f"{price.per_image or Decimal(0):f}"}
     for name in _ENDPOINT.more_prices:
         value = getattr(price, name)
@@ -303,9 +301,9 @@ def _stated_prices(price: PriceSpec, multiplier: Decimal) -> Mapping[str, str]:
 @dataclass(frozen=True, slots=True)
 class MediaPrice:
     """The price of a job or a call that is not billed by images or tokens, multiplier included:
-    `numerator` over `denominator` nano-USD for a millisecond of video, a character, or the whole.
+    `numerator` over `denominator` nano-USD per millisecond of video, per character, or for all.
 
-    `stated` is the same in the words of a receipt: the price under the name of what it is for.
+    `stated` is the same in the form of a receipt: the price under the name of its unit.
     """
 
     priced_by: PricedBy
@@ -315,10 +313,10 @@ class MediaPrice:
 
     @classmethod
     def of(cls, model: ModelSpec, *, resolution: str | None = None) -> MediaPrice:
-        """Compile the first list price there is of those its endpoint type is billed by.
+        """Compile the first list price that the model has of those its endpoint type is billed by.
 
-        A resolution that has a price of its own per second costs that. A model without any price
-        costs nothing.
+        A resolution with its own price per second costs that. A model without any price costs
+        nothing.
         """
         price = model.price
         names = ENDPOINT_TYPES[model.endpoint_type or ""].prices
@@ -333,7 +331,7 @@ class MediaPrice:
 
     @classmethod
     def as_stated(cls, stated: Mapping[str, str]) -> MediaPrice:
-        """The price that a job keeps in the words of a receipt."""
+        """Compile the price that a job keeps in the form of a receipt."""
         (name,) = (name for name in COUNTED_PER_UNIT if name in stated)
         return cls._compiled(name, Decimal(stated[name]), Decimal(stated.get("multiplier", "1")))
 
@@ -348,15 +346,15 @@ class MediaPrice:
         return cls(priced_by, numerator, denominator, stated)
 
     def count(self, quantity: int) -> int:
-        """What is paid for of so many milliseconds or characters, which may be one whole."""
+        """Return how many milliseconds or characters are billed, or 1 for the whole."""
         counts = self.priced_by in ("per_second", "per_character")
         return quantity if counts else min(quantity, 1)
 
     def units(self, quantity: int) -> Mapping[str, int]:
-        """The same in the words of a receipt (`receipt.py`)."""
+        """Return the count in the form of a receipt (`receipt.py`)."""
         return {COUNTED[self.priced_by]: self.count(quantity)}
 
     def cost_nano_usd(self, quantity: int) -> int:
-        """Price so many milliseconds or characters; none cost nothing."""
+        """Price so many milliseconds or characters; 0 of them cost nothing."""
         cost = div_round_half_up(self.numerator * self.count(quantity), self.denominator)
         return min(cost, MAX_NANO_USD)

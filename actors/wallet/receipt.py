@@ -1,7 +1,7 @@
-"""The cost of a call once more, from what its row keeps: count times price, line by line.
+"""The cost of a call computed again from its row: count times price, line by line.
 
-Deliberately by another way than `pricing.py`, which compiles prices into integers: exact fractions
-of the decimals as stated, so that one proves the other. Pure; reading rows is `gw/api/logs`.
+Deliberately unlike `pricing.py`, which compiles prices into integers: exact fractions of the
+decimals as stated, so that each proves the other. Pure; `gw/api/logs` reads the rows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TOKENS_PER_PRICE = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """So many of something at a price in USD for `per` of them."""
+    """A count of something at a price in USD for `per` of them."""
 
     name: str
     count: int
@@ -27,11 +27,11 @@ class Line:
 
 
 class NoPrice(Exception):
-    """The row keeps no price for what it counts."""
+    """The row has no price for something that it counts."""
 
 
-# What may be billed apart: a member of the price, its line, and the line that its tokens are then
-# taken from; None of what is no token, and has a price for one.
+# What may be billed separately: a member of the price, its line, and the line that its tokens are
+# subtracted from; None for what is not tokens and is priced each.
 _PARTS: Mapping[str, tuple[str, str | None]] = {
     "cache_write_1h": ("input_cache_write_1h", "input_cache_write"),
     "audio_input": ("input_audio", "input_uncached"),
@@ -57,9 +57,9 @@ def token_lines(
     output_tokens: int,
     parts: Mapping[str, int] | None = None,
 ) -> list[Line]:
-    """The buckets of a call billed by tokens; `price` and `parts` are as `Priced` has them.
+    """Return the buckets of a call billed by tokens; `price` and `parts` as in `Priced`.
 
-    One of the four without a price of its own costs what input costs. Raises NoPrice.
+    One of the four without its own price costs as much as input. Raises NoPrice.
     """
     if "input" not in price or "output" not in price:
         raise NoPrice
@@ -91,9 +91,9 @@ def token_lines(
 
 
 def piece_lines(price: Mapping[str, str], units: Mapping[str, int]) -> list[Line]:
-    """What a call billed by the piece brought; `price` is `ImagePrice.stated`.
+    """Return the lines of a call billed by the piece; `price` is `ImagePrice.stated`.
 
-    A large image without a price of its own costs what any other does. Raises NoPrice.
+    A large image without its own price costs as much as any other. Raises NoPrice.
     """
     if "per_image" not in price:
         raise NoPrice
@@ -111,7 +111,7 @@ def piece_lines(price: Mapping[str, str], units: Mapping[str, int]) -> list[Line
     ]
 
 
-# What a price of a job or a call may be for: its name, what is counted, and of how many it is.
+# Prices of a job or a call: name, counted unit, and number of these that it is for.
 _MEDIA = {
     "per_second": ("milliseconds", 1000),
     "per_character": ("characters", 1),
@@ -121,7 +121,7 @@ _MEDIA = {
 
 
 def media_lines(price: Mapping[str, str], units: Mapping[str, int]) -> list[Line]:
-    """What a job or a call made; `price` is `MediaPrice.stated`. Raises NoPrice."""
+    """Return the line of a job or a call; `price` is `MediaPrice.stated`. Raises NoPrice."""
     for name, (counted, per) in _MEDIA.items():
         if name in price and units.keys() <= {counted}:
             return [Line(counted, units.get(counted, 0), price[name], per)]
@@ -129,7 +129,7 @@ def media_lines(price: Mapping[str, str], units: Mapping[str, int]) -> list[Line
 
 
 def lines_of(detail: Mapping[str, Any], **tokens: int) -> list[Line]:
-    """What a row's detail and its token columns are billed by. Raises NoPrice."""
+    """Return the lines of a row, from its detail and token columns. Raises NoPrice."""
     price = detail.get("price") or {}
     if "per_image" in price:
         return piece_lines(price, detail.get("units", {}))
@@ -142,19 +142,19 @@ def lines_of(detail: Mapping[str, Any], **tokens: int) -> list[Line]:
 
 
 def multiplier_of(detail: Mapping[str, Any]) -> str:
-    """The promotional multiplier of a row, 1 where there was none."""
+    """Return the promotional multiplier of a row, 1 if it has none."""
     return str((detail.get("price") or {}).get("multiplier", "1"))
 
 
 def total_nano_usd(lines: Sequence[Line], multiplier: str) -> int:
-    """The lines added up, times the multiplier, rounded half up once; at most MAX_NANO_USD."""
+    """Sum the lines, multiply, and round half up once; at most MAX_NANO_USD."""
     total = sum((Fraction(line.usd) * line.count / line.per for line in lines), Fraction())
     total *= Fraction(multiplier) * NANO_PER_USD
     return min(div_round_half_up(total.numerator, total.denominator), MAX_NANO_USD)
 
 
 def formula(lines: Sequence[Line], multiplier: str) -> str:
-    """A receipt as one line of arithmetic that a person can follow."""
+    """Format a receipt as one readable line of arithmetic."""
     counted = [line for line in lines if line.count]
     if not counted:
         return "nothing to pay for = 0 USD"
@@ -174,7 +174,7 @@ def formula(lines: Sequence[Line], multiplier: str) -> str:
 
 
 def _sum(terms: Sequence[str], per: int, multiplier: str) -> str:
-    """Terms of one unit, added up."""
+    """Format the sum of terms of one unit."""
     text = " + ".join(terms)
     if multiplier != "1":
         text = f"({text}) x {multiplier}" if len(terms) > 1 else f"{text} x {multiplier}"

@@ -1,19 +1,19 @@
-"""The flight recorder of a process: which calls it admitted, what they have delivered, and how
-those ended that the database does not know of yet.
+"""The flight recorder of a process: the calls it admitted, what they have delivered, and how those
+ended that the database does not know of yet.
 
-A memory-mapped file under `data_dir`. It outlives its process, not its host, so nothing is synced:
-what was stored before a `kill -9` is read by recovery on the same host
+A memory-mapped file under `data_dir`. It outlives its process but not its host, so it is not
+synced: what was stored before a `kill -9` is read by recovery on the same host
 (`actors/recovery.py`), under the lock of the file, which the kernel releases when its owner ends.
 
-A page for the head, then slots of one size. A slot has two halves that are written in turns, each
-with a sequence number and a checksum: a write that is cut in the middle leaves the other half. In
-the head of a slot stands how many tokens of output have gone out, which changes with every read of
-a stream, and the number of the half at which it was given back. Blocks are allocated when the file
-is made: a write can never meet a full disk.
+The file has a page for the head, then slots of equal size. A slot has two halves written
+alternately, each with a sequence number and a checksum: an interrupted write leaves the other half
+intact. The head of a slot has the number of output tokens sent, which changes with every read of a
+stream, and the sequence number at which the slot was released. Blocks are allocated when the file
+is made, so that a write never meets a full disk.
 
-It is a help and no promise: a call that finds no slot, or whose settlement is too long for one, is
-counted (`gw_calls_unrecorded_total`) and recovered from the database alone, as is every call of a
-process that could not make its file.
+It is best effort: a call that finds no slot, or whose settlement is too long for one, is counted
+(`gw_calls_unrecorded_total`) and recovered from the database alone, as is every call of a process
+that could not make its file.
 """
 
 from __future__ import annotations
@@ -41,24 +41,25 @@ from metrics.prometheus import Metrics
 FOLDER, SUFFIX = "recorder", ".calls"
 MAGIC = b"gwcalls1"
 PAGE_BYTES = 4096
-# Streams under way, and calls whose settlement waits for a database that is away.
+# For streams under way, and calls whose settlement waits for an unreachable database.
 SLOTS = 16_384
-# Mostly a settlement takes 700 to 1,200 bytes.
+# A settlement usually takes 700 to 1,200 bytes.
 SLOT_BYTES = 4096
 HALF_BYTES = 2032
-# Of a settlement that is too long: of its receipt what the cost rests on, and so much of an error.
+# A settlement that is too long keeps of its receipt what the cost depends on, and this much of an
+# error.
 ERROR_CHARACTERS_MAX = 200
 PRICED_BY = frozenset(
     {"price", "account_price", "hold", "estimate", "basis", "units", "cache_write", "parts"}
 )
-# Of more files that have no owner the rest waits for the next round.
+# Limit of ownerless files per round; the rest waits for the next one.
 FILES_AT_ONCE = 64
 
 _HEAD = Layout("<8sII64s")  # magic, slots, bytes of a slot, name of the process
-_MARK = Layout("<QII")  # of a half: sequence number, length, checksum of the payload from it on
-_COUNT = Layout("<QQ")  # tokens, and the same with all bits turned
+_MARK = Layout("<QII")  # of a half: sequence number, length, checksum seeded with the number
+_COUNT = Layout("<QQ")  # tokens, and the same with all bits inverted
 _ALL_BITS = 2**64 - 1
-_GIVEN_BACK = Layout("<QQ")  # the last sequence number when the slot was given back, twice
+_GIVEN_BACK = Layout("<QQ")  # the last sequence number when the slot was released, twice
 _HALVES = (32, 32 + HALF_BYTES)
 _ROOM = HALF_BYTES - _MARK.size
 
@@ -66,7 +67,7 @@ _LOG = EventLog("actors.recorder")
 
 
 class Begun(Struct, frozen=True, kw_only=True, tag="admitted"):
-    """A call that was admitted out of a lease of the process under this identity: its hold."""
+    """The hold of a call admitted from a lease of the process under this identity."""
 
     facts: CallFacts
     amount_nano_usd: int
@@ -77,7 +78,7 @@ class Begun(Struct, frozen=True, kw_only=True, tag="admitted"):
 class Progress(Struct, frozen=True, kw_only=True, tag="delivered"):
     """What a stream had delivered with its first byte, as the heartbeat reports it.
 
-    `begun`: where its hold was not written by then.
+    `begun`: its hold, if that was not written by then.
     """
 
     call_id: UUID
@@ -86,7 +87,7 @@ class Progress(Struct, frozen=True, kw_only=True, tag="delivered"):
 
 
 class Ended(Struct, frozen=True, kw_only=True, tag="settled"):
-    """How a call ended; `held` by `identity` is its hold where that was not written by then."""
+    """How a call ended; `held` by `identity` is its hold if that was not written by then."""
 
     facts: CallFacts
     outcome: Outcome
@@ -95,25 +96,25 @@ class Ended(Struct, frozen=True, kw_only=True, tag="settled"):
 
 
 class Recorded(Struct, frozen=True):
-    """What is known of a call of a dead process; `output_tokens` have gone out of a stream."""
+    """What is known of a call of a dead process; `output_tokens` were sent of a stream."""
 
     what: Begun | Progress | Ended
     output_tokens: int
 
     @property
     def call_id(self) -> UUID:
-        """Of the call."""
+        """The id of the call."""
         return self.what.call_id if isinstance(self.what, Progress) else self.what.facts.call_id
 
     @property
     def account_id(self) -> str:
-        """Of the call, where that is known; else nothing."""
+        """The account of the call, or "" if it is unknown."""
         what = self.begun if isinstance(self.what, Progress) else self.what
         return "" if what is None else what.facts.account_id
 
     @property
     def begun(self) -> Begun | None:
-        """The hold of a call that was under way, where it was not written."""
+        """The hold of a call that was under way, if it was not written."""
         if isinstance(self.what, Progress):
             return self.what.begun
         return self.what if isinstance(self.what, Begun) else None
@@ -133,7 +134,7 @@ class Recorder:
         self._free: list[int] = []
         self._slots: dict[UUID, int] = {}
         self._turns: list[int] = []  # of each slot: its last sequence number
-        self._begun: dict[UUID, Begun] = {}  # whose hold is not written
+        self._begun: dict[UUID, Begun] = {}  # calls whose hold is not written
 
     def __repr__(self) -> str:
         return f"<Recorder {self._path} {len(self._slots)} calls>"
@@ -142,7 +143,7 @@ class Recorder:
         return len(self._slots)
 
     def open(self, folder: Path, process_id: str, *, slots: int = SLOTS) -> bool:
-        """Make the file of this process. False, logged and a metric, where that cannot be."""
+        """Make the file of this process; on failure log it, set the metric and return False."""
         path = folder / FOLDER / (process_id + SUFFIX)
         size = PAGE_BYTES + slots * SLOT_BYTES
         try:
@@ -163,24 +164,24 @@ class Recorder:
         head = _HEAD.pack(MAGIC, slots, SLOT_BYTES, process_id.encode())
         self._file[: _HEAD.size + 4] = head + zlib.crc32(head).to_bytes(4, "little")
         self._path = path
-        # The slot that was given back last comes first: few pages are ever touched.
+        # Slots are reused last in, first out, so that few pages are touched.
         self._free = list(range(slots - 1, -1, -1))
         self._turns = [0] * slots
         self._metrics.recovery.recorder_up(True)
         return True
 
     def close(self) -> None:
-        """End in good order: the file goes, unless a call is not settled."""
+        """Close the recorder and delete its file, unless a call is not settled."""
         if self._file is None:
             return
         if not self._slots and self._path is not None:
             self._path.unlink(missing_ok=True)
         self._file.close()
-        os.close(self._descriptor)  # and with it the lock
+        os.close(self._descriptor)  # releases the lock
         self._file = None
 
     def admitted(self, admitted: Admitted) -> None:
-        """A call was admitted in memory."""
+        """Record a call that was admitted in memory."""
         if self._file is None:
             return
         hold = admitted.hold
@@ -194,11 +195,11 @@ class Recorder:
         self._store(hold.facts.call_id, _encoded(begun))
 
     def written(self, call_id: UUID) -> None:
-        """The hold of a call that was admitted in memory is in the database now."""
+        """Note that the hold of a call admitted in memory is now in the database."""
         self._begun.pop(call_id, None)
 
     def delivers(self, call_id: UUID, delivered: Mapping[str, Any]) -> int | None:
-        """The first byte of a stream goes out. Returns its slot for `counts`; None: it has none."""
+        """Record the first byte of a stream; return its slot for `counts`, or None without one."""
         if self._file is None:
             return None
         begun = self._begun.get(call_id)
@@ -209,16 +210,16 @@ class Recorder:
         return slot
 
     def counts(self, slot: int, output_tokens: int) -> None:
-        """So many tokens of the stream in this slot have gone out."""
+        """Record how many tokens of the stream in this slot were sent."""
         if self._file is not None:
             at = PAGE_BYTES + slot * SLOT_BYTES
             _COUNT.pack_into(self._file, at, output_tokens, output_tokens ^ _ALL_BITS)
 
     def settled(self, settle: Settle) -> None:
-        """How a call has ended; it is on its way to the database.
+        """Record how a call has ended, before its settlement is committed.
 
-        Not of one with an idempotency key: its client is given nothing before that is committed,
-        so it is not to pay for what was lost. Nor of a job's, whose hold outlives the process.
+        Except a call with an idempotency key, whose client gets nothing before the commit and must
+        not pay for a lost response, and that of a job, whose hold outlives the process.
         """
         if self._file is None or settle.claim_end is not None or settle.facts.job_id is not None:
             return
@@ -236,7 +237,7 @@ class Recorder:
         self._store(settle.facts.call_id, payload)
 
     def forget(self, call_id: UUID) -> None:
-        """The database knows how the call ended, or its hold is a job's."""
+        """Release the slot of a call that the database has settled, or whose hold is a job's."""
         self._begun.pop(call_id, None)
         slot = self._slots.pop(call_id, None)
         if slot is not None and self._file is not None:
@@ -246,7 +247,7 @@ class Recorder:
             self._free.append(slot)
 
     def _store(self, call_id: UUID, payload: bytes) -> int | None:
-        """Write the half whose turn it is; the mark last, which makes it count."""
+        """Write the older half, and its mark last, which makes it valid."""
         slot, length = self._slots.get(call_id), len(payload)
         if length > _ROOM or (slot is None and not self._free):
             self._metrics.recovery.unrecorded()
@@ -265,12 +266,12 @@ class Recorder:
 def _encoded(what: Begun | Progress | Ended) -> bytes:
     try:
         return msgspec.json.encode(what)
-    except (UnicodeEncodeError, OverflowError):  # half a character; an integer past 64 bits
+    except (UnicodeEncodeError, OverflowError):  # a lone surrogate; an integer beyond 64 bits
         return to_json(clean_json(msgspec.to_builtins(what))).encode()
 
 
 def _shortened(outcome: Outcome) -> Outcome:
-    """What a row cannot do without."""
+    """Keep the indispensable part of a row."""
     detail, message = outcome.detail, outcome.error_message
     return replace(
         outcome,
@@ -282,11 +283,11 @@ def _shortened(outcome: Outcome) -> Outcome:
     )
 
 
-# Reading what a dead process left behind.
+# Reading the file of a dead process.
 
 
 class Wreck:
-    """The file of a dead process, locked: what it knew of each call that can be proved whole."""
+    """The file of a dead process, locked, with each of its calls that is provably intact."""
 
     def __init__(self, path: Path, descriptor: int, calls: Mapping[UUID, Recorded]) -> None:
         self._path = path
@@ -297,11 +298,11 @@ class Wreck:
         return f"<Wreck {self._path.name} {len(self.calls)} calls>"
 
     def remove(self) -> None:
-        """Everything in it is settled."""
+        """Delete the file: everything in it is settled."""
         self._path.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Leave it to others."""
+        """Release the lock."""
         os.close(self._descriptor)
 
 
@@ -310,10 +311,10 @@ class WreckTaken(Exception):
 
 
 def open_wreck(folder: Path, process_id: str) -> Wreck | None:
-    """What a dead process of this host left; None: nothing. Raises WreckTaken.
+    """Open the file of a dead process of this host; None without one. Raises WreckTaken.
 
-    A file of another form, of another process, or cut in its head is left where it is: nothing in
-    it is proved. Takes some 100 ms where all slots are used.
+    A file of another format or process, or with a truncated head, stays in place: nothing in it is
+    proved. Takes some 100 ms if all slots are used.
     """
     path = folder / FOLDER / (process_id + SUFFIX)
     try:
@@ -335,7 +336,7 @@ def open_wreck(folder: Path, process_id: str) -> Wreck | None:
 
 
 def left_behind(folder: Path) -> list[str]:
-    """Processes whose files are there, those under way too."""
+    """Return the processes that have files, including live ones."""
     with suppress(OSError):
         names = sorted(entry.name for entry in os.scandir(folder / FOLDER))
         ours = [name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX)]
@@ -344,7 +345,7 @@ def left_behind(folder: Path) -> list[str]:
 
 
 def _calls_in(descriptor: int, process_id: str) -> dict[UUID, Recorded] | None:
-    """The calls of the file, read a slot at a time; None where its head is not whole."""
+    """Read the calls of the file, slot by slot; None if its head is not intact."""
     head = os.pread(descriptor, _HEAD.size + 4, 0)
     if len(head) < _HEAD.size + 4:
         return None
@@ -362,7 +363,7 @@ def _calls_in(descriptor: int, process_id: str) -> dict[UUID, Recorded] | None:
 
 
 def _recorded(slot: bytes) -> Recorded | None:
-    """The later half that is whole, if it has anything."""
+    """Return the newer intact half, if it is in use."""
     halves = []
     for at in _HALVES:
         turn, length, checksum = _MARK.unpack_from(slot, at)

@@ -1,13 +1,13 @@
 -- lock --
--- The accounts of every call that has more rows than one, as a batch locks them: nothing of them moves meanwhile.
+-- Lock the accounts of every call with several rows, as a batch locks them, so that they do not change meanwhile.
 SELECT id FROM accounts WHERE id IN (
     SELECT account_id FROM call_logs GROUP BY account_id, request_id HAVING count(*) > 1)
 ORDER BY id FOR NO KEY UPDATE
 
 -- duplicates --
--- Every row of a call that has several, the one to be kept first. That is what the client received: not recovery's
--- row, where there is another; of several, the one that was paid for; else the first. `paid` is what the call's
--- entries come to, those of dropped months as the last checkpoint carries them.
+-- Every row of a call that has several, the one to be kept first: the one that the client received. That is not
+-- recovery's row, if there is another; of several, the one that was paid for; else the first. `paid` is the sum of the
+-- call's entries, those of dropped months as the last checkpoint carries them.
 WITH several AS (
     SELECT request_id, -coalesce((SELECT sum(amount_nano_usd) FROM entries_since(coalesce(
             (SELECT max(ends_at) FROM entry_months WHERE dropped_at IS NOT NULL), '-infinity')) e
@@ -20,7 +20,7 @@ ORDER BY l.request_id, l.status = 'interrupted' AND coalesce(l.error_code, '') =
     l.cost_nano_usd <> s.paid, l.id
 
 -- take_out --
--- Take one row out of the log, and keep it as it was.
+-- Delete one row of the log, and keep a copy of it.
 WITH gone AS (
     DELETE FROM call_logs l WHERE l.request_id = %(call)s::uuid AND l.created_at = %(created_at)s AND l.id = %(row)s
     RETURNING row_to_json(l) AS before
@@ -30,7 +30,7 @@ INSERT INTO call_log_corrections (call_id, account_id, cause, corrected_by, row_
 SELECT %(call)s, %(account)s, 'duplicate_row', %(by)s, %(row)s, before, %(paid)s, %(cost)s, %(booked)s FROM gone
 
 -- book --
--- Book the difference between what was paid for a call and the cost in the row that stays.
+-- Book the difference between the amount paid for a call and the cost in the remaining row.
 WITH entry AS (
     INSERT INTO entries (account_id, key_id, call_id, kind, amount_nano_usd, held_nano_usd)
     VALUES (%(account)s, %(key)s, %(call)s, 'correction', %(booked)s, 0)
@@ -40,7 +40,7 @@ WITH entry AS (
 UPDATE key_spend SET spent_nano_usd = spent_nano_usd - %(booked)s WHERE key_id = %(key)s
 
 -- carry --
--- Checkpoints carry what a correction refers to: all entries of these calls up to the end of each month that is sealed.
+-- Add to checkpoints what a correction refers to: all entries of these calls up to the end of each sealed month.
 INSERT INTO checkpoint_entries (ends_at, id, account_id, key_id, call_id, kind, amount_nano_usd, held_nano_usd,
     created_at)
 SELECT m.ends_at, e.id, e.account_id, e.key_id, e.call_id, e.kind, e.amount_nano_usd, e.held_nano_usd, e.created_at

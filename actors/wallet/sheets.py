@@ -1,11 +1,11 @@
-"""What a chat call costs where a model has more than the four plain prices of tokens.
+"""The cost of a chat call for a model with more than the four plain prices of tokens.
 
-A usage is cut into disjoint buckets, each named after the member of the price that it is billed by;
-the buckets of tokens add up to the usage's input and output. The service tier that was served and
-the whole input choose the prices, and one rounding makes the cost. A bucket without a price of its
-own is billed with the plain one that it is a part of (`PLAIN_OF`).
+A usage is split into disjoint buckets, each named after the member of the price that bills it; the
+buckets of tokens add up to the usage's input and output. The served service tier and the whole
+input select the prices, and one rounding makes the cost. A bucket without its own price is billed
+with the plain price that it is a part of (`PLAIN_OF`).
 
-A plain call comes by here once in a configuration, when its model's price is compiled.
+A plain model uses this once per configuration, when its price is compiled.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from channels.families import DEARER_TIERS, EACH_PRICES, TOKEN_PART_PRICES, TOKE
 from channels.prices import EXACT, PriceSpec, PriceStep, TierPrice
 from channels.registry import ModelSpec
 
-# The plain price of a part that has none of its own.
+# The plain price of a part without its own.
 PLAIN_OF: Mapping[str, str] = MappingProxyType(
     {
         "cached_input": "input",
@@ -51,9 +51,9 @@ _NO_PARTS = UsageParts()
 
 
 def buckets(usage: Usage) -> dict[str, int]:
-    """The usage in disjoint parts, by members of a price; those of tokens add up to it.
+    """Split the usage into disjoint parts, by members of a price; those of tokens add up to it.
 
-    Parts that an upstream states beyond the whole, or twice, count as far as there is room.
+    Parts that an upstream states beyond the whole, or twice, are clamped.
     """
     parts = usage.parts or _NO_PARTS
     fresh = usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens
@@ -83,7 +83,7 @@ def buckets(usage: Usage) -> dict[str, int]:
 
 
 def calls_of_tools(usage: Usage) -> dict[str, int]:
-    """What the upstream ran beside the tokens, by members of a price."""
+    """Return the tools that the upstream ran, by members of a price."""
     parts = usage.parts or _NO_PARTS
     return {
         "per_web_search": parts.web_searches,
@@ -99,7 +99,7 @@ def _within(count: int, room: int) -> int:
 @dataclass(frozen=True, slots=True)
 class _Level:
     """The prices of one tier and one step: `usd` as a receipt states them, and numerators over
-    `denominator` nano-USD for one. `notes` are which tier and step those are."""
+    `denominator` nano-USD each. `notes` name the tier and the step."""
 
     usd: Mapping[str, Decimal]
     numerators: Mapping[str, int]
@@ -107,7 +107,7 @@ class _Level:
     notes: Mapping[str, Any]
 
     def reached_nano_usd(self, input_tokens: int, output_tokens: int, reach: Reach) -> int:
-        """What so many tokens cost where all are the dearest that is reached."""
+        """Return the cost of so many tokens if all have the highest price that is reached."""
         numerators, members = self.numerators, {"reasoning_output", *reach.members}
         dearest_input = max(numerators[one] for one in self._having("input", members & _INPUT))
         dearest_output = max(numerators[one] for one in self._having("output", members & _OUTPUT))
@@ -120,7 +120,7 @@ class _Level:
         return {plain, *(members & self.numerators.keys())}
 
     def stated(self, parts: Mapping[str, int], multiplier: Decimal) -> dict[str, Any]:
-        """The plain prices and those of these parts, as `TokenPrice.stated` has them."""
+        """Return the plain prices and those of these parts, as in `TokenPrice.stated`."""
         usd = self.usd
         found: dict[str, Any] = {"input": f"{usd['input']:f}", "output": f"{usd['output']:f}"}
         for name in ("cached_input", "cache_write"):
@@ -133,8 +133,8 @@ class _Level:
 
 
 class PriceSheet:
-    """All prices of a model, as one channel serves it; compiled for a tier and a step when they
-    are first met."""
+    """All prices of a model on one channel; compiled for a tier and a step when these first
+    occur."""
 
     def __init__(self, spec: PriceSpec, multiplier: Decimal) -> None:
         self._spec = spec
@@ -150,12 +150,12 @@ class PriceSheet:
         return f"<PriceSheet {self._spec.stated()}>"
 
     def tier(self, name: str | None) -> str | None:
-        """The tier whose price holds for one that was served; None: the standard price."""
+        """Return the tier that prices a served tier; None: the standard price."""
         tiers = self._spec.service_tiers or {}
         return name if name in tiers else None
 
     def priced(self, usage: Usage) -> Priced:
-        """The cost of a usage: each of its buckets once, and one request."""
+        """Return the cost of a usage: each of its buckets once, and one request."""
         parts = usage.parts or _NO_PARTS
         size = parts.web_search_size or SEARCH_SIZE
         level = self._level(self.tier(parts.service_tier), usage.input_tokens, size)
@@ -174,7 +174,7 @@ class PriceSheet:
         return Priced(cost, level.stated(counted, self._multiplier), counted)
 
     def hold_nano_usd(self, *, input_tokens: int, output_tokens: int, reach: Reach) -> int:
-        """What so many tokens may cost at most, in the tiers and by the parts that are reached."""
+        """Return the maximum cost of so many tokens, in the tiers and with the parts reached."""
         sizes = [reach.search_size] if reach.search_size else self._sizes()
         return max(
             self._level(tier, input_tokens, size).reached_nano_usd(
@@ -185,7 +185,7 @@ class PriceSheet:
         )
 
     def unpriced(self, usage: Usage) -> list[str]:
-        """What the usage has that costs more elsewhere, and has no price here (`unpriced_in`)."""
+        """Return the parts of a usage that cost extra elsewhere, and have no price here."""
         tier = self.tier((usage.parts or _NO_PARTS).service_tier)
         return [
             name
@@ -224,7 +224,7 @@ class PriceSheet:
         if isinstance(searches, Mapping):
             each["per_web_search"] = searches[size] if size in searches else max(searches.values())
         usd = {**tokens, **each}
-        # All for a million, as tokens are.
+        # All per million, as tokens are.
         of_million = [usd[name] * (1 if name in tokens else TOKENS_PER_PRICE) for name in usd]
         numerators, denominator = over_one_denominator(
             of_million, self._multiplier, units=TOKENS_PER_PRICE
@@ -232,9 +232,9 @@ class PriceSheet:
         return _Level(usd, dict(zip(usd, numerators, strict=True)), denominator, notes)
 
     def _tokens_of(self, own: TierPrice, step: PriceStep | None) -> dict[str, Decimal]:
-        """The prices of tokens, factors included."""
+        """Return the prices of tokens, factors included."""
         of_step = {} if step is None else step.prices
-        # A step of the tier's own goes before its prices, one of all tiers behind them.
+        # A step of the tier precedes the tier's prices; one for all tiers follows them.
         first, last = (own.prices, of_step) if own.above_tokens else (of_step, own.prices)
         tokens = {**self._tokens, **first, **last}
         for name in ("input", "output"):
@@ -267,7 +267,7 @@ _RAISED = (
 
 
 def unpriced_in(usage: Usage) -> list[str]:
-    """What a usage has that costs more than plain tokens elsewhere: members of a price, a tier."""
+    """Return the parts that cost more than plain tokens elsewhere: members of a price, a tier."""
     parts = usage.parts
     if parts is None:
         return []
@@ -276,7 +276,7 @@ def unpriced_in(usage: Usage) -> list[str]:
 
 
 def hold_nano_usd(price: TokenPrice, *, input_tokens: int, output_tokens: int, reach: Reach) -> int:
-    """What so many tokens may cost at most on any channel of a model."""
+    """Return the maximum cost of so many tokens on any channel of a model."""
     return max(
         one.sheet.hold_nano_usd(input_tokens=input_tokens, output_tokens=output_tokens, reach=reach)
         if one.sheet is not None
@@ -292,7 +292,7 @@ def has_tier(price: TokenPrice, tier: str) -> bool:
 
 
 def token_price(spec: PriceSpec, multiplier: Decimal) -> TokenPrice:
-    """A price compiled, whatever its members are."""
+    """Compile a price, with whichever members it has."""
     price = TokenPrice.of(spec, multiplier)
     if not spec.has_dimensions:
         return price
@@ -300,7 +300,7 @@ def token_price(spec: PriceSpec, multiplier: Decimal) -> TokenPrice:
 
 
 def price_of(model: ModelSpec) -> TokenPrice:
-    """The price of a model with those of its channels, compiled once."""
+    """Return the price of a model with those of its channels, compiled once."""
     found: TokenPrice | None = model.made.get(TokenPrice)
     if found is None:
         found = token_price(model.price, model.multiplier)

@@ -1,12 +1,12 @@
-"""Proves the ledger from the database: the invariants, each a query that must find nothing.
+"""Proves the ledger from the database: the invariants, each a query that must return no row.
 
 The same statements serve `gw ledger verify`, the property tests and the end of every load test
-(contract §1). All of them read one snapshot, so a gateway may be serving meanwhile.
+(contract §1). All of them read one snapshot, so a gateway may serve calls meanwhile.
 
-They begin at a checkpoint, the last month of entries that was sealed, and stand on its sums and on
-the entries that it carries. A proof that finds no fault seals the months that have ended since, in
-its own transaction; a proof of everything begins where the entries that are kept do, and compares
-each checkpoint with them.
+They start from a checkpoint, the last sealed month of entries, and use its sums and the entries
+that it carries. A proof without faults seals the months that have ended since, in its own
+transaction; a proof of everything starts from the first entries kept, and compares each checkpoint
+with them.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from actors.store.database import Database, Session
 from actors.store.queries import load
 
 SQL = load("actors.wallet", "verify.sql")
-# Of `--all` every row gets read: with ten million of them that is minutes, not a fault.
+# `--all` reads every row: with ten million of them that takes minutes.
 STATEMENT_SECONDS = 3600.0
 
-# Invariant -> what the columns of a row that breaks it are.
+# Invariant -> the columns of a row that violates it.
 INVARIANTS: Mapping[str, Sequence[str]] = {
     "balance_is_sum_of_entries": (
         "account",
@@ -73,7 +73,7 @@ INVARIANTS: Mapping[str, Sequence[str]] = {
     ),
     "hold_has_a_live_call": ("call", "account", "amount_nano_usd", "age_seconds"),
 }
-# Of each month that is kept and sealed; of the one that is about to be.
+# Checks of each sealed month that is kept, and of one that is about to be sealed.
 CHECKPOINT: Mapping[str, Sequence[str]] = {
     "checkpoint_is_what_was_kept": (
         "ends_at",
@@ -94,10 +94,10 @@ SEALING: Mapping[str, Sequence[str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyReport:
-    """What was proved: how much there was, and every row where an invariant does not hold.
+    """The result of a proof: the counts, and every row that violates an invariant.
 
-    `since`: the end of the month whose checkpoint the proof stands on, None for none; `counts` of
-    entries and rows are those since. `sealed`: the ends of the months that it wrote one of.
+    `since`: the end of the month whose checkpoint the proof starts from, None without one; `counts`
+    of entries and rows begin there. `sealed`: the ends of the months that it sealed.
     """
 
     counts: Mapping[str, int]
@@ -107,23 +107,23 @@ class VerifyReport:
 
     @property
     def ok(self) -> bool:
-        """Does every invariant hold?"""
+        """Whether every invariant holds."""
         return not self.faults
 
 
-# Not the money's own invariant but the receipts': it reads what each row keeps of its call.
+# Not an invariant of the money but of receipts: it reads the details of each row.
 COSTS: Mapping[str, Sequence[str]] = {
     "cost_is_price_times_counts": ("row", "call", "cost_nano_usd", "computed_nano_usd"),
 }
 
 
-# Before the first checkpoint.
+# Precedes the first checkpoint.
 NEVER = "-infinity"
 
 
 @dataclass(frozen=True, slots=True)
 class Month:
-    """A month of entries; `ends_at` as the database writes it. `has_ended`: a day ago or more."""
+    """A month of entries; `ends_at` as the database formats it. `has_ended`: a day ago or more."""
 
     ends_at: str
     is_sealed: bool
@@ -134,10 +134,10 @@ class Month:
 async def verify(
     database: Database, *, with_costs: bool = False, is_everything: bool = False
 ) -> VerifyReport:
-    """Check every invariant against one snapshot of the database; each row's cost if asked.
+    """Check every invariant against one snapshot of the database; each row's cost if requested.
 
-    `is_everything`: from the first entry that is kept, and not from the last checkpoint. Where
-    nothing is off, the months that ended a day ago or more are sealed.
+    `is_everything`: from the first entry kept instead of the last checkpoint. Without faults, the
+    months that ended a day ago or more are sealed.
     """
     invariants = {**INVARIANTS, **(COSTS if with_costs else {})}
     session = await database.session(statement_seconds=STATEMENT_SECONDS)
@@ -145,13 +145,13 @@ async def verify(
         ended = await session.fetch_all(SQL["ended"])
         async with session.transaction():
             await session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-            # Each statement compares whole tables. Where they have not been counted yet, in a young
-            # or a restored database, a loop in a loop looks cheap: minutes for 70,000 calls.
+            # Each statement compares whole tables. Without statistics, in a new or restored
+            # database, the planner prefers nested loops: minutes for 70,000 calls.
             await session.execute("SET LOCAL enable_nestloop = off")
-            # A month that is dropped between two of the statements would look like missing rows.
+            # A month dropped between two statements would look like missing rows.
             await session.execute(SQL["lock"])
             for (name,) in ended:
-                # No transaction that writes into it is left, and the snapshot comes after them all.
+                # No transaction that writes into it is left; the snapshot is taken after them all.
                 await session.execute(f"LOCK TABLE {name} IN SHARE MODE")
             months = [Month(*row) for row in await session.fetch_all(SQL["months"])]
             return await _prove(session, invariants, months, is_everything=is_everything)
@@ -192,7 +192,7 @@ async def _prove(
 async def _seal(
     session: Session, ended: Sequence[str], *, since: str
 ) -> tuple[list[str], list[Mapping[str, Any]]]:
-    """Seal months in order until one has faults: the ends of those sealed, and the faults."""
+    """Seal months in order until one has faults; return the ends sealed, and the faults."""
     written: list[str] = []
     for ends in ended:
         span = {"since": since, "ends": ends}
@@ -216,20 +216,20 @@ async def _faults(
 
 # Repairs a call log in which a call has several rows, which this gateway does not write.
 #
-# One row stays: what the client of the call received. The others are kept as they were in
-# `call_log_corrections`, with who took them out and when, and where the row that stays has another
-# cost than was paid, the difference is an entry of kind `correction`. Everything is one
-# transaction, in which the accounts concerned stand still.
+# One row stays: the one that the client received. The others are kept unchanged in
+# `call_log_corrections`, with operator and time, and if the remaining row has another cost than was
+# paid, the difference is an entry of kind `correction`. All this is one transaction, which locks
+# the accounts concerned.
 
 REPAIR_SQL = load("actors.wallet", "repair.sql")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRow:
-    """One row of a call, as far as it decides what is kept."""
+    """The columns of a call's row that decide which one stays."""
 
     id: int
-    created_at: Any  # as the database gives it: it is only given back
+    created_at: Any  # as the database returns it: it is only sent back
     status: str
     error_code: str | None
     cost_nano_usd: int
@@ -237,7 +237,7 @@ class CallRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repair:
-    """What is done to one call: this row stays, the others go, the difference is booked."""
+    """The repair of one call: this row stays, the others go, the difference is booked."""
 
     call_id: str
     account_id: str
@@ -248,7 +248,7 @@ class Repair:
 
     @property
     def booked_nano_usd(self) -> int:
-        """What the account is given back; below zero, what it pays."""
+        """The amount credited to the account; negative, the amount it pays."""
         return self.paid_nano_usd - self.stays.cost_nano_usd
 
 
@@ -259,17 +259,17 @@ async def repair(
     is_applied: bool,
     also: Callable[[Session, Sequence[Repair]], Awaitable[None]] | None = None,
 ) -> list[Repair]:
-    """Work out what is to be repaired, and do it if asked to; `by` names the operator.
+    """Plan the repairs, and apply them if requested; `by` names the operator.
 
-    `also` is done in the same transaction, where anything is repaired.
+    `also` runs in the same transaction if anything is repaired.
 
-    Raises StoreError, and then nothing was changed.
+    Raises StoreError; then nothing was changed.
     """
     session = await database.session(statement_seconds=STATEMENT_SECONDS)
     try:
         async with session.transaction():
             if is_applied:
-                # No checkpoint is written meanwhile.
+                # No checkpoint may be written meanwhile.
                 await session.execute("LOCK TABLE checkpoint_sums IN SHARE UPDATE EXCLUSIVE MODE")
                 await session.execute(REPAIR_SQL["lock"])
             found = await _plan(session)
@@ -312,7 +312,7 @@ async def _apply(session: Session, one: Repair, by: str) -> None:
     call = {"call": one.call_id, "account": one.account_id, "key": one.key_id, "by": by}
     paid, booked = one.paid_nano_usd, one.booked_nano_usd or None
     for row in one.goes:
-        # The first of them carries the money; the others continue from there.
+        # The first row books the money; the others continue from its cost.
         what = {"row": row.id, "created_at": row.created_at, "paid": paid, "booked": booked}
         await session.execute(
             REPAIR_SQL["take_out"], {**call, **what, "cost": one.stays.cost_nano_usd}

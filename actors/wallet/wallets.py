@@ -1,7 +1,7 @@
-"""Every wallet of this process by account, and the messages of the gateway to them.
+"""All wallets of this process by account, and the gateway's messages to them.
 
-`hold` and `available` are asked; `settle` and `record` are sent: the caller goes on at once and the
-writer sees to it that they are applied.
+`hold` and `available` wait for a reply. `settle` and `record` return at once, and the writer makes
+sure that they are applied.
 """
 
 from __future__ import annotations
@@ -49,17 +49,17 @@ from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 from metrics.spans import ChildSpan
 
-# The calls that live in this process, and what each has delivered so far.
+# The live calls of this process, and what each has delivered so far.
 #
-# The heartbeat reads it, so that after a crash another process can settle what was known to be
-# delivered. A call enters when its hold is granted and leaves when its settlement is on its way.
+# The heartbeat reads it, so that after a crash another process can settle what was delivered. A
+# call enters when its hold is granted and leaves when its settlement is queued.
 
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """What has gone out to the client, priced; `basis` is what the tokens rest on.
+    """The output sent to the client, priced; `basis` is the source of the token counts.
 
-    `detail` is what the row keeps of the price where that is not what the hold has.
+    `detail` is what the row keeps of the price, if that differs from the hold's.
     """
 
     cost_nano_usd: int
@@ -71,7 +71,7 @@ class Delivered:
     detail: Mapping[str, Any] | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The form in which it is stored."""
+        """Return the stored form."""
         stored: dict[str, Any] = {
             "cost": self.cost_nano_usd,
             "input": self.input_tokens,
@@ -86,7 +86,7 @@ class Delivered:
 
 
 class LiveCalls:
-    """Call id to a function that returns what the call has delivered (None: nothing yet)."""
+    """Maps a call id to a function that returns what the call has delivered (None: nothing yet)."""
 
     def __init__(self) -> None:
         self._calls: dict[UUID, Callable[[], Delivered | None]] = {}
@@ -99,24 +99,24 @@ class LiveCalls:
         return call_id in self._calls
 
     def ids(self) -> set[UUID]:
-        """The calls that live now."""
+        """Return the ids of the live calls."""
         return set(self._calls)
 
     def enter(self, call_id: UUID, delivered: Callable[[], Delivered | None]) -> None:
-        """A call begins to live."""
+        """Add a call."""
         self._calls[call_id] = delivered
 
     def leave(self, call_id: UUID) -> None:
-        """A call ends. Leaving twice is harmless."""
+        """Remove a call. Removing it again has no effect."""
         self._calls.pop(call_id, None)
-        if self._reported:  # mostly there is none: a call is over before it could be reported
+        if self._reported:  # usually empty: a call ends before it is reported
             self._reported.pop(call_id, None)
 
     def changed(self, *, at_once: int) -> Iterator[list[tuple[UUID, Delivered]]]:
-        """Calls that have delivered more since they were last listed here.
+        """Yield calls that have delivered more since they were last yielded here.
 
-        So many calls are looked at for each list, which may be empty: thousands of them take so
-        long that others should have their turn in between.
+        Each list covers `at_once` calls and may be empty: thousands of calls take so long that the
+        event loop should run other tasks in between.
         """
         calls = iter(list(self._calls.items()))
         while looked_at := list(islice(calls, at_once)):
@@ -129,39 +129,39 @@ class LiveCalls:
             yield moved
 
     def report_again(self) -> None:
-        """Forget what was reported: the report did not arrive."""
+        """Discard what was reported, because the report was not delivered."""
         self._reported.clear()
 
 
 # The wallet of one account in this process: its last known balance.
 #
 # A wallet decides nothing: admission is the guarded update in PostgreSQL, which the writer
-# (`writer.py`) runs, and the order of the account's holds and settlements is that of the writer's
-# mailbox. What a wallet keeps is a snapshot of the balance, which may answer "yes, ask" without a
-# read but never "no" by itself.
+# (`writer.py`) runs, and the account's holds and settlements are ordered by the writer's mailbox. A
+# wallet keeps a snapshot of the balance, which may admit a request to the hold without a read, but
+# never refuses by itself.
 
 
 class Wallet:
-    """What an account had available when it was last seen."""
+    """The available balance of an account when it was last read."""
 
     __slots__ = ("account_id", "available_nano_usd", "last_used")
 
     def __init__(self, account_id: str) -> None:
         self.account_id = account_id
-        self.available_nano_usd: int | None = None  # None: not seen yet
+        self.available_nano_usd: int | None = None  # None: not read yet
         self.last_used = 0.0
 
     def __repr__(self) -> str:
         return f"<Wallet {self.account_id} available={self.available_nano_usd}>"
 
 
-# Holds and records beyond this many wait for a database that is not keeping up: refuse the rest.
-# Settlements are not counted; there are never more of them than holds.
+# Limit of waiting holds and records, for a database that does not keep up; the rest is refused.
+# Settlements do not count; there are never more of them than holds.
 WAITING_MAX = 50_000
-# No key of an account that rests for so long is remembered either: reading one reads the balance.
+# An account idle for so long has no key in the cache either: reading a key reads the balance.
 IDLE_SECONDS = 60.0
-# How long a call waits for its hold, whether the database is away or hangs, which keeps the writer
-# itself waiting. A hold is a matter of milliseconds, a restart of the database one of seconds.
+# How long a call waits for its hold, whether the database is unreachable or hangs, which blocks the
+# writer too. A hold takes milliseconds, a restart of the database seconds.
 HOLD_SECONDS = 5.0
 
 
@@ -177,7 +177,7 @@ class HoldRefused(Exception):
 
 
 class KeyTaken(Exception):
-    """The idempotency key of a hold is not free; nothing was held."""
+    """The idempotency key of a hold is in use; nothing was held."""
 
     def __init__(self, state: ClaimState) -> None:
         super().__init__(state)
@@ -185,7 +185,7 @@ class KeyTaken(Exception):
 
 
 class Wallets:
-    """Finds or makes the wallet of an account and sends the writer its messages."""
+    """Finds or makes the wallet of an account and sends its messages to the writer."""
 
     def __init__(
         self,
@@ -205,7 +205,7 @@ class Wallets:
         self._leases = writer.leases
         self._leases.on_written = self.recorder.written
         self._call_backs: dict[str, asyncio.Task[None]] = {}
-        # Makes every process give back what it leases of an account (`Neighbours`).
+        # Makes every process return its lease of an account (`Neighbours`).
         self.call_back: Callable[[str], Awaitable[None]] = self.give_back
         self._reads: dict[str, asyncio.Task[int]] = {}
         self._waiting = 0
@@ -217,11 +217,10 @@ class Wallets:
         return f"<Wallets {len(self._wallets)} accounts {self._waiting} waiting>"
 
     async def hold(self, hold: Hold) -> Granted:
-        """Reserve a call's estimate, exactly and in order.
+        """Hold a call's estimate, exactly and in order.
 
-        Raises HoldRefused, KeyTaken, or LedgerUnavailable when the database is away for too long. A
-        hold that is granted after all, when its caller has been refused or was cancelled, is given
-        back.
+        Raises HoldRefused, KeyTaken, or LedgerUnavailable when the database is unreachable for too
+        long. If a hold is granted after its caller was refused or cancelled, it is voided.
         """
         self._wallet(hold.facts.account_id)
         if hold.cap_nano_usd is None and hold.claim is None and hold.job is None:
@@ -257,7 +256,7 @@ class Wallets:
         job_end: JobEnd | None = None,
         span: ChildSpan | None = None,
     ) -> None:
-        """End a call that holds money: entry, row, release, claim, job commit together, once."""
+        """Settle a call that holds money: entry, row, release, claim and job in one commit."""
         message = Settle(
             facts=facts,
             outcome=outcome,
@@ -270,27 +269,27 @@ class Wallets:
         self._post(facts.account_id, message)
 
     async def settle_job(self, facts: CallFacts, outcome: Outcome, job_end: JobEnd) -> None:
-        """Settle the call of a job that has ended, and wait until that is durable."""
+        """Settle the call of a job that has ended, and wait until the settlement is durable."""
         self.settle(facts, outcome, job_end=job_end)
         await self.settled(facts.account_id)
 
     def recover(self, facts: CallFacts, outcome: Outcome) -> None:
-        """End a call of a process declared dead, at what is known of it, until it reports more."""
+        """Settle a call of a process declared dead, until that process settles it itself."""
         self._post(facts.account_id, Settle(facts=facts, outcome=outcome, is_recovery=True))
 
     def settle_unwritten(
         self, hold: Hold, identity: str, outcome: Outcome, *, is_recovery: bool
     ) -> None:
-        """End a call that a dead process admitted under this identity, and had not written."""
+        """Settle a call that a dead process admitted under this identity but had not written."""
         admitted = Admitted(hold, identity, 0.0, hold.amount_nano_usd)
-        admitted.is_written = True  # it takes nothing of our leases
+        admitted.is_written = True  # it does not count against our leases
         message = Settle(
             facts=hold.facts, outcome=outcome, is_recovery=is_recovery, admitted=admitted
         )
         self._post(hold.facts.account_id, message)
 
     def void(self, facts: CallFacts, *, has_claim: bool = False) -> None:
-        """Give back a hold, if there is one, and its claim, without writing a row."""
+        """Release a hold, if there is one, and its claim, without writing a row."""
         admitted = self._leases.end(facts.call_id, facts.account_id, 0)
         if admitted is not None:
             self._leases.written(admitted)
@@ -299,7 +298,7 @@ class Wallets:
         self._post(facts.account_id, Void(facts=facts, has_claim=has_claim))
 
     def record(self, facts: CallFacts, outcome: Outcome) -> None:
-        """Write the row of a call that holds nothing. Under overload it is dropped and logged."""
+        """Write the row of a call without a hold. Under overload it is dropped and logged."""
         assert outcome.cost_nano_usd == 0
         if self._writer.mailbox.length_of(facts.account_id) >= WAITING_MAX:
             _LOG.error("row_dropped", call=facts.call_id.hex, code=outcome.error_code)
@@ -307,9 +306,9 @@ class Wallets:
         self._post(facts.account_id, Record(facts=facts, outcome=outcome))
 
     async def available(self, account_id: str) -> int:
-        """Balance minus open holds in nano-USD: from memory when positive, read fresh otherwise.
+        """Return balance minus open holds in nano-USD: from memory if positive, else read.
 
-        A refusal rests on the database alone (contract §3). Raises StoreUnavailable.
+        Only the database may cause a refusal (contract §3). Raises StoreUnavailable.
         """
         wallet = self._wallet(account_id)
         if wallet.available_nano_usd is not None and wallet.available_nano_usd > 0:
@@ -321,7 +320,7 @@ class Wallets:
         return await asyncio.shield(read)
 
     def is_funded(self, account_id: str) -> bool:
-        """True when the balance last seen leaves something; False means nothing."""
+        """Whether the last known balance is positive; False if none is known."""
         wallet = self._wallets.get(account_id)
         known = wallet.available_nano_usd if wallet is not None else None
         return known is not None and known > 0
@@ -331,15 +330,15 @@ class Wallets:
         return wallet is not None and wallet.available_nano_usd is not None
 
     def note_balance(self, account_id: str, available_nano_usd: int) -> None:
-        """What an account had available when something of it was read.
+        """Note the available balance that was read along with other data of an account.
 
-        Only for a wallet that knows nothing yet: what the ledger has reported since is newer.
+        Only for a wallet without a balance: what the ledger has reported is newer.
         """
         if available_nano_usd > 0 and not self._knows(account_id):
             self._wallet(account_id).available_nano_usd = available_nano_usd
 
     async def settled(self, account_id: str) -> None:
-        """Wait until every message to this account's wallet so far has been applied."""
+        """Wait until all earlier messages of this account have been applied."""
         if account_id in self._wallets:
             self._wallet(account_id)
             try:
@@ -348,14 +347,14 @@ class Wallets:
                 raise LedgerUnavailable from None
 
     async def give_back(self, account_id: str) -> None:
-        """Give back what is leased of an account, and lease nothing more for a while."""
+        """Return the lease of an account, and lease nothing for a while."""
         self._leases.block(account_id)
-        await self.settled(account_id)  # what was admitted is written, and counts no more
+        await self.settled(account_id)  # what was admitted is written, and no longer counts
         self._leases.give_back(account_id)
         await self.settled(account_id)
 
     async def _called_back(self, account_id: str) -> None:
-        """Call back what all processes lease of an account; one call for all who wait for it."""
+        """Call back the leases of all processes on an account, once for all waiting holds."""
         under_way = self._call_backs.get(account_id)
         if under_way is None:
             under_way = asyncio.ensure_future(self.call_back(account_id))
@@ -369,14 +368,14 @@ class Wallets:
     def _end_call_back(self, account_id: str, done: asyncio.Future[None]) -> None:
         del self._call_backs[account_id]
         if not done.cancelled():
-            done.exception()  # every waiting hold gets it too; none may be left to
+            done.exception()  # raised in each waiting hold; there may be none left to retrieve it
 
     async def spending(self, key_id: str, account_id: str) -> Spending:
-        """An account's money and one key's part in it, read fresh. Raises StoreUnavailable."""
+        """Read the money of an account and its key's part of it. Raises StoreUnavailable."""
         return await in_time(read_spending(self._database, account_id=account_id, key_id=key_id))
 
     def forget_idle(self) -> None:
-        """Drop some of the wallets that were not used for a while; to be called every second."""
+        """Drop some of the wallets that were not used for a while; called every second."""
         limit = self._clock.monotonic() - IDLE_SECONDS
         length_of = self._writer.mailbox.length_of
         self._sweep.round(lambda w: w.last_used < limit and not length_of(w.account_id))
@@ -387,7 +386,7 @@ class Wallets:
         self._writer.tell(message)
 
     def _wallet(self, account_id: str) -> Wallet:
-        """The wallet of an account that is in use now: its balance is worth knowing."""
+        """Return the wallet of an account and mark it as used."""
         wallet = self._wallets.get(account_id)
         if wallet is None:
             wallet = self._wallets[account_id] = Wallet(account_id)
@@ -403,7 +402,7 @@ class Wallets:
     def _forget_read(self, account_id: str, read: asyncio.Task[int]) -> None:
         del self._reads[account_id]
         if not read.cancelled():
-            read.exception()  # every waiting hold gets it too; none may be left to
+            read.exception()  # raised in each waiting call; there may be none left to retrieve it
 
     async def _read(self, account_id: str) -> int:
         found = await in_time(read_balance(self._database, account_id))
@@ -412,26 +411,26 @@ class Wallets:
         return available
 
 
-# What other processes have still to write of an account, waited for.
+# Waits for what other processes have yet to write of an account.
 #
-# A reply goes out when its settlement is on its way, not when it is durable, and the client's next
-# question may reach another process. That one asks the others through the database, and each
-# reports when what it knew of the account by then is written. Only who reads balances and logs pays
-# for it.
+# A response is sent when its settlement is queued, not when it is durable, and the client's next
+# request may reach another process. That process asks the others through the database, and each
+# reports when what it knew of the account by then is written. Only reads of balances and logs pay
+# for this.
 
 SQL = load("actors.wallet", "neighbours.sql")
 
 CHANNEL = "gw_settled"
-# Three heartbeats: who has missed them all is gone, or in no state to answer.
+# Three heartbeats: a process that missed them all is dead or unable to reply.
 RECENT_SECONDS = 3.0
-# One that has just died is waited for as long. Then what is written is what there is to be read.
+# A process that has just died is waited for equally long; then all that will be written is written.
 TIMEOUT_SECONDS = 1.0
-# What is asked: to write what is known of an account, or to give back what is leased of it.
+# Requests: write all that is known of an account, or return its lease.
 ASK, GIVE_BACK, DONE = "ask", "give_back", "done"
 
 
 class Neighbours:
-    """The other processes on the same database, as far as they settle."""
+    """The other processes on the same database."""
 
     def __init__(
         self,
@@ -441,15 +440,16 @@ class Neighbours:
         settled: Callable[[str], Awaitable[None]],
         give_back: Callable[[str], Awaitable[None]],
     ) -> None:
-        """`settled` waits until what this process knows of an account is written, `give_back` until
-        it leases nothing of it.
+        """`settled` waits until all that this process knows of an account is written, `give_back`
+        until it has no lease of it.
         """
         self._database = database
         self._identity = identity
         self._replies = {ASK: settled, GIVE_BACK: give_back}
         self._questions = (f"{identity.id}/{number}" for number in itertools.count())
-        self._silent: dict[str, tuple[set[str], Future[None]]] = {}  # by question: who is to answer
-        # What is asked for, the question, the account.
+        # By question, the processes that have not replied.
+        self._silent: dict[str, tuple[set[str], Future[None]]] = {}
+        # Questions of others: kind, question, account.
         self._asked: asyncio.Queue[tuple[str, str, str]] = asyncio.Queue()
         self._log = EventLog("actors.wallet")
 
@@ -457,25 +457,25 @@ class Neighbours:
         return f"<Neighbours {len(self._silent)} asked {self._asked.qsize()} to be answered>"
 
     async def start(self) -> None:
-        """Listen, until the database is closed. Raises StoreUnavailable."""
+        """Listen until the database is closed. Raises StoreUnavailable."""
         await self._database.listen(CHANNEL, self._take, lambda: None)
 
     async def settled(self, account_id: str) -> None:
-        """Wait until every process, this one too, has written what it knows of the account.
+        """Wait until every process, including this one, has written what it knows of the account.
 
         Raises StoreUnavailable and LedgerUnavailable.
         """
         await asyncio.gather(self._replies[ASK](account_id), self._ask(ASK, account_id))
 
     async def give_back(self, account_id: str) -> None:
-        """Wait until no process leases anything of the account, or is silent for too long.
+        """Wait until no process has a lease of the account, or the timeout is over.
 
         Raises StoreUnavailable and LedgerUnavailable.
         """
         await asyncio.gather(self._replies[GIVE_BACK](account_id), self._ask(GIVE_BACK, account_id))
 
     async def run(self) -> None:
-        """Answer the others for ever."""
+        """Reply to the others forever."""
         while True:
             asked = [await self._asked.get()]
             while not self._asked.empty():
@@ -485,11 +485,11 @@ class Neighbours:
                 await asyncio.gather(*(self._replies[kind](account) for kind, account in wanted))
                 replies = [f"{DONE} {question} {self._identity.id}" for _, question, _ in asked]
                 await self._database.fetch_all(SQL["send"], (replies,))
-            except (StoreUnavailable, LedgerUnavailable) as error:  # who asks does not wait long
+            except (StoreUnavailable, LedgerUnavailable) as error:  # the asking side times out
                 self._log.warning("neighbours_unanswered", error=str(error))
 
     async def _ask(self, kind: str, account_id: str) -> None:
-        """Ask the others, and wait for them as long as that may take."""
+        """Send a question to the others and wait for their replies until the timeout."""
         rows = await self._database.fetch_all(SQL["others"], (self._identity.id, RECENT_SECONDS))
         silent = {row[0] for row in rows}
         if not silent:

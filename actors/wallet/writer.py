@@ -1,24 +1,22 @@
-"""The ledger writer of a process: one connection, one transaction at a time, many accounts in it.
+"""The ledger writer of a process: one connection, one transaction at a time, for many accounts.
 
-It is the actor of all wallets. Messages of an account wait in a queue of their own of its
-mailbox: each account's holds and settlements keep their order, none keeps the others waiting.
+It is the actor of all wallets. Messages of an account wait in their own queue of its mailbox: each
+account's holds and settlements keep their order, and no account blocks the others.
 
-While a transaction is under way the next batch gathers, and under load for a moment longer, so the
-cost of a call falls as load rises (group commit). Messages without a waiting caller ride along with
-those that have one. Money SQL runs here and nowhere else, in this coroutine, which no client's
-disconnect can cancel: cancelling a running statement would close the connection and leave its
-outcome unknown.
+While a transaction runs the next batch gathers, and under load for a moment longer, so that the
+cost per call falls as load rises (group commit). Messages without a waiting caller are sent along
+with those that have one. Money SQL runs only here, in this coroutine, which no client's disconnect
+can cancel: cancelling a running statement would close the connection and leave its outcome unknown.
 
-When the database goes away the batch is sent again until it is back; applying it twice changes
-nothing, or, where leases are concerned, its number shows whether it was applied. A server that was
-only frozen is first made to end the session that may still be running it. Holds do not wait for
-that: their askers give up (`wallets.py`), what may have been granted unseen is voided, and what was
-never sent is forgotten.
+When the database is unreachable the batch is repeated until it succeeds; applying it twice changes
+nothing, or, with leases, its number shows whether it was applied. After a freeze, the server first
+ends the session that may still run it. Holds do not wait for that: their callers time out
+(`wallets.py`), holds that may have been granted are voided, and those never sent are dropped.
 
-A hold whose caller has left or was refused is never kept: if it is granted after all, by a
-batch that took long or by one whose reply was lost, a `Void` follows and gives it back. Should the
-process be declared dead or die in between, recovery gives it back; the call's row is the one that
-has what its client received, whichever of the two was first (`ledger_batch`).
+A hold whose caller was cancelled or refused is never kept: if a slow batch, or one whose reply was
+lost, grants it after all, a `Void` releases it. If the process dies or is declared dead in between,
+recovery releases it; the row of the call is the one with what its client received, whichever of the
+two was written first (`ledger_batch`).
 """
 
 from __future__ import annotations
@@ -59,13 +57,13 @@ from actors.wallet.messages import (
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 
-# A mailbox in which messages wait in queues, so that none keeps the others waiting.
+# A mailbox with a queue for each account, so that no account blocks the others.
 #
-# Within a queue the oldest comes first; among the queues they take turns. Its reader waits between
-# one batch and the next, so nothing is ever handled in the sender's turn (`is_free`).
+# A queue is first in, first out; the queues take turns. The reader awaits between batches, so
+# nothing is handled in the sender's turn (`is_free`).
 #
-# A message whose caller waits wakes the reader at once. Others go along with the next such one, or
-# by themselves after a moment.
+# A message with a waiting caller wakes the reader at once. Others are taken along with the next one
+# of these, or after a linger time.
 
 M = TypeVar("M")
 
@@ -73,7 +71,7 @@ M = TypeVar("M")
 class KeyedMailbox(Mailbox[M], Generic[M]):
     """`key_of` names the queue of a message.
 
-    `linger_seconds` is how long one without a caller waits.
+    `linger_seconds` is how long a message without a caller waits.
     """
 
     __slots__ = (
@@ -98,22 +96,22 @@ class KeyedMailbox(Mailbox[M], Generic[M]):
         self.is_free = False
         self._key_of = key_of
         self._linger_seconds = linger_seconds
-        self._queues: dict[str, deque[Envelope[M]]] = {}  # those in which something waits
+        self._queues: dict[str, deque[Envelope[M]]] = {}  # the queues that are not empty
         self._turns: deque[tuple[str, deque[Envelope[M]]]] = deque()
         self._size = 0
-        self._ready = asyncio.Event()  # something shall be taken now
-        self._departure: asyncio.TimerHandle | None = None  # of what waits for company
+        self._ready = asyncio.Event()  # messages should be taken now
+        self._departure: asyncio.TimerHandle | None = None  # end of the linger time
 
     def __len__(self) -> int:
         return self._size
 
     def __iter__(self) -> Iterator[Envelope[M]]:
-        """Iterate over all that waits."""
+        """Iterate over all waiting messages."""
         for _, queue in self._turns:
             yield from queue
 
     def length_of(self, queue: str) -> int:
-        """How many messages wait in a queue."""
+        """Return how many messages wait in a queue."""
         return len(self._queues.get(queue, ()))
 
     def put(self, message: M, reply: asyncio.Future[Any] | None = None) -> None:
@@ -138,19 +136,19 @@ class KeyedMailbox(Mailbox[M], Generic[M]):
             self._departure = loop.call_later(self._linger_seconds, self._depart)
 
     def wake(self) -> None:
-        """Let the reader look, though no message waits for it."""
+        """Wake the reader, though no message waits for it."""
         self._ready.set()
 
     async def ready(self) -> None:
-        """Wait until something shall be taken."""
+        """Wait until messages should be taken."""
         await self._ready.wait()
 
     def next(self) -> Envelope[M] | None:
-        """The message whose turn it is, to be looked at; None when nothing waits."""
+        """Return the message whose turn it is without taking it; None when no message waits."""
         return self._turns[0][1][0] if self._turns else None
 
     def take_next(self) -> Envelope[M] | None:
-        """Take the message whose turn it is; None when nothing waits."""
+        """Take the message whose turn it is; None when no message waits."""
         if not self._turns:
             self._ready.clear()
             return None
@@ -167,7 +165,7 @@ class KeyedMailbox(Mailbox[M], Generic[M]):
         return envelope
 
     async def take_all(self) -> list[Envelope[M]]:
-        """Wait until something shall be taken, then take all of it, in turns."""
+        """Wait until messages should be taken, then take all of them, in turns."""
         await self._ready.wait()
         taken = []
         while (envelope := self.take_next()) is not None:
@@ -185,19 +183,19 @@ class KeyedMailbox(Mailbox[M], Generic[M]):
             self._ready.set()
 
 
-# Measured: a larger batch buys little CPU and costs latency.
+# Measured: a larger batch saves little CPU and adds latency.
 BATCH_MAX = 256
-# A transaction costs as much as some ten calls in it. After a large batch the next may therefore
-# gather for a moment, the longer the more came; where few come, no hold is kept waiting.
+# A transaction costs about as much as ten calls in it. After a large batch the next one may
+# therefore gather for a moment, in proportion to its size; under low load no hold is delayed.
 BATCH_THRESHOLD = 20
 GATHER_PER_MESSAGE = 75e-6  # seconds
 GATHER_MAX_SECONDS = 0.003
-# A settlement or a row is not awaited: it goes with the next hold, by itself after so long.
+# A settlement or row has no waiting caller: it is sent with the next hold, or alone after this
+# time.
 LINGER_SECONDS = 0.002
-# Responses to be kept under idempotency keys make a batch heavy: past this, the next takes the
-# rest.
+# Stored responses of idempotency keys make a batch heavy: past this, the next takes the rest.
 RESPONSE_BYTES_MAX = 2 * 1024 * 1024
-# Messages that are not awaited are owed and taken above this too; who asks is counted by `Wallets`.
+# Messages without a caller are accepted above this limit; `Wallets` limits those with one.
 CAPACITY = DEFAULT_CAPACITY
 BACKOFF_FIRST_SECONDS = 0.05
 BACKOFF_MAX_SECONDS = 1.0
@@ -206,9 +204,9 @@ Work = Envelope[Message]
 
 
 class BatchNumbers:
-    """Numbers the batches that may not be applied twice.
+    """Numbers the batches that must not be applied twice.
 
-    `unanswered` is the number and identity of one whose reply is missing: it may have been applied.
+    `unanswered` is the number and identity of a batch without a reply: it may have been applied.
     """
 
     __slots__ = ("last", "unanswered")
@@ -218,14 +216,14 @@ class BatchNumbers:
         self.unanswered: tuple[int, str] | None = None
 
     def send(self, identity: str) -> int:
-        """The number of a batch that is sent now."""
+        """Return the number of a batch that is about to be sent."""
         self.last += 1
         self.unanswered = self.last, identity
         return self.last
 
 
 class LedgerWriter(Actor[Message]):
-    """Applies messages of accounts, in batches; each account's in their order."""
+    """Applies messages of accounts in batches; each account's in their order."""
 
     kind: ClassVar[str] = "ledger"
     mailbox: KeyedMailbox[Message]
@@ -251,7 +249,7 @@ class LedgerWriter(Actor[Message]):
         self._numbers = BatchNumbers()
         self.leases = Leases(identity=identity, clock=clock, tell=self.tell, wake=self.mailbox.wake)
         self._session: Session | None = None
-        # How long the oldest hold or settlement has waited that the last batch had no room for.
+        # How long the oldest message that did not fit into the last batch has waited.
         self.backlog_seconds = 0.0
         self.on_balance: Callable[[str, int], None] = lambda _account, _available: None
         self.on_settled: Callable[[UUID], None] = lambda _call: None
@@ -262,11 +260,11 @@ class LedgerWriter(Actor[Message]):
 
     @property
     def is_idle(self) -> bool:
-        """Nothing waits and nothing is under way."""
+        """Whether no message waits or is being applied."""
         return not self.mailbox and not self._batch and not len(self.leases)
 
     def unsettled(self) -> set[UUID]:
-        """Ids of calls whose hold or settlement is waiting or under way."""
+        """Return the ids of calls whose hold or settlement is waiting or being applied."""
         messages = (e.message for e in chain(self.mailbox, self._batch))
         ids = {m.facts.call_id for m in messages if not isinstance(m, Barrier | LeaseChange)}
         return ids.union(self.leases.calls())
@@ -275,7 +273,7 @@ class LedgerWriter(Actor[Message]):
         """Apply batches until cancelled."""
         try:
             while True:
-                if self._batch:  # a restart after an unexpected error goes on where it stopped
+                if self._batch:  # a restart after an unexpected error resumes the batch
                     await self._finish(self._batch)
                     size, self._batch = len(self._batch), []
                     if size >= BATCH_THRESHOLD:
@@ -283,12 +281,12 @@ class LedgerWriter(Actor[Message]):
                 await self.mailbox.ready()
                 self._batch = self._gather()
         finally:
-            # The mailbox stays open: no waiting call may learn that no money was moved, and what
-            # calls that end still send is recovery's to find.
+            # The mailbox stays open: a waiting call must not report that no money was moved, and
+            # recovery finds what ending calls still send.
             await self._drop_session()
 
     def _gather(self) -> list[Work]:
-        """Take what waits, an account after the other, as far as one transaction goes."""
+        """Take waiting messages, the accounts in turns, up to the size of a transaction."""
         taken = [Envelope[Message](one, one.at, None) for one in self.leases.due(BATCH_MAX // 2)]
         response_bytes = 0
         while len(taken) < BATCH_MAX and response_bytes < RESPONSE_BYTES_MAX:
@@ -301,7 +299,7 @@ class LedgerWriter(Actor[Message]):
             if envelope is None:
                 break
             if isinstance(envelope.message, Hold):
-                # Its asker has left: the money would only be held back from others.
+                # Its caller has left: the hold would only block money.
                 if not _is_given_up(envelope):
                     taken.append(envelope)
                 continue
@@ -318,7 +316,7 @@ class LedgerWriter(Actor[Message]):
         return None if envelope is None else envelope.message
 
     async def _finish(self, work: list[Work]) -> None:
-        """Apply `work`, however long the database is away."""
+        """Apply `work`, however long the database is unreachable."""
         backoff = BACKOFF_FIRST_SECONDS
         is_repeat, is_bad = False, False
         while True:
@@ -349,12 +347,12 @@ class LedgerWriter(Actor[Message]):
                     if _kept(work[0].message) is None:
                         self._set_aside(work[0])
                         return
-                    # Better to forget the reply than to leave the call unsettled.
+                    # Better to lose the stored response than to leave the call unsettled.
                     work = [_without_response(work[0])]
                 is_bad = True
 
     async def _apply(self, work: list[Work], *, is_repeat: bool) -> list[Work]:
-        """Apply `work` in one transaction; return what is to be applied in another."""
+        """Apply `work` in one transaction; return what has to be applied in another one."""
         holds = [(e, e.message) for e in work if isinstance(e.message, Hold)]
         batch = _batch_of(work)
         left: list[Work] = []
@@ -386,9 +384,9 @@ class LedgerWriter(Actor[Message]):
         return left
 
     async def _without_applied(self, work: list[Work], number: int, signed: str) -> list[Work]:
-        """What is left of a batch whose reply is missing; all of it if it was not applied.
+        """Return the unapplied part of a batch whose reply is missing.
 
-        Of one that was, holds are asked for again: one that stands counts as granted.
+        If it was applied, holds are sent again: an existing hold counts as granted.
         """
         session = await self._writing_session()
         if not await was_applied(session, signed, number):
@@ -418,16 +416,16 @@ class LedgerWriter(Actor[Message]):
                 envelope.resolve(Taken(applied.taken[seq]))
             else:
                 granted = Granted(amount_nano_usd=hold.amount_nano_usd)
-                if not envelope.resolve(granted):  # the client left while the hold was being made
+                if not envelope.resolve(granted):  # the client left meanwhile
                     self.take_back(hold, granted)
 
     def take_back(self, message: Message, reply: object) -> None:
-        """Void a hold that was granted and whose asker has left."""
+        """Void a hold that was granted after its caller had left."""
         if isinstance(message, Hold) and isinstance(reply, Granted):
             self.tell(_void_of(message))
 
     def _report(self, work: list[Work]) -> None:
-        """These messages are applied."""
+        """Report messages as applied."""
         if not work:
             return
         now = self.clock.monotonic()
@@ -449,13 +447,13 @@ class LedgerWriter(Actor[Message]):
         self.metrics.mailbox(actor="ledger", depth=len(work), wait_seconds=now - work[0].put_at)
 
     def _written(self, admitted: Admitted) -> None:
-        self.metrics.hold_latency(0.0)  # nothing waited for it
+        self.metrics.hold_latency(0.0)  # it did not wait
         self.leases.written(admitted)
 
     def _look_for_late(self, batch: Batch, applied: Applied, *, is_repeat: bool) -> None:
-        """Log which calls recovery had settled, by mistake, and which another process had."""
+        """Log which calls recovery had settled by mistake, or another process before."""
         if len(applied.settled) == len(batch.settlements):
-            return  # as nearly always
+            return
         for settlement in batch.settlements:
             call_id = settlement.facts.call_id
             if call_id in applied.settled or isinstance(settlement, Void) or settlement.is_recovery:
@@ -464,15 +462,15 @@ class LedgerWriter(Actor[Message]):
                 self.metrics.recovery.corrected()
                 self.log.warning("recovery_corrected", call=call_id.hex)
             elif settlement.facts.job_id is not None:
-                continue  # it may be ended by several at once, and the first one counts
+                continue  # several may end it at once, and the first one counts
             elif _is_late(settlement, self._identity.id):
                 continue  # it had been written when the process died
-            elif not is_repeat:  # else it may have been this batch that settled it
+            elif not is_repeat:  # else this batch may have settled it
                 self.metrics.settle_noop()
                 self.log.warning("settled_already", call=call_id.hex)
 
     def _give_up_holds(self, work: list[Work]) -> None:
-        """Refuse holds that waited too long; one already sent may be granted, so it is voided."""
+        """Refuse holds that waited too long; void those already sent, which may be granted."""
         limit = self.clock.monotonic() - self._timeout_seconds
         for index, envelope in enumerate(work):
             message = envelope.message
@@ -486,7 +484,7 @@ class LedgerWriter(Actor[Message]):
                 envelope.fail(LedgerUnavailable())
 
     def _set_aside(self, work: Work) -> None:
-        """Give up on one message that the database refuses for its content."""
+        """Discard one message whose content the database refuses."""
         self._numbers.unanswered = None
         self.log.error("ledger_message_refused", ledger_message=repr(work.message))
         if isinstance(work.message, Admitted):
@@ -519,7 +517,7 @@ def _batch_of(work: Iterable[Work]) -> Batch:
 
 
 def _is_given_up(envelope: Envelope[Message]) -> bool:
-    """Whether it is a hold whose asker has left, or waited long enough."""
+    """Whether it is a hold whose caller has left or timed out."""
     reply = envelope.reply
     return reply is not None and reply.done() and isinstance(envelope.message, Hold)
 
@@ -534,7 +532,7 @@ def _is_late(settle: Settle, identity: str) -> bool:
 
 
 def _kept(message: Message) -> KeptResponse | None:
-    """The reply that a settlement brings with it."""
+    """Return the stored response that a settlement carries."""
     if isinstance(message, Settle) and isinstance(message.claim_end, KeptResponse):
         return message.claim_end
     return None
@@ -548,7 +546,7 @@ def _without_response(envelope: Envelope[Message]) -> Envelope[Message]:
 
 
 def account_of(message: Message) -> str:
-    """The account whose money a message is about."""
+    """Return the account of a message."""
     if isinstance(message, Barrier | LeaseChange):
         return message.account_id
     return message.facts.account_id

@@ -1,6 +1,6 @@
-"""The HTTP/1.1 client that talks to upstreams.
+"""The HTTP/1.1 client for upstreams.
 
-It writes a request's head, takes an idle connection from the pool or opens a new one, and returns
+It encodes a request's head, takes an idle connection from the pool or opens a new one, and returns
 the response; `connection.py` sends and reads.
 """
 
@@ -28,22 +28,22 @@ from channels.http.transport import Proxy, Transport, verifying
 from channels.resources import Deadlines, OpenFiles, is_out_of_files
 from metrics.version import release
 
-# The connections to one origin: those that wait for a request, and all there are.
+# The connections to one origin, idle or in use.
 #
-# Without a limit of its own: the channels' slots are the limit. Makes no connection by itself (this
-# file) and reads none (`connection.py`).
+# It has no limit: the channels' slots are the limit. Connections are made by the dialer below, and
+# read by `connection.py`.
 
-# Below the 60-75 s after which servers and balancers commonly close an idle connection.
+# Less than the 60-75 s after which servers and balancers commonly close an idle connection.
 IDLE_SECONDS = 30.0
 
 
 class OriginPool:
-    """Keeps connections alive for the next request; the one used last goes first."""
+    """Keeps connections alive for the next request; the one used last is reused first."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._all: set[UpstreamConnection] = set()
-        # One that is idle for too long is closed.
+        # Connections idle for too long are closed.
         self._idle = Deadlines(IDLE_SECONDS, UpstreamConnection.abort)
         self._poll = select.poll()
         self._emptied: asyncio.Future[None] | None = None
@@ -52,14 +52,14 @@ class OriginPool:
         return f"<OriginPool {len(self._all)} connections, {len(self._idle)} idle>"
 
     def new_connection(self) -> UpstreamConnection:
-        """The protocol of a connection that is being made."""
+        """Return the protocol of a connection that is being opened."""
         return UpstreamConnection(self)
 
     def take(self) -> UpstreamConnection | None:
-        """An idle connection, if there is one that still seems good.
+        """Return an idle connection that is still usable, if there is one.
 
-        One on which anything has come while it was idle is not: be it the end of the stream, or an
-        response to no request, which the next request would get for its own.
+        A connection that received something while idle is closed: it is the end of the stream, or a
+        response without a request, which would be taken for that of the next request.
         """
         while (connection := self._idle.end_latest()) is not None:
             if connection.is_usable:
@@ -69,21 +69,21 @@ class OriginPool:
         return None
 
     def __len__(self) -> int:
-        """How many connections there are."""
+        """The number of connections."""
         return len(self._all)
 
     @property
     def idle_count(self) -> int:
-        """How many of them are idle."""
+        """The number of idle connections."""
         return len(self._idle)
 
     @property
     def idle_until(self) -> float:
-        """When the connection that is idle for longest would be closed, in loop time."""
+        """When the longest idle connection will be closed, in loop time."""
         return self._idle.earliest
 
     def close_idlest(self) -> bool:
-        """Close that connection; False when none is idle."""
+        """Close the longest idle connection; False when none is idle."""
         connection = self._idle.end_earliest()
         if connection is None:
             return False
@@ -91,7 +91,7 @@ class OriginPool:
         return True
 
     async def close(self) -> None:
-        """Break every connection, idle or not; wait until they are gone."""
+        """Abort every connection, idle or not, and wait until all are closed."""
         self._idle.close()
         for connection in list(self._all):
             connection.break_off()
@@ -117,7 +117,7 @@ class OriginPool:
             self._emptied.set_result(None)
 
     def _has_unread(self, connection: UpstreamConnection) -> bool:
-        """Whether the system has something of it that the loop has not read yet."""
+        """Whether the socket has data or an end of stream that the loop has not read yet."""
         poll, fileno = self._poll, connection.fileno()
         poll.register(fileno, select.POLLIN)
         has_unread = bool(poll.poll(0))
@@ -125,7 +125,7 @@ class OriginPool:
         return has_unread
 
 
-# Where a request goes and how its head is written: from a URL to an origin and to bytes.
+# From a URL to its origin, and from a request to the bytes of its head.
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _TARGET = re.compile(r"[!-~]*", re.ASCII)
@@ -134,7 +134,7 @@ _HEADER_VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
 
 
 class Origin(NamedTuple):
-    """One server: requests to the same one may share connections."""
+    """One server: requests to the same origin may share connections."""
 
     scheme: str  # http or https
     host: str  # a name, or an address without brackets
@@ -142,19 +142,19 @@ class Origin(NamedTuple):
 
     @property
     def is_secure(self) -> bool:
-        """Whether it is spoken to in TLS."""
+        """Whether it uses TLS."""
         return self.scheme == "https"
 
 
 class ParsedUrl(NamedTuple):
-    """A URL, taken apart: nothing of its target is quoted anew."""
+    """A URL split in two; its target is not quoted again."""
 
     origin: Origin
     target: str
 
 
 def address_of(url: str) -> ParsedUrl:
-    """Take an absolute URL apart. Raises UpstreamUnreachable for one that leads nowhere."""
+    """Split an absolute URL. Raises UpstreamUnreachable for an invalid one."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
@@ -169,7 +169,7 @@ def address_of(url: str) -> ParsedUrl:
 
 
 def _shown(url: str) -> str:
-    """A URL without its query, which may hold a key."""
+    """Return a URL without its query, which may hold a key."""
     return url.partition("?")[0]
 
 
@@ -180,9 +180,9 @@ def head_of(
     *,
     user_agent: str,
 ) -> bytes:
-    """The head of a request, up to its Content-Length. Raises UpstreamUnreachable.
+    """Encode the head of a request, up to its Content-Length. Raises UpstreamUnreachable.
 
-    A header that cannot be sent is one of the configuration's: that channel leads nowhere.
+    Invalid headers come from the configuration: the channel is unreachable.
     """
     origin = address.origin
     host = f"[{origin.host}]" if ":" in origin.host else origin.host
@@ -202,8 +202,8 @@ def head_of(
 
 
 def with_length(head: bytes, request: UpstreamRequest) -> bytes:
-    """A whole head: no request but a GET leaves its length unsaid."""
-    # The parser of responses cannot know that one to HEAD has no body.
+    """Complete a head: every request except a GET without a body has a Content-Length."""
+    # The response parser cannot know that a response to HEAD has no body.
     assert request.method != "HEAD"
     size = len(request.body)
     more = request.proof if request.trace is None else request.proof + request.trace.header
@@ -212,16 +212,16 @@ def with_length(head: bytes, request: UpstreamRequest) -> bytes:
     return b"%b%bContent-Length: %d\r\n\r\n" % (head, more, size)
 
 
-# Makes connections: a name's addresses, the first of them that answers, TLS.
+# Opens connections: resolves the name, connects to the first address that accepts, starts TLS.
 #
-# Addresses are tried as RFC 8305 has it: both families in turn, the next one when the one before
-# has failed or been silent for a moment, and the first that is connected wins.
+# Addresses are tried as in RFC 8305: the families alternate, the next address is tried when the
+# previous one has failed or not connected for a moment, and the first connection wins.
 
-# Whether an address, as text, may be connected to.
+# Whether connecting to an address, given as text, is allowed.
 Allows = Callable[[str], bool]
 
 DNS_CACHE_SECONDS = 60.0
-# How long an address may be silent before the next one is tried beside it.
+# How long an address may take before the next one is tried in parallel.
 NEXT_ADDRESS_SECONDS = 0.25
 
 
@@ -229,19 +229,19 @@ class SocketAddress(NamedTuple):
     """One address of an origin."""
 
     family: int
-    address: Any  # as the family has it
+    address: Any  # in the family's form
 
 
 class AddressRefused(UpstreamUnreachable):
-    """A name leads to no address that may be connected to."""
+    """None of a name's addresses may be connected to."""
 
 
 class Dialer:
-    """Makes connections to one origin, one for each caller.
+    """Opens connections to one origin, one per call.
 
-    `allows` is asked about the addresses themselves, behind any name. With a `proxy` it is the
-    proxy's addresses that are connected to, and the proxy looks up the origin's; `allows` is asked
-    about those that the origin has here, if it has any.
+    `allows` is applied to the addresses, not to names. With a `proxy` the addresses connected to
+    are the proxy's, and the proxy resolves the origin; `allows` is then applied to the addresses
+    that the origin has here, if any.
     """
 
     def __init__(
@@ -260,7 +260,7 @@ class Dialer:
         self._host, self._port = (proxy or origin).host, (proxy or origin).port
         self._origin = origin
         self._connect_seconds = connect_seconds
-        self.tls = tls  # asked for each connection
+        self.tls = tls  # called for each connection
         self._addresses: Sequence[SocketAddress] = ()
         self._good_until = 0.0  # loop time
         self._resolving = asyncio.Lock()
@@ -269,23 +269,23 @@ class Dialer:
         return f"<Dialer {self._origin} {len(self._addresses)} addresses>"
 
     async def dial(self, new_connection: Callable[[], UpstreamConnection]) -> UpstreamConnection:
-        """Connect. Raises UpstreamUnreachable."""
+        """Open a connection. Raises UpstreamUnreachable."""
         try:
             async with asyncio.timeout(self._connect_seconds):
                 return await self._dial(new_connection)
         except TimeoutError as error:
             raise UpstreamUnreachable(f"{self._origin}: no connection in time") from error
         except (OSError, ValueError) as error:
-            # Of TLS and of the look-up, too: both are an OSError; a name may be no name, a file of
-            # certificates none.
+            # Also of TLS and the look-up, which raise OSError; ValueError for an invalid name or
+            # certificate file.
             if is_out_of_files(error):
                 raise NoFileLeft(f"{self._origin}: {error}") from error
-            self._good_until = 0.0  # it may have moved
+            self._good_until = 0.0  # its addresses may have changed
             raise UpstreamUnreachable(f"{self._origin}: {type(error).__name__}: {error}") from error
 
     async def _dial(self, new_connection: Callable[[], UpstreamConnection]) -> UpstreamConnection:
         loop = asyncio.get_running_loop()
-        # Reading the system's certificates takes longer than the loop may be held up.
+        # Reading the system's certificates would block the event loop for too long.
         context = await asyncio.to_thread(self.tls) if self._origin.is_secure else None
         sock = await first_connected(await self._resolved(), self._files)
         if self._proxy is not None:
@@ -296,7 +296,7 @@ class Dialer:
                 raise
         connection = new_connection()
         try:
-            # From here on the socket is the transport's, which closes it when it comes to nothing.
+            # From here on the transport owns the socket, and closes it on failure.
             await loop.create_connection(
                 lambda: connection,
                 sock=sock,
@@ -309,7 +309,7 @@ class Dialer:
         return connection
 
     async def _resolved(self) -> Sequence[SocketAddress]:
-        """The origin's addresses; asked for once, however many wait for them."""
+        """Return the origin's addresses, resolved once for all concurrent callers."""
         loop = asyncio.get_running_loop()
         async with self._resolving:
             if loop.time() >= self._good_until:
@@ -326,9 +326,9 @@ class Dialer:
             return self._addresses
 
     async def _judge_origin(self, allows: Allows) -> None:
-        """Raise AddressRefused for an origin that may not be asked for through a proxy.
+        """Raise AddressRefused for an origin that must not be reached through a proxy.
 
-        Of its addresses the proxy may take any; a name that only the proxy knows is its business.
+        The proxy may use any of its addresses; a name that only the proxy resolves is left to it.
         """
         host, port = self._origin.host, self._origin.port
         try:
@@ -341,7 +341,7 @@ class Dialer:
 
 
 def in_turn(addresses: Sequence[SocketAddress]) -> Sequence[SocketAddress]:
-    """Addresses interleaved by family, beginning with the first one's."""
+    """Interleave addresses by family, beginning with the family of the first one."""
     families: dict[int, list[SocketAddress]] = {}
     for one in addresses:
         families.setdefault(one.family, []).append(one)
@@ -352,7 +352,7 @@ def in_turn(addresses: Sequence[SocketAddress]) -> Sequence[SocketAddress]:
 async def first_connected(
     addresses: Sequence[SocketAddress], files: OpenFiles | None = None
 ) -> socket.socket:
-    """A socket connected to one of the addresses. Raises OSError, the last address's."""
+    """Return a socket connected to one of the addresses. Raises the last address's OSError."""
     if len(addresses) == 1:
         return await _connected(addresses[0], files)
     fault: OSError = OSError("no address")
@@ -388,7 +388,7 @@ async def first_connected(
 
 
 def _close_late(task: asyncio.Task[socket.socket]) -> None:
-    """Close a socket that lost the race to another address, though it connected."""
+    """Close a socket that connected after another address had won."""
     if not task.cancelled() and task.exception() is None:
         task.result().close()
 
@@ -399,7 +399,7 @@ async def _connected(address: SocketAddress, files: OpenFiles | None) -> socket.
         if files is not None and not files.has_room(sock.fileno()):
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         sock.setblocking(False)
-        # Models think for minutes: let a dead path be noticed, and gateways between us stay open.
+        # Models think for minutes: keepalives detect a dead path, and keep NAT entries alive.
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         await asyncio.get_running_loop().sock_connect(sock, address.address)
     except BaseException:
@@ -408,12 +408,12 @@ async def _connected(address: SocketAddress, files: OpenFiles | None) -> socket.
     return sock
 
 
-# Heads that are kept: one for each channel and protocol.
+# Size of the cache of heads: one for each channel and protocol.
 HEADS_MAX = 1024
 
 
 class OriginRoute:
-    """An origin, with its connections and the way to it."""
+    """An origin with its connections and its dialer."""
 
     __slots__ = ("dialer", "pool")
 
@@ -425,11 +425,11 @@ class OriginRoute:
 class HttpWire(Wire):
     """Keeps connections alive and shares them between requests to the same origin.
 
-    No redirects, no cookies, no decompression; a proxy where a request's transport has one. A
-    connection that had been kept alive and was closed by the upstream before the request had
-    arrived there is replaced by a new one, once. A request that has arrived is never sent twice.
-    `allows` decides which addresses may be connected to; without it all may. In an account of open
-    `files` its connections are a part, of which idle ones give way.
+    No redirects, no cookies, no decompression; a proxy if the request's transport has one. A reused
+    connection that the upstream closed before it had the whole request is replaced by a new one,
+    once. A request that has arrived is never sent twice. `allows` decides which addresses may be
+    connected to; None allows all. `files` counts its connections among the open files, and may
+    close idle ones.
     """
 
     def __init__(
@@ -488,7 +488,7 @@ class HttpWire(Wire):
         return response
 
     async def _open_proved(self, request: UpstreamRequest, authorizer: Authorizer) -> Http1Response:
-        """Send a request with its proof, and once more where another one may be taken."""
+        """Send a request with its proof, and once more if a new proof may be accepted."""
         bare = replace(request, authorizer=None)
         response = await self.open(replace(bare, proof=await authorizer.proof(bare, self)))
         if authorizer.may_mend(response):
@@ -497,13 +497,13 @@ class HttpWire(Wire):
         return response
 
     def renew_certificates(self) -> None:
-        """Read the files of certificates again, for connections made from now on."""
+        """Read the certificate files again for new connections."""
         self._tls = functools.cache(self._make_tls)
         for (_, transport), route in self._routes.items():
             route.dialer.tls = self._tls_of(transport)
 
     async def close(self) -> None:
-        """Break every connection, idle or not."""
+        """Abort every connection, idle or not."""
         self._is_closed = True
         for route in self._routes.values():
             await route.pool.close()
@@ -515,7 +515,7 @@ class HttpWire(Wire):
         headers: tuple[tuple[str, str], ...],
         transport: Transport | None,
     ) -> tuple[OriginRoute, bytes]:
-        """Where a request goes, and its head but for the length."""
+        """Return the route of a request, and its head without the length."""
         address = address_of(url)
         head = head_of(method, address, headers, user_agent=self._user_agent)
         route = self._routes.get((address.origin, transport))
@@ -539,10 +539,10 @@ class HttpWire(Wire):
         return sum(route.pool.idle_count for route in list(self._routes.values()))
 
     def _close_idlest(self) -> bool:
-        """Close the connection that has been idle for longest, whichever its origin."""
+        """Close the longest idle connection of any origin."""
         pools = [route.pool for route in self._routes.values()]
         return bool(pools) and min(pools, key=lambda pool: pool.idle_until).close_idlest()
 
     def _tls_of(self, transport: Transport | None) -> Callable[[], ssl.SSLContext]:
-        """The TLS settings of connections made this way: made when they are first needed."""
+        """Return a factory of the TLS settings, which makes them on first use."""
         return self._tls if transport is None else functools.cache(transport.tls_context)

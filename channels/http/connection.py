@@ -1,6 +1,6 @@
-"""One connection to an upstream: one exchange after another, each with a response of its own.
+"""One connection to an upstream: one exchange after another, each with its own response.
 
-Reads with httptools' parser. The pool (`client.py`) assigns requests to connections.
+Parses with httptools. The pool (`client.py`) assigns requests to connections.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from channels.errors import UpstreamCut, UpstreamError, UpstreamLost, UpstreamMa
 from channels.http.interfaces import Sink
 from channels.http.transport import has_unacknowledged
 
-# One response: its head, and what of its body has come and has not been taken.
+# One response: its head, and the buffered part of its body.
 #
-# It outlives its exchange: the connection lets go of it at the response's end and may carry the
-# next request while this one's last bytes still wait here. Its connection fills it.
+# It outlives its exchange: the connection releases it at the response's end, and may carry the next
+# request while the last bytes are still buffered here. The connection fills it.
 
-# So many pieces wait as they came.
+# With more buffered pieces than this, they are joined.
 PIECES_MAX = 16
-# What one turn of the loop, which everybody else waits for, takes of a response. A sink is given so
-# many bytes, and lines, as each may be an event to be read and written anew: the usual events are
-# some 250 bytes of two. Of a head, and of a body in chunks, so many lines are parsed, as each may
-# be a field or half a chunk.
+# Limits of one turn of the event loop. A sink gets at most this many bytes and lines, as each line
+# may be an event that is parsed and encoded: a common event has some 250 bytes in two lines. Of a
+# head, or a chunked body, at most this many lines are parsed, as each may be a field or half a
+# chunk.
 TURN_BYTES = 16 * 1024
 TURN_LINES = 512
-# Of a line that is worth a call of the parser's: a name of one character and a colon.
+# The shortest line with work for the parser: a name of one character and a colon.
 LINE_BYTES_MIN = 3
 
 _LINES = re.compile(rb"(?:[^\r\n]*+[\r\n]){%d}" % TURN_LINES)
@@ -39,8 +39,8 @@ _LINES = re.compile(rb"(?:[^\r\n]*+[\r\n]){%d}" % TURN_LINES)
 class Http1Response:
     """One response; also the iterator over its pieces. An UpstreamResponse.
 
-    `status` is 0 until its head is here. Its source is None once there is nothing more to come
-    from it: the response has ended, was closed, or was lost, and then `fault` has the reason.
+    `status` is 0 until its head was received. Its source is None once no more will be received: the
+    response has ended, was closed, or was lost; in the latter cases `fault` is the reason.
     """
 
     __slots__ = (
@@ -57,14 +57,14 @@ class Http1Response:
 
     def __init__(self, source: UpstreamConnection) -> None:
         self.status = 0
-        self.fields: dict[bytes, bytes] = {}  # names in lower case; of a repeated one the first
+        self.fields: dict[bytes, bytes] = {}  # names in lower case; the first of repeated ones
         self.pieces: list[bytes] = []
         self.waiting_bytes = 0  # in `pieces`
         self._source: UpstreamConnection | None = source
         self.fault: Exception | None = None
         self._waiter: asyncio.Future[None] | None = None
-        self._sink: Sink | None = None  # what takes the pieces instead of a waiting reader
-        self._keeps_up: asyncio.Future[None] | None = None  # the sink is to be waited for
+        self._sink: Sink | None = None  # takes the pieces instead of a waiting reader
+        self._keeps_up: asyncio.Future[None] | None = None  # to await before the sink gets more
 
     def __repr__(self) -> str:
         state = "closed" if self._source is None else "open"
@@ -99,10 +99,10 @@ class Http1Response:
         return self._take()
 
     async def pour(self, sink: Sink) -> None:
-        """See UpstreamResponse. What comes is handed over as it is read, and no task wakes for it.
+        """See UpstreamResponse. Received pieces go to the sink without waking a task.
 
-        While the sink is waited for, at most what stops the reading is read ahead; so it is while
-        more waits than one turn of the loop takes.
+        While the sink's future is awaited, at most `WAITING_BYTES_MAX` and one read are buffered;
+        the same holds while more is buffered than one turn of the loop takes.
         """
         while not sink.is_over:
             if self.pieces:
@@ -126,11 +126,11 @@ class Http1Response:
     async def read(self, limit: int) -> bytes:
         """See UpstreamResponse."""
         if self._source is None and self.fault is None and self.waiting_bytes <= limit:
-            return self._take()  # all of it is here, as mostly
+            return self._take()  # all of it is buffered, as usual
         size = 0
         first = b""
-        # An eighth larger than what is in it, however it came, and never copied as a whole: the
-        # system moves the pages of what is large.
+        # Allocates at most an eighth more than its content and is never copied as a whole: the
+        # system moves the pages of a large one.
         buffer: BytesIO | None = None
         async for piece in self:
             size += len(piece)
@@ -155,7 +155,7 @@ class Http1Response:
             source.abort()
 
     async def opened(self) -> None:
-        """Wait for the head. Raises what the connection was lost with, or UpstreamMalformed."""
+        """Wait for the head. Raises the error of a lost connection, or UpstreamMalformed."""
         try:
             while not self.status and self._source is not None:
                 await self._arrival()
@@ -171,7 +171,7 @@ class Http1Response:
             raise UpstreamMalformed(f"content-encoding {encoding!r}")
 
     def _take(self) -> bytes:
-        """All that is buffered; reading goes on if it had stopped."""
+        """Take all that is buffered; resume reading if it was paused."""
         pieces = self.pieces
         data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         pieces.clear()
@@ -182,8 +182,8 @@ class Http1Response:
         return data
 
     def _take_turn(self) -> bytes:
-        """What one turn of the loop takes of what is buffered; reading goes on behind the last."""
-        if self.waiting_bytes <= TURN_LINES:  # each has a byte at least
+        """Take one turn's share of the buffer; resume reading once it is empty."""
+        if self.waiting_bytes <= TURN_LINES:  # each has at least one byte
             return self._take()
         pieces = self.pieces
         data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
@@ -202,7 +202,7 @@ class Http1Response:
     # --- For the connection ---
 
     def count(self) -> None:
-        """Some pieces may have come. Many small ones become one: each is an object of its own."""
+        """Update the size after new pieces. Many small ones are joined: each is an object."""
         pieces = self.pieces
         if len(pieces) > PIECES_MAX:
             pieces[:] = (b"".join(pieces),)
@@ -210,12 +210,12 @@ class Http1Response:
 
     @property
     def is_in_lines(self) -> bool:
-        """Whether what comes next is a head, or a body in chunks."""
+        """Whether a head, or a chunked body, is received next."""
         return not self.status or b"transfer-encoding" in self.fields
 
     @property
     def ends_with_connection(self) -> bool:
-        """Whether the head is here and names no other end of the body."""
+        """Whether the head was received and only the end of the connection ends the body."""
         return (
             self.status != 0
             and b"content-length" not in self.fields
@@ -223,7 +223,7 @@ class Http1Response:
         )
 
     def arrived(self) -> None:
-        """There is more of it: in `pieces`, or the head."""
+        """Hand over new pieces, or the head."""
         sink = self._sink
         if sink is None:
             self._wake()
@@ -231,10 +231,10 @@ class Http1Response:
             try:
                 keeps_up = sink.take(self._take_turn())
                 is_over = sink.is_over
-            except Exception as error:  # noqa: BLE001 - whatever it is, it is raised by `pour`
+            except Exception as error:  # noqa: BLE001 - it is raised by `pour`
                 self._sink = None
                 self._waiter.set_exception(error)
-                self._waiter.exception()  # `pour` may be cancelled at this very moment
+                self._waiter.exception()  # `pour` may be cancelled at the same time
                 return
             if keeps_up is not None or is_over or self.pieces:
                 self._sink = None
@@ -250,21 +250,21 @@ class Http1Response:
                 waiter.set_result(None)
 
     def ended(self) -> None:
-        """All of it is here."""
+        """Mark the response as complete."""
         self._source = None
         self._wake()
 
     def lost(self, fault: Exception) -> None:
-        """Nothing more of it will come."""
+        """Mark the response as failed."""
         self._source = None
         self.fault = fault
         self._wake()
 
 
 def end_of_lines(data: bytes, start: int, end: int, lines: int) -> int:
-    """The end of a part that begins at `start` and has at most so many line feeds.
+    """Return the end of a part that begins at `start` and has at most `lines` line feeds.
 
-    It has at least as many bytes as that, if there are; work is linear in its length.
+    The part has at least `lines` bytes, if available; work is linear in its length.
     """
     at, size, found = start, lines, 0
     while at + size < end:
@@ -277,9 +277,9 @@ def end_of_lines(data: bytes, start: int, end: int, lines: int) -> int:
 
 
 def _end_of_turn(data: bytes) -> int:
-    """How much of some bytes is one turn's: behind the last empty line in it, if there is one.
+    """Return the size of one turn's share: up to its last empty line, if it has one.
 
-    So events are seldom cut, which are read faster whole.
+    So events are seldom split, because whole ones are parsed faster.
     """
     end = min(len(data), TURN_BYTES)
     if data.count(b"\n", 0, end) + data.count(b"\r", 0, end) > TURN_LINES:
@@ -291,34 +291,34 @@ def _end_of_turn(data: bytes) -> int:
     return end
 
 
-# Reading stops when more of a response waits to be taken; one read brings up to four times this.
+# Reading pauses when more of a response is buffered; one read returns up to four times this.
 WAITING_BYTES_MAX = 64 * 1024
-# Of a whole head, interim responses included; common servers allow 8 to 32 KiB.
+# Limit of the whole head, interim responses included; common servers allow 8 to 32 KiB.
 HEAD_BYTES_MAX = 32 * 1024
-# Of what brings nothing of the body, in a row: trailers, or what stands behind a chunk's size.
+# Limit of consecutive bytes that are no part of the body: trailers, or chunk extensions.
 BARE_BYTES_MAX = 64 * 1024
 # A body up to this size is joined to its head: one copy is cheaper than a second buffer.
 JOINED_BODY_BYTES_MAX = 16 * 1024
 
 
 class StaleConnection(Exception):
-    """A kept connection was closed by the upstream before it had all of the request.
+    """A reused connection was closed by the upstream before it had the whole request.
 
-    So the request was not carried out, and another connection may be tried.
+    The request was not executed, so another connection may be tried.
     """
 
 
 class ConnectionOwner(Protocol):
-    """The owner of a connection, which gives it requests."""
+    """The owner of a connection, which assigns requests to it."""
 
     def on_open(self, connection: UpstreamConnection) -> None:
-        """The connection exists."""
+        """The connection was opened."""
 
     def on_idle(self, connection: UpstreamConnection) -> None:
         """Its response has ended, and it may carry another request."""
 
     def on_closed(self, connection: UpstreamConnection) -> None:
-        """The connection is gone."""
+        """The connection was closed."""
 
 
 class UpstreamConnection(asyncio.Protocol):
@@ -342,16 +342,16 @@ class UpstreamConnection(asyncio.Protocol):
 
     def __init__(self, owner: ConnectionOwner) -> None:
         self._owner = owner
-        self._response: Http1Response | None = None  # that is under way
+        self._response: Http1Response | None = None  # under way
         self._exchanges = 0
-        self._head_room = HEAD_BYTES_MAX  # what its head may still take
+        self._head_room = HEAD_BYTES_MAX  # left of the head's limit
         self._bare_bytes = 0  # since the last piece of a body
-        self.is_held = False  # reading has stopped
-        self._unread = b""  # was read and is for the loop's next turns
-        self._is_sending = False  # not all of a request has been taken by the system
-        self._is_large = False  # and perhaps TLS has, but not the system: it does not report it
+        self.is_held = False  # reading is paused
+        self._unread = b""  # read, and parsed in the next turns of the loop
+        self._is_sending = False  # part of a request is not yet written to the system
+        self._is_large = False  # with TLS a large one may be unwritten without being reported
         self._parser = HttpResponseParser(self)
-        # Where lines end and a chunk's size begins is clear in these, too.
+        # These deviations leave the ends of lines and of chunk sizes unambiguous.
         self._parser.set_dangerous_leniencies(
             lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
         )
@@ -366,12 +366,12 @@ class UpstreamConnection(asyncio.Protocol):
         return not self._transport.is_closing()
 
     def fileno(self) -> int:
-        """The system's number of its socket."""
+        """The file descriptor of its socket."""
         number: int = self._transport.get_extra_info("socket").fileno()
         return number
 
     def exchange(self, head: bytes, body: bytes) -> Http1Response:
-        """Send a request; its response comes, or is lost, as soon as it does."""
+        """Send a request; return its response, which fails if the connection is already lost."""
         assert self._response is None
         response = self._response = Http1Response(self)
         self._exchanges += 1
@@ -381,12 +381,12 @@ class UpstreamConnection(asyncio.Protocol):
             self._transport.write(head + body)
         else:
             self._transport.writelines((head, body))
-        if self._transport.is_closing():  # nothing of it could be written
+        if self._transport.is_closing():  # nothing was written
             self._is_sending = True
         return response
 
     def resume(self) -> None:
-        """What waited has been taken, or nothing more is to come."""
+        """Resume reading: the buffer was taken, or the response has ended."""
         self.is_held = False
         if self._unread:
             asyncio.get_running_loop().call_soon(self._read_on)
@@ -394,19 +394,19 @@ class UpstreamConnection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def abort(self) -> None:
-        """Close now, without what is still buffered: the upstream stops working at once."""
+        """Close at once and drop what is buffered, so that the upstream stops working."""
         self._response = None
         self._transport.abort()
 
     def break_off(self) -> None:
-        """Close now, and fail the response under way."""
+        """Close at once, and fail the response under way."""
         response = self._response
         if response is not None:
             self._lose(response, "closed by the gateway", is_stale=False)
         self.abort()
 
     def given_up(self) -> None:
-        """Close a connection whose owner left while uvloop was still making it."""
+        """Close a connection whose owner was cancelled while uvloop was still opening it."""
         self._owner.on_closed(self)
 
     # --- From the event loop ---
@@ -414,25 +414,25 @@ class UpstreamConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
         self._transport = cast(asyncio.Transport, transport)
-        # Called for everything that is buffered, and when the buffer is empty again. TLS
-        # takes nothing at all for as much as 0, and would pause with each read and write.
+        # `pause_writing` is called whenever something is buffered, `resume_writing` when the buffer
+        # is empty. TLS writes nothing with a limit of 0, and would pause with each read and write.
         is_secure = transport.get_extra_info("sslcontext") is not None
         self._transport.set_write_buffer_limits(high=1 if is_secure else 0, low=0)
         self._owner.on_open(self)
 
     def pause_writing(self) -> None:
-        """The system takes no more for now."""
+        """Note that written data is buffered."""
         self._is_sending = True
 
     def resume_writing(self) -> None:
-        """The system has all that was sent."""
+        """Note that all written data was passed to the system."""
         self._is_sending = False
 
     def data_received(self, data: bytes) -> None:
-        """Read on in the response under way."""
+        """Parse data of the response under way."""
         response = self._response
         if response is None:
-            if data.strip(b"\r\n"):  # servers of old append a line end
+            if data.strip(b"\r\n"):  # old servers append a line end
                 self._stop(None, "bytes that nobody has asked for")
             return
         rest = b""
@@ -450,7 +450,7 @@ class UpstreamConnection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except HttpParserError as error:
-            ours = error.__context__  # raised in one of the parser's calls below
+            ours = error.__context__  # raised in one of the parser's callbacks below
             self._stop(response, ours.detail if isinstance(ours, UpstreamError) else str(error))
             return
         except HttpParserUpgrade:
@@ -471,42 +471,42 @@ class UpstreamConnection(asyncio.Protocol):
             self._keep(rest)
 
     def eof_received(self) -> None:
-        """The upstream sends no more: the end of a body that has no other, or a loss."""
+        """The upstream closed its side: this ends a body without a length, or is a loss."""
         response = self._response
         if response is not None and response.ends_with_connection:
             response.ended()
         elif response is not None:
-            # The end of its stream acknowledges what it had received by then.
+            # The end of its stream acknowledges all that it had received by then.
             is_stale = self._is_sending or has_unacknowledged(self._transport)
             self._lose(response, "the upstream closed the connection", is_stale=is_stale)
         self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is gone, by a reset or by ourselves."""
+        """The connection is closed, by a reset or by this side."""
         response, self._response = self._response, None
         if response is not None:
-            # A reset acknowledges nothing; but what could not be written has not arrived.
+            # A reset acknowledges nothing, but unwritten data was certainly not received.
             self._lose(response, f"connection lost: {exc!r}", is_stale=self._is_sending)
         self._owner.on_closed(self)
         self._unread = b""
-        del self._parser  # which holds this object
+        del self._parser  # it refers to this object
 
     # --- From the parser ---
 
     def on_message_begin(self) -> None:
-        """A response begins."""
+        """Refuse a response without a request."""
         if self._response is None:
             raise UpstreamMalformed("an answer that nobody has asked for")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """One line of its head, or of what follows a body in chunks."""
+        """Add a field of the head; ignore trailers."""
         response = self._response
         assert response is not None
         if not response.status:
             response.fields.setdefault(name.lower(), value)
 
     def on_headers_complete(self) -> None:
-        """Its head is here, unless it is an interim one."""
+        """Complete the head, unless it is an interim one."""
         response = self._response
         assert response is not None
         status = self._parser.get_status_code()
@@ -521,19 +521,19 @@ class UpstreamConnection(asyncio.Protocol):
         response.status = status
 
     def on_body(self, data: bytes) -> None:
-        """A piece of its body."""
+        """Add a piece of the body."""
         response = self._response
         assert response is not None
-        response.pieces.append(data)  # as little as can be: a read may bring tens of thousands
+        response.pieces.append(data)  # kept minimal: a read may have tens of thousands
 
     def on_message_complete(self) -> None:
-        """The response has ended, and the connection may carry the next one."""
+        """End the response; the connection may carry the next one."""
         response = self._response
         assert response is not None
         if not response.status:  # an interim one
             return
         self._response = None
-        # The rest of an upload that was answered early may never be read, nor what stands behind.
+        # The rest of an upload that was answered early may never be read, nor the next request.
         is_sending = self._is_sending or (self._is_large and has_unacknowledged(self._transport))
         keeps_alive = self._parser.should_keep_alive() and not is_sending
         response.ended()
@@ -547,7 +547,7 @@ class UpstreamConnection(asyncio.Protocol):
     # --- From one turn of the loop to the next ---
 
     def _keep(self, rest: bytes) -> None:
-        """Leave what was read for the next turn, if it is of the response under way."""
+        """Keep unparsed data of the response under way for the next turn."""
         if self._response is None:
             self.data_received(rest)
         elif not self._transport.is_closing():
@@ -566,7 +566,7 @@ class UpstreamConnection(asyncio.Protocol):
     # --- What goes wrong ---
 
     def _read_long_head(self, response: Http1Response, data: bytes) -> None:
-        """Read the head only as far as it may go; wherever the data was cut, to the same byte."""
+        """Parse the head up to its limit, at the same byte wherever the data was split."""
         room = self._head_room = self._head_room + len(data)
         self.data_received(data[:room])
         if not response.status and self._response is response:
@@ -575,7 +575,7 @@ class UpstreamConnection(asyncio.Protocol):
             self.data_received(data[room:])
 
     def _stop(self, response: Http1Response | None, why: str) -> None:
-        """What comes is not a response, and nothing behind it is read."""
+        """Fail a malformed response and close the connection without reading more."""
         if response is not None and self._response is response:
             response.lost(UpstreamCut(why) if response.status else UpstreamMalformed(why))
         self.abort()

@@ -1,6 +1,6 @@
-"""What an upstream request, its response and its client are, whatever carries them.
+"""The interfaces of an upstream request, its response and its client.
 
-`client.py` beside this is the one way there is; tests have others.
+`client.py` implements them; tests have other implementations.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from metrics.spans import RequestTrace
 
 
 class UpstreamRequest(Struct, frozen=True):
-    """One request, complete: absolute URL, headers in order, body, and how it gets there."""
+    """One complete request: absolute URL, headers in order, body, and its transport."""
 
     method: str
     url: str
     headers: tuple[tuple[str, str], ...]
     body: bytes
-    transport: Transport | None = None  # None: the usual one
-    key: ChannelKey | None = None  # the one that is in it
-    authorizer: Authorizer | None = None  # what proves who asks, where no key does
-    proof: bytes = b""  # its lines of the head
-    trace: RequestTrace | None = None  # of its call, where that is traced
+    transport: Transport | None = None  # None: the default
+    key: ChannelKey | None = None  # the key that it is sent with
+    authorizer: Authorizer | None = None  # proves the identity if no key does
+    proof: bytes = b""  # lines of the head made by the authorizer
+    trace: RequestTrace | None = None  # of its call, if that is traced
 
     def took_status(self, status: int) -> None:
-        """The upstream has answered with this status."""
+        """Report the status of the response to the key."""
         if status in KEY_REFUSALS and self.key is not None:
             self.key.refused(status)
 
     def took_refusal(self, status: int, members: ErrorMembers) -> bool:
-        """The upstream has refused it in these words; whether it was for the key that is in it."""
+        """Report a refusal to the key; whether the key was the reason."""
         if self.key is None:
             return False
-        if status in KEY_REFUSALS:  # which `took_status` has counted
+        if status in KEY_REFUSALS:  # counted by `took_status`
             return True
         seconds = self.key.seconds_aside(status, members)
         if seconds:
@@ -47,58 +47,58 @@ class UpstreamRequest(Struct, frozen=True):
         return seconds > 0
 
     def __repr__(self) -> str:
-        """Without what may hold a key: headers and query."""
+        """Leave out headers and query, which may hold a key."""
         return f"<UpstreamRequest {self.method} {self.url.partition('?')[0]}>"
 
 
 class Authorizer(Protocol):
-    """Proves to one channel's upstream who asks: by signatures, or by tokens that expire."""
+    """Proves the client's identity to one channel's upstream by signatures or expiring tokens."""
 
     async def proof(self, request: UpstreamRequest, wire: Wire) -> bytes:
-        """The lines of a request's head that prove it, each with its end.
+        """Return the lines of a request's head that prove it, each with its line end.
 
-        `wire` is for what has to be fetched. Raises CredentialsUnavailable.
+        `wire` is used for requests of its own. Raises CredentialsUnavailable.
         """
 
     def may_mend(self, response: UpstreamResponse) -> bool:
-        """Whether a request that was answered so may be taken with another proof, and made once
-        more: it was refused for its proof alone, and nothing was done for it."""
+        """Whether the request may be repeated with another proof: it was refused for its proof
+        alone, and had no effect."""
 
 
 class Sink(Protocol):
-    """Takes the pieces of a body as they come."""
+    """Takes the pieces of a body as they are received."""
 
     @property
     def is_over(self) -> bool:
-        """Whether it has had enough."""
+        """Whether it takes no more pieces."""
 
     def take(self, piece: bytes) -> Future[None] | None:
-        """Take a piece. The upstream is not read on before the future is done, if there is one."""
+        """Take a piece. Reading from the upstream waits for the future, if one is returned."""
 
 
 class UpstreamResponse(Protocol):
-    """A response whose head is here. The opener closes it, on every way out."""
+    """A response whose head was received. The opener closes it in every exit path."""
 
     @property
     def status(self) -> int: ...
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing more is to come, be it taken or not: there is nothing to wait for."""
+        """Whether nothing more will be received; the rest may be buffered."""
 
     def header(self, name: str) -> str | None:
-        """A header's value, by its name in any case."""
+        """Return the value of a header; its name is case-insensitive."""
 
     def chunks(self) -> AsyncIterator[bytes]:
-        """The body in the pieces it comes in; not taking them stops the upstream.
+        """Iterate over the pieces of the body; backpressure reaches the upstream.
 
         Raises UpstreamCut when the connection is lost before the body's end.
         """
 
     async def pour(self, sink: Sink) -> None:
-        """Give a sink what comes, until it has had enough or the body ends. Raises UpstreamCut.
+        """Pass pieces to a sink until it is over or the body ends. Raises UpstreamCut.
 
-        What the sink raises is raised. `chunks` gives what is left.
+        Errors of the sink are raised. `chunks` yields the rest.
         """
         async for piece in self.chunks():
             keeps_up = sink.take(piece)
@@ -108,19 +108,19 @@ class UpstreamResponse(Protocol):
                 return
 
     async def read(self, limit: int) -> bytes:
-        """The whole body. Raises UpstreamCut, or UpstreamMalformed above `limit` bytes."""
+        """Return the whole body. Raises UpstreamCut, or UpstreamMalformed above `limit` bytes."""
 
     def close(self) -> None:
-        """Break the connection at once, unless the body has come to its end."""
+        """Abort the connection, unless the body has ended."""
 
 
 class Wire(Protocol):
-    """Opens requests."""
+    """Sends requests."""
 
     async def open(self, request: UpstreamRequest) -> UpstreamResponse:
-        """Send a request and wait for the head of its response, without limit of time.
+        """Send a request and wait for the head of its response, without a timeout.
 
-        Raises UpstreamUnreachable (of which CredentialsUnavailable is one), UpstreamCut when the
-        connection is lost within the head, and UpstreamMalformed for what is not HTTP. Cancelling
+        Raises UpstreamUnreachable (including CredentialsUnavailable), UpstreamCut when the
+        connection is lost within the head, and UpstreamMalformed for anything but HTTP. Cancelling
         it closes the connection.
         """

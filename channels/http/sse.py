@@ -1,7 +1,7 @@
-"""Cut a byte stream into server-sent events, losing none of its bytes.
+"""Split a byte stream into server-sent events without losing a byte.
 
-An event keeps the bytes it came in (`raw`), so that it can be passed on unchanged, and gives its
-data beside them. No I/O; what the data means is `channels/dialects`.
+An event keeps its original bytes (`raw`), so that it can be passed on unchanged, and its data. No
+I/O; `channels/dialects` interprets the data.
 
 Rules (WHATWG HTML, 9.2.6): a line ends with LF, CR LF or CR; a blank line ends the event; a byte
 order mark at the very beginning is skipped; a line that begins with a colon is a comment.
@@ -30,12 +30,12 @@ from channels.errors import (
 from channels.http.interfaces import Sink, UpstreamResponse
 from channels.json import UNREADABLE
 
-# An image inside one event takes megabytes; nothing sensible takes more than this.
+# An image inside one event takes megabytes; no valid event takes more than this.
 EVENT_BYTES_MAX = 32 * 1024 * 1024
 
-# An event of one line is the usual one; no JSON is written over so many.
+# A common event has one line; no JSON is written over more than these.
 EVENT_LINES_MAX = 16 * 1024
-# A piece that is read all in one go; a longer one has events that are worth a look each.
+# A longer piece has large events, for which the per-event path costs little.
 USUAL_BYTES_MAX = 64 * 1024
 
 _BOM = b"\xef\xbb\xbf"
@@ -45,8 +45,8 @@ _BLANK_LINES = re.compile(rb"\n++")
 class SseEvent(msgspec.Struct, frozen=True, gc=False):
     """One event: its bytes with the blank line that ends it, its data lines joined, its name.
 
-    `data` is None for comments and blank lines. Blank lines that end nothing are one event, as many
-    as come in one piece.
+    `data` is None for comments and blank lines. Consecutive blank lines that end no event are one
+    event per piece.
     """
 
     raw: bytes
@@ -55,11 +55,11 @@ class SseEvent(msgspec.Struct, frozen=True, gc=False):
 
 
 class SseSplitter:
-    """Takes bytes in any pieces and gives whole events; work is linear in the bytes fed.
+    """Takes bytes in any pieces and returns whole events; work is linear in the bytes fed.
 
     The raw bytes of all events and `pending()` make up what was fed. An event that ends with a CR
-    is given at once where its lines end with CR; where they end with CR LF, the LF is on its way
-    and belongs to it.
+    is returned at once if its lines end with CR; if they end with CR LF, the LF follows and belongs
+    to the event.
     """
 
     __slots__ = (
@@ -75,10 +75,10 @@ class SseSplitter:
     def __init__(self, *, event_bytes_max: int = EVENT_BYTES_MAX) -> None:
         self._event_bytes_max = event_bytes_max
         self._held = bytearray()  # the incomplete last event
-        self._lines = 0  # in it, in the pieces before the last
+        self._lines = 0  # line ends of earlier pieces in it
         self._at_line_start = True  # a line end here would be a blank line
         self._last_was_cr = False
-        self._is_half_ended = False  # what is held ends with CR LF CR
+        self._is_half_ended = False  # the held bytes end with CR LF CR
         self._is_first = True
 
     def __repr__(self) -> str:
@@ -86,19 +86,19 @@ class SseSplitter:
 
     @property
     def is_within_event(self) -> bool:
-        """Whether an event has begun that the next piece goes on with."""
+        """Whether the next piece continues an event."""
         return bool(self._held)
 
     def pending(self) -> bytes:
-        """Bytes of the last event, which is not complete."""
+        """Return the bytes of the last, incomplete event."""
         return bytes(self._held)
 
     def whole_events(self, piece: bytes) -> list[bytes] | None:
-        """The data of each event of a piece that is nothing but whole events in the usual form.
+        """Return the data of each event of a piece that has only whole events of the common form.
 
-        That is one data line, alone or behind one that names the event, as nearly every piece is.
-        Anything else gives None, and is still to be fed. Each blank line of such a piece ends an
-        event, and no other bytes of it look like one.
+        That is one data line, alone or after a line that names the event. Any other piece returns
+        None and has to be fed. Each blank line of such a piece ends an event, and no other bytes
+        look like an event.
         """
         if (
             self._held
@@ -108,7 +108,7 @@ class SseSplitter:
             or len(piece) > USUAL_BYTES_MAX
         ):
             return None
-        # The lines are counted, so none can hide within what is taken for data.
+        # Lines are counted, so that none is hidden within the data.
         if piece.startswith(b"data: "):
             datas = piece[6:-2].split(b"\n\ndata: ")
             if piece.count(b"\n") != 2 * len(datas):
@@ -128,7 +128,7 @@ class SseSplitter:
         return datas
 
     def feed(self, data: bytes) -> list[SseEvent]:
-        """Give the events that `data` completes. Raises UpstreamMalformed for one too large."""
+        """Return the events that `data` completes. Raises UpstreamMalformed if one is too large."""
         if not data:
             return []
         has_cr = self._last_was_cr or b"\r" in data
@@ -147,7 +147,7 @@ class SseSplitter:
         return events
 
     def _feed_lf(self, data: bytes, events: list[SseEvent]) -> int:
-        """The usual stream, without CR. Returns where the incomplete event begins in `data`."""
+        """Split a stream without CR; return where the incomplete event begins in `data`."""
         start = 0
         size = len(data)
         while start < size:
@@ -181,7 +181,7 @@ class SseSplitter:
         return start
 
     def _feed_lines(self, data: bytes, events: list[SseEvent]) -> int:
-        """A stream with CR in it, line by line. Returns as `_feed_lf` does."""
+        """Split a stream with CR line by line; return the same as `_feed_lf`."""
         start = end = 0
         if self._is_half_ended:
             self._is_half_ended = False
@@ -193,7 +193,7 @@ class SseSplitter:
             else:
                 events.append(SseEvent(b"\n", None))
             start = end = 1
-        is_blank = False  # there is nothing but blank lines since `start`
+        is_blank = False  # only blank lines since `start`
         for line in data[start:].splitlines(keepends=True):
             end += len(line)
             last = line[-1]
@@ -218,17 +218,17 @@ class SseSplitter:
         return start
 
     def _ends_lines_by_crlf(self, data: bytes, start: int) -> bool:
-        """Whether the line before the last, a blank one, ended with CR LF."""
+        """Whether the line before the last, blank one ended with CR LF."""
         before = data[max(start, len(data) - 3) : -1]
         return (self._held[-2:] + before).endswith(b"\r\n")
 
     def _blank(self, lines: bytes) -> SseEvent:
-        """The event of blank lines that end nothing."""
+        """Return the event of blank lines that end no event."""
         self._is_first = False
         return SseEvent(lines, None)
 
     def _complete(self, tail: bytes) -> SseEvent:
-        """The event that `tail` ends; parsed in one go, however many pieces it came in."""
+        """Return the event that `tail` ends; parsed once, however many pieces it had."""
         raw = tail
         if self._held:
             self._held += tail
@@ -241,7 +241,7 @@ class SseSplitter:
         if self._is_first:
             self._is_first = False
             text = raw.removeprefix(_BOM)
-        # One data line, as nearly every event is.
+        # One data line, the common case.
         if text.startswith(b"data: ") and text.find(b"\n") == len(text) - 2 and b"\r" not in text:
             return SseEvent(raw, text[6:-2])
         return _parsed(raw, text)
@@ -251,7 +251,7 @@ class SseSplitter:
 
 
 def _parsed(raw: bytes, text: bytes) -> SseEvent:
-    """Read an event's fields; `id` and `retry` concern reconnecting and are passed over."""
+    """Parse an event's fields; `id` and `retry` concern reconnecting and are ignored."""
     data: list[bytes] = []
     event: bytes | None = None
     for line in text.splitlines():
@@ -264,13 +264,13 @@ def _parsed(raw: bytes, text: bytes) -> SseEvent:
     return SseEvent(raw, b"\n".join(data) if data else None, event)
 
 
-# Read Amazon's event streams (`application/vnd.amazon.eventstream`) and give server-sent events.
+# Decode Amazon's event streams (`application/vnd.amazon.eventstream`) to server-sent events.
 #
 # A message is its length, the length of its headers and a checksum of these two; the headers; the
 # payload; a checksum of all that. Lengths and checksums (CRC-32) are big-endian and take four
-# bytes. No I/O: bytes go in as they come. What an event is to a dialect is its own (`Render`).
+# bytes. No I/O. A dialect's `Render` interprets the messages.
 
-# What Amazon's own libraries take of one message.
+# The limits of Amazon's own libraries for one message.
 HEADERS_BYTES_MAX = 128 * 1024
 PAYLOAD_BYTES_MAX = 24 * 1024 * 1024
 
@@ -278,20 +278,20 @@ _PRELUDE = struct.Struct(">III")  # both lengths and their checksum
 _CHECKSUM = struct.Struct(">I")
 _LEAST = _PRELUDE.size + _CHECKSUM.size
 _STRING = 7
-# Bytes of a value, by its type; those of types 6 and 7 carry their length themselves.
+# Size of a value in bytes, by its type; values of types 6 and 7 have a length prefix.
 _SIZES = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
 _SIZED = (6, _STRING)
 
 
 class EventMessage(Struct, frozen=True, gc=False):
-    """One message: its headers that are texts, and its payload."""
+    """One message: its text headers, and its payload."""
 
     headers: Mapping[str, str]
     payload: bytes
 
     @property
     def kind(self) -> str:
-        """What it is: `event`, `exception` or `error`."""
+        """The message type: `event`, `exception` or `error`."""
         return self.headers.get(":message-type", "")
 
     @property
@@ -299,7 +299,7 @@ class EventMessage(Struct, frozen=True, gc=False):
         """The error of a message that is no event: its type, and its text."""
         kind = self.headers.get(":exception-type") or self.headers.get(":error-code", "")
         words = self.headers.get(":error-message", "")
-        with suppress(*UNREADABLE):  # an error has no payload, its words are in its headers
+        with suppress(*UNREADABLE):  # a message of type `error` has no payload, only headers
             words = _FAILURE.decode(self.payload).message or words
         return kind, words or kind or "The stream failed."
 
@@ -312,20 +312,20 @@ _FAILURE = msgspec.json.Decoder(_Failure)
 
 
 class Render(Protocol):
-    """Makes of one stream's messages the equivalent server-sent events."""
+    """Encodes the messages of one stream as server-sent events."""
 
     def take(self, message: EventMessage) -> bytes:
-        """The events of a message. Raises UpstreamMalformed."""
+        """Return the events of a message. Raises UpstreamMalformed."""
 
     def end(self) -> bytes:
-        """The events that are left when the stream has ended as it should."""
+        """Return the remaining events after a regular end of the stream."""
 
 
 class EventStreamDecoder:
-    """Takes bytes in any pieces and gives server-sent events; work is linear in the bytes.
+    """Takes bytes in any pieces and returns server-sent events; work is linear in the bytes.
 
-    `fault` is what is wrong with the stream, once anything is: nothing more comes of it. A stream
-    that begins with a failure is none; a later one is an event.
+    `fault` is the first error of the stream, after which nothing more is decoded. A failure as the
+    first message fails the stream; a later one is an event.
     """
 
     __slots__ = ("_has_begun", "_held", "_render", "fault")
@@ -340,7 +340,7 @@ class EventStreamDecoder:
         return f"<EventStreamDecoder {len(self._held)} bytes pending>"
 
     def feed(self, piece: bytes) -> bytes:
-        """The events of the messages that a piece completes. Never raises; see `fault`."""
+        """Return the events of the messages that a piece completes. Never raises; see `fault`."""
         if self.fault is not None:
             return b""
         held = self._held
@@ -361,14 +361,14 @@ class EventStreamDecoder:
         return b"".join(written)
 
     def end(self) -> bytes:
-        """What is left as the stream is over. Raises UpstreamCut where it is within a message."""
+        """Return the remaining events. Raises UpstreamCut if the stream ends within a message."""
         if self._held:
             raise UpstreamCut(f"within a message of an event stream, {len(self._held)} bytes in")
         return self._render.end()
 
 
 class EventStreamResponse(UpstreamResponse):
-    """A response whose body is an event stream, read as server-sent events."""
+    """A response with an event stream as its body, read as server-sent events."""
 
     def __init__(self, response: UpstreamResponse, render: Render) -> None:
         self._response = response
@@ -389,7 +389,7 @@ class EventStreamResponse(UpstreamResponse):
         return self._response.header(name)
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """See UpstreamResponse. Raises UpstreamMalformed and ErrorReported, too."""
+        """See UpstreamResponse. Also raises UpstreamMalformed and ErrorReported."""
         decoder = self._decoder
         async for piece in self._response.chunks():
             if events := decoder.feed(piece):
@@ -400,7 +400,7 @@ class EventStreamResponse(UpstreamResponse):
             yield events
 
     async def pour(self, sink: Sink) -> None:
-        """See UpstreamResponse. Raises UpstreamMalformed and ErrorReported, too."""
+        """See UpstreamResponse. Also raises UpstreamMalformed and ErrorReported."""
         await self._response.pour(_DecodingSink(sink, self._decoder))
         if not sink.is_over and (events := self._decoder.end()):
             keeps_up = sink.take(events)
@@ -408,7 +408,7 @@ class EventStreamResponse(UpstreamResponse):
                 await keeps_up
 
     async def read(self, limit: int) -> bytes:
-        """The body as it came: it is no stream that is read whole."""
+        """Return the body unchanged, because a body that is read whole is no stream."""
         return await self._response.read(limit)
 
     def close(self) -> None:
@@ -417,7 +417,7 @@ class EventStreamResponse(UpstreamResponse):
 
 
 class _DecodingSink(Sink):
-    """Gives another sink the events of what comes."""
+    """Decodes pieces and passes the events to another sink."""
 
     __slots__ = ("_decoder", "_sink")
 
@@ -441,16 +441,16 @@ class _DecodingSink(Sink):
 
 
 def server_sent(name: str, data: bytes) -> bytes:
-    """A server-sent event. JSON has line ends between its values alone, where a space does too."""
+    """Encode a server-sent event; line ends become spaces: in JSON they only separate values."""
     if b"\n" in data or b"\r" in data:
         data = data.replace(b"\n", b" ").replace(b"\r", b" ")
     return b"event: %b\ndata: %b\n\n" % (name.encode(), data)
 
 
 def _size_at(held: bytearray, start: int) -> int:
-    """The length of the message that begins here; 0 before its prelude is complete.
+    """Return the length of the message at `start`; 0 before its prelude is complete.
 
-    Raises UpstreamMalformed for what is none, before any of it is waited for.
+    Raises UpstreamMalformed for an invalid prelude, before more is buffered.
     """
     if len(held) - start < _PRELUDE.size:
         return 0
@@ -466,7 +466,7 @@ def _size_at(held: bytearray, start: int) -> int:
 
 
 def _message(whole: bytes) -> EventMessage:
-    """A whole message. Raises UpstreamMalformed."""
+    """Decode a whole message. Raises UpstreamMalformed."""
     end = len(whole) - _CHECKSUM.size
     if crc32(memoryview(whole)[:end]) != _CHECKSUM.unpack_from(whole, end)[0]:
         raise UpstreamMalformed("the checksum of a message is another")
@@ -475,7 +475,7 @@ def _message(whole: bytes) -> EventMessage:
 
 
 def _headers(data: bytes) -> dict[str, str]:
-    """The headers that are texts; others are stepped over. Raises UpstreamMalformed."""
+    """Decode the text headers and skip others. Raises UpstreamMalformed."""
     found: dict[str, str] = {}
     at, end = 0, len(data)
     try:

@@ -1,6 +1,6 @@
-"""How a channel is connected to where that is not the usual way: a proxy, other certificates.
+"""How the connections of a channel are made, if not the default way: a proxy, other certificates.
 
-Connections are shared by requests of the same origin and the same transport alone.
+Connections are shared only by requests of the same origin and the same transport.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from channels.errors import UpstreamUnreachable
 
-# Of what a proxy answers to CONNECT; common ones send a few hundred bytes.
+# Limit of a proxy's response to CONNECT; common proxies send a few hundred bytes.
 PROXY_HEAD_BYTES_MAX = 8 * 1024
 
 _PROXY_URL = re.compile(
@@ -29,7 +29,7 @@ _STATUS = re.compile(rb"HTTP/1\.[01] (\d{3})(?: [^\r\n]*)?\r\n")
 
 
 class Proxy(Struct, frozen=True):
-    """A proxy that is asked for a tunnel (CONNECT). `credentials` are `user:password` or empty."""
+    """A proxy that tunnels by CONNECT. `credentials` are `user:password` or empty."""
 
     host: str
     port: int
@@ -40,7 +40,7 @@ class Proxy(Struct, frozen=True):
 
     @classmethod
     def of(cls, url: str) -> Proxy:
-        """Read `http://[user:password@]host:port`. Raises ValueError, which does not show it."""
+        """Parse `http://[user:password@]host:port`. Raises ValueError, which does not quote it."""
         found = _PROXY_URL.fullmatch(url)
         if found is None or int(found["port"]) > 65_535:
             raise ValueError("no http://[user:password@]host:port")
@@ -51,7 +51,7 @@ class Proxy(Struct, frozen=True):
 
     @property
     def url(self) -> str:
-        """As a URL, for libraries that make their own connections."""
+        """The URL of the proxy, for libraries that make their own connections."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         user, _, password = self.credentials.partition(":")
         login = f"{quote(user, safe='')}:{quote(password, safe='')}@" if self.credentials else ""
@@ -59,7 +59,7 @@ class Proxy(Struct, frozen=True):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Its password, and the form of it in a request."""
+        """Its password, and its encoded form in a request."""
         _, _, password = self.credentials.partition(":")
         return (password, self._encoded) if password else ()
 
@@ -68,7 +68,7 @@ class Proxy(Struct, frozen=True):
         return b64encode(self.credentials.encode()).decode()
 
     def connect_head(self, host: str, port: int) -> bytes:
-        """What asks for a tunnel to an upstream, whose address stands without brackets."""
+        """Encode the request for a tunnel to `host`, given without brackets."""
         target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
         if self.credentials:
@@ -76,7 +76,7 @@ class Proxy(Struct, frozen=True):
         return "\r\n".join([*lines, "", ""]).encode()
 
     async def tunnel(self, sock: socket.socket, host: str, port: int) -> None:
-        """Have the proxy connect a socket through. Raises UpstreamUnreachable and OSError."""
+        """Tunnel a connected socket through the proxy. Raises UpstreamUnreachable and OSError."""
         loop = asyncio.get_running_loop()
         await loop.sock_sendall(sock, self.connect_head(host, port))
         head = b""
@@ -90,16 +90,16 @@ class Proxy(Struct, frozen=True):
             found = "no HTTP" if status is None else f"status {int(status[1])}"
             raise UpstreamUnreachable(f"{self!r}: {found} to CONNECT")
         if head.index(b"\r\n\r\n") + 4 != len(head):
-            # An upstream sends nothing before it is asked.
+            # An upstream sends nothing before a request.
             raise UpstreamUnreachable(f"{self!r}: more than an answer to CONNECT")
 
 
 class Transport(Struct, frozen=True):
-    """How the connections of a channel are made. The files are PEM, read for
-    the first connection and again where they are renewed.
+    """How the connections of a channel are made. The files are PEM, read for the first connection
+    and again when they are renewed.
 
-    `ca_file` holds whom it trusts instead of the system's certificates; `certificate` and `key` are
-    what it shows of itself. Empty: none.
+    `ca_file` has the trusted CAs instead of the system's; `certificate` and `key` identify the
+    client. Empty: none.
     """
 
     proxy: Proxy | None = None
@@ -108,25 +108,24 @@ class Transport(Struct, frozen=True):
     key: str = ""
 
     def tls_context(self) -> ssl.SSLContext:
-        """The TLS settings. Raises OSError (of which SSLError is one) and ValueError."""
+        """Return the TLS settings. Raises OSError (including SSLError) and ValueError."""
         context = verifying(self.ca_file)
         if self.certificate:
-            context.load_cert_chain(self.certificate, self.key, password="")  # never ask
+            context.load_cert_chain(self.certificate, self.key, password="")  # never prompt
         return context
 
 
 def verifying(ca_file: str = "") -> ssl.SSLContext:
-    """TLS as it has to be: the certificate is verified, and names the host."""
+    """Return TLS settings that verify the certificate and its host name."""
     context = ssl.create_default_context(cafile=ca_file or None)
     context.set_alpn_protocols(["http/1.1"])
     return context
 
 
-# Whether all that was written to a connection has arrived, as the operating system knows it.
+# Whether all data written to a connection was received, as far as the operating system knows.
 #
-# TCP's acknowledgements show what the other side's system has taken; with the end of the stream
-# that comes from there, they show what it had taken when it closed. Only Linux and its like can be
-# asked.
+# TCP acknowledgements show what the peer's system has received; together with the end of its
+# stream, what it had received when it closed. Only Linux and similar systems report this.
 
 try:
     import fcntl
@@ -136,7 +135,7 @@ except ImportError:  # not a Unix
 
 
 def has_unacknowledged(transport: asyncio.BaseTransport) -> bool:
-    """Whether anything written is still on its way; False where that cannot be asked."""
+    """Whether written data is unacknowledged; False if the system cannot report it."""
     if fcntl is None:
         return False
     sock = transport.get_extra_info("socket")
