@@ -13,28 +13,42 @@ from tornado.web import RequestHandler
 
 from channels.dialects.responses import dialect as responses
 from gw.api import wiki as wiki
-from gw.api.audio import SpeechHandler, SpeechTaskHandler, VoicesHandler
-from gw.api.avatars import AvatarHandler, AvatarsHandler, PresetAvatarsHandler
+from gw.api.audio import (
+    MusicHandler,
+    MusicTaskHandler,
+    SpeechHandler,
+    SpeechTaskHandler,
+    TranscriptHandler,
+    VoicesHandler,
+)
+from gw.api.avatars import (
+    AvatarHandler,
+    AvatarsHandler,
+    PresetAvatarsHandler,
+    TemplateHandler,
+    TemplatesHandler,
+)
 from gw.api.balance import BalanceHandler, SubscriptionHandler, UsageHandler
 from gw.api.base import GatewayApplication
-from gw.api.catalog import EmbeddingsHandler, PublicCatalog, PublicCatalogHandler
 from gw.api.chat import CompactHandler, GeminiHandler, MessagesHandler, endpoint
-from gw.api.clips import TemplateHandler, TemplatesHandler
 from gw.api.completions import AgentCompletionsHandler
 from gw.api.counting import CountTokensHandler, InputTokensHandler, NativeCountHandler
 from gw.api.images import EditsHandler, ImagesHandler
 from gw.api.logs.handlers import LogDetailHandler, LogListHandler, SummaryHandler
 from gw.api.mcp import McpHandler
-from gw.api.media_files import MediaFileHandler
-from gw.api.models import ModelHandler, ModelsHandler, NativeModelHandler, NativeModelsHandler
-from gw.api.moderations import ModerationsHandler
-from gw.api.music import MusicHandler, MusicTaskHandler
-from gw.api.rerank import RerankHandler
+from gw.api.measured import ModerationsHandler, RerankHandler, TranscriptionsHandler
+from gw.api.models import (
+    EmbeddingsHandler,
+    ModelHandler,
+    ModelsHandler,
+    NativeModelHandler,
+    NativeModelsHandler,
+    PublicCatalog,
+    PublicCatalogHandler,
+)
 from gw.api.services import Services
 from gw.api.socket import serve_socket
-from gw.api.transcriptions import TranscriptionsHandler
-from gw.api.transcripts import TranscriptHandler
-from gw.api.videos import ContentHandler, VideoHandler, VideosHandler
+from gw.api.videos import ContentHandler, MediaFileHandler, VideoHandler, VideosHandler
 from gw.api.wiki import DownloadHandler
 
 Route = tuple[str, type[RequestHandler]] | tuple[str, type[RequestHandler], dict[str, Any]]

@@ -1,24 +1,35 @@
-"""What the media endpoints use, made of the configuration and wired to the rest."""
+"""What the media endpoints use, and the media store: made of the configuration, wired."""
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+import msgspec
+
+from actors.actor import Supervisor
 from actors.catalogs import Catalogs
 from actors.clock import Clock
 from actors.jobs.ending import Endings, JobContent, JobUpstreams, LinkRenewal, Settles
-from actors.jobs.job import Schedule
+from actors.jobs.job import Job, Schedule
 from actors.jobs.poller import Poller
 from actors.jobs.store import Jobs, Links, as_stored
+from actors.media_store.copier import Copier, FileLocation, Throttle
+from actors.media_store.links import PURPOSE, LinkSigner
+from actors.media_store.storage import BucketStorage, CopyStorage, FolderStorage
+from actors.media_store.store import Copy, CopyStore, Kept
+from actors.media_store.worker import MediaStore, TaskScanner
 from actors.routing import ChannelDirectory
 from actors.store.database import Database
 from actors.wallet.wallets import Wallets
 from channels.http.interfaces import Wire
+from channels.media.dialects import DIALECTS
+from channels.media.model import addressed
 from channels.registry import ChannelSpec
-from gw.api.services import ContentLinks, FilmCount, MediaServices
+from gw.api.services import BASE_URL, ContentLinks, FilmCount, MediaServices
 from gw.calls.bills import UpstreamPrices
 from gw.calls.jobs import JobSubmit
 from gw.calls.media import (
@@ -33,6 +44,7 @@ from gw.calls.settlement import Billing
 from gw.config.config import LiveConfig, Tasks
 from gw.http.application import RequestsInFlight
 from gw.keys.secret import Secret
+from gw.runtime import Pools
 from gw.voices import Voices
 from metrics.prometheus import Metrics
 
@@ -252,3 +264,90 @@ def make_media_services(
             clock=clock,
         ),
     )
+
+
+# The media store as this gateway has it: made of the configuration, wired to the rest.
+
+
+def start_media_store(
+    supervisor: Supervisor,
+    pools: Pools,
+    current: LiveConfig,
+    secret: Secret,
+    clock: Clock,
+    metrics: Metrics,
+) -> MediaStore | None:
+    """Have results copied in this process; None where the configuration wants no copies."""
+    config = current.config
+    spec = config.media_store
+    if spec.kind == "none":
+        return None
+    store = CopyStore(pools.media, spec.kind)
+    is_folder = spec.kind == "local"
+    storage: CopyStorage = (
+        FolderStorage(config.data_dir / spec.path) if is_folder else BucketStorage(spec.bucket)
+    )
+    copier = Copier(
+        store=store,
+        storage=storage,
+        locate=Locator(current).locate,
+        bytes_max=spec.bytes_max if is_folder else None,
+        file_bytes_max=spec.file_bytes_max,
+        throttle=Throttle(spec.bytes_per_second, clock),
+        clock=clock,
+        metrics=metrics.media_store,
+    )
+    media_store = MediaStore(
+        store=store,
+        storage=storage,
+        copier=copier,
+        find=TaskScanner(pools.media, store).find,
+        signer=LinkSigner(*secret.subkeys(PURPOSE)),
+        keep_days=spec.keep_days,
+        concurrency=spec.concurrency,
+        clock=clock,
+    )
+    supervisor.start("media_store", media_store.run)
+    return media_store
+
+
+def links_of(media_store: MediaStore | None, public_url: str) -> Links:
+    """What puts our own links into the results of jobs, where there are copies.
+
+    A link begins with `public_url` or, without one, as its client reached us when it submitted.
+    """
+    if media_store is None:
+        return as_stored
+
+    async def links(jobs: Sequence[Job]) -> Sequence[Job]:
+        kept = await media_store.kept([job.id for job in jobs if job.stored_result is not None])
+        return [_linked(job, kept[job.id]) if job.id in kept else job for job in jobs]
+
+    def _linked(job: Job, kept: Mapping[int, Kept]) -> Job:
+        base_url = public_url or job.request.get(BASE_URL, "")
+        if job.result is None or not base_url:
+            return job
+        result = media_store.own_links(job.result, kept, base_url=base_url)
+        return replace(job, stored_result=msgspec.to_builtins(result))
+
+    return links
+
+
+class Locator:
+    """Where results are, by the channels in force at that moment."""
+
+    def __init__(self, current: LiveConfig) -> None:
+        self._current = current
+
+    async def locate(self, copy: Copy) -> FileLocation | None:
+        """A link, or what the channel gives for its own key; None for a channel that is gone."""
+        channel = self._current.registry.channels.get(copy.channel_id)
+        if channel is None:
+            return None
+        content = DIALECTS[channel.dialect_of(copy.wire)].content(copy.upstream_id)
+        if content is not None:
+            request = addressed(channel, content)
+            return FileLocation(request.url, channel.base_url, request.headers, channel.transport)
+        if copy.url is None:
+            return None
+        return FileLocation(copy.url, channel.base_url, transport=channel.transport)

@@ -62,9 +62,8 @@ from gw.idempotency import ExpiredKeys, IdempotencyGuard, IdempotencyStore
 from gw.keys.cache import KeyCache, KeyHasher, LastUse
 from gw.keys.issue import check_secret
 from gw.keys.secret import KeySealer, Secret, load_secret
-from gw.knowledge.removing import keep_clean
-from gw.media_services import make_media_services, make_poller
-from gw.media_store import links_of, start_media_store
+from gw.knowledge.importing import keep_clean
+from gw.media_services import links_of, make_media_services, make_poller, start_media_store
 from gw.runtime import Pools, Pushes, Shutdown, make_shared_limits, start_partitions, start_watches
 from metrics.logs import EventLog, set_level
 from metrics.prometheus import Metrics

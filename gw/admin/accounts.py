@@ -16,8 +16,7 @@ from gw import accounts
 from gw.accounts import Account, LimitChanges, ModelChanges
 from gw.admin import audit
 from gw.admin.audit import SQL, Actor
-from gw.admin.pages import Instant, Page, PageQuery, Position, after, page_of
-from gw.admin.refusals import Invalid, Refused
+from gw.admin.values import Instant, Invalid, Page, PageQuery, Position, Refused, after, page_of
 
 # (spec: Account wallet)
 TOP_UP_MIN_NANO_USD = NANO_PER_USD

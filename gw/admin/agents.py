@@ -14,8 +14,7 @@ from actors.store.database import Session, Statements
 from gw import accounts, agents
 from gw.admin import audit
 from gw.admin.audit import SQL, Actor
-from gw.admin.pages import Instant, Page, PageQuery, Position, after, page_of
-from gw.admin.refusals import Invalid
+from gw.admin.values import Instant, Invalid, Page, PageQuery, Position, after, page_of
 from gw.agents import AgentChanges, AgentRecord, NewAgent, effective_model
 from gw.knowledge.reading import readable_base
 

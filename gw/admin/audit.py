@@ -15,7 +15,7 @@ from msgspec import Struct
 from actors.store.database import Statements
 from actors.store.queries import load
 from actors.wallet.batch import to_json
-from gw.admin.pages import Instant, Page, PageQuery, page_of
+from gw.admin.values import Instant, Page, PageQuery, page_of
 from gw.keys.issue import Viewer
 
 SQL = load("gw.admin", "admin.sql")

@@ -13,13 +13,18 @@ from actors.store.database import Database, Session, Statements
 from gw import accounts
 from gw.admin import audit
 from gw.admin.audit import Actor
-from gw.admin.pages import Instant
-from gw.admin.refusals import Invalid, Refused
+from gw.admin.values import Instant, Invalid, Refused
 from gw.knowledge import reading
 from gw.knowledge.folder import Folder
-from gw.knowledge.importing import Imported, ImportTarget, import_folder
+from gw.knowledge.importing import (
+    Imported,
+    ImportTarget,
+    clean_up,
+    import_folder,
+    remove_base,
+    remove_page,
+)
 from gw.knowledge.reading import BaseRecord
-from gw.knowledge.removing import clean_up, remove_base, remove_page
 from gw.knowledge.sources import SourceStore
 
 

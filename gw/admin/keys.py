@@ -16,8 +16,7 @@ from actors.wallet.pricing import format_usd
 from gw import accounts, agents
 from gw.admin import audit
 from gw.admin.audit import SQL, Actor
-from gw.admin.pages import Instant, Page, PageQuery, Position, after, page_of
-from gw.admin.refusals import Invalid
+from gw.admin.values import Instant, Invalid, Page, PageQuery, Position, after, page_of
 from gw.keys import issue, store
 from gw.keys.cache import KeyHasher
 from gw.keys.issue import KeyRequest, KeyWish

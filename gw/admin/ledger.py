@@ -20,8 +20,7 @@ from actors.wallet.ledger import last_proof, record_proof
 from actors.wallet.verify import STATEMENT_SECONDS, VerifyReport, verify
 from gw.admin import audit
 from gw.admin.audit import SQL, Actor
-from gw.admin.pages import Instant
-from gw.admin.refusals import Refused
+from gw.admin.values import Instant, Refused
 from metrics.logs import EventLog
 
 # So long the response to a request for a proof waits for its end; most take less.

@@ -1,7 +1,7 @@
 """Prices agreed with accounts, as an operator handles them: set, listed, taken back; each noted.
 
-How they are read and what they do to a call is `gw/keys/prices.py`. A change holds for calls that
-come after it: the price of a call that was admitted stands in its receipt.
+How they are read and what they do to a call is `gw/keys/principal.py`. A change holds for calls
+that come after it: the price of a call that was admitted stands in its receipt.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ from channels.prices import PriceSpec
 from gw import accounts
 from gw.admin import audit
 from gw.admin.audit import Actor
-from gw.admin.pages import Instant
-from gw.admin.refusals import Invalid, Refused
+from gw.admin.values import Instant, Invalid, Refused
 from gw.config.prices import FACTOR, PRICE
 from gw.config.readers import FaultReport, Mark, Scalar, Unreadable
 from gw.config.values import attempt, mapping

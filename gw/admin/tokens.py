@@ -12,8 +12,7 @@ from msgspec import Struct
 from actors.store.database import Statements
 from gw.admin import audit
 from gw.admin.audit import SQL, Actor
-from gw.admin.pages import Instant
-from gw.admin.refusals import Refused
+from gw.admin.values import Instant, Refused
 
 Scope = Literal["read", "write"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)

@@ -1,15 +1,94 @@
-"""Values that operators give, read the same on the command line, by the admin API and by pages."""
+"""Values that operators give, and refusals: the same for commands, the admin API and pages."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, Generic, TypeVar
 
+import msgspec
+from msgspec import Meta, Struct
+
+from actors.store.connection import StatementRefused, StoreUnavailable
+from actors.wallet.ledger import UnknownAccount
 from actors.wallet.pricing import MoneyError, parse_usd
 from channels.registry import Registry
-from gw.admin.refusals import Invalid, Refused
-from gw.agents import chat_model
+from gw.agents import UnknownAgent, chat_model
 from gw.config.readers import closest
+from gw.keys.issue import NotRevealable, RequestIsDecided, UnknownRequest
+from gw.keys.secret import WrongSecret
+from gw.keys.store import CapIsNeeded, HashIsTaken, KeyIsRevoked, UnknownKey
+from gw.knowledge.reading import UnknownBase
+
+# Why an operator's request is not done: one table for the command line, the admin API and pages.
+#
+# What is wrong with the request itself is `Invalid`; what was understood and not done is
+# `Refused`, or an exception of the room that refused it.
+
+
+class Refused(Exception):
+    """The request was understood and not done; `code` is the reason in one word."""
+
+    def __init__(self, message: str, code: str, *, http_status: int = 409) -> None:
+        super().__init__(message)
+        self.code = code
+        self.http_status = http_status
+
+
+class Invalid(Exception):
+    """The request cannot be carried out as it is written, whatever the database has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A request that was not done, in words."""
+
+    code: str
+    message: str
+    http_status: int
+
+
+# The first kind that fits is taken, so that the special ones stand before the general ones.
+_WORDINGS: Mapping[type[Exception], tuple[int, str, str]] = {
+    Invalid: (400, "invalid_request", "{}"),
+    UnknownAccount: (404, "account_not_found", "there is no account {}"),
+    UnknownKey: (404, "key_not_found", "there is no key {}"),
+    UnknownAgent: (404, "agent_not_found", "there is no agent {}"),
+    UnknownRequest: (404, "request_not_found", "there is no request {}"),
+    UnknownBase: (404, "kb_not_found", "the account has no knowledge base {}"),
+    KeyIsRevoked: (409, "key_revoked", "the key {} is revoked, and revocation is for good"),
+    HashIsTaken: (409, "key_exists", "a key with this hash has been imported before"),
+    NotRevealable: (
+        409,
+        "key_not_revealable",
+        "the key {} is stored as a hash only and cannot be revealed",
+    ),
+    CapIsNeeded: (400, "usage", "the key {} was requested, and such keys keep a spend cap"),
+    RequestIsDecided: (
+        409,
+        "request_decided",
+        "the request {} has been approved or rejected before",
+    ),
+    WrongSecret: (503, "wrong_secret", "{}"),
+    StoreUnavailable: (503, "database_unavailable", "the database cannot be reached: {}"),
+    # An amount that the ledger's columns cannot hold, and nothing else that a request contains.
+    StatementRefused: (422, "database_refused", "the database refused the command: {}"),
+}
+
+
+def explain(error: Exception) -> Refusal | None:
+    """Put an exception into words; None for one that should not have come."""
+    if isinstance(error, Refused):
+        return Refusal(error.code, str(error), error.http_status)
+    for kind, (http_status, code, wording) in _WORDINGS.items():
+        if isinstance(error, kind):
+            return Refusal(code, wording.format(error), http_status)
+    return None
+
 
 LABEL_MAX = 200
 # What the column holds; a limit that large is none anyway.
@@ -101,3 +180,68 @@ def _unknown(name: str, registry: Registry) -> str:
     names = [*registry.models, *(alias for m in registry.models.values() for alias in m.aliases)]
     guess = closest(name, names)
     return f"there is no model {name}" + (f", did you mean {guess}?" if guess else "")
+
+
+# Lists page by page: how long a page is, and where the next one begins.
+
+PAGE_DEFAULT = 50
+PAGE_MAX = 200
+CURSOR_CHARACTERS_MAX = 400
+
+# An instant with its zone: in UTC as it is shown, in any as it is given.
+Instant = Annotated[datetime, Meta(tz=True)]
+
+T = TypeVar("T")
+P = TypeVar("P")
+
+
+class Page(Struct, Generic[T], frozen=True):
+    """Some rows of a list. `next_cursor`: what to ask with for the next ones, null at the end."""
+
+    data: list[T]
+    next_cursor: str | None
+
+
+class PageQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which page of a list: its length, and where it begins."""
+
+    limit: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT
+    cursor: Annotated[str, Meta(max_length=CURSOR_CHARACTERS_MAX)] | None = None
+
+    def position(self, kind: type[P]) -> P | None:
+        """What the cursor holds; None at the beginning. Raises Invalid."""
+        if self.cursor is None:
+            return None
+        try:
+            body = base64.b64decode(
+                self.cursor.encode() + b"=" * (-len(self.cursor) % 4), b"-_", validate=True
+            )
+            return msgspec.json.decode(body, type=kind)
+        except (msgspec.DecodeError, binascii.Error, UnicodeEncodeError, RecursionError):
+            raise Invalid("cursor: this is none of this list") from None
+
+
+class Position(Struct, frozen=True, array_like=True):
+    """Between two rows of a list by age: after the one made at this instant, of this id."""
+
+    at: datetime
+    id: Annotated[str, Meta(max_length=200, pattern=r"^[ -~]+$")]
+
+
+def after(query: PageQuery) -> dict[str, Any]:
+    """The parameters of a statement that lists by age. Raises Invalid."""
+    position = query.position(Position)
+    at, last_id = (None, None) if position is None else (position.at, position.id)
+    return {"at": at, "id": last_id, "limit": query.limit + 1}
+
+
+def page_of(rows: Sequence[T], limit: int, position: Callable[[T], Any]) -> Page[T]:
+    """A page of rows, of which one more than `limit` was asked for."""
+    kept = list(rows[:limit])
+    cursor = cursor_of(position(kept[-1])) if len(rows) > limit else None
+    return Page(kept, cursor)
+
+
+def cursor_of(position: Any) -> str:
+    """The text of a position."""
+    return base64.urlsafe_b64encode(msgspec.json.encode(position)).rstrip(b"=").decode()

@@ -1,8 +1,9 @@
-"""`POST /v1/audio/speech`: a text is spoken (contract §6; contract for media §5, Speech)."""
+"""Speech, voices, songs and spoken scripts (contract §6; contract for media §5)."""
 
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -13,17 +14,26 @@ from msgspec.structs import replace
 from actors.catalogs import CatalogUnavailable
 from actors.jobs.job import Job, State
 from actors.jobs.store import new_job_id
-from channels.families import SPEECH, VOICES
-from channels.media.canonical import Done, SpeechAudio, SpeechResult, VoiceResult
+from channels.families import MUSIC_GENERATIONS, SPEECH, TRANSCRIPTS, VOICES
+from channels.media.canonical import (
+    Done,
+    MusicResult,
+    SpeechAudio,
+    SpeechResult,
+    TranscriptResult,
+    VoiceResult,
+)
+from channels.redaction import Redactor
 from gw.api.base import ApiHandler
+from gw.api.chat import first_of
 from gw.api.services import unavailable
-from gw.api.submit import MediaSubmit, Reference, media_of, own_voice
-from gw.api.task_lists import error_of, listed, polled
+from gw.api.submit import MediaSubmit, Reference, error_of, listed, media_of, own_voice, polled
 from gw.calls.bills import UnitBill
 from gw.calls.media import Delivery, SubmitResult
 from gw.errors import dumps
-from gw.media.lists import SPEECH as SPEECH_LIST
-from gw.media.sounds import read_speech, read_voice
+from gw.media.reading import MUSIC
+from gw.media.reading import SPEECH as SPEECH_LIST
+from gw.media.sounds import read_music, read_speech, read_transcript, read_voice
 from gw.voices import Voice, new_voice_id
 
 # `GET /v1/audio/speech`: tasks of speech, one and all (contract §6).
@@ -173,3 +183,104 @@ class VoicesHandler(ApiHandler):
 
 
 _SHOWN = ("id", "name", "kind", "language", "preview_url")
+
+
+# `/v1/music/generations`: songs are submitted, polled and listed (spec: Music).
+
+# Until it ends a task is `processing`, whatever its upstream reports.
+SONG_STATES: Mapping[State, str] = MappingProxyType(
+    {"queued": "processing", "running": "processing"}
+)
+
+
+class MusicHandler(ApiHandler):
+    """Songs: a task is begun for its price, the list is free."""
+
+    route = "music"
+    protocol = MUSIC_GENERATIONS.protocol
+    limited = billed = idempotent = True
+
+    async def on_get(self) -> None:
+        self.write(await listed(self, "music", MUSIC, shown_song, word_of=SONG_STATES))
+
+    async def on_post(self) -> None:
+        media, submit = media_of(self), await MediaSubmit.begin(self, "music")
+        request = await submit.read(read_music, model=lambda read: read.model)
+        price = submit.price()
+        call = submit.job_call(
+            request,
+            job_id=new_job_id("music"),
+            job=media.jobs.new_job("music", price=price, quantity=1),
+            hold_nano_usd=price.cost_nano_usd(1),
+            cheaper="or ask for less.",
+            status="queued",
+        )
+        await submit.run_detached(call, media.video_submit)
+
+
+class MusicTaskHandler(ApiHandler):
+    """One task."""
+
+    route = "music_task"
+    limited = True
+
+    async def on_get(self, task_id: str) -> None:
+        self.write(await polled(self, "music", task_id, shown_song))
+
+
+def shown_song(job: Job) -> dict[str, Any]:
+    """A task as clients see it; what a track lacks is null."""
+    members: dict[str, Any] = {
+        "id": job.id,
+        "status": SONG_STATES.get(job.state, job.state),
+        "model": job.model,
+        "created_at": int(job.submitted_at),
+    }
+    if isinstance(job.result, MusicResult):
+        members["tracks"] = msgspec.to_builtins(job.result.tracks)
+    return members | error_of(job)
+
+
+# `POST /v1/transcripts/extract`: the spoken script of a short video (contract §6).
+
+(ENDPOINT_TYPE,) = (one.name for one in TRANSCRIPTS.endpoint_types)
+
+
+class TranscriptHandler(ApiHandler):
+    """One script, sold by the call."""
+
+    route = "transcripts"
+    protocol = TRANSCRIPTS.protocol
+    limited = billed = idempotent = True
+
+    async def on_post(self) -> None:
+        media, submit = media_of(self), await MediaSubmit.begin(self, "text")
+        default_model = first_of(self.services.current.registry, ENDPOINT_TYPE)
+        request = await submit.read(read_transcript, default_model, model=lambda read: read.model)
+        transcript_id = f"trs_{uuid.uuid4().hex}"
+        redactor = self.services.current.redactor
+
+        async def deliver(made: SubmitResult) -> Delivery:
+            return await _script_delivered(made, transcript_id, redactor)
+
+        call = submit.call(
+            request,
+            bill=UnitBill(submit.price(), 1),
+            cheaper="or ask for less.",
+            made_id=transcript_id,
+            deliver=deliver,
+        )
+        await submit.run(call, media.transcript)
+
+
+async def _script_delivered(made: SubmitResult, transcript_id: str, redactor: Redactor) -> Delivery:
+    """The script in the gateway's own shape, without what the upstream repeats of its channel."""
+    assert isinstance(made.reply, Done), made
+    script = made.reply.result
+    assert isinstance(script, TranscriptResult), script
+    members = msgspec.to_builtins(script)
+    shown = {"id": transcript_id} | {name: members[name] for name in _SCRIPT_MEMBERS}
+    return Delivery(JSON, await redactor.responses.redact_whole(dumps(shown)))
+
+
+_SCRIPT_MEMBERS = ("text", "title", "language", "duration_sec", "segments")

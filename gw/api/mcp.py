@@ -2,7 +2,7 @@
 
 Free at any balance, outside the account's limits, without rows in the call log, like the REST
 endpoints beside it. What is refused before the message is looked at has the first error shape, all
-else is JSON-RPC (`gw/mcp/exchange.py`).
+else is JSON-RPC (`gw/mcp.py`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from gw.knowledge.reading import (
     readable_bases,
 )
 from gw.knowledge.search import found_body, search
-from gw.mcp.exchange import (
+from gw.mcp import (
     INTERNAL_ERROR,
     Exchange,
     HandledMessage,

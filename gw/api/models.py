@@ -12,12 +12,20 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
-from channels.families import GEMINI, ErrorShape
-from channels.registry import ModelSpec, Registry
+from channels.families import (
+    CHAT_PROTOCOLS,
+    EMBEDDINGS,
+    GEMINI,
+    PUBLIC_NAMES,
+    UNIT_PRICES,
+    ErrorShape,
+)
+from channels.registry import CAPABILITIES, ModelSpec, Registry
 from channels.translation.session import upstream_protocols
 from gw.api.base import ApiHandler
 from gw.errors import INVALID_REQUEST, MODEL_NOT_FOUND, GatewayError, dumps
@@ -277,3 +285,112 @@ class NativeModelHandler(_Models):
 
     async def on_get(self, model_id: str = "") -> None:
         self.write(dumps(self.shown_natively(self.found(model_id))))
+
+
+# `GET /api/v1/models/public`, the public catalog (spec: Model discovery).
+
+# What the registry looks like from outside.
+#
+# Pure functions from a Registry to what is served. Prices are
+# list prices: the multiplier is shown beside them, not applied (contract §7, Catalog). A model
+# that is billed by the piece has `unit_prices`, by the names they have in the configuration.
+
+
+class PublicCatalog:
+    """The body of the public catalog, rendered once for each registry."""
+
+    def __init__(self) -> None:
+        self._registry: Registry | None = None
+        self._body = b""
+
+    def body(self, registry: Registry) -> bytes:
+        """The catalog of `registry` as JSON."""
+        if registry is not self._registry:
+            self._body = dumps({"models": public_entries(registry)})
+            self._registry = registry
+        return self._body
+
+
+def public_entries(registry: Registry) -> list[dict[str, Any]]:
+    """Every model as the public catalog shows it (contract §5), in the file's order."""
+    return [_entry(registry, model) for model in registry.models.values()]
+
+
+def supported_protocols(registry: Registry, model: ModelSpec) -> list[str]:
+    """Client protocols that one of the model's channels speaks itself.
+
+    A model with an endpoint of its own is not served on the chat endpoints at all (spec: Model
+    catalog entry), whatever else its channel speaks.
+    """
+    if model.endpoint_type is not None:
+        return []
+    spoken: set[str] = set()
+    for binding in model.bindings:
+        channel = registry.channels[binding.channel_id]
+        spoken |= channel.spoken(binding.upstream_model or model.id)
+    return [PUBLIC_NAMES[protocol] for protocol in CHAT_PROTOCOLS if protocol in spoken]
+
+
+def _entry(registry: Registry, model: ModelSpec) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "id": model.id,
+        "display_name": model.display_name,
+        "context_size": model.context_size,
+        "input_price": _price(model.price.input),
+        "output_price": _price(model.price.output),
+        "cached_input_price": _price(model.price.cached_input),
+        "capabilities": {name: name in model.capabilities for name in CAPABILITIES},
+        "callable": model.callable,
+        "endpoint_type": model.endpoint_type,
+        "supported_protocols": supported_protocols(registry, model),
+    }
+    units = {name: _unit_price(getattr(model.price, name)) for name in UNIT_PRICES}
+    if any(units.values()):
+        entry["unit_prices"] = {name: price for name, price in units.items() if price is not None}
+    if model.multiplier != 1:
+        entry["price_multiplier"] = _price(model.multiplier)
+    return entry
+
+
+def _unit_price(price: Decimal | Mapping[str, Decimal] | None) -> Any:
+    """One price, or one by each name."""
+    if isinstance(price, Mapping):
+        return {name: _price(one) for name, one in price.items()}
+    return _price(price)
+
+
+def _price(price: Decimal | None) -> str | None:
+    """As the operator wrote it, but never with an exponent."""
+    return None if price is None else format(price, "f")
+
+
+class PublicCatalogHandler(ApiHandler):
+    """The catalog with prices and capabilities, for anyone."""
+
+    route = "public_catalog"
+    auth = "none"
+
+    def initialize(self, catalog: PublicCatalog) -> None:
+        self.catalog = catalog
+
+    async def on_get(self) -> None:
+        self.write(self.catalog.body(self.services.current.registry))
+
+
+# `POST /v1/embeddings`: the endpoint is there, its models are not (spec: Embeddings).
+
+
+class EmbeddingsHandler(ApiHandler):
+    """Authenticates like any billed endpoint, then knows no model, whatever the body holds."""
+
+    route = "embeddings"
+    protocol = EMBEDDINGS.protocol
+    limited = True
+    billed = True
+
+    async def on_post(self) -> None:
+        raise GatewayError(
+            MODEL_NOT_FOUND,
+            "Embedding models have been withdrawn; none can be called here.",
+            http_status=404,
+        )

@@ -7,12 +7,14 @@ goes on when its client has left counts for the account's concurrency as long (`
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn, TypeVar, TypeVarTuple
 
 from msgspec.structs import replace
 
 from actors.catalogs import Catalogs
+from actors.jobs.job import VISIBLE, Job, State
 from actors.jobs.store import PREFIXES, Jobs
 from actors.limits.accounts import LimitLease
 from actors.wallet.messages import NewJob
@@ -21,6 +23,7 @@ from actors.wallet.wallets import KeyTaken
 from channels.errors import InvalidRequest
 from channels.media.canonical import AvatarResult, GeneralVideo
 from channels.media.canonical import Submission as MediaSubmission
+from channels.media.model import TaskKind
 from channels.offload.jobs import read_submission
 from channels.registry import ModelSpec
 from gw.api.base import ApiHandler, HandlerWriter, begin_span, explain
@@ -31,9 +34,9 @@ from gw.calls.call import ResponseWriter
 from gw.calls.jobs import JobBill
 from gw.calls.media import JSON, Delivery, Media, Pin, SubmitCall, SubmitResult
 from gw.calls.request import LargeSubmission
-from gw.errors import INVALID_REQUEST, GatewayError, dumps, invalid_request
+from gw.errors import INVALID_REQUEST, NOT_FOUND, GatewayError, dumps, invalid_request
 from gw.idempotency import Submission, fingerprint, fingerprint_of
-from gw.media.reading import parameters_of
+from gw.media.reading import ListKind, parameters_of, read_list
 from gw.voices import Voices, is_voice_id
 from metrics import genai
 from metrics.logs import redact
@@ -364,3 +367,59 @@ async def avatar_of(named: str, jobs: Jobs, catalogs: Catalogs, *, account_id: s
 
 def _refuse(param: str, why: str) -> NoReturn:
     raise GatewayError(INVALID_REQUEST, f"{param}: {why}.", param=param)
+
+
+# Lists and single tasks of an account: what the endpoints share that show jobs.
+
+Shown = Callable[[Job], Mapping[str, Any]]
+
+_AS_THEY_ARE: Mapping[State, str] = MappingProxyType({})
+
+
+async def listed(
+    handler: ApiHandler,
+    kind: TaskKind,
+    words: ListKind,
+    shown: Shown,
+    *,
+    word_of: Mapping[State, str] = _AS_THEY_ARE,
+) -> bytes:
+    """The list that a query asks for, newest first, with links that are good where they can be had.
+
+    `word_of` are states that clients know by another word. Raises GatewayError, StoreUnavailable.
+    """
+    names = ("limit", "status", "before")
+    try:
+        query = read_list({name: handler.get_query_argument(name, "") for name in names}, words)
+    except InvalidRequest as invalid:
+        raise invalid_request(invalid) from None
+    media = media_of(handler)
+    jobs = await media.jobs.list(
+        handler.principal.account_id,
+        kind,
+        states=[
+            state
+            for state in VISIBLE
+            if not query.states or word_of.get(state, state) in query.states
+        ],
+        limit=query.limit,
+        before=query.before,
+    )
+    return dumps({"data": [shown(job) for job in await media.renewal.renewed(jobs)]})
+
+
+async def polled(handler: ApiHandler, kind: TaskKind, task_id: str, shown: Shown) -> bytes:
+    """One task. Raises GatewayError for one that is not the account's, and StoreUnavailable."""
+    media = media_of(handler)
+    job = await media.jobs.read(handler.principal.account_id, kind, task_id)
+    if job is None:
+        raise GatewayError(NOT_FOUND, "There is no task of this id.")
+    (job,) = await media.renewal.renewed([job])
+    return dumps(shown(job))
+
+
+def error_of(job: Job) -> dict[str, Any]:
+    """The member `error` of a job that did not succeed; nothing of any other."""
+    if job.error_code is None:
+        return {}
+    return {"error": {"code": job.error_code, "message": job.error_message}}

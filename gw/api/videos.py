@@ -15,6 +15,8 @@ from actors.catalogs import CatalogUnavailable
 from actors.jobs.ending import ContentUnavailable
 from actors.jobs.job import Job
 from actors.jobs.store import new_job_id
+from actors.media_store.storage import LocalFile, StorageFault
+from actors.media_store.store import Kept
 from actors.wallet.pricing import MediaPrice
 from channels.errors import UpstreamError
 from channels.families import VIDEOS
@@ -22,8 +24,16 @@ from channels.http.interfaces import UpstreamResponse
 from channels.media.canonical import AvatarVideo, Video, VideoResult
 from gw.api.base import ApiHandler
 from gw.api.services import unavailable
-from gw.api.submit import MediaSubmit, avatar_of, media_of, voice_of
-from gw.api.task_lists import Shown, error_of, listed, polled
+from gw.api.submit import (
+    MediaSubmit,
+    Shown,
+    avatar_of,
+    error_of,
+    listed,
+    media_of,
+    polled,
+    voice_of,
+)
 from gw.calls.call import sendable
 from gw.calls.media import Pin
 from gw.errors import (
@@ -38,7 +48,7 @@ from gw.errors import (
     from_upstream,
     unserved,
 )
-from gw.media import lists
+from gw.media import reading
 from gw.media.reading import model_of
 from gw.media.videos import (
     held_milliseconds,
@@ -93,7 +103,7 @@ class VideosHandler(ApiHandler):
     limited = billed = idempotent = True
 
     async def on_get(self) -> None:
-        self.write(await listed(self, "video", lists.VIDEOS, _shown_by(self)))
+        self.write(await listed(self, "video", reading.VIDEOS, _shown_by(self)))
 
     async def on_post(self) -> None:
         media, submit = media_of(self), await MediaSubmit.begin(self, "video")
@@ -274,3 +284,94 @@ class ContentHandler(ApiHandler):
         except (UpstreamError, TimeoutError) as error:
             EventLog("gw.web").warning("film_cut", trace=self.call_id.hex, why=repr(error))
             self.request.abort()
+
+
+# `GET /v1/media/{name}`: a copy of a result, for clients with a signed link that has not expired.
+#
+# A folder's is sent from here, whole or in part (RFC 9110, 14); for a bucket's the client is sent
+# on to the storage, with a link of the storage's own that lasts an hour.
+
+_RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
+
+
+class MediaFileHandler(ApiHandler):
+    """Serves without a key: the signature proves that the gateway made the link."""
+
+    route = "media_file"
+    auth = "none"
+
+    async def on_get(self, name: str) -> None:
+        store, query = self.services.media_store, self.get_query_argument
+        if store is None or not store.is_good_link(
+            self.request.path or "", query("expires", ""), query("signature", "")
+        ):
+            raise GatewayError(PERMISSION_DENIED, "The link is not valid, or has expired.")
+        try:
+            found = await store.served(name)
+        except StorageFault as fault:
+            raise _unreadable() from fault
+        if found is None:
+            raise GatewayError(NOT_FOUND, "The file is not kept any more.")
+        kept, source = found
+        if isinstance(source, str):
+            self.set_status(307)
+            self.set_header("Location", source)
+            self.finish(b"")
+            return
+        try:
+            await self._send(kept, source)
+        finally:
+            await source.close()
+
+    on_head = on_get
+
+    async def _send(self, kept: Kept, file: LocalFile) -> None:
+        start, end = self._range(kept)
+        self.set_header("Content-Type", kept.content_type)
+        self.set_header("Content-Length", str(end - start))
+        self.set_header("Accept-Ranges", "bytes")
+        self.set_header("Etag", _tag(kept))
+        self.set_header("X-Content-Type-Options", "nosniff")
+        self.set_header("Cache-Control", "private, max-age=604800")
+        if self.request.method != "HEAD":
+            try:
+                async for piece in file.pieces(start, end):
+                    self.write(piece)
+                    await self.flush()
+            except StorageFault as fault:
+                if not self.request.has_head_out:
+                    raise _unreadable() from fault
+                # Its client must not take what there is of it for the whole.
+                EventLog("gw.web").warning("media_file_cut", trace=self.call_id.hex, why=str(fault))
+                self.request.abort()
+        self.finish()
+
+    def _range(self, kept: Kept) -> tuple[int, int]:
+        """From which byte to before which; the whole without a `Range`."""
+        headers = self.request.headers
+        match = _RANGE.fullmatch(headers.get("Range", ""))
+        if match is None or match.group() == "bytes=-":
+            return 0, kept.size
+        if headers.get("If-Range", _tag(kept)) != _tag(kept):
+            return 0, kept.size
+        first, last = match.groups()
+        start = int(first) if first else max(0, kept.size - int(last))
+        end = min(kept.size, int(last) + 1) if first and last else kept.size
+        if start >= end:
+            raise GatewayError(
+                INVALID_REQUEST,
+                f"The file has {kept.size} bytes.",
+                http_status=416,
+                headers={"Content-Range": f"bytes */{kept.size}"},
+            )
+        self.set_status(206)
+        self.set_header("Content-Range", f"bytes {start}-{end - 1}/{kept.size}")
+        return start, end
+
+
+def _unreadable() -> GatewayError:
+    return GatewayError(NO_CHANNEL_AVAILABLE, "The file cannot be read now.")
+
+
+def _tag(kept: Kept) -> str:
+    return f'"{kept.id}"'

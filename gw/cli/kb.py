@@ -36,9 +36,8 @@ from gw.cli.arguments import (
 from gw.keys.principal import OWNER
 from gw.knowledge import reading
 from gw.knowledge.folder import read_folder, unread
-from gw.knowledge.importing import Imported, ImportTarget
+from gw.knowledge.importing import Imported, ImportTarget, export_base
 from gw.knowledge.reading import PERSONAL, BaseRecord
-from gw.knowledge.removing import export_base
 from gw.knowledge.sources import SourceStore
 from metrics.logs import EventLog, events_shown
 

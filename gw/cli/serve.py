@@ -91,8 +91,8 @@ def _worker(options: Namespace) -> Coroutine[Any, Any, int]:
 
 
 async def _parent(config: Config, text: str, options: Namespace, on_ready: OnReady | None) -> int:
+    from gw.processes.fleet import WorkerFailed
     from gw.processes.run import run_parent
-    from gw.processes.worker import WorkerFailed
 
     try:
         return await run_parent(config, text, count=options.processes, on_ready=on_ready)

@@ -10,11 +10,10 @@ from gw.accounts import Account
 from gw.admin import keys as handled
 from gw.admin import values
 from gw.admin.keys import status
-from gw.admin.refusals import Invalid
+from gw.admin.values import Invalid
 from gw.api.logs.list_query import NotAnInstant, midnight, read_date, read_instant
 from gw.console.account import read_cursor, write_cursor
-from gw.console.changes import change, in_force
-from gw.console.pages import TEXTS, ConsoleHandler
+from gw.console.pages import TEXTS, ConsoleHandler, change, in_force
 from gw.keys import store
 from gw.keys.issue import KeyWish, list_pending
 from gw.keys.principal import AGENT

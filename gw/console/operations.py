@@ -1,4 +1,4 @@
-"""Pages for operators: channels with their keys, models with price and cost, the system."""
+"""Pages for operators: channels with their keys, models with price and cost, the system; lists."""
 
 from __future__ import annotations
 
@@ -12,14 +12,19 @@ from typing import Any
 from actors.store.queries import load
 from channels.families import CHAT_PROTOCOLS, PUBLIC_NAMES
 from channels.registry import ModelSpec
-from gw.admin import audit, channels
+from gw import agents
+from gw.admin import agents as handled
+from gw.admin import audit, channels, tasks
+from gw.admin.agents import AgentQuery
 from gw.admin.channels import ChannelTest, Order
 from gw.admin.ledger import LedgerProofs
+from gw.admin.tasks import TaskQuery
+from gw.agents import UnknownAgent
 from gw.api.matrix import compatibility
 from gw.config.config import Config
-from gw.console.changes import actor_of, change, in_force, in_words
 from gw.console.figures import ChannelTile
-from gw.console.pages import TEXTS, ConsoleHandler
+from gw.console.pages import TEXTS, ConsoleHandler, actor_of, change, in_force, in_words
+from gw.media_services import endings_of
 from gw.price_list.filling import Comparison, compare
 from gw.price_list.reading import bundled, cost_of
 
@@ -245,3 +250,74 @@ def process_conditions(found: Iterable[str], late_seconds: float) -> Conditions:
             yield text, name
     if late_seconds > POLL_SECONDS:
         yield TEXTS("system.tasks_overdue", seconds=int(late_seconds)), "tasks_overdue"
+
+
+# Plain lists of agents, knowledge bases and tasks: of all accounts, or of the owner's.
+
+PAGE = 100
+
+
+class AgentsHandler(ConsoleHandler):
+    """Agents, and whether each works."""
+
+    async def get(self) -> None:
+        query = AgentQuery(account_id=self.who.account_id, cursor=self.parameters.text("cursor"))
+        with in_words():
+            page = await handled.page(
+                self.services.database, query, self.services.current.config.agents.default_model
+            )
+        self.page("agents.html", agents=page.data, cursor=page.next_cursor)
+
+    async def post(self) -> None:
+        """Switch an agent on or off."""
+        agent_id, is_enabled = self.field("id"), self.field("act") == "enable"
+        async with change(self) as (transaction, actor):
+            try:
+                agent = await agents.show(transaction, agent_id)
+            except UnknownAgent:
+                self.refuse(404, "error.not_found")
+            if self.who.account_id not in (None, agent.account_id):
+                self.refuse(404, "error.not_found")
+            await handled.change(transaction, actor, agent_id, {"enabled": is_enabled})
+        await in_force(self)
+        self.redirect("/agents", status=303)
+
+
+class BasesHandler(ConsoleHandler):
+    """Knowledge bases with how much is in them."""
+
+    async def get(self) -> None:
+        after = self.parameters.whole("after", least=0, most=2**31 - 1) or 0
+        params = {"account": self.who.account_id, "after": after, "limit": PAGE + 1}
+        rows = await self.services.database.fetch_all(SQL["bases"], params)
+        self.page(
+            "bases.html", bases=rows[:PAGE], after=rows[PAGE - 1][0] if len(rows) > PAGE else None
+        )
+
+
+class TasksHandler(ConsoleHandler):
+    """Films, songs and what else is made later, the newest first."""
+
+    async def get(self) -> None:
+        query = TaskQuery(account_id=self.who.account_id, cursor=self.parameters.text("cursor"))
+        with in_words():
+            page = await tasks.page(self.services.database, query)
+        self.page("tasks.html", tasks=page.data, cursor=page.next_cursor)
+
+    async def post(self) -> None:
+        """Cancel a task: its account gets the whole hold back, so operators alone do it."""
+        if not self.who.is_operator:
+            self.refuse(404, "error.not_found")
+        services = self.services
+        endings = endings_of(
+            services.current,
+            database=services.database,
+            wire=services.wire,
+            secret=services.secret,
+            clock=services.clock,
+            metrics=services.metrics,
+        )
+        with in_words():
+            actor = actor_of(self.who)
+            await tasks.cancel(services.database, actor, self.field("id"), endings)
+        self.redirect("/tasks", status=303)

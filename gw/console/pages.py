@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Awaitable, Callable, Mapping
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -22,14 +24,18 @@ from tornado.http1connection import HTTP1Connection
 from tornado.template import Loader
 from tornado.web import HTTPError, RequestHandler
 
+from actors.changes import heard_by_all
 from actors.clock import Clock
 from actors.routing import ChannelDirectory
 from actors.store.connection import StoreError, StoreUnavailable
 from actors.store.database import Database
+from actors.store.database import Session as Transaction
 from actors.wallet.ledger import UnknownAccount
 from channels.http.interfaces import Wire
 from gw import accounts
 from gw.accounts import Account
+from gw.admin import values
+from gw.admin.audit import Actor
 from gw.api.logs.list_query import CursorSeal, Parameters
 from gw.config.config import LiveConfig
 from gw.console import sessions
@@ -355,3 +361,37 @@ class Show:
     def state(self, word: str) -> str:
         """A word of a state as people read it."""
         return TEXTS.get(f"state.{word}", word)
+
+
+# How a page changes something: in one transaction with its row of the audit trail.
+
+
+def actor_of(session: Session) -> Actor:
+    """Who makes a change, as the audit trail has it."""
+    return Actor(session.role, f"{session.name} ({session.id})", session.origin)
+
+
+@asynccontextmanager
+async def change(handler: ConsoleHandler) -> AsyncIterator[tuple[Transaction, Actor]]:
+    """A transaction and who acts in it."""
+    with in_words():
+        async with handler.services.database.transaction() as transaction:
+            yield transaction, actor_of(handler.who)
+
+
+@contextmanager
+def in_words() -> Iterator[None]:
+    """What a use-case refuses becomes a page with its words."""
+    try:
+        yield
+    except Exception as error:
+        refusal = values.explain(error)
+        if refusal is None or refusal.http_status >= 500:
+            raise
+        text = refusal.message[:1].upper() + refusal.message[1:] + "."
+        raise Refusal(refusal.http_status, text) from error
+
+
+async def in_force(handler: ConsoleHandler) -> None:
+    """Return when what has been changed holds in every running gateway (contract §1)."""
+    await heard_by_all(handler.services.database, token=secrets.token_hex(8))

@@ -18,11 +18,10 @@ from channels.errors import UpstreamError
 from channels.http.interfaces import UpstreamRequest, UpstreamResponse
 from gw.admin import audit
 from gw.admin.keys import status
-from gw.admin.refusals import Invalid
+from gw.admin.values import Invalid
 from gw.console.calls import find_seen
-from gw.console.changes import change
 from gw.console.operations import SQL
-from gw.console.pages import TEXTS, ConsoleHandler
+from gw.console.pages import TEXTS, ConsoleHandler, change
 from gw.errors import dumps
 from gw.keys import store
 from gw.keys.principal import AGENT

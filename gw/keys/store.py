@@ -17,8 +17,7 @@ from actors.store.connection import ConstraintViolated
 from actors.store.database import Statements
 from actors.store.queries import load, settings
 from actors.wallet.ledger import UnknownAccount
-from gw.keys.prices import AgreedPrices
-from gw.keys.principal import Agent, Principal, RefusalReason
+from gw.keys.principal import Agent, AgreedPrices, Principal, RefusalReason
 
 SQL = load("gw.keys", "keys.sql")
 

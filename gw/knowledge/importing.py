@@ -1,4 +1,4 @@
-"""A folder into a base, in one transaction: readers see the base before it or after it."""
+"""A folder into a base, in one transaction, and back; a base or a page of it removed."""
 
 from __future__ import annotations
 
@@ -8,16 +8,20 @@ import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from actors.store.connection import ConstraintViolated
-from actors.store.database import Database, Session
+from actors.clock import Clock
+from actors.store.connection import ConstraintViolated, StoreError
+from actors.store.database import Database, Session, Statements
 from actors.wallet.ledger import UnknownAccount
 from gw.knowledge.folder import Folder, Source, unread
 from gw.knowledge.pages import FolderFault, FolderFaults, Page
 from gw.knowledge.query import field_parts, folded_name
-from gw.knowledge.reading import PERSONAL, SQL, alias_key
+from gw.knowledge.reading import PERSONAL, SQL, Base, BaseRecord, UnknownBase, alias_key, resolve
 from gw.knowledge.sources import SourceStore, r2_key
+from metrics.logs import EventLog
+from metrics.prometheus import Metrics
 
 # Part of every page's digest: raised when the same file is stored or found differently.
 FORMAT = 2
@@ -83,7 +87,7 @@ async def import_folder(
     `also` is done in the same transaction, as its last step.
 
     Raises UnknownAccount, FolderFaults when a source has gone meanwhile, OSError when one cannot be
-    stored, StoreError: nothing has changed. `clean_up` (`removing.py`) removes sources afterwards.
+    stored, StoreError: nothing has changed. `clean_up` removes sources afterwards.
     """
     result = Imported(warnings=[str(warning) for warning in sorted(folder.warnings)])
     async with database.transaction() as session:
@@ -353,3 +357,136 @@ def _row(page: Page, digest: bytes, account_id: str, source: Source | None) -> d
 
 def _rows(base_no: int, rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {"base": base_no, "rows": json.dumps(rows, ensure_ascii=False)}
+
+
+# The end of a base, or of one page of it, and of the sources that no page names any more.
+#
+# Sources go once the change is committed, whose success they are no part of: what cannot be
+# removed is removed by a later command, or by a process of `gw serve`, which looks every few
+# minutes.
+
+CLEANED_EVERY_SECONDS = 600.0
+
+
+# What else is done in a transaction, as its last step.
+Also = Callable[[Session], Awaitable[None]]
+
+
+async def remove_base(
+    database: Database, target: ImportTarget, *, also: Also | None = None
+) -> None:
+    """Remove a base. Raises UnknownBase."""
+    async with database.transaction() as session:
+        await begin_changing(session, target.account_id)
+        row = await session.fetch_one(SQL["find_base"], base_key(target))
+        if row is None:
+            raise UnknownBase(target.kb_id)
+        stored = await session.fetch_all(SQL["stored_pages"], (row[0],))
+        gone = [Stored(no, slot, length) for _, no, _, slot, length in stored]
+        await until_none(session, "remove_postings", {"base": row[0]})
+        await remove_pages(session, row[0], gone, are_noted=False)
+        await session.execute(SQL["remove_base"], {"base": row[0]})
+        if also is not None:
+            await also(session)
+
+
+async def remove_page(
+    database: Database, target: ImportTarget, name: str, *, also: Also | None = None
+) -> str | None:
+    """Remove one page by its id or alias and return its id; None: there is none.
+
+    Raises UnknownBase.
+    """
+    async with database.transaction() as session:
+        await begin_changing(session, target.account_id)
+        row = await session.fetch_one(SQL["find_base"], base_key(target))
+        if row is None:
+            raise UnknownBase(target.kb_id)
+        base = Base(row[0], row[1], row[3], row[4])
+        (page_no,) = await resolve(session, base, [name])
+        if page_no is None:
+            return None
+        stored = await session.fetch_all(SQL["stored_pages"], (row[0],))
+        ((page_id, gone),) = [
+            (one, [Stored(no, slot, length)])
+            for one, no, _, slot, length in stored
+            if no == page_no
+        ]
+        await remove_pages(session, row[0], gone)
+        await settle_pages(session, row[0], gone)
+        if also is not None:
+            await also(session)
+    return str(page_id)
+
+
+async def clean_up(database: Database, sources: SourceStore, account_id: str) -> list[str]:
+    """Remove the account's sources that no page names, also those of a failed import.
+
+    Returns a warning where that fails; it is tried again (`keep_clean`).
+    """
+    try:
+        async with database.transaction() as session:
+            await session.execute(SQL["lock_account"], (account_id,))
+            rows = await session.fetch_all(SQL["used_sources"], (account_id,))
+            await asyncio.to_thread(sources.keep_only, account_id, {row[0] for row in rows})
+            await session.execute(SQL["mark_clean"], (account_id,))
+    except (OSError, StoreError) as error:
+        return [f"sources that no page names are still stored, and will be removed later: {error}"]
+    return []
+
+
+async def keep_clean(
+    database: Database, sources: SourceStore, clock: Clock, metrics: Metrics
+) -> None:
+    """Remove what clean-ups have left, every few minutes; until it is cancelled."""
+    log = EventLog("gw.knowledge")
+    while True:
+        await clock.sleep(CLEANED_EVERY_SECONDS)
+        left = 0
+        try:
+            for (account_id,) in await database.fetch_all(SQL["unclean"]):
+                for warning in await clean_up(database, sources, account_id):
+                    left += 1
+                    log.warning("kb_sources_left", account=account_id, error=warning)
+        except StoreError as error:
+            log.warning("kb_clean_up_postponed", error=str(error))
+        else:
+            metrics.knowledge.sources_left(left)
+
+
+# A base back into a folder, from which it can be imported again to the same.
+
+
+class ExportRefused(Exception):
+    """The folder is not empty, or the base does not fit into one."""
+
+
+async def export_base(
+    store: Statements, base: BaseRecord, sources: SourceStore, folder: Path
+) -> int:
+    """Write the files of a base; return how many pages. Raises ExportRefused, OSError."""
+    rows = await store.fetch_all(SQL["exported"], (base.no,))
+    await asyncio.to_thread(_write, rows, sources, folder)
+    return len(rows)
+
+
+def _write(rows: list[tuple[Any, ...]], sources: SourceStore, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+        raise ExportRefused(f"{folder} is not empty")
+    for path, text, _, _ in rows:
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("x", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+    # Later than the pages, because a source may be one of them, byte by byte as it was.
+    found: dict[str, str] = {}
+    for _, _, path, name in rows:
+        if path is None or found.get(path) == name:
+            continue
+        if path in found:
+            raise ExportRefused(f"two sources of different contents stood at {path}")
+        found[path] = name
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        sources.fetch(name, target)

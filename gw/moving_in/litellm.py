@@ -27,7 +27,7 @@ from gw.config.readers import (
     described,
 )
 from gw.config.yaml_source import parse
-from gw.moving_in.litellm_words import (
+from gw.moving_in.litellm_prices import (
     ENVIRONMENT,
     GENERAL,
     GUESSES,

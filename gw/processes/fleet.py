@@ -1,18 +1,203 @@
-"""N workers on one port: one that dies is started again, all are reloaded and stopped in order."""
+"""N workers on one port: one that dies is started again, all are reloaded and stopped in order.
+
+Their page of metrics is one, with the parent's own.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol
+import json
+import re
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Any, Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollector
 from prometheus_client.exposition import choose_encoder
 
 from actors.clock import Clock
-from gw.processes.worker import Worker, WorkerFailed
 from metrics.families import ConfigMetrics, Families
 from metrics.logs import EventLog, lines_lost
+
+# One worker process as its parent sees it: a `gw serve` of its own on the shared port.
+#
+# Parent and worker exchange lines of JSON. The parent sends `{"config": TEXT}`, at the start and
+# for each reload: the text that it has accepted, because the file may have changed by the time
+# that a worker has to be replaced. The worker sends `{"admin": …}` when it serves, `{"reloaded":
+# …}` after each reload, and `{"alive": true}` from its loop again and again in between: one that
+# falls silent hangs. A worker whose standard input ends has lost its parent, and
+# drains.
+
+READY_SECONDS = 120.0
+RELOAD_SECONDS = 30.0
+ALIVE = {"alive": True}
+
+
+class WorkerFailed(Exception):
+    """A worker ended, or sent nothing, before it served."""
+
+
+@dataclass(eq=False)
+class Worker:
+    """A running worker; `admin_url` is known once it serves."""
+
+    process: asyncio.subprocess.Process
+    admin_url: str = ""
+    heard_at: float = field(default_factory=monotonic)  # when it last sent anything
+    _replies: asyncio.Queue[dict[str, Any]] = field(default_factory=asyncio.Queue)
+    _reading: asyncio.Task[None] | None = None
+    _log: EventLog = field(default_factory=lambda: EventLog("gw.processes"))
+
+    def __repr__(self) -> str:
+        return f"<Worker {self.process.pid} {self.admin_url or 'starting'}>"
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self.process.returncode is None
+
+    @classmethod
+    async def start(
+        cls,
+        arguments: Sequence[str],
+        *,
+        text: str,
+        descriptors: Sequence[int] = (),
+        environ: Mapping[str, str] | None = None,
+    ) -> Worker:
+        """Start `gw serve` on the configuration `text` and wait until it serves.
+
+        It has `descriptors` under their numbers here. Raises WorkerFailed.
+        """
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "gw", "serve", *arguments),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            # Ctrl-C reaches the whole terminal; the parent signals its workers itself.
+            start_new_session=True,
+            pass_fds=descriptors,
+            env=environ,
+        )
+        worker = cls(process)
+        worker._reading = asyncio.create_task(worker._read())
+        try:
+            worker._post(text)
+            reply = await worker._reply(READY_SECONDS)
+        except BaseException:
+            worker.kill()
+            await worker.ended()
+            raise
+        worker.admin_url = reply["admin"]
+        return worker
+
+    async def reload(self, text: str) -> bool:
+        """Put another configuration in force; False when it refused. Raises WorkerFailed."""
+        self._post(text)
+        return bool((await self._reply(RELOAD_SECONDS))["reloaded"])
+
+    def stop(self) -> None:
+        """Let it drain and end."""
+        self._signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it at once."""
+        self._signal(signal.SIGKILL)
+
+    async def ended(self) -> int:
+        """Wait for its end; return its exit code."""
+        code = await self.process.wait()
+        if self._reading is not None:
+            await asyncio.wait([self._reading])  # which goes on when the waiting task is cancelled
+        return code
+
+    def _post(self, text: str) -> None:
+        assert self.process.stdin is not None
+        if self.process.returncode is None:
+            self.process.stdin.write(json.dumps({"config": text}).encode() + b"\n")
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self.process.returncode is None:
+            try:
+                self.process.send_signal(number)
+            except ProcessLookupError:
+                return  # it has ended meanwhile
+
+    async def _reply(self, seconds: float) -> dict[str, Any]:
+        try:
+            async with asyncio.timeout(seconds):
+                reply = await self._replies.get()
+        except TimeoutError:
+            raise WorkerFailed(f"process {self.process.pid} does not answer") from None
+        if not reply:
+            raise WorkerFailed(f"process {self.process.pid} has ended")
+        return reply
+
+    async def _read(self) -> None:
+        assert self.process.stdout is not None
+        async for line in self.process.stdout:
+            self.heard_at = monotonic()
+            try:
+                reply = json.loads(line)
+                if reply != ALIVE:
+                    self._replies.put_nowait(reply)
+            except ValueError:  # not from us: some library prints
+                printed = line.decode(errors="replace").strip()
+                self._log.warning("process_printed", pid=self.process.pid, line=printed)
+        self._replies.put_nowait({})
+
+
+# One page of metrics of several processes: every series with the label `process`.
+#
+# Nothing is added up: what a sum means differs from metric to metric, and the one who asks knows it
+# (`sum without (process) (…)`, `max without (process) (…)`).
+
+# How a page of OpenMetrics ends.
+END = "# EOF"
+_SAMPLE = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)(\{)?")
+
+
+def merged(pages: Iterable[tuple[str, str]]) -> str:
+    """Join pages of the text format 0.0.4, or of OpenMetrics, given as (process, page).
+
+    Exemplars stay with their samples. The end of an OpenMetrics page is left to the caller.
+    """
+    heads: dict[str, list[str]] = {}
+    samples: dict[str, list[str]] = {}
+    for process, page in pages:
+        family = ""
+        is_known = False
+        for line in page.split("\n"):  # a label's value may have any other line separator
+            if line.startswith(("# HELP ", "# TYPE ", "# UNIT ")):
+                name = line.split(" ", 3)[2]
+                if name != family:
+                    family, is_known = name, name in heads
+                if not is_known:
+                    heads.setdefault(name, []).append(line)
+            elif line and not line.startswith("#"):
+                samples.setdefault(family, []).append(labelled(line, process))
+    lines: list[str] = []
+    for name, head in heads.items():
+        lines += head
+        lines += samples.get(name, ())
+    return "\n".join([*lines, ""])
+
+
+def labelled(sample: str, process: str) -> str:
+    """One sample with the label `process`, which comes first."""
+    found = _SAMPLE.match(sample)
+    assert found is not None, sample
+    label = f'process="{process}"'
+    rest = sample[found.end() :]
+    if found[2] is None:
+        return f"{found[1]}{{{label}}}{rest}"
+    return f"{found[1]}{{{label}{'' if rest.startswith('}') else ','}{rest}"
+
 
 # What the parent of several processes reports beside what they report themselves.
 
@@ -91,7 +276,7 @@ class FleetMetrics:
         return encode(self._config_registry).decode()
 
 
-# Kills workers that hang: each owes its parent a sign of life from its own loop (`worker.py`).
+# Kills workers that hang: each owes its parent a sign of life from its own loop.
 #
 # A worker that is stopped, or whose loop does not turn, keeps its share of the port, and the kernel
 # goes on giving it connections that are never answered. Its silence is only believed by a parent

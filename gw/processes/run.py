@@ -46,8 +46,7 @@ from gw.http.admin_api import (
     error_body,
 )
 from gw.http.server import bind
-from gw.processes.fleet import Fleet, FleetMetrics, beat_seconds
-from gw.processes.worker import ALIVE, END, Worker, merged
+from gw.processes.fleet import ALIVE, END, Fleet, FleetMetrics, Worker, beat_seconds, merged
 from gw.run import (
     EXIT_FAILED,
     EXIT_OK,
@@ -317,7 +316,7 @@ def _port_of(sock: socket.socket) -> int:
     return port
 
 
-# What a worker runs: the gateway, on the parent's port, talking to it (see `worker.py`).
+# What a worker runs: the gateway, on the parent's port, talking to it (see `fleet.py`).
 
 # JSON writes a character that is not ASCII, of two bytes or more, as six.
 LINE_BYTES_MAX = 3 * MAX_FILE_BYTES + 1024

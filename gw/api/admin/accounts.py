@@ -13,10 +13,12 @@ from gw.admin import accounts, audit, keys
 from gw.admin.accounts import AccountChanges, AccountView
 from gw.admin.audit import AuditEntry, AuditQuery
 from gw.admin.keys import KeyQuery, KeyView, KeyWithText, with_text
-from gw.admin.pages import Instant, Page, PageQuery
 from gw.admin.values import (
     COUNT_MAX,
     LABEL_MAX,
+    Instant,
+    Page,
+    PageQuery,
     canonical_models,
     label,
     read_chat_model,

@@ -10,10 +10,11 @@ from actors.store.database import Session
 from gw.admin import agents, bases, tasks
 from gw.admin.agents import AgentQuery, AgentView
 from gw.admin.bases import BaseView, Removed
-from gw.admin.pages import Page, PageQuery
 from gw.admin.tasks import Cancelled, TaskQuery, TaskView
 from gw.admin.values import (
     PROMPT_BYTES_MAX,
+    Page,
+    PageQuery,
     identifier,
     label,
     prompt,

@@ -16,8 +16,7 @@ from channels.registry import ModelSpec
 from gw.admin import audit, channels
 from gw.admin.channels import ChannelTest, ChannelView, Order
 from gw.admin.ledger import ProofState
-from gw.admin.pages import Page, PageQuery, page_of
-from gw.admin.refusals import Invalid, Refused
+from gw.admin.values import Invalid, Page, PageQuery, Refused, page_of
 from gw.api.admin.table import Call, Route
 
 DRAIN_WAIT_SECONDS_MAX = 30

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from hashlib import sha256
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
@@ -17,15 +18,54 @@ import msgspec
 from actors.clock import Clock
 from actors.limits.accounts import Limiter
 from actors.store.connection import StoreUnavailable
+from actors.store.database import Session
 from gw.admin import tokens
-from gw.admin.audit import Actor
-from gw.admin.once import once, read_key
-from gw.admin.refusals import Invalid, Refused, explain
+from gw.admin.audit import SQL, Actor
 from gw.admin.tokens import TokenView
+from gw.admin.values import Invalid, Refused, explain
 from gw.api.admin.table import AdminServices, Call, Route
 from gw.errors import RETRY_AFTER
 from gw.http.admin_api import AdminRequest, AdminResponse, error_body
 from metrics.logs import EventLog
+
+# One effect for requests under one idempotency key, however many come and wherever they land.
+#
+# The key, the effect and the response are one transaction. A second request waits for the end of
+# the first one's transaction, whichever process carries it out, and gets the same response.
+
+_KEY = re.compile(r"[!-~]{1,255}")
+
+
+def read_key(text: str) -> str:
+    """An idempotency key: 1 to 255 visible ASCII characters. Raises Invalid."""
+    if not _KEY.fullmatch(text):
+        raise Invalid("Idempotency-Key: it is 1 to 255 visible ASCII characters")
+    return text
+
+
+async def once(
+    session: Session, scope: str, key: str, body: bytes, make: Callable[[], Awaitable[bytes]]
+) -> tuple[bytes, bool]:
+    """The response of `make`, and whether it is one that was given before.
+
+    `session` is the transaction of what `make` does; `scope` distinguishes kinds of requests.
+    Raises Refused where another body came under the key.
+    """
+    digest = sha256(body).digest()
+    row = {"scope": scope, "key": key}
+    if await session.execute(SQL["claim_response"], {**row, "digest": digest}):
+        response = await make()
+        await session.execute(SQL["keep_response"], {**row, "response": response.decode()})
+        return response, False
+    kept = await session.fetch_one(SQL["kept_response"], row)
+    assert kept is not None
+    if bytes(kept[0]) != digest:
+        raise Refused(
+            f"the idempotency key {key} has been used with another request",
+            "idempotency_key_reuse",
+        )
+    return kept[1].encode(), True
+
 
 # Requests of one token in any minute, over all processes.
 REQUESTS_PER_MINUTE = 300

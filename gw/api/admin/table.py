@@ -1,7 +1,7 @@
 """The one table of the admin API: what each route takes, gives and does.
 
-Both what is served (`server.py`) and what is described (`description.py`) come of it, so that no
-route is without a description.
+Both what is served (`server.py`) and what is described (`gw/admin_services.py`) come of it, so that
+no route is without a description.
 """
 
 from __future__ import annotations

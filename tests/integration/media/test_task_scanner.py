@@ -18,8 +18,7 @@ from channels.http.client import address_of
 from channels.http.transport import Proxy, Transport
 from channels.media.canonical import VideoResult
 from gw.config.config import Tasks
-from gw.media_services import make_jobs
-from gw.media_store import links_of
+from gw.media_services import links_of, make_jobs
 from loadtests.simulator.server import Simulator
 from metrics.prometheus import Metrics
 from tests.integration.actors.process import process

@@ -11,8 +11,7 @@ import pytest
 from actors.limits.accounts import Limiter
 from actors.store.connection import StoreUnavailable
 from gw.admin.tokens import PREFIX
-from gw.api.admin.description import description
-from gw.api.admin.routes import ROUTES
+from gw.admin_services import ROUTES, description
 from gw.api.admin.server import (
     ADDRESSES_MAX,
     FAILURES_PER_MINUTE,

@@ -14,7 +14,7 @@ from actors.store.connection import StoreUnavailable
 from gw.api.base import INTERNAL_MESSAGE, STORE_MESSAGE
 from gw.api.mcp import McpHandler
 from gw.api.services import WikiServices
-from gw.mcp.exchange import Exchange
+from gw.mcp import Exchange
 from metrics.prometheus import Metrics
 from tests.support.logs import ExpectLog
 from tests.unit.api.fakes import World

@@ -16,8 +16,8 @@ from channels.dialects.meter import Usage
 from channels.prices import PriceSpec
 from channels.registry import Binding
 from gw.admin.prices import read_factor, read_patterns, read_prices
-from gw.admin.refusals import Invalid
-from gw.keys.prices import AgreedPrices
+from gw.admin.values import Invalid
+from gw.keys.principal import AgreedPrices
 from tests.support.prices import spec_of
 from tests.support.rows import cases
 from tests.support.specs import make_model

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from gw.mcp.exchange import (
+from gw.mcp import (
     META_CAPABILITIES,
     META_VERSION,
     STATELESS,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gw.mcp.exchange import (
+from gw.mcp import (
     BATCH_BYTES_MAX,
     BATCH_MAX,
     CAPABILITIES,

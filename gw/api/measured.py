@@ -1,0 +1,189 @@
+"""Endpoints whose calls are billed by what their upstream measures (`gw/calls/measured.py`).
+
+POST /v1/rerank: documents in order of what they have to do with a query.
+POST /v1/moderations: free, at any balance; its row costs nothing.
+POST /v1/audio/transcriptions: the text of a recording, billed by seconds, tokens or the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from channels.dialects.meter import Usage
+from channels.dialects.moderations import dialect as moderations
+from channels.dialects.rerank import dialect as rerank
+from channels.dialects.transcriptions import ADDRESS, read_request, read_response
+from channels.families import TRANSCRIPTIONS
+from channels.registry import ModelSpec
+from gw.api.base import ApiHandler, HandlerWriter, begin_span
+from gw.api.chat import ModelCall, first_of, require_served
+from gw.api.submit import media_of
+from gw.calls.bills import NO_TOKENS, tokens_of_bytes
+from gw.calls.measured import Amount, Measured, MeasuredBill
+from gw.calls.media import PieceCall
+from gw.calls.request import FormUpload, PieceRequest
+from metrics import genai
+from metrics.spans import Attributes
+
+# Tokens of a second of sound, and of the text that is spoken in it: at most, and usually.
+INPUT_TOKENS_PER_SECOND = 13
+OUTPUT_TOKENS_PER_SECOND_MAX = 10
+OUTPUT_TOKENS_PER_SECOND_USUAL = 4
+
+(_MODERATION,) = (one.name for one in moderations.DIALECT.family.endpoint_types)
+_FREE = Amount(quantity=0, usage=NO_TOKENS)
+
+
+class MeasuredHandler(ApiHandler):
+    """One call, on whichever channel takes it."""
+
+    limited = True
+
+    async def run(
+        self,
+        call: ModelCall,
+        request: PieceRequest,
+        bill: MeasuredBill,
+        *,
+        cheaper: str,
+        attributes: Callable[[], Attributes] = dict,
+        content_type: str | None = "application/json",
+    ) -> None:
+        """Hold what it may cost, have it done and settle it."""
+        piece = PieceCall(
+            facts=call.facts(),
+            model=call.model,
+            cap_nano_usd=self.principal.spend_cap_nano_usd if self.billed else None,
+            bill=bill,
+            cheaper=cheaper,
+            span=begin_span(self, call.model, attributes),
+            request=request,
+            started=self.services.clock.monotonic(),
+            detail=call.detail,
+            content_type=content_type,
+        )
+        await media_of(self).pieces.run(piece, HandlerWriter(self))
+
+    def piece(self, call: ModelCall, request: Any, **path: str) -> PieceRequest:
+        """The request as a channel of the endpoint's dialect is sent it."""
+        return PieceRequest(
+            request,
+            protocol=self.protocol,
+            body=self.request.body,
+            weight=call.weight,
+            helpers=call.helpers,
+            path=path,
+        )
+
+
+class ModerationsHandler(MeasuredHandler):
+    """One text or several, and pictures."""
+
+    shape = moderations.DIALECT.family.error_shape
+    route = "moderations"
+    protocol = moderations.DIALECT.protocol
+
+    async def on_post(self) -> None:
+        call = ModelCall(self)
+        usual = first_of(self.services.current.registry, _MODERATION)
+        request = await call.read(moderations.DIALECT, usual=usual)
+        require_served(call.model, self.protocol)
+        bill = MeasuredBill(
+            call.model, most=_FREE, usual=_FREE, reading=_moderation, units_of=_unchanged
+        )
+        await self.run(call, self.piece(call, request, usual=usual), bill, cheaper="")
+
+
+def _moderation(body: bytes) -> Measured:
+    return Measured(quantity=0, error=moderations.failure_in(body))
+
+
+class RerankHandler(MeasuredHandler):
+    """One query."""
+
+    shape = rerank.DIALECT.family.error_shape
+    route = "rerank"
+    protocol = rerank.DIALECT.protocol
+    billed = True
+
+    async def on_post(self) -> None:
+        call = ModelCall(self)
+        request: rerank.RerankRequest = await call.read(rerank.DIALECT)
+        require_served(call.model, self.protocol)
+        amount = _searches(request)
+        bill = MeasuredBill(
+            call.model, most=amount, usual=amount, reading=_ranking, units_of=_unchanged
+        )
+        cheaper = "or send fewer or shorter documents."
+        await self.run(call, self.piece(call, request), bill, cheaper=cheaper)
+
+
+def _searches(request: rerank.RerankRequest) -> Amount:
+    """Upstreams read the query again with each document."""
+    query = tokens_of_bytes(request.query_bytes) * request.documents
+    tokens = query + tokens_of_bytes(request.documents_bytes)
+    searches = -(-request.documents // rerank.DOCUMENTS_PER_SEARCH)
+    return Amount(quantity=searches, usage=Usage(input_tokens=tokens, output_tokens=0))
+
+
+def _ranking(body: bytes) -> Measured:
+    read = rerank.read_response(body)
+    usage = None if read.tokens is None else Usage(input_tokens=read.tokens, output_tokens=0)
+    return Measured(usage=usage, quantity=read.searches, model=read.model, error=read.error)
+
+
+def _unchanged(quantity: int) -> int:
+    return quantity
+
+
+class TranscriptionsHandler(MeasuredHandler):
+    """One recording."""
+
+    shape = TRANSCRIPTIONS.error_shape
+    route = "transcriptions"
+    protocol = TRANSCRIPTIONS.protocol
+    billed = True
+
+    async def on_post(self) -> None:
+        call, body = ModelCall(self), self.request.body
+        stated = self.request.headers.get("Content-Type")
+        request = await call.read_form(read_request(body, stated))
+        model = call.model
+
+        def measured(response: bytes) -> Measured:
+            read = read_response(response, is_text=request.is_text)
+            quantity = 1 if _is_by_call(model) else read.milliseconds
+            return Measured(usage=read.usage, quantity=quantity, error=read.error)
+
+        bill = MeasuredBill(
+            model,
+            most=_sound(model, request.milliseconds_max, OUTPUT_TOKENS_PER_SECOND_MAX),
+            usual=_sound(model, request.milliseconds_usual, OUTPUT_TOKENS_PER_SECOND_USUAL),
+            reading=measured,
+            units_of=_seconds,
+        )
+        await self.run(
+            call,
+            FormUpload(request, ADDRESS, protocol=self.protocol, body=body),
+            bill,
+            cheaper="or send a shorter recording.",
+            attributes=lambda: {genai.OUTPUT_TYPE: "text"},
+            content_type=None if request.is_text else "application/json",
+        )
+
+
+def _sound(model: ModelSpec, milliseconds: int, output_per_second: int) -> Amount:
+    seconds = _seconds(milliseconds)
+    usage = Usage(
+        input_tokens=INPUT_TOKENS_PER_SECOND * seconds, output_tokens=output_per_second * seconds
+    )
+    return Amount(quantity=1 if _is_by_call(model) else milliseconds, usage=usage)
+
+
+def _is_by_call(model: ModelSpec) -> bool:
+    return model.price.per_second is None
+
+
+def _seconds(quantity: int) -> int:
+    return -(-quantity // 1000)
