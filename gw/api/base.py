@@ -195,9 +195,11 @@ class ApiHandler(TornadoHandler):
 
     services: Services
 
-    principal: Principal  # set by the check of the key, unless `auth` is "none"
+    # Set by the checks: the principal, unless `auth` is "none"; the lease of the account's limits,
+    # until the request is released.
+    principal: Principal
+    admission: LimitLease | None = None
     _awaits_hold = False
-    _admission: LimitLease | None = None
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -208,6 +210,10 @@ class ApiHandler(TornadoHandler):
         self.services = application.services
         self.call_id = self.services.new_id()
         self.path_args = []
+        self.default_headers = {
+            "Content-Type": "application/json",
+            "X-Gateway-Trace": self.call_id.hex,
+        }
         super().__init__(application, request, **options)
 
     @property
@@ -254,19 +260,20 @@ class ApiHandler(TornadoHandler):
         for at, check in enumerate(checks):
             if not check.try_now(self):
                 return self._ask(checks[at:])
+        self._report_limits()
         return None
 
     async def _ask(self, checks: Sequence[Check]) -> None:
         for check in checks:
             await check.ask(self)
+            if self.request.client_gone:  # it left while the check waited
+                self.release()
+        self._report_limits()
 
-    def admitted(self, admission: LimitLease) -> None:
-        """Keep the lease of the account's limits until the request is released."""
-        self._admission = admission
-        if self.request.client_gone:  # it left while the check waited
-            self.release()
-        for name, value in admission.headers.items():
-            self.set_header(name, value)  # an error clears them (spec: Errors, rule 2)
+    def _report_limits(self) -> None:
+        if self.admission is not None:
+            for name, value in self.admission.headers.items():
+                self.set_header(name, value)  # an error clears them (spec: Errors, rule 2)
 
     @property
     def idempotency_keys(self) -> list[str]:
@@ -296,18 +303,13 @@ class ApiHandler(TornadoHandler):
 
     def take_admission(self) -> LimitLease | None:
         """Hand the lease of the account's limits over to work that may outlive the request."""
-        admission, self._admission = self._admission, None
+        admission, self.admission = self.admission, None
         return admission
 
     def release(self) -> None:
         self.held()
-        if self._admission is not None:
-            self._admission.leave()
-
-    def set_default_headers(self) -> None:
-        headers = self._headers
-        headers["Content-Type"] = "application/json"
-        headers["X-Gateway-Trace"] = self.call_id.hex
+        if self.admission is not None:
+            self.admission.leave()
 
     def shape_of(self, error: GatewayError) -> ErrorShape:
         """Return the shape of an error: that of the endpoint, where its method is served."""

@@ -121,15 +121,13 @@ class Checked(Protocol):
     @principal.setter
     def principal(self, principal: Principal) -> None: ...
 
+    admission: LimitLease | None
     auth: ClassVar[AuthMode]
     challenge: ClassVar[str]
     touches_key: ClassVar[bool]
 
     def unknown_path(self) -> GatewayError:
         """Return the error for an invalid id in the path."""
-
-    def admitted(self, admission: LimitLease) -> None:
-        """Keep the lease of the account's limits."""
 
 
 class Check:
@@ -211,7 +209,7 @@ class LimitsCheck(Check):
             raise _over_limit(exceeded) from None
         if admission is None:
             return False
-        checked.admitted(admission)
+        checked.admission = admission
         return True
 
     async def ask(self, checked: Checked) -> None:
@@ -224,7 +222,7 @@ class LimitsCheck(Check):
             )
         except LimitExceeded as exceeded:
             raise _over_limit(exceeded) from None
-        checked.admitted(admission)
+        checked.admission = admission
 
 
 class FundsCheck(Check):

@@ -228,7 +228,9 @@ class TornadoHandler(RequestHandler):
 
     route = "other"  # the metrics' label
     request: TornadoRequest
-    _headers: dict[str, str]  # type: ignore[assignment]  # by names as `spelled` spells them
+    # Names in Tornado's form; every response has the default headers, errors too.
+    default_headers: dict[str, str] = {}
+    _headers: dict[str, str]  # type: ignore[assignment]
 
     # Tornado sets these on each handler; here they are defaults of the class.
     _headers_written = False
@@ -287,11 +289,10 @@ class TornadoHandler(RequestHandler):
 
     def clear(self) -> None:
         """Reset the response."""
-        self._headers = {}
+        self._headers = self.default_headers.copy()
         self._write_buffer = []
         self._status_code = 200
         self._reason = "OK"
-        self.set_default_headers()
 
     def set_header(self, name: str, value: Any) -> None:
         """Raises ValueError for an invalid value."""

@@ -6,9 +6,7 @@ is waited for first.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
-from types import MappingProxyType
 from typing import Any
 
 from actors.clock import Clock
@@ -36,6 +34,7 @@ from gw.api.logs.summary import (
 )
 from gw.api.services import LogServices, until_settled
 from gw.errors import LOG_NOT_FOUND, LOGS_RATE_LIMITED, PERMISSION_DENIED, GatewayError, dumps
+from gw.http.tornado_adapter import spelled
 from gw.keys.principal import AGENT
 
 # What the three endpoints of the call log share: their rate, in the headers of every response, and
@@ -80,8 +79,6 @@ class LogsHandler(ApiHandler):
 
     every_check = (GOOD_KEY, LogRate(), KIND_OF_KEY, FIT_TEXT)
 
-    _rate_headers: Mapping[str, str] = MappingProxyType({})
-
     @property
     def logs(self) -> LogServices:
         return self.services.logs
@@ -99,15 +96,8 @@ class LogsHandler(ApiHandler):
 
     def report_rate(self, status: LimitStatus) -> None:
         """Write the key's rate to the response, whatever becomes of it."""
-        self._rate_headers = rate_headers(status)
-        self._set_rate_headers()
-
-    def set_default_headers(self) -> None:
-        super().set_default_headers()  # an error clears the headers and comes through here
-        self._set_rate_headers()
-
-    def _set_rate_headers(self) -> None:
-        for name, value in self._rate_headers.items():
+        for name, value in rate_headers(status).items():
+            self.default_headers[spelled(name)] = value
             self.set_header(name, value)
 
 
