@@ -195,8 +195,8 @@ def head_of_body(headers: Mapping[str, str]) -> bytes:
 
 # Longer than any method that the parser knows.
 METHOD_BYTES_MAX = 32
-# Bound of the heads and chunked bodies parsed in one turn of the loop, in lines, each of which may be
-# a field or half a chunk; BYTES_PER_LINE bytes count as one more. A body of known size costs nothing.
+# Bound of the heads and chunked bodies parsed in one turn of the loop, in lines, each of which may
+# be a field or half a chunk; BYTES_PER_LINE bytes count as one more. A body of known size is free.
 TURN_LINES = 1024
 BYTES_PER_LINE = 64
 

@@ -229,7 +229,7 @@ class TornadoHandler(RequestHandler):
     route = "other"  # the metrics' label
     request: TornadoRequest
     # Names in Tornado's form; every response has the default headers, errors too.
-    default_headers: dict[str, str] = {}
+    default_headers: dict[str, str] = {}  # noqa: RUF012  replaced by instances, never changed
     _headers: dict[str, str]  # type: ignore[assignment]
 
     # Tornado sets these on each handler; here they are defaults of the class.

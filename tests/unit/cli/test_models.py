@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from channels.probe import models_request
+from gw.admin.channels import models_request
 from gw.cli import models
 from gw.cli.arguments import CommandRefused
 from gw.cli.main import main

@@ -24,8 +24,15 @@ from channels.media.model import Exchange, MediaRequest, MediaResponse, perform
 from channels.offload.jobs import read_submission, submission_body
 from channels.prices import PriceSpec
 from channels.registry import ModelSpec, VideoSpec
-from gw.media.lists import MUSIC, SPEECH, VIDEOS, ListKind, TaskListQuery, read_list
-from gw.media.reading import parameters_of
+from gw.media.reading import (
+    MUSIC,
+    SPEECH,
+    VIDEOS,
+    ListKind,
+    TaskListQuery,
+    parameters_of,
+    read_list,
+)
 from gw.media.videos import (
     held_milliseconds,
     priced_resolution,

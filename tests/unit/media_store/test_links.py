@@ -18,7 +18,7 @@ from channels.http.transport import Proxy, Transport
 from channels.media.canonical import AvatarResult, MusicResult, SpeechResult, Track, VideoResult
 from gw.config import relations
 from gw.config.config import LiveConfig
-from gw.media_store import Locator
+from gw.media_services import Locator
 from tests.support.clock import FakeClock
 from tests.unit.config.reading import fault_of, read
 
