@@ -21,7 +21,7 @@ import msgspec
 from loadtests.simulator.answers import BLOCKED, REFUSAL, Answer, Tokens
 from loadtests.simulator.ask import Ask, Refusal, Tool, given, offer, tokens_of
 from loadtests.simulator.cloud.credentials import refused, signed_by
-from loadtests.simulator.dialects.base import Stream, argument_pieces, encode
+from loadtests.simulator.dialects.base import Dialect, Stream, argument_pieces, encode
 from loadtests.simulator.dialects.messages import MessagesDialect, read_messages
 from loadtests.simulator.exchange import Exchange
 
@@ -60,11 +60,10 @@ EXCEPTIONS: Final = (
 _DATA: Final = re.compile(rb"data: (.*)\n")
 
 
-class AwsFace:
+class AwsFace(Dialect):
     """Who may ask, and how errors look, on every wire of Bedrock."""
 
     stream_type = CONTENT_TYPE
-    uses_crlf = False
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock

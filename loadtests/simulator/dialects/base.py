@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -57,30 +57,36 @@ class Stream:
     more: Callable[[int], bytes]
 
 
-class Dialect(Protocol):
-    """One protocol's wire."""
+class Dialect:
+    """One protocol's wire; in what is not its own as most are."""
 
-    name: str
-    stream_type: bytes  # content type of a stream
-    uses_crlf: bool  # what this upstream's own streams end lines with
+    name = ""
+    stream_type = EVENT_STREAM  # content type of a stream
+    uses_crlf = False  # what this upstream's own streams end lines with
 
     def authenticate(self, exchange: Exchange) -> str:
         """The upstream key of the request; raises Refusal 401 without one."""
+        return bearer(exchange)
 
     def read(self, exchange: Exchange) -> Ask:
         """The request in the common shape; raises Refusal."""
+        raise NotImplementedError
 
     def plain(self, ask: Ask, answer: Answer) -> bytes:
         """The body of an answer that is not streamed."""
+        raise NotImplementedError
 
     def stream(self, ask: Ask, answer: Answer, *, is_finished: bool) -> Stream:
         """The frames of a streamed answer; not finished means without its terminator."""
+        raise AssertionError("never streamed")
 
     def error(self, status: int, message: str) -> bytes:
         """The body of an error answer."""
+        return error_body(status, message)
 
     def error_frames(self, ask: Ask, answer: Answer, index: int, message: str) -> list[bytes]:
         """The error events of a stream broken before frame `index`."""
+        return [b"data: %b\n\n" % self.error(500, message)]
 
 
 def decode(decoder: msgspec.json.Decoder[T], body: bytes) -> T:

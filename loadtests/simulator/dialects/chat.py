@@ -25,13 +25,11 @@ from loadtests.simulator.ask import (
     tokens_of,
 )
 from loadtests.simulator.dialects.base import (
-    EVENT_STREAM,
+    Dialect,
     Stream,
     argument_pieces,
-    bearer,
     decode,
     encode,
-    error_body,
 )
 from loadtests.simulator.exchange import Exchange
 
@@ -147,15 +145,10 @@ DONE: Final = b"data: [DONE]\n\n"
 CHUNK: Final = b'%b,"choices":[{"index":%d,"delta":%b,"logprobs":null,"finish_reason":%b}]%b'
 
 
-class ChatDialect:
+class ChatDialect(Dialect):
     """`POST /v1/chat/completions`."""
 
     name = "chat"
-    stream_type = EVENT_STREAM
-    uses_crlf = False
-
-    def authenticate(self, exchange: Exchange) -> str:
-        return bearer(exchange)
 
     def read(self, exchange: Exchange) -> Ask:
         return read_chat(exchange.body)
@@ -221,12 +214,6 @@ class ChatDialect:
             frames.append(DONE)
         more = CHUNK % (start, 0, encode({"content": "more "}), b"null", end)
         return Stream(frames=frames, text_end=text_end, more=lambda _: more)
-
-    def error(self, status: int, message: str) -> bytes:
-        return error_body(status, message)
-
-    def error_frames(self, ask: Ask, answer: Answer, index: int, message: str) -> list[bytes]:
-        return [b"data: %b\n\n" % error_body(500, message)]
 
 
 def _is_silent(answer: Answer) -> bool:

@@ -23,7 +23,7 @@ from loadtests.simulator.ask import (
     size_of,
     tokens_of,
 )
-from loadtests.simulator.dialects.base import Stream, decode, encode
+from loadtests.simulator.dialects.base import Dialect, Stream, decode, encode
 from loadtests.simulator.exchange import Exchange
 
 
@@ -178,7 +178,7 @@ STATUSES: Final = {
 SIGNATURE: Final = "c2ltdWxhdGVkLXRob3VnaHQ="
 
 
-class GeminiDialect:
+class GeminiDialect(Dialect):
     """`POST /v1beta/models/{model}:generateContent` and `:streamGenerateContent`."""
 
     name = "native"

@@ -9,7 +9,11 @@ from tornado.httputil import HTTPFile, HTTPHeaders, parse_body_arguments
 
 from loadtests.simulator.answers import Answer
 from loadtests.simulator.ask import NULL, Ask, Refusal, given, tokens_of
-from loadtests.simulator.dialects.base import JSON, Stream, bearer, decode, encode, error_body
+from loadtests.simulator.dialects.base import (
+    Dialect,
+    decode,
+    encode,
+)
 from loadtests.simulator.exchange import Exchange
 from loadtests.simulator.film import png_base64
 from loadtests.simulator.tasks.call import Files, base_of, picture_file
@@ -32,18 +36,13 @@ class _ImagesRequest(msgspec.Struct):
 _images = msgspec.json.Decoder(_ImagesRequest)
 
 
-class ImagesDialect:
+class ImagesDialect(Dialect):
     """`POST /v1/images/generations`; the directive `events` is the number of images made."""
 
     name = "images"
-    stream_type = JSON
-    uses_crlf = False
 
     def __init__(self, files: Files) -> None:
         self._files = files
-
-    def authenticate(self, exchange: Exchange) -> str:
-        return bearer(exchange)
 
     def read(self, exchange: Exchange) -> Ask:
         request = decode(_images, exchange.body)
@@ -87,41 +86,13 @@ class ImagesDialect:
         seed = (int(answer.id[-4:], 16) + number) % 10_000
         return self._files.link(base, picture_file(seed), f"{answer.id[:32]}-{number}", NEVER)
 
-    def stream(self, ask: Ask, answer: Answer, *, is_finished: bool) -> Stream:
-        raise AssertionError("images are never streamed")
-
-    def error(self, status: int, message: str) -> bytes:
-        return error_body(status, message)
-
-    def error_frames(self, ask: Ask, answer: Answer, index: int, message: str) -> list[bytes]:
-        raise AssertionError("images are never streamed")
-
 
 def _area(size: str) -> int:
     width, _, height = size.partition("x")
     return int(width) * int(height) if width.isdigit() and height.isdigit() else 0
 
 
-class _Whole:
-    """A wire whose answers are never streams."""
-
-    stream_type = JSON
-    uses_crlf = False
-
-    def authenticate(self, exchange: Exchange) -> str:
-        return bearer(exchange)
-
-    def stream(self, ask: Ask, answer: Answer, *, is_finished: bool) -> Stream:
-        raise AssertionError("never streamed")
-
-    def error(self, status: int, message: str) -> bytes:
-        return error_body(status, message)
-
-    def error_frames(self, ask: Ask, answer: Answer, index: int, message: str) -> list[bytes]:
-        raise AssertionError("never streamed")
-
-
-class TranscriptionsDialect(_Whole):
+class TranscriptionsDialect(Dialect):
     """`POST /v1/audio/transcriptions`. The directive `events` is the length in seconds; models with
     `whisper` in their name state it, others tokens."""
 
@@ -191,7 +162,7 @@ class _RerankRequest(msgspec.Struct):
 _reranks = msgspec.json.Decoder(_RerankRequest)
 
 
-class RerankDialect(_Whole):
+class RerankDialect(Dialect):
     """`POST /v1/rerank`. The directive `events` is the number of searches that are billed."""
 
     name = "rerank"
@@ -227,7 +198,7 @@ class _ModerationRequest(msgspec.Struct):
 _moderations = msgspec.json.Decoder(_ModerationRequest)
 
 
-class ModerationsDialect(_Whole):
+class ModerationsDialect(Dialect):
     """`POST /v1/moderations`; what has the word `harm` in it is flagged."""
 
     name = "moderations"

@@ -25,7 +25,7 @@ from loadtests.simulator.ask import (
     tokens_of,
 )
 from loadtests.simulator.dialects.base import (
-    EVENT_STREAM,
+    Dialect,
     Stream,
     argument_pieces,
     decode,
@@ -156,12 +156,10 @@ EXPLANATION: Final = "The simulated provider declines this request."
 SIGNATURE: Final = "c2ltdWxhdGVkLXNpZ25hdHVyZQ=="  # opaque to clients, who must send it back
 
 
-class MessagesDialect:
+class MessagesDialect(Dialect):
     """`POST /v1/messages`."""
 
     name = "messages"
-    stream_type = EVENT_STREAM
-    uses_crlf = False
 
     def authenticate(self, exchange: Exchange) -> str:
         key = exchange.header(b"x-api-key").strip()

@@ -27,13 +27,11 @@ from loadtests.simulator.ask import (
     tokens_of,
 )
 from loadtests.simulator.dialects.base import (
-    EVENT_STREAM,
+    Dialect,
     Stream,
     argument_pieces,
-    bearer,
     decode,
     encode,
-    error_body,
     error_type,
     named,
 )
@@ -409,15 +407,10 @@ def _echoed(request: _Request, body: bytes) -> dict[str, Any]:
 INCOMPLETE: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
 
 
-class ResponsesDialect:
+class ResponsesDialect(Dialect):
     """`POST /v1/responses`."""
 
     name = "responses"
-    stream_type = EVENT_STREAM
-    uses_crlf = False
-
-    def authenticate(self, exchange: Exchange) -> str:
-        return bearer(exchange)
 
     def read(self, exchange: Exchange) -> Ask:
         return read_responses(exchange.body)
@@ -444,9 +437,6 @@ class ResponsesDialect:
                 {"sequence_number": index, **place, "delta": "more ", "logprobs": []},
             ),
         )
-
-    def error(self, status: int, message: str) -> bytes:
-        return error_body(status, message)
 
     def error_frames(self, ask: Ask, answer: Answer, index: int, message: str) -> list[bytes]:
         kind, _ = error_type(500)

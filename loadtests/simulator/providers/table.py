@@ -300,7 +300,7 @@ PROVIDERS: Mapping[str, Provider] = MappingProxyType({row.name: _provider(row) f
 WRONG_KEY: Final = "wrong-"
 
 
-class FaceDialect:
+class FaceDialect(Dialect):
     """One face of a provider as a dialect of the simulator."""
 
     def __init__(self, provider: Provider, face: Face) -> None:
