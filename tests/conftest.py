@@ -57,6 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in ("no_proxy", "NO_PROXY"):
         os.environ[name] = ",".join(filter(None, [spared, "127.0.0.1", "localhost", "::1"]))
     config.addinivalue_line("markers", "both_loops: run on asyncio's own loop and on uvloop's")
+    config.addinivalue_line("markers", "logs: allow log records of these names, or ask for them")
     config.addinivalue_line("markers", "long: takes long; runs with `./ops/test --all` alone")
 
 
@@ -116,9 +117,11 @@ def valkey(data_dir: Path) -> Iterator[MortalValkey]:
 
 
 @pytest.fixture(autouse=True)
-def log_watch() -> Iterator[LogWatch]:
+def log_watch(request: pytest.FixtureRequest) -> Iterator[LogWatch]:
     """Fail the test at its end when it logged a warning that it did not expect."""
     watch = LogWatch()
+    for mark in request.node.iter_markers("logs"):
+        watch.expect(*mark.args, **mark.kwargs)
     root = logging.getLogger()
     root.addHandler(watch)
     try:

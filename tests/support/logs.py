@@ -8,8 +8,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+import pytest
+
 # `expect_log` of a test: allows records by these names; `required=False` if they may stay away.
 ExpectLog = Callable[..., None]
+
+
+def logs(*names: str, required: bool = True) -> pytest.MarkDecorator:
+    """Mark a test that logs these; with `required` each must have come by its end."""
+    return pytest.mark.logs(*names, required=required)
 
 
 class LogWatch(logging.Handler):

@@ -41,7 +41,7 @@ from tests.integration.actors.process import (
 )
 from tests.integration.money import ACCOUNT, PROCESS
 from tests.support.jobs import FILM, acceptance
-from tests.support.logs import ExpectLog
+from tests.support.logs import logs
 
 JOB = "job_1"
 
@@ -113,10 +113,10 @@ async def test_job_outlives_its_process_and_is_ended_by_another_once(
         assert await store.read_in_flight(database) == {}
 
 
+@logs("calls_recovered")
 async def test_process_that_is_killed_leaves_its_jobs_and_not_what_it_was_submitting(
-    database_url: str, expect_log: ExpectLog
+    database_url: str,
 ) -> None:
-    expect_log("calls_recovered")
     holder = [sys.executable, "-m", "tests.integration.actors.job_holder", database_url]
 
     async with ledger_of(database_url) as database:

@@ -29,7 +29,7 @@ from tests.integration.actors.process import (
 from tests.integration.money import ACCOUNT, KEY, open_account
 from tests.support.aio import eventually
 from tests.support.ledger_values import facts
-from tests.support.logs import ExpectLog
+from tests.support.logs import logs
 
 PLACE = "SELECT id, created_at FROM call_logs WHERE request_id = %s"  # of a row in the log
 
@@ -44,11 +44,8 @@ async def die_with_a_call(url: str, *costs: int, name: str = "proc_dead", **who:
     return facts
 
 
-async def test_what_was_last_reported_is_what_is_charged(
-    database_url: str, expect_log: ExpectLog
-) -> None:
-    expect_log("calls_recovered")
-
+@logs("calls_recovered")
+async def test_what_was_last_reported_is_what_is_charged(database_url: str) -> None:
     async with ledger_of(database_url) as database:
         facts = await die_with_a_call(database_url, 30, 70, 250)
         async with process(database_url, gone_pids=frozenset({GONE})) as judge:
@@ -62,14 +59,13 @@ async def test_what_was_last_reported_is_what_is_charged(
         assert row == (250, 250, 250, 1, "chat", "m")
 
 
+@logs("calls_recovered")
 @pytest.mark.parametrize(
     "who", [{"host": "elsewhere"}, {"boot_id": "another"}, {"boot_id": ""}], ids=str
 )
 async def test_stranger_is_recovered_after_ten_seconds_of_silence(
-    who: dict[str, str], database_url: str, expect_log: ExpectLog
+    who: dict[str, str], database_url: str
 ) -> None:
-    expect_log("calls_recovered")
-
     async with ledger_of(database_url) as database:
         await die_with_a_call(database_url, **who)
         async with process(database_url, gone_pids=frozenset({GONE})) as judge:
@@ -83,11 +79,10 @@ async def test_stranger_is_recovered_after_ten_seconds_of_silence(
         assert await open_holds(database) == 0
 
 
+@logs("calls_recovered")
 async def test_judge_whose_own_heart_has_not_beaten_for_ten_seconds_waits(
-    database_url: str, expect_log: ExpectLog
+    database_url: str,
 ) -> None:
-    expect_log("calls_recovered")
-
     async with ledger_of(database_url) as database:
         await die_with_a_call(database_url, host="elsewhere")
         await silence(database, "proc_dead", 3600.0)
@@ -100,10 +95,9 @@ async def test_judge_whose_own_heart_has_not_beaten_for_ten_seconds_waits(
             assert await judge.recovery.sweep() == 1
 
 
-async def test_nobody_is_buried_after_an_outage(database_url: str, expect_log: ExpectLog) -> None:
-    expect_log("heartbeat_missed")
-    expect_log("database_lost", required=False)
-
+@logs("heartbeat_missed")
+@logs("database_lost", required=False)
+async def test_nobody_is_buried_after_an_outage(database_url: str) -> None:
     async with (
         ledger_of(database_url) as database,
         process(database_url) as judge,
@@ -128,12 +122,9 @@ async def test_nobody_is_buried_after_an_outage(database_url: str, expect_log: E
         assert await rows_of(database, facts.call_id) == [("success", None, 5)]
 
 
-async def test_two_judges_at_once_settle_every_call_once(
-    database_url: str, expect_log: ExpectLog
-) -> None:
-    expect_log("calls_recovered")
-    expect_log("settled_already", required=False)
-
+@logs("calls_recovered")
+@logs("settled_already", required=False)
+async def test_two_judges_at_once_settle_every_call_once(database_url: str) -> None:
     gone = frozenset({GONE})
     async with ledger_of(database_url) as database:
         for number in range(10):
@@ -156,11 +147,10 @@ async def take_for_dead(judge: Process) -> None:
     assert await judge.recovery.sweep() > 0
 
 
+@logs("calls_recovered", "taken_for_dead", "recovery_corrected", "settled_already")
 async def test_answered_call_costs_what_it_costs_though_others_had_settled_it(
-    database_url: str, expect_log: ExpectLog
+    database_url: str,
 ) -> None:
-    expect_log("calls_recovered", "taken_for_dead", "recovery_corrected", "settled_already")
-
     async with (
         ledger_of(database_url) as database,
         process(database_url) as judge,
@@ -200,12 +190,9 @@ async def test_answered_call_costs_what_it_costs_though_others_had_settled_it(
         assert await read_balance(database, ACCOUNT) == (10_000 - 530, 0)
 
 
-async def test_batch_under_way_ends_before_its_process_is_buried(
-    database_url: str, expect_log: ExpectLog
-) -> None:
+@logs("calls_recovered")
+async def test_batch_under_way_ends_before_its_process_is_buried(database_url: str) -> None:
     """Its holds are seen and settled: none is left behind by a burial that was quicker."""
-    expect_log("calls_recovered")
-
     async with (
         ledger_of(database_url) as database,
         process(database_url) as judge,
@@ -234,12 +221,11 @@ async def waits_for_lock(database: Database, what: str) -> None:
         await asyncio.sleep(0.01)
 
 
+@logs("calls_recovered")
 async def test_call_that_was_refused_while_its_hold_was_granted_has_one_row(
-    database_url: str, expect_log: ExpectLog
+    database_url: str,
 ) -> None:
     """Its asker was told that there is no hold; the one there is was settled by others."""
-    expect_log("calls_recovered")
-
     async with (
         ledger_of(database_url) as database,
         process(database_url) as judge,
@@ -262,11 +248,10 @@ async def test_call_that_was_refused_while_its_hold_was_granted_has_one_row(
         ]
 
 
+@logs("calls_recovered")
 async def test_hold_of_a_process_that_left_no_row_is_settled_once_it_is_old(
-    database_url: str, expect_log: ExpectLog
+    database_url: str,
 ) -> None:
-    expect_log("calls_recovered")
-
     async with ledger_of(database_url) as database, process(database_url) as judge:
         await die_with_a_call(database_url)
         await database.execute("DELETE FROM processes WHERE id = 'proc_dead'")
@@ -276,11 +261,8 @@ async def test_hold_of_a_process_that_left_no_row_is_settled_once_it_is_old(
         assert await judge.recovery.sweep() == 1
 
 
-async def test_leaked_hold_of_our_own_is_settled_and_said(
-    database_url: str, expect_log: ExpectLog
-) -> None:
-    expect_log("hold_leaked")
-
+@logs("hold_leaked")
+async def test_leaked_hold_of_our_own_is_settled_and_said(database_url: str) -> None:
     async with ledger_of(database_url) as database, process(database_url) as mine:
         leaked, living = await mine.hold(100), await mine.hold(100)
         mine.lives(living, 5)
@@ -308,11 +290,8 @@ async def test_process_that_stops_in_good_order_is_forgotten(database_url: str) 
         assert "proc_judge" not in await process_ids(database)
 
 
-async def test_more_calls_than_one_read_takes_are_all_recovered(
-    database_url: str, expect_log: ExpectLog
-) -> None:
-    expect_log("calls_recovered")
-
+@logs("calls_recovered")
+async def test_more_calls_than_one_read_takes_are_all_recovered(database_url: str) -> None:
     async with ledger_of(database_url) as database:
         async with process(database_url, "proc_dead", pid=GONE) as dead:
             await asyncio.gather(*(dead.hold(1) for _ in range(1200)))
@@ -332,11 +311,10 @@ async def die_with_an_answer(url: str, folder: Path, cost: int) -> CallFacts:
     return facts
 
 
+@logs("calls_recovered")
 async def test_answer_that_was_complete_costs_what_it_costs(
-    database_url: str, expect_log: ExpectLog, tmp_path: Path
+    database_url: str, tmp_path: Path
 ) -> None:
-    expect_log("calls_recovered")
-
     async with ledger_of(database_url) as database:
         facts = await die_with_an_answer(database_url, tmp_path, 33)
         assert await open_holds(database) == 1
@@ -355,12 +333,11 @@ async def test_answer_that_was_complete_costs_what_it_costs(
             assert left_behind(tmp_path) == ["proc_a", "proc_b"]
 
 
+@logs("calls_recovered")
 async def test_stream_costs_what_had_gone_out_with_its_last_read(
-    database_url: str, expect_log: ExpectLog, tmp_path: Path
+    database_url: str, tmp_path: Path
 ) -> None:
     """The heartbeat had last reported 3 tokens; 8 tokens of input and 50 of output went out."""
-    expect_log("calls_recovered")
-
     price = {"input": "1", "output": "2"}
     async with ledger_of(database_url, 10_000_000) as database:
         async with process(database_url, "proc_dead", pid=GONE, data_dir=tmp_path) as dead:
@@ -378,12 +355,11 @@ async def test_stream_costs_what_had_gone_out_with_its_last_read(
             ]
 
 
+@logs("calls_recovered", "recovery_corrected")
 async def test_answer_that_another_host_took_for_interrupted_is_corrected(
-    database_url: str, expect_log: ExpectLog, tmp_path: Path
+    database_url: str, tmp_path: Path
 ) -> None:
     """The truth comes when the host with the recorder is back: the process is long forgotten."""
-    expect_log("calls_recovered", "recovery_corrected")
-
     async with ledger_of(database_url) as database:
         facts = await die_with_an_answer(database_url, tmp_path, 33)
         async with process(database_url, gone_pids=frozenset({GONE})) as elsewhere:

@@ -18,7 +18,7 @@ from actors.wallet.wallets import HoldRefused
 from tests.integration.actors.process import Process, open_holds, process
 from tests.integration.money import ACCOUNT, open_account
 from tests.support.aio import eventually
-from tests.support.logs import ExpectLog
+from tests.support.logs import logs
 
 ACCOUNTS = [(f"acct_{letter}", f"key_{letter}") for letter in "abcd"]
 
@@ -112,12 +112,11 @@ async def test_processes_hammer_the_same_accounts_without_a_deadlock(database_ur
         assert await open_holds(database) == 0
 
 
+@logs("ledger_unreachable")
+@logs("heartbeat_missed", "database_lost", required=False)
 async def test_writer_whose_connection_is_shot_in_mid_load_loses_nothing_and_repeats_nothing(
-    database_url: str, expect_log: ExpectLog
+    database_url: str,
 ) -> None:
-    expect_log("ledger_unreachable")
-    expect_log("heartbeat_missed", "database_lost", required=False)
-
     async with two_processes(database_url, 10**9) as (database, one, two):
         settled: list[int] = []
         over = asyncio.Event()
@@ -150,11 +149,10 @@ async def test_writer_whose_connection_is_shot_in_mid_load_loses_nothing_and_rep
         assert counts == (len(settled), len(settled), sum(settled))
 
 
+@logs("ledger_unreachable", "database_lost")
 async def test_hold_asked_of_a_database_that_is_away_is_answered_in_the_end(
-    database_url: str, expect_log: ExpectLog
+    database_url: str,
 ) -> None:
-    expect_log("ledger_unreachable", "database_lost")
-
     async with two_processes(database_url, 1000) as (database, one, _):
         one.writer._timeout_seconds = 0.2
         one.writer._database = Database("host=127.0.0.1 port=1")
@@ -166,11 +164,11 @@ async def test_hold_asked_of_a_database_that_is_away_is_answered_in_the_end(
         assert await read_balance(database, ACCOUNT) == (1000, 0)
 
 
+@logs("ledger_unreachable")
 async def test_session_that_may_still_run_a_batch_is_ended_before_the_batch_is_sent_again(
-    database_url: str, expect_log: ExpectLog
+    database_url: str,
 ) -> None:
     """As after a freeze: the server has the batch, and the writer has given its session up."""
-    expect_log("ledger_unreachable")
     writers = "SELECT pid FROM pg_stat_activity WHERE application_name = 'gw ledger proc_one'"
 
     async with two_processes(database_url, 1000) as (database, one, _):

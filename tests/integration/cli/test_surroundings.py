@@ -19,7 +19,7 @@ from actors.store.embedded.cluster import EmbeddedPostgres
 from gw.cli import check_config
 from gw.keys.cache import is_key_text
 from tests.integration.cli.command import CONFIGURATION, Gw
-from tests.support.logs import ExpectLog
+from tests.support.logs import ExpectLog, logs
 from tests.support.servers import is_running
 
 pytestmark = pytest.mark.long
@@ -103,10 +103,8 @@ def test_first_command_makes_the_tables(
     assert gw.answers("ledger", "verify")["ok"] is True
 
 
-def test_database_that_is_not_there_is_one_clear_line(
-    gw: Gw, tmp_path: Path, expect_log: ExpectLog
-) -> None:
-    expect_log("database_lost")
+@logs("database_lost")
+def test_database_that_is_not_there_is_one_clear_line(gw: Gw, tmp_path: Path) -> None:
     gw.write_config(
         database_url='"postgresql://me:hidden@127.0.0.1:1/db"', data_dir=tmp_path / "var"
     )

@@ -34,7 +34,7 @@ from tests.integration.jobs.polling import NEVER, Watched, is_due, watched
 from tests.integration.money import ACCOUNT, open_account
 from tests.support.aio import eventually, jump
 from tests.support.jobs import CHANNEL, FILM, polled
-from tests.support.logs import ExpectLog
+from tests.support.logs import ExpectLog, logs
 from tests.support.postgres import PostgresForTests
 from tests.support.upstreams import ScriptedUpstreams
 
@@ -92,10 +92,10 @@ async def test_film_is_paid_by_the_second_that_was_made_and_its_row_says_so(
         assert upstreams.cancelled == []
 
 
+@logs("task_length_doubted")
 async def test_film_of_a_length_that_no_film_has_costs_its_hold_and_an_operator_learns_it(
-    database_url: str, expect_log: ExpectLog
+    database_url: str,
 ) -> None:
-    expect_log("task_length_doubted")
     held = 30_000_000_000  # 300 x 0.1
     upstreams = ScriptedUpstreams()
     async with ledger(database_url) as database, watched(database_url, upstreams) as mine:
@@ -277,10 +277,10 @@ async def test_cancellation_and_success_at_once_end_the_job_once(database_url: s
         )
 
 
+@logs("task_poll_failed", required=False)
 async def test_channel_that_does_not_answer_keeps_no_other_waiting(
-    database_url: str, monkeypatch: pytest.MonkeyPatch, expect_log: ExpectLog
+    database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expect_log("task_poll_failed", required=False)
     monkeypatch.setattr("actors.jobs.poller.SILENT_SECONDS", 0.0)
     upstreams = ScriptedUpstreams("silent", "well")
     async with ledger(database_url), watched(database_url, upstreams, concurrency=8) as mine:

@@ -36,7 +36,7 @@ from tests.integration.media.finished_jobs import ended, failed, made
 from tests.integration.money import ACCOUNT, open_account
 from tests.support.clock import FakeClock
 from tests.support.jobs import CHANNEL, FILM, acceptance, new_job, polled
-from tests.support.logs import ExpectLog
+from tests.support.logs import logs
 from tests.support.specs import make_channel
 from tests.unit.simulator.client import KEY
 from tests.unit.simulator.hands import Hands, hands
@@ -137,10 +137,8 @@ class Flaky:
         return rows
 
 
-async def test_acceptance_is_stored_however_often_the_database_is_lost(
-    database_url: str, expect_log: ExpectLog
-) -> None:
-    expect_log("task_not_stored")
+@logs("task_not_stored")
+async def test_acceptance_is_stored_however_often_the_database_is_lost(database_url: str) -> None:
     async with ledger_of(database_url, MONEY) as database, watched(database_url) as mine:
         jobs = jobs_of(Flaky(database, losses=4))
         job_id = new_job_id("video")
@@ -154,10 +152,10 @@ async def test_acceptance_is_stored_however_often_the_database_is_lost(
         assert found.deadline_at - found.submitted_at < 61.0
 
 
+@logs("task_submit_unknown")
 async def test_acceptance_that_recovery_has_overtaken_is_of_unknown_outcome(
-    database_url: str, expect_log: ExpectLog
+    database_url: str,
 ) -> None:
-    expect_log("task_submit_unknown")
     metrics = Metrics()
     async with ledger_of(database_url, MONEY) as database, watched(database_url) as mine:
         job_id = new_job_id("video")

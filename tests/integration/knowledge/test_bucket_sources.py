@@ -22,7 +22,7 @@ from tests.integration.knowledge.importing import bases_in
 from tests.support.aio import eventually
 from tests.support.client import Client
 from tests.support.clock import FakeClock
-from tests.support.logs import ExpectLog
+from tests.support.logs import logs
 from tests.support.s3 import StorageServer, running_storage
 
 pytestmark = pytest.mark.long
@@ -125,10 +125,10 @@ class Unlisted(Sources):
         super().keep_only(account_id, names)
 
 
+@logs("kb_sources_left")
 async def test_clean_up_that_fails_is_a_warning_and_made_again_later(
-    database_url: str, tmp_path: Path, expect_log: ExpectLog
+    database_url: str, tmp_path: Path
 ) -> None:
-    expect_log("kb_sources_left")
     clock, metrics, sources = FakeClock(), Metrics(), Unlisted(tmp_path / "sources")
     async with bases_in(database_url, tmp_path) as bases:
         account = bases.account_id

@@ -15,7 +15,7 @@ from actors.media_store.store import Copy
 from loadtests.simulator.server import Simulator
 from tests.integration.media.copying import film_bytes, film_link, storing
 from tests.support.aio import eventually
-from tests.support.logs import ExpectLog
+from tests.support.logs import ExpectLog, logs
 
 MIB = 1024 * 1024
 SIZE = 3 * MIB
@@ -125,10 +125,10 @@ async def test_a_refusal_is_tried_again_and_at_last_given_up(
             assert (await store.state(copy_id))[0] == "failed"
 
 
+@logs("media_not_copied")
 async def test_nothing_within_the_network_is_fetched_for_a_channel_outside(
-    database_url: str, data_dir: Path, expect_log: ExpectLog
+    database_url: str, data_dir: Path
 ) -> None:
-    expect_log("media_not_copied")
     async with (
         Simulator() as simulator,
         storing(database_url, FolderStorage(data_dir), channel_url="http://192.0.2.1") as store,
@@ -146,10 +146,10 @@ async def test_nothing_within_the_network_is_fetched_for_a_channel_outside(
         assert simulator.requests() == []
 
 
+@logs("media_not_copied")
 async def test_room_is_made_by_dropping_the_oldest_and_never_more_is_taken(
-    database_url: str, data_dir: Path, expect_log: ExpectLog
+    database_url: str, data_dir: Path
 ) -> None:
-    expect_log("media_not_copied")
     async with (
         Simulator() as simulator,
         storing(
@@ -280,11 +280,8 @@ async def test_another_process_goes_on_after_a_kill(database_url: str, data_dir:
         assert last.header(b"range") != b"bytes=0-"
 
 
-async def test_a_copier_that_dies_ends_no_other_copy(
-    database_url: str, data_dir: Path, expect_log: ExpectLog
-) -> None:
-    expect_log("media_copier_died")
-
+@logs("media_copier_died")
+async def test_a_copier_that_dies_ends_no_other_copy(database_url: str, data_dir: Path) -> None:
     async def locate(copy: Copy) -> FileLocation | None:
         if copy.url == "bad":
             raise AssertionError("a fault of ours")

@@ -22,7 +22,7 @@ from actors.store.connection import (
 )
 from actors.store.database import Database, Session, carried_through
 from tests.support.aio import eventually
-from tests.support.logs import ExpectLog
+from tests.support.logs import logs
 from tests.support.transactions import transaction
 
 MAKE = (
@@ -198,11 +198,8 @@ async def test_closed_database_refuses_and_cuts_its_users(empty_url: str) -> Non
         await database.fetch_one("SELECT 1")
 
 
-async def test_server_that_is_not_there_is_unavailable_at_once(
-    expect_log: ExpectLog,
-) -> None:
-    expect_log("database_lost")
-
+@logs("database_lost")
+async def test_server_that_is_not_there_is_unavailable_at_once() -> None:
     database = Database("postgresql://me@/db?host=%2Fnowhere")
     for _ in range(3):
         with pytest.raises(StoreUnavailable):
@@ -211,11 +208,8 @@ async def test_server_that_is_not_there_is_unavailable_at_once(
     assert repr(database) == "<Database down 0 open 0 idle>"
 
 
-async def test_unknown_database_and_user_are_unavailable(
-    empty_url: str, expect_log: ExpectLog
-) -> None:
-    expect_log("database_lost")
-
+@logs("database_lost")
+async def test_unknown_database_and_user_are_unavailable(empty_url: str) -> None:
     database = Database(empty_url.replace("@/test_", "@/no_such_"))
     with pytest.raises(StoreUnavailable, match="does not exist"):
         await database.open()
@@ -228,11 +222,8 @@ def silent_port() -> Iterator[int]:
         yield server.getsockname()[1]
 
 
-async def test_silent_server_is_unavailable_after_the_connect_time_out(
-    silent_port: int, expect_log: ExpectLog
-) -> None:
-    expect_log("database_lost")
-
+@logs("database_lost")
+async def test_silent_server_is_unavailable_after_the_connect_time_out(silent_port: int) -> None:
     database = Database(f"postgresql://me@127.0.0.1:{silent_port}/db", connect_seconds=0.1)
     with pytest.raises(StoreUnavailable, match=r"within 0\.1 s"):
         await database.open()
@@ -525,11 +516,8 @@ async def test_odd_channel_name_is_quoted(empty_url: str) -> None:
         await eventually(lambda: heard == ["x"])
 
 
-async def test_lost_listener_comes_back_and_tells_of_the_gap(
-    empty_url: str, expect_log: ExpectLog
-) -> None:
-    expect_log("listener_lost")
-
+@logs("listener_lost")
+async def test_lost_listener_comes_back_and_tells_of_the_gap(empty_url: str) -> None:
     heard: list[str] = []
     async with Database(empty_url) as database:
         await database.listen("gw_changes", heard.append, lambda: heard.append("gap"))
@@ -541,11 +529,8 @@ async def test_lost_listener_comes_back_and_tells_of_the_gap(
             await eventually(lambda: heard == ["gap", "after"])
 
 
-async def test_failing_callback_does_not_end_the_listening(
-    empty_url: str, expect_log: ExpectLog
-) -> None:
-    expect_log("listener_callback_failed")
-
+@logs("listener_callback_failed")
+async def test_failing_callback_does_not_end_the_listening(empty_url: str) -> None:
     heard: list[int] = []
     async with Database(empty_url) as database:
         await database.listen("numbers", lambda text: heard.append(int(text)), heard.clear)

@@ -27,7 +27,7 @@ from actors.store.embedded.access import (
 from actors.store.embedded.cluster import EmbeddedPostgres
 from actors.store.schema import migrate
 from tests.support.aio import eventually, run
-from tests.support.logs import ExpectLog
+from tests.support.logs import logs
 from tests.support.servers import is_running, kill_server, server_of
 
 pytestmark = pytest.mark.long
@@ -80,11 +80,8 @@ async def test_first_start_by_several_at_once_makes_one_cluster(data_dir: Path) 
     assert not is_running(data_dir)
 
 
-async def test_killed_server_is_started_again_under_the_same_url(
-    data_dir: Path, expect_log: ExpectLog
-) -> None:
-    expect_log("postgres_lost", "listener_lost", "database_lost")
-
+@logs("postgres_lost", "listener_lost", "database_lost")
+async def test_killed_server_is_started_again_under_the_same_url(data_dir: Path) -> None:
     embedded = EmbeddedPostgres(data_dir)
     url = await embedded.start()
     await write(url, 1)
@@ -351,10 +348,10 @@ async def test_rule_that_an_operator_adds_stays(data_dir: Path) -> None:
     await embedded.stop()
 
 
+@logs("postgres_without_password")
 async def test_server_that_an_earlier_version_still_uses_is_closed_when_it_has_left(
-    data_dir: Path, expect_log: ExpectLog
+    data_dir: Path,
 ) -> None:
-    expect_log("postgres_without_password")
     old_url = start_as_before(open_cluster(data_dir))
 
     old, new = EmbeddedPostgres(data_dir), EmbeddedPostgres(data_dir)

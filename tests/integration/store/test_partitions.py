@@ -21,7 +21,7 @@ from tests.integration.money import ACCOUNT, PROCESS, entry_guards, open_account
 from tests.support.aio import eventually
 from tests.support.clock import FakeClock
 from tests.support.ledger_values import facts, outcome, refused
-from tests.support.logs import ExpectLog
+from tests.support.logs import ExpectLog, logs
 from tests.support.rows import each
 
 COST = 1000
@@ -209,12 +209,10 @@ async def test_several_processes_drop_each_month_once(database_url: str) -> None
         await assert_proved(database)
 
 
+@logs("months_not_dropped", "partitions_postponed")
 async def test_reader_of_the_whole_log_delays_the_upkeep_and_no_settlement(
-    database_url: str, expect_log: ExpectLog
+    database_url: str,
 ) -> None:
-    expect_log("months_not_dropped")
-    expect_log("partitions_postponed")
-
     async with Database(database_url, size=5) as database:
         await open_account(database, 100 * COST)
         await settle(database, 1, at(2024, 3))

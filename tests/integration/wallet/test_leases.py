@@ -41,7 +41,6 @@ from tests.integration.actors.process import (
 from tests.integration.money import ACCOUNT, KEY, PROCESS, open_account
 from tests.support.aio import eventually, jump
 from tests.support.ledger_values import facts
-from tests.support.logs import ExpectLog
 
 BALANCE, AMOUNT = 100_000, 100
 
@@ -125,7 +124,7 @@ async def test_calls_in_memory_and_calls_in_the_database_share_a_balance(
 
 
 async def test_dead_process_leaves_its_calls_and_no_lease(
-    database_url: str, expect_log: ExpectLog, tmp_path: Path
+    database_url: str, tmp_path: Path
 ) -> None:
     """One call had been answered, one had begun: neither was ever written."""
     async with ledger_of(database_url, BALANCE) as database:

@@ -24,7 +24,7 @@ from tests.support.claim_machine import ClaimRows
 from tests.support.jobs import acceptance
 from tests.support.lease_machine import LeaseMachine
 from tests.support.ledger_machine import KEYS
-from tests.support.logs import ExpectLog
+from tests.support.logs import logs
 
 pytestmark = pytest.mark.long
 
@@ -52,9 +52,8 @@ def driver(database_url: str) -> Iterator[Driver]:
     driver.close()
 
 
-def test_postgres_keeps_the_rules(driver: Driver, expect_log: ExpectLog) -> None:
-    expect_log("taken_for_dead", required=False)
-
+@logs("taken_for_dead", required=False)
+def test_postgres_keeps_the_rules(driver: Driver) -> None:
     class PostgresLedgerMachine(LeaseMachine):
         def __init__(self) -> None:
             super().__init__()

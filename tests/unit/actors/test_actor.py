@@ -23,7 +23,7 @@ from actors.wallet.writer import KeyedMailbox
 from metrics.prometheus import Metrics
 from tests.support.aio import eventually
 from tests.support.clock import FakeClock
-from tests.support.logs import ExpectLog
+from tests.support.logs import logs
 from tests.support.rows import cases
 
 
@@ -178,11 +178,8 @@ async def test_asks_are_answered_in_the_order_they_came() -> None:
         assert list(answers) == [3, 6]
 
 
-async def test_error_in_a_message_is_its_askers_and_the_rest_of_the_batch_goes_on(
-    expect_log: ExpectLog,
-) -> None:
-    expect_log("message_failed")
-
+@logs("message_failed")
+async def test_error_in_a_message_is_its_askers_and_the_rest_of_the_batch_goes_on() -> None:
     async with adder() as (actor, task):
         answers = await asyncio.gather(
             actor.ask(1), actor.ask(13), actor.ask(2), return_exceptions=True
@@ -281,9 +278,8 @@ class Child:
         await eventually(lambda: self.begun > begun)
 
 
-async def test_child_that_dies_begins_again(expect_log: ExpectLog) -> None:
-    expect_log("child_died", "child_returned")
-
+@logs("child_died", "child_returned")
+async def test_child_that_dies_begins_again() -> None:
     async with supervising() as (supervisor, _):
         child, other = Child(), Child()
         supervisor.start("child", child.body)
@@ -297,11 +293,8 @@ async def test_child_that_dies_begins_again(expect_log: ExpectLog) -> None:
         assert not supervisor.failed.done()
 
 
-async def test_cancellation_that_nobody_asked_for_is_a_death_like_any_other(
-    expect_log: ExpectLog,
-) -> None:
-    expect_log("child_died")
-
+@logs("child_died")
+async def test_cancellation_that_nobody_asked_for_is_a_death_like_any_other() -> None:
     async with supervising() as (supervisor, _):
         child = Child()
         supervisor.start("child", child.body)
@@ -309,9 +302,8 @@ async def test_cancellation_that_nobody_asked_for_is_a_death_like_any_other(
         await eventually(lambda: child.begun == 2)
 
 
-async def test_supervisor_gives_up_on_too_many_deaths_in_a_period(expect_log: ExpectLog) -> None:
-    expect_log("child_died", "supervisor_gave_up")
-
+@logs("child_died", "supervisor_gave_up")
+async def test_supervisor_gives_up_on_too_many_deaths_in_a_period() -> None:
     async with supervising(intensity=2, period_seconds=30.0) as (supervisor, clock):
         child = Child()
         supervisor.start("child", child.body)
@@ -327,9 +319,8 @@ async def test_supervisor_gives_up_on_too_many_deaths_in_a_period(expect_log: Ex
         assert child.begun == 5
 
 
-async def test_want_of_a_file_is_no_death_to_give_up_on(expect_log: ExpectLog) -> None:
-    expect_log("child_died")
-
+@logs("child_died")
+async def test_want_of_a_file_is_no_death_to_give_up_on() -> None:
     async with supervising(intensity=0) as (supervisor, clock):
         child = Child()
         supervisor.start("child", child.body)
@@ -368,11 +359,8 @@ async def test_children_stop_in_the_reverse_of_their_order() -> None:
     assert stopped == ["ledger", "channel", "store"]
 
 
-async def test_child_that_dies_while_it_is_stopped_is_not_begun_again(
-    expect_log: ExpectLog,
-) -> None:
-    expect_log("child_died")
-
+@logs("child_died")
+async def test_child_that_dies_while_it_is_stopped_is_not_begun_again() -> None:
     begun = 0
 
     async def body() -> None:

@@ -47,9 +47,7 @@ async def test_reply_is_fresh_for_a_while_and_then_asked_for_again() -> None:
     assert await memory.reply(LIST, upstream) == CatalogValue(2)
 
 
-async def test_old_reply_stands_in_for_a_failure_and_the_upstream_is_left_alone_for_a_moment() -> (
-    None
-):
+async def test_old_reply_stands_in_for_a_failure_and_its_upstream_is_left_alone_for_now() -> None:
     memory, clock = made()
     upstream = Upstream(CatalogValue(1))
     await memory.reply(LIST, upstream)

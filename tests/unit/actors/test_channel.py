@@ -28,7 +28,7 @@ from actors.channel import (
 from channels.registry import HealthSpec
 from metrics.prometheus import Metrics
 from tests.support.clock import FakeClock
-from tests.support.logs import ExpectLog
+from tests.support.logs import logs
 from tests.support.rows import cases
 from tests.support.specs import make_channel
 from tests.unit.actors.channels import channels, settle
@@ -79,11 +79,8 @@ async def test_lease_is_given_back_once() -> None:
         assert (repr(first), repr(second)) == ("<Lease one released>", "<Lease one held>")
 
 
-async def test_failures_in_a_row_open_the_channel_until_its_cooldown_is_over(
-    expect_log: ExpectLog,
-) -> None:
-    expect_log("channel_opened", "channel_half_opened", "channel_closed")
-
+@logs("channel_opened", "channel_half_opened", "channel_closed")
+async def test_failures_in_a_row_open_the_channel_until_its_cooldown_is_over() -> None:
     async with channel() as (actor, clock):
         await give_back(actor, lease(actor), "failure")
         await give_back(actor, lease(actor), "success")  # breaks the row
@@ -99,9 +96,8 @@ async def test_failures_in_a_row_open_the_channel_until_its_cooldown_is_over(
         assert isinstance(actor.try_acquire(), Lease)
 
 
-async def test_failed_probe_opens_the_channel_for_another_cooldown(expect_log: ExpectLog) -> None:
-    expect_log("channel_opened", "channel_half_opened")
-
+@logs("channel_opened", "channel_half_opened")
+async def test_failed_probe_opens_the_channel_for_another_cooldown() -> None:
     async with channel() as (actor, clock):
         await open_breaker(actor)
         clock.advance(10.0)
@@ -111,9 +107,8 @@ async def test_failed_probe_opens_the_channel_for_another_cooldown(expect_log: E
         assert actor.try_acquire() == Denied("open")
 
 
-async def test_probe_that_was_abandoned_lets_the_next_one_through(expect_log: ExpectLog) -> None:
-    expect_log("channel_opened", "channel_half_opened")
-
+@logs("channel_opened", "channel_half_opened")
+async def test_probe_that_was_abandoned_lets_the_next_one_through() -> None:
     async with channel() as (actor, clock):
         await open_breaker(actor)
         clock.advance(10.0)
@@ -122,9 +117,8 @@ async def test_probe_that_was_abandoned_lets_the_next_one_through(expect_log: Ex
         assert (lease(actor)).is_probe
 
 
-async def test_call_from_before_the_breaker_opened_changes_nothing(expect_log: ExpectLog) -> None:
-    expect_log("channel_opened", "channel_half_opened")
-
+@logs("channel_opened", "channel_half_opened")
+async def test_call_from_before_the_breaker_opened_changes_nothing() -> None:
     async with channel(slots=4) as (actor, clock):
         early, late = lease(actor), lease(actor)
         await open_breaker(actor)
@@ -138,9 +132,8 @@ async def test_call_from_before_the_breaker_opened_changes_nothing(expect_log: E
         assert actor.in_use == 1
 
 
-async def test_full_channel_keeps_its_probe_for_later(expect_log: ExpectLog) -> None:
-    expect_log("channel_opened", "channel_half_opened")
-
+@logs("channel_opened", "channel_half_opened")
+async def test_full_channel_keeps_its_probe_for_later() -> None:
     async with channel(slots=2) as (actor, clock):
         early = [lease(actor)]
         await open_breaker(actor)
@@ -152,9 +145,8 @@ async def test_full_channel_keeps_its_probe_for_later(expect_log: ExpectLog) -> 
         assert (lease(actor)).is_probe
 
 
-async def test_configured_channel_uses_its_new_slots_and_health(expect_log: ExpectLog) -> None:
-    expect_log("channel_opened")
-
+@logs("channel_opened")
+async def test_configured_channel_uses_its_new_slots_and_health() -> None:
     async with channel(slots=3) as (actor, _):
         leases = [lease(actor) for _ in range(3)]
         changed = make_channel("one", max_concurrency=1, health=HealthSpec(failures=1))
@@ -210,8 +202,8 @@ async def test_lease_comes_back_without_error_when_the_process_has_stopped() -> 
         await actor.acquire()
 
 
-async def test_refused_key_is_counted_each_time_and_told_once(expect_log: ExpectLog) -> None:
-    expect_log("channel_key_refused")
+@logs("channel_key_refused")
+async def test_refused_key_is_counted_each_time_and_told_once() -> None:
     async with channels(make_channel("one", more_keys=("key-number-2",))) as made:
         made.directory["one"].spec.ring.keys[1].refused(402)
         made.directory["one"].spec.ring.keys[1].refused(402)

@@ -28,7 +28,7 @@ from actors.wallet.recorder import (
 )
 from metrics.prometheus import Metrics
 from tests.support.ledger_values import facts, settle
-from tests.support.logs import ExpectLog
+from tests.support.logs import logs
 
 NAME = "proc_a"
 SO_FAR = {"cost": 3, "input": 2, "output": 1, "cached": 0, "cache_write": 0, "basis": "estimated"}
@@ -136,12 +136,11 @@ def test_file_cut_short_gives_the_slots_that_are_whole(recorder: Recorder, tmp_p
     }
 
 
+@logs("recorder_unreadable")
 @pytest.mark.parametrize("spoil", [0, 8, 12, 20, 80, None])
 def test_file_of_another_form_or_process_is_left_alone(
-    recorder: Recorder, tmp_path: Path, spoil: int | None, expect_log: ExpectLog
+    recorder: Recorder, tmp_path: Path, spoil: int | None
 ) -> None:
-    expect_log("recorder_unreadable")
-
     recorder.settled(settle(1, 7))
     content = bytearray(path_in(tmp_path).read_bytes())
     name = NAME
@@ -156,9 +155,8 @@ def test_file_of_another_form_or_process_is_left_alone(
     assert path_in(folder, name).exists()
 
 
-def test_empty_file_is_no_wreck(tmp_path: Path, expect_log: ExpectLog) -> None:
-    expect_log("recorder_unreadable")
-
+@logs("recorder_unreadable")
+def test_empty_file_is_no_wreck(tmp_path: Path) -> None:
     path_in(tmp_path).parent.mkdir()
     path_in(tmp_path).touch()
     assert open_wreck(tmp_path, NAME) is None
@@ -220,12 +218,11 @@ def test_half_a_character_is_no_obstacle(recorder: Recorder, tmp_path: Path) -> 
     assert left(tmp_path)[UUID(int=1)].what.outcome.cost_nano_usd == 7
 
 
+@logs("recorder_unavailable")
 @pytest.mark.parametrize("failing", ["fallocate", "flock", "folder"])
 def test_gateway_that_cannot_have_its_file_runs_without(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expect_log: ExpectLog, failing: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
 ) -> None:
-    expect_log("recorder_unavailable")
-
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "full")
 

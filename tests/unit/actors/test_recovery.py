@@ -15,7 +15,7 @@ from actors.recovery import BREAK_SECONDS, Heartbeat
 from actors.store.connection import StatementRefused
 from actors.wallet.wallets import Delivered
 from tests.support.aio import eventually
-from tests.support.logs import ExpectLog
+from tests.support.logs import logs
 from tests.unit.actors.fake_store import ACCOUNT, FakeStore, make_store, process
 
 
@@ -28,9 +28,8 @@ async def die_with_a_call(store: FakeStore, number: int = 1, **who: Any) -> None
         await dead.heartbeat.beat()
 
 
-async def test_neighbour_whose_pid_is_gone_is_dead_at_once(expect_log: ExpectLog) -> None:
-    expect_log("calls_recovered")
-
+@logs("calls_recovered")
+async def test_neighbour_whose_pid_is_gone_is_dead_at_once() -> None:
     store = make_store()
     await die_with_a_call(store, pid=4711)
     async with process(store, gone_pids=frozenset({4711})) as judge:
@@ -47,11 +46,8 @@ async def test_neighbour_whose_pid_is_gone_is_dead_at_once(expect_log: ExpectLog
     assert store.faults() == []
 
 
-async def test_pid_that_was_given_to_another_process_is_no_sign_of_life(
-    expect_log: ExpectLog,
-) -> None:
-    expect_log("calls_recovered")
-
+@logs("calls_recovered")
+async def test_pid_that_was_given_to_another_process_is_no_sign_of_life() -> None:
     store = make_store()
     await die_with_a_call(store, pid=2, pid_started=4)
     async with process(store) as judge:
@@ -59,10 +55,9 @@ async def test_pid_that_was_given_to_another_process_is_no_sign_of_life(
     assert store.faults() == []
 
 
-async def test_no_clock_of_the_database_makes_anybody_dead_or_alive(expect_log: ExpectLog) -> None:
+@logs("calls_recovered")
+async def test_no_clock_of_the_database_makes_anybody_dead_or_alive() -> None:
     """It jumps by an hour, on and back: what counts is whether another heartbeat was seen."""
-    expect_log("calls_recovered")
-
     store = make_store()
     async with process(store) as judge, process(store, "proc_far", host="elsewhere") as far:
         await far.hold(1)
@@ -97,10 +92,9 @@ async def test_heartbeat_that_comes_before_the_burial_counts() -> None:
         assert len(store.holds) == 1
 
 
-async def test_calls_that_live_here_are_not_recovered_here(expect_log: ExpectLog) -> None:
+@logs("taken_for_dead", "calls_recovered")
+async def test_calls_that_live_here_are_not_recovered_here() -> None:
     """Whoever declared us dead may have died over it: its work is left to us."""
-    expect_log("taken_for_dead", "calls_recovered")
-
     store = make_store()
     async with process(store) as p:
         living, leaked = await p.hold(1), await p.hold(2)
@@ -140,11 +134,8 @@ async def test_nobody_is_buried_when_the_database_was_only_frozen() -> None:
         assert len(store.holds) == 1
 
 
-async def test_call_that_cannot_be_settled_does_not_hold_up_the_sweep(
-    expect_log: ExpectLog,
-) -> None:
-    expect_log("ledger_batch_failed", "ledger_message_refused", "calls_recovered")
-
+@logs("ledger_batch_failed", "ledger_message_refused", "calls_recovered")
+async def test_call_that_cannot_be_settled_does_not_hold_up_the_sweep() -> None:
     store = make_store()
     await die_with_a_call(store, pid=4711)
     healthy = store.apply
@@ -164,9 +155,8 @@ async def test_call_that_cannot_be_settled_does_not_hold_up_the_sweep(
     assert store.faults() == []
 
 
-async def test_hold_whose_settlement_waits_is_no_leak(expect_log: ExpectLog) -> None:
-    expect_log("ledger_unreachable", required=False)
-
+@logs("ledger_unreachable", required=False)
+async def test_hold_whose_settlement_waits_is_no_leak() -> None:
     store = make_store()
     async with process(store) as p:
         await p.heartbeat.beat()
@@ -180,9 +170,8 @@ async def test_hold_whose_settlement_waits_is_no_leak(expect_log: ExpectLog) -> 
         assert store.rows == {}
 
 
-async def test_sweeps_go_on_when_the_database_is_away(expect_log: ExpectLog) -> None:
-    expect_log("recovery_postponed")
-
+@logs("recovery_postponed")
+async def test_sweeps_go_on_when_the_database_is_away() -> None:
     store = make_store()
     async with process(store) as p:
         store.is_away = True
@@ -228,9 +217,8 @@ async def test_beat_reports_what_calls_have_delivered() -> None:
         assert "delivered" not in store.holds[two.call_id]
 
 
-async def test_missed_beat_is_said_once_and_reports_are_made_again(expect_log: ExpectLog) -> None:
-    expect_log("heartbeat_missed")
-
+@logs("heartbeat_missed")
+async def test_missed_beat_is_said_once_and_reports_are_made_again() -> None:
     store = make_store()
     async with process(store) as p:
         await p.heartbeat.beat()
@@ -266,9 +254,8 @@ async def test_beat_that_hung_breaks_the_steadiness_though_it_succeeds_in_the_en
         assert p.heartbeat.steady_seconds == 3.0
 
 
-async def test_silent_database_is_told_of_while_a_beat_hangs_in_it(expect_log: ExpectLog) -> None:
-    expect_log("heartbeat_missed")
-
+@logs("heartbeat_missed")
+async def test_silent_database_is_told_of_while_a_beat_hangs_in_it() -> None:
     store = make_store()
     async with process(store) as p:
         await p.heartbeat.beat()
@@ -305,9 +292,8 @@ def is_told_up(p: Any) -> bool:
     return b"gw_database_up 1.0" in p.heartbeat._metrics.render("")[0]
 
 
-async def test_chores_are_done_with_each_beat(expect_log: ExpectLog) -> None:
-    expect_log("heartbeat_missed")
-
+@logs("heartbeat_missed")
+async def test_chores_are_done_with_each_beat() -> None:
     done: list[int] = []
 
     async def chore() -> None:
@@ -329,11 +315,8 @@ async def test_chores_are_done_with_each_beat(expect_log: ExpectLog) -> None:
         assert len(done) == 2
 
 
-async def test_process_that_was_taken_for_dead_goes_on_under_another_id(
-    expect_log: ExpectLog,
-) -> None:
-    expect_log("taken_for_dead")
-
+@logs("taken_for_dead")
+async def test_process_that_was_taken_for_dead_goes_on_under_another_id() -> None:
     store = make_store()
     async with process(store) as p:
         await p.heartbeat.beat()

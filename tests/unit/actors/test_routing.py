@@ -16,7 +16,7 @@ from actors.routing import Candidate, candidates
 from channels.dialects.table import DIALECTS
 from channels.http.interfaces import UpstreamRequest
 from channels.registry import Binding, ChannelSpec, HealthSpec
-from tests.support.logs import ExpectLog
+from tests.support.logs import logs
 from tests.support.specs import make_channel, make_model
 from tests.unit.actors.channels import channels, settle
 
@@ -298,9 +298,8 @@ async def test_channel_that_comes_back_knows_the_slots_that_are_still_out() -> N
         assert back.in_use == 0
 
 
-async def test_channel_that_comes_back_is_as_healthy_as_it_was(expect_log: ExpectLog) -> None:
-    expect_log("channel_opened")
-
+@logs("channel_opened")
+async def test_channel_that_comes_back_is_as_healthy_as_it_was() -> None:
     spec = make_channel("a", health=HealthSpec(failures=1))
     async with channels(spec) as made:
         (lease(made.directory["a"])).release("failure")

@@ -28,7 +28,7 @@ from gw.errors import GatewayError
 from gw.http.tornado_adapter import RequestHeaders, TornadoRequest
 from gw.keys.principal import MESSAGES, KeyRefused
 from tests.support.aio import run
-from tests.support.logs import ExpectLog
+from tests.support.logs import logs
 from tests.support.rows import cases, each
 from tests.unit.api.fakes import KEY, MAX_BODY_BYTES, World, make_principal
 from tests.unit.api.handlers import make_app
@@ -201,16 +201,11 @@ ONE_BY_ONE: list[tuple[dict[str, Any] | Exception, int, str, int, dict[str, Any]
 ]
 
 
+@logs("request_failed")
 @each("key, available, head, status, members", ONE_BY_ONE)
 def test_each_check_refuses_by_itself(
-    key: dict[str, Any] | Exception,
-    available: int,
-    head: str,
-    status: int,
-    members: dict[str, Any],
-    expect_log: ExpectLog,
+    key: dict[str, Any] | Exception, available: int, head: str, status: int, members: dict[str, Any]
 ) -> None:
-    expect_log("request_failed")  # the fault of ours
     world = World()
     world.keys.known[KEY] = key if isinstance(key, Exception) else make_principal(**key)
     world.money.available_nano_usd = available
@@ -319,10 +314,8 @@ def test_a_refusal_without_a_key_or_of_a_free_endpoint_is_no_row() -> None:
 # --- Faults before the endpoint ---
 
 
-def test_a_database_away_at_the_balance_check_is_503_and_gives_the_place_back(
-    expect_log: ExpectLog,
-) -> None:
-    expect_log("request_failed")
+@logs("request_failed")
+def test_a_database_away_at_the_balance_check_is_503_and_gives_the_place_back() -> None:
     world = World()
     world.money.is_down = True
     answer = ask_one(world, ECHO)

@@ -16,7 +16,7 @@ from gw.api.mcp import McpHandler
 from gw.api.services import WikiServices
 from gw.mcp import Exchange
 from metrics.prometheus import Metrics
-from tests.support.logs import ExpectLog
+from tests.support.logs import logs
 from tests.unit.api.fakes import World
 from tests.unit.http.wire import Answer, request, served
 
@@ -57,6 +57,7 @@ async def ask(world: World, value: Any) -> Answer:
         return await address.ask(*posted(value))
 
 
+@logs("request_failed")
 @pytest.mark.parametrize(
     ("error", "status", "message"),
     [
@@ -66,13 +67,8 @@ async def ask(world: World, value: Any) -> Answer:
 )
 @pytest.mark.parametrize("shape", [lambda one: one, lambda one: [one]], ids=["one", "batch"])
 async def test_a_fault_of_ours_is_json_rpc(
-    expect_log: ExpectLog,
-    error: type[Exception],
-    status: int,
-    message: str,
-    shape: Callable[[Any], Any],
+    error: type[Exception], status: int, message: str, shape: Callable[[Any], Any]
 ) -> None:
-    expect_log("request_failed")
     world = world_that_fails(error)
     reply = await ask(world, shape(CALL))
     assert reply.status == status

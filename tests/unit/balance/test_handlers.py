@@ -16,7 +16,7 @@ from gw.api import services
 from gw.api.balance import Funds, key_balance, subscription, usage
 from gw.api.base import STORE_MESSAGE
 from tests.support.aio import eventually
-from tests.support.logs import ExpectLog
+from tests.support.logs import logs
 from tests.support.rows import cases
 from tests.unit.api.fakes import KEY, World, make_principal
 from tests.unit.http.wire import request, served
@@ -184,12 +184,10 @@ async def test_settlements_on_their_way_are_waited_for(world: World) -> None:
     assert world.money.asked == ["settled", "spending"]
 
 
+@logs("request_failed")
 async def test_a_ledger_that_does_not_settle_is_a_clear_error(
-    world: World,
-    monkeypatch: pytest.MonkeyPatch,
-    expect_log: ExpectLog,
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expect_log("request_failed")
     monkeypatch.setattr(services, "SETTLE_SECONDS", 0.01)
     world.money.lag = asyncio.Event()
     code, body = await get(world, BALANCE)
@@ -197,10 +195,8 @@ async def test_a_ledger_that_does_not_settle_is_a_clear_error(
     assert body["error"]["message"] == STORE_MESSAGE
 
 
-async def test_a_database_that_is_away_is_a_clear_error(
-    world: World, expect_log: ExpectLog
-) -> None:
-    expect_log("request_failed")
+@logs("request_failed")
+async def test_a_database_that_is_away_is_a_clear_error(world: World) -> None:
     world.money.is_down = True
     code, body = await get(world, BALANCE)
     assert (code, body["error"]["message"]) == (503, STORE_MESSAGE)

@@ -32,7 +32,7 @@ from gw.calls.attempts import Attempts, Retry, retry_of_chat, retry_of_pieces, r
 from gw.calls.call import CallObserver
 from metrics.prometheus import Metrics
 from metrics.spans import UNSAMPLED
-from tests.support.logs import ExpectLog
+from tests.support.logs import logs
 from tests.support.rows import each
 from tests.support.specs import make_channel
 from tests.unit.actors.channels import Channels, channels, settle
@@ -141,11 +141,8 @@ async def test_three_channels_are_tried_and_no_more() -> None:
         assert await s.failures() == {"a": 1, "b": 1, "c": 1}
 
 
-async def test_full_open_and_removed_channels_are_passed_over_and_are_no_tries(
-    expect_log: ExpectLog,
-) -> None:
-    expect_log("channel_opened")
-
+@logs("channel_opened")
+async def test_full_open_and_removed_channels_are_passed_over_and_are_no_tries() -> None:
     async with scene(d=UpstreamError(), e=UpstreamError()) as s:
         held = s.channels.directory["a"].try_acquire()
         assert isinstance(held, Lease)
@@ -156,10 +153,8 @@ async def test_full_open_and_removed_channels_are_passed_over_and_are_no_tries(
         held.release("abandoned")
 
 
-async def test_no_answer_says_how_long_all_channels_stay_open(expect_log: ExpectLog) -> None:
-    expect_log("channel_opened")
-    expect_log("channel_half_opened")
-
+@logs("channel_opened", "channel_half_opened")
+async def test_no_answer_says_how_long_all_channels_stay_open() -> None:
     async with scene() as s:
         cooldown = HealthSpec(10).cooldown_seconds
         s.open("a")

@@ -30,7 +30,7 @@ from gw.calls.request import UpstreamPlan
 from gw.calls.stream import Framing, SseFraming, StreamPipeline, TranslatedFraming
 from loadtests.attacks.body_shapes import ANSWERS, HOSTILE_ANSWERS, SHAPES, body_of
 from loadtests.attacks.body_shapes import WAYS as SHAPE_WAYS
-from tests.support.logs import ExpectLog
+from tests.support.logs import logs
 from tests.support.rows import cases, each
 from tests.support.steps import steps_of
 from tests.unit.calls.test_failure_classes import WAYS, translated, untranslated
@@ -303,11 +303,11 @@ async def test_answer_with_deeply_nested_content_is_tried_elsewhere(way: str, de
         assert w.wire.tried == ["a", "b"]
 
 
+@logs("answer_unreadable")
 async def test_fault_in_reading_is_told_in_the_log_and_tried_elsewhere(
-    monkeypatch: pytest.MonkeyPatch, expect_log: ExpectLog
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.undo()
-    expect_log("answer_unreadable")
 
     def broken(*_: object) -> None:
         raise KeyError("a slip of ours")

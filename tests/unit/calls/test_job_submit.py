@@ -22,7 +22,7 @@ from gw.calls.media import Pin
 from gw.calls.request import LargeSubmission
 from gw.media.videos import read_video
 from tests.support.aio import eventually
-from tests.support.logs import LogWatch
+from tests.support.logs import logs
 from tests.support.rows import cases, each
 from tests.unit.calls.submitting import (
     ANSWER,
@@ -86,11 +86,11 @@ UNKNOWN: dict[str, tuple[Script, int, str]] = {
 }
 
 
+@logs("answer_unusable", "task_submit_unknown")
 @pytest.mark.parametrize(("script", "status", "code"), UNKNOWN.values(), ids=UNKNOWN.keys())
 async def test_what_an_upstream_may_have_taken_is_refunded_and_never_sent_again(
-    script: Script, status: int, code: str, log_watch: LogWatch
+    script: Script, status: int, code: str
 ) -> None:
-    log_watch.expect("answer_unusable", "task_submit_unknown")
     async with stage(a=[script], b=[TAKEN]) as s:
         told = await s.submit()
         assert (told.refusal.http_status, told.refusal.kind.code) == (status, code)
@@ -102,10 +102,8 @@ async def test_what_an_upstream_may_have_taken_is_refunded_and_never_sent_again(
         assert s.state(told) == ("failed", None)
 
 
-async def test_an_upstream_that_does_not_answer_in_time_is_an_unknown_outcome(
-    log_watch: LogWatch,
-) -> None:
-    log_watch.expect("answer_unusable", "task_submit_unknown")
+@logs("answer_unusable", "task_submit_unknown")
+async def test_an_upstream_that_does_not_answer_in_time_is_an_unknown_outcome() -> None:
     async with stage(seconds=0.01, a=[(FOR_EVER, Head())], b=[TAKEN]) as s:
         told = await s.submit()
         assert (told.refusal.http_status, told.refusal.kind.code) == (504, "upstream_timeout")
@@ -144,10 +142,8 @@ async def test_portraits_are_registered_on_the_channel_that_makes_the_film() -> 
         assert made["content"][1]["image_url"]["url"] == "asset://asset_7"
 
 
-async def test_an_asset_whose_registration_is_unknown_ends_the_submission(
-    log_watch: LogWatch,
-) -> None:
-    log_watch.expect("answer_unusable", "task_submit_unknown")
+@logs("answer_unusable", "task_submit_unknown")
+async def test_an_asset_whose_registration_is_unknown_ends_the_submission() -> None:
     async with stage(a=[LOST], b=[TAKEN]) as s:
         told = await s.submit(request=portrait())
         assert told.status == ("interrupted", "upstream_unreachable")
@@ -185,9 +181,9 @@ async def test_the_answer_is_kept_with_the_acceptance_and_replayed_while_the_job
         assert len(s.world.wire.requests) == 1
 
 
+@logs("answer_unusable", "task_submit_unknown", required=False)
 @pytest.mark.parametrize("script", [FAILED, LOST], ids=["failed", "unknown"])
-async def test_a_submission_that_fails_frees_its_key(script: Script, log_watch: LogWatch) -> None:
-    log_watch.expect("answer_unusable", "task_submit_unknown", required=False)
+async def test_a_submission_that_fails_frees_its_key(script: Script) -> None:
     async with stage(a=[script]) as s:
         await s.submit(key="k")
         assert (ACCOUNT, "k") not in s.world.ledger.claims.rows
@@ -228,11 +224,9 @@ async def test_a_submission_that_fails_alone_is_refunded_and_says_so() -> None:
         assert s.world.ledger.rows[call.facts.call_id]["status"] == "error"
 
 
+@logs("task_submit_unknown")
 @pytest.mark.parametrize("leaves", [True, False], ids=["left alone", "attended"])
-async def test_a_submission_that_is_cut_is_refunded_as_unknown(
-    leaves: bool, log_watch: LogWatch
-) -> None:
-    log_watch.expect("task_submit_unknown")
+async def test_a_submission_that_is_cut_is_refunded_as_unknown(leaves: bool) -> None:
     async with stage(a=[(FOR_EVER, Head())], b=[TAKEN]) as s:
         call, writer = s.prepare(), SubmittingWriter()
         s.begin(call, writer)
@@ -249,10 +243,8 @@ async def test_a_submission_that_is_cut_is_refunded_as_unknown(
         assert s.world.wire.tried == ["a"]
 
 
-async def test_a_job_that_recovery_took_for_dead_is_given_up_at_its_upstream(
-    log_watch: LogWatch,
-) -> None:
-    log_watch.expect("task_submit_unknown", "recovery_corrected")
+@logs("task_submit_unknown", "recovery_corrected")
+async def test_a_job_that_recovery_took_for_dead_is_given_up_at_its_upstream() -> None:
     gate = asyncio.Event()
     async with stage(a=[(gate, *TAKEN)]) as s:
         call, writer = s.prepare(), SubmittingWriter()
@@ -269,10 +261,8 @@ async def test_a_job_that_recovery_took_for_dead_is_given_up_at_its_upstream(
         assert s.unknown("a") == 1
 
 
-async def test_a_database_that_is_away_keeps_the_answer_waiting_and_the_job(
-    log_watch: LogWatch,
-) -> None:
-    log_watch.expect("task_not_stored")
+@logs("task_not_stored")
+async def test_a_database_that_is_away_keeps_the_answer_waiting_and_the_job() -> None:
     gate = asyncio.Event()
     async with stage(a=[(gate, *TAKEN)]) as s:
         call, writer = s.prepare(), SubmittingWriter()

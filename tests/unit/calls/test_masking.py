@@ -13,7 +13,7 @@ from channels.translation.session import TRANSLATIONS, TranslatedCall, translati
 from gw.api.chat import ArrayStream
 from gw.calls.request import UpstreamPlan
 from gw.calls.stream import Framing, SseFraming
-from tests.support.logs import ExpectLog
+from tests.support.logs import logs
 from tests.support.rows import cases, each
 from tests.unit.calls import sse
 from tests.unit.calls.relaying import ASKED
@@ -171,9 +171,9 @@ async def test_headers_that_are_passed_on_name_nothing_either() -> None:
         assert told.refusal.headers == {}
 
 
+@logs("channel_key_refused", required=False)
 @each("status", [401, 503])
-async def test_message_of_an_error_gives_nothing_away(status: int, expect_log: ExpectLog) -> None:
-    expect_log("channel_key_refused", required=False)
+async def test_message_of_an_error_gives_nothing_away(status: int) -> None:
     async with world(a=[answer(sse.error_body(LEAK), status=status)]) as w:
         told = await w.call()
         for shown in (told.refusal.message, str(told.row)):

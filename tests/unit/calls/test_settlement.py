@@ -15,7 +15,7 @@ from channels.prices import PriceSpec, PriceStep
 from channels.registry import Binding
 from gw.calls.request import ChatCall
 from tests.support.aio import eventually, jump
-from tests.support.logs import ExpectLog
+from tests.support.logs import ExpectLog, logs
 from tests.support.rows import cases, each
 from tests.support.specs import make_model
 from tests.unit.calls import sse
@@ -146,11 +146,8 @@ async def test_maximum_that_no_ledger_holds_is_402() -> None:
         assert_refused(await w.call(max_tokens=2**53 - 1), 402, "quota_exceeded")
 
 
-async def test_ledger_that_is_away_is_503_and_nothing_is_charged(
-    expect_log: ExpectLog,
-) -> None:
-    expect_log("ledger_unreachable")
-
+@logs("ledger_unreachable")
+async def test_ledger_that_is_away_is_503_and_nothing_is_charged() -> None:
     async with world(a=[GOOD]) as w:
         w.ledger.lose_after = 1  # the hold is made, but nobody hears of it
         call, writer = w.prepare(), RecordingWriter()
@@ -168,11 +165,8 @@ async def test_ledger_that_is_away_is_503_and_nothing_is_charged(
         assert w.ledger.holds == {}  # what had been held unseen is given back
 
 
-async def test_answer_whose_settlement_meets_an_outage_is_charged_once_it_is_over(
-    expect_log: ExpectLog,
-) -> None:
-    expect_log("ledger_unreachable")
-
+@logs("ledger_unreachable")
+async def test_answer_whose_settlement_meets_an_outage_is_charged_once_it_is_over() -> None:
     gate = asyncio.Event()
     async with world(a=[(gate, *GOOD)]) as w:
         call, writer = w.prepare(), RecordingWriter()

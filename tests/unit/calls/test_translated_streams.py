@@ -25,7 +25,7 @@ from gw.calls.request import UpstreamPlan
 from gw.calls.stream import SILENCE_SECONDS, Framing, SseFraming, TranslatedFraming
 from tests.support.aio import run
 from tests.support.clock import FakeClock
-from tests.support.logs import ExpectLog
+from tests.support.logs import logs
 from tests.support.rows import cases, each
 from tests.unit.calls import sse
 from tests.unit.calls.golden import transcripts
@@ -114,11 +114,11 @@ def check(told: Told, meter: ResponseMeter[Any, Any], client: str, *, is_array: 
         assert not (is_array and sent.endswith(b"]"))
 
 
+@logs("usage_unpriced", required=False)
 @each("translation, path", CASES)
 def test_translated_stream_is_charged_and_ends_as_the_upstreams(
-    translation: Translation, path: Path, expect_log: ExpectLog
+    translation: Translation, path: Path
 ) -> None:
-    expect_log("usage_unpriced", required=False)  # tools and images in some recordings
     stream = upstream_bytes(translation.upstream, path)
     meter = read_by_meter(translation.upstream, stream)
 

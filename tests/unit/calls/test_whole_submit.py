@@ -33,7 +33,7 @@ from gw.http.application import RequestsInFlight
 from metrics.spans import UNSAMPLED
 from tests.support.aio import eventually
 from tests.support.calls import in_force
-from tests.support.logs import LogWatch
+from tests.support.logs import logs
 from tests.support.rows import cases, each
 from tests.support.specs import make_channel, make_model
 from tests.unit.calls.submitting import SubmittingWriter
@@ -169,11 +169,11 @@ async def test_speech_fails_over_as_pictures_do(script: Script) -> None:
         assert (s.spent, s.unknown) == (COST, [])
 
 
+@logs("answer_unusable")
 @pytest.mark.parametrize("name", ["lost", "cut", "504"])
 async def test_what_is_submitted_is_not_asked_for_again_where_it_may_have_been_made(
-    name: str, log_watch: LogWatch
+    name: str,
 ) -> None:
-    log_watch.expect("answer_unusable")
     async with stage(ExchangeUpstream, a=[NEXT[name]], b=[SOUND]) as s:
         told = await s.run(s.prepare(key="k"), SubmittingWriter())
         assert told.status[0] == "interrupted"

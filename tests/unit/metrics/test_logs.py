@@ -30,7 +30,7 @@ from metrics.logs import (
     write_line,
 )
 from tests.support.aio import run
-from tests.support.logs import ExpectLog
+from tests.support.logs import ExpectLog, logs
 from tests.support.rows import cases, each
 from tests.support.waiting import PATIENCE_SECONDS, until
 from tests.unit.metrics.worlds import Lines
@@ -38,8 +38,8 @@ from tests.unit.metrics.worlds import Lines
 KEY = "sk-platform-" + "0123456789abcdef" * 4
 
 
-def test_event_is_one_line_with_its_fields(lines: Lines, expect_log: ExpectLog) -> None:
-    expect_log("channel_opened")
+@logs("channel_opened")
+def test_event_is_one_line_with_its_fields(lines: Lines) -> None:
     EventLog("actors.channel").warning("channel_opened", channel="openai-a", failures=5)
     line = lines.one()
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line.pop("ts"))
@@ -53,10 +53,8 @@ def test_event_is_one_line_with_its_fields(lines: Lines, expect_log: ExpectLog) 
     }
 
 
-def test_levels_below_the_configured_one_are_left_out(
-    restored_logging: None, expect_log: ExpectLog
-) -> None:
-    expect_log("c", "d")
+@logs("c", "d")
+def test_levels_below_the_configured_one_are_left_out(restored_logging: None) -> None:
     lines, log = Lines(), EventLog("x")
     configure(lines.stream, level="warning")
     log.debug("a")
@@ -87,8 +85,8 @@ def test_field_with_a_reserved_name_is_renamed(lines: Lines, name: str) -> None:
     assert line["logger"] == "x"
 
 
-def test_exception_is_in_two_fields_of_one_line(lines: Lines, expect_log: ExpectLog) -> None:
-    expect_log("child_died")
+@logs("child_died")
+def test_exception_is_in_two_fields_of_one_line(lines: Lines) -> None:
     try:
         raise ValueError(f"refused {KEY}")
     except ValueError:
@@ -100,8 +98,8 @@ def test_exception_is_in_two_fields_of_one_line(lines: Lines, expect_log: Expect
     assert KEY not in lines.stream.getvalue()
 
 
-def test_error_named_by_the_event_is_kept(lines: Lines, expect_log: ExpectLog) -> None:
-    expect_log("failed")
+@logs("failed")
+def test_error_named_by_the_event_is_kept(lines: Lines) -> None:
     try:
         raise ValueError("inner")
     except ValueError:
@@ -110,9 +108,8 @@ def test_error_named_by_the_event_is_kept(lines: Lines, expect_log: ExpectLog) -
     assert "ValueError: inner" in lines.one()["stack"]
 
 
-def test_deep_stack_keeps_its_end(lines: Lines, expect_log: ExpectLog) -> None:
-    expect_log("failed")
-
+@logs("failed")
+def test_deep_stack_keeps_its_end(lines: Lines) -> None:
     def dive(depth: int) -> None:
         if depth == 0:
             raise KeyError("the bottom")
@@ -262,9 +259,9 @@ def test_pipe_that_does_not_block_is_waited_for() -> None:
     os.close(end)
 
 
+@logs("happened")
 @pytest.mark.usefixtures("restored_logging")
-def test_log_on_a_full_device_is_counted_and_stops_nobody(expect_log: ExpectLog) -> None:
-    expect_log("happened")
+def test_log_on_a_full_device_is_counted_and_stops_nobody() -> None:
     with Path("/dev/full").open("w") as full:
         configure(full)
         EventLog("x").warning("happened")
@@ -300,9 +297,8 @@ def test_library_logs_through_the_same_form(lines: Lines, expect_log: ExpectLog,
     assert line["message"] == "lost it at\n3 with Bearer ***"
 
 
-def test_task_exception_nobody_retrieved_is_a_line(lines: Lines, expect_log: ExpectLog) -> None:
-    expect_log("asyncio")
-
+@logs("asyncio")
+def test_task_exception_nobody_retrieved_is_a_line(lines: Lines) -> None:
     async def main() -> None:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(None)  # asyncio's own, which logs
@@ -313,8 +309,8 @@ def test_task_exception_nobody_retrieved_is_a_line(lines: Lines, expect_log: Exp
     assert (line["logger"], line["error"]) == ("asyncio", "ValueError: bad")
 
 
-def test_python_warning_is_a_line(lines: Lines, expect_log: ExpectLog) -> None:
-    expect_log("py.warnings")
+@logs("py.warnings")
+def test_python_warning_is_a_line(lines: Lines) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         logging.captureWarnings(False)  # catch_warnings put the plain printer back

@@ -30,7 +30,7 @@ from metrics.spans import (
 )
 from metrics.tracing import DEFAULT_RATIO, Sampling, Tracing, sampling_of
 from tests.support.collector import Sink, read_spans, running_sink
-from tests.support.logs import ExpectLog
+from tests.support.logs import ExpectLog, logs
 from tests.support.rows import cases, each
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -233,14 +233,12 @@ def test_sampler_without_callers_draws_for_each_call() -> None:
     assert [parent is not None for parent in source.parents] == [True]
 
 
+@logs("sampler_ignored")
 @pytest.mark.parametrize(
     ("sampler", "argument"),
     [("", "often"), ("", "1.5"), ("", "-0.1"), ("", "nan"), ("", "inf"), ("jaeger_remote", "")],
 )
-def test_sampler_that_is_none_is_reported_and_ignored(
-    sampler: str, argument: str, expect_log: ExpectLog
-) -> None:
-    expect_log("sampler_ignored")
+def test_sampler_that_is_none_is_reported_and_ignored(sampler: str, argument: str) -> None:
     environ = {"OTEL_TRACES_SAMPLER": sampler, "OTEL_TRACES_SAMPLER_ARG": argument}
     assert sampling_of(environ) == Sampling(DEFAULT_RATIO)
 

@@ -27,7 +27,7 @@ from gw.processes.run import joined
 from metrics.prometheus import Metrics
 from tests.support.aio import eventually
 from tests.support.clock import FakeClock
-from tests.support.logs import ExpectLog
+from tests.support.logs import logs
 from tests.support.rows import cases
 
 
@@ -92,9 +92,8 @@ class World:
         return self.started[2]
 
 
-async def test_reload_reaches_a_worker_that_was_starting(expect_log: ExpectLog) -> None:
-    expect_log("process_died")
-
+@logs("process_died")
+async def test_reload_reaches_a_worker_that_was_starting() -> None:
     world = World()
     await world.fleet.start()
     late = await world.lose_one()
@@ -110,9 +109,8 @@ async def test_reload_reaches_a_worker_that_was_starting(expect_log: ExpectLog) 
     await world.fleet.stop()
 
 
-async def test_stop_leaves_nobody_who_starts_another(expect_log: ExpectLog) -> None:
-    expect_log("process_died")
-
+@logs("process_died")
+async def test_stop_leaves_nobody_who_starts_another() -> None:
     world = World()
     await world.fleet.start()
     await world.lose_one()
@@ -173,11 +171,8 @@ class WatchWorld:
         return next(line.split(" ")[1] for line in lines if line.startswith(f"{name} "))
 
 
-async def test_worker_that_falls_silent_is_killed_once_and_the_other_left(
-    expect_log: ExpectLog,
-) -> None:
-    expect_log("process_hung")
-
+@logs("process_hung")
+async def test_worker_that_falls_silent_is_killed_once_and_the_other_left() -> None:
     world = WatchWorld()
     await world.live(10, world.second)
     assert world.first.kills == 0
@@ -195,11 +190,8 @@ async def test_worker_that_falls_silent_is_killed_once_and_the_other_left(
     world.task.cancel()
 
 
-async def test_parent_that_was_asleep_believes_only_the_silence_since_it_woke(
-    expect_log: ExpectLog,
-) -> None:
-    expect_log("process_hung")
-
+@logs("process_hung")
+async def test_parent_that_was_asleep_believes_only_the_silence_since_it_woke() -> None:
     world = WatchWorld()
     await world.live(3, world.first, world.second)
     world.clock.advance(3600.0)
@@ -227,9 +219,8 @@ class Pipe:
         self.sent += data
 
 
-async def test_what_is_no_reply_is_logged_and_passed_over(expect_log: ExpectLog) -> None:
-    expect_log("process_printed")
-
+@logs("process_printed")
+async def test_what_is_no_reply_is_logged_and_passed_over() -> None:
     stdout, stdin = asyncio.StreamReader(), Pipe()
     process: Any = SimpleNamespace(pid=1, stdout=stdout, stdin=stdin, returncode=None)
     worker = Worker(cast(asyncio.subprocess.Process, process))

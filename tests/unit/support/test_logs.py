@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.logs import ExpectLog, LogWatch
+from tests.support.logs import ExpectLog, LogWatch, logs
 
 LOG = logging.getLogger("tests.watched")
 
@@ -52,9 +52,11 @@ def test_expected_record_that_stays_away_is_a_fault(watch: LogWatch) -> None:
     assert watch.faults() == ["expected log did not come: channel_opened"]
 
 
-def test_fixture_allows_a_record_in_a_test(expect_log: ExpectLog) -> None:
+@logs("marked")
+def test_fixture_and_mark_allow_records_in_a_test(expect_log: ExpectLog) -> None:
     expect_log("allowed")
     LOG.warning("allowed")
+    LOG.warning("marked")
 
 
 # --- Where the folders of servers lie, whatever the machine has for temporary files ---

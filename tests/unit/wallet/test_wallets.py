@@ -21,7 +21,7 @@ from actors.wallet.messages import Hold, LedgerUnavailable
 from actors.wallet.wallets import IDLE_SECONDS, HoldRefused
 from tests.support.aio import eventually
 from tests.support.ledger_values import ACCOUNT, facts, hold, outcome
-from tests.support.logs import ExpectLog
+from tests.support.logs import logs
 from tests.unit.wallet.bank import Bank, bank
 
 
@@ -74,10 +74,10 @@ async def test_wallet_that_waits_for_its_ledger_stays() -> None:
         assert b.ledger.balances[ACCOUNT] == 750
 
 
+@logs("row_dropped")
 async def test_more_holds_than_may_wait_are_refused_and_rows_dropped(
-    monkeypatch: pytest.MonkeyPatch, expect_log: ExpectLog
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    expect_log("row_dropped")
     monkeypatch.setattr(module, "WAITING_MAX", 3)
     async with bank(balance=1000) as b:
         # Of different accounts: no single one of them has many.
@@ -127,7 +127,7 @@ def is_held_in_ledger(b: Bank, number: int) -> bool:
     return UUID(int=number) in b.ledger.holds
 
 
-async def test_leased_account_waits_for_nothing_and_hold_and_settlement_are_written_together() -> (
+async def test_leased_account_waits_for_nothing_and_its_hold_is_written_with_its_settlement() -> (
     None
 ):
     async with leased() as b:
@@ -182,9 +182,8 @@ async def test_what_came_to_nothing_is_never_written() -> None:
         assert all(entry[2] != UUID(int=FIRST) for entry in b.ledger.entries)
 
 
-async def test_reply_that_is_lost_repeats_nothing(expect_log: ExpectLog) -> None:
-    expect_log("ledger_unreachable")
-
+@logs("ledger_unreachable")
+async def test_reply_that_is_lost_repeats_nothing() -> None:
     async with leased() as b:
         await b.wallets.hold(hold(FIRST))
         b.wallets.settle(facts(FIRST), outcome(30))
@@ -206,11 +205,8 @@ async def test_identity_that_is_not_confirmed_admits_nothing() -> None:
         assert b.writer.leases.admit(hold(FIRST + 2)) is not None
 
 
-async def test_call_of_an_identity_that_was_taken_for_dead_is_written_all_the_same(
-    expect_log: ExpectLog,
-) -> None:
-    expect_log("taken_for_dead")
-
+@logs("taken_for_dead")
+async def test_call_of_an_identity_that_was_taken_for_dead_is_written_all_the_same() -> None:
     async with leased() as b:
         await b.wallets.hold(hold(FIRST))
         await b.wallets.hold(hold(FIRST + 1))

@@ -17,7 +17,7 @@ from actors.wallet.wallets import HOLD_SECONDS, HoldRefused, KeyTaken
 from actors.wallet.writer import BATCH_THRESHOLD, GATHER_MAX_SECONDS
 from tests.support.aio import eventually, jump
 from tests.support.ledger_values import ACCOUNT, facts, hold, outcome, settle
-from tests.support.logs import ExpectLog
+from tests.support.logs import logs
 from tests.support.rows import cases
 from tests.unit.wallet.bank import Bank, bank
 
@@ -98,9 +98,8 @@ async def test_settlement_that_nothing_follows_goes_by_itself() -> None:
         assert b.ledger.batches == [0, 1, 0, 1]
 
 
-async def test_settlement_moves_the_balance_once(expect_log: ExpectLog) -> None:
-    expect_log("settled_already")
-
+@logs("settled_already")
+async def test_settlement_moves_the_balance_once() -> None:
     async with bank() as b:
         await b.wallets.hold(hold(1))
         b.wallets.settle(facts(1), outcome(250))
@@ -141,11 +140,8 @@ async def test_answer_and_cancellation_in_one_turn_leave_no_hold_behind() -> Non
         assert b.ledger.faults() == []
 
 
-async def test_lost_connection_repeats_the_batch_without_a_second_effect(
-    expect_log: ExpectLog,
-) -> None:
-    expect_log("ledger_unreachable")
-
+@logs("ledger_unreachable")
+async def test_lost_connection_repeats_the_batch_without_a_second_effect() -> None:
     async with bank() as b:
         await b.wallets.hold(hold(1))
         b.ledger.lose_after = 1  # committed, but nobody was told
@@ -158,9 +154,8 @@ async def test_lost_connection_repeats_the_batch_without_a_second_effect(
         assert b.ledger.faults() == []
 
 
-async def test_hold_granted_unseen_counts_once(expect_log: ExpectLog) -> None:
-    expect_log("ledger_unreachable")
-
+@logs("ledger_unreachable")
+async def test_hold_granted_unseen_counts_once() -> None:
     async with bank() as b:
         b.ledger.lose_after = 1
         asking = asyncio.ensure_future(b.wallets.hold(hold(1)))
@@ -171,11 +166,8 @@ async def test_hold_granted_unseen_counts_once(expect_log: ExpectLog) -> None:
         assert b.ledger.faults() == []
 
 
-async def test_hold_does_not_wait_out_an_outage_and_what_it_got_unseen_goes_back(
-    expect_log: ExpectLog,
-) -> None:
-    expect_log("ledger_unreachable")
-
+@logs("ledger_unreachable")
+async def test_hold_does_not_wait_out_an_outage_and_what_it_got_unseen_goes_back() -> None:
     async with bank() as b:
         b.ledger.lose_after = 1
         b.ledger.lose_before = 0
@@ -227,12 +219,8 @@ async def test_hold_given_up_before_it_was_sent_takes_nothing_from_the_others() 
         assert b.ledger.faults() == []
 
 
-async def test_message_the_database_refuses_does_not_hold_up_the_others(
-    expect_log: ExpectLog,
-) -> None:
-    expect_log("ledger_batch_failed")
-    expect_log("ledger_message_refused")
-
+@logs("ledger_batch_failed", "ledger_message_refused")
+async def test_message_the_database_refuses_does_not_hold_up_the_others() -> None:
     async with bank(balance=10_000) as b:
         await b.wallets.hold(hold(1))
         await b.wallets.hold(hold(2))
@@ -268,12 +256,9 @@ async def test_spend_cap_refuses_within_a_batch() -> None:
         assert [isinstance(a, HoldRefused) for a in answers] == [False, False, True, True]
 
 
-async def test_process_taken_for_dead_holds_under_another_id(
-    expect_log: ExpectLog,
-) -> None:
+@logs("taken_for_dead", "ledger_unreachable")
+async def test_process_taken_for_dead_holds_under_another_id() -> None:
     """What else its batch says is done at once; the holds are not lost, and not made twice."""
-    expect_log("taken_for_dead", "ledger_unreachable")
-
     async with bank() as b:
         await b.wallets.hold(hold(1))
         b.ledger.buried = {"p", "p.2"}
@@ -306,9 +291,8 @@ async def test_true_settlement_counts_whichever_is_first_in_a_batch() -> None:
         assert b.ledger.faults() == []
 
 
-async def test_corrected_calls_are_counted_and_said(expect_log: ExpectLog) -> None:
-    expect_log("recovery_corrected")
-
+@logs("recovery_corrected")
+async def test_corrected_calls_are_counted_and_said() -> None:
     async with bank() as b:
         await b.wallets.hold(hold(1))
         b.wallets.recover(facts(1), outcome(10, "interrupted"))
@@ -380,11 +364,8 @@ async def test_key_claimed_for_a_client_that_left_is_free_again() -> None:
         await b.wallets.hold(claiming(2))
 
 
-async def test_key_claimed_unseen_by_a_lost_database_is_free_again(
-    expect_log: ExpectLog,
-) -> None:
-    expect_log("ledger_unreachable")
-
+@logs("ledger_unreachable")
+async def test_key_claimed_unseen_by_a_lost_database_is_free_again() -> None:
     async with bank() as b:
         b.ledger.lose_after = 1  # committed, and nobody heard of it
         asked = asyncio.create_task(b.wallets.hold(claiming(1)))
@@ -400,11 +381,8 @@ async def test_key_claimed_unseen_by_a_lost_database_is_free_again(
         assert b.ledger.faults() == []
 
 
-async def test_answer_that_the_database_refuses_does_not_keep_the_call_from_being_settled(
-    expect_log: ExpectLog,
-) -> None:
-    expect_log("ledger_batch_failed")
-
+@logs("ledger_batch_failed")
+async def test_answer_that_the_database_refuses_does_not_keep_the_call_from_being_settled() -> None:
     async with bank() as b:
         await b.wallets.hold(claiming(1))
         b.ledger.refuses_answers = True

@@ -30,7 +30,7 @@ from metrics.prometheus import Metrics
 from tests.support.aio import eventually
 from tests.support.clock import FakeClock
 from tests.support.limits_machine import SharedLimitsMachine
-from tests.support.logs import ExpectLog
+from tests.support.logs import logs
 from tests.support.valkey import MortalValkey
 
 A = "acct_a"
@@ -178,11 +178,10 @@ async def test_request_given_up_while_it_is_asked_keeps_no_lease(valkey: MortalV
         assert (await one.enter(concurrency=1)).refused is None
 
 
+@logs("redis_lost")
 async def test_killed_redis_is_done_without_and_told_everything_when_it_is_back(
-    valkey: MortalValkey, expect_log: ExpectLog
+    valkey: MortalValkey,
 ) -> None:
-    expect_log("redis_lost")
-
     url = valkey.url + PATIENT
     async with process(url) as one, process(url, name="proc_2") as two:
         before = await one.place(rpm=3, concurrency=3)
@@ -209,11 +208,10 @@ async def test_killed_redis_is_done_without_and_told_everything_when_it_is_back(
         assert await leases(valkey.url) == 0
 
 
+@logs("redis_lost")
 async def test_frozen_redis_is_given_up_and_what_ended_meanwhile_is_told_later(
-    valkey: MortalValkey, expect_log: ExpectLog
+    valkey: MortalValkey,
 ) -> None:
-    expect_log("redis_lost")
-
     async with (
         process(valkey.url + PATIENT, name="proc_2") as patient,
         process(valkey.url) as one,
@@ -231,11 +229,10 @@ async def test_frozen_redis_is_given_up_and_what_ended_meanwhile_is_told_later(
         assert (standing.requests, standing.in_flight) == (2, 1)
 
 
+@logs("redis_lost")
 async def test_place_that_a_frozen_redis_grants_too_late_is_given_back(
-    valkey: MortalValkey, expect_log: ExpectLog
+    valkey: MortalValkey,
 ) -> None:
-    expect_log("redis_lost")
-
     async with process(valkey.url) as one:
         valkey.freeze()
         place = await one.place(concurrency=1)  # by a judge of its own
@@ -246,11 +243,8 @@ async def test_place_that_a_frozen_redis_grants_too_late_is_given_back(
         assert await leases(valkey.url) == 0
 
 
-async def test_redis_that_is_not_there_yet_is_found_later(
-    valkey: MortalValkey, expect_log: ExpectLog
-) -> None:
-    expect_log("redis_lost")
-
+@logs("redis_lost")
+async def test_redis_that_is_not_there_yet_is_found_later(valkey: MortalValkey) -> None:
     valkey.kill()
     async with process(valkey.url + PATIENT) as one:
         assert one.is_degraded
@@ -269,12 +263,9 @@ async def test_ended_process_gives_everything_back(redis_url: str) -> None:
     assert await leases(redis_url) == 0
 
 
-async def test_replica_that_takes_no_writes_is_as_good_as_none(
-    redis_url: str, expect_log: ExpectLog
-) -> None:
+@logs("redis_lost")
+async def test_replica_that_takes_no_writes_is_as_good_as_none(redis_url: str) -> None:
     """It answers, and it would go on answering: what must be written tells."""
-    expect_log("redis_lost")
-
     clock = FakeClock()
     async with (
         Redis.from_url(redis_url) as server,

@@ -19,7 +19,7 @@ from metrics.prometheus import Metrics
 from tests.support.aio import eventually, run
 from tests.support.clock import FakeClock
 from tests.support.limits_machine import SharedLimitsMachine
-from tests.support.logs import ExpectLog
+from tests.support.logs import logs
 
 A = "acct_a"
 
@@ -74,11 +74,8 @@ async def workers(server: ParentServer, count: int) -> AsyncIterator[list[Worker
         await eventually(lambda: server.workers == before)
 
 
-async def test_worker_goes_on_alone_while_the_parent_is_silent_and_says_it_all_when_it_answers(
-    expect_log: ExpectLog,
-) -> None:
-    expect_log("parent_lost")
-
+@logs("parent_lost")
+async def test_worker_goes_on_alone_while_the_parent_is_silent_and_tells_it_all_later() -> None:
     server = ParentServer(SystemClock())
     lonely = Worker()
     await lonely.begin()  # and nobody reads the other end
@@ -107,14 +104,11 @@ async def test_request_that_was_given_up_holds_nothing() -> None:
         assert await one.refused(concurrency=1) is None
 
 
+@logs("worker_refused")
 @pytest.mark.parametrize(
     "line", [b"not json\n", b'[1,["limits",[[7]]]]\n', b"x" * (LINE_BYTES_MAX + 1)]
 )
-async def test_worker_that_says_what_cannot_be_read_is_let_go(
-    line: bytes, expect_log: ExpectLog
-) -> None:
-    expect_log("worker_refused")
-
+async def test_worker_that_says_what_cannot_be_read_is_let_go(line: bytes) -> None:
     server = ParentServer(SystemClock())
     ours, theirs = socket.socketpair()
     await server.attach(ours)
@@ -124,9 +118,8 @@ async def test_worker_that_says_what_cannot_be_read_is_let_go(
     theirs.close()
 
 
-def test_worker_that_reads_no_answers_is_let_go(expect_log: ExpectLog) -> None:
-    expect_log("worker_refused")
-
+@logs("worker_refused")
+def test_worker_that_reads_no_answers_is_let_go() -> None:
     async def main() -> None:
         server = ParentServer(FakeClock())
         ours, theirs = socket.socketpair()
