@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from actors.catalogs import CatalogUnavailable
 from channels.families import ErrorShape
 from gw import errors as errors
-from gw.api.base import make_call_id
+from gw.api.base import make_call_id, new_call_id
 from gw.api.services import unavailable
 from gw.errors import (
     ERROR_TABLE,
@@ -243,6 +243,10 @@ def test_only_the_images_shape_has_a_param() -> None:
 
 
 # --- Ids of calls are UUIDs of version 7 like any others ---
+
+
+def test_ids_differ() -> None:
+    assert len({new_call_id() for _ in range(1000)}) == 1000
 
 
 @given(st.integers(0, 2**48 - 1), st.binary(min_size=10, max_size=10))

@@ -7,6 +7,8 @@ import json
 from collections.abc import Callable
 from decimal import Decimal
 
+import pytest
+
 from actors.wallet.wallets import Delivered
 from channels.errors import UpstreamUnreachable
 from channels.prices import PriceSpec
@@ -116,6 +118,22 @@ async def test_live_call_tells_the_heartbeat_what_it_has_delivered() -> None:
         assert so_far == Delivered(cost, tokens_in, 3, basis="estimated")
         more.set()
         await w.end(call, writer)
+
+
+async def test_seconds_of_a_token_are_those_after_the_first_byte() -> None:
+    begins, more = asyncio.Event(), asyncio.Event()
+    async with world(a=[answer(begins, STREAM[0], more, *STREAM[1:])]) as w:
+        call, writer = w.prepare(stream=True), RecordingWriter()
+        w.begin(call, writer)
+        await eventually(lambda: bool(w.wire.responses))
+        w.clock.advance(2.0)
+        begins.set()
+        await eventually(lambda: bool(writer.blocks))
+        w.clock.advance(0.6)
+        more.set()
+        await w.end(call, writer)
+        (seconds,) = counts(w, "gw_output_token_seconds_sum").values()
+        assert seconds == pytest.approx(0.1)  # of six tokens that came later
 
 
 async def test_upstream_is_asked_by_its_own_name_with_its_own_key() -> None:

@@ -20,6 +20,7 @@ from metrics.logs import (
     ATOMIC_BYTES,
     QUEUE_BYTES_MAX,
     EventLog,
+    JsonFormatter,
     LineWriter,
     configure,
     descriptor_sink,
@@ -67,6 +68,14 @@ def test_levels_below_the_configured_one_are_left_out(restored_logging: None) ->
 def test_unknown_level_is_refused(restored_logging: None) -> None:
     with pytest.raises(ValueError, match=r"unknown log level 'loud', allowed are debug, info"):
         configure(io.StringIO(), level="loud")
+
+
+def test_configuring_again_replaces_the_stream(lines: Lines) -> None:
+    other = Lines()
+    configure(other.stream)
+    EventLog("x").info("moved")
+    assert (lines.all(), other.one()["action"]) == ([], "moved")
+    assert repr(EventLog("x")) == "<EventLog x>"
 
 
 def test_handler_that_writes_to_no_stream_stays(restored_logging: None) -> None:
@@ -295,6 +304,13 @@ def test_library_logs_through_the_same_form(lines: Lines, expect_log: ExpectLog,
     assert line["logger"] == name
     assert line["action"] == "logged"
     assert line["message"] == "lost it at\n3 with Bearer ***"
+
+
+def test_library_may_log_anything(lines: Lines) -> None:
+    record = logging.LogRecord("tornado", logging.INFO, "", 0, "%d of %d", ("some",), None)
+    assert ujson.loads(JsonFormatter().format(record))["message"] == "%d of %d ('some',)"
+    logging.getLogger("asyncio").info("slow", stack_info=True)
+    assert lines.one()["stack"].startswith("Stack (most recent call last)")
 
 
 @logs("asyncio")

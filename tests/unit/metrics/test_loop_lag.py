@@ -68,6 +68,8 @@ def test_each_interval_is_measured() -> None:
 
 
 def test_waking_early_counts_as_on_time() -> None:
+    lag = LoopLag(metrics=Metrics(CollectorRegistry()), clock=LateClock())
+    assert repr(lag) == "<LoopLag 0 unreported, worst 0.000 s>"
     registry, _, _ = measure(-0.01)
     assert registry.get_sample_value("gw_loop_lag_seconds_sum") == 0
 

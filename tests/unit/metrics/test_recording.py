@@ -20,6 +20,7 @@ from opentelemetry.trace import SpanContext, SpanKind, StatusCode
 
 from channels.kinds import KINDS
 from metrics import genai, recording
+from metrics.families import Families, Number, SeriesFamily
 from metrics.prometheus import NAME_CHARACTERS_MAX, PAIRS_PER_MODEL_MAX
 from metrics.recording import RecordedCall, RecordedChild, Recorder
 from metrics.spans import (
@@ -92,6 +93,7 @@ def calls() -> CallWorld:
 def test_call_with_its_steps_is_a_small_tree(calls: CallWorld) -> None:
     call = calls.call()
     assert call.sampled
+    assert repr(call).startswith("<CallSpan open 00-")
     call.child("gw.wallet.hold").end(attributes={"gw.hold_nano_usd": 5})
     attempt_of(call, channel="a").end(error_type="timeout", attributes={"gw.outcome": "timeout"})
     attempt_of(call, channel="b").end()
@@ -235,6 +237,7 @@ def test_attempt_left_open_ends_with_its_call(calls: CallWorld) -> None:
     assert (tried.attributes or {})["error.type"] == "abandoned"
     assert whole.status.status_code == StatusCode.UNSET
     assert not attempt.is_open
+    assert repr(attempt) == f"<ChildSpan ended {attempt.traceparent()}>"
 
 
 def test_spans_of_other_code_are_no_parents(calls: CallWorld) -> None:
@@ -319,6 +322,18 @@ def test_channel_shows_one_state_at_a_time_and_its_slots(world: World) -> None:
         world.metrics.channel_slots(channel="a", in_use=in_use, limit=limit)
         assert world.value("gw_channel_slots_in_use", channel="a") == in_use
         assert world.value("gw_channel_slots_limit", channel="a") == limit
+
+
+def test_what_is_not_in_the_tables_is_our_mistake(world: World) -> None:
+    with pytest.raises(AssertionError):
+        world.metrics.channel_state(channel="a", state="ajar")
+    with pytest.raises(AssertionError):
+        Families().counter("gw_holds_open")
+    with pytest.raises(KeyError):
+        Families().gauge("gw_nothing")
+    with pytest.raises(AssertionError):
+        SeriesFamily(Number, width=2, limit=100)[("a",)]
+    assert repr(world.metrics) == "<Metrics 0 kinds of call 0 channels>"
 
 
 def test_only_changes_of_state_are_transitions(world: World) -> None:

@@ -433,6 +433,13 @@ def test_collector_gets_the_tree_of_a_sampled_call(
     assert attempt.end_ns <= whole.end_ns
 
 
+def test_endpoint_of_the_signal_is_taken_as_it_is(sink: Sink) -> None:
+    trace_one({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": f"{sink.url}/custom"})
+    path, _, body = sink.posts.get(timeout=15)
+    assert path == "/custom"
+    assert {span.service for span in read_spans(body)} == {"gw"}
+
+
 @pytest.mark.parametrize(("status", "outcome"), [(200, "exported"), (400, "failed")])
 def test_spans_are_counted_by_what_the_collector_did_and_a_refusal_is_logged(
     sink: Sink, expect_log: ExpectLog, status: int, outcome: str
