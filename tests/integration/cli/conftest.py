@@ -1,4 +1,4 @@
-"""`gw`: the command line, over a fresh database."""
+"""`gw`: the command line, over a fresh database; `account`: an account in it."""
 
 from __future__ import annotations
 
@@ -13,3 +13,10 @@ from tests.integration.cli.command import Gw
 def gw(tmp_path: Path, database_url: str, capsys: pytest.CaptureFixture[str]) -> Gw:
     """Run commands with a configuration that names the test's own database."""
     return Gw(tmp_path, database_url, capsys)
+
+
+@pytest.fixture
+def account(gw: Gw) -> str:
+    """The id of an account without any money."""
+    account_id: str = gw.answers("account", "create", "Ann")["id"]
+    return account_id

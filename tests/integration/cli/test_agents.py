@@ -13,12 +13,6 @@ PERSONA = "You are a harbour master.\n"
 
 
 @pytest.fixture
-def account(gw: Gw) -> str:
-    account_id: str = gw.answers("account", "create", "Ann")["id"]
-    return account_id
-
-
-@pytest.fixture
 def prompt(tmp_path: Path) -> str:
     (tmp_path / "persona.md").write_text(PERSONA, encoding="utf-8")
     return str(tmp_path / "persona.md")

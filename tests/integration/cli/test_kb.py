@@ -33,12 +33,6 @@ FILES = {
 }
 
 
-@pytest.fixture
-def account(gw: Gw) -> str:
-    account_id: str = gw.answers("account", "create", "Ann")["id"]
-    return account_id
-
-
 def write(folder: Path, files: dict[str, str]) -> Path:
     for name, text in files.items():
         path = folder / name

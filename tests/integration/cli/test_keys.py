@@ -17,12 +17,6 @@ from tests.integration.cli.command import Gw
 from tests.support.transactions import transaction
 
 
-@pytest.fixture
-def account(gw: Gw) -> str:
-    account_id: str = gw.answers("account", "create", "Ann")["id"]
-    return account_id
-
-
 def make(gw: Gw, account: str, *options: str) -> dict[str, Any]:
     return gw.answers("key", "create", "--account", account, "--name", "n", *options)
 

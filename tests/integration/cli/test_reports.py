@@ -17,7 +17,7 @@ from tests.integration.money import PROCESS, open_account
 from tests.support.aio import run
 from tests.support.ledger_values import facts, hold, refused, settle
 from tests.support.transactions import transaction
-from tests.unit.price_list.test_exports import CONSOLE, ROW, SKU, bucket, page
+from tests.unit.price_list.test_filling import CONSOLE, ROW, SKU, bucket, page
 
 MARGIN_ROW = """
     INSERT INTO call_logs (created_at, submitted_at, account_id, key_id, request_id, protocol,

@@ -1,4 +1,4 @@
-"""Keys on a real PostgreSQL."""
+"""Keys and accounts on a real PostgreSQL."""
 
 from __future__ import annotations
 
@@ -12,17 +12,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from actors.clock import SystemClock
+from actors.store.connection import StatementRefused
 from actors.store.database import Database
-from gw import accounts as accounts
+from gw import accounts
 from gw import agents as agents
 from gw.agents import NewAgent
 from gw.keys import store
 from gw.keys.cache import KeyCache, KeyHasher, LastUse, legacy_hash, new_key_text
-from gw.keys.issue import (
-    KeyWish,
-    import_hash,
-    issue_key,
-)
+from gw.keys.issue import KeyWish, import_hash, issue_key
 from gw.keys.principal import KeyRefused
 from gw.keys.secret import KeySealer, Secret
 from tests.integration.keys.table import HASHER, account_in, found_by, issue
@@ -335,3 +332,14 @@ async def test_last_use_is_written_without_a_push(database_url: str) -> None:
         assert world.pushes == [f"key:{world.key_id}"]
         used_at = (await store.show(world.other, world.key_id)).last_used_at
         assert used_at is not None
+
+
+# --- The table of accounts on a real PostgreSQL ---
+
+
+async def test_account_whose_credit_fails_is_not_there(database_url: str) -> None:
+    async with Database(database_url) as database:
+        with pytest.raises(StatementRefused):
+            await accounts.create(database, "Ann", credit_nano_usd=2**63 - 1, with_trial=True)
+        assert await accounts.list_all(database) == []
+        assert (await accounts.create(database, "Bob")).name == "Bob"

@@ -1,12 +1,18 @@
-"""The calls of this process, and which of them have something new to say."""
+"""What a process keeps for a while: calls that live, catalogs, idle entries."""
 
 from __future__ import annotations
 
+import asyncio
 from uuid import UUID
 
+from actors.catalogs import REPLIES_MAX, RETRY_SECONDS, Question, ReplyMemory
+from actors.limits.accounts import FEWEST, LAP_ROUNDS, IdleSweep
 from actors.wallet.wallets import Delivered, LiveCalls
+from channels.media.canonical import CatalogReply, CatalogValue, Failed, Refused
+from tests.support.clock import FakeClock
+from tests.support.specs import make_channel
 
-ONE, TWO = UUID(int=1), UUID(int=2)
+FIRST, TWO = UUID(int=1), UUID(int=2)
 
 
 def delivered(cost: int) -> Delivered:
@@ -20,36 +26,36 @@ def changed(live: LiveCalls) -> dict[UUID, Delivered]:
 
 def test_call_lives_between_entering_and_leaving() -> None:
     live = LiveCalls()
-    live.enter(ONE, lambda: None)
+    live.enter(FIRST, lambda: None)
     live.enter(TWO, lambda: None)
-    assert (len(live), ONE in live, live.ids()) == (2, True, {ONE, TWO})
-    live.leave(ONE)
-    live.leave(ONE)
-    assert (len(live), ONE in live, live.ids()) == (1, False, {TWO})
+    assert (len(live), FIRST in live, live.ids()) == (2, True, {FIRST, TWO})
+    live.leave(FIRST)
+    live.leave(FIRST)
+    assert (len(live), FIRST in live, live.ids()) == (1, False, {TWO})
 
 
 def test_only_calls_that_delivered_more_are_listed() -> None:
-    live, so_far = LiveCalls(), {ONE: delivered(1), TWO: delivered(5)}
-    live.enter(ONE, lambda: so_far[ONE])
+    live, so_far = LiveCalls(), {FIRST: delivered(1), TWO: delivered(5)}
+    live.enter(FIRST, lambda: so_far[FIRST])
     live.enter(TWO, lambda: so_far[TWO])
-    assert changed(live) == {ONE: delivered(1), TWO: delivered(5)}
-    so_far[ONE] = delivered(2)
-    assert changed(live) == {ONE: delivered(2)}
+    assert changed(live) == {FIRST: delivered(1), TWO: delivered(5)}
+    so_far[FIRST] = delivered(2)
+    assert changed(live) == {FIRST: delivered(2)}
     assert changed(live) == {}
 
 
 def test_call_that_has_delivered_nothing_is_not_listed() -> None:
     live = LiveCalls()
-    live.enter(ONE, lambda: None)
+    live.enter(FIRST, lambda: None)
     assert changed(live) == {}
 
 
 def test_report_that_did_not_arrive_is_made_again() -> None:
     live = LiveCalls()
-    live.enter(ONE, lambda: delivered(1))
-    assert changed(live) == dict.fromkeys([ONE], delivered(1))
+    live.enter(FIRST, lambda: delivered(1))
+    assert changed(live) == dict.fromkeys([FIRST], delivered(1))
     live.report_again()
-    assert changed(live) == dict.fromkeys([ONE], delivered(1))
+    assert changed(live) == dict.fromkeys([FIRST], delivered(1))
 
 
 def test_no_list_takes_longer_than_so_many_calls() -> None:
@@ -65,12 +71,170 @@ def test_no_list_takes_longer_than_so_many_calls() -> None:
 
 def test_call_may_end_while_the_lists_are_read() -> None:
     live = LiveCalls()
-    live.enter(ONE, lambda: delivered(1))
+    live.enter(FIRST, lambda: delivered(1))
     live.enter(TWO, lambda: delivered(2))
     for moved in live.changed(at_once=1):
-        live.leave(ONE)
+        live.leave(FIRST)
         live.leave(TWO)
-        assert [call_id for call_id, _ in moved] in ([ONE], [])
+        assert [call_id for call_id, _ in moved] in ([FIRST], [])
     assert len(live) == 0
     live.enter(TWO, lambda: delivered(2))
     assert changed(live) == {TWO: delivered(2)}, "nothing is remembered of a call that has left"
+
+
+FRESH = 600.0
+ONE = make_channel("one")
+LIST = Question(ONE, "voices")
+
+
+class Upstream:
+    """Answers as it is told, and counts."""
+
+    def __init__(self, reply: CatalogReply[int]) -> None:
+        self.reply = reply
+        self.asked = 0
+        self.gate: asyncio.Event | None = None
+
+    async def __call__(self) -> CatalogReply[int]:
+        self.asked += 1
+        if self.gate is not None:
+            await self.gate.wait()
+        return self.reply
+
+
+def made() -> tuple[ReplyMemory, FakeClock]:
+    clock = FakeClock()
+    return ReplyMemory(fresh_seconds=FRESH, clock=clock), clock
+
+
+async def test_reply_is_fresh_for_a_while_and_then_asked_for_again() -> None:
+    memory, clock = made()
+    upstream = Upstream(CatalogValue(1))
+    for _ in range(3):
+        assert await memory.reply(LIST, upstream) == CatalogValue(1)
+    clock.advance(FRESH - 1)
+    await memory.reply(LIST, upstream)
+    assert upstream.asked == 1
+    clock.advance(1)
+    upstream.reply = CatalogValue(2)
+    assert await memory.reply(LIST, upstream) == CatalogValue(2)
+
+
+async def test_old_reply_stands_in_for_a_failure_and_its_upstream_is_left_alone_for_now() -> None:
+    memory, clock = made()
+    upstream = Upstream(CatalogValue(1))
+    await memory.reply(LIST, upstream)
+    clock.advance(FRESH)
+    upstream.reply = Failed(status=503)
+    for _ in range(3):
+        assert await memory.reply(LIST, upstream) == CatalogValue(1)
+    assert upstream.asked == 2
+    clock.advance(RETRY_SECONDS)
+    upstream.reply = CatalogValue(2)
+    assert await memory.reply(LIST, upstream) == CatalogValue(2)
+
+
+async def test_failure_without_a_memory_is_told_and_not_remembered() -> None:
+    memory, _ = made()
+    upstream = Upstream(Failed(status=503))
+    assert await memory.reply(LIST, upstream) == Failed(status=503)
+    upstream.reply = CatalogValue(1)
+    assert await memory.reply(LIST, upstream) == CatalogValue(1)
+
+
+async def test_what_is_gone_is_gone() -> None:
+    memory, clock = made()
+    upstream = Upstream(CatalogValue(1))
+    await memory.reply(LIST, upstream)
+    clock.advance(FRESH)
+    upstream.reply = Refused(status=404)
+    assert await memory.reply(LIST, upstream) == Refused(status=404)
+    assert len(memory) == 0
+
+
+async def test_many_who_wait_are_one_question_and_one_who_leaves_stops_nobody() -> None:
+    memory, _ = made()
+    upstream = Upstream(CatalogValue(1))
+    upstream.gate = asyncio.Event()
+    waiting = [asyncio.create_task(memory.reply(LIST, upstream)) for _ in range(5)]
+    await asyncio.sleep(0)
+    waiting[0].cancel()
+    await asyncio.sleep(0)
+    upstream.gate.set()
+    assert await asyncio.gather(*waiting[1:]) == [CatalogValue(1)] * 4
+    assert upstream.asked == 1
+
+
+async def test_channel_that_was_changed_is_asked_anew() -> None:
+    memory, _ = made()
+    upstream = Upstream(CatalogValue(1))
+    await memory.reply(LIST, upstream)
+    moved = make_channel("one", base_url="http://elsewhere.example")
+    upstream.reply = CatalogValue(2)
+    assert await memory.reply(Question(moved, "voices"), upstream) == CatalogValue(2)
+
+
+async def test_ids_that_clients_invent_do_not_fill_the_memory() -> None:
+    memory, _ = made()
+    for number in range(REPLIES_MAX + 10):
+        await memory.reply(Question(ONE, "template", str(number)), Upstream(CatalogValue(number)))
+        await memory.reply(Question(ONE, "template", f"no{number}"), Upstream(Refused(status=404)))
+    assert len(memory) == REPLIES_MAX
+
+
+async def test_closing_stops_what_is_asked() -> None:
+    memory, _ = made()
+    upstream = Upstream(CatalogValue(1))
+    upstream.gate = asyncio.Event()
+    waiting = asyncio.create_task(memory.reply(LIST, upstream))
+    await asyncio.sleep(0)
+    await memory.close()
+    await asyncio.wait([waiting])
+    assert waiting.cancelled()
+
+
+# --- The sweep drops what is idle, keeps what is not, and never does much at once ---
+
+
+def filled(count: int) -> tuple[dict[str, int], IdleSweep[int]]:
+    entries: dict[str, int] = {}
+    sweep = IdleSweep(entries)
+    for number in range(count):
+        entries[str(number)] = number
+        sweep.add(str(number))
+    return entries, sweep
+
+
+def test_idle_entries_go_and_others_stay() -> None:
+    entries, sweep = filled(10)
+    assert sweep.round(lambda number: number % 2 == 0) == 10
+    assert set(entries.values()) == {1, 3, 5, 7, 9}
+    assert len(sweep) == 5
+    assert sweep.round(lambda number: True) == 5
+    assert (entries, len(sweep)) == ({}, 0)
+    assert sweep.round(lambda number: True) == 0
+
+
+def test_entry_that_comes_back_is_swept_again() -> None:
+    entries, sweep = filled(1)
+    sweep.round(lambda number: True)
+    entries["0"] = 7
+    sweep.add("0")
+    sweep.round(lambda number: number == 7)
+    assert entries == {}
+
+
+def test_round_looks_at_a_share_and_a_lap_at_everything() -> None:
+    count = 100 * FEWEST
+    entries, sweep = filled(count)
+    looked: list[int] = []
+
+    def is_idle(number: int) -> bool:
+        looked.append(number)
+        return False
+
+    for _ in range(LAP_ROUNDS):
+        share = sweep.round(is_idle)
+        assert share <= max(FEWEST, count // LAP_ROUNDS + 1)
+    assert set(looked) == set(range(count))
+    assert len(entries) == count

@@ -6,7 +6,7 @@ waits: no lease, no clock, no client.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from channels.http.interfaces import UpstreamRequest
 from channels.redaction import ExactRedaction
 from channels.translation.session import TRANSLATIONS, TranslatedCall, translation_between
 from gw.api.chat import ArrayStream
+from gw.calls.request import UpstreamPlan
 from gw.calls.stream import Framing, SseFraming, StreamPipeline, TranslatedFraming
 
 NO_SECRETS = ExactRedaction(())
@@ -105,3 +106,19 @@ def relayed(way: Way, pieces: Iterable[bytes], *, asks_for_usage: bool = True) -
         written.append(framing.broken(BROKEN))
     read = (meter.usage, meter.partial_usage, meter.characters, meter.finish_reason)
     return Relayed(b"".join(written), meter.finished, failed, read)
+
+
+def untranslated(protocol: str) -> Callable[[UpstreamRequest], UpstreamPlan]:
+    """An upstream that speaks as its client does."""
+    return lambda request: UpstreamPlan(request, CHAT_DIALECTS[protocol])
+
+
+def translated(client: str, upstream: str) -> Callable[[UpstreamRequest], UpstreamPlan]:
+    """An upstream of another protocol."""
+
+    def plan(request: UpstreamRequest) -> UpstreamPlan:
+        translation = translation_between(client, upstream)
+        call = TranslatedCall(translation, ASKED[client], redact=lambda text: text)
+        return UpstreamPlan(request, CHAT_DIALECTS[upstream], call)
+
+    return plan

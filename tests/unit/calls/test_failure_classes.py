@@ -7,7 +7,6 @@ one, what the row calls it, and whether it counts against the channel.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,13 +15,12 @@ import pytest
 from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import ErrorReported, UpstreamCut, UpstreamMalformed, UpstreamUnreachable
 from channels.http.interfaces import UpstreamRequest
-from channels.translation.session import TranslatedCall, translation_between
 from gw.calls import chat
-from gw.calls.request import UpstreamPlan
 from tests.support.rows import each
 from tests.unit.calls import sse
+from tests.unit.calls.relaying import translated, untranslated
 from tests.unit.calls.test_settlement import counts
-from tests.unit.calls.world import MESSAGES, Script, Told, World, answer, world
+from tests.unit.calls.world import Script, Told, World, answer, world
 
 WORDS = "It is the upstream's own fault."
 
@@ -101,21 +99,6 @@ BEFORE_THE_BODY = {
         answer(b'{"id"', UpstreamMalformed()), ERROR, "upstream_malformed", "malformed"
     ),
 }
-
-
-def untranslated(protocol: str) -> Callable[[UpstreamRequest], UpstreamPlan]:
-    return lambda request: UpstreamPlan(request, CHAT_DIALECTS[protocol])
-
-
-def translated(client: str, upstream: str) -> Callable[[UpstreamRequest], UpstreamPlan]:
-    def plan(request: UpstreamRequest) -> UpstreamPlan:
-        asked: dict[str, Any] = {"messages": MESSAGES, "max_tokens": 100}
-        call = TranslatedCall(
-            translation_between(client, upstream), asked, redact=lambda text: text
-        )
-        return UpstreamPlan(request, CHAT_DIALECTS[upstream], call)
-
-    return plan
 
 
 WAYS = {

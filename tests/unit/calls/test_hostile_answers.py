@@ -33,7 +33,8 @@ from loadtests.attacks.body_shapes import WAYS as SHAPE_WAYS
 from tests.support.logs import logs
 from tests.support.rows import cases, each
 from tests.support.steps import steps_of
-from tests.unit.calls.test_failure_classes import WAYS, translated, untranslated
+from tests.unit.calls.relaying import translated, untranslated
+from tests.unit.calls.test_failure_classes import WAYS
 from tests.unit.calls.world import ACCOUNT, RecordingWriter, answer, world
 from tests.unit.translation.test_odd_values import places, replaced
 

@@ -6,17 +6,14 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import UpstreamCut, UpstreamUnreachable
-from channels.http.interfaces import UpstreamRequest
-from channels.translation.session import TRANSLATIONS, TranslatedCall, translation_between
+from channels.translation.session import TRANSLATIONS
 from gw.api.chat import ArrayStream
-from gw.calls.request import UpstreamPlan
 from gw.calls.stream import Framing, SseFraming
 from tests.support.logs import logs
 from tests.support.rows import cases, each
 from tests.unit.calls import sse
-from tests.unit.calls.relaying import ASKED
+from tests.unit.calls.relaying import translated, untranslated
 from tests.unit.calls.world import Script, answer, world
 from tests.unit.images.stage import generate, stage
 
@@ -61,19 +58,6 @@ ERRORS: dict[str, bytes] = {
 }
 
 
-def untranslated(protocol: str) -> Callable[[UpstreamRequest], UpstreamPlan]:
-    return lambda request: UpstreamPlan(request, CHAT_DIALECTS[protocol])
-
-
-def over(client: str, upstream: str) -> Callable[[UpstreamRequest], UpstreamPlan]:
-    def plan(request: UpstreamRequest) -> UpstreamPlan:
-        translation = translation_between(client, upstream)
-        call = TranslatedCall(translation, ASKED[client], redact=lambda text: text)
-        return UpstreamPlan(request, CHAT_DIALECTS[upstream], call)
-
-    return plan
-
-
 def masked(body: bytes) -> bytes:
     return body.replace(json.dumps(LEAK)[1:-1].encode(), MASKED.encode())
 
@@ -99,7 +83,7 @@ async def test_whole_answer_is_masked_and_otherwise_as_it_came(protocol: str) ->
 @each("client, upstream", TRANSLATIONS)
 async def test_translated_answer_is_masked(client: str, upstream: str) -> None:
     body = json.dumps(WHOLE[upstream]).replace("-", "\\u002d").encode()
-    got = await sent(answer(body), plan=over(client, upstream))
+    got = await sent(answer(body), plan=translated(client, upstream))
     assert MASKED in json.dumps(json.loads(got))
 
 
@@ -122,7 +106,7 @@ async def test_error_event_of_a_translated_stream_is_masked(
 ) -> None:
     framing: Framing = ArrayStream() if is_array else SseFraming()
     script = answer(SAYS[upstream]("Hello"), ERRORS[upstream])
-    got = await sent(script, stream=True, plan=over(client, upstream), framing=framing)
+    got = await sent(script, stream=True, plan=translated(client, upstream), framing=framing)
     assert b"[redacted] at https://[host]/v1" in got
 
 

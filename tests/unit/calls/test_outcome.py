@@ -60,8 +60,7 @@ async def test_answer_is_passed_on_and_charged_by_its_usage(case: Case) -> None:
 async def test_row_says_how_the_call_went() -> None:
     began = asyncio.Event()
     async with world(a=[answer(began, sse.whole(usage=sse.usage_of(1, 1)))]) as w:
-        call, writer = w.prepare(), RecordingWriter()
-        w.begin(call, writer)
+        call, writer = w.start()
         await eventually(lambda: bool(w.wire.responses))
         w.clock.advance(1.25)
         began.set()
@@ -108,8 +107,7 @@ async def test_live_call_tells_the_heartbeat_what_it_has_delivered() -> None:
     more = asyncio.Event()
     head = answer(sse.delta("twelve chars"), more, *STREAM[1:])
     async with world(a=[head]) as w:
-        call, writer = w.prepare(stream=True), RecordingWriter()
-        w.begin(call, writer)
+        call, writer = w.start(stream=True)
         await eventually(lambda: bool(writer.blocks))
         (((call_id, so_far),),) = w.live.changed(at_once=10)
         tokens_in = -(-call.content_bytes // 4)
@@ -123,8 +121,7 @@ async def test_live_call_tells_the_heartbeat_what_it_has_delivered() -> None:
 async def test_seconds_of_a_token_are_those_after_the_first_byte() -> None:
     begins, more = asyncio.Event(), asyncio.Event()
     async with world(a=[answer(begins, STREAM[0], more, *STREAM[1:])]) as w:
-        call, writer = w.prepare(stream=True), RecordingWriter()
-        w.begin(call, writer)
+        call, writer = w.start(stream=True)
         await eventually(lambda: bool(w.wire.responses))
         w.clock.advance(2.0)
         begins.set()
@@ -186,8 +183,7 @@ async def time_out(
     stream: bool = True,
 ) -> Told:
     """A call whose time is over as soon as `until` is true."""
-    call, writer = w.prepare(stream=stream), RecordingWriter(reads=reads)
-    w.begin(call, writer)
+    call, writer = w.start(RecordingWriter(reads=reads), stream=stream)
     await eventually(lambda: bool(until(writer)))
     jump(TIMEOUT_SECONDS + 1)
     return await w.end(call, writer)
@@ -216,8 +212,7 @@ async def test_time_limit_is_one_for_all_attempts_together() -> None:
     gate = asyncio.Event()
     slow, refused = (FOR_EVER,), (gate, UpstreamUnreachable())
     async with world(a=[refused], b=[slow], c=[GOOD]) as w:
-        call, writer = w.prepare(), RecordingWriter()
-        w.begin(call, writer)
+        call, writer = w.start()
         await eventually(lambda: w.wire.tried == ["a"])
         jump(TIMEOUT_SECONDS * 0.6)
         gate.set()
@@ -250,8 +245,7 @@ async def test_time_out_for_a_client_that_does_not_read_says_nothing_of_the_chan
 async def test_client_that_leaves_before_its_hold_pays_nothing_and_has_a_row() -> None:
     async with world(a=[GOOD]) as w:
         w.ledger.gate = asyncio.Event()
-        call, writer = w.prepare(), RecordingWriter()
-        w.begin(call, writer)
+        call, writer = w.start()
         await eventually(lambda: bool(w.writer.unsettled()))
         writer.leave()
         await asyncio.sleep(0)
@@ -268,8 +262,7 @@ async def test_client_that_leaves_before_its_hold_pays_nothing_and_has_a_row() -
 async def test_client_that_leaves_during_an_attempt_cancels_it_and_pays_nothing(where: str) -> None:
     script = (FOR_EVER,) if where == "before the head" else answer(FOR_EVER)
     async with world(a=[script], b=[GOOD]) as w:
-        call, writer = w.prepare(stream=True), RecordingWriter()
-        w.begin(call, writer)
+        call, writer = w.start(stream=True)
         await eventually(lambda: bool(w.wire.opening or w.wire.responses))
         writer.leave()
         told = await w.end(call, writer)
@@ -280,8 +273,7 @@ async def test_client_that_leaves_during_an_attempt_cancels_it_and_pays_nothing(
 
 async def test_client_that_leaves_during_the_second_attempt_finds_the_first_in_its_row() -> None:
     async with world(a=[answer(status=500)], b=[(FOR_EVER,)]) as w:
-        call, writer = w.prepare(), RecordingWriter()
-        w.begin(call, writer)
+        call, writer = w.start()
         await eventually(lambda: w.wire.tried == ["a", "b"])
         writer.leave()
         told = await w.end(call, writer)
@@ -291,8 +283,7 @@ async def test_client_that_leaves_during_the_second_attempt_finds_the_first_in_i
 
 async def test_client_that_leaves_in_mid_stream_is_charged_for_what_went_out() -> None:
     async with world(a=[answer(HELLO, FOR_EVER, HELLO)]) as w:
-        call, writer = w.prepare(stream=True), RecordingWriter()
-        w.begin(call, writer)
+        call, writer = w.start(stream=True)
         await eventually(lambda: bool(writer.blocks))
         (response,) = w.wire.responses
         writer.leave()
@@ -307,8 +298,7 @@ async def test_client_that_leaves_in_mid_stream_is_charged_for_what_went_out() -
 async def test_client_that_leaves_after_the_usage_came_is_charged_by_it() -> None:
     steps = (HELLO, sse.usage_event(40, 4), FOR_EVER)
     async with world(a=[answer(*steps)]) as w:
-        call, writer = w.prepare(stream=True), RecordingWriter()
-        w.begin(call, writer)
+        call, writer = w.start(stream=True)
         await eventually(lambda: bool(writer.blocks))
         for _ in range(5):
             await asyncio.sleep(0)
@@ -329,8 +319,7 @@ async def test_client_found_gone_at_a_write_ends_the_call(after: int) -> None:
 
 async def test_client_that_leaves_while_it_is_not_reading_is_charged_once() -> None:
     async with world(a=[answer(HELLO, HELLO, sse.DONE)]) as w:
-        call, writer = w.prepare(stream=True), RecordingWriter(reads=asyncio.Event())
-        w.begin(call, writer)
+        call, writer = w.start(RecordingWriter(reads=asyncio.Event()), stream=True)
         await eventually(lambda: writer.waiting == 1)
         writer.leave()
         told = await w.end(call, writer)
@@ -340,8 +329,7 @@ async def test_client_that_leaves_while_it_is_not_reading_is_charged_once() -> N
 
 async def test_client_that_leaves_after_the_last_bytes_changes_nothing() -> None:
     async with world(a=[answer(HELLO, sse.DONE, FOR_EVER)]) as w:
-        call, writer = w.prepare(stream=True), RecordingWriter()
-        w.begin(call, writer)
+        call, writer = w.start(stream=True)
         await eventually(lambda: writer.has_ended)
         writer.leave()  # the upstream's end is still being waited for
         told = await w.end(call, writer)
@@ -353,8 +341,7 @@ async def test_call_cut_by_a_drain_is_interrupted_by_the_gateway(where: str) -> 
     script = answer(HELLO, FOR_EVER) if where == "in mid-stream" else answer(FOR_EVER)
     async with world(a=[script]) as w:
         gate = w.ledger.gate = asyncio.Event()
-        call, writer = w.prepare(stream=True), RecordingWriter()
-        w.begin(call, writer)
+        call, writer = w.start(stream=True)
         await eventually(lambda: bool(w.writer.unsettled()))
         if where != "at the hold":
             gate.set()

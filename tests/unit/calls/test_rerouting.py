@@ -199,8 +199,7 @@ async def test_model_without_a_channel_on_this_protocol_is_503_not_to_be_repeate
 async def test_channel_removed_in_the_meantime_is_passed_over() -> None:
     gate = asyncio.Event()
     async with world(a=[(gate, *failed(500))], b=[GOOD], c=[GOOD]) as w:
-        call, writer = w.prepare(), RecordingWriter()
-        w.begin(call, writer)
+        call, writer = w.start()
         while not w.wire.opening:
             await asyncio.sleep(0)
         w.channels.configure({"c": make_channel("c")})

@@ -150,8 +150,7 @@ async def test_maximum_that_no_ledger_holds_is_402() -> None:
 async def test_ledger_that_is_away_is_503_and_nothing_is_charged() -> None:
     async with world(a=[GOOD]) as w:
         w.ledger.lose_after = 1  # the hold is made, but nobody hears of it
-        call, writer = w.prepare(), RecordingWriter()
-        w.begin(call, writer)
+        call, writer = w.start()
         await eventually(lambda: bool(w.ledger.holds))
         w.ledger.lose_before = 1
         await eventually(lambda: w.clock.sleepers > 0)
@@ -169,8 +168,7 @@ async def test_ledger_that_is_away_is_503_and_nothing_is_charged() -> None:
 async def test_answer_whose_settlement_meets_an_outage_is_charged_once_it_is_over() -> None:
     gate = asyncio.Event()
     async with world(a=[(gate, *GOOD)]) as w:
-        call, writer = w.prepare(), RecordingWriter()
-        w.begin(call, writer)
+        call, writer = w.start()
         await eventually(lambda: w.wire.opening == 1)
         w.ledger.lose_after = 1
         gate.set()
@@ -184,8 +182,7 @@ async def test_answer_whose_settlement_meets_an_outage_is_charged_once_it_is_ove
 @each("turns", range(12))
 async def test_client_that_leaves_around_its_hold_leaves_one_row_and_no_hold(turns: int) -> None:
     async with world(a=[answer(asyncio.Event())]) as w:
-        call, writer = w.prepare(), RecordingWriter()
-        w.begin(call, writer)
+        call, writer = w.start()
         for _ in range(turns):
             await asyncio.sleep(0)
         writer.leave()
@@ -330,8 +327,7 @@ async def test_attempt_that_was_not_left_to_end_is_counted_too(
 ) -> None:
     script = answer(HELLO, FOR_EVER) if begun else (FOR_EVER,)
     async with world(a=[script]) as w:
-        call, writer = w.prepare(stream=True), RecordingWriter()
-        w.begin(call, writer)
+        call, writer = w.start(stream=True)
         await eventually(lambda: bool(writer.blocks if begun else w.wire.opening))
         if how == "time":
             jump(TIMEOUT_SECONDS + 1)
@@ -385,8 +381,7 @@ async def test_time_out_is_a_fault_unless_the_client_kept_it_waiting(how: str, b
     script = answer(HELLO, FOR_EVER) if begun else (FOR_EVER,)
     reads = asyncio.Event() if how == "slow reader" else None
     async with world(a=[script]) as w:
-        call, writer = w.prepare(stream=True), RecordingWriter(reads=reads)
-        w.begin(call, writer)
+        call, writer = w.start(RecordingWriter(reads=reads), stream=True)
         await eventually(lambda: bool(writer.blocks if begun else w.wire.opening))
         if how == "leave":
             writer.leave()

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 from channels.dialects.gemini.dialect import DIALECT as GEMINI
-from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import UpstreamCut, UpstreamMalformed
 from channels.http.interfaces import UpstreamRequest
-from channels.translation.session import TranslatedCall, translation_between
 from gw.calls.attempts import CLOSE_SECONDS
 from gw.calls.request import UpstreamPlan
 from gw.calls.stream import ENDING_SECONDS, REST_SECONDS
 from tests.support.aio import eventually, jump
 from tests.support.rows import cases, each
 from tests.unit.calls import sse
-from tests.unit.calls.relaying import ASKED
+from tests.unit.calls.relaying import translated, untranslated
 from tests.unit.calls.world import (
     CUT,
     FOR_EVER,
@@ -63,8 +60,7 @@ async def test_client_that_reads_slowly_holds_back_the_reading_of_the_upstream()
     reads = asyncio.Event()
     steps = [sse.delta(f"piece {n}") for n in range(50)]
     async with world(a=[answer(*steps, sse.DONE)]) as w:
-        call, writer = w.prepare(stream=True), RecordingWriter(reads=reads)
-        w.begin(call, writer)
+        call, writer = w.start(RecordingWriter(reads=reads), stream=True)
         await eventually(lambda: writer.waiting == 1)
         for _ in range(200):
             await asyncio.sleep(0)
@@ -95,17 +91,6 @@ RESTS: dict[str, list[bytes]] = {
     "half an event": [b'data: {"choices": [{"del'],
     "events and more": [sse.usage_event(9, 9), sse.delta("late"), b"\n", b"x"],
 }
-
-
-def untranslated(protocol: str) -> Callable[[UpstreamRequest], UpstreamPlan]:
-    return lambda request: UpstreamPlan(request, CHAT_DIALECTS[protocol])
-
-
-def over_chat(request: UpstreamRequest) -> UpstreamPlan:
-    """A messages client on a channel that speaks chat."""
-    translation = translation_between("messages", "chat")
-    call = TranslatedCall(translation, ASKED["messages"], redact=lambda text: text)
-    return UpstreamPlan(request, CHAT_DIALECTS["chat"], call)
 
 
 @each("rest", RESTS.values())
@@ -187,8 +172,7 @@ async def test_client_that_leaves_behind_the_terminator_has_had_its_answer(leave
 
 async def test_translated_stream_ends_with_its_terminator() -> None:
     async with world(a=[answer(HELLO, sse.DONE + sse.DONE, sse.delta("late"), FOR_EVER)]) as w:
-        call, writer = w.prepare(stream=True, plan=over_chat), RecordingWriter()
-        w.begin(call, writer)
+        call, writer = w.start(stream=True, plan=translated("messages", "chat"))
         await eventually(lambda: writer.has_ended)  # nobody waits for the upstream's end
         jump(CLOSE_SECONDS)
         told = await w.end(call, writer)
@@ -214,8 +198,7 @@ async def test_upstream_that_leaves_a_whole_answer_open_is_not_waited_for_long()
     usage = {"promptTokenCount": 9, "candidatesTokenCount": 4}
     late = sse.event({"usageMetadata": usage})
     async with world(a=[answer(said("Hello"), ENDED, late, FOR_EVER)]) as w:
-        call, writer = w.prepare(stream=True, plan=in_gemini), RecordingWriter()
-        w.begin(call, writer)
+        call, writer = w.start(stream=True, plan=in_gemini)
         await eventually(lambda: [r.pieces_taken for r in w.wire.responses] == [3])
         assert writer.sent == said("Hello")  # settled first, then the end
         jump(ENDING_SECONDS)
@@ -229,8 +212,7 @@ async def test_candidate_that_goes_on_has_all_the_time_of_the_call() -> None:
     steps = (said("One"), ENDED, said("Two", index=1), goes_on)
     last = said("", index=1, finishReason="STOP")
     async with world(a=[answer(*steps, last)]) as w:
-        call, writer = w.prepare(stream=True, plan=in_gemini), RecordingWriter()
-        w.begin(call, writer)
+        call, writer = w.start(stream=True, plan=in_gemini)
         await eventually(lambda: b"Two" in writer.sent)
         jump(ENDING_SECONDS)
         goes_on.set()

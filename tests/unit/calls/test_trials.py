@@ -127,8 +127,7 @@ async def test_standby_that_hangs_costs_so_many_seconds_and_none_of_the_calls(st
     good = (0.02, *(GOOD_STREAM if stream else GOOD))
     async with world(a=[good], b=[(FOR_EVER,)]) as w:
         make_due(w, "b")
-        call, writer = w.prepare(stream=stream), RecordingWriter()
-        w.begin(call, writer)
+        call, writer = w.start(stream=stream)
         await eventually(lambda: w.wire.tried == ["b"])
         jump(TRIAL_SECONDS + 0.01)
         await eventually(lambda: w.wire.tried == ["b", "a"])

@@ -423,6 +423,14 @@ class World:
         writer.task = asyncio.ensure_future(running)
         return writer.task
 
+    def start(
+        self, writer: RecordingWriter | None = None, **options: Any
+    ) -> tuple[ChatCall, RecordingWriter]:
+        """Begin a call as the endpoint makes it, and go on beside it."""
+        call, writer = self.prepare(**options), writer or RecordingWriter()
+        self.begin(call, writer)
+        return call, writer
+
     async def end(self, call: Call, writer: RecordingWriter) -> Told:
         """Wait until the call has ended and its settlement is applied."""
         assert writer.task is not None
@@ -438,9 +446,7 @@ class World:
 
     async def call(self, writer: RecordingWriter | None = None, **options: Any) -> Told:
         """One call from its beginning to its end."""
-        call, writer = self.prepare(**options), writer or RecordingWriter()
-        self.begin(call, writer)
-        return await self.end(call, writer)
+        return await self.end(*self.start(writer, **options))
 
     async def settled(self) -> None:
         """Wait until the ledger and the channels have worked off what they were told."""

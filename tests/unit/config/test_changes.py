@@ -1,12 +1,18 @@
-"""What a reload changes, what it leaves for the next start, and which prices it refuses."""
+"""What a reload changes, and the credentials of channels."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from channels.authorizers.specs import AwsSpec, AzureSpec, GoogleSpec
+from channels.redaction import Redactor
+from channels.registry import ChannelSpec
+from gw.config import credentials
 from gw.config.config import (
     APPLIED,
     CHANGES_MAX,
@@ -20,10 +26,13 @@ from gw.config.config import (
     check_prices,
     needing_restart,
 )
+from gw.config.credentials import check_credentials
+from gw.config.load import load_text
 from gw.config.readers import ConfigFaults
 from gw.config.schema import TOP
 from tests.support.rows import cases, each
-from tests.unit.config.reading import SOURCE, model, read
+from tests.unit.config.reading import SOURCE, faults_of, model, read
+from tests.unit.config.test_upstream import url_of
 
 RUNNING = read("")
 # Another value for each key that waits.
@@ -147,3 +156,183 @@ def test_multiplier_counts_as_every_price() -> None:
         "models[0].price.input",
         "models[0].price.output",
     ]
+
+
+KEY_FILE = json.dumps({"type": "service_account", "private_key": "-----BEGIN\nhidden-key\n"})
+FAULTS: list[tuple[str, list[str]]] = [
+    ("auth: aws-sigv4", ["channels[0].region"]),
+    ("auth: aws-sigv4, region: 'us east'", ["channels[0].region"]),
+    (
+        "auth: aws-sigv4, region: r, credentials: {access_key_id: a}",
+        ["channels[0].credentials.secret_access_key"],
+    ),
+    (
+        "auth: aws-sigv4, region: r, credentials: {secret_access_key: a}",
+        ["channels[0].credentials.access_key_id"],
+    ),
+    (
+        "auth: aws-sigv4, region: r, credentials: {session_token: a}",
+        ["channels[0].credentials.session_token"],
+    ),
+    (
+        "auth: aws-sigv4, region: r, "
+        "credentials: {access_key_id: a, secret_access_key: b, profile: p}",
+        ["channels[0].credentials.profile"],
+    ),
+    (
+        "auth: aws-sigv4, region: r, credentials: {client_id: a}",
+        ["channels[0].credentials.client_id"],
+    ),
+    (
+        "auth: google-service-account, credentials: {json: '{}'}",
+        ["channels[0].credentials.json"],
+    ),
+    (
+        f"auth: google-service-account, credentials: {{file: a, json: {json.dumps(KEY_FILE)}}}",
+        ["channels[0].credentials.json"],
+    ),
+    (
+        "auth: azure-ad",
+        [
+            "channels[0].credentials",
+            "channels[0].credentials.client_id",
+            "channels[0].credentials.tenant_id",
+        ],
+    ),
+    (
+        "auth: azure-ad, "
+        "credentials: {tenant_id: t, client_id: c, client_secret: s, token_file: f}",
+        ["channels[0].credentials"],
+    ),
+    ("auth: bearer, api_key: k, credentials: {profile: p}", ["channels[0].credentials"]),
+    ("auth: aws-sigv3, api_key: k", ["channels[0].auth"]),
+    (
+        "auth: aws-sigv4, region: r, headers: {x-amz-date: a, Authorization: b}",
+        ["channels[0].headers", "channels[0].headers"],
+    ),
+    (
+        "kind: vertex, project: p, region: r, paths: {messages: /own}",
+        ["channels[0].paths.messages"],
+    ),
+    ("kind: vertex", ["channels[0].project", "channels[0].region"]),
+    ("kind: bedrock, api_key: k", ["channels[0].region"]),
+]
+
+
+def config_of(said: str, folder: Path = Path("/etc/gateway"), /, **environ: str) -> Config:
+    text = f"channels: [{{id: one, protocols: [chat], base_url: 'https://a.example', {said}}}]"
+    return load_text(text, environ, source=folder / "gw.yaml")
+
+
+def channel_of(said: str, **environ: str) -> ChannelSpec:
+    return config_of(said, Path("/etc/gateway"), **environ).registry.channels["one"]
+
+
+@each("said, places", FAULTS)
+def test_what_is_wrong_is_told_with_its_place(said: str, places: list[str]) -> None:
+    own = "" if "kind" in said else "protocols: [chat], base_url: 'https://a.example', "
+    faults = faults_of(f"channels: [{{id: one, {own}{said}}}]")
+    assert sorted(fault.path for fault in faults) == places
+    assert all(fault.allowed for fault in faults)
+    assert "hidden-key" not in str([(fault.found, fault.hint) for fault in faults])
+
+
+def test_aws_takes_keys_of_the_file_or_leaves_them_to_the_usual_places() -> None:
+    said = (
+        "auth: aws-sigv4, region: us-east-1, credentials: {access_key_id: '${ID}', "
+        "secret_access_key: '${SECRET}', session_token: '${TOKEN:-}'}"
+    )
+    environ = {"ID": "AKIA1", "SECRET": "hidden-secret", "TOKEN": "hidden-token"}
+    spec = channel_of(said, **environ)
+    assert spec.authorizer == AwsSpec(
+        "us-east-1", "bedrock", "AKIA1", "hidden-secret", "hidden-token"
+    )
+    assert spec.api_key == ""
+    assert "hidden" not in repr(spec)
+    shown = Redactor([spec]).text("it was hidden-secret with hidden-token")
+    assert shown == "it was [redacted] with [redacted]"
+    usual = channel_of("auth: aws-sigv4, region: us-east-1, credentials: {profile: team}")
+    assert usual.authorizer == AwsSpec("us-east-1", profile="team")
+
+
+def test_google_takes_a_file_or_its_text_or_the_applications_defaults(tmp_path: Path) -> None:
+    way = "auth: google-service-account"
+    found = config_of(f"{way}, credentials: {{file: key.json}}", tmp_path)
+    assert found.registry.channels["one"].authorizer == GoogleSpec(file=str(tmp_path / "key.json"))
+    text = channel_of(f"{way}, credentials: {{json: '${{KEY}}'}}", KEY=KEY_FILE)
+    assert text.authorizer == GoogleSpec(info=KEY_FILE)
+    assert "hidden-key" not in repr(text)
+    assert channel_of(way).authorizer == GoogleSpec()
+
+
+def test_azure_takes_a_secret_or_a_file(tmp_path: Path) -> None:
+    way = "auth: azure-ad, credentials: {tenant_id: t, client_id: c"
+    assert channel_of(f"{way}, client_secret: s}}").authorizer == AzureSpec("t", "c", "s")
+    found = config_of(f"{way}, token_file: token, authority: 'https://login.example/'}}", tmp_path)
+    assert found.registry.channels["one"].authorizer == AzureSpec(
+        "t", "c", token_file=str(tmp_path / "token"), authority="https://login.example"
+    )
+
+
+@pytest.mark.parametrize("content", [None, "", "{}", '{"type": "gdch_service_account"}'], ids=str)
+def test_key_file_that_is_none_is_a_fault(tmp_path: Path, content: str | None) -> None:
+    path = tmp_path / "key.json"
+    if content is not None:
+        path.write_text(content)
+    config = config_of("auth: google-service-account, credentials: {file: key.json}", tmp_path)
+    with pytest.raises(ConfigFaults) as raised:
+        check_credentials(config)
+    assert str(path) in str(raised.value)
+    path.write_text(KEY_FILE)
+    check_credentials(config)
+
+
+@pytest.mark.parametrize(
+    ("way", "extra"),
+    [("aws-sigv4, region: r", "[aws]"), ("google-service-account", "[google]")],
+)
+def test_library_that_is_not_there_is_a_fault(
+    monkeypatch: pytest.MonkeyPatch, way: str, extra: str
+) -> None:
+    config = config_of(f"auth: {way}")
+    check_credentials(config)
+    monkeypatch.setattr(credentials, "find_spec", lambda name: None)
+    with pytest.raises(ConfigFaults) as raised:
+        check_credentials(config)
+    assert extra in str(raised.value)
+
+
+PLACE = "{}/v1/projects/p-1/locations/{}/publishers/google/models/m:streamGenerateContent?alt=sse"
+# Regions of another form have hosts of their own, and a channel may have its own.
+REGIONS = [
+    ("us-east5", "https://us-east5-aiplatform.googleapis.com", ""),
+    ("global", "https://aiplatform.googleapis.com", ""),
+    ("eu", "https://aiplatform.eu.rep.googleapis.com", ""),
+    ("global", "http://127.0.0.1:9", ", base_url: 'http://127.0.0.1:9'"),
+]
+
+
+@each("region, host, more", REGIONS)
+def test_region_and_project_are_in_the_address(region: str, host: str, more: str) -> None:
+    text = f"channels: [{{id: one, kind: vertex, project: p-1, region: {region}{more}}}]"
+    spec = read(text).registry.channels["one"]
+    assert url_of(spec, "native", stream=True) == PLACE.format(host, region)
+
+
+def test_kind_is_proved_by_its_own_way_or_by_a_key() -> None:
+    signed = read("channels: [{id: one, kind: bedrock, region: us-east-1}]")
+    spec = signed.registry.channels["one"]
+    assert (spec.auth, spec.authorizer) == ("aws-sigv4", AwsSpec("us-east-1"))
+    keyed = read("channels: [{id: one, kind: bedrock, region: us-east-1, api_key: k}]")
+    spec = keyed.registry.channels["one"]
+    assert (spec.auth, spec.authorizer, spec.api_key) == ("bearer", None, "k")
+    assert spec.base_url == "https://bedrock-runtime.us-east-1.amazonaws.com"
+
+
+def test_models_of_a_kind_are_spoken_to_in_the_protocol_that_they_have() -> None:
+    vertex = read("channels: [{id: one, kind: vertex, project: p, region: r}]")
+    spec = vertex.registry.channels["one"]
+    assert spec.spoken("claude-sonnet-4-5@20250929") == {"messages"}
+    assert spec.spoken("gemini-2.5-pro") == {"native"}
+    own = read("channels: [{id: one, kind: vertex, project: p, region: r, protocols: [messages]}]")
+    assert own.registry.channels["one"].spoken("gemini") == {"messages"}

@@ -1,4 +1,4 @@
-"""What the parent keeps for a minute, and how two workers come to the same answer."""
+"""What the processes of one gateway read through their parent."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from actors import parent
 from actors.parent import (
     RESPONSE_BYTES_MAX,
+    LineBuffer,
     ParentLink,
     ParentServer,
     ParentUnavailable,
@@ -20,6 +23,22 @@ from actors.parent import (
 from gw.api.logs.summary import SummaryCache
 from tests.support.aio import eventually
 from tests.support.clock import FakeClock
+
+
+@given(st.lists(st.binary(max_size=5).map(lambda part: part.replace(b"\n", b"-"))), st.data())
+def test_lines_are_the_same_in_any_pieces(lines: list[bytes], data: st.DataObject) -> None:
+    stream = b"".join(line + b"\n" for line in lines) + b"rest"
+    buffer = LineBuffer()
+    found: list[bytes] = []
+    while stream:
+        size = data.draw(st.integers(1, len(stream)))
+        found += buffer.feed(stream[:size])
+        stream = stream[size:]
+    assert found == lines
+    assert buffer.size == len(b"rest")
+
+
+# --- What the parent keeps for a minute, and how two workers come to the same answer ---
 
 
 @asynccontextmanager

@@ -1,0 +1,281 @@
+"""What endpoints share: models, bodies, heavy submissions, films, sockets, clients that leave."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import ExitStack
+from typing import Any, ClassVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from channels.conversation import METADATA_BYTES_MAX, session_of
+from channels.json import READ_VALUES_MAX, JsonObject
+from channels.registry import Registry
+from gw.api import services, submit
+from gw.api.base import ApiHandler, GatewayApplication
+from gw.api.chat import ModelCall, number_of, resolve_model
+from gw.api.services import FilmCount
+from gw.api.socket import STATE_BYTES_MAX, STATES_BYTES_MAX, Conversation, NotFound, body_of
+from gw.api.submit import DetachableWriter, detached
+from gw.calls.media import DetachedTasks
+from gw.errors import NO_CHANNEL_AVAILABLE, GatewayError
+from gw.http.application import RequestsInFlight
+from gw.http.websocket import SocketBook
+from gw.keys.principal import Principal
+from gw.media import reading
+from tests.support.aio import eventually
+from tests.support.rows import cases, each
+from tests.support.specs import make_channel, make_model
+from tests.unit.api.fakes import KEY, World, make_principal
+from tests.unit.http.wire import Answer, request, served
+
+REGISTRY = Registry.of(
+    [make_channel("a")],
+    [
+        make_model("a", id="gpt", aliases=("gpt-latest",)),
+        make_model("a", id="planned", callable=False),
+    ],
+)
+
+
+def principal(allowed: frozenset[str] | None = None) -> Principal:
+    return Principal(
+        key_id="key_1",
+        account_id="acct_1",
+        key_name="n",
+        key_prefix="p",
+        kind="console",
+        agent_id=None,
+        allowed_models=allowed,
+        expires_at=None,
+        account_logs=False,
+        spend_cap_nano_usd=None,
+        rpm_limit=None,
+        concurrency_limit=None,
+    )
+
+
+def refusal(model_id: str, allowed: frozenset[str] | None = None) -> GatewayError:
+    with pytest.raises(GatewayError) as raised:
+        resolve_model(REGISTRY, model_id, principal(allowed))
+    return raised.value
+
+
+@cases("name", "gpt", "gpt-latest")
+@cases("allowed", None, frozenset({"gpt"}), frozenset({"gpt", "other"}))
+def test_model_is_found_by_id_and_alias(name: str, allowed: frozenset[str] | None) -> None:
+    assert resolve_model(REGISTRY, name, principal(allowed)).id == "gpt"
+
+
+@cases("name", "", "GPT", " gpt", "gpt ", "planned", "x" * 5000)
+def test_other_names_and_placeholders_are_not_found(name: str) -> None:
+    error = refusal(name)
+    assert (error.http_status, error.kind.code, error.param) == (400, "model_not_found", "model")
+    assert len(error.message) < 300
+
+
+@cases("allowed", frozenset(), frozenset({"planned"}), frozenset({"gpt-latest"}))
+def test_model_outside_the_keys_allowlist_is_refused(allowed: frozenset[str]) -> None:
+    error = refusal("gpt-latest", allowed)
+    assert (error.http_status, error.kind.code) == (400, "model_not_allowed")
+
+
+def test_unknown_model_is_unknown_to_a_key_that_allows_nothing() -> None:
+    assert refusal("nothing", frozenset()).kind.code == "model_not_found"
+
+
+# --- A large body holds nobody up: no media endpoint reads it in the process that serves ---
+
+
+PATHS = (
+    "/v1/audio/speech",
+    "/v1/audio/voices",
+    "/v1/transcripts/extract",
+    "/v1/music/generations",
+    "/v1/videos/avatars",
+    "/v1/videos/generations",
+)
+FIELDS: dict[str, Any] = {"model": "m", "name": 7, "url": 7, "content": 7}
+
+
+async def told(path: str, world: World, body: bytes, *headers: str) -> Answer:
+    head = request("POST", path, f"Content-Length: {len(body)}", *headers)
+    try:
+        async with served(world.application()) as address:
+            return await address.ask(head, body)
+    finally:
+        world.services.offload.close()
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_large_body_is_read_elsewhere_and_refused_as_a_small_one(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = await told(path, World(), json.dumps(FIELDS).encode())
+    here: list[object] = []
+
+    def seen(*arguments: Any, **named: Any) -> Any:
+        here.append(arguments)
+        raise AssertionError("it is read here")
+
+    monkeypatch.setattr(submit, "fingerprint", seen)
+    monkeypatch.setattr(reading, "read_members", seen)
+    body = json.dumps(FIELDS | {"junk": [0] * (READ_VALUES_MAX + 1)}).encode()
+    large = await told(path, World(), body, "Idempotency-Key: k")
+    assert here == []
+    assert (large.status, large.code) == (small.status, small.code)
+    assert large.json() == small.json()
+    assert large.status < 500
+
+
+BODY = b" " * 200_000
+
+
+class PatientHandler(ApiHandler):
+    """Its work goes on without its client, and ends when it may, well or not."""
+
+    route = "patient"
+    protocol = "videos"
+    limited = billed = True
+    may_end: ClassVar[asyncio.Event]
+    error: ClassVar[Exception | None]
+    left: ClassVar[RequestsInFlight]  # work whose client has left
+
+    async def on_post(self) -> None:
+        work = DetachedTasks(self.left)
+
+        async def use_case(writer: DetachableWriter) -> None:
+            await work.run(self._work(), writer)
+            writer.begin("application/json", {})
+            writer.send(b"{}")
+
+        await detached(ModelCall(self), None, use_case)
+
+    async def _work(self) -> None:
+        await type(self).may_end.wait()
+        if self.error is not None:
+            raise self.error
+
+
+@cases("error", None, GatewayError(NO_CHANNEL_AVAILABLE, "Not now."))
+@cases("leaves", True, False)
+async def test_admission_and_body_are_held_until_the_call_has_ended(
+    error: Exception | None, leaves: bool
+) -> None:
+    world = World()
+    world.keys.known[KEY] = make_principal(concurrency_limit=1)
+    PatientHandler.may_end, PatientHandler.error = asyncio.Event(), error
+    PatientHandler.left = RequestsInFlight()
+    application = GatewayApplication([("/patient", PatientHandler)], services=world.services)
+    bodies, limits = world.services.bodies, world.limits
+
+    def holds() -> tuple[bool, int]:
+        return bodies.held_bytes >= len(BODY), limits.in_flight("acct_1")
+
+    async with served(application) as address, address.client() as client:
+        head = request("POST", "/patient", f"Content-Length: {len(BODY)}")
+        await client.send(head.replace("\n", "\r\n").encode() + BODY)
+        await eventually(lambda: holds() == (True, 1))
+        if leaves:
+            client.vanish()
+            await eventually(lambda: len(PatientHandler.left) == 1)
+        assert holds() == (True, 1)
+        PatientHandler.may_end.set()
+        if not leaves:
+            assert (await client.answer()).status == (200 if error is None else 503)
+        await eventually(lambda: (bodies.held_bytes, limits.in_flight("acct_1")) == (0, 0))
+        assert len(world.refusals) == (error is not None)
+
+
+def test_a_conversation_is_kept_within_its_bounds() -> None:
+    book = SocketBook()
+    one, other = Conversation(book), Conversation(book)
+    one.keep("r1", [b"1", b"22"])
+    assert (one.items("r1"), one.items("r2"), book.kept_bytes) == ([b"1", b"22"], None, 3)
+    one.keep("r2", [b"x" * (STATE_BYTES_MAX + 1)])
+    assert (one.items("r1"), one.items("r2"), book.kept_bytes) == (None, None, 0)
+    book.kept_bytes = STATES_BYTES_MAX
+    other.keep("r3", [b"1"])
+    assert other.items("r3") is None
+    book.kept_bytes = 0
+    other.keep("r3", [b"1"])
+    other.forget()
+    assert (other.items("r3"), book.kept_bytes) == (None, 0)
+
+
+def test_a_body_has_the_items_of_the_response_that_it_continues() -> None:
+    conversation = Conversation(SocketBook())
+    conversation.keep("r1", [b'{"a":1}', b'{"b": 2}'])
+    message = {"type": "response.create", "model": "m", "store": False, "input": "Hi"}
+    continued = json.dumps({**message, "previous_response_id": "r1", "stream": False}).encode()
+    body, items, is_warm_up = body_of(continued, conversation)
+    hello = {"role": "user", "content": "Hi"}
+    assert json.loads(body) == {
+        "model": "m",
+        "store": False,
+        "input": [{"a": 1}, {"b": 2}, hello],
+        "stream": True,
+    }
+    assert (len(items), is_warm_up) == (3, False)
+    with pytest.raises(NotFound):
+        body_of(continued.replace(b'"r1"', b'"r2"'), conversation)
+    warm_up = json.dumps({**message, "generate": False, "input": [hello]}).encode()
+    assert body_of(warm_up, conversation)[2]
+
+
+NAMED: dict[str, tuple[Any, str | None]] = {
+    "session": ({"session_id": "s-1", "conversation_id": "c-1"}, "s-1"),
+    "conversation": ({"conversation_id": "c-1"}, "c-1"),
+    "neither": ({"user_id": "u"}, None),
+    "no text": ({"session_id": 7}, None),
+    "no object": (["session_id"], None),
+    "nothing": (None, None),
+    "too long to look into": ({"session_id": "s", "x": "y" * METADATA_BYTES_MAX}, None),
+}
+
+
+@each("metadata, expected", NAMED.values())
+def test_conversation_is_what_the_client_calls_it(metadata: Any, expected: str | None) -> None:
+    body = json.dumps({"metadata": metadata}).encode()
+    assert session_of(JsonObject.parse(body).raw) == expected
+    assert session_of(JsonObject.parse(b"{}").raw) is None
+
+
+@given(st.text())
+def test_any_text_is_read_as_a_number_or_left(text: str) -> None:
+    number = number_of(text)
+    assert number is None or number == float(text)
+
+
+def test_what_is_no_number_of_a_span_is_left_out() -> None:
+    assert [number_of(text) for text in ("0.5", "1", "nan", "inf", "warm", "", None)] == [
+        0.5,
+        1.0,
+        None,
+        None,
+        None,
+        None,
+        None,
+    ]
+
+
+# --- Films that are read through a process at once are bounded ---
+
+
+def test_one_film_too_many_is_refused_until_another_has_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(services, "FILMS_MAX", 2)
+    count = FilmCount()
+    with count.reading():
+        with ExitStack() as others:
+            others.enter_context(count.reading())
+            with pytest.raises(GatewayError) as refused, count.reading():
+                pass
+            assert refused.value.http_status == 503
+            assert refused.value.headers["Retry-After"]
+        with count.reading():
+            pass
