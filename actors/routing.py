@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -69,8 +69,7 @@ def candidates(
         return []
     if family.by_model:
         protocol = family.channel_protocol(model.id)
-    passthrough: list[tuple[Binding, ChannelView, str]] = []
-    translated: list[tuple[Binding, ChannelView, str]] = []
+    found: list[_Found] = []
     for binding in model.bindings:
         channel = channels.get(binding.channel_id)
         if channel is None:
@@ -80,15 +79,14 @@ def candidates(
         if spec.by_model:
             spoken = spec.spoken(binding.upstream_model or model.id)
         if protocol in spoken:
-            passthrough.append((binding, channel, protocol))
+            found.append((False, binding, channel, protocol))
             continue
         for other in translations:
             if other in spoken:
-                translated.append((binding, channel, other))
+                found.append((True, binding, channel, other))
                 break
-    ordered = _ordered(passthrough, pin) + _ordered(translated, pin)
-    if len(ordered) > 1:
-        ordered.sort(key=lambda one: one[1].spec.ring.is_aside)
+    if len(found) > 1:
+        found = _ordered(found, pin)
     return [
         Candidate(
             binding.channel_id,
@@ -98,7 +96,7 @@ def candidates(
             if family.streams
             else None,
         )
-        for binding, channel, spoken in ordered
+        for _, binding, channel, spoken in found
     ]
 
 
@@ -109,22 +107,23 @@ def serving_protocols(model: ModelSpec, channels: Mapping[str, ChannelView]) -> 
     ]
 
 
-def _ordered(
-    found: list[tuple[Binding, ChannelView, str]], pin: str | None
-) -> list[tuple[Binding, ChannelView, str]]:
-    if len(found) < 2:
-        return found
-    second: Callable[[ChannelView], tuple[float, int]]
-    if pin is None:
-        second = _load
-    else:
-        second = lambda channel: (_distance(pin, channel.spec), 0)  # noqa: E731
-    return sorted(found, key=lambda one: (one[1].spec.priority, *second(one[1])))
+# Whether a translation is needed, and the channel with its protocol.
+_Found: TypeAlias = tuple[bool, Binding, ChannelView, str]
 
 
-def _load(channel: ChannelView) -> tuple[float, int]:
-    # Equal loads take turns: the channel with the fewest leases granted comes first.
-    return channel.load / channel.spec.max_concurrency, channel.leases_granted
+def _ordered(found: list[_Found], pin: str | None) -> list[_Found]:
+    keys = []
+    for index, (is_translated, _, channel, _) in enumerate(found):
+        spec = channel.spec
+        if pin is None:
+            # Equal loads take turns: the channel with the fewest leases granted comes first.
+            distance, leases_granted = channel.load / spec.max_concurrency, channel.leases_granted
+        else:
+            distance, leases_granted = _distance(pin, spec), 0
+        aside = spec.ring.is_aside
+        keys.append((aside, is_translated, spec.priority, distance, leases_granted, index))
+    keys.sort()
+    return [found[key[-1]] for key in keys]
 
 
 def _distance(pin: str, channel: ChannelSpec) -> float:
@@ -334,11 +333,15 @@ class Failover:
 
     def _trial(self) -> tuple[Candidate, Lease] | None:
         """Lease the candidate that the call tries before its turn; None if no trial is pending."""
-        asked = [(one, self._channels.get(one.channel_id)) for one in self._candidates]
-        if all(channel is None or channel.health.state == "closed" for _, channel in asked):
+        for candidate in self._candidates:
+            channel = self._channels.get(candidate.channel_id)
+            if channel is not None and channel.health.state != "closed":
+                break
+        else:
             return None
         before: list[Candidate] = []
-        for candidate, channel in asked:
+        for candidate in self._candidates:
+            channel = self._channels.get(candidate.channel_id)
             if channel is None:
                 continue
             if before and candidate.protocol == before[0].protocol:
