@@ -18,8 +18,8 @@ from channels.prices import PriceSpec
 from channels.registry import Binding
 from gw.admin.prices import read_factor, read_patterns, read_prices
 from gw.admin.values import Invalid
-from gw.keys.principal import AgreedPrices
 from gw.keys.cache import LastUse
+from gw.keys.principal import AgreedPrices
 from gw.keys.store import SQL
 from tests.support.aio import run
 from tests.support.prices import spec_of
