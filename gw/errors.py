@@ -1,9 +1,8 @@
-"""Every error the gateway can answer with, as data, and the exception that carries one.
+"""Every error of the gateway as data, and the exception that carries one.
 
-The table is the specification's, row by row, so that the two can be read side by side (spec:
-Errors). It has the code of an error in each protocol and what an upstream's status becomes; how
-a body is written is below; which exception of ours becomes which error is `gw/api/base.py`.
-Messages are the raiser's: one that comes from an upstream must be redacted before it gets here
+The table has the rows of the specification in the same order (spec: Errors): the code of an error
+in each protocol, and the error of an upstream's status. Bodies are rendered below; `gw/api/base.py`
+maps exceptions to errors. The raiser writes the message; an upstream's must be redacted before
 (`channels/redaction.py`).
 """
 
@@ -27,7 +26,7 @@ _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 RETRY_AFTER = "1"
 # Official libraries read it, and send nothing twice that repeating cannot mend.
 NO_RETRY: Mapping[str, str] = MappingProxyType({"x-should-retry": "false"})
-# The message to a client whose request comes while the process ends.
+# The message for a request during a drain.
 ENDING = "The gateway is shutting down. Try again."
 
 
@@ -153,7 +152,7 @@ ERROR_TABLE: tuple[ErrorKind, ...] = (
     MODEL_NO_VISION,
 )
 
-# --- What an upstream's status becomes (spec: Errors, Upstream pass-through) ---
+# --- Errors of an upstream's status (spec: Errors, Upstream pass-through) ---
 
 # Chat code and type; a status that is not here is upstream_error / api_error.
 _UPSTREAM_CHAT = {
@@ -203,12 +202,12 @@ def as_http_status(error: GatewayError) -> GatewayError:
 
 
 def unserved(message: str, *, param: str | None = None) -> GatewayError:
-    """503 for what the configuration has no channel for: repeating the request cannot mend it."""
+    """Return the 503 for a model without a channel in the configuration: a retry is useless."""
     return GatewayError(NO_CHANNEL_AVAILABLE, message, param=param, headers=NO_RETRY)
 
 
 def invalid_request(invalid: InvalidRequest) -> GatewayError:
-    """Make the client's error of what a protocol's reader refused."""
+    """Return the client's error for a request that a protocol's reader refused."""
     return GatewayError(
         INVALID_REQUEST, invalid.message, param=invalid.param, details=invalid.details
     )

@@ -1,7 +1,6 @@
-"""Runs one gateway process from the ready line to exit: signals, reloads, the event loop.
+"""Runs one gateway process for `gw serve` and `gw demo`: the event loop, signals, reloads.
 
-What the process is made of is `serve.py`; the commands that end up here are `gw serve` and
-`gw demo`.
+The objects of the process are created in `serve.py`.
 """
 
 from __future__ import annotations
@@ -100,7 +99,7 @@ def reload(gateway: Gateway, read_again: Callable[[], Config]) -> bool:
 
 
 def log_reload(running: Config, wanted: Config) -> None:
-    """Log what a file that was accepted changes of the configuration in force."""
+    """Log the changes that a new configuration makes."""
     log_cautions(wanted)
     keys = needing_restart(running, wanted)
     if keys:
@@ -108,7 +107,7 @@ def log_reload(running: Config, wanted: Config) -> None:
 
 
 def log_cautions(config: Config) -> None:
-    """Log what is allowed and hardly meant."""
+    """Log settings that are allowed and probably mistakes."""
     log = EventLog("gw.run")
     for caution in config.cautions:
         log.warning("configuration_caution", path=caution.path, why=caution.message)

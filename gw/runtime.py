@@ -1,4 +1,4 @@
-"""What runs in a process beside its calls: how late its loop is, how quiet it is, partitions."""
+"""Background work of a process: loop lag, memory, partitions, the drain, reloads, changes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class LoopClock(Protocol):
 
 
 class LoopLag:
-    """Sleeps again and again, and sees how much later than asked it wakes up."""
+    """Measures how late a sleeping task wakes up."""
 
     def __init__(
         self,
@@ -158,13 +158,13 @@ class Requests(Protocol):
 
 
 class Sleeper(Protocol):
-    """The one thing it needs of a clock."""
+    """The clock as used here."""
 
     async def sleep(self, seconds: float) -> None: ...
 
 
 class IdleTrimmer:
-    """Gives memory back once nothing has been asked for a while, and once more after longer."""
+    """Returns memory to the system after a while without requests, and again after longer."""
 
     def __init__(
         self, requests: Requests, clock: Sleeper, *, give_back: Callable[[], None] = give_back
@@ -192,7 +192,7 @@ class IdleTrimmer:
 async def start_partitions(
     supervisor: Supervisor, database: Database, current: LiveConfig, clock: Clock, metrics: Metrics
 ) -> None:
-    """Make what the call log and the entries need now; have the others made and dropped."""
+    """Create the partitions needed now, and let later ones be created and old ones dropped."""
     partitions = Partitions(
         database=database,
         retention_months=lambda: current.config.retention_months,
@@ -225,7 +225,7 @@ def start_watches(
     supervisor.start("quiet_times", quiet.run)
 
 
-# How a gateway ends on SIGTERM: whom it still serves, what it waits for, what it leaves behind.
+# The drain of a gateway on SIGTERM.
 #
 # The steps and their reasons are `ops/decisions/draining.md`; who is in flight is
 # `gw/http/application.py`, connections are the listener's business. Closing what was opened is
@@ -241,7 +241,7 @@ FLUSH_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shutdown:
-    """What takes part in the end of a gateway."""
+    """The objects that take part in the drain."""
 
     in_flight: RequestsInFlight
     public: Server
@@ -261,7 +261,7 @@ class Shutdown:
         self.in_flight.begin_drain()
         log.info("drain_began", in_flight=len(self.in_flight))
         await self.public.stop_accepting()
-        # Each connection without a `Connection: close` may ask once more; no other client comes.
+        # Each open connection without a `Connection: close` may send one more request.
         await self.public.wait_for_clients(seconds * DRAIN_GRACE_SHARE)
         self.in_flight.refuse_new()
         log.info("last_calls_ended", in_flight=len(self.in_flight))
@@ -270,7 +270,7 @@ class Shutdown:
         if cut:
             log.warning("calls_cut", count=cut)
         is_settled = await self._flush(log)
-        # Whose response has just ended may be asking again: that is refused in words, too.
+        # A client whose response has just ended may send another request, which is refused.
         await self.public.wait_for_clients(min(DRAIN_GRACE_SECONDS, seconds / 2))
         return is_settled
 

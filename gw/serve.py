@@ -1,8 +1,8 @@
-"""The composition root: every object of a running gateway is made and wired from here.
+"""The composition root: creates and wires every object of a running gateway.
 
-Starts in the order of need (database, ledger, channels, recovery, listeners) and stops in reverse:
-first no new client comes in, then what is in flight ends and is settled, then the rest goes.
-Nothing here decides anything about a call; signals and the ready line are in `run.py`.
+Starts in the order of dependency (database, ledger, channels, recovery, listeners) and stops in
+reverse: first no new client is accepted, then calls in flight end and are settled, then the rest is
+closed. Signals and the ready line are in `run.py`.
 """
 
 from __future__ import annotations
@@ -261,7 +261,7 @@ class Gateway:
         return self._supervisor.failed
 
     async def start(self) -> None:
-        """Start everything; on an error what had been started is stopped again."""
+        """Start everything; an error stops what was started."""
         config = self.current.config
         self.metrics.config.started(self._clock.now())
         # Once more when they are bound: until then is a database to start.
@@ -372,7 +372,7 @@ class Gateway:
     async def _start_heartbeat(self) -> None:
         config = self.current.config
         self._secret = load_secret(config.secret, config.data_dir, previous=config.previous_secret)
-        # Under another secret every stored key would look unknown: better not to start at all.
+        # Under another secret every stored key would be unknown, so the start is refused.
         await check_secret(self._database, KeySealer(self._secret))
         self._keys = KeyCache(
             self._database,

@@ -1,6 +1,6 @@
-"""What handlers may use, as one frozen object made by the composition root (`gw/serve.py`).
+"""The services of handlers, as one frozen object created by the composition root (`gw/serve.py`).
 
-The parts that only some rooms need, media, call log and knowledge bases, are objects of their own.
+Media, call log and knowledge bases have objects of their own.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class RefusalRows:
 async def until_settled(services: Services, account_id: str) -> None:
     """Wait until every settlement and row of the account is written. Raises StoreUnavailable.
 
-    For readers of the database who must see what a client has seen happen.
+    For reads of the database that must include everything that the client has seen.
     """
     try:
         async with asyncio.timeout(SETTLE_SECONDS):
@@ -205,9 +205,9 @@ class FilmCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MediaServices:
-    """Everything of media calls that their endpoints need.
+    """The services of media endpoints.
 
-    What is made while the client waits: `speech`, `voice`, `transcript`.
+    `speech`, `voice` and `transcript` are made while the client waits.
     """
 
     pieces: Media[PieceCall]
@@ -289,7 +289,7 @@ def make_wiki(config: Config, secret: Secret, database: Database) -> WikiService
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """Everything a handler needs from outside; what only some rooms need is below."""
+    """The services of every handler, and the optional ones of some rooms."""
 
     keys: KeyCache
     wallets: Wallets

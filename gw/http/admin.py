@@ -89,7 +89,7 @@ class AdminNotFoundHandler(_AdminHandler):
 
 
 class MetricsHandler(_AdminHandler):
-    """`/metrics`, in the format that the scraper asks for."""
+    """`/metrics`, in the format that the scraper accepts."""
 
     def prepare(self) -> None:
         host = self.request.host_name
@@ -249,7 +249,7 @@ class AdminServer:
         self._server.handle_stream(stream, address)
 
     def _used(self, stream: IOStream) -> None:
-        """A request has come on a connection: it is the last to go."""
+        """Mark a connection as used, so that it is the last to be closed."""
         if stream in self._streams:
             del self._streams[stream]
             self._streams[stream] = None

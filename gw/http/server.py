@@ -282,7 +282,7 @@ class Server:
 
     @property
     def is_full(self) -> bool:
-        """Whether a client that comes now would be refused."""
+        """Whether a new client would be refused."""
         return self._state.is_full
 
     async def start(self) -> None:

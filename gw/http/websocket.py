@@ -55,7 +55,7 @@ _LOG = EventLog("gw.web")
 
 
 def is_handshake(headers: Mapping[str, str]) -> bool:
-    """Whether a request asks for a WebSocket."""
+    """Whether a request is a WebSocket hand-shake."""
     return headers.get("Upgrade", "").strip().lower() == "websocket"
 
 
@@ -83,7 +83,7 @@ class Served(Protocol):
 
 
 class SocketBook:
-    """The sockets of a process: how many each account has, and what they keep. One per process."""
+    """The sockets of a process: their number per account, and their buffers. One per process."""
 
     def __init__(self) -> None:
         self.open: Counter[str] = Counter()
@@ -278,7 +278,7 @@ class Socket:
 
 
 class Sink(Protocol):
-    """Takes the response of a request, as it comes."""
+    """Receives the response of a request piece by piece."""
 
     def begin(self, status: int, headers: Mapping[str, str]) -> None: ...
 
@@ -286,7 +286,7 @@ class Sink(Protocol):
         """Take a piece of the body; the future is done when the client keeps up."""
 
     def end(self) -> Future[None]:
-        """Nothing more comes."""
+        """The response is complete."""
 
 
 class _HeldMessage:

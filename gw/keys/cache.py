@@ -1,15 +1,14 @@
-"""Answers every request's first question, whose key this is, mostly from memory.
+"""Caches keys, so that most requests are authenticated from memory.
 
-An entry is believed for a few seconds after the database has vouched for it, and dropped at once
-when the database pushes a change of its key or account. A read vouches for what was read. An echo
-vouches for all that no push has touched when it is heard, because it comes after the pushes of all
-changes before it (`actors/changes.py`). Keys that are missing together are read together.
-Texts of keys are not kept, only their hashes. The table is behind `store.py`; the
-messages of refusals are in `principal.py`.
+An entry is valid for a few seconds after the database has confirmed it, and dropped when the
+database pushes a change of its key or account. A read confirms its entries. An echo confirms all
+entries that no push has touched, because it arrives after the pushes of all earlier changes
+(`actors/changes.py`). Keys missing at the same time are read together. Only hashes of keys are
+kept. `store.py` reads the table; the messages of refusals are in `principal.py`.
 
-Three rules keep a changed key from living on. A change drops the entry. A read that a change
-overtook is made again before anyone gets it. After a gap in the pushes nothing read before it
-counts as fresh, whatever is heard then.
+Three rules keep a changed key from being used. A change drops the entry. A read overtaken by a
+change is repeated before its result is used. After a gap in the pushes no earlier entry is valid,
+whatever is received then.
 """
 
 from __future__ import annotations
@@ -99,35 +98,35 @@ def legacy_hash(key_text: str) -> bytes:
     return sha256(key_text.encode("utf-8", "replace")).digest()
 
 
-# Reads that many share: what is asked for while a read is under way goes into the next, as one.
+# Shared reads: requests made during a read are answered by the next one, together.
 #
-# Each asker gets the response to its own question, and no asker gets stale news. Knows nothing of
-# keys; the cache above uses it.
+# Each request receives the result for its own name, and none receives a stale one. Independent of
+# keys; the cache below uses it.
 
 Q = TypeVar("Q")
 T = TypeVar("T")
 
-# So many questions are one statement of some ten kilobytes; the rest waits for the next.
+# Names in one statement, some ten kilobytes; the rest waits for the next.
 READ_MAX = 256
 
 
 class ChangeLog:
-    """What has changed since the read under way began."""
+    """The changes since the read under way began."""
 
     __slots__ = ("changes", "has_gap")
 
     def __init__(self) -> None:
         self.changes: set[str] = set()
-        self.has_gap = False  # something changed, and it is not known what
+        self.has_gap = False  # unknown changes were missed
 
 
-# Answers by name. An exception is raised to its askers; what is left out is read once more.
+# Results by name. An exception is raised to the requests of its name; a missing name is read again.
 Results = Mapping[bytes, T | Exception]
 Read = Callable[[Mapping[bytes, Q], ChangeLog], Awaitable[Results[T]]]
 
 
 class PendingRead(Generic[Q, T]):
-    """What is to be read under one name, and who waits for it."""
+    """The requests that wait for one name."""
 
     __slots__ = ("text", "waiting")
 
@@ -137,7 +136,7 @@ class PendingRead(Generic[Q, T]):
 
     def resolve(self, outcome: T | Exception) -> None:
         for reply in self.waiting:
-            if reply.done():  # its asker has left
+            if reply.done():  # cancelled
                 continue
             if isinstance(outcome, Exception):
                 reply.set_exception(outcome)
@@ -146,7 +145,7 @@ class PendingRead(Generic[Q, T]):
 
 
 class SharedReads(Generic[Q, T]):
-    """Questions by name, with one read at a time for all that wait."""
+    """Reads by name, one at a time for all requests that wait."""
 
     def __init__(self, read: Read[Q, T]) -> None:
         self._read = read
@@ -169,22 +168,22 @@ class SharedReads(Generic[Q, T]):
             self._heard.changes.add(change)
 
     async def ask(self, name: bytes, text: Q) -> T:
-        """Return the response to the question of this name, shared with those who asked it before.
+        """Return the result for a name, shared with other requests for it.
 
-        Raises the error of the read. An asker that is cancelled leaves the read to the others.
+        Raises the error of the read. Cancelling one request does not cancel the read.
         """
         question = self._under_way.get(name) or self._next.get(name)
         if question is None:
             question = self._next[name] = PendingRead(text)
             if self._task is None:
-                # It begins in the next turn of the loop, with all that is asked in this one.
+                # It begins in the loop's next iteration, with all requests made in this one.
                 self._task = asyncio.create_task(self._work())
         reply: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         question.waiting.append(reply)
         return await reply
 
     async def _work(self) -> None:
-        """Read until no asker waits."""
+        """Read until no request waits."""
         try:
             while self._next:
                 names = list(islice(self._next, READ_MAX))
@@ -192,7 +191,7 @@ class SharedReads(Generic[Q, T]):
                 self._heard = ChangeLog()
                 await self._read_once(self._under_way)
         finally:
-            # Left early only by a cancellation from outside, when the loop ends.
+            # Requests are left only when this is cancelled, at the end of the loop.
             for question in (*self._under_way.values(), *self._next.values()):
                 for reply in question.waiting:
                     reply.cancel()
@@ -203,7 +202,7 @@ class SharedReads(Generic[Q, T]):
             results = await self._read(
                 {name: question.text for name, question in questions.items()}, self._heard
             )
-        except Exception as error:  # noqa: BLE001 - it is for those who asked, and for all of them
+        except Exception as error:  # noqa: BLE001 - raised to every request that waits
             results = dict.fromkeys(questions, error)
         self._under_way = {}
         for name, question in questions.items():
@@ -213,26 +212,27 @@ class SharedReads(Generic[Q, T]):
                 self._next[name] = question
 
 
-# How long an entry outlives its time to live while the database is away.
+# How long an expired entry is still used while the database is unreachable.
 GRACE_SECONDS = 30.0
-# While it is away, an entry in grace is not asked for again for this long.
+# How long such an entry is used before the database is tried again.
 RETRY_SECONDS = 1.0
-# However often it is vouched for: pushes come from triggers, which an operator can go round.
+# An entry is read again after this time however often it is confirmed: pushes are made by triggers,
+# which an operator can bypass.
 REREAD_SECONDS = 60.0
-# So many idle entries leave in one turn of the loop: about a millisecond.
+# Idle entries dropped in one turn of the loop, about a millisecond.
 FORGET_MAX = 1_000
-# Good-looking texts that are no keys; bounded apart, so that guessing cannot push good keys out.
+# Well-formed texts that are not keys, bounded separately so that guessing evicts no key.
 UNKNOWN_CAPACITY = 10_000
 
 
 class CacheMetrics(Protocol):
-    """What is counted here."""
+    """The metrics of the cache."""
 
     def cache(self, *, cache: str, hit: bool) -> None: ...
 
 
 class _Entry:
-    """The database's row of one key, and how long that is believed (monotonic seconds)."""
+    """The database's row of one key, and how long it is valid (monotonic seconds)."""
 
     __slots__ = ("epoch", "found", "fresh_until", "reread_at", "usable_until")
 
@@ -241,19 +241,19 @@ class _Entry:
     ) -> None:
         self.found = found
         self.epoch = epoch
-        self.reread_at = reread_at  # no echo vouches for it from then on
+        self.reread_at = reread_at  # no echo confirms it after that
         self.believe(fresh_until)
 
     def believe(self, until: float) -> None:
-        """Count the entry as verified until then."""
+        """Extend the entry's validity."""
         self.fresh_until = until
         self.usable_until = until + GRACE_SECONDS
 
 
 class KeyCache:
-    """At most `capacity` keys, the least recently used leaving first.
+    """An LRU cache of at most `capacity` keys.
 
-    `on_balance` gets what an account had available, in nano-USD, whenever a key of it was read.
+    `on_balance` is called with the available nano-USD of an account whenever a key of it is read.
     """
 
     def __init__(
@@ -274,14 +274,14 @@ class KeyCache:
         self._ttl_seconds = ttl_seconds
         self._capacity = capacity
         self._on_balance = on_balance
-        self._epoch = 0  # entries of an older one have to be read again
+        self._epoch = 0  # entries of an earlier epoch are invalid
         self._heard_at = -math.inf  # every change before this moment has been pushed
         self._entries: OrderedDict[bytes, _Entry] = OrderedDict()
-        self._unknown: OrderedDict[bytes, float] = OrderedDict()  # hash to when to ask again
+        self._unknown: OrderedDict[bytes, float] = OrderedDict()  # hash to its next read
         self._hash_of_key: dict[str, bytes] = {}
-        # By what their changes are pushed as, `account:<id>` and `agent:<id>`.
+        # By the payloads of pushes, `account:<id>` and `agent:<id>`.
         self._hashes_of: dict[str, set[bytes]] = {}
-        # A system prompt is kept once, however many keys speak for its agent.
+        # One agent, with its system prompt, for all of its keys.
         self._agents: WeakValueDictionary[str, Agent] = WeakValueDictionary()
         self._reads: SharedReads[str, FoundKey | None] = SharedReads(self._read)
         self._touched: dict[str, float] = {}
@@ -293,7 +293,7 @@ class KeyCache:
         )
 
     async def authenticate(self, key_text: str, *, touch: bool = True) -> Principal:
-        """Whose key this is. Raises KeyRefused, or StoreUnavailable when that cannot be known.
+        """Return the principal of a key. Raises KeyRefused, or StoreUnavailable.
 
         `touch=False` leaves the key's last use alone (spec: Balance).
         """
@@ -310,7 +310,7 @@ class KeyCache:
         return principal
 
     def try_authenticate(self, key_text: str, *, touch: bool = True) -> Principal | None:
-        """Whose key this is, from memory; None when `authenticate` has to ask, or would refuse."""
+        """Return the principal from memory; None if `authenticate` would read, or refuse."""
         found = self._fresh(self._hasher.lookup_hash(key_text))
         now = self._clock.now()
         if found is None or _refusal(found, now) is not None:
@@ -322,10 +322,10 @@ class KeyCache:
         return principal
 
     def invalidate(self, payload: str) -> None:
-        """Forget what a push names, `key:<id>`, `account:<id>` or `agent:<id>`; ignore others."""
+        """Drop entries named by a push, `key:<id>`, `account:<id>` or `agent:<id>`."""
         kind, _, name = payload.partition(":")
         if kind == "key":
-            # It may be a new key, or one whose text was asked for before it was there.
+            # It may be a new key whose text was used before it existed.
             self._unknown.clear()
             if name in self._hash_of_key:
                 self._drop(self._hash_of_key[name])
@@ -344,14 +344,11 @@ class KeyCache:
         self._reads.note(None)
 
     def vouch(self, heard_at: float) -> None:
-        """Every change committed before this moment (monotonic seconds) has been pushed here."""
+        """Confirm that every change committed before this moment (monotonic seconds) was pushed."""
         self._heard_at = heard_at
 
     def forget_idle(self) -> None:
-        """Drop what can be believed no more, nor kept for an outage; to be called every second.
-
-        From the end of the least recently used: what was read again since stands behind it.
-        """
+        """Drop entries that are expired beyond the grace period; to be called every second."""
         limit = self._clock.monotonic() - self._ttl_seconds - GRACE_SECONDS
         for _ in range(FORGET_MAX):
             key_hash = next(iter(self._entries), None)
@@ -360,12 +357,12 @@ class KeyCache:
             self._drop(key_hash)
 
     def touched(self) -> dict[str, float]:
-        """Hand over which keys were used since the last time, key id to Unix seconds."""
+        """Return and reset the keys used since the last call, key id to Unix seconds."""
         touched, self._touched = self._touched, {}
         return touched
 
     def _fresh(self, key_hash: bytes) -> FoundKey | None:
-        """The database's row of a key, while that is believed."""
+        """Return the row of a key while its entry is valid."""
         entry = self._entries.get(key_hash)
         if entry is None or entry.epoch != self._epoch:
             return None
@@ -379,7 +376,7 @@ class KeyCache:
         return entry.found
 
     async def _find(self, key_hash: bytes, key_text: str) -> FoundKey:
-        """Ask the database, together with other requests for the same key."""
+        """Read a key, together with other requests for it."""
         if not is_key_text(key_text):
             raise KeyRefused("malformed")
         is_hit = self._unknown.get(key_hash, 0.0) > self._clock.monotonic()
@@ -387,7 +384,7 @@ class KeyCache:
         if is_hit:
             raise KeyRefused("unknown")
         try:
-            # Its read may stand behind another one that hangs.
+            # Its read may wait for an earlier one that hangs.
             found = await in_time(self._reads.ask(key_hash, key_text))
         except StoreUnavailable:
             found = self._in_grace(key_hash)
@@ -404,7 +401,7 @@ class KeyCache:
         read_at = self._clock.monotonic()
         hashes = {key_hash: legacy_hash(text) for key_hash, text in texts.items()}
         previous = self._previous_hashes(texts)
-        # In one statement: a key must not be stored anew between two.
+        # In one statement: between two the key could be stored under its new hash.
         hashes |= {old: hashes[key_hash] for key_hash, old in previous.items()}
         try:
             readings = await in_time(store.find(self._database, hashes))
@@ -423,18 +420,18 @@ class KeyCache:
         return results
 
     def _previous_hashes(self, texts: Mapping[bytes, str]) -> dict[bytes, bytes]:
-        """The hashes of these texts under the previous secret, if there is one."""
+        """Return the hashes of these texts under the previous secret, if there is one."""
         found = {name: self._hasher.previous_hash(text) for name, text in texts.items()}
         return {name: old for name, old in found.items() if old is not None}
 
     def _in_grace(self, key_hash: bytes) -> FoundKey | None:
-        """What may be believed of a key although the database cannot be asked."""
+        """Return the row of a key within the grace period of an unreachable database."""
         entry = self._entries.get(key_hash)
         now = self._clock.monotonic()
         if entry is None or now >= entry.usable_until:
             return None
         entry.fresh_until = min(now + RETRY_SECONDS, entry.usable_until)
-        entry.reread_at = now  # its changes may have come in a gap, before what is heard now
+        entry.reread_at = now  # its changes may have been pushed during the gap
         entry.epoch = self._epoch
         return entry.found
 
@@ -485,13 +482,13 @@ class KeyCache:
 
 
 def _owners(principal: Principal) -> tuple[str, ...]:
-    """The pushes that concern a key beside its own."""
+    """Return the payloads, besides the key's own, whose push changes the key."""
     account = f"account:{principal.account_id}"
     return (account, f"agent:{principal.agent_id}") if principal.agent_id else (account,)
 
 
 def _admitted(found: FoundKey, now: float) -> Principal:
-    """Raises KeyRefused for what is not good at this moment; `now` is in Unix seconds."""
+    """Return the principal of a key. Raises KeyRefused; `now` is in Unix seconds."""
     refusal = _refusal(found, now)
     if refusal is not None:
         raise KeyRefused(refusal)
@@ -506,25 +503,25 @@ def _refusal(found: FoundKey, now: float) -> RefusalReason | None:
 
 
 def _is_overtaken(found: FoundKey | None, heard: ChangeLog) -> bool:
-    """Whether a change heard since may have made what was read untrue."""
+    """Whether a change pushed during the read may have made its result stale."""
     if heard.has_gap:
         return True
     changes = heard.changes
     if found is None:
-        # The key may have come into being.
+        # The key may have been created.
         return any(change.startswith("key:") for change in changes)
     principal = found.principal
     return not changes.isdisjoint((f"key:{principal.key_id}", *_owners(principal)))
 
 
-# Writes when keys were last used: what the cache noted, in one statement a beat of the heartbeat.
+# Writes the last use of keys, collected by the cache, in one statement per heartbeat.
 #
-# No call waits for it, and a database that is away loses nothing (spec: Balance, which lists the
-# requests that do not count as a use; they report it to the cache).
+# No call waits for it, and nothing is lost while the database is unreachable (spec: Balance, which
+# lists the requests that do not count as a use).
 
 
 class Touched(Protocol):
-    """The part of the cache that is read here."""
+    """The part of the cache that is used here."""
 
     def touched(self) -> dict[str, float]: ...
 

@@ -1,6 +1,6 @@
-"""Who a request is, once its key was found good, at which prices, and why a key is refused.
+"""The principal of a valid key, the prices agreed with its account, and the refusals of keys.
 
-Facts only; finding them is `cache.py`, the row they come from `store.py`.
+Facts only; `cache.py` finds them, `store.py` reads the row.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class AgreedPrice:
     valid_until: float | None
 
     def holds_at(self, now: float) -> bool:
-        """Is it in force for a call that comes now?"""
+        """Whether it applies to a call at this moment."""
         return self.valid_from <= now and (self.valid_until is None or now < self.valid_until)
 
     def of(self, model: ModelSpec) -> ModelSpec:
