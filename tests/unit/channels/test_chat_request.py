@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from channels.dialects.chat import ChatRequest, InvalidRequest, read_request, upstream_body
 from tests.support.rows import cases, each
 from tests.unit.channels.chat_bodies import MESSAGES, body, forwarded
+from tests.unit.translation import fields_of_chat
+from tests.unit.translation.pieces import tool, user
 
 
 def read(value: object) -> ChatRequest:
@@ -26,49 +28,28 @@ def test_smallest_request_is_read() -> None:
     assert request.object.body == body()
 
 
-def test_every_documented_member_is_read() -> None:
-    request = read(
-        {
-            "model": "gpt-5",
-            "messages": [
-                {"role": "system", "content": "Be brief."},
-                {"role": "developer", "content": "Really."},
-                {"role": "user", "name": "a", "content": [{"type": "text", "text": "Hi"}]},
-                {
-                    "role": "assistant",
-                    "content": None,
-                    "tool_calls": [
-                        {
-                            "id": "call_1",
-                            "type": "function",
-                            "function": {"name": "f", "arguments": "{}"},
-                        }
-                    ],
-                },
-                {"role": "tool", "tool_call_id": "call_1", "content": "42"},
-                {"role": "assistant", "function_call": {"name": "g", "arguments": "{}"}},
-                {"role": "function", "name": "g", "content": None},
-            ],
-            "stream": True,
-            "stream_options": {"include_usage": True, "include_obfuscation": False},
-            "max_tokens": 5,
-            "max_completion_tokens": 5,
-            "temperature": 2,
-            "n": 2,
-            "tools": [
-                {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}},
-                {"type": "web_search"},
-                {"type": "image_generation", "size": "auto"},
-                {"type": "web_search"},
-            ],
-            "tool_choice": {"type": "function", "function": {"name": "f"}},
-            "response_format": {"type": "json_object"},
-            "seed": 7,
-            "logit_bias": {"50256": -100},
-        }
-    )
+def test_what_the_gateway_must_know_of_a_request_is_read() -> None:
+    tools = [
+        tool("f", parameters={"type": "object"}),
+        *({"type": "web_search"}, {"type": "image_generation", "size": "auto"}),
+        {"type": "web_search"},
+    ]
+    options = {"include_usage": True, "include_obfuscation": False}
+    members = {"max_tokens": 5, "max_completion_tokens": 5, "tools": tools}
+    asked = {"model": "gpt-5", "messages": [user("Hi")], "stream": True, "stream_options": options}
+    request = read({**asked, **members})
     assert (request.stream, request.include_usage, request.max_tokens) == (True, True, 5)
     assert request.builtin_tools == ("web_search", "image_generation")
+
+
+def test_every_documented_member_is_read_and_forwarded_as_it_is() -> None:
+    """But for those that have another form upstream, and what has to be streamed: see below."""
+    elsewhere = {"max_completion_tokens", "stream", "stream_options"}
+    streamed = {"tools.web_search", "tools.image_generation"}
+    for field, fragment, *_ in fields_of_chat.FIELDS:
+        asked = json.dumps({"model": "m", "messages": [user("Hi")], **fragment}).encode()
+        if field.partition(".")[0] not in elsewhere and field not in streamed:
+            assert forwarded(asked) == asked, field
 
 
 @each(

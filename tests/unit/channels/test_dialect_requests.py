@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from channels.dialects.gemini import GeminiRequest
@@ -16,7 +17,7 @@ from channels.dialects.responses import read_request as read_responses_body
 from channels.dialects.responses import upstream_body as responses_upstream
 from channels.dialects.responses.request import ALLOWED as RESPONSES_ALLOWED
 from channels.dialects.responses.request import ResponsesBody
-from tests.support.rows import cases
+from tests.support.rows import cases, each
 from tests.unit.channels.dialect_bodies import (
     GEMINI,
     MESSAGES,
@@ -27,6 +28,8 @@ from tests.unit.channels.dialect_bodies import (
     read_responses,
     refused,
 )
+from tests.unit.translation import fields_of_messages, fields_of_responses
+from tests.unit.translation.gemini import fields_of_gemini
 
 
 def test_smallest_request_is_read() -> None:
@@ -34,59 +37,6 @@ def test_smallest_request_is_read() -> None:
     assert (request.model, request.stream, request.max_tokens) == ("m", False, 5)
     assert request.builtin_tools == ()
     assert request.content_bytes == len(json.dumps(MESSAGES["messages"]))
-
-
-EVERYTHING: dict[str, Any] = {
-    "model": "claude",
-    "max_tokens": 1024,
-    "system": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}],
-    "messages": [
-        {
-            "role": "user",
-            "content": [
-                {"type": "text", "text": "What is this?"},
-                {"type": "image", "source": {"type": "base64", "media_type": "image/png"}},
-                {"type": "search_result", "source": "https://a.example", "title": "T"},
-            ],
-        },
-        {
-            "role": "assistant",
-            "content": [
-                {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"},
-                {"type": "text", "text": "Let me look.", "citations": None},
-                {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"at": 1}},
-            ],
-        },
-        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1"}]},
-        {"role": "system", "content": "From here on, in French."},
-    ],
-    "stream": True,
-    "tools": [
-        {"name": "look", "description": "Looks.", "input_schema": {"type": "object"}},
-        {"type": "custom", "name": "hear", "input_schema": {"type": "object"}},
-        {"type": "web_search_20250305", "name": "web_search", "max_uses": 3},
-        {"type": "web_search_20260318", "name": "web_search"},
-        {"type": "code_execution_20250825", "name": "code_execution"},
-        {"type": "text_editor_20250728", "name": "str_replace_based_edit_tool"},
-        {"type": "bash_20250124", "name": "bash"},
-        {"type": "mcp_toolset", "mcp_server_name": "s"},
-    ],
-    "tool_choice": {"type": "tool", "name": "look", "disable_parallel_tool_use": True},
-    "thinking": {"type": "enabled", "budget_tokens": 1024},
-    "temperature": 1,
-    "top_p": 0.9,
-    "top_k": 40,
-    "stop_sequences": ["END"],
-    "metadata": {"user_id": "u"},
-    "output_config": {"effort": "high"},
-}
-
-
-def test_every_documented_member_is_read_and_forwarded() -> None:
-    request = read_request(encoded(EVERYTHING))
-    assert (request.model, request.stream, request.max_tokens) == ("claude", True, 1024)
-    assert request.builtin_tools == ("web_search", "code_execution", "mcp_toolset")
-    assert upstream_body(request, upstream_model="claude") == encoded(EVERYTHING)
 
 
 def test_every_member_that_is_read_has_its_words() -> None:
@@ -166,65 +116,10 @@ def test_smallest_responses_request_is_read() -> None:
     assert request.content_bytes == len(json.dumps(RESPONSES["input"]))
 
 
-RESPONSES_MEMBERS: dict[str, Any] = {
-    "model": "gpt-5",
-    "input": [
-        {"role": "developer", "content": "Be brief."},
-        {"type": "message", "role": "system", "content": "Really."},
-        {
-            "role": "user",
-            "content": [
-                {"type": "input_text", "text": "What is this?"},
-                {"type": "input_image", "image_url": "https://example.com/a.png", "detail": "low"},
-                {"type": "input_image", "image_url": None, "file_id": "file_1"},
-            ],
-        },
-        {"type": "reasoning", "id": "rs_1", "summary": [], "content": None},
-        {"type": "function_call", "call_id": "call_1", "name": "f", "arguments": "{}"},
-        {"type": "function_call_output", "call_id": "call_1", "output": "42"},
-        {"type": "item_of_the_future", "shape": [1]},
-        {"role": "assistant", "content": [{"type": "output_text", "text": "A cat."}]},
-    ],
-    "instructions": "You are kind.",
-    "stream": True,
-    "max_output_tokens": 1000,
-    "reasoning": {"effort": "low", "summary": "auto"},
-    "temperature": 0.5,
-    "top_p": 1,
-    "frequency_penalty": 0,
-    "presence_penalty": -1.5,
-    "tools": [
-        {"type": "function", "name": "f", "description": None, "parameters": {"type": "object"}},
-        {"type": "function", "name": "g", "parameters": None, "strict": True},
-        {"type": "web_search"},
-        {"type": "web_search_preview_2025_03_11"},
-        {"type": "image_generation", "size": "1024x1024"},
-        {"type": "custom", "name": "c"},
-        {"type": "local_shell"},
-        {"type": "computer_use_preview"},
-    ],
-    "tool_choice": {"type": "function", "name": "f"},
-    "parallel_tool_calls": False,
-    "previous_response_id": None,
-    "background": False,
-    "text": {"format": {"type": "text"}},
-    "store": False,
-}
-
-
 def test_a_tool_of_a_server_may_be_chosen_without_a_name() -> None:
     choice = {"type": "mcp", "server_label": "files", "name": None}
-    body = encoded({**RESPONSES_MEMBERS, "tool_choice": choice})
-    assert forwarded_responses(body, model="gpt-5") == body
-
-
-def test_every_documented_member_of_responses_is_read_and_forwarded() -> None:
-    request = read_responses_body(encoded(RESPONSES_MEMBERS))
-    assert (request.model, request.stream, request.max_tokens) == ("gpt-5", True, 1000)
-    assert request.builtin_tools == ("web_search", "image_generation")
-    assert forwarded_responses(encoded(RESPONSES_MEMBERS), model="gpt-5", most=5) == encoded(
-        RESPONSES_MEMBERS
-    )
+    body = encoded({**RESPONSES, "tool_choice": choice})
+    assert forwarded_responses(body) == body
 
 
 def test_every_member_of_responses_has_its_words() -> None:
@@ -316,63 +211,6 @@ def test_model_and_stream_come_with_the_path() -> None:
     assert (request.model, request.stream, request.max_tokens) == ("gemini", True, None)
     assert request.builtin_tools == ()
     assert request.content_bytes == len(json.dumps(GEMINI["contents"]))
-
-
-GEMINI_MEMBERS: dict[str, Any] = {
-    "contents": [
-        {
-            "role": "user",
-            "parts": [
-                {"text": "What is this?"},
-                {"inlineData": {"mimeType": "image/png", "data": "iVBO"}},
-                {"fileData": {"mimeType": "image/png", "fileUri": "https://example.com/a"}},
-            ],
-        },
-        {
-            "role": "model",
-            "parts": [
-                {"text": "Hm.", "thought": True, "thoughtSignature": "c2ln"},
-                {"functionCall": {"name": "f", "args": {"a": 1}}, "thoughtSignature": "c2ln"},
-            ],
-        },
-        {
-            "role": "function",
-            "parts": [{"functionResponse": {"name": "f", "response": {"output": "42"}}}],
-        },
-        {"role": "tool", "parts": [{"functionResponse": {"name": "f"}}]},
-        {"parts": [{"text": "Go on."}, {"part_of_the_future": 1}]},
-    ],
-    "systemInstruction": {"role": "system", "parts": [{"text": "Be brief."}]},
-    "generationConfig": {
-        "maxOutputTokens": 100,
-        "temperature": 0.5,
-        "topP": 1,
-        "topK": 40,
-        "candidateCount": 1,
-        "stopSequences": ["END"],
-        "responseMimeType": "application/json",
-        "responseSchema": {"type": "OBJECT"},
-        "thinkingConfig": {"thinkingBudget": 0},
-    },
-    "tools": [
-        {"functionDeclarations": [{"name": "f", "description": "F.", "parameters": {}}]},
-        {"googleSearch": {}},
-        {"google_search_retrieval": {}},
-        {"codeExecution": {}, "urlContext": {}},
-        {"computerUse": {"environment": "ENVIRONMENT_BROWSER"}},
-        {"googleMaps": None},
-    ],
-    "toolConfig": {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["f"]}},
-    "safetySettings": [{"category": "C", "threshold": "T"}],
-    "cachedContent": "cachedContents/1",
-}
-
-
-def test_every_documented_member_of_gemini_is_read_and_forwarded() -> None:
-    request = read(encoded(GEMINI_MEMBERS))
-    assert request.max_tokens == 100
-    assert request.builtin_tools == ("web_search", "code_execution", "url_context")
-    assert forwarded(encoded(GEMINI_MEMBERS), model="n", most=5) == encoded(GEMINI_MEMBERS)
 
 
 def test_every_member_of_gemini_has_its_words() -> None:
@@ -492,3 +330,69 @@ def test_one_object_in_place_of_an_array_is_forwarded() -> None:
     assert request.fault.param == "contents"
     longer = gemini_upstream(request, upstream_model="m", default_max_tokens=7)
     assert json.loads(longer) == {**SINGLE, "generationConfig": {"maxOutputTokens": 7}}
+
+
+# --- What all of them have in common ---
+
+DOCUMENTED: dict[str, tuple[dict[str, Any], list[Any], Callable[[bytes], bytes]]] = {
+    "messages": (
+        MESSAGES,
+        fields_of_messages.FIELDS,
+        lambda body: upstream_body(read_request(body), upstream_model="m"),
+    ),
+    "responses": (RESPONSES, fields_of_responses.FIELDS, forwarded_responses),
+    "native": (GEMINI, fields_of_gemini.FIELDS, forwarded),
+}
+
+
+@each("protocol", DOCUMENTED)
+def test_every_documented_member_is_read_and_forwarded_as_it_is(protocol: str) -> None:
+    smallest, fields, sent = DOCUMENTED[protocol]
+    bodies = [encoded({**smallest, **fragment}) for _, fragment, *_ in fields]
+    assert [body for body in bodies if sent(body) != body] == []
+
+
+@cases(
+    "request, builtin",
+    (
+        read_messages(
+            tools=[
+                {"name": "look", "input_schema": {"type": "object"}},
+                {"type": "custom", "name": "hear", "input_schema": {"type": "object"}},
+                {"type": "web_search_20250305", "name": "web_search", "max_uses": 3},
+                {"type": "web_search_20260318", "name": "web_search"},
+                {"type": "code_execution_20250825", "name": "code_execution"},
+                {"type": "text_editor_20250728", "name": "str_replace_based_edit_tool"},
+                {"type": "bash_20250124", "name": "bash"},
+                {"type": "mcp_toolset", "mcp_server_name": "s"},
+            ]
+        ),
+        ("web_search", "code_execution", "mcp_toolset"),
+    ),
+    (
+        read_responses(
+            tools=[
+                {"type": "function", "name": "f", "description": None},
+                *({"type": "web_search"}, {"type": "web_search_preview_2025_03_11"}),
+                {"type": "image_generation", "size": "1024x1024"},
+                *({"type": "custom", "name": "c"}, {"type": "local_shell"}),
+                {"type": "computer_use_preview"},
+            ]
+        ),
+        ("web_search", "image_generation"),
+    ),
+    (
+        read_gemini(
+            tools=[
+                {"functionDeclarations": [{"name": "f", "description": "F.", "parameters": {}}]},
+                *({"googleSearch": {}}, {"google_search_retrieval": {}}),
+                {"codeExecution": {}, "urlContext": {}},
+                {"computerUse": {"environment": "ENVIRONMENT_BROWSER"}},
+                {"googleMaps": None},
+            ]
+        ),
+        ("web_search", "code_execution", "url_context"),
+    ),
+)
+def test_tools_that_the_provider_runs_are_known(request: Any, builtin: tuple[str, ...]) -> None:
+    assert request.builtin_tools == builtin

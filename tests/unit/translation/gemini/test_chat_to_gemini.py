@@ -61,66 +61,58 @@ def details(*entries: dict[str, Any]) -> list[dict[str, Any]]:
 F = ("c", "f", "{}")
 
 # name: messages of chat, then systemInstruction's texts, contents, and what was dropped.
-CONVERSATIONS: dict[str, tuple[list[Any], list[str], list[Any], list[str]]] = {
+CONVERSATIONS: dict[str, tuple[Any, ...]] = {
     "system and developer are instructions": (
         [{"role": "system", "content": "a"}, developer("b"), USER],
         ["a", "b"],
         [HI],
-        [],
     ),
     "system in the middle stays where it was, in the user's turn": (
         [USER, ASSISTANT, {"role": "system", "content": "rhyme"}, USER],
         [],
         [HI, model("hello"), user("rhyme", "hi")],
-        ["messages.role"],
+        "messages.role",
     ),
     "instructions alone are what is asked": (
         [{"role": "system", "content": "a"}],
         [],
         [user("a")],
-        ["messages.role"],
+        "messages.role",
     ),
     "neighbours of one role are one turn": (
         [USER, USER, ASSISTANT, ASSISTANT],
         [],
         [user("hi", "hi"), model("hello", "hello")],
-        [],
     ),
     "empty texts are left out": (
         [{"role": "user", "content": [{"type": "text", "text": text} for text in ("", "hi")]}],
         [],
         [HI],
-        [],
     ),
     "a call and its result, by name and id": (
         [USER, called(F), tool("c", "42")],
         [],
         [HI, model(call("f", {}, ESCAPE, id="c")), user(result("f", {"output": "42"}, id="c"))],
-        [],
     ),
     "a result that is an object stays one": (
         [USER, called(F), tool("c", '{"a": [1, 2]}')],
         [],
         [HI, model(call("f", {}, ESCAPE, id="c")), user(result("f", {"a": [1, 2]}, id="c"))],
-        [],
     ),
     "a result that is any other JSON is wrapped": (
         [USER, called(F), tool("c", "[1]")],
         [],
         [HI, model(call("f", {}, ESCAPE, id="c")), user(result("f", {"output": "[1]"}, id="c"))],
-        [],
     ),
     "an empty result": (
         [USER, called(F), tool("c", "")],
         [],
         [HI, model(call("f", {}, ESCAPE, id="c")), user(result("f", {"output": ""}, id="c"))],
-        [],
     ),
     "a result in parts": (
         [USER, called(F), tool("c", [{"type": "text", "text": t} for t in ("a", "b")])],
         [],
         [HI, model(call("f", {}, ESCAPE, id="c")), user(result("f", {"output": "a\nb"}, id="c"))],
-        [],
     ),
     "an image in a result follows all results": (
         [
@@ -139,7 +131,6 @@ CONVERSATIONS: dict[str, tuple[list[Any], list[str], list[Any], list[str]]] = {
                 inline("image/png", PNG),
             ),
         ],
-        [],
     ),
     "parallel calls of one name stay apart, results in the order of the calls": (
         [USER, called(F, ("d", "f", '{"x":1}')), tool("d", "2"), tool("c", "1"), USER],
@@ -149,13 +140,12 @@ CONVERSATIONS: dict[str, tuple[list[Any], list[str], list[Any], list[str]]] = {
             model(call("f", {}, ESCAPE, id="c"), call("f", {"x": 1}, id="d")),
             user(result("f", {"output": "1"}, id="c"), result("f", {"output": "2"}, id="d"), "hi"),
         ],
-        [],
     ),
     "a result of no call is what the user says": (
         [USER, ASSISTANT, tool("gone", "42")],
         [],
         [HI, model("hello"), user("42")],
-        ["messages.role"],
+        "messages.role",
     ),
     "arguments that are no object are kept and told": (
         [USER, called(("c", "f", "{nonsense")), tool("c", "x")],
@@ -165,7 +155,7 @@ CONVERSATIONS: dict[str, tuple[list[Any], list[str], list[Any], list[str]]] = {
             model(call("f", {"raw_arguments": "{nonsense"}, ESCAPE, id="c")),
             user(result("f", {"output": "x"}, id="c")),
         ],
-        ["messages.tool_calls.function.arguments"],
+        "messages.tool_calls.function.arguments",
     ),
     "a conversation that begins with a call": (
         [called(F), tool("c", "x")],
@@ -175,19 +165,18 @@ CONVERSATIONS: dict[str, tuple[list[Any], list[str], list[Any], list[str]]] = {
             model(call("f", {}, ESCAPE, id="c")),
             user(result("f", {"output": "x"}, id="c")),
         ],
-        ["messages.role"],
+        "messages.role",
     ),
     "the provider's own signature comes back on its call, and nothing is made up": (
         [USER, signed_call(), tool("c", "x")],
         [],
         [HI, model(call("f", {}, "sig", id="c")), user(result("f", {"output": "x"}, id="c"))],
-        [],
     ),
     "another provider's signature is dropped": (
         [USER, signed_call("anthropic"), tool("c", "x")],
         [],
         [HI, model(call("f", {}, ESCAPE, id="c")), user(result("f", {"output": "x"}, id="c"))],
-        ["messages.tool_calls.extra_content"],
+        "messages.tool_calls.extra_content",
     ),
     "every step of calls has its own first": (
         [USER, called(F), tool("c", "x"), called(("d", "f", "{}"), ("e", "f", "{}"))],
@@ -198,44 +187,38 @@ CONVERSATIONS: dict[str, tuple[list[Any], list[str], list[Any], list[str]]] = {
             user(result("f", {"output": "x"}, id="c")),
             model(call("f", {}, ESCAPE, id="d"), call("f", {}, id="e")),
         ],
-        [],
     ),
     "a thought with its proof": (
         [USER, {**ASSISTANT, "reasoning_details": details({"text": "hm", "signature": "s"})}, USER],
         [],
         [HI, model(thought("hm", "s"), "hello"), HI],
-        [],
     ),
     "the signature of a text comes back on the text": (
         [USER, {**ASSISTANT, "reasoning_details": details({"text": "", "signature": "s"})}, USER],
         [],
         [HI, model({"text": "hello", "thoughtSignature": "s"}), HI],
-        [],
     ),
     "a data URI is inline data, typed by its bytes": (
         [image(f"data:image/png;base64,{JPEG}")],
         [],
         [user(inline("image/jpeg", JPEG))],
-        [],
     ),
     "an address is a file": (
         [image("https://a.example/cat.webp?x=1")],
         [],
         [user(file("https://a.example/cat.webp?x=1", mimeType="image/webp"))],
-        [],
     ),
     "an address that tells no type is most likely a photo": (
         [image("https://a.example/cat")],
         [],
         [user(file("https://a.example/cat", mimeType="image/jpeg"))],
-        [],
     ),
 }
 
 
 @each("name", CONVERSATIONS)
 def test_conversation_of_chat_arrives(name: str) -> None:
-    messages, system, contents, dropped = CONVERSATIONS[name]
+    messages, system, contents, *dropped = CONVERSATIONS[name]
     body, found = translated("chat", "native", {"model": "m", "messages": messages})
     assert body["contents"] == contents
     assert [
@@ -290,58 +273,49 @@ def schema_format(**members: Any) -> dict[str, Any]:
 TITLED = {**OBJECT, "title": "n"}
 
 # name: members of a chat request, the generation config but for its maximum, and what was dropped.
-CONFIGS: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
-    "nothing said": ({}, {}, []),
-    "seed": ({"seed": 0}, {"seed": 0}, []),
-    "a seed that is too long": ({"seed": 2**31}, {}, ["seed"]),
-    "one answer": ({"n": 1}, {}, []),
-    "stop as text": ({"stop": "END"}, {"stopSequences": ["END"]}, []),
-    "text": ({"response_format": {"type": "text"}}, {"responseMimeType": "text/plain"}, []),
+CONFIGS: dict[str, tuple[Any, ...]] = {
+    "nothing said": ({}, {}),
+    "seed": ({"seed": 0}, {"seed": 0}),
+    "a seed that is too long": ({"seed": 2**31}, {}, "seed"),
+    "one answer": ({"n": 1}, {}),
+    "stop as text": ({"stop": "END"}, {"stopSequences": ["END"]}),
+    "text": ({"response_format": {"type": "text"}}, {"responseMimeType": "text/plain"}),
     "a schema": (
         schema_format(strict=True),
         {"responseMimeType": "application/json", "responseSchema": TITLED},
-        [],
     ),
     "a schema with a title of its own": (
         schema_format(schema={**OBJECT, "title": "t"}),
         {"responseMimeType": "application/json", "responseSchema": {**OBJECT, "title": "t"}},
-        ["response_format.json_schema.name"],
+        "response_format.json_schema.name",
     ),
     "a schema is enforced, asked or not": (
         schema_format(strict=False, description="d"),
-        {
-            "responseMimeType": "application/json",
-            "responseSchema": {**TITLED, "description": "d"},
-        },
-        ["response_format.json_schema.strict"],
+        {"responseMimeType": "application/json", "responseSchema": {**TITLED, "description": "d"}},
+        "response_format.json_schema.strict",
     ),
     "a schema that says more": (
         schema_format(schema={**OBJECT, "additionalProperties": False}),
         {"responseMimeType": "application/json", "responseSchema": TITLED},
-        ["response_format.json_schema.schema.additionalProperties"],
+        "response_format.json_schema.schema.additionalProperties",
     ),
-    "no effort": ({"reasoning_effort": "none"}, {"thinkingConfig": {"thinkingBudget": 0}}, []),
+    "no effort": ({"reasoning_effort": "none"}, {"thinkingConfig": {"thinkingBudget": 0}}),
     "more effort than there is": (
         {"reasoning_effort": "max"},
         {"thinkingConfig": {"thinkingLevel": "XHIGH"}},
-        ["reasoning_effort"],
+        "reasoning_effort",
     ),
     "images to be made": (
         {"modalities": ["text", "image"]},
         {"responseModalities": ["TEXT", "IMAGE"]},
-        [],
     ),
-    "what happens anyway": (
-        {"store": False, "logprobs": False, "parallel_tool_calls": True},
-        {},
-        [],
-    ),
+    "what happens anyway": ({"store": False, "logprobs": False, "parallel_tool_calls": True}, {}),
 }
 
 
 @each("name", CONFIGS)
 def test_config_of_chat_arrives(name: str) -> None:
-    members, config, dropped = CONFIGS[name]
+    members, config, *dropped = CONFIGS[name]
     body, found = chat(**members)
     assert body["generationConfig"] == {"maxOutputTokens": 4000, **config}
     assert found == dropped
@@ -349,33 +323,31 @@ def test_config_of_chat_arrives(name: str) -> None:
 
 
 # name: members of a messages request, the thinking config, and what was dropped.
-THINKING: dict[str, tuple[dict[str, Any], dict[str, Any] | None, list[str]]] = {
+THINKING: dict[str, tuple[Any, ...]] = {
     "a budget": (
         {"thinking": {"type": "enabled", "budget_tokens": 2000}},
         {"thinkingBudget": 2000, "includeThoughts": True},
-        [],
     ),
     "as the model sees fit": (
         {"thinking": {"type": "adaptive", "display": "omitted"}},
         {"thinkingBudget": -1, "includeThoughts": False},
-        [],
     ),
-    "off": ({"thinking": {"type": "disabled"}}, {"thinkingBudget": 0}, []),
+    "off": ({"thinking": {"type": "disabled"}}, {"thinkingBudget": 0}),
     "effort and a budget": (
         {
             "output_config": {"effort": "high"},
             "thinking": {"type": "enabled", "budget_tokens": 2000},
         },
         {"thinkingLevel": "HIGH", "includeThoughts": True},
-        ["thinking.budget_tokens"],
+        "thinking.budget_tokens",
     ),
-    "not said": ({}, None, []),
+    "not said": ({}, None),
 }
 
 
 @each("name", THINKING)
 def test_thinking_of_messages_arrives(name: str) -> None:
-    members, thinking, dropped = THINKING[name]
+    members, thinking, *dropped = THINKING[name]
     body, found = messages(**members)
     assert body["generationConfig"].get("thinkingConfig") == thinking
     assert found == dropped
@@ -402,50 +374,38 @@ NAMED = {"type": "function", "function": {"name": "g"}}
 ALLOWED = {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [NAMED]}}
 REQUIRED = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [NAMED]}}
 TWO = [function("f"), function("g")]
-CHOICES: dict[str, tuple[dict[str, Any], dict[str, Any] | None, list[str], list[str]]] = {
-    "none said": ({"tools": TWO}, None, ["f", "g"], []),
-    "auto": ({"tools": TWO, "tool_choice": "auto"}, {"mode": "AUTO"}, ["f", "g"], []),
-    "none": ({"tools": TWO, "tool_choice": "none"}, {"mode": "NONE"}, ["f", "g"], []),
-    "required": ({"tools": TWO, "tool_choice": "required"}, {"mode": "ANY"}, ["f", "g"], []),
+CHOICES: dict[str, tuple[Any, ...]] = {
+    "none said": ({"tools": TWO}, None, ["f", "g"]),
+    "auto": ({"tools": TWO, "tool_choice": "auto"}, {"mode": "AUTO"}, ["f", "g"]),
+    "none": ({"tools": TWO, "tool_choice": "none"}, {"mode": "NONE"}, ["f", "g"]),
+    "required": ({"tools": TWO, "tool_choice": "required"}, {"mode": "ANY"}, ["f", "g"]),
     "named": (
         {"tools": TWO, "tool_choice": NAMED},
         {"mode": "ANY", "allowedFunctionNames": ["g"]},
         ["f", "g"],
-        [],
     ),
     "some of them required": (
         {"tools": TWO, "tool_choice": REQUIRED},
         {"mode": "ANY", "allowedFunctionNames": ["g"]},
         ["f", "g"],
-        [],
     ),
-    "some of them allowed": ({"tools": TWO, "tool_choice": ALLOWED}, {"mode": "AUTO"}, ["g"], []),
+    "some of them allowed": ({"tools": TWO, "tool_choice": ALLOWED}, {"mode": "AUTO"}, ["g"]),
     "one at a time": (
         {"tools": TWO, "parallel_tool_calls": False},
         None,
         ["f", "g"],
-        ["parallel_tool_calls"],
+        "parallel_tool_calls",
     ),
-    "required without tools": ({"tool_choice": "required"}, None, [], ["tool_choice"]),
-    "none without tools": ({"tool_choice": "none"}, None, [], []),
-    "a tool of the provider's": (
-        {"tools": [{"type": "web_search"}]},
-        None,
-        [],
-        ["tools.web_search"],
-    ),
-    "a strict one": (
-        {"tools": [function(strict=True)]},
-        None,
-        ["f"],
-        ["tools.function.strict"],
-    ),
+    "required without tools": ({"tool_choice": "required"}, None, [], "tool_choice"),
+    "none without tools": ({"tool_choice": "none"}, None, []),
+    "a tool of the provider's": ({"tools": [{"type": "web_search"}]}, None, [], "tools.web_search"),
+    "a strict one": ({"tools": [function(strict=True)]}, None, ["f"], "tools.function.strict"),
 }
 
 
 @each("name", CHOICES)
 def test_choice_of_tools_arrives(name: str) -> None:
-    members, calling, functions, dropped = CHOICES[name]
+    members, calling, functions, *dropped = CHOICES[name]
     body, found = chat(**members)
     declared = [
         one["name"] for tool in body.get("tools", ()) for one in tool["functionDeclarations"]

@@ -39,11 +39,10 @@ def written(schema: Any) -> tuple[dict[str, Any], list[str]]:
 
 
 # name: a JSON schema, what goes on the wire, and the keywords that are reported.
-SCHEMAS: dict[str, tuple[Any, dict[str, Any], list[str]]] = {
+SCHEMAS: dict[str, tuple[Any, ...]] = {
     "what both know": (
         {**objects(a={**S, "minLength": 1, "pattern": "x"}), "required": ["a"], "title": "t"},
         {**objects(a={**S, "minLength": 1, "pattern": "x"}), "required": ["a"], "title": "t"},
-        [],
     ),
     "keywords that are refused": (
         {
@@ -53,78 +52,63 @@ SCHEMAS: dict[str, tuple[Any, dict[str, Any], list[str]]] = {
             "patternProperties": {},
         },
         objects(a=S),
-        ["$schema", "additionalProperties", "patternProperties"],
+        "$schema",
+        "additionalProperties",
+        "patternProperties",
     ),
-    "null among the types": ({"type": ["string", "null"]}, {**S, "nullable": True}, []),
-    "only null": ({"type": "null"}, {"type": "null"}, []),
+    "null among the types": ({"type": ["string", "null"]}, {**S, "nullable": True}),
+    "only null": ({"type": "null"}, {"type": "null"}),
     "several types": (
         {"type": ["string", "integer"], "description": "d", "minLength": 2, "minimum": 3},
-        {
-            "description": "d",
-            "anyOf": [{**S, "minLength": 2}, {**I, "minimum": 3}],
-        },
-        [],
+        {"description": "d", "anyOf": [{**S, "minLength": 2}, {**I, "minimum": 3}]},
     ),
     "several types and null": (
         {"type": ["string", "integer", "null"]},
         {"anyOf": [S, I], "nullable": True},
-        [],
     ),
-    "types in capitals": ({"type": "STRING"}, S, []),
+    "types in capitals": ({"type": "STRING"}, S),
     "null among the alternatives": (
         {"anyOf": [S, {"type": "null"}], "description": "d", "default": "x"},
         {**S, "description": "d", "default": "x", "nullable": True},
-        [],
     ),
-    "alternatives": ({"anyOf": [S, I]}, {"anyOf": [S, I]}, []),
-    "exactly one of some": ({"oneOf": [S, I]}, {"anyOf": [S, I]}, ["oneOf"]),
-    "exactly one of one": ({"oneOf": [{**S, "title": "t"}]}, {**S, "title": "t"}, []),
+    "alternatives": ({"anyOf": [S, I]}, {"anyOf": [S, I]}),
+    "exactly one of some": ({"oneOf": [S, I]}, {"anyOf": [S, I]}, "oneOf"),
+    "exactly one of one": ({"oneOf": [{**S, "title": "t"}]}, {**S, "title": "t"}),
     "alternatives that only narrow": (
         {**objects(a=S, b=S), "anyOf": [{"required": ["a"]}, {"required": ["b"]}]},
         objects(a=S, b=S),
-        ["anyOf"],
+        "anyOf",
     ),
-    "a constant": ({"const": "a"}, {**S, "enum": ["a"]}, []),
-    "a constant number": ({"type": "integer", "const": 5}, {**I, "minimum": 5, "maximum": 5}, []),
-    "a constant number without a type": ({"const": 5}, {**I, "minimum": 5, "maximum": 5}, []),
-    "a constant boolean": ({"const": True}, B, ["const"]),
-    "a constant null": ({"const": None}, {"type": "null"}, []),
-    "a list of words": ({"enum": ["a", "b"]}, {**S, "enum": ["a", "b"]}, []),
+    "a constant": ({"const": "a"}, {**S, "enum": ["a"]}),
+    "a constant number": ({"type": "integer", "const": 5}, {**I, "minimum": 5, "maximum": 5}),
+    "a constant number without a type": ({"const": 5}, {**I, "minimum": 5, "maximum": 5}),
+    "a constant boolean": ({"const": True}, B, "const"),
+    "a constant null": ({"const": None}, {"type": "null"}),
+    "a list of words": ({"enum": ["a", "b"]}, {**S, "enum": ["a", "b"]}),
     "a list of words and null": (
         {"type": ["string", "null"], "enum": ["a", None]},
         {**S, "enum": ["a"], "nullable": True},
-        [],
     ),
-    "an empty word in a list": ({**S, "enum": ["", "b"]}, {**S, "enum": ["b"]}, ["enum"]),
-    "a list of numbers": (
-        {**I, "enum": [1, 5, 3]},
-        {**I, "minimum": 1, "maximum": 5},
-        ["enum"],
-    ),
-    "a list of anything": ({**S, "enum": ["a", 1]}, S, ["enum"]),
-    "both booleans": ({"enum": [True, False]}, B, []),
-    "a format it knows": ({**S, "format": "date-time"}, {**S, "format": "date-time"}, []),
-    "a format it does not": ({**S, "format": "uri"}, S, ["format"]),
-    "a format of numbers": ({**I, "format": "int32"}, {**I, "format": "int32"}, []),
+    "an empty word in a list": ({**S, "enum": ["", "b"]}, {**S, "enum": ["b"]}, "enum"),
+    "a list of numbers": ({**I, "enum": [1, 5, 3]}, {**I, "minimum": 1, "maximum": 5}, "enum"),
+    "a list of anything": ({**S, "enum": ["a", 1]}, S, "enum"),
+    "both booleans": ({"enum": [True, False]}, B),
+    "a format it knows": ({**S, "format": "date-time"}, {**S, "format": "date-time"}),
+    "a format it does not": ({**S, "format": "uri"}, S, "format"),
+    "a format of numbers": ({**I, "format": "int32"}, {**I, "format": "int32"}),
     "a limit that excludes, of whole numbers": (
         {**I, "exclusiveMinimum": 0, "exclusiveMaximum": 9},
         {**I, "minimum": 1, "maximum": 8},
-        [],
     ),
     "a limit that excludes": (
         {**N, "exclusiveMinimum": 0.5},
         {**N, "minimum": 0.5},
-        ["exclusiveMinimum"],
+        "exclusiveMinimum",
     ),
-    "a reference": (
-        {**objects(a={"$ref": "#/$defs/A"}), "$defs": {"A": S}},
-        objects(a=S),
-        [],
-    ),
+    "a reference": ({**objects(a={"$ref": "#/$defs/A"}), "$defs": {"A": S}}, objects(a=S)),
     "a reference with something beside it": (
         {**objects(a={"$ref": "#/$defs/A", "description": "d"}), "$defs": {"A": S}},
         objects(a={**S, "description": "d"}),
-        [],
     ),
     "a reference in allOf, as older pydantic writes it": (
         {
@@ -132,60 +116,57 @@ SCHEMAS: dict[str, tuple[Any, dict[str, Any], list[str]]] = {
             "definitions": {"A": objects(b=S)},
         },
         objects(a={**objects(b=S), "title": "t"}),
-        [],
     ),
     "a reference that leads nowhere": (
         objects(a={"$ref": "#/$defs/B"}),
         objects(a={"type": "object"}),
-        ["$ref"],
+        "$ref",
     ),
     "a reference to elsewhere": (
         objects(a={"$ref": "https://a.example/schema"}),
         objects(a={"type": "object"}),
-        ["$ref"],
+        "$ref",
     ),
     "a schema that holds itself": (
         {**objects(next={"$ref": "#/$defs/A"}), "$defs": {"A": objects(n={"$ref": "#/$defs/A"})}},
         objects(next=objects(n={"type": "object"})),
-        ["$ref"],
+        "$ref",
     ),
     "two uses of one definition": (
         {**objects(a={"$ref": "#/$defs/A"}, b={"$ref": "#/$defs/A"}), "$defs": {"A": S}},
         objects(a=S, b=S),
-        [],
     ),
     "all of some": (
         {"allOf": [objects(a=S), {**objects(b=I), "required": ["b"]}], "required": ["a"]},
         {**objects(b=I, a=S), "required": ["a", "b"]},
-        [],
     ),
-    "all of some that contradict": ({"allOf": [S, I]}, S, ["allOf"]),
-    "an array without items": ({"type": "array"}, {"type": "array", "items": ANY}, ["items"]),
+    "all of some that contradict": ({"allOf": [S, I]}, S, "allOf"),
+    "an array without items": ({"type": "array"}, {"type": "array", "items": ANY}, "items"),
     "an array of two kinds": (
         {"type": "array", "prefixItems": [S, I]},
         {"type": "array", "items": ANY},
-        ["prefixItems", "items"],
+        "prefixItems",
+        "items",
     ),
     "items of an array": (
         {"items": {"type": ["integer", "null"]}},
         {"type": "array", "items": {**I, "nullable": True}},
-        [],
     ),
-    "anything": ({}, ANY, ["type"]),
-    "true": (objects(a=True), objects(a=ANY), ["type"]),
+    "anything": ({}, ANY, "type"),
+    "true": (objects(a=True), objects(a=ANY), "type"),
     "a required member that is not listed": (
         {**objects(a=S), "required": ["a", "b"]},
         {**objects(a=S), "required": ["a"]},
-        ["required"],
+        "required",
     ),
-    "an object of any members": ({"type": "object"}, {"type": "object"}, []),
-    "a property called as a keyword": (objects(type=S, format=S), objects(type=S, format=S), []),
+    "an object of any members": ({"type": "object"}, {"type": "object"}),
+    "a property called as a keyword": (objects(type=S, format=S), objects(type=S, format=S)),
 }
 
 
 @each("name", SCHEMAS)
 def test_schema_is_said_as_the_protocol_can(name: str) -> None:
-    schema, expected, dropped = SCHEMAS[name]
+    schema, expected, *dropped = SCHEMAS[name]
     assert written(schema) == (expected, dropped)
 
 
