@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import resource
 import socket
-from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any
@@ -29,6 +28,7 @@ from channels.http.interfaces import UpstreamRequest
 from channels.resources import OpenFiles
 from metrics.prometheus import Metrics
 from tests.support.aio import both_loops, eventually, jump, run
+from tests.support.logs import logs
 from tests.support.rows import cases
 from tests.unit.channels.raw_server import OK, Peer, RawServer, answering, new_wire, silent
 
@@ -140,11 +140,11 @@ async def test_idle_connection_is_closed_after_its_time() -> None:
         assert server.connections == 2
 
 
+@logs("files_running_out")
 @both_loops
 async def test_want_of_files_closes_the_idlest_connection_of_any_origin_before_a_call_fails(
-    monkeypatch: pytest.MonkeyPatch, expect_log: Callable[..., None]
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    expect_log("files_running_out")
     files = OpenFiles(Metrics().files)
     gone: list[str] = []
     go_on = asyncio.Event()

@@ -18,6 +18,7 @@ from gw.api.base import INTERNAL_MESSAGE, STORE_MESSAGE
 from gw.errors import ENDING, NO_CHANNEL_AVAILABLE, GatewayError
 from gw.http.request import Request
 from tests.support.aio import eventually
+from tests.support.logs import logs
 from tests.support.rows import cases
 from tests.unit.api.fakes import KEY, World, make_principal
 from tests.unit.api.handlers import HUGE_BYTES, Script, make_app
@@ -209,11 +210,8 @@ async def test_an_error_of_the_endpoint_is_told() -> None:
     assert (answer.status, answer.code) == (503, "no_channel_available")
 
 
-async def test_a_fault_of_ours_is_500_and_tells_nothing(
-    caplog: pytest.LogCaptureFixture, expect_log: Callable[..., None]
-) -> None:
-    expect_log("request_failed")
-
+@logs("request_failed")
+async def test_a_fault_of_ours_is_500_and_tells_nothing(caplog: pytest.LogCaptureFixture) -> None:
     answer = await answer_to(lambda: RuntimeError("secret of the inside"))
     assert (answer.status, answer.code) == (500, "internal_error")
     assert answer.json()["error"]["message"] == INTERNAL_MESSAGE
@@ -223,11 +221,8 @@ async def test_a_fault_of_ours_is_500_and_tells_nothing(
     assert "secret of the inside" in str(record.exc_info[1])
 
 
-async def test_a_database_that_is_away_is_503_and_says_so(
-    caplog: pytest.LogCaptureFixture, expect_log: Callable[..., None]
-) -> None:
-    expect_log("request_failed")
-
+@logs("request_failed")
+async def test_a_database_that_is_away_is_503_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
     answer = await answer_to(lambda: StoreUnavailable("host=inside refused"))
     assert (answer.status, answer.code) == (503, "no_channel_available")
     assert answer.headers["retry-after"] == "1"
@@ -236,24 +231,22 @@ async def test_a_database_that_is_away_is_503_and_says_so(
     assert record.levelno == logging.WARNING
 
 
-async def test_a_stray_cancellation_is_a_fault(expect_log: Callable[..., None]) -> None:
-    expect_log("request_failed")
+@logs("request_failed")
+async def test_a_stray_cancellation_is_a_fault() -> None:
     answer = await answer_to(asyncio.CancelledError)  # a driver's way of telling of a time-out
     assert answer.status == 500
 
 
-async def test_a_fault_in_a_stream_ends_it_and_is_logged(expect_log: Callable[..., None]) -> None:
-    expect_log("request_failed")
+@logs("request_failed")
+async def test_a_fault_in_a_stream_ends_it_and_is_logged() -> None:
     world = World()
     answer = await answer_to(lambda: RuntimeError("inside"), head=STREAM, world=world)
     assert (answer.status, answer.body) == (200, b"data: 1\n\n")
     assert world.metrics.responses == [("/v1/stream", 200)]
 
 
-async def test_a_fault_in_a_response_of_a_stated_length_ends_its_connection(
-    expect_log: Callable[..., None],
-) -> None:
-    expect_log("request_failed")
+@logs("request_failed")
+async def test_a_fault_in_a_response_of_a_stated_length_ends_its_connection() -> None:
     world, script = World(), Script()
     script.raises = lambda: RuntimeError("inside")
     script.go_on.set()

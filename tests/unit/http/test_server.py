@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import resource
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
@@ -17,6 +17,7 @@ from gw.http.connection import LOOKS_MAX, READ_BYTES_MAX, Connection
 from gw.http.parser import HEAD_BYTES_MAX
 from gw.http.server import Server
 from tests.support.aio import eventually, jump, run
+from tests.support.logs import logs
 from tests.support.rows import cases
 from tests.unit.api.fakes import World
 from tests.unit.api.handlers import Script, make_app
@@ -274,10 +275,10 @@ async def test_those_that_leave_are_bounded_and_the_first_of_them_is_cut() -> No
         assert (await busy.answer()).status == 200
 
 
+@logs("files_running_out")
 async def test_shortage_of_files_closes_what_is_idle_before_anybody_is_refused(
-    monkeypatch: pytest.MonkeyPatch, expect_log: Callable[..., None]
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    expect_log("files_running_out")
     files = open_files()
     script = Script()
     async with (

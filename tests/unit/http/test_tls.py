@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import resource
 import ssl
-from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from gw.http.connection import HEAD_SECONDS
 from gw.http.server import Server
 from tests.support.aio import both_loops, eventually, jump
 from tests.support.certificates import contexts, pem_files, trusting
+from tests.support.logs import logs
 from tests.unit.api.fakes import MAX_BODY_BYTES, World
 from tests.unit.api.handlers import HUGE_BYTES, Script, make_app
 from tests.unit.config.reading import read
@@ -76,11 +76,11 @@ async def test_client_that_leaves_is_noticed_and_a_slow_one_gets_it_all(
         await eventually(lambda: len(world.in_flight) == 0)
 
 
+@logs("files_running_out")
 @both_loops
 async def test_handshakes_without_end_are_counted_and_the_longest_gives_way(
-    monkeypatch: pytest.MonkeyPatch, expect_log: Callable[..., None]
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    expect_log("files_running_out")
     tls, trust = contexts("gateway")
     files = open_files()
     listener = Server(

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from channels.errors import UpstreamCut, UpstreamMalformed, UpstreamUnreachable
 from tests.support.aio import eventually, jump, run
+from tests.support.logs import logs
 from tests.support.rows import cases
 from tests.unit.calls.world import (
     ACCOUNT,
@@ -191,9 +192,8 @@ async def test_answer_that_says_it_failed_is_an_error_unbilled_and_not_tried_els
         assert (w.wire.tried, w.verdict("a")) == (["a"], "success")
 
 
-async def test_answer_beyond_the_bound_is_not_read_to_its_end(expect_log: Any) -> None:
-    expect_log("answer_unusable")
-
+@logs("answer_unusable")
+async def test_answer_beyond_the_bound_is_not_read_to_its_end() -> None:
     async with stage(a=[answer(made(1, padding="x" * 1_000_000))]) as w:
         told = await generate(w)
         assert told.error is not None

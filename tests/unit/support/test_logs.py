@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.logs import ExpectLog, LogWatch, logs
+from tests.support.logs import LogWatch, logs
 
 LOG = logging.getLogger("tests.watched")
 
@@ -52,9 +52,9 @@ def test_expected_record_that_stays_away_is_a_fault(watch: LogWatch) -> None:
     assert watch.faults() == ["expected log did not come: channel_opened"]
 
 
+@logs("allowed")
 @logs("marked")
-def test_fixture_and_mark_allow_records_in_a_test(expect_log: ExpectLog) -> None:
-    expect_log("allowed")
+def test_fixture_and_mark_allow_records_in_a_test() -> None:
     LOG.warning("allowed")
     LOG.warning("marked")
 
