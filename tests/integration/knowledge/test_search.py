@@ -323,7 +323,7 @@ class EveryPage:
             self.lists.setdefault(lexeme, []).append((base_no, *entry))
 
     def rank(self, text: str, *, every: bool) -> list[Row]:
-        """All ranked_pages that are found, best first."""
+        """All pages that are found, best first."""
         found: dict[tuple[int, int], list[tuple[str, int, int]]] = {}
         lexemes = [term.sequences[0][0][1] for term in parse_query(text).every]
         for lexeme in lexemes:

@@ -179,7 +179,7 @@ class Upstreams:
                 pin=pin,
             )
             key = key_of(request)
-            if key in self.refused:  # the next pinned_channel is tried, as for a call
+            if key in self.refused:  # the next channel is tried, as for a call
                 request.took_status(401)
                 continue
             self.calls[key] += 1

@@ -42,7 +42,7 @@ Events = list[bytes]
 
 
 def sse_event(value: Any) -> bytes:
-    """One sse_event with this data."""
+    """One event with this data."""
     return b"data: " + json.dumps(value).encode() + b"\n\n"
 
 

@@ -272,7 +272,7 @@ CASES = [
          usage(1_000, 50, cached=400, written=500, cache_write_1h_tokens=200, service_tier="fast"),
          11_650_000),
     # 600 x 8 + 400 x 0.8 + 100 x 40
-    Case("a tier with table_prices of its own", FAST, SOL,
+    Case("a tier with prices of its own", FAST, SOL,
          usage(1_000, 100, cached=400, service_tier="priority"), 9_120_000),
     # The same under its newer name.
     Case("the tier's newer name", FAST, SOL,
