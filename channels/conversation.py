@@ -1,18 +1,18 @@
-"""Which conversation a chat request belongs to: its name in the body, else a digest of its prefix.
+"""The conversation of a chat request: its name in the body, else a digest of its prefix.
 
-A provider keeps the prefix of a conversation in a cache of the account that sent it. So the calls
-of one conversation go to one channel and one of its keys, chosen by a hash of this
+A provider caches the prefix of a conversation for the account that sent it. The calls of one
+conversation are therefore sent to one channel and one of its keys, chosen by a hash of its name
 (`actors/routing.py`, `KeyRing`); nothing is stored.
 
-A body names a conversation by the first of these that is a text which is not empty:
+A body names a conversation by the first of these that is a non-empty string:
 
     prompt_cache_key                                 chat, responses
     metadata.session_id, metadata.conversation_id    chat, responses
     metadata.user_id                                 messages: agents put their session in it
     user                                             chat, responses: the end user
 
-One that does not is known by what no later turn of it changes: instructions, tools, and the first
-turn of the user. Of each the length and the beginning count, so that the work has a bound.
+Any other body is identified by the parts that later turns do not change: instructions, tools, and
+the first turn of the user. Length and beginning of each are hashed, so that the work is bounded.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ from msgspec import Raw, Struct
 
 from channels.json import JsonObject
 
-# Members that name a conversation, or are a part of its prefix beside the turns.
+# Members that name a conversation, or belong to its prefix besides the turns.
 MEMBERS = frozenset(
     {
         *("prompt_cache_key", "metadata", "user"),
         *("system", "instructions", "systemInstruction", "system_instruction", "tools"),
     }
 )
-# The digest of a prefix begins with it, which distinguishes it from a client's own name.
+# Prefix of a digest, which distinguishes it from a client's own name.
 PREFIX = "prefix/"
-# Providers that take `metadata` bound it to 16 short texts; what is longer is not looked into.
+# Providers limit `metadata` to 16 short strings; a longer one is not parsed.
 METADATA_BYTES_MAX = 16 * 1024
-# A name is hashed and never stored; this bounds what is hashed.
+# A name is hashed and never stored; this bounds the hashed part.
 NAME_CHARACTERS_MAX = 512
-# Calls of one account with one label are one conversation; a few billion others share none.
+# Calls of one account with the same label are one conversation; collisions are negligible.
 LABEL_BYTES = 8
 
-# What counts of instructions, of tools, and of each turn before the user's.
+# Hashed bytes of instructions, of tools, and of each turn before the user's.
 _HEAD_BYTES = 2 * 1024
-# What counts of the user's first turn, and of how many parts of it.
+# Hashed characters of the user's first turn, and the number of its parts.
 _TURN_CHARACTERS, _TURN_PARTS = 8 * 1024, 32
-# Where the first turn of the user is looked for: nearly always it ends within the first of these.
+# Windows in which the user's first turn is searched; it usually ends within the first.
 _WINDOWS = (64 * 1024, 256 * 1024)
 _FIXED = ("system", "instructions", "systemInstruction", "system_instruction", "tools")
 _TURNS = ("messages", "input", "contents")
-# Numbers stay text: one of a million digits would not be read.
+# Numbers stay strings: one of a million digits would raise.
 _SCAN = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str).raw_decode
 _BETWEEN = re.compile(r"[ \t\r\n,]*")
 
@@ -67,14 +67,14 @@ _NO_METADATA = _Metadata()
 
 
 def session_of(raw: Mapping[str, Raw]) -> str | None:
-    """What `metadata` calls the conversation; None where it does not."""
+    """Return the name of the conversation in `metadata`; None without one."""
     metadata = _metadata(raw)
     named = metadata.session_id or metadata.conversation_id
     return named if isinstance(named, str) else None
 
 
 def conversation_of(raw: Mapping[str, Raw]) -> str | None:
-    """The conversation of a body, by its members; None where it has no turns."""
+    """Return the conversation of a body, by its members; None if it has no turns."""
     if "prompt_cache_key" in raw and (named := _text(raw["prompt_cache_key"])):
         return named
     if "metadata" in raw:
@@ -88,12 +88,12 @@ def conversation_of(raw: Mapping[str, Raw]) -> str | None:
 
 
 def label_of(conversation: str) -> str:
-    """What a row of the call log has of a conversation: 16 hex digits, never its name."""
+    """Return the label of a conversation in the call log: 16 hex digits, never its name."""
     return blake2b(conversation.encode(errors="replace"), digest_size=LABEL_BYTES).hexdigest()
 
 
 def stand_in(members: JsonObject) -> JsonObject:
-    """An object in place of a large one, of which the conversation alone is left."""
+    """Return a small object that replaces a large one and has only its conversation."""
     name = conversation_of(members.raw)
     named = {} if name is None else {"prompt_cache_key": Raw(msgspec.json.encode(name))}
     return JsonObject(b"{}", named)
@@ -140,9 +140,9 @@ def _add(digest: blake2b, value: bytes | memoryview) -> None:
 
 
 def _add_turns(digest: blake2b, turns: Raw) -> None:
-    """Add the turns up to the first of the user, which is added by its texts.
+    """Hash the turns up to the first of the user, of which the texts are hashed.
 
-    Clients move the marks of a cache from turn to turn, and write one text as a part or as it is.
+    Clients move cache marks from turn to turn, and write a text as a string or a part.
     """
     view = memoryview(turns)
     for window in _WINDOWS:
@@ -152,14 +152,14 @@ def _add_turns(digest: blake2b, turns: Raw) -> None:
             break
     for turn in before:
         _add(digest, turn.encode())
-    if not isinstance(last, str):  # it is longer, or there is none
+    if not isinstance(last, str):  # it is longer, or missing
         last = text[last : last + _TURN_CHARACTERS]
     digest.update(last.encode(errors="replace"))
 
 
 def _until_user(text: str) -> tuple[list[str], str | int]:
-    """The turns before the user's first, as they stand there, and the texts of that one; where
-    `text` ends before it, the position where it begins."""
+    """Return the turns before the user's first, unparsed, and the texts of that one; if `text` ends
+    before it, the position where it begins."""
     before: list[str] = []
     position = 1
     while True:

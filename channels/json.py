@@ -1,7 +1,7 @@
-"""Top-level members of a JSON object as slices of the body: the rest is forwarded untouched.
+"""Top-level members of a JSON object as slices of the body: the rest is forwarded unchanged.
 
-The body is checked once, strictly, and never built into Python objects: a megabyte of base64 costs
-one scan. What the members mean is the protocols' business (`channels/dialects`).
+The body is validated once, strictly, and never decoded to Python objects: a megabyte of base64
+costs one scan. The dialects interpret the members (`channels/dialects`).
 """
 
 from __future__ import annotations
@@ -16,34 +16,34 @@ import msgspec
 
 from channels.errors import InvalidRequest
 
-# A JSON body without the insides of its long strings: all that a reader of its shape needs.
+# The outline of a JSON body: the body without the middle of its long strings.
 #
-# A request with an image in it is one string of a megabyte among a few hundred bytes that state
-# something. Once the whole has been checked, its types and its short values are read
-# from the outline, at no cost that grows with the image.
+# A request with an image is one string of a megabyte and a few hundred bytes of other members. Once
+# the whole body was validated, its types and short values are decoded from the outline, at no cost
+# that grows with the image.
 
-# A run without a quotation mark that is at least so long loses its middle.
+# The middle of a run of this length without a quotation mark is dropped.
 RUN_BYTES = 64 * 1024
-# What is left of it at either end: longer than any string whose length or content is looked at.
+# Kept at either end of a run: longer than any string whose length or content is checked.
 KEPT_BYTES = 2 * 1024
-# What base64 has none of.
+# Marks that base64 does not contain.
 _NOT_ENCODED = (b"\\", b" ", b"[", b"{", b"%")
 
 
 def outline(body: bytes) -> bytes:
-    """`body`, which is well-formed JSON, with the middle of its long strings left out.
+    """Return well-formed JSON with the middle of its long strings dropped.
 
-    Types, names and strings of less than RUN_BYTES are the same, and long ones begin and end as
-    they did; those with a space or an escape in them, as texts have, stay whole, and so do those
-    with the bracket of JSON or the escape of a URL, which cost more than their bytes where they are
-    read. Most bodies are their own outline.
+    Types, names and strings of less than RUN_BYTES are unchanged, and long ones keep their ends;
+    strings with a space or an escape, as in texts, stay whole, and so do those with brackets of
+    JSON or an escape of a URL, which cost more to decode than their bytes. Most bodies are returned
+    unchanged.
     """
     if len(body) < RUN_BYTES:
         return body
     view = memoryview(body)
     pieces: list[memoryview] = []
     taken = 0
-    probe = RUN_BYTES  # no run that is long enough lies between two probes
+    probe = RUN_BYTES  # each run of that length contains a probe
     while (end := body.find(b'"', probe)) >= 0:
         start = body.rfind(b'"', taken, probe) + 1
         if end - start >= RUN_BYTES and _is_encoded(body, start, end):
@@ -58,10 +58,10 @@ def outline(body: bytes) -> bytes:
 
 
 def _is_encoded(body: bytes, start: int, end: int) -> bool:
-    """Whether a run without quotation marks lies within a string of encoded bytes.
+    """Whether a run without quotation marks is part of a string of encoded bytes.
 
-    Outside of strings no "d" can be: neither in numbers nor in true, false and null. Within an
-    image there is one.
+    Outside strings there is no "d": neither numbers nor true, false and null have one. Any image
+    contains one.
     """
     return body.find(b"d", start, end) >= 0 and all(
         body.find(mark, start, end) < 0 for mark in _NOT_ENCODED
@@ -69,7 +69,7 @@ def _is_encoded(body: bytes, start: int, end: int) -> bool:
 
 
 def _character_at(body: bytes, position: int) -> int:
-    """Where the first character begins that is not before `position`."""
+    """Return the first position from `position` on where a character begins."""
     while body[position] & 0xC0 == 0x80:
         position += 1
     return position
@@ -77,9 +77,9 @@ def _character_at(body: bytes, position: int) -> int:
 
 _DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
-_SPACE = ord(" ")  # no byte below it can be between tokens but white space
+_SPACE = ord(" ")  # no byte below it can be between tokens except white space
 _SPACES = re.compile(rb"[ \t\r\n]*")
-# Without a way back, so that a name of a million escapes takes no room.
+# Possessive, so that a name of a million escapes needs no memory for backtracking.
 _NAME = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.S)
 _AT_BYTE = re.compile(r"JSON is malformed: (.*) \(byte (\d+)\)")
 _SURROGATE_FAULT = re.compile("surrogate|end of hex escape")
@@ -88,16 +88,16 @@ _HIGH_SURROGATE = re.compile(rb"\\u[dD][89abAB]")
 # Offsets of a member's name, quotes included, and of its value.
 _Span = tuple[int, int, int, int]
 
-# Far above what any dialect documents; each member costs a step below.
+# Far more than any dialect documents; each member costs a step below.
 MEMBERS_MAX = 1000
 
 
 class InvalidJson(InvalidRequest):
-    """A body that is not one well-formed JSON object."""
+    """A body that is not a single well-formed JSON object."""
 
 
 class JsonObject:
-    """A JSON object as received; where its members are is found on demand."""
+    """A JSON object as received; the offsets of its members are found on demand."""
 
     __slots__ = ("_members", "_outline", "body", "raw")
 
@@ -112,10 +112,10 @@ class JsonObject:
 
     @classmethod
     def parse(cls, body: bytes) -> JsonObject:
-        """Check `body` and find its members. Raises InvalidJson, with the position where it can.
+        """Validate `body` and find its members. Raises InvalidJson, with the position if known.
 
-        Refused besides broken JSON: anything after the object, NaN and Infinity, lone surrogates,
-        invalid UTF-8, nesting too deep to read, and two members of one name: we bill by the one
+        Besides malformed JSON it refuses: data after the object, NaN and Infinity, lone surrogates,
+        invalid UTF-8, too deep nesting, and two members of the same name: billing uses the one that
         we read, and an upstream may read the other.
         """
         try:
@@ -139,20 +139,20 @@ class JsonObject:
 
     @property
     def outline(self) -> bytes:
-        """The body without the insides of its long strings."""
+        """The body without the middle of its long strings."""
         if self._outline is None:
             self._outline = outline(self.body)
         return self._outline
 
     def forget(self) -> None:
-        """Let go of the text, of which nothing is needed any more; an empty object is left."""
+        """Release the body when it is no longer needed; an empty object remains."""
         self.body = b"{}"
         self.raw = {}
         self._members = None
         self._outline = None
 
     def span(self, name: str) -> tuple[int, int]:
-        """Byte offsets of a member's value. Raises KeyError when there is no such member."""
+        """Return the byte offsets of a member's value. Raises KeyError without such a member."""
         _, _, start, end = self._located()[name]
         return start, end
 
@@ -163,10 +163,10 @@ class JsonObject:
         add: Mapping[str, bytes],
         rename: Mapping[str, str] | None = None,
     ) -> bytes:
-        """The body with some values replaced, members added at the end, and members renamed.
+        """Return the body with values replaced, members added at the end, and members renamed.
 
-        Values are JSON text. Everything else stays byte for byte, white space included; the same
-        body comes back when nothing changes. `rename` maps a present name to one that is not.
+        Values are JSON text. Everything else is unchanged, including white space; without changes
+        the same object is returned. `rename` maps a present name to an absent one.
         """
         edits: list[tuple[int, int, bytes]] = []
         for name, value in replace.items():
@@ -202,9 +202,9 @@ class JsonObject:
 
 
 def _is_every_byte_accounted_for(body: bytes, raw: dict[str, msgspec.Raw]) -> bool:
-    """Whether one member per name makes up the whole body, without white space between.
+    """Whether one member per name makes up the whole body, without white space between them.
 
-    Then no name is there twice: the second member's bytes would be left over. The usual, compact
+    Then no name occurs twice: the second member's bytes would be left over. The common, compact
     body needs no walk.
     """
     size = 2 + sum([4 + len(value) for value in raw.values()]) - bool(raw)
@@ -212,18 +212,18 @@ def _is_every_byte_accounted_for(body: bytes, raw: dict[str, msgspec.Raw]) -> bo
 
 
 def _locate(body: bytes, raw: dict[str, msgspec.Raw]) -> dict[str, _Span]:
-    """Walk the object with the members in hand, so that stepping over one is a comparison.
+    """Walk the object with the decoded members, so that skipping a value is a comparison.
 
-    Names come in the order of their first appearance, and `raw` keeps the last value of each. So
-    the walk goes wrong only where a name is there twice: its first value is not the one in hand,
-    or members are left over at the end.
+    Names are in the order of their first occurrence, and `raw` has the last value of each. So the
+    walk fails exactly if a name occurs twice: its first value is not the decoded one, or members
+    are left over at the end.
     """
     spans: dict[str, _Span] = {}
     name = ""
     after = body.index(b"{")
     for name, value in raw.items():
         position = after + 1
-        # One space is stepped over by hand: that is how Python writes JSON.
+        # One space is skipped inline: Python writes JSON with it.
         if body[position] <= _SPACE and body[position := position + 1] <= _SPACE:
             position = _past_space(body, position)
         quoted = b'"%b"' % name.encode()
@@ -231,7 +231,7 @@ def _locate(body: bytes, raw: dict[str, msgspec.Raw]) -> dict[str, _Span]:
             name_end = position + len(quoted)
         else:
             found, name_end = _name_at(body, position)
-            if found != name:  # not the next new name, which may be spelled with escapes
+            if found != name:  # not the next name, which may be written with escapes
                 raise _twice(found)
         start = name_end + 1
         if body[name_end] <= _SPACE:
@@ -241,7 +241,7 @@ def _locate(body: bytes, raw: dict[str, msgspec.Raw]) -> dict[str, _Span]:
         end = after = start + len(value)
         if body[after] <= _SPACE:
             after = _past_space(body, after)
-        # A number can be the beginning of another one, 1 of 12: then no separator follows.
+        # A number can be a prefix of another one, 1 of 12: then no separator follows.
         if not body.startswith(value, start) or body[after] not in b",}":
             raise _twice(name)
         spans[name] = (position, name_end, start, end)
@@ -257,7 +257,7 @@ def _past_space(body: bytes, position: int) -> int:
 
 
 def _name_at(body: bytes, position: int) -> tuple[str, int]:
-    """A quoted name, which may be spelled with escapes, and its end."""
+    """Return the quoted name at `position`, which may have escapes, and its end."""
     found = _NAME.match(body, position)
     assert found is not None, body[position : position + 20]
     return msgspec.json.decode(found[0], type=str), found.end()
@@ -277,7 +277,7 @@ def _undecodable(body: bytes) -> str:
 
 
 def _fault(body: bytes, reason: str) -> str:
-    """Describe what is broken and where; `reason` is the reader's own wording."""
+    """Describe the error and its position; `reason` is the decoder's message."""
     if not body.strip(b" \t\r\n"):
         return "The request body is empty; a JSON object is expected."
     if body.startswith(b"\xef\xbb\xbf"):
@@ -285,42 +285,43 @@ def _fault(body: bytes, reason: str) -> str:
     if found := _AT_BYTE.fullmatch(reason):
         fault = "lone surrogate" if _SURROGATE_FAULT.search(found[1]) else found[1]
         return f"The request body is not valid JSON: {fault} at byte {found[2]}."
-    # The reader wants six bytes after the first half of a pair and calls their lack a truncation.
+    # The decoder expects six bytes after a high surrogate and reports their absence as a
+    # truncation.
     if body.rstrip().endswith(b"}") and _HIGH_SURROGATE.search(body, max(0, len(body) - 16)):
         return f"The request body is not valid JSON: lone surrogate before byte {len(body)}."
     return f"The request body is not valid JSON: it breaks off at byte {len(body)}."
 
 
-# What stands for an object whose bytes are elsewhere.
+# Replaces an object whose bytes are elsewhere.
 NOTHING = JsonObject(b"{}", {})
 
 
-# Read JSON by the most forgiving rules, for responses that are not as their dialect documents them.
+# Decodes JSON leniently, for responses that deviate from their dialect.
 #
-# The meters read strictly first, which is fast; what they cannot read comes here. Requests never
-# do: what a client sends is refused instead.
+# The meters decode strictly first, which is fast, and use this on failure. Requests are never
+# decoded leniently but refused.
 
 NULL = msgspec.Raw(b"null")
 
-# Strings are stepped over, brackets are counted.
+# Skips strings, counts brackets.
 _TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\]]', re.S)
 _CLOSER = {"{": "}", "[": "]"}
-# Events this long hold media, and are worth no repair.
+# Longer events contain media, and are not repaired.
 _REPAIRED_CHARACTERS_MAX = 4 * 1024 * 1024
-# No response nests like this, and its reader may recurse as deep as it does.
+# No response nests deeper, and its reader may recurse to this depth.
 DEPTH_MAX = 200
-# Members that hold text, or parts that do.
+# Members that hold text, or parts with text.
 _TEXT_MEMBERS = ("text", "refusal", "thinking", "content")
 
 
 def read_loosely(
     data: bytes, *, mends: bool = True, numbers: Callable[[str], Any] | None = None
 ) -> Any:
-    """The value of some JSON text; None when there is none to be had, or one nested too deeply.
+    """Decode some JSON text; None if that fails, or if it nests too deeply.
 
-    Control characters, lone surrogates, bytes that are no UTF-8, and NaN (read as null) are put up
-    with; and if it `mends`, closing brackets that are missing at the end. `numbers` makes a value
-    of a number's characters; without it they are int and float.
+    It accepts control characters, lone surrogates, invalid UTF-8, and NaN (as null); and with
+    `mends`, missing closing brackets at the end. `numbers` converts the characters of a number;
+    without it they are int and float.
     """
     text = data.decode("utf-8", "replace")
     value = _read(text, numbers)
@@ -330,23 +331,23 @@ def read_loosely(
 
 
 def text_of(value: Any) -> str | None:
-    """A string; None for anything else."""
+    """Return a string; None for anything else."""
     return value if isinstance(value, str) else None
 
 
 def is_stated(raw: msgspec.Raw) -> bool:
-    """Whether a member is there and not null."""
+    """Whether a member is present and not null."""
     # The default is shared, so an absent member costs no comparison of bytes.
     return raw is not NULL and bytes(raw) != b"null"
 
 
 def raw_of(value: Any) -> msgspec.Raw:
-    """A value as JSON text again, lone surrogates replaced; nothing for one that is too deep."""
+    """Encode a value as JSON, lone surrogates replaced; null if it nests too deeply."""
     if value is None:
         return NULL
     try:
         return msgspec.Raw(msgspec.json.encode(value))
-    except (UnicodeEncodeError, OverflowError):  # msgspec has no surrogates and no huge integers
+    except (UnicodeEncodeError, OverflowError):  # a lone surrogate, or a huge integer
         pass
     except RecursionError:
         return NULL
@@ -357,7 +358,7 @@ def raw_of(value: Any) -> msgspec.Raw:
 
 
 def characters_of(value: Any) -> int:
-    """Characters of a string, or of the text in parts and arrays of them, however deep."""
+    """Count the characters of a string, or of the text in nested parts and arrays."""
     count = 0
     left = [value]
     while left:
@@ -372,9 +373,9 @@ def characters_of(value: Any) -> int:
 
 
 def length_of(raw: msgspec.Raw) -> int:
-    """Characters of a string's value, or of any other value's JSON text without white space.
+    """Count the characters of a string, or of another value's JSON text without white space.
 
-    Null and `{}` count as nothing: both stand where something may follow.
+    Null and `{}` count as nothing: both are placeholders before content.
     """
     if raw is NULL:
         return 0
@@ -385,7 +386,7 @@ def length_of(raw: msgspec.Raw) -> int:
     except (msgspec.DecodeError, UnicodeDecodeError):
         return 0
     except RecursionError:
-        text = bytes(raw)  # too deep to be read, and counted as it is
+        text = bytes(raw)  # too deep to be decoded, and counted as is
     return 0 if text in (b"null", b"{}") else len(text.decode("utf-8", "replace"))
 
 
@@ -403,7 +404,7 @@ def _read(text: str, numbers: Callable[[str], Any] | None) -> Any:
 
 
 def _is_too_deep(value: Any) -> bool:
-    """Whether it nests deeper than DEPTH_MAX; looked at level by level."""
+    """Whether it nests deeper than DEPTH_MAX; checked level by level."""
     level = [value]
     for _ in range(DEPTH_MAX):
         below: list[Any] = []
@@ -419,7 +420,7 @@ def _is_too_deep(value: Any) -> bool:
 
 
 def _missing_tail(text: str) -> str:
-    """The brackets that are open at the end; empty when closing them would not help."""
+    """Return the missing closing brackets; empty if they would not help."""
     if len(text) > _REPAIRED_CHARACTERS_MAX or text[:1] not in _CLOSER:
         return ""
     tail: list[str] = []
@@ -431,30 +432,30 @@ def _missing_tail(text: str) -> str:
     return "".join(reversed(tail))
 
 
-# JSON as the translators write it, and the JSON text that a call's arguments are.
+# JSON as the translations encode it, and the JSON text of a call's arguments.
 #
-# A lone surrogate, half of a character that an upstream cut in two, is no reason to end a stream:
-# it is written back as the same escape.
+# A lone surrogate, half of a character that an upstream split, must not end a stream: it is encoded
+# as the same escape.
 
 _ENCODER = msgspec.json.Encoder()
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
 
-# Blanks around a null, while it is looked for in every piece of a stream.
+# Limit of white space around a null, which is searched in every piece of a stream.
 NO_ARGUMENTS_CHARACTERS_MAX = 16
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def dumps(value: Any) -> bytes:
-    """Compact JSON. Raises RecursionError for a value that is nested too deeply."""
+    """Encode as compact JSON. Raises RecursionError for a value that nests too deeply."""
     try:
         return _ENCODER.encode(value)
-    except (UnicodeEncodeError, OverflowError):  # half a character, or a huge integer
+    except (UnicodeEncodeError, OverflowError):  # a lone surrogate, or a huge integer
         return json.dumps(value, separators=(",", ":")).encode("ascii")
 
 
 def read_json(data: bytes) -> Any:
-    """The value of JSON text, by forgiving rules where the strict ones fail; None when none."""
+    """Decode JSON text, leniently if the strict way fails; None on failure."""
     try:
         return msgspec.json.decode(data)
     except UNREADABLE:
@@ -462,24 +463,24 @@ def read_json(data: bytes) -> Any:
 
 
 def call_arguments(text: str) -> str:
-    """A call's arguments as they were written; `{}` where they state that there are none."""
+    """Return a call's arguments unchanged; `{}` if they mean no arguments."""
     return "{}" if is_no_arguments(text) or text.isspace() else text
 
 
 def is_no_arguments(text: str) -> bool:
-    """Whether a call's arguments are blank or null, as models write them for want of any."""
+    """Whether a call's arguments are blank or null, which models write for none."""
     return len(text) <= NO_ARGUMENTS_CHARACTERS_MAX and text.strip() in ("", "null")
 
 
 def may_say_no_arguments(text: str) -> bool:
-    """Whether arguments that begin like this may still turn out to be none."""
+    """Whether arguments with this beginning may still turn out to mean none."""
     return len(text) <= NO_ARGUMENTS_CHARACTERS_MAX and "null".startswith(text.strip())
 
 
 def object_in(text: str) -> dict[str, Any] | None:
-    """The object that JSON text holds; None when it is not one object.
+    """Decode JSON text that must be one object; None otherwise.
 
-    Text that states that there are no arguments is `{}`.
+    Text that means no arguments is `{}`.
     """
     if is_no_arguments(text) or text.isspace():
         return {}
@@ -495,49 +496,49 @@ def object_in(text: str) -> dict[str, Any] | None:
 
 
 def arguments_object(text: str) -> dict[str, Any]:
-    """A call's arguments as the object that some protocols want.
+    """Return a call's arguments as an object, for protocols that require one.
 
-    Models write what is not JSON at times; that is kept under a name of its own.
+    Models sometimes write invalid JSON; that is kept under its own name.
     """
     value = object_in(text)
     return raw_arguments(text) if value is None else value
 
 
 def raw_arguments(text: str) -> dict[str, Any]:
-    """The object for arguments that hold none."""
+    """Return the object for arguments that are not an object."""
     return {"raw_arguments": text}
 
 
-# How long the event loop would be busy with a body, estimated in advance and cheaply.
+# Estimates cheaply how long the event loop would be blocked by a body.
 #
-# A text or an image of a megabyte is read in a millisecond; a megabyte of brackets is half a
-# million values, and takes a hundred times as long. So what is counted is what may be a value.
+# A text or an image of a megabyte is decoded in a millisecond; a megabyte of brackets is half a
+# million values, and takes a hundred times as long. So everything that may be a value is counted.
 
-# Bodies up to this size are light whatever is in them: nothing of them is counted.
+# Bodies up to this size are light whatever they contain, and are not counted.
 LIGHT_BYTES_MAX = 16 * 1024
-# Beyond this size merely copying and stepping over a body takes too long.
+# Beyond this size merely copying and scanning a body takes too long.
 COUNTED_BYTES_MAX = 2 * 1024 * 1024
-# Values that are read within a few milliseconds, and that are translated in some ten.
+# Values that are decoded within a few milliseconds, and that are translated in some ten.
 READ_VALUES_MAX = 10_000
 TRANSLATED_VALUES_MAX = 3_000
-# A reference of a schema is followed and what it leads to written out: as much as so many values.
+# The cost of a reference in a schema, which is resolved and expanded, in values.
 REFERENCE_VALUES = 4
-# So many escaped bytes of a URL are read in the time of one value.
+# Escaped bytes of a URL that are decoded in the time of one value.
 ESCAPES_A_VALUE = 10
-# `"`, `%`, `,`, `[` and `{` as JSON texts escape them that hide what they hold: the first digits.
+# Prefixes of JSON escapes of `"`, `%`, `,`, `[` and `{`, which hide values or escapes.
 _HIDING = (b"\\u002", b"\\u005", b"\\u007")
-# A long event of a stream is an image, or a long text. One of more values than these is nothing
-# that a model sends, and is not read: that would hold up the loop.
+# A long event of a stream is an image, or a long text. No model sends one with more values than
+# these; it is not decoded, because that would block the loop.
 LONG_EVENT_BYTES = 64 * 1024
 EVENT_VALUES_MAX = 50_000
 
 
 def weight_of(body: bytes) -> int:
-    """The most values that a JSON body may hold; 0 for one that is small.
+    """Return an upper bound of the values in a JSON body; 0 for a small one.
 
-    What is in long strings without spaces, as images are, does not count; what is in texts does,
-    as brackets and commas: they may be the arguments of a call. References of schemas and escapes
-    in URLs count besides, as the values that would take as long. One walk over the body.
+    Long strings without spaces, such as images, do not count; brackets and commas within texts do,
+    because they may be the arguments of a call. References of schemas and escapes in URLs are added
+    as the number of values that take as long. One scan of the body.
     """
     if len(body) <= LIGHT_BYTES_MAX:
         return 0
@@ -564,5 +565,5 @@ def _marks_in(text: bytes) -> int:
 
 
 def is_heavy_event(data: bytes) -> bool:
-    """Whether an event of a stream has more values than are read of one."""
+    """Whether an event of a stream has more values than are decoded."""
     return len(data) > LONG_EVENT_BYTES and values_in(data) > EVENT_VALUES_MAX

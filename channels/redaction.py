@@ -1,9 +1,10 @@
-"""Hide what an upstream's bytes give away: where it is, whose key it was, which channel.
+"""Redact what an upstream's bytes reveal: its address, its key, its channel.
 
 There is one list of secrets, `ChannelSpec.secrets`: keys, other credentials, and what was obtained
 with them, such as access tokens. `redaction_of` finds those of one channel in what it sends, before
-anything else reads that; a `Redactor` those of all channels, and their hosts, in what clients, rows
-and the log are given. Finding the message in an error body is `channels/dialects/error_body.py`.
+anything else reads it; a `Redactor` finds those of all channels, and their hosts, in what is sent
+to clients, written to rows and logged. `channels/dialects/error_body.py` finds the message in an
+error body.
 """
 
 from __future__ import annotations
@@ -22,40 +23,40 @@ from msgspec import Struct
 from channels.dialects.error_body import fit
 from channels.registry import ChannelSpec
 
-# Find secrets and hosts in an upstream's bytes, exactly, and redact them.
+# Finds secrets and hosts in an upstream's bytes exactly, and redacts them.
 #
-# All other bytes stay. What is looked for is found in the spellings of JSON too, as in `https:\/\/`
-# and `\u002d`; a host counts as a whole word. `redacted` hides more, in messages.
+# All other bytes are unchanged. Secrets are also found with JSON's escapes, as in `https:\/\/` and
+# `\u002d`; a host must be a whole word. `redacted` hides more, in messages.
 
-# Below this a configured key is a placeholder, and would be found inside ordinary words.
+# A shorter configured key is a placeholder, and would be found inside ordinary words.
 KEY_CHARACTERS_MIN = 6
 REDACTED_KEY = "[redacted]"
 REDACTED_HOST = "[host]"
-# So much is looked at in one go, and for so long until others have a turn.
+# Bytes searched at once, and the time after which other tasks get a turn.
 WINDOW_BYTES = 64 * 1024
 TURN_SECONDS = 0.005
-# Texts that begin with so many equal characters are looked for once, by these.
+# Texts with the same first characters are searched once, by these.
 STEM_CHARACTERS = 6
 STEM_TEXTS_MIN = 3
-# So many are looked for one by one; more by one pattern, which is slower for a few.
+# So many are searched one by one; more by one pattern, which is slower for a few.
 NEEDLES_SEARCHED_MAX = 12
-# Of a text of several lines, such as a private key, each line of this length is a secret.
+# Of a secret of several lines, such as a private key, each line of this length is a secret.
 LINE_CHARACTERS_MIN = 16
 
-# JSON's longest spelling of a character, and those spellings that a text may be found behind.
+# JSON's longest escape of a character, and the escapes that may be part of a text.
 _ESCAPED_SIZE = len(r"\u0000")
-# JSON within a string of JSON has more backslashes before them. The first is looked for as it is,
-# and only where none is before it, so that a row of them is read once.
+# JSON within a JSON string has several backslashes before them. The first one is matched only if
+# none precedes it, so that a row of backslashes is scanned once.
 _ESCAPE = re.compile(rb"\\(?<!\\\\)\\*+(?:/|u00([2-7][0-9a-fA-F]))")
-# What may stand before a whole word: no letter, unless it belongs to an escape.
+# What may precede a whole word: no letter, unless it is part of an escape.
 _BEFORE_WORD = re.compile(rb"(?:\\[bfnrt]|\\u[0-9a-fA-F]{4}|[^\w-]|\A)\Z")
 _AFTER_WORD = re.compile(rb"[^\w-]|\Z")
-# The pictures of an images answer: links to them are what was paid for.
+# The links to images in an images response, which the client has paid for.
 _LINKS = re.compile(rb'"url"\s*:\s*"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 
 
 class RedactedText(Struct, frozen=True):
-    """A text to be found, and its replacement."""
+    """A text to find, and its replacement."""
 
     text: str
     replacement: str
@@ -71,7 +72,7 @@ class _Edit(Struct, frozen=True):
 
 
 class ExactRedaction:
-    """Knows some secrets. Immutable; `reach` is how many bytes one of them may take."""
+    """Finds a set of secrets. Immutable; `reach` is the maximum length of one in bytes."""
 
     __slots__ = ("_needles", "_pattern", "_secrets", "reach")
 
@@ -87,7 +88,7 @@ class ExactRedaction:
         return f"<ExactRedaction {len(self._secrets)} texts>"
 
     def is_clear(self, body: bytes) -> bool:
-        """Whether none of them is there; False, too, where one look cannot decide."""
+        """Whether none is found; also False if a single search cannot decide."""
         if len(body) > WINDOW_BYTES:
             return False
         for needle in self._needles:
@@ -100,22 +101,22 @@ class ExactRedaction:
         return not self._is_escaped_near(body, 0, len(body))
 
     def redacted(self, body: bytes) -> bytes:
-        """The body without them. Nearly always the same bytes come back."""
+        """Return the body without secrets; usually the same object."""
         return body if self.is_clear(body) else _applied(body, self.edits(body))
 
     def redacted_text(self, text: str) -> str:
-        """The text without them; it may have lone surrogates."""
+        """Return the text without secrets; it may have lone surrogates."""
         body = text.encode("utf-8", "surrogatepass")
         shown = self.redacted(body)
         return text if shown is body else shown.decode("utf-8", "surrogatepass")
 
     def edits(self, body: bytes) -> list[_Edit]:
-        """Where they are, in order."""
+        """Return the spans of secrets, in order."""
         starts = range(0, len(body), WINDOW_BYTES)
         return [edit for start in starts for edit in self._edits(body, start)]
 
     async def redact_whole(self, body: bytes, *, keeps_links: bool = False) -> bytes:
-        """Redact a body of any size; `keeps_links` leaves the hosts in links to pictures."""
+        """Redact a body of any size; `keeps_links` keeps the hosts in links to images."""
         if self.is_clear(body):
             return body
         edits: list[_Edit] = []
@@ -131,20 +132,20 @@ class ExactRedaction:
         return _applied(body, edits)
 
     def _edits(self, body: bytes, start: int) -> list[_Edit]:
-        """The edits that begin in the window that begins here, in order."""
+        """Return the edits that begin in the window at `start`, in order."""
         stop = start + WINDOW_BYTES
         end = min(stop + self.reach, len(body))
         if not self._is_near(body, start, end):
             return []
-        # A little more on either side shows whether it is a whole word.
+        # A margin on either side shows whether a host is a whole word.
         window = _Unescaped(body, max(0, start - _ESCAPED_SIZE), end + 1)
         edits = [edit for secret in self._secrets for edit in window.found(secret)]
         edits = [edit for edit in edits if start <= edit.start < stop]
-        # The longer one first: none hides the beginning of another.
+        # The longer one first, so that none hides the beginning of another.
         return sorted(edits, key=lambda edit: (edit.start, -edit.end))
 
     def _is_near(self, body: bytes, start: int, end: int) -> bool:
-        """Whether one of them may be there; searches that cost next to nothing."""
+        """Whether a secret may be there; a cheap search."""
         return self._has_needle(body, start, end) or self._is_escaped_near(body, start, end)
 
     def _is_escaped_near(self, body: bytes, start: int, end: int) -> bool:
@@ -160,9 +161,9 @@ class ExactRedaction:
 
 
 class LinesRedaction:
-    """Redacts bytes that come in pieces: what begins in one and ends in the next is found, too.
+    """Redacts bytes in pieces; a secret split over two pieces is found, too.
 
-    No secret goes over a line's end. Of a line that has not ended, the last `reach` bytes wait.
+    No secret crosses a line end. Of an incomplete line, the last `reach` bytes are held.
     """
 
     __slots__ = ("_held", "_redaction")
@@ -172,7 +173,7 @@ class LinesRedaction:
         self._held = b""
 
     def take(self, piece: bytes) -> bytes:
-        """What can be passed on with this piece."""
+        """Return what can be passed on with this piece."""
         body = self._held + piece
         end = max(body.rfind(b"\n") + 1, len(body) - self._redaction.reach)
         edits = [edit for edit in self._redaction.edits(body) if edit.start < end]
@@ -181,17 +182,17 @@ class LinesRedaction:
         return _applied(body[:end], edits)
 
     def end(self) -> bytes:
-        """What is left."""
+        """Return the rest."""
         return self._redaction.redacted(self._held)
 
 
 class _Unescaped:
-    """A part of some bytes without JSON's escapes, and where each byte of it stood."""
+    """A part of some bytes without JSON's escapes, with the original offset of each byte."""
 
     __slots__ = ("_begins", "_shifts", "_text")
 
     def __init__(self, body: bytes, start: int, end: int) -> None:
-        # Behind each of these offsets the bytes stood so much further on.
+        # From each of these offsets on, the original offset is larger by the shift.
         self._begins, self._shifts = [0], [start]
         pieces: list[bytes] = []
         position, size = start, 0
@@ -205,7 +206,7 @@ class _Unescaped:
         self._text = b"".join(pieces)
 
     def found(self, secret: RedactedText) -> Iterator[_Edit]:
-        """Every place of it, one after the other."""
+        """Yield every occurrence, in order."""
         needle, text = secret.text.encode(), self._text
         hit = text.find(needle)
         while hit >= 0:
@@ -215,7 +216,7 @@ class _Unescaped:
             hit = text.find(needle, end)
 
     def _offset(self, index: int) -> int:
-        """Where a byte stood; of the one behind an escape, where the escape had ended."""
+        """Return the original offset of a byte; after an escape, the end of the escape."""
         return index + self._shifts[bisect_right(self._begins, index) - 1]
 
     def _is_word(self, start: int, end: int) -> bool:
@@ -227,9 +228,9 @@ class _Unescaped:
 
 
 def redaction_of(channel: ChannelSpec) -> ExactRedaction:
-    """Finds the secrets of one channel, those obtained so far among them, in what it sends.
+    """Return the redaction of one channel's secrets, including those obtained so far.
 
-    In a stream it is used on each event: a secret that comes in two deltas of a text is not found.
+    In a stream it is applied to each event: a secret split over two text deltas is not found.
     """
     version, found = channel.made.get(redaction_of, (-1, None))
     if found is None or version != channel.obtained.version:
@@ -241,10 +242,10 @@ def redaction_of(channel: ChannelSpec) -> ExactRedaction:
 
 
 def secrets_of(channels: Iterable[ChannelSpec], *, is_response: bool) -> Iterator[RedactedText]:
-    """What these channels have: their secrets, and the hosts they are on.
+    """Yield the secrets and the hosts of these channels.
 
-    In a response, `localhost` and names of one word are ordinary words, such as of a program that
-    the model writes; there they count with their port only.
+    In a response, `localhost` and names of one word are ordinary words, for example of a program
+    that the model writes; there they count only with their port.
     """
     for channel in channels:
         for key in key_spellings(channel):
@@ -262,13 +263,13 @@ def secrets_of(channels: Iterable[ChannelSpec], *, is_response: bool) -> Iterato
 
 
 def key_spellings(channel: ChannelSpec) -> set[str]:
-    """Its secrets as they are and as they stand in an address; none that is a placeholder."""
+    """Return its secrets, plain and quoted for a URL, without placeholders."""
     long = [line for one in channel.secrets for line in _lines(one)]
     return {*long, *(quote(one, safe="") for one in long), *map(quote_plus, long)}
 
 
 def _lines(secret: str) -> list[str]:
-    """What of a secret is looked for: all of it, or each of its lines."""
+    """Return the searched parts of a secret: all of it, or each of its lines."""
     lines = secret.split()
     if len(lines) > 1 and "\n" in secret:
         return [one for one in lines if len(one) >= LINE_CHARACTERS_MIN]
@@ -283,7 +284,7 @@ def _is_ordinary(host: str) -> bool:
 
 
 def _needles(texts: Sequence[str]) -> Sequence[bytes]:
-    """Bytes of which one is wherever one of the texts is."""
+    """Return bytes such that each text contains one of them."""
     stems: dict[str, list[str]] = {}
     for text in texts:
         stems.setdefault(text[:STEM_CHARACTERS], []).append(text)
@@ -299,7 +300,7 @@ def _character(found: re.Match[bytes]) -> bytes:
 
 
 def _outside_links(body: bytes, edits: list[_Edit]) -> list[_Edit]:
-    """The edits but for those of hosts in links; both are in order, and each is passed once."""
+    """Drop the edits of hosts within links; both are in order, and each is visited once."""
     links = _LINKS.finditer(body)
     link = next(links, None)
     kept: list[_Edit] = []
@@ -325,9 +326,9 @@ def _applied(body: bytes, edits: Sequence[_Edit]) -> bytes:
 
 
 MESSAGE_CHARACTERS_MAX = 1000
-# What is read of a message. Words cut at this length are dropped whole, never shown by half.
+# The part of a message that is read. Words split at this length are dropped whole.
 READ_CHARACTERS_MAX = 16_000
-# A channel named with one or two letters identifies nothing, and would redact every "a".
+# A channel id of one or two letters identifies nothing, and would redact every "a".
 CHANNEL_ID_CHARACTERS_MIN = 3
 
 _URL = "[url]"
@@ -335,8 +336,8 @@ _HOST = REDACTED_HOST
 _KEY = REDACTED_KEY
 _CHANNEL = "[channel]"
 
-# Words are ASCII throughout: a Chinese sentence runs up to an address without a space.
-# A scheme and what follows it, up to what cannot be part of an address. Escaped forms too, as in
+# Words are ASCII throughout: a Chinese sentence adjoins an address without a space.
+# A scheme and what follows it, up to a character that no address has. Also in escaped forms, as in
 # https:\/\/… and https%3A%2F%2F….
 _ANY_URL = re.compile(
     r"\b(?:https?|wss?|unix|tcp|grpcs?|redis|postgres(?:ql)?)"
@@ -352,8 +353,8 @@ _ADDRESS = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _LABEL_CHARACTERS = frozenset(string.ascii_letters + string.digits + "-._")
-# Keys by their shape, whosever they are: ours, the configured ones', another customer's. What
-# lies ahead is looked at only so far, or a message could be made to take seconds.
+# Keys by their shape, whoever owns them: ours, configured ones, another customer's. Lookaheads are
+# bounded, or a message could be made to take seconds.
 _SECRETS = re.compile(
     r"\b(?P<scheme>(?:Bearer|Basic)(?:\s|%20|\+)+)"
     r"(?=[^\s\"',;]{0,200}\d|[^\s\"',;]{20})[^\s\"',;]{8,}"
@@ -368,7 +369,7 @@ _SECRETS = re.compile(
 
 
 class _Lists(Struct, frozen=True):
-    """What is found exactly: secrets alone, and with hosts in errors and in whole responses."""
+    """The exact redactions: secrets alone, and with hosts for errors and for whole responses."""
 
     secrets: ExactRedaction
     errors: ExactRedaction
@@ -376,9 +377,9 @@ class _Lists(Struct, frozen=True):
 
 
 class Redactor:
-    """Knows what to hide for one set of channels; a reload makes a new one.
+    """Redacts for one set of channels; a reload makes a new one.
 
-    What the channels obtain from then on, it knows as well.
+    What the channels obtain later is redacted as well.
     """
 
     def __init__(self, channels: Iterable[ChannelSpec]) -> None:
@@ -401,22 +402,22 @@ class Redactor:
 
     @property
     def errors(self) -> ExactRedaction:
-        """Masks the bodies of errors that are passed on, and error events."""
+        """The redaction of error bodies that are passed on, and of error events."""
         return self._current().errors
 
     @property
     def responses(self) -> ExactRedaction:
-        """Masks whole responses."""
+        """The redaction of whole responses."""
         return self._current().responses
 
     def secrets(self, text: str) -> str:
-        """The text without secrets, for the log: hosts and names are the operator's to read."""
+        """Return the text without secrets, for the log: operators may see hosts and names."""
         return self._current().secrets.redacted_text(text)
 
     def text(self, message: str) -> str:
-        """The message without addresses, keys and channel names, at most 1000 characters."""
+        """Return the message without addresses, keys and channel names, at most 1000 characters."""
         message = fit(_beginning(message), READ_CHARACTERS_MAX)
-        # Secrets first, exactly as they are: no later pattern may take half of one.
+        # Secrets first, exactly: no later pattern may match part of one.
         message = self.secrets(message)
         message = _ANY_URL.sub(_URL, message)
         message = _SECRETS.sub(_redacted_secret, message)
@@ -428,10 +429,9 @@ class Redactor:
         return fit(message.strip(), MESSAGE_CHARACTERS_MAX)
 
     def value(self, value: Any) -> Any:
-        """A JSON value fit to be sent, whose strings hide keys, configured hosts, channel names.
+        """Return a JSON value with keys, configured hosts and channel names redacted in strings.
 
-        Names of members and other addresses stay: they are what client libraries act on. The caller
-        bounds its depth.
+        Other addresses are kept: client libraries use them. The caller bounds its depth.
         """
         if isinstance(value, str):
             return self._exactly(value)
@@ -448,7 +448,7 @@ class Redactor:
         return _SECRETS.sub(_redacted_secret, text)
 
     def _current(self) -> _Lists:
-        """The lists, made anew where a channel has obtained something since."""
+        """Return the redactions, rebuilt if a channel has obtained a secret since."""
         version = sum([one.version for one in self._obtained])
         if version != self._version:
             keys = {key for channel in self._channels for key in key_spellings(channel)}
@@ -462,7 +462,7 @@ class Redactor:
 
 
 def _beginning(message: str) -> str:
-    """As many whole words as are read of a message."""
+    """Return the whole words of a message that are read."""
     if len(message) <= READ_CHARACTERS_MAX:
         return message
     head = message[:READ_CHARACTERS_MAX]
@@ -470,15 +470,15 @@ def _beginning(message: str) -> str:
 
 
 def _redacted_secret(found: re.Match[str]) -> str:
-    """Keep the word for what it was: Bearer, key=."""
+    """Keep the prefix that names the kind of secret: Bearer, key=."""
     return (found["scheme"] or found["name"] or found["query"] or "") + _KEY
 
 
 def _hosts(hosts: set[str], words: set[str]) -> re.Pattern[str] | None:
-    """A pattern for hosts wherever they stand, and their ports.
+    """Return a pattern for hosts anywhere, with their ports.
 
-    Of a host with three labels and more the parent domain is hidden too: the upstream's other
-    names identify it just as well. A host of one word is hidden only as a word.
+    For a host with three or more labels the parent domain is redacted too, because the upstream's
+    other names identify it as well. A host of one word is redacted only as a word.
     """
     names = set(hosts)
     for host in hosts:
@@ -494,7 +494,7 @@ def _hosts(hosts: set[str], words: set[str]) -> re.Pattern[str] | None:
 
 
 def _without_hosts(message: str, hosts: re.Pattern[str]) -> str:
-    """Redact each host with the labels before it; stepping back by hand keeps this linear."""
+    """Redact each host with the labels before it; scanning back by hand keeps this linear."""
     pieces: list[str] = []
     position = 0
     for found in hosts.finditer(message):
@@ -516,7 +516,7 @@ def _is_address(host: str) -> bool:
 
 
 def _any_word_of(texts: Iterable[str]) -> re.Pattern[str] | None:
-    """A pattern for any of `texts` as a whole word, the longest first."""
+    """Return a pattern for any of `texts` as a whole word, the longest first."""
     ordered = sorted(set(texts), key=lambda text: (-len(text), text))
     if not ordered:
         return None

@@ -1,9 +1,8 @@
-"""What the gateway knows of its upstreams and models: frozen facts out of the configuration.
+"""The upstreams and models of the configuration: immutable facts.
 
-Nothing here changes while it is used; a reload makes a new Registry. How the facts are read and
-checked is in `gw/config`, which protocols, prices and endpoint types there are in `families.py`,
-how busy or healthy a channel is in `actors`, how a price becomes a cost in
-`actors/wallet/pricing.py`.
+Nothing here changes in use; a reload makes a new Registry. `gw/config` reads and checks the facts,
+`families.py` lists protocols, prices and endpoint types, `actors` tracks load and health of
+channels, and `actors/wallet/pricing.py` computes costs from prices.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ from channels.http.transport import Transport
 from channels.kinds import KINDS
 from channels.prices import PriceSpec
 
-# The keys of one channel: a conversation keeps one of them, other requests use them in turn; one
-# that the upstream refuses is set aside for a while, which moves only its own conversations.
+# The keys of one channel: a conversation keeps one of them, other requests rotate; a key that the
+# upstream refuses is set aside for a while, which moves only its own conversations.
 #
-# What an upstream refuses is the key (the channel's account) or the request:
+# Whether an upstream refuses the key (the channel's account) or the request:
 #
 #     401, 402                                        the key
 #     4xx whose code, type or reason is KEY_WORDS     the key
@@ -39,17 +38,16 @@ from channels.prices import PriceSpec
 #     403 otherwise                                   the key, aside for a shorter time
 #     any other 4xx                                   the request
 #
-# What is set aside is tried again by itself, for a balance may have been topped up, and is back at
-# once when a request with it is answered; with every key aside, the one whose time comes first is
-# used all the same.
+# A key is used again after its time, because its balance may have been topped up, and at once when
+# a request with it succeeds; if every key is set aside, the one whose time ends first is used.
 
 KEY_REFUSALS = (401, 402)
 FORBIDDEN = 403
 ASIDE_SECONDS = 300.0
-# After a 403 that no table knows: it may be for what a client sent.
+# After an unknown 403, which may be caused by the client's request.
 ASIDE_UNKNOWN_SECONDS = 30.0
 
-# What dialects call a refusal of the key, whatever its status.
+# Error types and codes of dialects that refuse the key, whatever the status.
 KEY_WORDS = frozenset(
     {
         *("invalid_api_key", "account_deactivated"),  # chat, responses
@@ -59,7 +57,7 @@ KEY_WORDS = frozenset(
         *("BILLING_DISABLED", "CONSUMER_SUSPENDED", "SERVICE_DISABLED"),
     }
 )
-# What they call a refusal of the request, though its status is 403.
+# Those that refuse the request, although the status is 403.
 REQUEST_WORDS = frozenset(
     {
         *("invalid_request_error", "content_filter"),  # chat, responses, messages
@@ -82,7 +80,7 @@ NO_KNOWN = KnownRefusals((), ())
 class ChannelKey:
     """One key of a channel; `number` counts from 1, in the order of the file.
 
-    `seed` is the same for the same key, whichever others there are.
+    `seed` depends only on the key, not on the others.
     """
 
     __slots__ = ("_ring", "aside_until", "number", "seed")
@@ -97,9 +95,9 @@ class ChannelKey:
         return f"<ChannelKey {self.number}>"
 
     def seconds_aside(self, status: int, error: ErrorMembers) -> float:
-        """How long an error other than 401 and 402 sets it aside; 0 where that is no refusal of it.
+        """Return how long an error other than 401 and 402 sets the key aside; 0: not at all.
 
-        This is the table above.
+        It implements the table above.
         """
         known, message = self._ring.known, error.message or ""
         if not 400 <= status < 500:
@@ -111,11 +109,11 @@ class ChannelKey:
         return 0.0 if _is_any(known.of_request, status, message) else ASIDE_UNKNOWN_SECONDS
 
     def refused(self, status: int, seconds: float = ASIDE_SECONDS) -> None:
-        """The upstream refused it with this status, which sets it aside for so long."""
+        """Set the key aside for so long, because the upstream refused it with this status."""
         self._ring.on_refused(self, status, seconds)
 
     def accepted(self) -> None:
-        """The upstream took it."""
+        """Use the key again: the upstream accepted it."""
         self.aside_until = 0.0
 
 
@@ -124,7 +122,7 @@ Listener = Callable[[int, int, bool], None]
 
 
 class KeyRing:
-    """The keys of one channel. Mutable, and of one process and configuration."""
+    """The keys of one channel. Mutable, and specific to a process and configuration."""
 
     def __init__(
         self,
@@ -147,24 +145,23 @@ class KeyRing:
 
     @property
     def aside(self) -> int:
-        """How many are set aside."""
+        """The number of keys set aside."""
         now = self._monotonic()
         return sum(key.aside_until > now for key in self.keys)
 
     @property
     def is_aside(self) -> bool:
-        """Whether all of them are, and so the channel is: it is tried after all others."""
+        """Whether all keys are set aside, so that the channel is tried after all others."""
         for key in self.keys:
             if not key.aside_until or key.aside_until <= self._monotonic():
                 return False
         return True
 
     def next_index(self, pin: str | None = None) -> int:
-        """The index of the next request's key.
+        """Return the index of the next request's key.
 
-        For a conversation it is chosen by rendezvous hashing of its pin with each key that is in
-        use: a key that is added, removed or set aside moves only the conversations that it wins or
-        loses.
+        For a conversation it is chosen by rendezvous hashing of its pin with each key in use: a key
+        that is added, removed or set aside moves only the conversations that it gains or loses.
         """
         now, count = self._monotonic(), len(self.keys)
         if pin is not None:
@@ -192,7 +189,7 @@ def _is_any(known: Sequence[tuple[int, str]], status: int, message: str) -> bool
     return any(status == one and text in message for one, text in known)
 
 
-# The dialect of media upstreams that a channel speaks where its `wire` does not name one.
+# The dialect of a media upstream whose `wire` does not name one.
 PLAIN = "plain"
 
 VideoTier: TypeAlias = Literal["lite", "mini", "fast", "full"]
@@ -200,7 +197,7 @@ VIDEO_TIERS: tuple[VideoTier, ...] = get_args(VideoTier)
 
 BUILTIN_TOOLS = ("web_search", "image_generation")
 
-# Under which name an upstream takes the token maximum on chat.
+# The names of the token maximum in chat requests.
 MAX_TOKENS_PARAMS = ("max_tokens", "max_completion_tokens")
 
 # The flags of a public catalog entry (contract §5).
@@ -221,7 +218,7 @@ class HealthSpec:
     """When a channel is taken out of rotation, and for how long (contract §4).
 
     `first_event_seconds`: how long it may be silent on chat before the next channel is tried; None:
-    as long as the call may take.
+    only the call's limit.
     """
 
     failures: int = 5
@@ -230,9 +227,9 @@ class HealthSpec:
 
 
 class ObtainedSecrets:
-    """What a channel's credentials have turned into: access tokens, assertions, temporary keys.
+    """Secrets obtained with a channel's credentials: access tokens, assertions, temporary keys.
 
-    Of each kind those in use and those before are kept, for a request that is under way. `version`
+    Of each kind the present and the previous ones are kept, for requests under way. `version`
     changes with them.
     """
 
@@ -246,7 +243,7 @@ class ObtainedSecrets:
         return f"<ObtainedSecrets {self.version}>"
 
     def add(self, kind: str, *texts: str) -> None:
-        """Take these as the ones in use, before they are sent anywhere. Any thread may."""
+        """Add the present ones of a kind, before they are sent anywhere. Thread-safe."""
         known = self._kinds.get(kind, ())
         if not known or known[-1] != texts:
             self._kinds = {**self._kinds, kind: (*known[-1:], texts)}
@@ -254,38 +251,38 @@ class ObtainedSecrets:
 
     @property
     def texts(self) -> Iterator[str]:
-        """All that are kept."""
+        """All secrets kept."""
         return (text for sets in self._kinds.values() for texts in sets for text in texts)
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelSpec:
-    """One upstream account: where it is, what it speaks, how much it may carry."""
+    """One upstream account: its address, protocols and capacity."""
 
     id: str
     base_url: str  # scheme, host and the prefix of every path, without a trailing slash
     api_key: str = field(repr=False)
     protocols: frozenset[str]
     tools: frozenset[str]
-    max_tokens_param: str | None  # one of MAX_TOKENS_PARAMS; None: it takes either
+    max_tokens_param: str | None  # one of MAX_TOKENS_PARAMS; None: accepts either
     max_concurrency: int
     priority: int  # lower is tried first
     health: HealthSpec
-    wire: Mapping[str, str] = field(default_factory=dict)  # protocol to dialect, where not plain
-    paths: Mapping[str, str] = field(default_factory=dict)  # protocol to whole path, where not own
-    auth: str | None = None  # a name of `KEY_HEADERS`; None: the protocol's own way
+    wire: Mapping[str, str] = field(default_factory=dict)  # protocol to dialect, if not plain
+    paths: Mapping[str, str] = field(default_factory=dict)  # protocol to whole path, if not its own
+    auth: str | None = None  # a name of `KEY_HEADERS`; None: the protocol's own
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # of every request
-    query: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # likewise, not encoded
+    query: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # the same, not encoded
     field_secrets: frozenset[str] = field(default=frozenset(), repr=False)  # in those two
-    more_keys: tuple[str, ...] = field(default=(), repr=False)  # used in turn with `api_key`
-    transport: Transport | None = None  # None: the usual one
-    authorizer: AuthorizerSpec | None = None  # None: a key, or nothing, identifies the gateway
-    # Which of its protocols models are spoken to in that have a text in their name over there: the
-    # first of these that is found. Empty: each model in each of them.
+    more_keys: tuple[str, ...] = field(default=(), repr=False)  # rotated with `api_key`
+    transport: Transport | None = None  # None: the default
+    authorizer: AuthorizerSpec | None = None  # None: a key, or nothing, authenticates the gateway
+    # Protocols of models whose upstream name contains a text: the first match counts. Empty: every
+    # model is available in all protocols.
     by_model: tuple[tuple[str, frozenset[str]], ...] = ()
-    kind: str = ""  # the row of `kinds.py` that filled in what the file left out
-    propagate_trace: bool = False  # its requests carry the trace they belong to
-    # What is made of all this once and looked up by every call, under its maker.
+    kind: str = ""  # the row of `kinds.py` with its defaults
+    propagate_trace: bool = False  # its requests carry trace context
+    # Derived once and used by every call, by the function or class that derives it.
     made: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     obtained: ObtainedSecrets = field(
         default_factory=ObtainedSecrets, init=False, repr=False, compare=False
@@ -306,7 +303,7 @@ class ChannelSpec:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What only the upstream may read: the one list that everything is redacted by.
+        """The secrets of the channel: the one list that every redaction uses.
 
         Its keys, secrets in headers and query, credentials of other kinds and of its proxy, and
         what was obtained with them.
@@ -321,23 +318,23 @@ class ChannelSpec:
         )
 
     def spoken(self, upstream_model: str) -> frozenset[str]:
-        """The protocols that a model, by its name over there, is spoken to in."""
+        """Return the protocols that support a model, given by its upstream name."""
         if not self.by_model:
             return self.protocols
         name = upstream_model.lower()
         return next((them for text, them in self.by_model if text in name), self.protocols)
 
     def dialect_of(self, protocol: str) -> str:
-        """The name of the dialect (`channels/media`) that this upstream speaks a protocol in."""
+        """Return the name of the dialect (`channels/media`) of this upstream for a protocol."""
         return self.wire.get(protocol, PLAIN)
 
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A channel that serves a model, and the model's name over there when it is another.
+    """A channel that serves a model, and its upstream name if that differs.
 
-    `price` has the members that differ on this channel, `cost` what the channel's provider takes;
-    None where nothing is stated. `first_event_seconds` takes the place of the channel's.
+    `price` has the members that differ on this channel, `cost` the provider's prices; None if not
+    configured. `first_event_seconds` replaces the channel's.
     """
 
     channel_id: str
@@ -349,17 +346,17 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class VideoSpec:
-    """What a general video model takes. Without a tier, any resolution and duration."""
+    """The inputs of a general video model. Without a tier, any resolution and duration."""
 
     tier: VideoTier | None = None
     real_person: bool = False  # images are registered with the upstream first
-    third_party: bool = False  # may take a film to go by
-    multimodal: bool = False  # may take films, sounds and images with a role
+    third_party: bool = False  # accepts a reference video
+    multimodal: bool = False  # accepts videos, sounds and images with a role
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
-    """One entry of the catalog and who serves it."""
+    """One entry of the catalog and its channels."""
 
     id: str
     bindings: tuple[Binding, ...]
@@ -371,16 +368,16 @@ class ModelSpec:
     price: PriceSpec
     multiplier: Decimal  # applies to every price of the model
     capabilities: frozenset[str]
-    callable: bool  # False: a placeholder, listed but answered with model_not_found
+    callable: bool  # False: a placeholder, listed but refused with model_not_found
     endpoint_type: str | None  # None: an ordinary chat model
     aliases: tuple[str, ...]
     video: VideoSpec = VideoSpec()
-    refuses_unpriced: bool = True  # requests for a dearer service tier that has no price
-    # What is made of its prices once, under its maker.
+    refuses_unpriced: bool = True  # requests for a dearer service tier without a price
+    # Derived from its prices once, by the function or class that derives it.
     made: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def is_served_on(self, protocol: str) -> bool:
-        """Is this the endpoint the model is for (spec: General facts 4; Model catalog entry)?"""
+        """Whether the model is for this endpoint (spec: General facts 4; Model catalog entry)."""
         return self.endpoint_type in MODEL_TYPES[protocol]
 
 
@@ -425,7 +422,7 @@ class Registry:
         return self._by_name.get(model_id)
 
     def reaches(self, model: ModelSpec, protocols: Collection[str]) -> bool:
-        """Whether a chat model can be called, on a channel that is spoken to in one of these."""
+        """Whether a chat model can be called on a channel that supports one of these protocols."""
         if not model.callable or model.endpoint_type is not None:
             return False
         return any(
@@ -436,13 +433,13 @@ class Registry:
         )
 
 
-# How a channel's key goes with its requests: the ways of `auth`, and what else a channel states.
+# How a channel's key is sent: the values of `auth`, and the channel's own headers and query.
 #
-# A key is in one header or in one parameter of the query; where it is empty, or the way is `none`,
+# A key is sent in one header or in one parameter of the query; if it is empty, or `auth` is `none`,
 # in neither.
 
 Pairs: TypeAlias = tuple[tuple[str, str], ...]
-# Makes of a key the header that takes it.
+# Returns the header for a key.
 KeyHeader: TypeAlias = Callable[[str], tuple[str, str]]
 
 NO_AUTH = "none"
@@ -450,11 +447,11 @@ QUERY_AUTH = "query:"  # and the parameter's name
 
 
 def bearer(api_key: str) -> tuple[str, str]:
-    """The header of most upstreams."""
+    """Return the header of most upstreams."""
     return ("Authorization", f"Bearer {api_key}")
 
 
-# By the name of the way, in the order in which they are listed to an operator.
+# By name, in the order in which they are listed for operators.
 KEY_HEADERS: Mapping[str, KeyHeader] = MappingProxyType(
     {
         "bearer": bearer,
@@ -466,11 +463,10 @@ KEY_HEADERS: Mapping[str, KeyHeader] = MappingProxyType(
 
 
 class Credentials(Struct, frozen=True):
-    """What a channel adds to each of its requests.
+    """The additions of a channel to each of its requests.
 
-    `key_headers` holds the key, `query` is encoded and has no question mark. `fixed` are the
-    channel's own headers, `fixed_names` their names in lower case: they take the place of any other
-    header of that name.
+    `key_headers` has the key, `query` is encoded, without question mark. `fixed` are the channel's
+    own headers, `fixed_names` their names in lower case: they replace other headers of that name.
     """
 
     key_headers: Pairs
@@ -479,21 +475,21 @@ class Credentials(Struct, frozen=True):
     fixed_names: frozenset[str]
 
     def others(self, headers: Pairs) -> Pairs:
-        """The headers that no fixed one takes the place of."""
+        """Return the headers that no fixed one replaces."""
         if not self.fixed:
             return headers
         return tuple(pair for pair in headers if pair[0].lower() not in self.fixed_names)
 
     def url(self, url: str) -> str:
-        """A URL with the channel's query."""
+        """Return a URL with the channel's query."""
         if not self.query:
             return url
         return f"{url}{'&' if '?' in url else '?'}{self.query}"
 
 
 def credentials_of(channel: ChannelSpec, own_way: KeyHeader, key: str) -> Credentials:
-    """What a channel adds with one of its keys; `own_way` is the protocol's, where the channel does
-    not state another."""
+    """Return a channel's additions with one of its keys; `own_way` is the protocol's header, for a
+    channel without its own `auth`."""
     query = channel.query
     key_headers: Pairs = ()
     if key and channel.auth != NO_AUTH and channel.authorizer is None:

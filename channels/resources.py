@@ -1,7 +1,7 @@
-"""What is over after a while, all of a kind after equally long: one timer for each kind.
+"""Deadlines of equal length share one timer.
 
-A call asks once or twice, and has a time of its own. A time-out each (`asyncio.timeout`) would be a
-thirtieth of what a plain call costs. What begins later is over later, so the oldest is first.
+A call waits once or twice, and has a time limit. A timeout for each (`asyncio.timeout`) would be a
+thirtieth of the cost of a plain call. Deadlines are in the order of their begin.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ T = TypeVar("T")
 
 
 class Deadlines(Generic[T]):
-    """Things that have begun; what has not ended after `seconds` is given to `expire`."""
+    """Items with a deadline; those not ended after `seconds` are passed to `expire`."""
 
     __slots__ = ("_expire", "_open", "_seconds", "_timer", "loop")
 
-    loop: asyncio.AbstractEventLoop  # the one that is running at first; there once one has begun
+    loop: asyncio.AbstractEventLoop  # the running loop; set at the first `begin`
 
     def __init__(self, seconds: float, expire: Callable[[T], None]) -> None:
         self._seconds = seconds
@@ -38,14 +38,14 @@ class Deadlines(Generic[T]):
         return f"<{type(self).__name__} {self._seconds} s {len(self._open)} open>"
 
     def __len__(self) -> int:
-        """How many have begun and not ended."""
+        """The number of items that have begun and not ended."""
         return len(self._open)
 
     def begin(self, item: T) -> float:
         """Begin now; return the deadline in loop time."""
         try:
             loop = self.loop
-        except AttributeError:  # asking which one runs costs as much as all the rest
+        except AttributeError:  # `get_running_loop` costs as much as all the rest
             loop = self.loop = asyncio.get_running_loop()
         deadline = self._open[item] = loop.time() + self._seconds
         if self._timer is None:
@@ -53,34 +53,34 @@ class Deadlines(Generic[T]):
         return deadline
 
     def end(self, item: T) -> None:
-        """End the wait for `item`. Ending twice, or after the deadline, is harmless."""
+        """End the wait for `item`. Ending it again, or after the deadline, has no effect."""
         self._open.pop(item, None)
 
     def end_latest(self) -> T | None:
-        """End the one that began last, and return it; None when there is none."""
+        """End the item that began last, and return it; None if there is none."""
         return self._open.popitem()[0] if self._open else None
 
     @property
     def earliest(self) -> float:
-        """The deadline of the one that began first; infinite when there is none."""
+        """The deadline of the item that began first; infinite if there is none."""
         return next(iter(self._open.values()), float("inf"))
 
     def end_earliest(self) -> T | None:
-        """End the one that began first, and return it; None when there is none."""
+        """End the item that began first, and return it; None if there is none."""
         item = next(iter(self._open), None)
         if item is not None:
             del self._open[item]
         return item
 
     def close(self) -> None:
-        """Nothing expires any more."""
+        """Drop all items; nothing expires afterwards."""
         self._open.clear()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def _look(self) -> None:
-        """End what is over, and look again when the next one will be."""
+        """Expire items, and set the timer for the next one."""
         loop = asyncio.get_running_loop()
         now = loop.time()
         self._timer = None
@@ -110,7 +110,7 @@ class FutureTimeouts(Deadlines[asyncio.Future[Any]]):
 
 
 class TimeLimits:
-    """Gives calls their time, from now on."""
+    """Makes the time limits of calls."""
 
     def __init__(self, seconds: float) -> None:
         self._deadlines: Deadlines[TimeLimit] = Deadlines(seconds, TimeLimit.expire)
@@ -119,12 +119,12 @@ class TimeLimits:
         return f"<TimeLimits {self._deadlines!r}>"
 
     def begin(self) -> TimeLimit:
-        """The time of a call that begins now."""
+        """Start the time limit of a call."""
         return TimeLimit(self._deadlines)
 
 
 class TimeLimit:
-    """The time of one call: what is done within it (`with`) is cancelled when it is over.
+    """The time limit of one call: code within it (`with`) is cancelled when it expires.
 
     It may be entered several times, one after another, and must be ended.
     """
@@ -135,15 +135,15 @@ class TimeLimit:
         self.deadline = deadlines.begin(self)  # loop time
         self._deadlines = deadlines
         self._loop = deadlines.loop
-        self._task: asyncio.Task[Any] | None = None  # that is within it
-        self._before = 0  # requests to cancel it that were there before
+        self._task: asyncio.Task[Any] | None = None  # currently within it
+        self._before = 0  # earlier requests to cancel that task
         self._has_cancelled = False
 
     def __repr__(self) -> str:
         return f"<TimeLimit {self.deadline:.3f}{' over' if self._has_cancelled else ''}>"
 
     def __enter__(self) -> None:
-        """Raises TimeoutError when the time is over already."""
+        """Enter. Raises TimeoutError if the time has already expired."""
         if self._loop.time() >= self.deadline:
             raise TimeoutError
         task = self._task = asyncio.current_task(self._loop)
@@ -166,50 +166,50 @@ class TimeLimit:
                 raise TimeoutError from error
 
     def restart(self) -> None:
-        """Give the call its whole time again, from now on."""
+        """Restart the limit with its whole time."""
         self.end()
         self.deadline = self._deadlines.begin(self)
 
     def end(self) -> None:
-        """The call needs it no more."""
+        """End the limit."""
         self._deadlines.end(self)
 
     def expire(self) -> None:
-        """The time is over."""
+        """Cancel the task within the limit."""
         if self._task is not None:
             self._has_cancelled = True
             self._task.cancel()
 
 
-# The files that this process may have open, and what gives way when few are left.
+# The open files of this process, and which connections are closed when few are left.
 #
 # Every client takes one, every connection to an upstream, every connection to the database. The
-# system gives a new file the lowest number that is free, so a connection whose number is N proves
-# that N others are open, whatever they are: a look at that number notices a shortage, and no file
-# has to be counted. The last RESERVE numbers are for the process itself (the watch over the
-# embedded PostgreSQL, the database, the admin listener): a client or an upstream that comes by one
-# of them has an idle connection closed for it, or is refused.
+# system assigns the lowest free descriptor, so a connection with descriptor N proves that N others
+# are open: checking that number detects a shortage without counting files. The last RESERVE numbers
+# are reserved for the process itself (the watch over the embedded PostgreSQL, the database, the
+# admin listener): for a client or an upstream with one of them an idle connection is closed, or it
+# is refused.
 #
-# The limit that a process starts with (often 1,024, and 20,000 in a container) is a default rather
-# than anybody's decision. It may be changed from outside while the process runs (`prlimit`), so it
-# is read anew each time.
+# The limit that a process starts with (often 1,024, and 20,000 in a container) is usually a default
+# and not chosen. It may be changed from outside while the process runs (`prlimit`), so it is read
+# each time.
 
 # Enough for 10,000 open streams three times over.
 WANTED = 65_536
-# No client and no upstream keeps one of the last so many.
+# Descriptors that no client and no upstream keeps.
 RESERVE = 64
-# What is open as soon as the process serves: the database, pipes, the listeners, …
+# Files open as soon as the process serves: the database, pipes, the listeners, …
 STEADY = 64
-# However few files there are, so many clients may try.
+# This many clients are accepted, however few files there are.
 CLIENTS_MIN = 16
-# Who gives way, in this order.
+# The parts that close idle connections, in this order.
 ORDER = ("handshakes", "clients", "upstreams")
-# A shortage is logged once in so long.
+# A shortage is logged once in this time.
 LOG_SECONDS = 60.0
 
 
 def is_out_of_files(error: BaseException | None) -> bool:
-    """Whether the process, or the system, had no file left: of an error or what it came from."""
+    """Whether this error, or its cause, is that the process or the system had no file left."""
     while error is not None:
         if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
             return True
@@ -218,7 +218,7 @@ def is_out_of_files(error: BaseException | None) -> bool:
 
 
 def raise_open_files() -> None:
-    """Take what the system allows, and no less than is WANTED where this user may request it."""
+    """Raise the limit to what the system allows, and to WANTED if this user may exceed that."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard == resource.RLIM_INFINITY:
         if soft != hard and soft < WANTED:
@@ -228,7 +228,7 @@ def raise_open_files() -> None:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (WANTED, WANTED))
         except (OSError, ValueError):
-            pass  # not a privileged user; all there is below
+            pass  # not privileged; use the hard limit below
         else:
             return
     if soft < hard:
@@ -236,7 +236,7 @@ def raise_open_files() -> None:
 
 
 class OpenFiles:
-    """The account of this process: its limit, its reserve, and the parts that take the rest."""
+    """The open files of this process: its limit, its reserve, and the parts that use the rest."""
 
     def __init__(self, metrics: FileMetrics) -> None:
         self.metrics = metrics
@@ -253,24 +253,24 @@ class OpenFiles:
 
     @property
     def limit(self) -> int:
-        """How many this process may have open."""
+        """How many files this process may have open."""
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         return 1_000_000 if soft == resource.RLIM_INFINITY else soft
 
     @property
     def reserve(self) -> int:
-        """How many of them are kept for the process itself."""
+        """How many of them are reserved for the process itself."""
         return min(RESERVE, self.limit // 4)
 
     @property
     def clients_max(self) -> int:
-        """How many clients may be connected, an upstream's connection for each."""
+        """How many clients may be connected, with an upstream connection for each."""
         limit = self.limit
         return max(CLIENTS_MIN, (limit - min(RESERVE, limit // 4) - STEADY) // 2)
 
     @property
     def is_used_up(self) -> bool:
-        """Whether a client that connects now would be refused: no file, and no idle one, for it."""
+        """Whether a new client would be refused: no file is left, and no idle connection."""
         if any(idle() for idle in self._idle.values()):
             return False
         try:
@@ -288,9 +288,9 @@ class OpenFiles:
         *,
         idle: Callable[[], int] = int,
     ) -> None:
-        """Show a part from now on.
+        """Add a part and its metric.
 
-        One of ORDER closes one of its `idle` connections by `give_way`, which returns whether
+        A part in ORDER closes one of its `idle` connections by `give_way`, which returns whether
         there was one.
         """
         self._parts[part] = count
@@ -300,7 +300,7 @@ class OpenFiles:
             self._give_way[part] = give_way
 
     def has_room(self, number: int) -> bool:
-        """Whether the new file of this number may stay: at need for an idle one that is closed."""
+        """Whether a new file with this number may stay; an idle connection may be closed for it."""
         if number < self.limit - self.reserve:
             return True
         for part in ORDER:
@@ -327,12 +327,12 @@ class OpenFiles:
         return {part: count() for part, count in self._parts.items()}
 
 
-# Large request bodies of all clients together, unless the configuration sets another bound.
+# Default bound of the large request bodies of all clients.
 BODIES_BYTES = 512 * 1024 * 1024
 
 
 class BodyBudget:
-    """The large request bodies that a process holds, from their first bytes to their responses."""
+    """The large request bodies of a process, from their first bytes to their responses."""
 
     __slots__ = ("held_bytes", "limit_bytes")
 
@@ -344,12 +344,12 @@ class BodyBudget:
         return f"<BodyBudget {self.held_bytes} of {self.limit_bytes} bytes>"
 
     def take(self, size_bytes: int) -> bool:
-        """Whether there is room for so much more, which is held then."""
+        """Hold so many more bytes if there is room, and return whether there was."""
         has_room = self.held_bytes + size_bytes <= self.limit_bytes
         if has_room:
             self.held_bytes += size_bytes
         return has_room
 
     def give_back(self, size_bytes: int) -> None:
-        """So much is no longer held."""
+        """Release so many bytes."""
         self.held_bytes -= size_bytes

@@ -1,7 +1,7 @@
 """The two limits of an account, over all its keys, and their headers (spec: Limits).
 
 A refused request takes nothing: it is neither in the window nor in flight. An admission is left
-exactly once, on every way out; leaving twice is harmless.
+once, in every exit path; leaving it again has no effect.
 """
 
 from __future__ import annotations
@@ -17,26 +17,25 @@ from actors.clock import Clock
 from actors.limits.shared import WINDOW_SECONDS, Dimension, LimitStatus, SharedLimits
 from metrics.prometheus import Metrics
 
-# Requests per minute and requests in flight, by name, as this process has seen them.
+# Requests per minute and requests in flight, by name, as seen by this process.
 #
-# Exact and sans I/O: the window remembers every admission, and the time comes in as an argument.
-# It judges alone where there is no Redis or while that is away, and keeps the books beside it
-# otherwise.
+# Exact and sans I/O: the window keeps every admission, and the time is an argument. It decides
+# alone without Redis, or while that is unavailable, and otherwise only keeps the figures.
 
 # Drops the idle entries of a dictionary a few at a time, so that no round takes long.
 #
-# For what grows with the number of accounts seen: looking at all of them once a second would stop
-# the loop for as long as there are many.
+# For dictionaries that grow with the number of accounts seen: a scan of all entries every second
+# would block the event loop.
 
 T = TypeVar("T")
 
-# Every entry is looked at once in so many rounds, and never fewer than these in one.
+# Every entry is checked once in so many rounds, and at least FEWEST entries per round.
 LAP_ROUNDS = 64
 FEWEST = 256
 
 
 class IdleSweep(Generic[T]):
-    """Goes round the entries that were added to it; the maker of an entry adds it, once."""
+    """Cycles through the entries added to it; the maker of an entry adds it, once."""
 
     def __init__(self, entries: dict[str, T]) -> None:
         self._entries = entries
@@ -49,11 +48,11 @@ class IdleSweep(Generic[T]):
         return f"<IdleSweep {len(self._names)} entries>"
 
     def add(self, name: str) -> None:
-        """An entry of this name was made. Only the sweep takes it out again."""
+        """Add an entry by name. Only the sweep removes it."""
         self._names.append(name)
 
     def round(self, is_idle: Callable[[T], bool]) -> int:
-        """Look at the next few entries, drop the idle ones, return how many were looked at."""
+        """Check the next few entries, drop the idle ones, return how many were checked."""
         names = self._names
         count = min(len(names), max(FEWEST, -(-len(names) // LAP_ROUNDS)))
         for _ in range(count):
@@ -69,44 +68,44 @@ Slot = TypeVar("Slot", bound=Hashable)
 
 
 class WindowUsage(Generic[Slot]):
-    """What one name has used: who was admitted when, oldest first, and who is in flight."""
+    """The usage of one name: its admissions, oldest first, and the slots in flight."""
 
     __slots__ = ("_admitted", "flying")
 
     def __init__(self) -> None:
-        # The instant and the slot of each admission; oldest first. None before the first: an empty
-        # one takes as much memory as all else that is remembered of an account without limits.
+        # Time and slot of each admission, oldest first. None before the first: an empty deque takes
+        # as much memory as the rest of an account without limits.
         self._admitted: deque[tuple[float, Slot]] | None = None
         self.flying: set[Slot] = set()
 
     @property
     def requests(self) -> int:
-        """How many were admitted and not trimmed."""
+        """The number of admissions in the window."""
         return len(self._admitted) if self._admitted else 0
 
     def admitted(self) -> Iterable[tuple[float, Slot]]:
-        """When and who, oldest first."""
+        """Return times and slots, oldest first."""
         return self._admitted or ()
 
     def admitted_at(self, index: int) -> float:
-        """When one of the `requests` was admitted; 0 is the oldest."""
+        """Return the time of one of the `requests`; 0 is the oldest."""
         assert self._admitted is not None
         return self._admitted[index][0]
 
     def admit(self, now: float, slot: Slot) -> None:
-        """Remember the newest one."""
+        """Add the newest admission."""
         if self._admitted is None:
             self._admitted = deque()
         self._admitted.append((now, slot))
 
     def trim(self, now: float) -> None:
-        """Forget who was admitted more than a window ago."""
+        """Drop the admissions that are older than the window."""
         admitted = self._admitted
         while admitted and now - admitted[0][0] >= WINDOW_SECONDS:
             admitted.popleft()
 
     def is_idle(self, now: float) -> bool:
-        """Whether there is nothing to remember."""
+        """Whether the entry can be dropped."""
         requests = self.requests
         return not self.flying and (
             requests == 0 or now - self.admitted_at(requests - 1) >= WINDOW_SECONDS
@@ -114,7 +113,7 @@ class WindowUsage(Generic[Slot]):
 
 
 class SlidingWindows(Generic[Slot]):
-    """What each name has used. A slot is its holder's name for one request."""
+    """The usage of each name. A slot identifies one request."""
 
     def __init__(self) -> None:
         self._usage: dict[str, WindowUsage[Slot]] = {}
@@ -135,7 +134,7 @@ class SlidingWindows(Generic[Slot]):
         requests = usage.requests
         if rpm is not None and requests >= rpm:
             refused = "rpm"
-            # With a limit lowered meanwhile, room comes when enough of the oldest have aged.
+            # If the limit was lowered meanwhile, several of the oldest have to age out.
             freeing = usage.admitted_at(requests - rpm)
             retry_seconds = WINDOW_SECONDS - (now - freeing)
         elif concurrency is not None and len(usage.flying) >= concurrency:
@@ -155,11 +154,11 @@ class SlidingWindows(Generic[Slot]):
         )
 
     def fly(self, name: str, slot: Slot) -> None:
-        """A request is in flight that no limit was asked about: one set later counts it."""
+        """Count a request in flight that no limit applied to, for a limit that is set later."""
         self._of(name).flying.add(slot)
 
     def note(self, name: str, slot: Slot, *, in_window: bool, now: float) -> None:
-        """A request was admitted elsewhere: keep it in mind."""
+        """Count a request that the backend admitted."""
         usage = self._of(name)
         usage.trim(now)
         if in_window:
@@ -167,27 +166,27 @@ class SlidingWindows(Generic[Slot]):
         usage.flying.add(slot)
 
     def leave(self, name: str, slot: Slot) -> None:
-        """A request that was admitted is no longer in flight."""
+        """Remove an admitted request from those in flight."""
         self._usage[name].flying.remove(slot)
 
     def flying(self, name: str) -> Collection[Slot]:
-        """The slots of the requests in flight."""
+        """Return the slots of the requests in flight."""
         usage = self._usage.get(name)
         return usage.flying if usage is not None else ()
 
     def names_in_flight(self) -> list[str]:
-        """Everybody who has a request in flight."""
+        """Return the names that have requests in flight."""
         return [name for name, usage in self._usage.items() if usage.flying]
 
     def windows(self, now: float) -> Iterator[tuple[str, list[tuple[Slot, float]]]]:
-        """Each name with the slots admitted in the last 60 seconds and how long ago that was."""
+        """Yield each name with the slots admitted in the last 60 seconds and their ages."""
         for name, usage in list(self._usage.items()):
             usage.trim(now)
             if usage.requests:
                 yield name, [(slot, now - at) for at, slot in usage.admitted()]
 
     def forget_idle(self, now: float) -> None:
-        """Drop some of the names with nothing in flight and nothing in the window."""
+        """Drop some of the names with an empty window and no request in flight."""
         self._sweep.round(lambda usage: usage.is_idle(now))
 
     def _of(self, name: str) -> WindowUsage[Slot]:
@@ -201,16 +200,16 @@ class SlidingWindows(Generic[Slot]):
         return WindowUsage()
 
 
-# What the processes of one host have used together, as their parent keeps it.
+# The usage of all processes of one host, kept by their parent.
 #
-# Follows the rules of the window above and the commands of `shared.py`, as the scripts for Redis
-# do; but a lease here lasts as long as the process that holds it, which the parent knows. Sans I/O.
+# It follows the rules of the window above and the commands of `shared.py`, like the scripts for
+# Redis; but a lease lasts as long as its process, which the parent knows. Sans I/O.
 
-WorkerSlot = tuple[int, int]  # which worker, and its own number for the request
+WorkerSlot = tuple[int, int]  # the worker, and its own number for the request
 
 
 class _SharedUsage(WindowUsage[WorkerSlot]):
-    """Usage whose single admissions can be found, added late and taken out again."""
+    """Usage whose admissions can be found, added late and withdrawn."""
 
     __slots__ = ("_is_sorted", "_window")
 
@@ -243,13 +242,13 @@ class _SharedUsage(WindowUsage[WorkerSlot]):
             window.popitem(last=False)
 
     def add_late(self, at: float, slot: WorkerSlot) -> None:
-        """Remember one that was admitted some time ago; where it is known, its time stays."""
+        """Add an earlier admission; a known one keeps its time."""
         if slot not in self._window:
             self._window[slot] = at
             self._is_sorted = False
 
     def withdraw(self, slot: WorkerSlot) -> None:
-        """Forget one that was not admitted after all."""
+        """Remove an admission that was not used."""
         self._window.pop(slot, None)
 
     def _sort(self) -> None:
@@ -259,7 +258,7 @@ class _SharedUsage(WindowUsage[WorkerSlot]):
 
 
 class SharedWindows(SlidingWindows[WorkerSlot]):
-    """The figures of all workers; a worker's leases end with it, what it admitted stays counted."""
+    """The figures of all workers; a worker's leases end with it, its admissions still count."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -268,7 +267,7 @@ class SharedWindows(SlidingWindows[WorkerSlot]):
     def enter(
         self, name: str, slot: WorkerSlot, *, rpm: int | None, concurrency: int | None, now: float
     ) -> LimitStatus:
-        """Admit the request if both limits have room; with a concurrency it holds a lease."""
+        """Admit the request if both limits have room; with a concurrency limit it gets a lease."""
         status = self.judge(name, slot, rpm=rpm, concurrency=concurrency, now=now)
         if status.refused is None:
             if concurrency is None:
@@ -278,16 +277,16 @@ class SharedWindows(SlidingWindows[WorkerSlot]):
         return status
 
     def lease(self, name: str, slot: WorkerSlot) -> None:
-        """A request is in flight that was admitted without asking, or is reported again."""
+        """Lease a request in flight that was admitted elsewhere, or is reported again."""
         self.fly(name, slot)
         self._leases.setdefault(slot[0], set()).add((name, slot))
 
     def add_late(self, name: str, slot: WorkerSlot, *, at: float) -> None:
-        """A request was admitted without asking."""
+        """Add a request that was admitted elsewhere."""
         self._shared(name).add_late(at, slot)
 
     def release(self, name: str, slot: WorkerSlot, *, from_window: bool) -> None:
-        """A request is over, or was never admitted; one that is not known is no error."""
+        """End a request, or withdraw one that was never admitted; an unknown one is no error."""
         self._leases.get(slot[0], set()).discard((name, slot))
         usage = self._shared(name)
         usage.flying.discard(slot)
@@ -295,7 +294,7 @@ class SharedWindows(SlidingWindows[WorkerSlot]):
             usage.withdraw(slot)
 
     def drop_leases(self, worker: int) -> None:
-        """Nothing of a worker is in flight: it has ended, or reports everything anew."""
+        """Drop all leases of a worker: it has ended, or will report everything again."""
         for name, slot in self._leases.pop(worker, ()):
             self._shared(name).flying.discard(slot)
 
@@ -308,18 +307,17 @@ class SharedWindows(SlidingWindows[WorkerSlot]):
         return _SharedUsage()
 
 
-# Limits by any name: at most so many requests in any 60 seconds, at most so many in flight.
+# Limits by name: so many requests in any 60 seconds, so many in flight.
 #
-# The name is whatever the limit hangs on: `AccountLimits` uses account ids, the log API a
-# prefix of its own (`logs:key_…`). One process needs nothing outside it. Several share their limits
-# (`shared.py`) through their parent or Redis; while that is away each process goes on with its own
-# figures.
+# `AccountLimits` uses account ids as names, the log API a prefix of its own (`logs:key_…`). A
+# single process keeps them alone. Several processes share them (`shared.py`) through their parent
+# or Redis; while that is unavailable each process continues with its own figures.
 
 UNLIMITED = LimitStatus(refused=None, requests=0, reset_seconds=0.0, retry_seconds=0.0, in_flight=0)
 
 
 class Limiter:
-    """Judges requests and remembers who is in flight."""
+    """Admits requests and counts those in flight."""
 
     def __init__(self, *, clock: Clock, shared: SharedLimits | None = None) -> None:
         self._clock = clock
@@ -333,11 +331,11 @@ class Limiter:
         return f"<Limiter {self._book!r} {self._shared!r}>"
 
     async def take(self, name: str, limit: int) -> LimitStatus:
-        """Ask for one request of at most `limit` in any 60 seconds; there is nothing to give back.
+        """Admit one request of at most `limit` in any 60 seconds; it needs no `leave`.
 
-        The headers of the reply come from the status: `limit - requests` are left, the window
-        resets in `reset_whole_seconds`, and a refused request may come back after
-        `retry_after_seconds`. A refused one is not counted.
+        The status has the values of the response headers: `limit - requests` are left, the window
+        resets in `reset_whole_seconds`, and a refused client may retry after `retry_after_seconds`.
+        A refused request is not counted.
         """
         status, slot = await self.enter(name, rpm=limit, concurrency=None)
         if status.refused is None:
@@ -347,10 +345,9 @@ class Limiter:
     async def enter(
         self, name: str, *, rpm: int | None, concurrency: int | None
     ) -> tuple[LimitStatus, int]:
-        """Ask for one request. If it is admitted, `leave` its slot, once, when it is over.
+        """Request admission. If it is granted, `leave` its slot once, at the end of the request.
 
-        Requests in flight are counted where no limit exists too, so that one set a moment later
-        knows them.
+        Requests in flight are also counted without a limit, for one that is set later.
         """
         alone = self.try_enter(name, rpm=rpm, concurrency=concurrency)
         if alone is not None:
@@ -386,7 +383,7 @@ class Limiter:
     def try_enter(
         self, name: str, *, rpm: int | None, concurrency: int | None
     ) -> tuple[LimitStatus, int] | None:
-        """`enter` where no other process counts the name; None where one may."""
+        """Do the same as `enter` if no other process counts the name; else return None."""
         if rpm is None and concurrency is None:
             slot = next(self._slots)
             self._book.fly(name, slot)
@@ -398,7 +395,7 @@ class Limiter:
         return self._book.judge(name, slot, rpm=rpm, concurrency=concurrency, now=now), slot
 
     def leave(self, name: str, slot: int) -> None:
-        """An admitted request is over."""
+        """End an admitted request."""
         self._book.leave(name, slot)
         if self._shared is not None:
             self._shared.release(name, slot)
@@ -406,7 +403,7 @@ class Limiter:
     def share(self, name: str) -> None:
         """Report requests that are in flight without a limit to the other processes.
 
-        To be called when a limit may have been set: they count from then on.
+        Called when a limit may have been set, from when they count.
         """
         if self._shared is None:
             return
@@ -416,16 +413,16 @@ class Limiter:
                 self._shared.lease(name, slot)
 
     def share_all(self) -> None:
-        """Share every name, when a change may have been missed."""
+        """Share every name, when a change of limits may have been missed."""
         for name in self._book.names_in_flight():
             self.share(name)
 
     def in_flight(self, name: str) -> int:
-        """Requests in flight in this process."""
+        """Return the number of requests in flight in this process."""
         return len(self._book.flying(name))
 
     def forget_idle(self) -> None:
-        """Let go of some of the names that are not in use; to be called every second."""
+        """Drop some of the idle names; called every second."""
         self._book.forget_idle(self._clock.monotonic())
 
 
@@ -460,7 +457,7 @@ class LimitLease:
         self.headers = headers
 
     def leave(self) -> None:
-        """Give the slot back."""
+        """Release the slot. Releasing it again has no effect."""
         if not self._is_left:
             self._is_left = True
             self._limiter.leave(self.account_id, self._slot)
@@ -476,14 +473,14 @@ class AccountLimits:
     async def enter(
         self, account_id: str, *, rpm: int | None, concurrency: int | None
     ) -> LimitLease:
-        """Admit one request. Raises LimitExceeded, with the headers of the reply."""
+        """Admit one request. Raises LimitExceeded with the headers of the response."""
         status, slot = await self._limiter.enter(account_id, rpm=rpm, concurrency=concurrency)
         return self._admission(account_id, status, slot, rpm, concurrency)
 
     def try_enter(
         self, account_id: str, *, rpm: int | None, concurrency: int | None
     ) -> LimitLease | None:
-        """`enter` where no other process has to be asked; None where one has."""
+        """Do the same as `enter` if no other process is involved; else return None."""
         entered = self._limiter.try_enter(account_id, rpm=rpm, concurrency=concurrency)
         if entered is None:
             return None
@@ -512,7 +509,7 @@ class AccountLimits:
         raise LimitExceeded("concurrency", concurrency, headers, retry_after_seconds)
 
     def in_flight(self, account_id: str) -> int:
-        """Requests of the account in flight in this process."""
+        """Return the requests of the account in flight in this process."""
         return self._limiter.in_flight(account_id)
 
 

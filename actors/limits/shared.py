@@ -1,12 +1,12 @@
-"""Limits that hold over several processes: the backend judges, this speaks for one process.
+"""Limits shared by several processes: the backend decides, and this is one process's link to it.
 
 The backend is Redis, or the parent of the processes of one host. A request in flight is a lease
 there. In Redis the process renews its leases all the time, so that a long call never loses its own,
-and those of a process that died are gone after LEASE_SECONDS; at the parent they end with the
-process. Questions gather while a batch is under way and go out together. When the backend does not
-answer, every waiting request learns at once that the limits are unknown (`accounts.py` judges
-alone then) and the server is not asked any more. `run` comes back with everything that this process
-knows, and only then is the backend believed again.
+and those of a dead process expire after LEASE_SECONDS; at the parent they end with the process.
+Commands gather while a batch is under way and are sent together. When the backend does not respond,
+every waiting request learns at once that the limits are unknown (`accounts.py` then decides alone),
+and the backend gets no more requests. `run` reconnects and sends everything that this process
+knows; only then does the backend decide again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from actors.store.redis import RedisLink, RedisUnavailable, ScriptCall
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 
-# The status of a name's limits after one request, whichever judge computed it.
+# The status of a name's limits after one request.
 #
 # `SlidingWindows` in this process and `enter.lua` in Redis follow the same rules, and return the
 # same figures.
@@ -36,34 +36,34 @@ WINDOW_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class LimitStatus:
-    """The figures after one request; they count it if it was admitted."""
+    """The figures after one request, which they include if it was admitted."""
 
     refused: Dimension | None  # None: admitted
     requests: int  # admitted in the last 60 seconds
-    reset_seconds: float  # until the oldest of them is 60 seconds old; 0 when there is none
+    reset_seconds: float  # until the oldest of them is 60 seconds old; 0 if there is none
     retry_seconds: float  # when refused by the window: until it has room
     in_flight: int
 
     @property
     def reset_whole_seconds(self) -> int:
-        """The value of a header: rounded up, so that no client comes back too early."""
+        """The value of a header, rounded up so that no client retries too early."""
         return math.ceil(self.reset_seconds)
 
     @property
     def retry_after_seconds(self) -> int:
-        """For `Retry-After`, at least 1.
+        """The value of `Retry-After`, at least 1.
 
-        Concurrency has no window that ends; a second is when a client may sensibly look again.
+        A concurrency limit has no window that ends; a second is a sensible time for a retry.
         """
         return max(1, math.ceil(self.retry_seconds)) if self.refused == "rpm" else 1
 
 
-# The commands for limits that a process sends to Redis: calls of the Lua scripts beside this file.
+# The commands for limits that a process sends to Redis: calls of the Lua scripts in this folder.
 #
-# Keys are `gw:limits:NAME:window` and `gw:limits:NAME:leases`. Slots of several processes meet in
-# one set, so a member is the process's id with the slot.
+# Keys are `gw:limits:NAME:window` and `gw:limits:NAME:leases`. Slots of several processes are in
+# one set, so a member is the process's id and the slot.
 
-# How long a lease counts that is not renewed: what a process that died held is free by then.
+# How long an unrenewed lease counts: then the slots of a dead process are free.
 LEASE_SECONDS = 10.0
 MICROSECONDS = 1_000_000
 
@@ -71,7 +71,7 @@ _DIMENSIONS: tuple[Dimension | None, ...] = (None, "rpm", "concurrency")
 
 
 def scripts() -> Mapping[str, str]:
-    """The scripts by their names."""
+    """Return the scripts by name."""
     window, *own = (
         files("actors.limits").joinpath(f"{name}.lua").read_text(encoding="utf-8")
         for name in ("window", "enter", "keep", "release")
@@ -82,7 +82,7 @@ def scripts() -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EnterCommand:
-    """May this request in? The reply is a LimitStatus, or None when the limits cannot be judged."""
+    """Admit a request? The reply is a LimitStatus, or None if the limits cannot be checked."""
 
     name: str
     slot: int
@@ -93,7 +93,7 @@ class EnterCommand:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RenewCommand:
-    """Renew the leases in flight here; `window` are slots admitted so many seconds ago."""
+    """Renew the leases in flight here; `window` has slots admitted so many seconds ago."""
 
     name: str
     leases: tuple[int, ...] = ()
@@ -102,7 +102,7 @@ class RenewCommand:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReleaseCommand:
-    """End a lease; `from_window` takes its admission back, too."""
+    """End a lease; `from_window` also withdraws its admission."""
 
     name: str
     slot: int
@@ -113,14 +113,14 @@ LimitCommand = EnterCommand | RenewCommand | ReleaseCommand
 
 
 class RedisCommands:
-    """Turns commands into calls of the scripts. `now_us` replaces the server's time, for tests."""
+    """Encodes commands as script calls. `now_us` replaces the server's time in tests."""
 
     def __init__(self, process_id: str, now_us: Callable[[], int] | None = None) -> None:
         self._process_id = process_id
         self._now_us = now_us
 
     def call(self, command: LimitCommand) -> ScriptCall:
-        """The call that sends `command`."""
+        """Return the script call of `command`."""
         stem = f"gw:limits:{command.name}"
         keys = (f"{stem}:window", f"{stem}:leases")
         lease = round(LEASE_SECONDS * MICROSECONDS)
@@ -148,24 +148,24 @@ class RedisCommands:
 
 
 def parse_status(reply: Any) -> LimitStatus:
-    """Read the reply of `enter.lua`."""
+    """Parse the reply of `enter.lua`."""
     refused, requests, reset_us, retry_us, in_flight = reply
     return LimitStatus(
         refused=_DIMENSIONS[refused],
         requests=requests,
-        # The server's clock may have been put back.
+        # The server's clock may have been set back.
         reset_seconds=min(WINDOW_SECONDS, reset_us / MICROSECONDS),
         retry_seconds=min(WINDOW_SECONDS, retry_us / MICROSECONDS),
         in_flight=in_flight,
     )
 
 
-# Where processes keep the limits they share: an interface, and Redis behind it. The parent process
-# is the other implementation (`actors/parent.py`).
+# The backend of shared limits: an interface, and its implementation by Redis. The other one is the
+# parent process (`actors/parent.py`).
 
 
 class BackendUnavailable(Exception):
-    """The backend does not reply, not in time, or with an error."""
+    """The backend does not reply, or too late, or with an error."""
 
 
 class Backend(Protocol):
@@ -175,22 +175,22 @@ class Backend(Protocol):
     leases_expire: bool  # unless they are renewed
 
     async def connect(self) -> None:
-        """Begin anew: everything is sent again after it."""
+        """Connect; afterwards everything is sent again."""
 
     async def call(
         self, commands: Sequence[LimitCommand], *, timeout_factor: int = 1
     ) -> Sequence[LimitStatus | None]:
-        """Send a batch; the replies are those of its `EnterCommand`s, None for others.
+        """Send a batch; return the replies of its `EnterCommand`s, None for other commands.
 
-        `timeout_factor` is by how much a large batch may take longer than an ordinary one.
+        `timeout_factor` multiplies the timeout for a large batch.
         """
 
     async def close(self) -> None:
-        """Let go."""
+        """Disconnect."""
 
 
 class RedisBackend:
-    """Asks scripts in Redis, for processes of one host or many."""
+    """Calls scripts in Redis, for processes of one host or many."""
 
     name = "redis"
     leases_expire = True
@@ -224,44 +224,44 @@ class RedisBackend:
         ]
 
     async def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         await self._link.close()
 
 
 T = TypeVar("T")
 Windows = Iterable[tuple[str, list[tuple[int, float]]]]
 
-# Four beats may fail or come late before a lease of a live process is given up.
+# Four beats may fail or be late before the lease of a live process expires.
 BEAT_SECONDS = 2.0
 BATCH_MAX = 256
-# Coming back sends everything at once, in pieces that the server answers in a few milliseconds.
+# A reconnect sends everything at once, in pieces that the server executes in a few milliseconds.
 CHUNK = 200
 PIECES = 16
 TIMEOUT_FACTOR = 10
-# Between two tries to come back; from the start again after a while of good replies.
+# Pause between attempts to reconnect; it is reset after STEADY_SECONDS of good replies.
 PAUSE_FIRST_SECONDS = 0.25
 PAUSE_MAX_SECONDS = 5.0
 STEADY_SECONDS = 10.0
-# Renewed like a lease, so that every beat writes something: a replica refuses that.
+# Renewed like a lease, so that every beat writes something, which a replica refuses.
 PROCESSES = "processes"
 
 
 class SharedLimits:
-    """The link of one process to the judge that all of them share."""
+    """The link of one process to the backend shared by all."""
 
     def __init__(self, *, backend: Backend, clock: Clock, metrics: Metrics) -> None:
         self._backend = backend
         self._clock = clock
         self._metrics = metrics
-        # Who was admitted here in the last minute, with ages; the limiter knows.
+        # Requests admitted here in the last minute, with ages; set by the limiter.
         self.windows: Callable[[], Windows] = tuple
         self._state: Literal["down", "returning", "up"] = "down"
         self._is_degraded = False
         self._queue: list[LimitCommand] = []
         self._wake = asyncio.Event()
-        # Everybody in flight under a limit; True: the backend may know of it.
+        # All requests in flight under a limit; True: the backend may know of it.
         self._leases: dict[str, dict[int, bool]] = {}
-        self._owed: list[ReleaseCommand] = []  # what the server still counts; sent on coming back
+        self._owed: list[ReleaseCommand] = []  # still counted; sent on reconnecting
         self._pause_seconds = 0.0
         self._up_since = 0.0
         self._log = EventLog("actors.limits")
@@ -270,7 +270,7 @@ class SharedLimits:
     def over_redis(
         cls, redis_url: str, *, process_id: str, clock: Clock, metrics: Metrics
     ) -> SharedLimits:
-        """The limits of a process that it shares through Redis."""
+        """Make the limits that a process shares through Redis."""
         backend = RedisBackend(RedisLink(redis_url, scripts()), RedisCommands(process_id))
         return cls(backend=backend, clock=clock, metrics=metrics)
 
@@ -280,12 +280,12 @@ class SharedLimits:
 
     @property
     def leases_expire(self) -> bool:
-        """Whether `beat` has anything to do."""
+        """Whether `beat` is needed."""
         return self._backend.leases_expire
 
     @property
     def is_up(self) -> bool:
-        """Whether `enter` asks anybody."""
+        """Whether `enter` uses the backend."""
         return self._state == "up"
 
     # What the limiter sends
@@ -293,7 +293,7 @@ class SharedLimits:
     async def enter(
         self, name: str, slot: int, *, rpm: int | None, concurrency: int | None
     ) -> LimitStatus | None:
-        """Ask for one request; None when the backend cannot be asked after all."""
+        """Request admission; None when the backend became unavailable."""
         reply: asyncio.Future[LimitStatus | None] = asyncio.get_running_loop().create_future()
         self._send(EnterCommand(name, slot, rpm, concurrency, reply))
         try:
@@ -301,7 +301,7 @@ class SharedLimits:
         except asyncio.CancelledError:
             self._give_back(
                 ReleaseCommand(name, slot)
-            )  # whatever the reply is, the client has left
+            )  # whatever the reply will be, the client has left
             raise
         if status is not None and status.refused is None and concurrency is not None:
             self._leases.setdefault(name, {})[slot] = True
@@ -310,9 +310,9 @@ class SharedLimits:
     def admitted_alone(
         self, name: str, slot: int, *, in_window: bool, is_leased: bool, is_asked: bool
     ) -> None:
-        """A request was admitted without the backend, which is to hear.
+        """Report a request that was admitted without the backend.
 
-        Once asked, it may know of it all the same: a frozen one hears everything when it thaws.
+        If the backend was asked, it may count the request: a frozen one executes its backlog.
         """
         if in_window and self._state != "down":
             self._send(RenewCommand(name, window=((slot, 0.0),)))
@@ -322,22 +322,22 @@ class SharedLimits:
                 self._leases[name][slot] = True
 
     def refused_alone(self, name: str, slot: int) -> None:
-        """A request was refused without the backend, which may have admitted it before."""
+        """Report a request that was refused here, but which the backend may have admitted."""
         self._give_back(ReleaseCommand(name, slot, from_window=True))
 
     def lease(self, name: str, slot: int) -> None:
-        """A request is in flight that the backend has not been asked about."""
+        """Report a request in flight that the backend has not been asked about."""
         is_sent = self._state != "down"
         self._leases.setdefault(name, {})[slot] = is_sent
         if is_sent:
             self._send(RenewCommand(name, leases=(slot,)))
 
     def leases(self, name: str) -> dict[int, bool]:
-        """The slots that are leased, to be read only."""
+        """Return the leased slots, read-only."""
         return self._leases.get(name, {})
 
     def release(self, name: str, slot: int) -> None:
-        """A request is over; one without a lease is no error."""
+        """End a request; one without a lease is no error."""
         slots = self._leases.get(name)
         if slots is None or slot not in slots:
             return
@@ -360,14 +360,14 @@ class SharedLimits:
     # What runs beside the requests
 
     async def start(self) -> None:
-        """Try once to reach the backend, so that the first request finds it; `run` tries on."""
+        """Try once to reach the backend before the first request; `run` tries again."""
         try:
             await self._return()
         except BackendUnavailable as error:
             self._degraded(error)
 
     async def run(self) -> None:
-        """Carry the commands to the backend and reconnect whenever it is lost."""
+        """Send the commands to the backend and reconnect whenever it is lost."""
         try:
             while True:
                 while not self.is_up:
@@ -375,22 +375,22 @@ class SharedLimits:
                     await self.start()
                 await self._send_batches()
         finally:
-            self._abandon([])  # no request may wait for a reply that will not come
+            self._abandon([])  # no request may wait for a reply that will not be sent
 
     async def beat(self) -> None:
-        """Renew the leases, for ever."""
+        """Renew the leases forever."""
         while True:
             await self._clock.sleep(BEAT_SECONDS)
             self.renew()
 
     def renew(self) -> None:
-        """Let every lease hold for another LEASE_SECONDS; one that is away hears on return."""
+        """Renew every lease for LEASE_SECONDS; if the backend is down, reconnecting does that."""
         if self.is_up:
             for command in self._known_leases():
                 self._send(command)
 
     async def close(self) -> None:
-        """Give everything back and let go. `run` must have ended."""
+        """Release everything and disconnect. `run` must have ended."""
         self._owed += [
             ReleaseCommand(name, slot) for name, slots in self._leases.items() for slot in slots
         ]
@@ -398,13 +398,13 @@ class SharedLimits:
         try:
             for batch in _chunks(self._owed, BATCH_MAX):
                 await self._backend.call(batch)
-        except BackendUnavailable as error:  # they run out by themselves
+        except BackendUnavailable as error:  # they expire by themselves
             self._log.info("leases_left", count=len(self._owed), why=str(error))
         finally:
             await self._backend.close()
 
     async def _return(self) -> None:
-        """Open the link and send everything; commands that arise meanwhile wait for its end."""
+        """Connect and send everything; new commands wait until this is done."""
         self._pause_seconds = min(PAUSE_MAX_SECONDS, self._pause_seconds * 2 or PAUSE_FIRST_SECONDS)
         await self._backend.connect()
         self._state = "returning"
@@ -450,7 +450,7 @@ class SharedLimits:
                     command.reply.set_result(status)
 
     def _abandon(self, batch: Sequence[LimitCommand]) -> None:
-        """The link is lost, and with it the commands without a reply."""
+        """Mark the link as lost, and resolve the commands without a reply."""
         self._state = "down"
         unheard, self._queue = [*batch, *self._queue], []
         for command in unheard:

@@ -1,7 +1,6 @@
-"""One connection to PostgreSQL: aiopg's, in autocommit, with one cursor, speaking our errors.
+"""One connection to PostgreSQL: aiopg's, in autocommit, with one cursor, raising our errors.
 
-Neither pools nor reconnects: `actors/store/database.py` does the first, its callers decide the
-second.
+It neither pools nor reconnects: `actors/store/database.py` pools, and callers decide on retries.
 """
 
 from __future__ import annotations
@@ -22,37 +21,37 @@ from psycopg2.extensions import parse_dsn
 from actors.clock import Clock
 from channels.resources import FutureTimeouts
 
-# What can go wrong between us and PostgreSQL, in our own words.
+# The errors of the store.
 #
-# The one border where psycopg2's exceptions become ours. It does not retry or log; the
-# user of the database decides that.
+# The only place where psycopg2's exceptions are translated. It neither retries nor logs; the caller
+# decides that.
 
 
 class StoreError(Exception):
-    """Anything the store can raise."""
+    """Base of all errors of the store."""
 
 
 class StoreUnavailable(StoreError):
-    """The database could not be reached, or the connection was lost on the way.
+    """The database could not be reached, or the connection was lost during the statement.
 
-    A statement under way may or may not have taken effect; ask the database again before
-    repeating one that is not idempotent.
+    A statement under way may or may not have taken effect; check before repeating one that is not
+    idempotent.
     """
 
 
 class StatementTimedOut(StoreUnavailable):
-    """The server stopped the statement because it took too long; it had no effect."""
+    """The server cancelled the statement because it took too long; it had no effect."""
 
 
 class SessionsNotKept(StoreError):
-    """Between us and the server stands a pooler that changes the session under a connection."""
+    """The database is reached through a pooler that changes the session under a connection."""
 
 
 class ConstraintViolated(StoreError):
     """A constraint of the schema refused the statement; it had no effect.
 
-    `constraint_name` is the name given in the migration (for NOT NULL: the column's name), so
-    that callers choose their domain error by it and never by the wording.
+    `constraint_name` is the name in the migration (for NOT NULL: the column's name), by which
+    callers distinguish errors, never by the message.
     """
 
     def __init__(self, constraint_name: str, message: str) -> None:
@@ -84,8 +83,8 @@ def from_psycopg(error: psycopg2.Error, *, connection_lost: bool) -> StoreError:
         return StoreUnavailable(message)
     sqlstate = error.pgcode
     if sqlstate is None:
-        # Nothing came from the server. A ProgrammingError is our own misuse of the driver; a
-        # plain DatabaseError is how libpq reports a connection that broke inside a reply.
+        # No error of the server. A ProgrammingError is our misuse of the driver; libpq reports a
+        # connection that broke within a reply as a plain DatabaseError.
         if isinstance(error, psycopg2.ProgrammingError | psycopg2.NotSupportedError):
             return StatementRefused("", message)
         return StoreUnavailable(message)
@@ -93,21 +92,21 @@ def from_psycopg(error: psycopg2.Error, *, connection_lost: bool) -> StoreError:
         name = error.diag.constraint_name or error.diag.column_name or ""
         if not name and sqlstate == errorcodes.CHECK_VIOLATION:
             # The bound of a partition: the month got its table while the statement waited for the
-            # default one. The next attempt finds the new table.
+            # default one. A retry uses the new table.
             return StoreUnavailable(message)
         return ConstraintViolated(name, message)
     return StatementRefused(sqlstate, message)
 
 
-# From `database_url` to the parameters of one connection.
+# Builds the parameters of a connection from `database_url`.
 #
-# Resolves the host name on the loop, because libpq would do it in a blocking call and stop every
-# stream of the process meanwhile. Does not connect.
+# Resolves the host name on the loop, because libpq would resolve it in a blocking call and stop
+# every stream of the process. Does not connect.
 
 DEFAULTS = {
     "fallback_application_name": "gw",
-    # A host that vanishes without a word is noticed within half a minute, also by a connection
-    # that only listens.
+    # A host that fails silently is detected within half a minute, also by a connection that only
+    # listens.
     "keepalives_idle": "10",
     "keepalives_interval": "5",
     "keepalives_count": "3",
@@ -131,7 +130,7 @@ async def connection_parameters(dsn: str) -> dict[str, str]:
     if is_name and "hostaddr" not in given:
         addresses = await _addresses(host)
         parameters["hostaddr"] = ",".join(addresses)
-        # libpq wants one name per address; the name itself is still what TLS verifies.
+        # libpq wants one name per address; TLS still verifies the name.
         parameters["host"] = ",".join([host] * len(addresses))
     return parameters
 
@@ -148,7 +147,7 @@ async def _addresses(host: str) -> list[str]:
 Params = Mapping[str, object] | Sequence[object]
 Row = tuple[Any, ...]
 
-# How much longer than the server's own limit we wait before we give the connection up.
+# How long after the server's own limit the connection is given up.
 GRACE_SECONDS = 2.0
 SETTINGS = (
     "SET statement_timeout = {}; SET idle_in_transaction_session_timeout = {}; SET timezone = 'UTC'"
@@ -157,20 +156,20 @@ IDLE_IN_TRANSACTION_MS = 60_000
 
 
 class _Aiopg(aiopg.Connection):
-    """aiopg's connection with six of its habits changed; the tests watch them."""
+    """aiopg's connection with six behaviours changed; tests check them."""
 
     def __init__(self, dsn: str | None, timeout: float, **parameters: Any) -> None:
-        # One timer for all statements: a new one for each was a tenth of a ledger batch's CPU here.
+        # One timer for all statements: one each was a tenth of a ledger batch's CPU here.
         self._timeouts = FutureTimeouts(timeout, TimeoutError)
         super().__init__(dsn, timeout, **parameters)
         self._is_connected = False
         self._breakage = _breakage_of(self._conn.fileno())
 
     async def _poll(self, waiter: asyncio.Future[None], timeout: float) -> None:
-        """Wait for the server; give the connection up when cancelled or too late.
+        """Wait for the server; close the connection when cancelled or timed out.
 
-        aiopg turns the server's own "statement timeout" into a CancelledError, which no caller
-        could distinguish from a real cancellation. Here it stays psycopg2's QueryCanceledError.
+        aiopg raises CancelledError for the server's "statement timeout", which callers could not
+        distinguish from a real cancellation. Here it stays psycopg2's QueryCanceledError.
         """
         self._go_on()
         self._timeouts.begin(waiter)
@@ -185,33 +184,34 @@ class _Aiopg(aiopg.Connection):
 
     @staticmethod
     def _ready(weak_self: ref[Any]) -> None:
-        """Let libpq read and write; hand on what came of it.
+        """Let libpq read and write; pass on the result.
 
-        aiopg asks select() on any error whether its descriptor is still good. But select() raises
-        ValueError for the numbers that a process with a thousand streams hands out: the statement
-        would wait for ever and a lost connection would spin. And the number may be another's by
-        then, a file's that a thread has opened: it would stay with the loop for this connection,
-        and the next one that gets it could not be watched. Here libpq is asked.
+        aiopg checks by select() on any error whether its descriptor is still valid. But select()
+        raises ValueError for the descriptors of a process with a thousand streams: the statement
+        would wait forever and a lost connection would spin. And the descriptor may have been
+        reused, for a file opened by a thread: it would stay registered for this connection, and its
+        next owner could not be watched. Here libpq is asked.
         """
         connection: _Aiopg | None = weak_self()
         if connection is not None:
             connection._go_on()
 
     def _go_on(self) -> None:
-        """Do all that can be done now.
+        """Process all pending input and output.
 
-        A server that dies with a statement unread leaves its last words and an error behind them.
-        uvloop calls for both once and watches no more: a reply read in part would never end.
+        A server that dies before it reads a statement leaves its last messages and then an error.
+        uvloop reports both in one event and stops watching, so a partly read reply would never
+        complete.
         """
         waiter = self._waiter
         while self._advance() and self._breakage.poll(0):
             if waiter is not None and waiter.done():
-                # First its rows are fetched: a connection that is known to be lost has none.
+                # First its rows are fetched: a connection known to be lost returns none.
                 self._loop.call_soon(self._ready, self._weakref)
                 return
 
     def _advance(self) -> bool:
-        """Do what can be done now; False when the statement or the connection has failed."""
+        """Advance once; False when the statement or the connection has failed."""
         try:
             state = self._conn.poll()
             while self._conn.notifies:
@@ -220,7 +220,7 @@ class _Aiopg(aiopg.Connection):
             self._fail(error)
             return False
         if state == extensions.POLL_ERROR:
-            self._close()  # which fails what waits
+            self._close()  # which fails the waiter
             return False
         if not self._is_connected:
             self._is_connected = state == extensions.POLL_OK
@@ -236,9 +236,9 @@ class _Aiopg(aiopg.Connection):
         return True
 
     def _follow(self) -> None:
-        """Watch the socket that libpq uses by now: the host's next address has another one.
+        """Watch the socket that libpq uses now: each address of the host has its own.
 
-        It often has the number of the one before, so that nothing but watching anew will do.
+        It often has the same number as the previous one, so it is always registered again.
         """
         self._leave_loop()
         number = self._fileno = self._conn.fileno()
@@ -255,7 +255,7 @@ class _Aiopg(aiopg.Connection):
             self._waiter.set_exception(error)
 
     def _close(self) -> None:
-        # However often: aiopg would take the number off the loop each time, whosever it is by then.
+        # Idempotent: aiopg would unregister the number each time, even if it has been reused.
         self._leave_loop()
         super()._close()
 
@@ -265,23 +265,23 @@ class _Aiopg(aiopg.Connection):
             self._loop.remove_writer(self._fileno)
 
     def _leave_loop(self) -> None:
-        """Have the loop forget the number of a descriptor, which is closed or may be."""
+        """Unregister a descriptor, which is closed or may be."""
         if self._fileno is not None:
-            with suppress(OSError):  # the kernel has forgotten it already
+            with suppress(OSError):  # the kernel has dropped it already
                 self._end_writing()
             self._loop.remove_reader(self._fileno)
             self._fileno = None
 
 
 def _breakage_of(number: int) -> select.poll:
-    """Asks the descriptor of this number for errors and hang-ups, and for nothing else."""
+    """Return a poll for errors and hang-ups of this descriptor, and for nothing else."""
     breakage = select.poll()
     breakage.register(number, 0)
     return breakage
 
 
 class DatabaseConnection:
-    """A connection that runs one statement at a time and is closed by whatever breaks it."""
+    """A connection that runs one statement at a time and is closed by any failure."""
 
     def __init__(self, aiopg_connection: _Aiopg, cursor: aiopg.Cursor) -> None:
         self._aiopg = aiopg_connection
@@ -297,7 +297,7 @@ class DatabaseConnection:
     ) -> DatabaseConnection:
         """Connect. Raises StoreUnavailable, after `connect_seconds` at the latest.
 
-        The server stops a statement after `statement_seconds`.
+        The server cancels a statement after `statement_seconds`.
         """
         try:
             async with asyncio.timeout(connect_seconds):
@@ -335,14 +335,14 @@ class DatabaseConnection:
 
     @property
     def is_closed(self) -> bool:
-        """Whether no statement can be run on it any more."""
+        """Whether it can no longer run statements."""
         return bool(self._aiopg.closed)
 
     @property
     def is_fresh(self) -> bool:
-        """Whether it can be handed to the next user: open, outside a transaction, not hung up on.
+        """Whether it can be reused: open, outside a transaction, and not closed by the server.
 
-        An idle connection on which something waits to be read is one the server has closed.
+        Data pending on an idle connection means that the server has closed it.
         """
         if self.is_closed or self.transaction_status != extensions.TRANSACTION_STATUS_IDLE:
             return False
@@ -357,12 +357,12 @@ class DatabaseConnection:
 
     @property
     def announced_pid(self) -> int:
-        """The server process that the greeting named; a pooler makes up a number of its own."""
+        """The server pid in the greeting; a pooler invents its own."""
         return int(self._aiopg.raw.get_backend_pid())
 
     @property
     def notifies(self) -> Any:
-        """The queue of NOTIFY messages; closed for good by the first SQL error (aiopg's way)."""
+        """The queue of NOTIFY messages; aiopg closes it permanently at the first SQL error."""
         return self._aiopg.notifies
 
     def quoted(self, name: str) -> str:
@@ -370,13 +370,13 @@ class DatabaseConnection:
         return str(extensions.quote_ident(name, self._aiopg.raw))
 
     def close(self) -> None:
-        """Close it now; a statement under way gets StoreUnavailable, the server may finish it."""
+        """Close it now; a running statement raises StoreUnavailable, the server may complete it."""
         self._aiopg.close()
 
     async def fetch_all(self, sql: str, params: Params = ()) -> list[Row]:
-        """Run one statement and return its rows, `[]` when it has none to give.
+        """Run one statement and return its rows, `[]` if it returns none.
 
-        Raises StoreError. When cancelled the connection is closed, and the statement may still
+        Raises StoreError. When cancelled, the connection is closed, and the statement may still
         take effect.
         """
         await self._run(sql, params)
@@ -388,13 +388,13 @@ class DatabaseConnection:
             raise self._translated(error) from error
 
     async def execute(self, sql: str, params: Params = ()) -> int:
-        """Run one statement, or several without parameters; return the number of rows touched."""
+        """Run one statement, or several without parameters; return the number of affected rows."""
         await self._run(sql, params)
         return int(self._cursor.rowcount)
 
     async def _run(self, sql: str, params: Params) -> None:
         try:
-            # None keeps psycopg2 from reading `%` in a statement without parameters.
+            # None keeps psycopg2 from interpreting `%` in a statement without parameters.
             await self._cursor.execute(sql, params or None)
         except psycopg2.Error as error:
             raise self._translated(error) from error
@@ -404,26 +404,26 @@ class DatabaseConnection:
     def _translated(self, error: psycopg2.Error) -> StoreError:
         translated = from_psycopg(error, connection_lost=self.is_closed)
         if self.is_closed:
-            self._aiopg.close()  # also takes it off the loop
+            self._aiopg.close()  # also unregisters it
         return translated
 
 
 # How long a request waits for the database.
 #
-# A statement may run for as long as its pool allows; a client does not wait for that. A server that
-# is frozen keeps its connections open and sends nothing, so it is only known by its silence. What
-# an upstream has made waits for as long as it takes: if it is not stored it is lost.
+# A statement may run as long as its pool allows; a client does not wait for that. A frozen server
+# keeps its connections open and sends nothing, so only its silence shows it. Storing an upstream's
+# result has no timeout: it would be lost.
 
 T = TypeVar("T")
 
-# A read that stands before a reply is a matter of milliseconds.
+# A read before a response takes milliseconds.
 READ_SECONDS = 2.0
 BACKOFF_FIRST_SECONDS = 0.05
 BACKOFF_MAX_SECONDS = 1.0
 
 
 async def in_time(reading: Awaitable[T]) -> T:
-    """Wait for a read that a client waits for. Raises StoreUnavailable after `READ_SECONDS`."""
+    """Limit a read that a client waits for. Raises StoreUnavailable after `READ_SECONDS`."""
     try:
         async with asyncio.timeout(READ_SECONDS):
             return await reading
@@ -434,9 +434,9 @@ async def in_time(reading: Awaitable[T]) -> T:
 async def until_stored(
     store: Callable[[], Awaitable[T]], clock: Clock, failed: Callable[[StoreUnavailable], None]
 ) -> T:
-    """Try to store what must not be lost until the database takes it, however long it is away.
+    """Retry storing something that must not be lost until the database is available.
 
-    `store` must be idempotent; `failed` gets each failure. Raises what else `store` raises.
+    `store` must be idempotent; `failed` gets each failure. Other errors of `store` are raised.
     """
     backoff = BACKOFF_FIRST_SECONDS
     while True:

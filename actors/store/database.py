@@ -1,12 +1,11 @@
-"""The way to PostgreSQL: a small pool for short statements, sessions and listeners beside it.
+"""Access to PostgreSQL: a small pool for short statements, and separate sessions and listeners.
 
-Knows no table. Statements stand in `.sql` files (`actors/store/queries.py`), the schema in
-`actors/store/schema.py`. Nothing is ever repeated here, because a lost statement may have taken
-effect: connections that the server has dropped are found before they are used, and who calls
-decides about the rest.
+It knows no tables. Statements are in `.sql` files (`actors/store/queries.py`), the schema in
+`actors/store/schema.py`. Nothing is retried here, because a lost statement may have taken effect:
+connections that the server has closed are detected before use, and callers decide on the rest.
 
-Values come back as psycopg2 makes them: bigint as int, numeric as Decimal, timestamptz as an aware
-datetime in UTC, uuid as str, json and jsonb parsed, bytea as memoryview, text[] as list.
+Values are returned as psycopg2 makes them: bigint as int, numeric as Decimal, timestamptz as an
+aware datetime in UTC, uuid as str, json and jsonb parsed, bytea as memoryview, text[] as list.
 """
 
 from __future__ import annotations
@@ -30,18 +29,18 @@ from actors.store.connection import (
 )
 from metrics.logs import EventLog
 
-# A connection that does nothing but LISTEN, and comes back by itself.
+# A connection that only executes LISTEN, and reconnects by itself.
 #
 # It runs no other statement, because the first SQL error on an aiopg connection closes its queue of
-# notifications for good. Who listens to what is decided by the caller; the pushes themselves are
-# sent by triggers of the schema.
+# notifications permanently. Callers choose the channels; triggers of the schema send the
+# notifications.
 
 BACKOFF_FIRST_SECONDS = 0.05
 BACKOFF_MAX_SECONDS = 1.0
 
 
 class Listener:
-    """Hands on the notifications of one channel until closed."""
+    """Passes on the notifications of one channel until closed."""
 
     def __init__(
         self,
@@ -69,7 +68,7 @@ class Listener:
         return f"<Listener {self._channel} {state}>"
 
     async def start(self) -> None:
-        """Make the first connection and start handing on. Raises StoreUnavailable."""
+        """Connect and start passing on notifications. Raises StoreUnavailable."""
         self._connection = await self._listening()
         self._task = asyncio.create_task(self._run(), name=f"listen {self._channel}")
 
@@ -88,11 +87,11 @@ class Listener:
             await self._hand_on(self._connection)
             self._drop()
             self._connection = await self._listening_again()
-            # Only now: what is read from here on was written before a push that we will get.
+            # Only now: any write missed by reads from here on is followed by a notification.
             self._call(self._on_gap)
 
     async def _hand_on(self, connection: DatabaseConnection) -> None:
-        """Return when the connection is lost."""
+        """Pass on notifications; return when the connection is lost."""
         while True:
             try:
                 notification = await connection.notifies.get()
@@ -131,15 +130,14 @@ class Listener:
             self._forget(connection)
 
 
-# A connection held for one user: the ledger writer's own, or the one of a running transaction.
+# A connection held by one user: the ledger writer, or a running transaction.
 #
-# Never reconnects: a broken session stays closed and raises, and its user asks the database for a
-# new one.
+# It never reconnects: a broken session stays closed and raises, and its user requests a new one.
 
 T = TypeVar("T")
 ABORTED = "25P02"  # PostgreSQL: in_failed_sql_transaction
 SERVER_PID = "SELECT pg_backend_pid()"
-# One is enough where other clients of the pooler are quiet; each of them can hide one.
+# One round suffices if other clients of the pooler are idle; each of them can hide it once.
 POOLER_ROUNDS = 20
 NOT_KEPT = (
     "the database is reached through a pooler that gives a connection another session for each "
@@ -149,7 +147,7 @@ NOT_KEPT = (
 
 
 class Statements(Protocol):
-    """Anything that runs one statement after another: the pool, or a transaction."""
+    """Executes one statement after another: the pool, or a transaction."""
 
     async def fetch_all(self, sql: str, params: Params = ()) -> list[Row]: ...
     async def fetch_one(self, sql: str, params: Params = ()) -> Row | None: ...
@@ -170,7 +168,7 @@ class Session:
 
     @property
     def is_closed(self) -> bool:
-        """Whether it was closed, or broke, or was cancelled in the middle of a statement."""
+        """Whether it was closed, or broke, or was cancelled within a statement."""
         return self._connection.is_closed
 
     async def fetch_all(self, sql: str, params: Params = ()) -> list[Row]:
@@ -184,7 +182,7 @@ class Session:
         return rows[0] if rows else None
 
     async def execute(self, sql: str, params: Params = ()) -> int:
-        """Run one statement and return the number of rows touched. Raises StoreError."""
+        """Run one statement and return the number of affected rows. Raises StoreError."""
         self._check()
         return await self._connection.execute(sql, params)
 
@@ -192,9 +190,9 @@ class Session:
     async def transaction(self) -> AsyncIterator[Session]:
         """Run the body between BEGIN and COMMIT; an exception rolls back.
 
-        A cancelled body closes the session, which rolls back too. Once COMMIT is on its way a
-        cancellation waits for its outcome. StoreUnavailable from COMMIT leaves the outcome
-        unknown; StatementRefused (25P02) means that the body hid an SQL error, and nothing was
+        A cancelled body closes the session, which rolls back too. After COMMIT was sent, a
+        cancellation waits for its outcome. StoreUnavailable from COMMIT leaves the outcome unknown;
+        StatementRefused (25P02) means that the body suppressed an SQL error, and nothing was
         committed.
         """
         await self.execute("BEGIN")
@@ -213,7 +211,7 @@ class Session:
         await carried_through(self.execute("COMMIT"))
 
     async def close(self) -> None:
-        """Close the connection; a transaction still open is rolled back by the server."""
+        """Close the connection; the server rolls back an open transaction."""
         self._connection.close()
         self._on_close(self._connection)
 
@@ -222,7 +220,7 @@ class Session:
             if not self.is_closed:
                 await carried_through(self.execute("ROLLBACK"))
         except StoreUnavailable:
-            # What the server does with a lost connection is a rollback.
+            # The server rolls back on a lost connection.
             self._connection.close()
 
     def _check(self) -> None:
@@ -231,12 +229,11 @@ class Session:
 
 
 async def check_sessions_are_kept(first: Session, second: Session) -> None:
-    """Raise SessionsNotKept when two connections share servers, as transaction pooling has it.
+    """Raise SessionsNotKept if two connections share servers, as with transaction pooling.
 
-    A connection of its own has one server process for as long as it lives. With another's
-    transaction open in between, it either shares its process with that one or is given another.
-    The connections may have been given servers before by turns, so `first` goes on by one and by
-    two statements.
+    A direct connection has one server process for its lifetime. While the other connection has a
+    transaction open, a pooled one either shares its process or gets another one. The pooler may
+    assign servers in rotation, so `first` runs one and two statements by turns.
     """
     for number in range(POOLER_ROUNDS):
         seen = {await first.fetch_one(SERVER_PID) for _ in range(1 + number % 2)}
@@ -248,13 +245,13 @@ async def check_sessions_are_kept(first: Session, second: Session) -> None:
                 if other in seen or len(seen) > 1:
                     raise SessionsNotKept(NOT_KEPT)
         except StoreUnavailable as error:
-            if "statement pooling" in str(error):  # it has no transactions, and hangs up on one
+            if "statement pooling" in str(error):  # it closes the connection at a transaction
                 raise SessionsNotKept(NOT_KEPT) from error
             raise
 
 
 async def carried_through(work: Coroutine[Any, Any, T]) -> T:
-    """Run `work` to its end even when the caller is cancelled meanwhile; then cancel the caller."""
+    """Run `work` to its end even if the caller is cancelled meanwhile; then raise that."""
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
@@ -265,16 +262,16 @@ async def carried_through(work: Coroutine[Any, Any, T]) -> T:
     if cancelled is None:
         return task.result()
     if not task.cancelled():
-        task.exception()  # its caller has left and no other will ask for its result
+        task.exception()  # retrieved, because the cancelled caller will not
     raise cancelled
 
 
 class Database:
-    """A pool of at most `size` connections, opened as they are needed.
+    """A pool of at most `size` connections, opened on demand.
 
-    `connect_seconds` bounds a connection attempt, `statement_seconds` a statement (the server
-    enforces it), `wait_seconds` the wait for a free connection; `on_wait` gets how long each
-    lasted, in seconds, those given up too. Every method raises StoreError.
+    `connect_seconds` bounds a connection attempt, `statement_seconds` a statement (enforced by the
+    server), `wait_seconds` the wait for a free connection; `on_wait` gets the duration of each wait
+    in seconds, including those that timed out. Every method raises StoreError.
     """
 
     def __init__(
@@ -314,28 +311,28 @@ class Database:
 
     @property
     def size(self) -> int:
-        """How many connections the pool may have."""
+        """The maximum number of connections in the pool."""
         return self._size
 
     @property
     def in_use(self) -> int:
-        """How many of them are taken, those with them that are being opened."""
+        """The number of connections in use, including those being opened."""
         return self._in_use
 
     @property
     def idle(self) -> int:
-        """How many are open and free; some of them may have been dropped by the server."""
+        """The number of idle connections; the server may have closed some of them."""
         return len(self._idle)
 
     @property
     def open_count(self) -> int:
-        """How many connections are open, those of sessions and listeners with them."""
+        """The number of open connections, including those of sessions and listeners."""
         return len(self._open)
 
     async def open(self) -> None:
-        """Make sure that the database answers, and that a connection to it is a session.
+        """Check that the database is available, and that a connection to it is a session.
 
-        Raises SessionsNotKept where a pooler gives servers to transactions or statements.
+        Raises SessionsNotKept if a pooler assigns servers to transactions or statements.
         """
         connection = await self._acquire()
         try:
@@ -380,12 +377,12 @@ class Database:
             self._release(connection)
 
     async def fetch_one(self, sql: str, params: Params = ()) -> Row | None:
-        """Run one statement and return its first row, None when there is none."""
+        """Run one statement and return its first row, or None."""
         rows = await self.fetch_all(sql, params)
         return rows[0] if rows else None
 
     async def execute(self, sql: str, params: Params = ()) -> int:
-        """Run one statement and return the number of rows touched."""
+        """Run one statement and return the number of affected rows."""
         connection = await self._acquire()
         try:
             return await connection.execute(sql, params)
@@ -403,9 +400,9 @@ class Database:
             self._release(connection)
 
     async def session(self, *, statement_seconds: float | None = None) -> Session:
-        """Open a connection of the caller's own, outside the pool; the caller closes it.
+        """Open a separate connection outside the pool; the caller closes it.
 
-        `statement_seconds` is a limit for its statements other than the pool's.
+        `statement_seconds` replaces the pool's limit for its statements.
         """
         connection = await self._connect(statement_seconds or self._statement_seconds)
         return Session(connection, self._forget)
@@ -413,11 +410,11 @@ class Database:
     async def listen(
         self, channel: str, on_payload: Callable[[str], None], on_gap: Callable[[], None]
     ) -> Listener:
-        """Call `on_payload` with each NOTIFY on `channel`, from now until the listener is closed.
+        """Call `on_payload` with each NOTIFY on `channel`, until the listener is closed.
 
-        A lost connection is made again in the background, then `on_gap` is called: pushes may
-        have been missed. Neither callback may block. Raises StoreUnavailable when the first
-        connection cannot be made.
+        A lost connection is reopened in the background, then `on_gap` is called, because
+        notifications may have been missed. Neither callback may block. Raises StoreUnavailable when
+        the first connection fails.
         """
         listener = Listener(
             channel,
@@ -437,7 +434,7 @@ class Database:
         return listener
 
     async def _check_pooler(self) -> None:
-        # Its pool may have no server left for a statement: wait as long as for a connection.
+        # The pooler may have no free server: wait as long as for a connection.
         async with AsyncExitStack() as stack:
             sessions = []
             for _ in range(2):

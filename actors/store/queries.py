@@ -1,13 +1,13 @@
-"""Reads a room's `.sql` file into a mapping from query name to SQL.
+"""Loads the `.sql` file of a package into a mapping from query name to SQL.
 
-Only loads text: what runs it is `actors/store/database.py`. A file looks like
+`actors/store/database.py` runs the queries. A file looks like
 
     -- top_up --
     -- Credit an account and write the entry, together.
     UPDATE accounts SET …
 
-with a header, one line on what the query is for, and the statement. Parameters are
-psycopg2's `%s` or `%(name)s`; with parameters a literal percent sign is written `%%`.
+with a header, one line of description, and the statement. Parameters are psycopg2's `%s` or
+`%(name)s`; with parameters a literal percent sign is written `%%`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ HEADER = re.compile(r"^-- ([a-z][a-z0-9_]*) --$", re.MULTILINE)
 
 
 class QueryFileFault(Exception):
-    """A query file that is not written as it must be; the message names file and query."""
+    """A malformed query file; the message names file and query."""
 
 
 def load(package: str, filename: str) -> Mapping[str, str]:
-    """Return the queries of `filename` beside the modules of `package`, by name.
+    """Return the queries of `filename` in the folder of `package`, by name.
 
     Raises QueryFileFault.
     """
@@ -52,8 +52,8 @@ def parse(text: str, filename: str) -> Mapping[str, str]:
 
 
 def settings(changes: Mapping[str, Any], columns: Iterable[str]) -> dict[str, Any]:
-    """The parameters of an UPDATE that sets some columns: of each whether to set it (`set_…`), and
-    to what."""
+    """Return the parameters of an UPDATE of optional columns: of each whether to set it (`set_…`),
+    and its value."""
     params: dict[str, Any] = {}
     for column in columns:
         params[f"set_{column}"] = column in changes

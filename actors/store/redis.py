@@ -1,8 +1,8 @@
-"""The way to Redis: batches of script calls over one connection, each answered soon or not at all.
+"""The connection to Redis: batches of script calls with a short timeout.
 
-One batch is under way at a time, so that commands of a process arrive in the order in which they
-were sent. Nothing is tried again here: the caller that loses the link decides what becomes of its
-commands. Every exception of the client library becomes RedisUnavailable at this border.
+One batch is sent at a time, so that commands of a process arrive in their order. Nothing is
+retried: the caller that loses the link decides about its commands. Every exception of the client
+library becomes RedisUnavailable here.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from redis.exceptions import RedisError
 
 T = TypeVar("T")
 
-# Far longer than a reply takes within one site. A URL may set another (`socket_timeout`).
+# Far more than a reply takes within one site. A URL may set another value (`socket_timeout`).
 REPLY_SECONDS = 0.05
 CONNECT_SECONDS = 1.0
-# A time-out is waited for in so many steps, so that a loop that was busy for as long as all of them
-# still reads a reply that has long been there.
+# A timeout is waited for in so many steps, so that a loop that was blocked for all of it still
+# reads a reply that has arrived.
 STEPS = 5
 
 
 class RedisUnavailable(Exception):
-    """Redis does not answer, not in time, or with an error."""
+    """Redis does not reply, or too late, or with an error."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScriptCall:
-    """One call of a script by its name."""
+    """One call of a script by name."""
 
     script: str
     keys: tuple[str, ...]
@@ -42,7 +42,7 @@ class ScriptCall:
 
 
 class RedisLink:
-    """One connection at a time, made anew by `connect` whenever the last one was lost."""
+    """One connection at a time; `connect` replaces a lost one."""
 
     def __init__(self, url: str, scripts: Mapping[str, str]) -> None:
         self._url = url
@@ -67,7 +67,7 @@ class RedisLink:
     async def _open(self) -> None:
         client = Redis.from_url(
             self._url,
-            protocol=2,  # nothing is pushed to us
+            protocol=2,  # the server pushes nothing
             socket_connect_timeout=CONNECT_SECONDS,
             socket_timeout=REPLY_SECONDS,
             retry=Retry(NoBackoff(), 0),
@@ -76,20 +76,20 @@ class RedisLink:
         self._client = client
         settings = client.connection_pool.connection_kwargs
         self._reply_seconds = settings["socket_timeout"]
-        settings["socket_timeout"] = None  # ours is patient with a busy loop (STEPS)
+        settings["socket_timeout"] = None  # `_await_reply` has the timeout instead (STEPS)
         hashes: dict[str, str] = {}
         seconds = CONNECT_SECONDS
         for name, text in self._scripts.items():
             hashes[name] = await self._await_reply(
                 cast(Awaitable[Any], client.script_load(text)), seconds
             )
-            seconds = self._reply_seconds  # connected: from now on as quick as any batch
+            seconds = self._reply_seconds  # connected: now the timeout of a batch
         self._hashes = hashes
 
     async def call(self, batch: Sequence[ScriptCall], *, timeout_factor: int = 1) -> list[Any]:
         """Send one batch and return its replies in order. Raises RedisUnavailable.
 
-        `timeout_factor` is by how much a large batch may take longer than an ordinary one.
+        `timeout_factor` multiplies the timeout for a large batch.
         """
         if self._client is None:
             raise RedisUnavailable("not connected")
@@ -101,7 +101,7 @@ class RedisLink:
         return replies
 
     async def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         client, self._client = self._client, None
         if client is not None:
             try:
@@ -116,12 +116,12 @@ class RedisLink:
                 await asyncio.wait({task}, timeout=seconds / STEPS)
                 if task.done():
                     return task.result()
-        except Exception as error:  # whatever the library stumbles over, calls go on
+        except Exception as error:  # whatever the library raises, calls continue
             raise RedisUnavailable(f"{type(error).__name__}: {error}") from error
         finally:
             if not task.done():
-                task.cancel()  # the client library closes the connection then
+                task.cancel()  # the client library then closes the connection
                 await asyncio.wait({task})
-                # However the command ended, its result is no longer wanted.
+                # Retrieve the unused result, so that asyncio does not log it.
                 _ = task.cancelled() or task.exception()
         raise RedisUnavailable(f"no answer within {seconds:g} s")

@@ -29,9 +29,9 @@ FILE_NAME = re.compile(r"(\d{4})_[a-z0-9_]+\.sql")
 TABLES_VERSION = 25
 RELEASED_VERSION = 22
 RELEASED_CHECKSUM = "25b8423425ad3a15bae078d14c69817dde01276e42ad665f5f08601b03931e10"
-# Any number will do as long as no other user of the database takes it.
+# Any number that no other user of the database uses.
 LOCK_KEY = 0x67775F6D69677261
-# For one migration of a large table, and for waiting until another process has done it.
+# For one migration of a large table, and for the wait until another process has done it.
 TIMEOUT_SECONDS = 24 * 3600.0
 SQL = load("actors.store", "schema.sql")
 WAY_OUT = (
@@ -57,7 +57,7 @@ class Migration:
 
     @property
     def checksum(self) -> str:
-        """Differs between an edited file and the one that was applied."""
+        """Changes when the file is edited."""
         return _digest([self.sql])
 
 
@@ -79,7 +79,7 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The files of one folder. `tables`: null where every database goes through all migrations."""
+    """The files of one folder. `tables`: None if every database gets all migrations."""
 
     tables: Migration | None
     migrations: Sequence[Migration]
@@ -87,7 +87,7 @@ class Schema:
 
     @property
     def functions_checksum(self) -> str:
-        """Of the functions as a set, and of the tables that they are written for."""
+        """The digest of the set of functions, and of the tables that they are written for."""
         return _digest(
             [str(self._last), *(f"{each.name} {each.checksum}" for each in self.functions)]
         )
@@ -199,7 +199,7 @@ def _text(path: Path) -> str:
 
 
 async def _apply_next(session: Session, schema: Schema) -> Migration | None:
-    """Apply the first that the database lacks, under a transaction's lock; None at the end."""
+    """Apply the first missing migration, under a transaction's lock; None if there is none."""
     async with session.transaction():
         await _begin(session)
         missing = schema.missing(await session.fetch_all(SQL["applied"]))
@@ -220,7 +220,7 @@ async def _apply_next(session: Session, schema: Schema) -> Migration | None:
 
 
 async def _load_functions(session: Session, schema: Schema) -> None:
-    """Load the functions that have changed since the last set, and drop those that are gone."""
+    """Load the functions that have changed since the last set, and drop removed ones."""
     async with session.transaction():
         await _begin(session)
         mine = schema.functions_checksum

@@ -1,9 +1,8 @@
 """The chat-completions dialect: requests, responses and streams (spec: Chat-completions).
 
-`dialect.py` is what the rest of the gateway knows of it. Passed through: `request.py` is the table
-of members, `request.py` validates and rewrites what the client sent, `events.py` and
-`meter.py` read what the upstream answers. Translated: `codec.py` lists the decoders and encoders
-beside it. No I/O here.
+`dialect.py` is its record for the rest of the gateway. Passthrough: `request.py` has the table of
+members, validates and edits the client's request; `events.py` and `meter.py` read the upstream's
+response. Translation: `codec.py` lists the decoders and encoders. No I/O here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The chat-completions codec: requests, whole responses and streams, to the canonical model and
 back.
 
-Facts of the dialect itself, such as what a valid request is, are `channels/dialects/chat`.
+Facts of the dialect itself, such as valid requests, are in `channels/dialects/chat`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The record of the chat-completions dialect: what the rest of the gateway knows of it."""
+"""The record of the chat-completions dialect, by which the rest of the gateway uses it."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from channels.dialects.dialect import Address, ChatDialect, Hosting
 from channels.families import CHAT
 from channels.json import UNREADABLE, dumps
 
-# The chat dialect as providers have it that refuse parts of it, instead of passing them over.
+# Variants of the chat dialect for providers that refuse parts of it instead of ignoring them.
 #
-# Mistral answers 422 for every member that it does not document, in the body or in a turn, so also
-# for the asking for usage, which its streams state unasked; its tool calls have ids of nine letters
-# and digits, and other ids of calls in the history are a 400. Groq and Fireworks answer 400 for
-# thoughts in a turn that are not written in their own form.
+# Mistral answers 422 for every undocumented member of the body or a turn, including the request for
+# usage, which its streams state by default; its tool calls have ids of nine letters and digits, and
+# other ids of calls in the history are a 400. Groq and Fireworks answer 400 for thoughts in a turn
+# that are not in their own form.
 
 _CALL_ID = re.compile(r"[a-zA-Z0-9]{9}")
-# What turns of assistants hold that other providers gave; a client sends them as it got them.
+# Members of assistants' turns by other providers, which clients return as received.
 _FOREIGN_TO_GROQ = frozenset({"reasoning_content", "reasoning_details", "refusal", "annotations"})
 _FOREIGN_TO_FIREWORKS = frozenset({"reasoning", "reasoning_details", "refusal", "annotations"})
 _FOREIGN_TO_MISTRAL = _FOREIGN_TO_GROQ | {"reasoning", "audio", "function_call"}
@@ -36,7 +36,7 @@ class _Call(Struct):
 
 
 class _Turn(Struct):
-    """What decides whether a turn has to be changed; the members are those that may be foreign."""
+    """The members that decide whether a turn has to be changed."""
 
     role: str
     tool_calls: list[_Call] | None = None
@@ -56,7 +56,7 @@ class _Turn(Struct):
 
     @property
     def has_other_ids(self) -> bool:
-        """Whether an id of a call is not as Mistral's are."""
+        """Whether a call has an id that Mistral refuses."""
         ids = [call.id for call in self.tool_calls or ()]
         ids.append(self.tool_call_id)
         return not all(one is None or _CALL_ID.fullmatch(one) for one in ids)
@@ -66,9 +66,9 @@ _TURNS = msgspec.json.Decoder(list[_Turn])
 
 
 def for_mistral(messages: bytes) -> bytes:
-    """The JSON of `messages` as Mistral takes them; the same bytes where it does already.
+    """Return the JSON of `messages` in the form for Mistral; unchanged if it is valid already.
 
-    What cannot be read is left to the upstream to judge.
+    Unreadable JSON is left to the upstream.
     """
 
     def is_acceptable(turn: _Turn) -> bool:
@@ -78,12 +78,12 @@ def for_mistral(messages: bytes) -> bytes:
 
 
 def for_groq(messages: bytes) -> bytes:
-    """The same for Groq."""
+    """Return the JSON of `messages` in the form for Groq."""
     return _stripped(messages, _FOREIGN_TO_GROQ)
 
 
 def for_fireworks(messages: bytes) -> bytes:
-    """The same for Fireworks."""
+    """Return the JSON of `messages` in the form for Fireworks."""
     return _stripped(messages, _FOREIGN_TO_FIREWORKS)
 
 
@@ -124,7 +124,7 @@ def _turn_for_mistral(turn: dict[str, Any]) -> dict[str, Any]:
 
 
 def call_id_for_mistral(call_id: str) -> str:
-    """Nine letters and digits for the id of a call: always the same for one, others for others."""
+    """Derive nine letters and digits from the id of a call, deterministically."""
     if _CALL_ID.fullmatch(call_id):
         return call_id
     return blake2b(call_id.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()[:9]

@@ -1,8 +1,8 @@
-"""The members of a chat-completions answer that are read, as types.
+"""The members of a chat-completions response that are read, as types.
 
-One shape serves a stream's chunk and a whole response, and one reading both the meter and a
-translation. The ordinary chunk is read through the types, which is fast; one that is not as
-documented is read loosely. What a chunk means is the part of `meter.py` and `stream.py`.
+One type serves a stream's chunk and a whole response, and is decoded once for the meter and a
+translation. A documented chunk is decoded into the types, which is fast; any other is decoded
+loosely. `meter.py` and `stream.py` interpret the chunks.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _TERMINATOR = b"[DONE]"
 
 
 class Function(Struct, gc=False):
-    """A function's name and arguments, or a piece of either."""
+    """A function's name and arguments, or a part of either."""
 
     name: str | None = None
     arguments: str | None = None
 
 
 class ToolCall(Struct, gc=False):
-    """One tool call, or a piece of it. `extra_content` holds signatures."""
+    """One tool call, or a part of it. `extra_content` has signatures."""
 
     index: int | None = None
     id: str | None = None
@@ -51,7 +51,7 @@ class ToolCall(Struct, gc=False):
 
 
 class Message(Struct, gc=False):
-    """The message of a choice, or what is added to it."""
+    """The message of a choice, or a delta of it."""
 
     content: str | None = None
     refusal: str | None = None
@@ -63,11 +63,11 @@ class Message(Struct, gc=False):
     images: msgspec.Raw = NULL
 
     def thought(self) -> str | None:
-        """The text of its thinking: some upstreams send one thought under both names."""
+        """Return the text of its thinking: some upstreams send one thought under both names."""
         return self.reasoning_content or self.reasoning
 
     def characters(self) -> int:
-        """Characters of text, thinking and tool calls (contract §7: Cost of a cut call)."""
+        """Count characters of text, thinking and tool calls (contract §7: Cost of a cut call)."""
         count = 0
         if self.content is not None:
             count += len(self.content)
@@ -83,26 +83,26 @@ class Message(Struct, gc=False):
 
 
 class LooseMessage(Message, gc=False):
-    """A message whose members are not of the documented types, as far as they can be read.
+    """A message with undocumented types, as far as it can be decoded.
 
-    `counted` are the characters of every text in it, also where a translation has no use for it.
+    `counted` is the number of characters of all its texts, including those not translated.
     """
 
     counted: int = 0
 
     def characters(self) -> int:
-        """See `Message`; never decoded from a response, but counted as the message was read."""
+        """Return the count made while the message was decoded."""
         return self.counted
 
 
 class Choice(Struct, gc=False):
-    """One of the responses requested; the first may come without its index."""
+    """One of the requested responses; the first may lack its index."""
 
     index: int | None = None
     delta: Message | None = None
     message: Message | None = None
     finish_reason: str | None = None
-    usage: msgspec.Raw = NULL  # of Moonshot, in the chunk with the reason
+    usage: msgspec.Raw = NULL  # of Moonshot, in the chunk with the finish reason
 
 
 class GroqMember(Struct, gc=False):
@@ -121,23 +121,23 @@ class Chunk(Struct, gc=False):
     model: str | None = None
     x_groq: GroqMember | None = None
     service_tier: str | None = None
-    base_resp: msgspec.Raw = NULL  # of MiniMax: its errors, in place of choices
-    message: msgspec.Raw = NULL  # of Mistral, vLLM and others: an error, with nothing around it
+    base_resp: msgspec.Raw = NULL  # of MiniMax: its errors, instead of choices
+    message: msgspec.Raw = NULL  # of Mistral, vLLM and others: a bare error
     code: msgspec.Raw = NULL
 
 
-# The event that ends a stream, which is no JSON.
+# The event that ends a stream, which is not JSON.
 TERMINATOR = Chunk()
 
-# Reads a chunk that is as documented; raises what is UNREADABLE.
+# Decodes a documented chunk; raises the errors in UNREADABLE.
 decode_chunk = msgspec.json.Decoder(Chunk).decode
 _CALLS = msgspec.json.Decoder(list[ToolCall])
 
 
 def read_chunk(data: bytes) -> Chunk | None:
-    """An event's data as a chunk, as far as it can be read; `TERMINATOR` for the stream's end.
+    """Decode an event's data as far as possible; `TERMINATOR` for the stream's end.
 
-    None when it is no JSON object. Never raises.
+    None if it is not a JSON object. Never raises.
     """
     try:
         return decode_chunk(data)
@@ -146,7 +146,7 @@ def read_chunk(data: bytes) -> Chunk | None:
 
 
 def read_whole(body: bytes) -> Chunk | None:
-    """Read a whole response, whose end must be there; None where it is no object."""
+    """Decode a whole response, which must be complete; None if it is not an object."""
     try:
         return decode_chunk(body)
     except UNREADABLE:
@@ -154,12 +154,12 @@ def read_whole(body: bytes) -> Chunk | None:
 
 
 def is_terminator(data: bytes) -> bool:
-    """Whether an event's data end the stream."""
+    """Whether an event's data ends the stream."""
     return data.strip() == _TERMINATOR
 
 
 def error_in(chunk: Chunk) -> msgspec.Raw:
-    """The failure in an event or a response: its `error`, or other forms in that one."""
+    """Return the error of an event or a response: its `error`, or other forms converted to it."""
     if chunk.error is not NULL or chunk.choices:
         return chunk.error
     if chunk.base_resp is not NULL:
@@ -171,16 +171,16 @@ def error_in(chunk: Chunk) -> msgspec.Raw:
 
 
 def groq_member(value: Mapping[str, Any]) -> GroqMember | None:
-    """Groq's own member of a response that is read loosely."""
+    """Return Groq's own member of a loosely decoded response."""
     own = value.get("x_groq")
     return GroqMember(raw_of(own.get("usage"))) if isinstance(own, dict) else None
 
 
 def _read_loosely(data: bytes, *, mends: bool) -> Chunk | None:
-    """What can be read of a response that is not as documented.
+    """Decode an undocumented response as far as possible.
 
-    An id that is a number, a lone surrogate in the text, content in parts: what was delivered still
-    counts, and is still shown.
+    An id that is a number, a lone surrogate in the text, content in parts: the delivered text is
+    still counted and shown.
     """
     value = read_loosely(data, mends=mends)
     if not isinstance(value, dict):
@@ -219,7 +219,7 @@ def _loose_message(fields: dict[str, Any]) -> LooseMessage:
     content = fields.get("content")
     thought = text_of(fields.get("reasoning_content")) or text_of(fields.get("reasoning"))
     if isinstance(content, list):
-        # Some upstreams send parts where the protocol has a string.
+        # Some upstreams send parts instead of a string.
         thought = thought or text_in_content(content)
         parts = read_content(content, {})
         content = "".join(part.text for part in parts if isinstance(part, Text | Refusal))
@@ -265,9 +265,9 @@ def _loose_function(function: Any) -> Function | None:
 
 
 def _count_loosely(fields: dict[str, Any]) -> int:
-    """Characters of a message whose members are not of the documented types.
+    """Count the characters of a message with undocumented types.
 
-    Text may come as an array of parts; every string under the members that count is counted.
+    Text may be an array of parts; every string under the counted members counts.
     """
     thought = fields.get("reasoning_content") or fields.get("reasoning")
     count = characters_of([fields.get("content"), fields.get("refusal"), thought])
@@ -289,19 +289,20 @@ def _length(function: Function | None) -> int:
     return len(function.name or "") + len(function.arguments or "")
 
 
-# Tool calls of a chat-completions stream: pieces put to the call they belong to.
+# Tool calls of a chat-completions stream: assigns pieces to their call.
 #
-# The protocol numbers the calls of a choice; id and name come once, arguments in pieces. Upstreams
-# differ: no number, the same number for every call, id and name in every piece, a name after the
-# first arguments, no id at all. Some send an empty call with every response, which is none.
+# The protocol numbers the calls of a choice; id and name are sent once, arguments in pieces.
+# Upstreams differ: no number, the same number for every call, id and name in every piece, a name
+# after the first arguments, no id at all. Some send an empty call with every response, which is
+# ignored.
 
 
 @dataclass(slots=True)
 class _Call:
-    """One call, and what is known of it.
+    """One call, as far as received.
 
-    `index` is the canonical one, from when the call has begun. Arguments wait that came before the
-    name, or that may state that there are none.
+    `index` is the canonical one, once the call has begun. Arguments are held that precede the name,
+    or that may turn out to mean no arguments.
     """
 
     id: str | None
@@ -314,26 +315,26 @@ class _Call:
 
     @property
     def has_begun(self) -> bool:
-        """Whether its beginning has been emitted."""
+        """Whether its CallBegan was emitted."""
         return self.index >= 0
 
 
 def is_placeholder(name: str, arguments: str) -> bool:
-    """Whether a call calls nothing: it stands where a call would, as some upstreams have it."""
+    """Whether a call is the empty one that some upstreams send with every response."""
     return not name and (arguments.strip() == "{}" or is_no_arguments(arguments))
 
 
 class ToolCallReader:
-    """Gives the events of the calls of one response. `seed` makes the ids that are missing."""
+    """Decodes the calls of one response to events. `seed` derives missing ids."""
 
     __slots__ = ("_by_id", "_by_number", "_calls", "_is_closed", "_number_max", "count", "seed")
 
     def __init__(self) -> None:
         self.seed = ""
-        self.count = 0  # of the calls that have begun
+        self.count = 0  # calls that have begun
         self._by_number: dict[int, _Call] = {}
         self._number_max = -1
-        self._by_id: dict[str, _Call] = {}  # the first of each
+        self._by_id: dict[str, _Call] = {}  # the first call of each id
         self._calls: list[_Call] = []
         self._is_closed = False
 
@@ -341,14 +342,14 @@ class ToolCallReader:
         return f"<ToolCallReader {self.count} calls>"
 
     def read(self, pieces: Iterable[ToolCall]) -> list[Event]:
-        """The events in the calls, or pieces of them, that a chunk holds."""
+        """Return the events of the calls, or pieces of them, in a chunk."""
         events: list[Event] = []
         for piece in pieces:
             self._take(piece, events)
         return events
 
     def close(self) -> list[Event]:
-        """No more pieces follow: a call without arguments has an empty object of them."""
+        """Return the final events: a call without arguments gets an empty object."""
         events: list[Event] = []
         if not self._is_closed:
             self._is_closed = True
@@ -381,14 +382,14 @@ class ToolCallReader:
             _emit_arguments(call, events)
 
     def _call_of(self, piece: ToolCall, name: str | None) -> _Call:
-        """The call that a piece belongs to, which may be a new one."""
+        """Return the call of a piece, which may be a new one."""
         number = piece.index
         if number is None:
             if (known := self._unnumbered_call(piece, name)) is not None:
                 return known
             number = self._number_max + 1
         call = self._by_number.get(number)
-        # A second call under a number that is taken gives itself away by id and name.
+        # A second call under the same number is recognised by its id and name.
         is_other = call is not None and piece.id and call.id and piece.id != call.id and name
         if call is None or is_other:
             call = _Call(piece.id or None)
@@ -402,7 +403,7 @@ class ToolCallReader:
         return call
 
     def _unnumbered_call(self, piece: ToolCall, name: str | None) -> _Call | None:
-        """The call that a piece without a number continues: by its id, else the latest."""
+        """Return the call that a piece without a number continues: by its id, else the latest."""
         if piece.id:
             return self._by_id.get(piece.id)
         return self._calls[-1] if self._calls and not name else None
@@ -425,7 +426,7 @@ class ToolCallReader:
 
 
 def _emit_arguments(call: _Call, events: list[Event]) -> None:
-    """Let go of the arguments that wait, unless they may still be a word for none."""
+    """Emit the held arguments, unless they may still turn out to mean none."""
     if call.has_begun and (arguments := call.waiting.take()) is not None:
         call.has_arguments = True
         events.append(CallDelta(call.index, arguments))

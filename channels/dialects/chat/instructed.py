@@ -1,8 +1,8 @@
-"""Requests that the gateway itself gives a model, instructions, tools and things to read.
+"""Requests to which the gateway adds a model, instructions, tools and material to read.
 
-The client has its turns and its settings, byte for byte; what it sends as model and tools is
-dropped, whatever it is. First `read_turn` checks the client's body as any other is checked, then
-`instructed_body` makes another one of it, which is read and sent as if it had come in.
+The client's turns and settings are kept byte for byte; its model and tools are dropped, whatever
+they are. First `read_turn` checks the client's body like any other, then `instructed_body` makes
+another body from it, which is parsed and sent as if a client had sent it.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from channels.errors import InvalidRequest
 from channels.json import JsonObject
 from channels.offload.jobs import check_values
 
-# Members that choose a model, tools or a conversation, by the name of one that ignores case: the
-# documented ones, and those by which some upstreams take the same.
+# Members that choose a model, tools or a conversation, in lower case: the documented ones, and
+# those by which some upstreams accept the same.
 DROPPED = frozenset(
     (
         "tools",
@@ -59,11 +59,11 @@ P = TypeVar("P", bound=Part)
 
 
 class Turn(Struct, frozen=True):
-    """What of a client's request decides what is made of it.
+    """The facts of a client's request that decide about its instructed request.
 
-    `text` is the latest user message's, as far as it is wanted; `has_images`: a message,
-    of whatever role, has an `image_url` part; `fault` is what of the messages only an upstream of
-    this protocol may judge.
+    `text` is the text of the latest user message, up to the requested length; `has_images`: a
+    message of any role has an `image_url` part; `fault` is an error within the messages that only
+    an upstream of this protocol may accept.
     """
 
     stream: bool
@@ -73,11 +73,11 @@ class Turn(Struct, frozen=True):
 
 
 class Instructions(Struct, frozen=True):
-    """What the gateway puts into a request.
+    """The gateway's additions to a request.
 
-    `persona` is a JSON string; `reading`, if there is any, a text that goes directly before the
-    latest user message. `temperature` holds where the client has none. With `is_collected` the
-    upstream streams what the client wants as a whole.
+    `persona` is a JSON string; `reading`, if any, is text inserted before the latest user message.
+    `temperature` is the default for a client without one. With `is_collected` the upstream streams
+    a response that the client gets as a whole.
     """
 
     model: str
@@ -107,15 +107,15 @@ _TEXT_PART = msgspec.json.Decoder(_TextPart)
 
 
 def read_turn(body: bytes, *, text_characters: int) -> Turn:
-    """Check a client's body, all but its model. Raises InvalidRequest naming the member at fault.
+    """Check a client's body except its model. Raises InvalidRequest with the faulty member.
 
-    Of the latest user message so many characters are read.
+    At most `text_characters` of the latest user message are read.
     """
     members = JsonObject.parse(body)
     refuse_lookalikes(members, NAMES)
     chat, fault = _TABLES.read(members)
     if fault is not None and not (fault.param or "").startswith("messages"):
-        fault = None  # of what is dropped, or is read again
+        fault = None  # of a dropped member, or found again later
     max_tokens_of(chat)
     if chat.stream_options is not None:
         asking_for_usage(members.raw["stream_options"])
@@ -128,14 +128,14 @@ def read_turn(body: bytes, *, text_characters: int) -> Turn:
 
 
 def instructed_body(body: bytes, given: Instructions) -> bytes:
-    """The body of a request that `read_turn` has passed, with what the gateway gives it."""
+    """Return the body of a request that passed `read_turn`, with the additions."""
     return _written(JsonObject.parse(body).raw, given)
 
 
 def instructed_at_once(body: bytes, given: Instructions) -> tuple[ChatRequest, bytes] | None:
-    """The request that is made of a usual body, and its own, with one reading; None of any other.
+    """Return the instructed request and its body in one parse; None unless the body is simple.
 
-    Usual is what has no fault, nothing to drop, no pictures and no escapes that may hide these.
+    A simple body has no fault, nothing to drop, no images and no escapes that may hide these.
     """
     if b"image_url" in body or b"\\u" in body:
         return None
@@ -145,7 +145,7 @@ def instructed_at_once(body: bytes, given: Instructions) -> tuple[ChatRequest, b
             return None
         written = _written(raw, given)
         request = read_instructed(written)
-    except InvalidRequest:  # which names what the client sent only where that is read
+    except InvalidRequest:  # the slower path reports it in terms of the client's body
         return None
     return (request, written) if request.fault is None else None
 
@@ -167,27 +167,27 @@ def _written(raw: Mapping[str, Raw], given: Instructions) -> bytes:
 
 
 def read_instructed(body: bytes) -> ChatRequest:
-    """Read such a body; its conversation counts as it is without white space (contract §6)."""
+    """Parse an instructed body; its conversation is counted without white space (contract §6)."""
     request = read_request(body)
     size = compact_size(bytes(request.object.raw["messages"]))
     return request if size == request.messages_bytes else replace(request, messages_bytes=size)
 
 
 def turn_job(body: bytes, text_characters: int) -> tuple[Turn, None]:
-    """`read_turn` of a large body, in a process of its own. Raises InvalidRequest."""
+    """Run `read_turn` on a large body, in another process. Raises InvalidRequest."""
     check_values(body)
     return read_turn(body, text_characters=text_characters), None
 
 
 def instructed_job(body: bytes, given: Instructions) -> tuple[ChatRequest, bytes]:
-    """The request that is made of a large body, without its body, and that."""
+    """Return the request made from a large body, without its body, and that body."""
     written = instructed_body(body, given)
     return without_body(read_instructed(written)), written
 
 
 def compact_size(messages: bytes) -> int:
-    """The length of a JSON text without white space between values, as UTF-8 with as few escapes
-    as JSON allows."""
+    """Return the length of a JSON text without white space between values, as UTF-8 with as few
+    escapes as JSON allows."""
     if b"\\u" in messages or b"\\/" in messages:
         return len(msgspec.json.encode(msgspec.json.decode(messages)))
     return len(msgspec.json.format(messages, indent=-1))
@@ -204,7 +204,7 @@ def _has_images(chat: ChatBody | LenientBody) -> bool:
 
 
 def _read(raw: Raw, decoder: msgspec.json.Decoder[P]) -> P | None:
-    """A part as far as it is one; its shape is the upstream's business."""
+    """Decode a part; None if it has another shape, which the upstream judges."""
     try:
         return decoder.decode(raw)
     except msgspec.ValidationError:
@@ -212,7 +212,7 @@ def _read(raw: Raw, decoder: msgspec.json.Decoder[P]) -> P | None:
 
 
 def _latest_text(messages: Raw, characters: int) -> str:
-    """The text parts of the latest user message, one below the other."""
+    """Join the text parts of the latest user message by line feeds."""
     turns = _MESSAGES.decode(messages)
     at = _latest_user(turns)
     if at is None:

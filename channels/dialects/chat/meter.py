@@ -1,8 +1,8 @@
-"""Read a chat-completions answer as it passes: usage, characters, how it ended.
+"""Meter a chat-completions response as it is passed on: usage, characters, how it ended.
 
-The bytes themselves are the caller's; nothing here changes or delays them. An event that cannot be
-read is passed on and counted in `malformed_events`: it must not end a stream. What the counts cost
-is `gw/calls/bills.py`.
+The caller passes on the bytes; nothing here changes or delays them. An unreadable event is passed
+on and counted in `malformed_events`: it must not end a stream. `gw/calls/bills.py` prices the
+counts.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from channels.dialects.meter import (
 from channels.errors import UpstreamMalformed
 from channels.json import NULL
 
-# Token counts as the chat-completions protocol states them: read once, for money and display.
+# Token counts as the chat-completions protocol states them, for billing and for responses.
 #
 # `prompt_tokens` is the whole input, cached parts included; `completion_tokens` includes reasoning.
 
@@ -58,14 +58,14 @@ class _Reasoning(Struct, gc=False):
 
 
 class _Counts(Struct, gc=False):
-    """What is read of any usage, whatever else is in it."""
+    """The members that are read of any usage."""
 
     prompt_tokens: Tokens | None = None
     completion_tokens: Tokens | None = None
     total_tokens: Tokens | None = None
     prompt_tokens_details: _Cached | None = None
     completion_tokens_details: _Reasoning | None = None
-    cached_tokens: Tokens | None = None  # of Moonshot and others, where there are no details
+    cached_tokens: Tokens | None = None  # of Moonshot and others, without details
     prompt_cache_hit_tokens: Tokens | None = None  # of DeepSeek
 
 
@@ -74,7 +74,7 @@ class _Input(InputDetails, gc=False):
 
 
 class _Usage(ToolUsage, gc=False):
-    """A usage with the parts that some prices are made for."""
+    """A usage with the parts that may have their own prices."""
 
     prompt_tokens: Tokens | None = None
     completion_tokens: Tokens | None = None
@@ -85,29 +85,29 @@ class _Usage(ToolUsage, gc=False):
     prompt_cache_hit_tokens: Tokens | None = None
 
     def parts(self) -> UsageParts | None:
-        """The parts it states; None where there are none, as nearly always."""
+        """Return the parts that it states; None if there are none, the common case."""
         given, made = self.prompt_tokens_details, self.completion_tokens_details
         return modal_parts(self.tools(), given, made)
 
 
 _COUNTS = msgspec.json.Decoder(_Counts)
 _USAGE = msgspec.json.Decoder(_Usage)
-# In the names of OpenAI's models that search before every response, and state no count of it.
+# Part of the names of OpenAI's models that search for every response without stating a count.
 _SEARCHING = "-search-"
 
 
 class UsageReader:
     """The usage of one response so far: some upstreams state a running count in every chunk.
 
-    `tier` is the tier of service that was stated last, `model` the model that responds.
+    `tier` is the last service tier stated, `model` the model of the response.
     """
 
     __slots__ = ("_is_own", "model", "tier", "total_tokens", "usage")
 
     def __init__(self) -> None:
         self.usage: Usage | None = None
-        self.total_tokens: int | None = None  # stated alone
-        self._is_own = False  # stated in the member that the protocol has for it
+        self.total_tokens: int | None = None  # stated without the others
+        self._is_own = False  # stated in the protocol's own member
         self.tier: str | None = None
         self.model: str | None = None
 
@@ -115,7 +115,7 @@ class UsageReader:
         return f"<UsageReader {self.usage}>"
 
     def take(self, stated: msgspec.Raw) -> bool:
-        """Take a `usage` member. False where its counts cannot be read."""
+        """Take a `usage` member. False if its counts cannot be read."""
         usage = self._read(stated)
         if usage is not None:
             self.usage, self._is_own = usage, True
@@ -126,7 +126,7 @@ class UsageReader:
         return total is not None
 
     def take_spare(self, groq: GroqMember | None, *of_choices: msgspec.Raw) -> bool:
-        """Take usage stated elsewhere. False where it is empty, or the protocol's own is there."""
+        """Take usage stated elsewhere. False if it is empty, or the protocol's own was stated."""
         if self._is_own:
             return False
         stated = () if groq is None else (groq.usage,)
@@ -138,7 +138,7 @@ class UsageReader:
         return True
 
     def _read(self, stated: msgspec.Raw) -> Usage | None:
-        """The usage with what is stated beside its member."""
+        """Return the usage, with tier and searches stated elsewhere."""
         usage = read_usage(stated)
         tier, model = served_tier(self.tier), self.model
         if usage is None or (tier is None and (model is None or _SEARCHING not in model)):
@@ -150,7 +150,7 @@ class UsageReader:
 
 
 def read_usage(usage: msgspec.Raw) -> Usage | None:
-    """Numbers of a `usage` member; None when they are not whole, not there, or below zero."""
+    """Parse a `usage` member; None if counts are missing, negative or not integers."""
     stated: _Usage | _Counts
     parts: UsageParts | None = None
     try:
@@ -182,7 +182,7 @@ def read_usage(usage: msgspec.Raw) -> Usage | None:
 
 
 def total_alone(usage: msgspec.Raw) -> int | None:
-    """The total of a `usage` member that states no more, as MiniMax's may; None for any other."""
+    """Return the total of a `usage` member without other counts, as MiniMax's; else None."""
     try:
         stated = _COUNTS.decode(usage)
     except (msgspec.DecodeError, RecursionError):
@@ -193,7 +193,7 @@ def total_alone(usage: msgspec.Raw) -> int | None:
 
 
 def write_usage(usage: Usage) -> dict[str, Any]:
-    """The `usage` member."""
+    """Encode the `usage` member."""
     details: dict[str, Any] = {"cached_tokens": usage.cached_tokens}
     if usage.cache_write_tokens:
         details["cache_write_tokens"] = usage.cache_write_tokens
@@ -212,7 +212,7 @@ def write_usage(usage: Usage) -> dict[str, Any]:
 
 
 class ChatMeter(ResponseMeter[Chunk, Chunk]):
-    """Follows one response. `finished`: the terminator was seen, or the response came whole."""
+    """Meters one response. `finished`: the terminator was received, or the response is whole."""
 
     __slots__ = ("_stated",)
 
@@ -233,10 +233,10 @@ class ChatMeter(ResponseMeter[Chunk, Chunk]):
     read = staticmethod(read_chunk)
 
     def take(self, read: Chunk | None) -> bool:
-        """Meter what was read of an event.
+        """Meter a decoded event.
 
-        False for the chunk that states usage and nothing else: it is withheld from a client that
-        did not request usage (contract §5).
+        False for a chunk that states usage and nothing else: it is withheld from a client that did
+        not request usage (contract §5).
         """
         if read is None:
             self.malformed_events += 1
@@ -247,7 +247,7 @@ class ChatMeter(ResponseMeter[Chunk, Chunk]):
         return self._take(read)
 
     def body(self, body: bytes) -> None:
-        """Read a whole response. Raises UpstreamMalformed when it is not a JSON object."""
+        """Meter a whole response. Raises UpstreamMalformed if it is not a JSON object."""
         chunk = read_whole(body)
         if chunk is None:
             raise UpstreamMalformed("not a JSON object")
@@ -265,7 +265,7 @@ class ChatMeter(ResponseMeter[Chunk, Chunk]):
                 if one_delta is not None:
                     self.characters += one_delta.characters()
                 elif choice.message is not None and not self.characters:
-                    # Elsewhere it repeats what the deltas held, whole or as far as received.
+                    # In other chunks it repeats the deltas so far.
                     self.characters += choice.message.characters()
                 if choice.finish_reason is not None:
                     self.finish_reason = fit_name(choice.finish_reason)
@@ -277,11 +277,11 @@ class ChatMeter(ResponseMeter[Chunk, Chunk]):
             self._note_names(chunk.id, chunk.model)
             self._stated.tier, self._stated.model = chunk.service_tier, self.response_model
         if choices and chunk.usage is NULL and chunk.error is NULL:
-            return True  # as nearly every one
+            return True
         return self._take_end(chunk)
 
     def _take_end(self, chunk: Chunk) -> bool:
-        """Meter usage and errors. False where the chunk states usage and nothing else."""
+        """Meter usage and errors. False if the chunk states usage and nothing else."""
         has_usage = chunk.usage is not NULL and bytes(chunk.usage) != b"null"
         if chunk.service_tier is not None:
             self._stated.tier = chunk.service_tier
@@ -294,5 +294,5 @@ class ChatMeter(ResponseMeter[Chunk, Chunk]):
 
 
 def ends(data: bytes) -> bool:
-    """Whether an event that lacks its blank line ends the stream all the same."""
+    """Whether an event without its final blank line ends the stream."""
     return is_terminator(data)

@@ -1,7 +1,7 @@
 """The content of chat-completions messages, both ways: text, images, audio, files.
 
-A string and an array of parts are equivalent. Parts that the canonical model does not hold are
-left over by name, for the report.
+A string and an array of parts are equivalent. Parts outside the canonical model are left over by
+name, for the report.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from channels.translation.model import (
     text_of,
 )
 
-# What a client of chat-completions calls the members of a request: for reporting what was dropped.
+# The names of request members in chat-completions, to report what was dropped.
 #
-# Left the field of `channels/translation/model.py`, right this protocol's word, dotted and without
-# indices. A field that it has no word for cannot have come from it.
+# Keys are fields of `channels/translation/model.py`, values this protocol's names, dotted and
+# without indices. A field without a name here cannot be in a chat-completions request.
 
 _NAMES = {
     "parallel_tools": "parallel_tool_calls",
@@ -62,7 +62,7 @@ _NAMES = {
     "media.name": "messages.file.filename",
 }
 
-# Values that mean no more than leaving the member out does.
+# Values equivalent to leaving the member out.
 _NEUTRAL = {
     "store": False,
     "logprobs": False,
@@ -75,7 +75,7 @@ _NEUTRAL = {
     "stream_options.include_obfuscation": False,
 }
 
-# Whose members they are: another of its protocols has some under the same names.
+# The provider of these members: another of its protocols shares some of their names.
 PROVIDER = "openai"
 
 ORIGIN = ClientProtocol(
@@ -89,12 +89,12 @@ ORIGIN = ClientProtocol(
 
 _AUDIO_FORMATS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 _AUDIO_TYPES = {"wav": "audio/wav", "mp3": "audio/mpeg"}
-# The protocol wants a name for every inline file.
+# The protocol requires a name for every inline file.
 _FILE_NAMES = {"application/pdf": "document.pdf"}
 
 
 def read_content(content: Any, left_over: dict[str, Any]) -> list[Text | Media | Refusal]:
-    """The parts of a `content` member; those we do not know go to `left_over` by name."""
+    """Decode the parts of a `content` member; unknown ones go to `left_over` by name."""
     if isinstance(content, str):
         return [Text(content)] if content else []
     parts: list[Text | Media | Refusal] = []
@@ -198,7 +198,7 @@ def _write_media(media: Media, *, origin: ClientProtocol) -> dict[str, Any] | No
 
 def _write_document(media: Media, *, origin: ClientProtocol) -> dict[str, Any] | None:
     if media.data is None:
-        # Documents by URL are not documented here; a chat client that sent one knows its upstream.
+        # Documents by URL are undocumented; a chat client that sends one knows its upstream.
         if origin is not ORIGIN or media.url is None:
             return None
         file: dict[str, Any] = {"file_data": media.url}
@@ -214,17 +214,12 @@ def _write_document(media: Media, *, origin: ClientProtocol) -> dict[str, Any] |
     return {"type": "file", "file": file}
 
 
-# Thinking on the chat-completions wire: text beside the content, and an envelope that proves it.
+# Thinking in chat-completions: text beside the content, and an envelope that proves it.
 #
 # The protocol documents neither. `reasoning_content` is the text that many upstreams send and many
 # clients show; `reasoning_details` is the array in which clients of other gateways already keep
-# signatures between turns. Each entry there is whole, so that it survives a client that only keeps
-# and returns it:
-#
-#     {"type": "reasoning.text", "index": 0, "format": …, "text": …, "signature": …}
-#     {"type": "reasoning.encrypted", "index": 1, "format": …, "data": …}
-#
-# `format` tags whose signature it is. A tool call's own signature is in its `extra_content`.
+# signatures between turns. Each entry is complete by itself, so that a client only has to return
+# it:
 
 _FORMATS: Mapping[Protocol, str] = {
     MESSAGES.protocol: "anthropic-claude-v1",
@@ -233,7 +228,7 @@ _FORMATS: Mapping[Protocol, str] = {
     CHAT.protocol: "chat-completions-v1",
 }
 _SIGNERS: Mapping[str, Protocol] = {name: signer for signer, name in _FORMATS.items()}
-# Where a tool call's signature is, by its signer.
+# The member with a tool call's signature, by its signer.
 _CALL_SIGNERS: Mapping[Protocol, str] = {
     GEMINI.protocol: "google",
     MESSAGES.protocol: "anthropic",
@@ -243,7 +238,7 @@ _CALL_SIGNERS: Mapping[Protocol, str] = {
 
 
 def read_thinking(message: Mapping[str, Any]) -> list[Thinking]:
-    """The thinking of a message: what its envelope proves, else its bare text."""
+    """Decode the thinking of a message: the proven thoughts, else the bare text."""
     details = message.get("reasoning_details")
     entries = [
         thinking
@@ -256,7 +251,7 @@ def read_thinking(message: Mapping[str, Any]) -> list[Thinking]:
 
 
 def settled(thoughts: Sequence[Thinking]) -> list[Thinking]:
-    """The proven thoughts, and before them the text of the others where none of them has text.
+    """Return the proven thoughts, preceded by the others' text if no proven one has text.
 
     The bare text repeats the proven ones.
     """
@@ -269,7 +264,7 @@ def settled(thoughts: Sequence[Thinking]) -> list[Thinking]:
 
 
 def bare_text(message: Mapping[str, Any]) -> str:
-    """The thinking's text outside the envelope: under either name, or among the content."""
+    """Return the thinking's text outside the envelope: under either name, or in the content."""
     for name in ("reasoning_content", "reasoning"):
         text = message.get(name)
         if isinstance(text, str) and text:
@@ -279,7 +274,7 @@ def bare_text(message: Mapping[str, Any]) -> str:
 
 
 def text_in_content(content: Iterable[Any]) -> str:
-    """The thinking that some upstreams put among the parts of a content."""
+    """Return the thinking that some upstreams send as parts of the content."""
     texts: list[str] = []
     for part in content:
         if isinstance(part, Mapping) and part.get("type") == "thinking":
@@ -293,7 +288,7 @@ def text_in_content(content: Iterable[Any]) -> str:
 
 
 def read_entry(entry: Mapping[str, Any]) -> Thinking | None:
-    """One entry of the envelope; None when there is nothing in it that we know."""
+    """Decode one entry of the envelope; None if it has nothing known."""
     signer = _SIGNERS.get(_string(entry, "format") or "")
     data, signature = _string(entry, "data"), _string(entry, "signature")
     if data:
@@ -305,7 +300,7 @@ def read_entry(entry: Mapping[str, Any]) -> Thinking | None:
 
 
 def members_of(parts: Iterable[Thinking]) -> dict[str, Any]:
-    """The members that state these thoughts: their text, and the envelope of the proven ones."""
+    """Return the members for these thoughts: their text, and the envelope of the proven ones."""
     members: dict[str, Any] = {}
     texts = []
     details: list[dict[str, Any]] = []
@@ -321,12 +316,12 @@ def members_of(parts: Iterable[Thinking]) -> dict[str, Any]:
 
 
 def is_proven(part: Thinking) -> bool:
-    """Whether there is something to prove this thought with."""
+    """Whether the thought has a signature or redacted data, and a known signer."""
     return part.signer is not None and bool(part.signature or part.redacted)
 
 
 def entry_of(part: Thinking, *, index: int) -> dict[str, Any]:
-    """The entry of the envelope for one proven thought."""
+    """Return the envelope's entry for one proven thought."""
     assert part.signer is not None, part
     tag = {"index": index, "format": _FORMATS[part.signer]}
     if part.redacted is not None:
@@ -335,7 +330,7 @@ def entry_of(part: Thinking, *, index: int) -> dict[str, Any]:
 
 
 def read_call_signature(call: Mapping[str, Any]) -> tuple[str | None, Protocol | None]:
-    """The signature that belongs to a tool call, and its signer."""
+    """Return the signature of a tool call, and its signer."""
     extra = call.get("extra_content")
     if isinstance(extra, Mapping):
         for signer, name in _CALL_SIGNERS.items():
@@ -346,7 +341,7 @@ def read_call_signature(call: Mapping[str, Any]) -> tuple[str | None, Protocol |
 
 
 def call_signature(signature: str | None, signer: Protocol | None) -> dict[str, Any]:
-    """The member of a tool call that carries its signature; empty when it has none."""
+    """Return the member of a tool call with its signature; empty without one."""
     if signature is None or signer is None:
         return {}
     return {"extra_content": {_CALL_SIGNERS[signer]: {"thought_signature": signature}}}

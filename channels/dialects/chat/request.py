@@ -1,4 +1,4 @@
-"""Read a chat-completions request, and make of it the body an upstream is sent.
+"""Parse a chat-completions request, and make the body for an upstream from it.
 
 The client's bytes are kept: only the model's name, the token maximum and the request for usage are
 edited in (spec: Chat pre-charge 2, Events; contract §5, §7).
@@ -30,10 +30,10 @@ from channels.errors import InvalidRequest
 from channels.json import InvalidJson, JsonObject
 from channels.registry import BUILTIN_TOOLS, MAX_TOKENS_PARAMS, ChannelSpec, ModelSpec
 
-# The members of a chat-completions request, as types and as words (spec: Chat-completions).
+# The members of a chat-completions request, as types and in words (spec: Chat-completions).
 #
-# `ChatBody` has the documented types, `LenientBody` those that the gateway itself must read;
-# `ALLOWED` is the same in words, for the client. Members that are not here are forwarded unread.
+# `ChatBody` has the documented types, `LenientBody` those that the gateway itself needs; `ALLOWED`
+# has the same in words, for error messages. Other members are forwarded unread.
 
 
 class Part(Struct, gc=False):
@@ -77,17 +77,17 @@ class User(_ContentMessage, tag="user", gc=False):
 
 
 class Tool(_ContentMessage, tag="tool", gc=False):
-    """What a tool gave back."""
+    """The result of a tool."""
 
     tool_call_id: str | UnsetType = UNSET
 
 
 class Function(_ContentMessage, tag="function", gc=False):
-    """What a function gave back, before there were tools."""
+    """The result of a function, before there were tools."""
 
 
 class Assistant(Struct, tag_field="role", tag="assistant", gc=False):
-    """The model's turn; its content may be missing where it called tools."""
+    """The model's turn; the content may be missing if it called tools."""
 
     content: Content | UnsetType = UNSET
     tool_calls: list[ToolCall] | UnsetType | None = UNSET
@@ -114,19 +114,19 @@ class ToolChoice(Struct, gc=False):
 
 
 class StreamOptions(Struct, gc=False):
-    """What a stream carries besides the response."""
+    """Additions to a stream besides the response."""
 
     include_usage: bool | None = None
 
 
 class ResponseFormat(Struct, gc=False):
-    """The form the response is forced into."""
+    """The required form of the response."""
 
     type: str
 
 
 class ChatBody(Struct, gc=False):
-    """Every member the gateway reads."""
+    """Every member that the gateway reads."""
 
     model: Annotated[str, Meta(min_length=1, max_length=MODEL_CHARACTERS_MAX)]
     messages: Annotated[
@@ -144,7 +144,7 @@ class ChatBody(Struct, gc=False):
 
 
 class Object(Struct, gc=False):
-    """Any object; what is in it is the upstream's business."""
+    """Any object; the upstream validates its members."""
 
 
 class _LenientMessage(Struct, tag_field="role", gc=False):
@@ -152,7 +152,7 @@ class _LenientMessage(Struct, tag_field="role", gc=False):
 
 
 class LenientSystem(_LenientMessage, tag="system", gc=False):
-    """Instructions, whatever they are made of."""
+    """Instructions of any content."""
 
 
 class LenientDeveloper(_LenientMessage, tag="developer", gc=False):
@@ -164,11 +164,11 @@ class LenientUser(_LenientMessage, tag="user", gc=False):
 
 
 class LenientTool(_LenientMessage, tag="tool", gc=False):
-    """What a tool gave back."""
+    """The result of a tool."""
 
 
 class LenientFunction(_LenientMessage, tag="function", gc=False):
-    """What a function gave back."""
+    """The result of a function."""
 
 
 class LenientAssistant(Struct, tag_field="role", tag="assistant", gc=False):
@@ -178,13 +178,13 @@ class LenientAssistant(Struct, tag_field="role", tag="assistant", gc=False):
 
 
 class LenientToolSpec(Struct, gc=False):
-    """A tool, of which only the type matters; some upstreams take functions without one."""
+    """A tool, of which only the type is needed; some upstreams accept functions without one."""
 
     type: Annotated[str, Meta(min_length=1, max_length=TOOL_TYPE_CHARACTERS_MAX)] | None = None
 
 
 class LenientBody(Struct, gc=False):
-    """The members that the gateway must read, whether or not the upstream takes the rest."""
+    """The members that the gateway needs, whether or not the upstream accepts the rest."""
 
     model: Annotated[str, Meta(min_length=1, max_length=MODEL_CHARACTERS_MAX)]
     messages: Annotated[
@@ -210,13 +210,13 @@ class LenientBody(Struct, gc=False):
 
 
 class AnyModelBody(ChatBody, gc=False, kw_only=True):
-    """`ChatBody` of a request whose model is not the client's to name."""
+    """`ChatBody` of a request whose client does not choose the model."""
 
-    model: Raw | UnsetType = UNSET  # type: ignore[assignment]  # whatever is there is not read
+    model: Raw | UnsetType = UNSET  # type: ignore[assignment]  # not read
 
 
 class LenientAnyModelBody(LenientBody, gc=False, kw_only=True):
-    """`LenientBody` of such a request."""
+    """`LenientBody` of a request whose client does not choose the model."""
 
     model: Raw | UnsetType = UNSET  # type: ignore[assignment]
 
@@ -224,7 +224,7 @@ class LenientAnyModelBody(LenientBody, gc=False, kw_only=True):
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 _COUNT = f"an integer from 1 to {INTEGER_MAX}"
 
-# What each member may be, in words; `[]` stands for any index.
+# The allowed values of each member, in words; `[]` stands for any index.
 ALLOWED = {
     "model": f"a string of 1 to {MODEL_CHARACTERS_MAX} characters",
     "messages": "a non-empty array of messages",
@@ -289,9 +289,9 @@ _SETTINGS = frozenset(
 
 
 def parameters(raw: Mapping[str, msgspec.Raw], chat: ChatBody | LenientBody) -> dict[str, str]:
-    """What was asked, by the names of the protocol; `messages` and `images` are numbers of them.
+    """Return the parameters by protocol name, with the number of `messages` and `images`.
 
-    Tools and images are recognised in a body as documented.
+    Tools and images are only recognised in a documented body.
     """
     shown = settings(raw, _SETTINGS)
     if chat.stream_options is not None and chat.stream_options.include_usage:
@@ -318,22 +318,21 @@ def _images(chat: ChatBody) -> int:
 _TABLES = Tables(ChatBody, LenientBody, ALLOWED)
 _INCLUDE_USAGE = b'{"include_usage":true}'
 
-# The client runs these itself.
+# Tools that the client runs itself.
 _RUN_BY_CLIENT = frozenset(("function", "custom"))
 
-# Members we act on, by the name an upstream that ignores case would take for them.
+# Members that are read, by the name under which an upstream that ignores case reads them.
 NAMES = {name.casefold(): name for name in ChatBody.__struct_fields__}
 
 
 class ChatRequest(Struct, frozen=True):
-    """A checked request, and what the gateway needs to know of it.
+    """A checked request, and the facts that the gateway needs.
 
     `messages_bytes` is the length of `messages` as sent; `max_tokens` is the client's maximum under
-    either name; `builtin_tools` are the tools that the upstream runs, each once, by their type
-    without its version; `usage_options` is what `stream_options` has to be for the upstream to
-    report usage;
-    `parameters` is what the call log shows; `fault` is what a translation refuses, and an upstream
-    of this protocol judges.
+    either name; `builtin_tools` are the tools that the upstream runs, each once, by type without
+    version; `usage_options` is the value of `stream_options` by which the upstream reports usage;
+    `parameters` are those for the call log; `fault` is an error for a translation, which an
+    upstream of this protocol judges itself.
     """
 
     object: JsonObject
@@ -349,12 +348,12 @@ class ChatRequest(Struct, frozen=True):
 
     @property
     def content_bytes(self) -> int:
-        """`messages_bytes`, as requests of every dialect call it."""
+        """`messages_bytes`, under the name common to all dialects."""
         return self.messages_bytes
 
 
 def read_request(body: bytes) -> ChatRequest:
-    """Check a request body. Raises InvalidRequest naming the member at fault."""
+    """Check a request body. Raises InvalidRequest with the faulty member."""
     members = JsonObject.parse(body)
     raw = members.raw
     if not raw.keys() <= NAMES.keys():
@@ -386,11 +385,11 @@ def upstream_body(
     max_tokens_param: str | None,
     default_max_tokens: int | None,
 ) -> bytes:
-    """The client's body as one channel wants it; the same bytes when nothing has to change.
+    """Return the body for one channel; the client's own bytes if nothing has to change.
 
-    `max_tokens_param` is the channel's name for the token maximum, which a client's maximum goes
-    under, too; None: the channel states none, and takes either. `default_max_tokens` is put under
-    it when the client named no maximum; None leaves it out.
+    `max_tokens_param` is the channel's name for the token maximum, under which a client's maximum
+    is sent, too; None: the channel accepts either. `default_max_tokens` is sent if the client has
+    no maximum; None leaves it out.
     """
     members = request.object
     raw = members.raw
@@ -410,7 +409,7 @@ def upstream_body(
         put["stream_options"] = request.usage_options
     if not put and not rename:
         return members.body
-    # A null is as good as nothing, but a name must not be there twice.
+    # A null counts as missing, but a name must not occur twice.
     present = put.keys() & raw.keys()
     return members.edited(
         replace={name: put[name] for name in present},
@@ -424,14 +423,14 @@ def _other_max_tokens_param(param: str) -> str:
 
 
 def without_body(request: ChatRequest) -> ChatRequest:
-    """The request with nothing in it that grows with its body."""
+    """Return the request without anything that grows with its body."""
     return replace(request, object=stand_in(request.object), usage_options=b"{}")
 
 
 def asking_for_usage(options: msgspec.Raw) -> bytes:
-    """`stream_options` with include_usage true and its other members as they were.
+    """Set include_usage in `stream_options` and keep its other members.
 
-    A member that is there twice is refused: it could be edited, but not understood.
+    A duplicate member is refused: it could be edited, but its meaning is unknown.
     """
     try:
         members = JsonObject.parse(bytes(options))
@@ -444,7 +443,7 @@ def asking_for_usage(options: msgspec.Raw) -> bytes:
 
 
 def max_tokens_of(chat: ChatBody | LenientBody) -> int | None:
-    """The maximum under either name (contract §7: Token maximum)."""
+    """Return the maximum under either name (contract §7: Token maximum)."""
     old, new = chat.max_tokens, chat.max_completion_tokens
     if old is not None and new is not None and old != new:
         raise InvalidRequest(

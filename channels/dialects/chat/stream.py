@@ -1,7 +1,6 @@
-"""Read a chat-completions stream into canonical events.
+"""Chat-completions responses: streams and whole ones, to canonical events and back.
 
-Nothing an upstream sends raises. How a chunk is read is `events.py`; the calls' own rules are
-`events.py`.
+Nothing that an upstream sends in a stream raises. `events.py` decodes chunks and tool calls.
 """
 
 from __future__ import annotations
@@ -73,25 +72,25 @@ from channels.translation.model import (
 )
 from channels.translation.tool_calls import OTHER, ErrorNames, failure_in, failure_named, made_id
 
-# Why a model stopped, as the chat-completions protocol states it, and in the canonical words.
+# Finish reasons of the chat-completions protocol, and their canonical equivalents.
 
 _READ: dict[str, FinishReason] = {
     "stop": "stop",
     "length": "length",
-    # Cut short as well: by the model's own length (Mistral), by a server that ran out of room
-    # (DeepSeek), by an error that is not named.
+    # Truncated as well: by the model's own length (Mistral), by a server without resources
+    # (DeepSeek), by an unnamed error.
     "model_length": "length",
     "insufficient_system_resource": "length",
     "error": "length",
     "tool_calls": "tool_calls",
     "function_call": "tool_calls",
     "content_filter": "refusal",
-    # Of Zhipu: withheld, too long for the model, broken off.
+    # Of Zhipu: withheld, too long for the model, interrupted.
     "sensitive": "refusal",
     "model_context_window_exceeded": "length",
     "network_error": "length",
 }
-# With these a response may come without a message.
+# With these a response may lack its message.
 WITHHELD = tuple(reason for reason, found in _READ.items() if found == "refusal")
 _WRITTEN: dict[FinishReason, str] = {
     "stop": "stop",
@@ -99,16 +98,16 @@ _WRITTEN: dict[FinishReason, str] = {
     "length": "length",
     "tool_calls": "tool_calls",
     "refusal": "content_filter",
-    # A paused turn is not a finished one; this is the protocol's word for more to come.
+    # A paused turn is not finished; this is the protocol's reason for an incomplete one.
     "pause": "length",
 }
 
 
 def read_finish(reason: str, *, has_calls: bool) -> FinishReason:
-    """The canonical reason.
+    """Return the canonical reason.
 
-    Some upstreams send `stop` after calling tools, others that tools were called where none was: a
-    client would wait for calls that do not come.
+    Some upstreams send `stop` after tool calls, others `tool_calls` without any: a client would
+    wait for calls that are never sent.
     """
     found = _READ.get(reason, "stop")
     if found in ("stop", "tool_calls"):
@@ -117,14 +116,14 @@ def read_finish(reason: str, *, has_calls: bool) -> FinishReason:
 
 
 def write_finish(reason: FinishReason | None, *, has_calls: bool) -> str:
-    """The protocol's word; a response that states no reason has simply ended."""
+    """Return the protocol's reason; a response without a reason has ended normally."""
     if reason is None or reason == "stop":
         return "tool_calls" if has_calls else "stop"
     return _WRITTEN[reason]
 
 
 class StreamDecoder:
-    """Reads one stream. Made for one attempt, used from one task."""
+    """Decodes one stream. Made for one attempt, used from one task."""
 
     __slots__ = ("_began", "_calls", "_ended", "_stated", "_thought")
 
@@ -133,14 +132,14 @@ class StreamDecoder:
         self._began = False
         self._ended = False
         self._stated = UsageReader()
-        self._thought = False  # text of the present thought has been given
+        self._thought = False  # text of the present thought was emitted
 
     def __repr__(self) -> str:
         state = "ended" if self._ended else "began" if self._began else "new"
         return f"<chat.StreamDecoder {state}, {self._calls}>"
 
     def take(self, read: Chunk | None) -> list[Event]:
-        """The events that one event of the wire holds. Never raises."""
+        """Return the canonical events of one decoded event. Never raises."""
         if read is None or self._ended:
             return []
         if read is TERMINATOR:
@@ -149,7 +148,7 @@ class StreamDecoder:
         return self._take(read)
 
     def end(self) -> list[Event]:
-        """The upstream has closed. Without its terminator the stream was cut: nothing to send."""
+        """Note the end of the connection. Without a terminator the stream was cut: no events."""
         self._ended = True
         return []
 
@@ -214,7 +213,7 @@ class StreamDecoder:
             events.extend(self._calls.read([ChunkToolCall(index=0, function=delta.function_call)]))
 
     def _take_details(self, raw: msgspec.Raw, events: list[Event]) -> None:
-        """Signatures of thoughts; their text as well, where it did not come by itself."""
+        """Emit signatures of thoughts, and their text unless it was sent separately."""
         details = read_loosely(bytes(raw))
         for entry in details if isinstance(details, list) else ():
             thinking = read_entry(entry) if isinstance(entry, Mapping) else None
@@ -242,21 +241,21 @@ def _take_images(raw: msgspec.Raw, events: list[Event]) -> None:
             events.append(MediaDelta(part))
 
 
-# Write canonical events as a chat-completions stream.
+# Encodes canonical events as a chat-completions stream.
 #
-# The first chunk carries the role, a call's first piece its id and name; calls are numbered by
-# themselves. How it ended is held back until the upstream has really ended: a cut stream has no
-# finish_reason and no `[DONE]` (spec: Stream failure behaviour). Lifecycle is held back too: no
-# byte goes out before there is something to send, so that another channel may still be tried.
+# The first chunk has the role, the first piece of a call its id and name; calls have their own
+# numbering. The finish reason is held until the upstream has ended: a cut stream has no
+# finish_reason and no `[DONE]` (spec: Stream failure behaviour). Lifecycle events are held, too: no
+# byte is sent before there is content, so that another channel may still be tried.
 
 _TERMINATOR = b"data: [DONE]\n\n"
 
-# What is sent while there is nothing to send: a comment, which clients pass over.
+# A keep-alive is a comment, which clients ignore.
 KEEP_ALIVE = b": keep-alive\n\n"
 
 
 class StreamEncoder(EventEncoder):
-    """Writes one response's stream. Made for one attempt, used from one task."""
+    """Encodes one response's stream. Made for one attempt, used from one task."""
 
     __slots__ = (
         "_arguments",
@@ -280,15 +279,15 @@ class StreamEncoder(EventEncoder):
             "model": model,
         }
         self._head = b"data: " + dumps(start)[:-1] + b',"choices":['
-        # Every chunk has a null usage, but the one that states it.
+        # Every chunk has a null usage, except the one that states it.
         self._tail = b'],"usage":null}\n\n' if include_usage else b"]}\n\n"
         self._includes_usage = include_usage
         self._ends = b',"logprobs":null,"finish_reason":null}' + self._tail
-        self._arguments: list[bool] | None = None  # per call whether arguments came; None: no chunk
+        self._arguments: list[bool] | None = None  # per call: has arguments; None: no chunk yet
         self._thought: list[str] = []  # text of the present thought
         self._thoughts = 0
         self._characters = 0  # of the text so far
-        # Where in the text a medium is, and the characters of those before it.
+        # Offsets of media in the text, each with the characters of the media before it.
         self._media_offsets: list[tuple[int, int]] = []
         self._placed_characters = 0
 
@@ -319,7 +318,7 @@ class StreamEncoder(EventEncoder):
         return b"data: " + _error(event) + b"\n\n"
 
     def _chunk(self, delta: bytes) -> bytes:
-        """One chunk, and the role before the first."""
+        """Encode one chunk, and the role before the first."""
         chunk = self._head + b'{"index":0,"delta":' + delta + self._ends
         if self._arguments is not None:
             return chunk
@@ -347,9 +346,9 @@ class StreamEncoder(EventEncoder):
         return self._chunk(dumps(members)) if members else b""
 
     def _annotation(self, event: Citation) -> dict[str, Any]:
-        """A source as whole responses have it, which streams have in a delta."""
+        """Encode a source as in whole responses; streams have it in a delta."""
         cited: dict[str, Any] = {"url": event.url, "title": event.title}
-        # Images are part of the content here, and of no text where they come from.
+        # Media are part of the content here, but not of the text that the offsets refer to.
         if (start := event.start) is not None:
             cited["start_index"] = start + self._media_before(start + 1)
         if (end := event.end) is not None:
@@ -357,7 +356,7 @@ class StreamEncoder(EventEncoder):
         return {"type": "url_citation", "url_citation": cited}
 
     def _media_before(self, offset: int) -> int:
-        """Characters of the media before an offset in the text."""
+        """Return the characters of the media before an offset in the text."""
         found = bisect_left(self._media_offsets, (offset, 0))
         return (
             self._media_offsets[found][1]
@@ -392,7 +391,7 @@ class StreamEncoder(EventEncoder):
         finished = self._finished
         pieces = []
         for index, has_arguments in enumerate(self._arguments or ()):
-            if not has_arguments:  # arguments are an object, however empty
+            if not has_arguments:  # arguments are an object, even if empty
                 pieces.append(self._call_delta(CallDelta(index, "{}")))
         if finished is not None and finished.reason == "refusal":
             explanation = None if self._has_refusal else finished.explanation
@@ -412,9 +411,9 @@ class StreamEncoder(EventEncoder):
 
 
 def closing_failure(message: str) -> bytes:
-    """An error and the terminator: how the gateway itself closes a stream that failed.
+    """Encode an error and the terminator, with which the gateway closes a failed stream.
 
-    For built-in tools only, and always under the same names (spec: Stream failure behaviour 3).
+    For built-in tools only, and always with the same names (spec: Stream failure behaviour 3).
     """
     return b"data: " + _written(OTHER, message) + b"\n\n" + _TERMINATOR
 
@@ -428,20 +427,20 @@ def _written(failure: ErrorNames, message: str) -> bytes:
     return dumps({"error": error})
 
 
-# Whole chat-completions answers, both ways.
+# Whole chat-completions responses, both ways.
 #
-# Of several choices the first is read: more are never requested in a translation. The
-# classes for streams must read and write the same.
+# The first of several choices is decoded: translations never request more. It must be equivalent to
+# the classes for streams.
 
 
 def decode_response(body: bytes) -> Response:
-    """Read a whole response. Raises UpstreamMalformed when there is no choice in it."""
+    """Decode a whole response. Raises UpstreamMalformed if it has no choice."""
     value = read_json(body)
     choices = value.get("choices") if isinstance(value, dict) else None
     choice = choices[0] if isinstance(choices, list) and choices else None
     message = choice.get("message") if isinstance(choice, dict) else None
     if message is None and isinstance(choice, dict) and choice.get("finish_reason") in WITHHELD:
-        message = {}  # there is nothing that may be shown
+        message = {}  # all content was withheld
     if not isinstance(value, dict) or not isinstance(choice, dict) or not isinstance(message, dict):
         raise UpstreamMalformed("a chat completion without a choice")
     response_id = _string(value, "id")
@@ -472,7 +471,7 @@ def _usage(value: Mapping[str, Any], choice: Mapping[str, Any]) -> Usage | None:
 
 
 def _images(message: Mapping[str, Any]) -> list[Media]:
-    """Images that some upstreams give beside the content."""
+    """Return images that some upstreams send beside the content."""
     images = message.get("images")
     parts = read_content(images, {}) if isinstance(images, list) else []
     return [part for part in parts if isinstance(part, Media)]
@@ -507,7 +506,7 @@ def _calls(message: Mapping[str, Any], response_id: str) -> list[ToolCall]:
 
 
 def encode_response(response: Response, *, id: str, created: int, model: str) -> bytes:
-    """Write a whole response under this id, at this Unix second."""
+    """Encode a whole response under this id, at this Unix second."""
     message = _message(response)
     choice = {
         "index": 0,
@@ -552,7 +551,7 @@ def _refusal(response: Response) -> str | None:
 
 
 def text_of_part(part: Part) -> str:
-    """What a part adds to the visible text: its text, or a link to what was made."""
+    """Return a part's visible text: its text, or a link to its medium."""
     if isinstance(part, Text):
         return part.text
     return markdown(part) if isinstance(part, Media) else ""
