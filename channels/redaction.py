@@ -353,7 +353,7 @@ _ADDRESS = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _LABEL_CHARACTERS = frozenset(string.ascii_letters + string.digits + "-._")
-# Keys by their shape, whoever owns them: ours, configured ones, another customer's. Lookaheads are
+# Keys by their shape, of any owner: ours, configured ones, another customer's. Lookaheads are
 # bounded, or a message could be made to take seconds.
 _SECRETS = re.compile(
     r"\b(?P<scheme>(?:Bearer|Basic)(?:\s|%20|\+)+)"
