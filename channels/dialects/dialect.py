@@ -1,6 +1,6 @@
-"""What a call needs to know of a dialect: one record each, the same for all of them.
+"""The record by which a call uses a dialect, of the same form for all dialects.
 
-Each dialect's own is `DIALECT` in `dialect.py` of its folder; `table.py` is the table of them.
+Each dialect has its own as `DIALECT` in `dialect.py` of its folder; `table.py` collects them.
 """
 
 from __future__ import annotations
@@ -35,21 +35,20 @@ from channels.translation.codec import Codec, StreamingUpstream
 
 # The request on the wire of a channel (contract §2: Upstream wire).
 #
-# What the dialects differ in is data: the path, the header that takes the channel's key, headers of
-# their own. Of the client's headers none is passed on but those an endpoint names; its key and its
-# `Idempotency-Key` are nowhere near. What is the same for every request of a channel is written
-# once.
+# Dialects differ in data: the path, the header for the channel's key, headers of their own. Of the
+# client's headers only those that an endpoint names are passed on; its key and its
+# `Idempotency-Key` never are. What is the same for all requests of a channel is encoded once.
 
-# Stands for the upstream's name of the model in a path.
+# Placeholder for the upstream's name of the model in a path.
 MODEL = "{model}"
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class _Written(Struct, frozen=True):
-    """What all requests of one channel, key and dialect have in common.
+    """The common part of all requests of one channel, key and dialect.
 
-    The URLs may have MODEL in them. `own` and `shared` lack what the channel's headers replace.
+    The URLs may contain MODEL. `own` and `shared` exclude what the channel's headers replace.
     """
 
     url: str
@@ -57,7 +56,7 @@ class _Written(Struct, frozen=True):
     credentials: Credentials
     own: Pairs
     shared: Pairs
-    headers: Pairs  # of a request that brings none of its own
+    headers: Pairs  # of a request without headers of its own
     names_model: bool
     key: ChannelKey
     authorizer: Authorizer | None
@@ -67,10 +66,10 @@ class _Written(Struct, frozen=True):
 class Address:
     """How a dialect's requests are addressed.
 
-    `path` may have MODEL in it; `action` and `stream_action` follow it, on every host. `key` makes
-    the header that takes the channel's key. `own` are headers of the dialect, each with its value
-    for a request whose client has none to send. `models_path` lists the upstream's models.
-    `model_keeps` are characters of a model's name that stand in the path as they are.
+    `path` may contain MODEL; `action` and `stream_action` are appended, on every host. `key` makes
+    the header for the channel's key. `own` are headers of the dialect, each with its default for a
+    client that does not send one. `models_path` lists the upstream's models. `model_keeps` are
+    characters of a model's name that are not quoted in the path.
     """
 
     path: str
@@ -94,7 +93,7 @@ class Address:
         extra_headers: Iterable[tuple[str, str]] = (),
         pin: str | None = None,
     ) -> UpstreamRequest:
-        """Address a body to a channel. `own` are the client's values; `extra_headers` go last.
+        """Address a body to a channel. `own` are the client's values; `extra_headers` are last.
 
         `pin` is the conversation, which keeps one of the channel's keys.
         """
@@ -137,7 +136,7 @@ class Address:
         )
 
     def base(self, channel: ChannelSpec, protocol: str) -> str:
-        """The URL of this protocol on a channel, without action and query."""
+        """Return the URL of this protocol on a channel, without action and query."""
         path = channel.paths.get(protocol)
         if path is None:
             return channel.base_url + self.path
@@ -145,9 +144,9 @@ class Address:
         return f"{scheme}://{rest.partition('/')[0]}{path}"
 
 
-# A dialect as another provider hosts it: elsewhere, with members moved, in another framing.
+# A dialect as another provider hosts it: another address, other members, another framing.
 #
-# A channel states it by `wire` (`ChannelSpec.wire`); the hostings of a dialect are in its record.
+# A channel selects it by `wire` (`ChannelSpec.wire`); a dialect's record has its hostings.
 
 HeaderPairs = tuple[tuple[str, str], ...]
 
@@ -156,16 +155,16 @@ HeaderPairs = tuple[tuple[str, str], ...]
 class Hosting:
     """One way to host a dialect.
 
-    `only` is a text in the names of the models that it is for, `otherwise` hosts all others.
+    `only` is a text in the names of the models that it supports, `otherwise` hosts all others.
     `without` are members that the path or the host states or does not know, `adds` those that it
-    wants, as JSON text; `renames` are its own names of members, `mends` make the JSON of a member
-    (by the dialect's name) what it takes.
-    `moves` are a client's headers that become members of the body: lists of names. `rewrite` puts
-    the body into other words, and raises InvalidRequest for what they cannot express.
+    requires, as JSON text; `renames` are its own names of members, `mends` convert the JSON of a
+    member (by the dialect's name). `moves` maps a client's headers to members of the body, which
+    are lists of names. `rewrite` converts the whole body, and raises InvalidRequest for what the
+    host cannot express.
 
-    `new_render` reads streams in Amazon's framing; it takes a name for the response and one for the
-    model, for hosts that state neither. `whole` makes of a whole response the dialect's own, by the
-    model's name; it raises UpstreamMalformed. Without them responses are the dialect's own.
+    `new_render` decodes streams in Amazon's framing; it takes a name for the response and one for
+    the model, for hosts that state neither. `whole` converts a whole response to the dialect's own,
+    by the model's name; it raises UpstreamMalformed. Without them responses are the dialect's own.
     """
 
     address: Address
@@ -181,11 +180,11 @@ class Hosting:
     whole: Callable[[bytes, str], bytes] | None = None
 
     def headers(self, headers: HeaderPairs) -> HeaderPairs:
-        """Those of the client's headers that stay headers."""
+        """Return the client's headers that stay headers."""
         return tuple(pair for pair in headers if pair[0].lower() not in self.moves)
 
     def body(self, body: bytes, headers: HeaderPairs) -> bytes:
-        """The dialect's body as this host wants it; values stay byte for byte."""
+        """Return the dialect's body for this host; values are unchanged byte for byte."""
         added = dict(self.adds)
         for name, value in headers:
             member = self.moves.get(name.lower())
@@ -213,7 +212,7 @@ class Hosting:
 def _rewritten(
     rewrite: Callable[[dict[str, Any]], dict[str, Any]], values: dict[str, Any]
 ) -> dict[str, Any]:
-    """What a rewriting gives. What it cannot find its way in is nothing that an upstream judges."""
+    """Return the converted body. A body that cannot be converted is refused."""
     try:
         return rewrite(values)
     except (KeyError, TypeError, AttributeError, IndexError) as error:
@@ -224,7 +223,7 @@ def _rewritten(
 
 
 def hosting_for(hostings: Mapping[str, Hosting], wire: str, model: str) -> tuple[str, Hosting]:
-    """How a model is hosted on a channel of this `wire`, and the name of that way."""
+    """Return the name and the hosting of a model on a channel of this `wire`."""
     hosting = hostings[wire]
     if hosting.only not in model.lower():
         wire = hosting.otherwise
@@ -233,14 +232,14 @@ def hosting_for(hostings: Mapping[str, Hosting], wire: str, model: str) -> tuple
 
 
 class Hosted(Struct, frozen=True):
-    """Which hosting a body is written for, and the client's headers: fit for another process."""
+    """The hosting of a body, and the client's headers; can be sent to another process."""
 
     wire: str
     headers: HeaderPairs
 
 
 class MeterReading(Protocol):
-    """What a meter has read of a response so far: all that its charge rests on.
+    """The state of a meter that determines the charge.
 
     `partial_usage` is what was stated while `usage` is None.
     """
@@ -262,12 +261,12 @@ class MeterReading(Protocol):
 
 
 class Meter(MeterReading, Protocol):
-    """Reads one upstream answer as it passes, event by event or whole.
+    """Meters one upstream response as it is passed on, event by event or whole.
 
-    `read` gives what an event's data hold, for the meter and for a translation both; None where
-    they cannot be read. `take` meters it, and `event` does the two in one; False where the event
-    is one that only a client that requested usage gets. None of them raises. `body` raises
-    UpstreamMalformed. `reads_any_size`: `event` builds little of an event of ever so many values.
+    `read` decodes an event's data, for both the meter and a translation; None if it is unreadable.
+    `take` meters it, and `event` does both; False if only a client that requested usage gets the
+    event. None of them raises. `body` raises UpstreamMalformed. `reads_any_size`: `event` builds
+    few objects from an event of any number of values.
     """
 
     @property
@@ -298,11 +297,11 @@ class Meter(MeterReading, Protocol):
 
 
 class ParsedChatRequest(Protocol):
-    """What a checked request of any dialect gives the gateway.
+    """A checked request of any dialect.
 
     `object` is the body as received; `content_bytes` is the length of the conversation as sent, for
-    the pre-charge; `parameters` is what the call log shows of the request. `fault` is what is not
-    as documented: an upstream of the same protocol judges it, a translation refuses it.
+    the pre-charge; `parameters` are those for the call log. `fault` is a deviation from the
+    documentation: an upstream of the same protocol judges it, a translation refuses it.
     """
 
     @property
@@ -335,7 +334,7 @@ def _usual_options(upstream_model: str, channel: ChannelSpec, model: ModelSpec) 
 
 
 def model_option(upstream_model: str, channel: ChannelSpec, model: ModelSpec) -> dict[str, Any]:
-    """The options of a dialect that edits the model's name in, and nothing else."""
+    """Return the options of a dialect that only replaces the model's name."""
     return {"upstream_model": upstream_model}
 
 
@@ -350,7 +349,7 @@ class NamedRequest(Protocol):
 
 
 def renamed_body(request: NamedRequest, *, upstream_model: str) -> bytes:
-    """The client's body as one channel wants it; the same bytes when nothing has to change."""
+    """Return the body with the upstream's model name; the same object if that is equal."""
     if request.model == upstream_model:
         return request.object.body
     return request.object.edited(replace={"model": msgspec.json.encode(upstream_model)}, add={})
@@ -358,15 +357,14 @@ def renamed_body(request: NamedRequest, *, upstream_model: str) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """The form on the wire of one family: what `channels/dialects/<dialect>/dialect.py` registers.
+    """The form of one family on the wire, as `channels/dialects/<dialect>/dialect.py` has it.
 
-    `read_request` takes a body, and by name what the path states besides. Raises InvalidRequest.
-    `upstream_body` makes of the request the body for a channel that speaks the same, given by name
-    the `options` for that channel: of the upstream's name of the model, the channel, the model.
-    `without_body` leaves nothing in a request that grows with its body.
-    `without_foreign` takes a body and its outline (`channels/json.py`), and takes out the
-    signatures that a translation sealed; None where there can be none.
-    `hostings` are other providers' ways to host it, by the `wire` of a channel.
+    `read_request` takes a body, and by name the facts in the path. Raises InvalidRequest.
+    `upstream_body` makes the body for a channel of the same protocol, with the `options` for that
+    channel by name: from the upstream's model name, the channel, the model. `without_body` removes
+    what grows with the body from a request. `without_foreign` takes a body and its outline
+    (`channels/json.py`), and removes signatures that a translation sealed; None if there can be
+    none. `hostings` are other providers' ways to host it, by the `wire` of a channel.
     """
 
     family: Family
@@ -386,7 +384,7 @@ class Dialect:
     def passthrough_body(
         self, request: Any, options: Mapping[str, Any], hosted: Hosted | None = None
     ) -> bytes:
-        """The body of a checked request for a channel that speaks the client's protocol."""
+        """Return the body of a checked request for a channel of the client's protocol."""
         written = self.upstream_body(request, **options)
         if self.without_foreign is not None:
             written = self.without_foreign(written, request.object.outline)
@@ -399,10 +397,10 @@ class Dialect:
 class Counting:
     """How a dialect counts the input tokens of a request (`counting.py`).
 
-    `address` is an upstream's endpoint for it, `member` where the response has the count, beside
-    `rest`. `needs`: members of which a request has one; `is_in_path`: the path names the model.
-    The others weigh the estimate: `a_text` for what a text would be, and tokens for each turn,
-    call, image and tool, and for there being `any_tools`.
+    `address` is the upstream's endpoint, `member` the count in the response, `rest` the other
+    members. `needs`: members of which a request has one; `is_in_path`: the path names the model.
+    The others weigh the estimate: `a_text` is a factor for text; tokens for each turn, call, image
+    and tool, and `any_tools` once if there are tools.
     """
 
     address: Address
@@ -422,19 +420,19 @@ class Counting:
 class ChatDialect(Dialect):
     """One chat dialect.
 
-    `has_terminator`: a stream ends with an event of its own, so reading stops once the meter is
-    `finished`. Without one it is read until the upstream ends it, and was cut unless `finished`.
-    `ends` is for a stream that stops within its last event: whether the data so far, though no
-    blank line follows, are an event that counts.
+    `has_terminator`: a stream ends with its own event, so reading stops once the meter is
+    `finished`. Otherwise it is read until the upstream ends it, and was cut unless `finished`.
+    `ends`, for a stream that stops within its last event: whether the data is a final event despite
+    the missing blank line.
 
-    `upstream` is what a translation to it needs, `codec` what a translation from it needs as well;
-    None where there is none. `closing_failure` closes a failed stream with an error of the
-    gateway's, whose message it takes, and the client's terminator.
-    `header_prefix` begins the names of its provider's headers, of which those of clients go to its
-    channels. `needs_max_tokens`: a request must name a maximum. `takes_max_tokens_param`: upstreams
-    differ in the name they have for it (`ChannelSpec.max_tokens_param`). `takes_is_here`: its codec
-    may find that a request is too long a work for the event loop (`TakesLong`). `marks_cache`: its
-    upstreams keep what is marked alone. `counting`: None where the protocol has no endpoint for it.
+    `upstream` is for translations to it, `codec` also for translations from it; None without these.
+    `closing_failure` closes a failed stream with an error of the gateway, with this message, and
+    the client's terminator. `header_prefix` is the prefix of its provider's headers, of which a
+    client's are sent to its channels. `needs_max_tokens`: a request must have a maximum.
+    `takes_max_tokens_param`: upstreams differ in its name (`ChannelSpec.max_tokens_param`).
+    `takes_is_here`: its codec may refuse a request that takes too long for the event loop
+    (`TakesLong`). `marks_cache`: its upstreams cache only what is marked. `counting`: None if the
+    protocol has no endpoint for it.
     """
 
     new_meter: Callable[[], Meter]

@@ -1,6 +1,6 @@
-"""What the meters of the dialects have in common: what they have read, and how it is noted.
+"""The common part of the dialects' meters: token counts, and how they are recorded.
 
-Each dialect's own meter reads its events. What the counts cost is `gw/calls/bills.py`.
+Each dialect's own meter decodes its events. `gw/calls/bills.py` prices the counts.
 """
 
 from __future__ import annotations
@@ -21,23 +21,22 @@ from channels.json import NULL, UNREADABLE, is_heavy_event, read_loosely
 
 # Token counts of one call, the same for every dialect.
 #
-# How each dialect states them is in `channels/dialects`, what they cost in
-# `actors/wallet/pricing.py`.
+# `channels/dialects` has each dialect's form of them, `actors/wallet/pricing.py` their cost.
 
-# Far above any context; a count beyond it is a slip or a trick, and its price would not fit a row.
+# Far above any context; a larger count is an error or an attack, and its price would not fit a row.
 TOKENS_MAX = 2**31 - 1
 Tokens = Annotated[int, Meta(le=TOKENS_MAX)]
 
 
 class UsageParts(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Parts of a usage that some prices are made for, and what was used beside its tokens.
+    """Parts of a usage that may have their own prices, and usage besides tokens.
 
     Each count of tokens is a part of the one it is named after: `cache_write_1h_tokens` of the
     tokens written to a cache, audio and image tokens of the input (the cached ones included) or of
     the output, cached audio and image tokens also of the cached ones. The rest are calls of tools
-    that the upstream ran. `web_search_size` is the size of context a search was made with,
-    `service_tier` the tier that the upstream reports to have served: `priority`, `flex`, `batch`
-    or `fast`, None for the standard one.
+    that the upstream ran. `web_search_size` is the context size of a search, `service_tier` the
+    tier that the upstream reports: `priority`, `flex`, `batch` or `fast`, None for the standard
+    one.
     """
 
     cache_write_1h_tokens: int = 0
@@ -55,12 +54,12 @@ class UsageParts(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Usage(Struct, frozen=True):
-    """Tokens an upstream states a call took.
+    """The tokens of a call, as stated by the upstream.
 
     `input_tokens` is the whole input: fresh, read from a cache, and written to one; the two cache
-    counts are parts of it. `output_tokens` is the whole output, `reasoning_tokens` a part of it.
-    A count of 0 is a statement; where an upstream states nothing there is no Usage at all. `parts`
-    is None where nothing of it was reported, which is most calls.
+    counts are parts of it. `output_tokens` is the whole output, `reasoning_tokens` a part of it. A
+    count of 0 is a statement; if an upstream states nothing there is no Usage. `parts` is None if
+    none of them was reported, the common case.
     """
 
     input_tokens: int
@@ -76,9 +75,9 @@ class Usage(Struct, frozen=True):
         assert self.reasoning_tokens <= self.output_tokens, self
 
 
-# Far above the tools that one response has used; a count beyond it is no statement.
+# Far above the tool calls of one response; a larger count is ignored.
 TOOL_CALLS_MAX = 10_000
-# What upstreams call the tiers of service, where it is not the name that prices have for them.
+# Upstreams' names of service tiers that differ from those of prices.
 _TIERS: Mapping[str, str] = MappingProxyType(
     {
         **{name: name for name in SERVICE_TIERS},
@@ -91,24 +90,24 @@ _TIERS: Mapping[str, str] = MappingProxyType(
 
 
 def served_tier(stated: str | None) -> str | None:
-    """The tier of service by the name that prices have for it; None for the standard one."""
+    """Return the service tier by the name in prices; None for the standard one."""
     return None if stated is None else _TIERS.get(stated)
 
 
 def tool_calls(*stated: int | None) -> int:
-    """The sum of counts of tool calls; one that is below zero or beyond the bound counts nothing.
+    """Sum counts of tool calls, ignoring those that are negative or above the bound.
 
-    So does a sum beyond it.
+    The sum is clamped to the bound.
     """
     found = sum(one for one in stated if one is not None and 0 <= one <= TOOL_CALLS_MAX)
     return min(found, TOOL_CALLS_MAX)
 
 
 def with_parts(usage: Usage, parts: UsageParts) -> Usage:
-    """The usage with these parts of it, each at most what it is a part of.
+    """Return the usage with these parts, each clamped to the count it is a part of.
 
-    Audio and images are of what was read from a cache as far as the rest of the input has no room
-    for them. Nothing is kept of parts that state nothing.
+    Audio and images count as cached as far as they exceed the rest of the input. Parts without any
+    count become None.
     """
     cached = usage.cached_tokens
     fresh = usage.input_tokens - cached - usage.cache_write_tokens
@@ -137,12 +136,12 @@ def with_parts(usage: Usage, parts: UsageParts) -> Usage:
 
 
 _NO_PARTS = UsageParts()
-# Sizes of context that searches have prices for.
+# Context sizes of searches that have prices.
 _SEARCH_SIZES = frozenset(("low", "medium", "high"))
 
 
 def search_size(stated: str | None) -> str | None:
-    """The size of context of a search, as prices name it; None for any other word."""
+    """Return the context size of a search, as prices name it; None for any other value."""
     return stated if stated in _SEARCH_SIZES else None
 
 
@@ -153,10 +152,10 @@ def _within(count: int, whole: int) -> int:
 def whole_output(
     *, input_tokens: int, output_tokens: int, reasoning_tokens: int, total_tokens: int | None
 ) -> tuple[int, int]:
-    """Tokens of the whole output and of the reasoning in it (contract §7: Reasoning tokens).
+    """Return tokens of the whole output and of its reasoning (contract §7: Reasoning tokens).
 
-    Reasoning is inside the output that an upstream states, unless its total has room for it beside
-    that output. Without a total nothing is added: what is not stated is not charged.
+    Reasoning is included in the stated output, unless the total is large enough for both. Without a
+    total nothing is added: tokens that are not stated are not charged.
     """
     beside = input_tokens + output_tokens + reasoning_tokens
     if total_tokens is not None and total_tokens >= beside:
@@ -174,10 +173,10 @@ def usage_of(
     reasoning_tokens: int,
     parts: UsageParts | None = None,
 ) -> Usage | None:
-    """The usage of counts as stated; None where one is below zero, or not stated.
+    """Return the usage of stated counts; None if one is negative, or missing.
 
-    One of input and output may be missing when the total is stated. Tokens read from a cache and
-    written to one never exceed the input, nor `parts` what they are parts of.
+    One of input and output may be missing if the total is stated. Tokens read from a cache and
+    written to one are clamped to the input, and `parts` to their wholes.
     """
     if total_tokens is not None:
         if input_tokens is None and output_tokens is not None:
@@ -206,7 +205,7 @@ def usage_of(
 
 
 class _XaiTools(Struct, gc=False):
-    """Calls of xAI's tools that succeeded, which are those it bills."""
+    """Calls of xAI's tools that succeeded, for which it bills."""
 
     web_search_calls: int | None = None
     x_search_calls: int | None = None
@@ -220,10 +219,10 @@ class _ServerTools(Struct, gc=False):
 
 
 class ToolUsage(Struct, gc=False):
-    """Members of OpenAI's `usage` objects by which other upstreams count tools of theirs.
+    """Members of OpenAI's `usage` objects by which other upstreams count their tools.
 
-    `server_tool_use` is of OpenRouter, `num_search_queries` and the size of Perplexity. The others
-    are of xAI: sources where it searches by itself, details where the model calls tools.
+    `server_tool_use` is OpenRouter's, `num_search_queries` and the size Perplexity's. The others
+    are xAI's: sources if it searches by itself, details if the model calls tools.
     """
 
     num_sources_used: int | None = None
@@ -233,7 +232,7 @@ class ToolUsage(Struct, gc=False):
     server_side_tool_usage_details: _XaiTools | None = None
 
     def tools(self) -> UsageParts | None:
-        """What these members count; None where they count nothing."""
+        """Return the counts of these members; None without any."""
         own, xai = self.server_tool_use, self.server_side_tool_usage_details
         sources, queries = self.num_sources_used, self.num_search_queries
         if own is None and xai is None and not (sources or queries):
@@ -251,13 +250,13 @@ class ToolUsage(Struct, gc=False):
 
 
 class Modal(Struct, gc=False):
-    """Tokens of a details object by what they stand for; those of text are the others."""
+    """Tokens of a details object by modality; the others are text."""
 
     audio_tokens: int | None = None
     image_tokens: int | None = None
 
     def counts(self) -> tuple[int, int]:
-        """Tokens of audio and of images."""
+        """Return the tokens of audio and of images."""
         return self.audio_tokens or 0, self.image_tokens or 0
 
 
@@ -266,7 +265,7 @@ class _Written(Struct, gc=False):
 
 
 class InputDetails(Modal, gc=False):
-    """The details of an input; its audio and images are stated with their cached ones."""
+    """The details of an input; its audio and images are stated including their cached ones."""
 
     cached_tokens: Tokens | None = None
     cache_write_tokens: Tokens | None = None
@@ -274,7 +273,7 @@ class InputDetails(Modal, gc=False):
     cache_creation: _Written | None = None  # of Alibaba, and of gateways
 
     def hour(self) -> int:
-        """Tokens written to a cache for an hour."""
+        """Return the tokens written to a cache for an hour."""
         kept = self.cache_creation
         return 0 if kept is None else kept.ephemeral_1h_input_tokens or 0
 
@@ -291,8 +290,8 @@ _NO_INPUT, _TEXT_ONLY = InputDetails(), Modal()
 def modal_parts(
     known: UsageParts | None, given: InputDetails | None, made: OutputDetails | None
 ) -> UsageParts | None:
-    """These parts with those of the tokens that details state, if they state any."""
-    # Without a call where there is nothing, because every call's usage is asked.
+    """Return these parts with the tokens of details added, if any are stated."""
+    # Written without calls, because every call's usage passes here.
     hour = 0 if given is None or given.cache_creation is None else given.hour()
     has_given = given is not None and (given.audio_tokens or given.image_tokens)
     if not (hour or has_given or (made is not None and (made.audio_tokens or made.image_tokens))):
@@ -313,11 +312,11 @@ def modal_parts(
     )
 
 
-# The same, written for clients of the protocols that state usage as OpenAI does.
+# Encodes parts for clients of the protocols that state usage as OpenAI does.
 
 
 def add_parts(usage: Usage, given: dict[str, Any], made: dict[str, Any]) -> None:
-    """Add the parts to the details of input and output, under the names that upstreams use."""
+    """Add the parts to the details of input and output, under upstreams' names."""
     parts = usage.parts or _NO_PARTS
     given |= _modal_members(parts.audio_input_tokens, parts.image_input_tokens)
     if cached := _modal_members(parts.cached_audio_tokens, parts.cached_image_tokens):
@@ -327,7 +326,7 @@ def add_parts(usage: Usage, given: dict[str, Any], made: dict[str, Any]) -> None
 
 
 def hour_member(usage: Usage) -> dict[str, Any]:
-    """How long what was written to a cache is kept, where some of it is for an hour."""
+    """Return the cache writes by lifetime; empty if none is for an hour."""
     hour = 0 if usage.parts is None else usage.parts.cache_write_1h_tokens
     if not hour:
         return {}
@@ -339,13 +338,13 @@ def hour_member(usage: Usage) -> dict[str, Any]:
 
 
 def tools_member(parts: UsageParts) -> dict[str, Any]:
-    """The searches that the upstream made; empty where there were none."""
+    """Return the searches made by the upstream; empty without any."""
     searches = {"web_search_requests": parts.web_searches}
     return {"server_tool_use": searches} if parts.web_searches else {}
 
 
 def tier_member(usage: Usage | None) -> dict[str, str]:
-    """The `service_tier` that stands beside a usage; empty for the standard one."""
+    """Return the `service_tier` beside a usage; empty for the standard one."""
     tier = None if usage is None or usage.parts is None else usage.parts.service_tier
     return {} if tier is None else {"service_tier": tier}
 
@@ -356,10 +355,10 @@ def _modal_members(audio: int, image: int) -> dict[str, int]:
 
 
 class PartialUsage(Struct, frozen=True, omit_defaults=True):
-    """What an upstream stated of a usage that it never stated whole; None is what it left out.
+    """An incompletely stated usage; None for missing counts.
 
     `input` has the input's three counts and no output. `output_tokens` is the whole output,
-    `total_tokens` both together where neither was stated by itself.
+    `total_tokens` the sum if neither was stated alone.
     """
 
     input: Usage | None
@@ -367,26 +366,26 @@ class PartialUsage(Struct, frozen=True, omit_defaults=True):
     total_tokens: int | None = None
 
 
-# What the data of an event as documented hold, and what `read` gives of any.
+# A decoded documented event, and the result of `read` for any event.
 One = TypeVar("One")
 Read = TypeVar("Read")
-# Names and ids go into a row of the call log.
+# Names and ids are written to a row of the call log.
 NAME_CHARACTERS_MAX = 256
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorEvent:
-    """An error the upstream reported within its response, in its own, unredacted words."""
+    """An error that the upstream reported within its response, unredacted."""
 
     code: str | None
     message: str | None
 
 
 class ResponseMeter(ABC, Generic[One, Read]):
-    """Follows one response. Made for one attempt, used from one task.
+    """Meters one response. Made for one attempt, used from one task.
 
     `characters` are code points of text, refusals, thinking, and tool calls' names and arguments.
-    `finished`: the response's end was seen, or it came whole.
+    `finished`: the response's end was received, or it is whole.
     """
 
     __slots__ = (
@@ -399,7 +398,7 @@ class ResponseMeter(ABC, Generic[One, Read]):
         "response_model",
     )
 
-    # Members of an error that name it, in the order they are trusted.
+    # Members of an error that may have its code, the most trusted first.
     _error_names: ClassVar[tuple[str, ...]] = ("code", "type")
     reads_any_size: ClassVar[bool] = False  # see Meter
 
@@ -423,20 +422,20 @@ class ResponseMeter(ABC, Generic[One, Read]):
     @property
     @abstractmethod
     def usage(self) -> Usage | None:
-        """The usage stated last; None while none was stated whole."""
+        """The last usage stated; None while none was complete."""
 
     @property
     def saw_content(self) -> bool:
-        """Whether anything that counts as output has passed."""
+        """Whether any output was passed on."""
         return self.characters > 0
 
     @property
     def partial_usage(self) -> PartialUsage | None:
-        """What was stated while `usage` is None; None when nothing was."""
+        """The counts stated while `usage` is None; None without any."""
         return None
 
     def event(self, data: bytes) -> bool:
-        """Read and meter one event. Never raises; False where only some clients get the event."""
+        """Decode and meter one event. Never raises; False if only some clients get the event."""
         try:
             read = self._decode(data)
         except UNREADABLE:
@@ -445,20 +444,20 @@ class ResponseMeter(ABC, Generic[One, Read]):
 
     @abstractmethod
     def _take(self, one: One) -> bool:
-        """Meter an event that is as documented, or a chunk; as `event`."""
+        """Meter a documented event; returns as `event`."""
 
     @staticmethod
     @abstractmethod
     def _decode(data: bytes, /) -> One:
-        """What `read` tries first: an event that is as documented. Raises what is UNREADABLE."""
+        """Decode a documented event, first tried by `read`. Raises the errors in UNREADABLE."""
 
     @staticmethod
     @abstractmethod
     def read(data: bytes) -> Read | None:
-        """What one event's data hold; None where they cannot be read. Never raises."""
+        """Decode one event's data; None if it is unreadable. Never raises."""
 
     def take(self, read: Read | None) -> bool:
-        """Meter what was read of an event; as `event`. Overridden where that is no `One`."""
+        """Meter a decoded event; returns as `event`. Overridden if `Read` is not `One`."""
         if read is None:
             self.malformed_events += 1
             return True
@@ -466,7 +465,7 @@ class ResponseMeter(ABC, Generic[One, Read]):
 
     @abstractmethod
     def body(self, body: bytes) -> None:
-        """Read a whole response. Raises UpstreamMalformed when it is not a JSON object."""
+        """Meter a whole response. Raises UpstreamMalformed if it is not a JSON object."""
 
     def _note_names(self, response_id: str | None, response_model: str | None) -> None:
         """Keep the first id and the first model that are stated."""
@@ -476,7 +475,7 @@ class ResponseMeter(ABC, Generic[One, Read]):
             self.response_model = fit_name(response_model)
 
     def _note_error(self, stated: msgspec.Raw) -> bool:
-        """Note an error member. True when it states something."""
+        """Record an error member. True if it states an error."""
         if stated is NULL:
             return False
         text = bytes(stated)
@@ -484,14 +483,14 @@ class ResponseMeter(ABC, Generic[One, Read]):
         if error is None and text != b"null":
             error = "unreadable"
         if not error:
-            return False  # some upstreams always have the member
+            return False  # some upstreams always send the member
         code = code_in(error, self._error_names)
         self.error_seen = ErrorEvent(None if code is None else fit_name(code), message_in(error))
         return True
 
 
 def fit_name(text: str) -> str:
-    """A name fit for a row; nearly all are."""
+    """Return a name fit for a row; usually the same."""
     if text.isprintable() and len(text) <= NAME_CHARACTERS_MAX:
         return text
     return fit(text, NAME_CHARACTERS_MAX)

@@ -1,6 +1,6 @@
-"""What a dialect is to a translation: the way to the canonical model (`model.py`) and back.
+"""The interfaces and common parts of codecs, which map a dialect to the canonical model and back.
 
-Of requests, whole responses and streams.
+For requests, whole responses and streams (`model.py`).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from channels.translation.tool_calls import LossReport
 
 
 class StreamDecoder(Interface):
-    """Takes what was read of an upstream's stream, event by event, as its dialect's meter does.
+    """Decodes the events of an upstream's stream, given as the dialect's meter has read them.
 
     `take` and `end` never raise; see `model.Ended`.
     """
@@ -57,7 +57,7 @@ class StreamDecoder(Interface):
 
 
 class StreamEncoder(Interface):
-    """Writes a client's stream. Without `Ended` there is no terminator and no finish."""
+    """Encodes a client's stream. Without `Ended` there is no terminator and no finish reason."""
 
     def encode(self, event: Event) -> bytes: ...
 
@@ -77,11 +77,11 @@ class MakesEncoder(Interface):
 
 
 class StreamingUpstream(Interface):
-    """What an upstream's protocol needs for a translation of streams.
+    """The upstream's side of a protocol for translating streams.
 
-    `encode_request` notes in the report what it could not express, and raises InvalidRequest for a
-    conversation that would be another one without it. `tool_names` are the names that it changes,
-    to the client's own.
+    `encode_request` reports what it could not express, and raises InvalidRequest if the
+    conversation would change without it. `tool_names` maps the names that it changes to the
+    client's own.
     """
 
     @property
@@ -103,11 +103,11 @@ class StreamingUpstream(Interface):
 class Codec(StreamingUpstream, Interface):
     """A protocol on either side, streaming or not.
 
-    `KEEP_ALIVE` is what a client is sent while there is nothing to send; empty where the protocol
-    has nothing for it.
+    `KEEP_ALIVE` is sent to a client while there is nothing else to send; empty if the protocol has
+    none.
 
     `decode_request` raises InvalidRequest, `decode_response` UpstreamMalformed; the encoders of
-    answers raise nothing.
+    responses raise nothing.
     """
 
     @property
@@ -125,19 +125,18 @@ class Codec(StreamingUpstream, Interface):
     ) -> bytes: ...
 
 
-# What the stream encoders of all dialects have in common: which event is written how, and when.
+# The common part of the dialects' stream encoders: which event is encoded when.
 #
-# Lifecycle, the reason of the end and the usage are held back: no byte goes out before there is
-# something to send, so that another channel may still be tried, and none of the end before the
-# upstream has really ended (spec: Stream failure behaviour). Each
-# dialect has an encoder of its own.
+# Lifecycle events, the finish reason and the usage are held: no byte is sent before there is
+# content, so that another channel may still be tried, and no end before the upstream has ended
+# (spec: Stream failure behaviour). Each dialect has its own encoder.
 
 
 class EventEncoder(ABC):
-    """Writes one response's stream. Made for one attempt, used from one task.
+    """Encodes one response's stream. Made for one attempt, used from one task.
 
-    `_finished` and `_usage` are what was held back for the end; `_has_refusal`: the model declined
-    in words of its own.
+    `_finished` and `_usage` are held for the end; `_has_refusal`: the model refused in its own
+    text.
     """
 
     __slots__ = ("_finished", "_has_refusal", "_is_over", "_usage")
@@ -149,7 +148,7 @@ class EventEncoder(ABC):
         self._is_over = False
 
     def encode(self, event: Event) -> bytes:
-        """The bytes of the event; empty where there are none yet, or after the end."""
+        """Return the bytes of the event; empty if it is held, or after the end."""
         if self._is_over:
             return b""
         if type(event) is TextDelta:
@@ -201,7 +200,7 @@ class EventEncoder(ABC):
     def _call_delta(self, event: CallDelta) -> bytes: ...
 
     def _citation(self, citation: Citation) -> bytes:
-        """Nothing, where the protocol has no member for a source."""
+        """Return nothing, for protocols without a member for sources."""
         return b""
 
     @abstractmethod
@@ -211,16 +210,16 @@ class EventEncoder(ABC):
     def _end(self) -> bytes: ...
 
 
-# A stream's events put together, for dialects whose whole responses are read as streams are.
+# Folds a stream's events, for dialects whose whole responses are decoded as streams.
 
 
 def folded(events: Iterable[Event]) -> Response | None:
-    """The response that a stream's events make up; None where it never began."""
+    """Return the response that a stream's events make up; None if it never began."""
     began: Began | None = None
     finished: Finished | None = None
     usage: Usage | None = None
     parts: list[_Gathered] = []
-    calls: dict[int, _Gathered] = {}  # by their index
+    calls: dict[int, _Gathered] = {}  # by index
     for event in events:
         if isinstance(event, Began):
             began = event
@@ -252,13 +251,13 @@ def folded(events: Iterable[Event]) -> Response | None:
 
 @dataclass(slots=True)
 class _Gathered:
-    """A part as its events make it up: what it is, and the pieces of its text or arguments."""
+    """A part under construction: its kind, and the pieces of its text or arguments."""
 
     part: Part
     texts: list[str] = field(default_factory=list)
 
     def whole(self) -> Part:
-        """The part with all its pieces."""
+        """Return the part with all its pieces."""
         part = self.part
         if isinstance(part, ToolCall):
             return replace(part, arguments="".join(self.texts))
@@ -268,7 +267,7 @@ class _Gathered:
 
 
 def _extend(parts: list[_Gathered], event: Event) -> None:
-    """Add to the last part what goes on with it; a thought that is signed is closed."""
+    """Add to the last part what continues it; a signed thought is complete."""
     last = parts[-1].part if parts else None
     if isinstance(event, TextDelta):
         if not isinstance(last, Text):
@@ -290,17 +289,16 @@ def _extend(parts: list[_Gathered], event: Event) -> None:
         thought.texts.append(event.text)
 
 
-# Members of a client's JSON object, read by type; unread members are left over.
+# Typed access to the members of a client's JSON object; unread members are left over.
 #
-# The protocols' readers have checked what they act on (`channels/dialects/*/request.py`); a
-# translation reads more, and a wrong type found here is the client's error just the same.
+# The protocols' parsers have checked the members that they use (`channels/dialects/*/request.py`);
+# a translation reads more, and a wrong type found here is the client's error as well.
 
 
 class Members:
     """One object of a request. `location` is its dotted path, empty for the body itself.
 
-    A member that is null is as good as absent. Every reader raises InvalidRequest for a value of
-    another type.
+    A null member counts as absent. Every reader raises InvalidRequest for a value of another type.
     """
 
     __slots__ = ("_read", "_value", "location")
@@ -314,27 +312,27 @@ class Members:
         return f"<Members of {self.location or 'the body'}: {', '.join(self._value)}>"
 
     def path(self, name: str) -> str:
-        """A member's dotted path."""
+        """Return a member's dotted path."""
         return f"{self.location}.{name}" if self.location else name
 
     def whole(self) -> Mapping[str, Any]:
-        """The object as received."""
+        """Return the object as received."""
         return self._value
 
     def any(self, name: str) -> Any:
-        """A member of any type."""
+        """Return a member of any type."""
         self._read.add(name)
         return self._value.get(name)
 
     def text(self, name: str) -> str | None:
-        """A string."""
+        """Return a string."""
         value = self.any(name)
         if value is not None and not isinstance(value, str):
             raise self._wrong(name, "a string", value)
         return value
 
     def number(self, name: str) -> float | None:
-        """A number; whole ones stay whole."""
+        """Return a number; integers stay integers."""
         value = self.any(name)
         if value is None:
             return None
@@ -343,7 +341,7 @@ class Members:
         return value
 
     def integer(self, name: str) -> int | None:
-        """A whole number."""
+        """Return an integer."""
         value = self.number(name)
         if value is None or isinstance(value, int):
             return value
@@ -352,14 +350,14 @@ class Members:
         raise self._wrong(name, "an integer", value)
 
     def boolean(self, name: str) -> bool | None:
-        """True or false."""
+        """Return a boolean."""
         value = self.any(name)
         if value is not None and not isinstance(value, bool):
             raise self._wrong(name, "a boolean", value)
         return value
 
     def array(self, name: str) -> list[Any]:
-        """An array; empty when there is none."""
+        """Return an array; empty without one."""
         value = self.any(name)
         if value is None:
             return []
@@ -368,7 +366,7 @@ class Members:
         return value
 
     def object(self, name: str) -> Members | None:
-        """An object's members."""
+        """Return an object's members."""
         value = self.any(name)
         if value is None:
             return None
@@ -377,14 +375,14 @@ class Members:
         return Members(value, self.path(name))
 
     def mapping(self, name: str) -> Mapping[str, Any] | None:
-        """An object as it is, such as a schema."""
+        """Return an object unchanged, such as a schema."""
         value = self.any(name)
         if value is not None and not isinstance(value, Mapping):
             raise self._wrong(name, "an object", value)
         return value
 
     def objects(self, name: str) -> list[Members]:
-        """An array of objects, each with its index in its path."""
+        """Return an array of objects, each with its index in its path."""
         found = []
         for index, value in enumerate(self.array(name)):
             if not isinstance(value, Mapping):
@@ -393,7 +391,7 @@ class Members:
         return found
 
     def rest(self) -> dict[str, Any]:
-        """The members that were not read and that are not null."""
+        """Return the unread members that are not null."""
         return {
             name: value
             for name, value in self._value.items()
@@ -406,10 +404,10 @@ class Members:
 
 
 def merged(turns: Iterable[Turn]) -> tuple[Turn, ...]:
-    """Merge neighbouring turns of one role; turns that are empty disappear.
+    """Merge adjacent turns of the same role, and drop empty turns.
 
-    Turns merge across different participants' names as well; the merged turn has the name they
-    share, or none.
+    Turns with different participants' names are merged, too; the merged turn has their common name,
+    or none.
     """
     kept: list[tuple[Turn, list[Part]]] = []
     for turn in turns:
@@ -428,7 +426,7 @@ def merged(turns: Iterable[Turn]) -> tuple[Turn, ...]:
 
 
 def _without_empty(parts: list[Part]) -> list[Part]:
-    """The parts of a turn without empty messages where any other is not empty."""
+    """Drop the empty messages of a turn if it has other parts."""
     if len(parts) == 1 or EMPTY not in parts:
         return parts
     return [part for part in parts if part != EMPTY] or [EMPTY]

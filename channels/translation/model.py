@@ -1,9 +1,8 @@
-"""The one model between the protocols: a request, a response, and the events of a streamed
-response.
+"""The canonical model between the protocols: a request, a response, and the events of a stream.
 
-Values only. Every field is what at least two protocols can express; what only one can stays in
-`extras`, scoped to that protocol, and survives a hop back to it. Absent and empty are different:
-None means that the client did not state it.
+Values only. Every field can be expressed by at least two protocols; what only one can express stays
+in `extras`, scoped to that protocol, and survives a translation back to it. Absent and empty
+differ: None means that the client did not state it.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 class Text(Struct, frozen=True):
     """Plain text.
 
-    `is_system` marks instructions given in the middle of a conversation: they stay where they
-    were, in a user's turn, for a target that knows no better.
+    `is_system` marks instructions within a conversation: they keep their position, as part of a
+    user's turn for a target that cannot express them.
     """
 
     text: str
@@ -43,7 +42,7 @@ class Text(Struct, frozen=True):
 
 
 class Media(Struct, frozen=True):
-    """An image, document, audio or video: inline base64, or by URL; exactly one of the two."""
+    """An image, document, audio or video: either inline base64, or a URL."""
 
     kind: MediaKind
     mime_type: str | None
@@ -57,8 +56,8 @@ class Media(Struct, frozen=True):
 class Thinking(Struct, frozen=True):
     """Reasoning shown by a model; `signature` proves it to the provider that made it.
 
-    `signer` is the protocol that made the signature; to any other it means nothing, but it must
-    come back to its own unchanged. `redacted` is opaque data in place of text.
+    `signer` is the protocol that made the signature; it is only valid there, and has to be returned
+    there unchanged. `redacted` is opaque data in place of text.
     """
 
     text: str
@@ -68,7 +67,7 @@ class Thinking(Struct, frozen=True):
 
 
 class ToolCall(Struct, frozen=True):
-    """The model calls a function. `arguments` is JSON text, as streamed protocols carry it."""
+    """A call of a function by the model. `arguments` is JSON text, as in streams."""
 
     id: str
     name: str
@@ -79,17 +78,17 @@ class ToolCall(Struct, frozen=True):
 
 
 class ToolResult(Struct, frozen=True):
-    """What a function gave back, for the call with this id."""
+    """The result of a function, for the call with this id."""
 
     call_id: str
-    name: str | None  # gemini wants it; where a protocol gives only the id it is looked up
+    name: str | None  # required by gemini; if a protocol has only the id, it is looked up
     parts: tuple[Text | Media, ...]
     is_error: bool = False
     extras: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Refusal(Struct, frozen=True):
-    """The model's own words for declining (chat and responses keep them apart from text)."""
+    """The model's refusal (chat and responses keep it separate from text)."""
 
     text: str
 
@@ -98,7 +97,7 @@ Part = Text | Media | Thinking | ToolCall | ToolResult | Refusal
 
 
 class Turn(Struct, frozen=True):
-    """One side speaks. Neighbouring turns of one role have been merged."""
+    """A turn of one side. Adjacent turns of the same role have been merged."""
 
     role: Role
     parts: tuple[Part, ...]
@@ -106,12 +105,12 @@ class Turn(Struct, frozen=True):
 
 
 def is_system(part: Part) -> bool:
-    """Whether a part is an instruction given in the middle of a conversation."""
+    """Whether a part is an instruction within a conversation."""
     return isinstance(part, Text) and part.is_system
 
 
 def must_be_written(turn: Turn, origin: ClientProtocol) -> bool:
-    """Whether the conversation is another one without this turn; instructions may be blank."""
+    """Whether the conversation would change without this turn; instructions may be blank."""
     return not all(
         is_system(part) or (origin.has_thoughts_apart and isinstance(part, Thinking))
         for part in turn.parts
@@ -122,10 +121,10 @@ def must_be_written(turn: Turn, origin: ClientProtocol) -> bool:
 
 
 class Tool(Struct, frozen=True):
-    """A function the model may call; `parameters` is a JSON schema.
+    """A function that the model may call; `parameters` is a JSON schema.
 
-    `own_name` is what calls of it are named for the client, where its protocol has tools that are
-    no functions, or has them in groups.
+    `own_name` is the client's name for its calls, if its protocol has tools that are not functions,
+    or groups of them.
     """
 
     name: str
@@ -137,9 +136,9 @@ class Tool(Struct, frozen=True):
 
 
 class ToolChoice(Struct, frozen=True):
-    """Whether tools must be called; `name` goes with "named".
+    """Whether tools must be called; `name` belongs to "named".
 
-    `allowed` narrows "auto" and "required" to these functions; empty does not narrow.
+    `allowed` restricts "auto" and "required" to these functions, unless it is empty.
     """
 
     mode: Literal["auto", "none", "required", "named"]
@@ -153,7 +152,7 @@ class ToolChoice(Struct, frozen=True):
 
 
 class Format(Struct, frozen=True):
-    """The form the response is forced into; a schema goes with "schema"."""
+    """The required form of the response; a schema belongs to "schema"."""
 
     kind: Literal["text", "json", "schema"]
     name: str | None = None
@@ -163,7 +162,7 @@ class Format(Struct, frozen=True):
 
 
 class Reasoning(Struct, frozen=True):
-    """How much thinking is requested: in words, or as a number of tokens; both where given."""
+    """The requested amount of thinking: as a level, as a number of tokens, or both."""
 
     effort: Effort | None = None
     budget_tokens: int | None = None
@@ -172,32 +171,32 @@ class Reasoning(Struct, frozen=True):
 
 
 class ClientProtocol(Struct, frozen=True, kw_only=True):
-    """The protocol that a client speaks, as far as a translation must know it.
+    """The client's protocol, as far as translations need it.
 
-    `names` are its words for the fields of a request (of this module, dotted), where they differ;
-    `neutral` are values of members that only it knows, by their dotted names, which mean no more
-    than leaving the member out does. `provider` is whose members it has, where one provider has
-    several protocols: they share names.
+    `names` are its names of a request's fields (of this module, dotted), if they differ; `neutral`
+    are values of its own members, by dotted names, that are equivalent to leaving the member out.
+    `provider` is the owner of its members, if one provider has several protocols, which share
+    names.
     """
 
     protocol: Protocol
     names: Mapping[str, str]
     neutral: Mapping[str, Any]
     turns: str = "messages"  # the member that holds the conversation
-    parts: str = "messages."  # what is before the name of a part's member, when it is reported
-    tools: str = "tools."  # the same for a tool's
-    system: str | None = None  # the same for the instructions', where they have a member
-    modalities: str | None = None  # the member that states what a response may be made of
-    shows_thoughts: bool = False  # whether it does, unless the client states otherwise
-    has_thoughts_apart: bool = False  # a thought is no part of a message: it may be left out alone
+    parts: str = "messages."  # the prefix of a part's member in reports
+    tools: str = "tools."  # the prefix of a tool's member
+    system: str | None = None  # the prefix of the instructions' member, if there is one
+    modalities: str | None = None  # the member with the response's modalities
+    shows_thoughts: bool = False  # the default for showing thoughts
+    has_thoughts_apart: bool = False  # thoughts are not part of a message and may be dropped alone
     provider: str | None = None
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """What a client requests, apart from model and streaming.
+    """A client's request, apart from model and streaming.
 
-    `empty` are the paths of the empty messages. They stand among the turns as an empty
-    text, unless their turn holds something else; not every protocol takes such a message.
+    `empty` are the paths of empty messages. They are kept as an empty text in a turn, unless the
+    turn has other parts; not every protocol allows such a message.
     """
 
     system: tuple[Text, ...] = ()
@@ -218,11 +217,11 @@ class Request(Struct, frozen=True, kw_only=True):
     format: Format | None = None
     reasoning: Reasoning | None = None
     user: str | None = None
-    extras: Mapping[str, Any] = field(default_factory=dict)  # members only `origin` knows
+    extras: Mapping[str, Any] = field(default_factory=dict)  # members that only `origin` has
     origin: ClientProtocol
 
     def allowed_tools(self) -> tuple[Tool, ...]:
-        """The tools that `tool_choice` leaves."""
+        """Return the tools allowed by `tool_choice`."""
         if self.tool_choice is None or not self.tool_choice.allowed:
             return self.tools
         allowed = frozenset(self.tool_choice.allowed)
@@ -241,7 +240,7 @@ class Response(Struct, frozen=True, kw_only=True):
     finish: FinishReason | None
     stop_sequence: str | None = None
     usage: Usage | None = None
-    explanation: str | None = None  # the provider's words for the finish, not the model's
+    explanation: str | None = None  # the provider's text about the finish, not the model's
 
 
 # --- The events of a streamed response, in order ---
@@ -255,7 +254,7 @@ class Began(Struct, frozen=True):
 
 
 class TextDelta(Struct, frozen=True, gc=False):
-    """More text; a change of kind ends what came before."""
+    """More text; an event of another kind ends the text before it."""
 
     text: str
 
@@ -276,15 +275,15 @@ class ThinkingDelta(Struct, frozen=True, gc=False):
 
 
 class MediaDelta(Struct, frozen=True):
-    """A whole image or other medium that the model made."""
+    """A whole image or other medium made by the model."""
 
     media: Media
 
 
 class Citation(Struct, frozen=True):
-    """A source of the text: what stands from `start` to before `end` rests on it.
+    """A source of the text from `start` up to, not including, `end`.
 
-    Both count the characters of all text of the response; None where the upstream does not state.
+    Both are offsets in the characters of the whole response; None if not stated.
     """
 
     url: str
@@ -294,7 +293,7 @@ class Citation(Struct, frozen=True):
 
 
 class CallBegan(Struct, frozen=True):
-    """Tool call number `index` (counting tool calls, from 0) begins."""
+    """Tool call number `index` (counted from 0) begins."""
 
     index: int
     id: str
@@ -315,11 +314,11 @@ class Finished(Struct, frozen=True):
 
     reason: FinishReason
     stop_sequence: str | None = None
-    explanation: str | None = None  # the provider's words for it, not the model's
+    explanation: str | None = None  # the provider's text about it, not the model's
 
 
 class UsageStated(Struct, frozen=True):
-    """Token counts so far: they replace what was stated before."""
+    """Token counts so far, which replace earlier ones."""
 
     usage: Usage
 
@@ -351,12 +350,12 @@ Event = (
 )
 
 
-# Images and files between the protocols: data URIs, and what kind of file the bytes are.
+# Images and files in translations: data URIs, and the file type of the bytes.
 #
-# The stricter protocols refuse an image whose stated type is not what its bytes are, and clients
-# often state the wrong one. URLs are not fetched here: URLs are passed on.
+# The stricter protocols refuse an image whose stated type differs from its bytes, and clients often
+# state the wrong one. URLs are passed on and never fetched here.
 
-# First bytes of the kinds of image that every protocol takes, and of PDF.
+# Magic numbers of the image types that every protocol supports, and of PDF.
 _MAGIC = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
@@ -370,23 +369,23 @@ _ALIASES = {"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg", "image/x-png
 
 
 def data_uri(media: Media) -> str:
-    """The medium as a data URI; its data must be inline."""
+    """Return the medium as a data URI; its data must be inline."""
     assert media.data is not None, media.kind
     return f"data:{media.mime_type or 'application/octet-stream'};base64,{media.data}"
 
 
 def read_data_uri(uri: str) -> tuple[str | None, str] | None:
-    """Type and base64 data of a data URI; None when it is not one.
+    """Return type and base64 data of a data URI; None if it is not one.
 
-    The scheme is read in any case; parameters are dropped; percent-encoded data becomes base64.
+    The scheme is case-insensitive; parameters are dropped; percent-encoded data becomes base64.
     """
     if uri[:5].lower() != "data:":
         return None
     comma = uri.find(",")
     if comma < 0:
         return None
-    data = uri[comma + 1 :]  # often megabytes, and copied once
-    # What is between the first and the last parameter may be long, and is not looked at.
+    data = uri[comma + 1 :]  # often megabytes, copied once
+    # The parameters between the first and the last may be long, and are not parsed.
     mime_type, _, parameters = uri[5:comma].partition(";")
     mime_type = mime_type.strip()
     if parameters.rpartition(";")[2].strip().lower() == "base64":
@@ -401,7 +400,7 @@ def read_data_uri(uri: str) -> tuple[str | None, str] | None:
 
 
 def stated_type(mime_type: str | None, data: str) -> str | None:
-    """The type of base64 data: by its first bytes where they show it, else as it was stated."""
+    """Return the type of base64 data: by its magic number, else as stated."""
     found = _type_of(data)
     if found is not None:
         return found
@@ -412,7 +411,7 @@ def stated_type(mime_type: str | None, data: str) -> str | None:
 
 
 def text_of(data: str) -> str | None:
-    """Base64 data as text; None when it is not UTF-8 or not base64."""
+    """Decode base64 data as text; None if it is not UTF-8 or not base64."""
     try:
         return base64.b64decode(data, validate=True).decode("utf-8")
     except (ValueError, binascii.Error):
@@ -420,14 +419,14 @@ def text_of(data: str) -> str | None:
 
 
 def markdown(media: Media) -> str:
-    """An image the model made, for a protocol whose responses are text (spec: Built-in tools 5)."""
+    """Return Markdown for an image, if responses are text (spec: Built-in tools 5)."""
     target = media.url if media.url is not None else data_uri(media)
     name = media.name or media.kind
     return f"![{name}]({target})" if media.kind == "image" else f"[{name}]({target})"
 
 
 def split_markdown(text: str) -> list[str | Media]:
-    """A text and the images that are in it as Markdown with their data; empty pieces left out."""
+    """Split a text at images that it has as Markdown with data; without empty pieces."""
     if _IMAGE_BEGINS not in text:
         return [text] if text else []
     pieces: list[str | Media] = []
@@ -453,13 +452,13 @@ def _type_of(data: str) -> str | None:
     return None
 
 
-# Turns put in order: neighbours of one role merged, tool results first in their turn.
+# Normalised turns: adjacent ones of the same role merged, tool results first in their turn.
 #
-# Every decoder ends here, so that every encoder may rely on it: the stricter protocols want roles
-# to alternate, all results of one turn's calls in the next turn, and before anything else in it.
-# They have no empty messages either: leaving one out would make another conversation of it.
+# Every decoder produces them, so that every encoder may rely on it: the stricter protocols require
+# alternating roles, and all results of one turn's calls at the beginning of the next turn. They
+# also forbid empty messages: dropping one would change the conversation.
 
-# What stands for a message that is empty.
+# Represents an empty message.
 EMPTY = Text("")
 _UNSAYABLE = (
     "the channel of this model speaks another protocol, which has no message without content; "
@@ -468,13 +467,13 @@ _UNSAYABLE = (
 
 
 def refuse_empty(request: Request) -> None:
-    """Raise InvalidRequest for a message that is empty, where the protocol has no such."""
+    """Raise InvalidRequest for an empty message, if the protocol forbids these."""
     for path in request.empty:
         raise InvalidRequest(f"{path}: {_UNSAYABLE}", path)
 
 
 def unsayable(origin: ClientProtocol) -> InvalidRequest:
-    """The client's error for a turn of which nothing can be written, or for no turn at all."""
+    """Return the client's error for a turn that cannot be expressed, or for no turn at all."""
     path = origin.turns
     return InvalidRequest(
         f"{path}: nothing of a message can be said to the channel of this model: {_UNSAYABLE}", path

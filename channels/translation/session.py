@@ -1,8 +1,8 @@
-"""One attempt that is translated: the request over, and the response back, whole or as a stream.
+"""One translated attempt: the request to the upstream, and the response back, whole or streamed.
 
-Puts two codecs together, maps tool names back that the upstream's protocol made us change, and has
-an upstream's own words of failure redacted before a client sees them. No I/O; what the upstream
-sent is metered by the dialect's meter, beside this.
+It combines two codecs, restores tool names that the upstream's protocol required to be changed, and
+redacts an upstream's failure messages for the client. No I/O; the dialect's meter meters the
+upstream's response separately.
 """
 
 from __future__ import annotations
@@ -37,29 +37,27 @@ from channels.translation.model import (
 )
 from channels.translation.tool_calls import LossReport, event_renamed, response_renamed, user_fitted
 
-# Which translations there are, and what they are called.
+# The translations and their names.
 #
-# Beside the table's there is the way that built-in tools of chat-completions take: over a channel's
-# responses protocol, whatever the configuration states of translations (contract §7).
+# Besides those in the table, built-in tools of chat-completions are translated to a channel's
+# responses protocol, whatever the configuration enables (contract §7).
 #
-# T1 to T6 are the specification's (spec: Translation paths), those from and to responses are beyond
-# it. Which of them are switched on is the configuration's (`translations` and `translate`, by
-# `setting`); trying a translation after the channels that speak the client's protocol is the
-# router's part.
+# T1 to T6 are the specification's (spec: Translation paths), those from and to responses are
+# additional. The configuration enables them (`translations` and `translate`, by `setting`); the
+# router tries a translation after the channels of the client's protocol.
 
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """One path: from the protocol the client speaks to the one the channel does.
+    """One path: from the client's protocol to the channel's.
 
-    `header` is the value of `X-Protocol-Translation`, `setting` its name in the configuration;
-    the way of the built-in tools has neither, being none of the specification's paths.
-    `closes_failures`: a stream that fails is closed by the gateway with an error of its own and the
-    client's terminator; elsewhere it just ends (spec: Stream failure behaviour 1, 3).
-    `is_preferred`: where a channel speaks several protocols that a client's can be translated to,
-    this way is taken; among the others, the first of the table. An upstream that takes
-    native-content has it as its own, and what it takes beside that is a conversion of its own
-    making (spec: Protocol compatibility).
+    `header` is the value of `X-Protocol-Translation`, `setting` its name in the configuration; the
+    path of the built-in tools has neither, because it is not in the specification.
+    `closes_failures`: the gateway closes a failed stream with an error of its own and the client's
+    terminator; otherwise the stream just ends (spec: Stream failure behaviour 1, 3).
+    `is_preferred`: used if a channel supports several protocols that a client's can be translated
+    to; otherwise the first in the table. native-content is preferred because an upstream that
+    supports it implements the others by its own conversion (spec: Protocol compatibility).
     """
 
     path: str
@@ -80,7 +78,7 @@ _ROWS = (
     ),
     Translation("T3", _MESSAGES, _CHAT, "anthropic_messages_to_openai_chat", "messages_to_chat"),
     Translation("T4", _GEMINI, _CHAT, "gemini_native_to_openai_chat", "native_to_chat"),
-    # The name reads the other way round; it is the specification's (contract §7).
+    # The name has the directions reversed; it is the specification's (contract §7).
     Translation(
         "T6", _GEMINI, _MESSAGES, "anthropic_messages_to_gemini_native", "native_to_messages"
     ),
@@ -112,7 +110,7 @@ _ROWS = (
         "T12", _GEMINI, _RESPONSES, "gemini_native_to_openai_responses", "native_to_responses"
     ),
 )
-# What the configuration may switch on.
+# Settings of the configuration.
 SETTINGS = tuple(row.setting for row in _ROWS)
 
 TRANSLATIONS: Mapping[tuple[Protocol, Protocol], Translation] = MappingProxyType(
@@ -125,7 +123,7 @@ BUILTIN_TOOLS = Translation(
 
 @cache
 def upstream_protocols(client: str, enabled: frozenset[str]) -> tuple[str, ...]:
-    """The protocols that a client's may be translated to, the preferred first.
+    """Return the protocols that a client's may be translated to, the preferred first.
 
     `enabled` are settings, as in the configuration's `translations`.
     """
@@ -137,7 +135,7 @@ def upstream_protocols(client: str, enabled: frozenset[str]) -> tuple[str, ...]:
 
 
 def translation_between(client: str, upstream: str, *, runs_tools: bool = False) -> Translation:
-    """The way from a client's protocol to an upstream's; `runs_tools` is that of built-in tools."""
+    """Return the translation from a client's protocol to an upstream's, or of built-in tools."""
     return BUILTIN_TOOLS if runs_tools else TRANSLATIONS[client, upstream]
 
 
@@ -146,10 +144,10 @@ _TOO_DEEP = "something that is nested too deeply"
 
 
 def request_of(body: bytes) -> dict[str, Any]:
-    """A checked body as it is translated. Raises InvalidRequest for a number out of range."""
+    """Decode a checked body for translation. Raises InvalidRequest for a number out of range."""
     try:
         return msgspec.json.decode(body, type=dict[str, Any])
-    except msgspec.ValidationError:  # an integer of more than 64 bits
+    except msgspec.ValidationError:  # an integer beyond 64 bits
         pass
     try:
         return cast(dict[str, Any], json.loads(body))
@@ -158,11 +156,11 @@ def request_of(body: bytes) -> dict[str, Any]:
 
 
 class TranslatedCall:
-    """A request on its way over one path. Made for one attempt.
+    """A request in translation on one path. Made for one attempt.
 
     `redact` makes an upstream's message fit for a client (`channels/redaction.py`). `report` is
-    complete once `upstream_body` was called. Raises InvalidRequest for a body that is not as the
-    client's protocol has it.
+    complete after `upstream_body`. Raises InvalidRequest for a body that violates the client's
+    protocol.
     """
 
     __slots__ = ("_client", "_redact", "_upstream", "names", "report", "request", "translation")
@@ -191,7 +189,7 @@ class TranslatedCall:
         report: LossReport,
         redact: Callable[[str], str],
     ) -> TranslatedCall:
-        """A call whose request was translated elsewhere (`channels/offload`): for its way back."""
+        """Make a call whose request was translated elsewhere (`channels/offload`)."""
         call = cls.__new__(cls)
         call.translation = translation
         call.report = report
@@ -207,9 +205,9 @@ class TranslatedCall:
     def upstream_body(
         self, *, model: str, stream: bool, max_tokens: int | None, **options: Any
     ) -> dict[str, Any]:
-        """The body for the upstream. `options` are its codec's own, e.g. `max_tokens_param`.
+        """Return the body for the upstream. `options` are its codec's, e.g. `max_tokens_param`.
 
-        `max_tokens` is None where neither client nor model name a maximum; only messages needs one.
+        `max_tokens` is None if neither client nor model has a maximum; only messages requires one.
         """
         return self._upstream.encode_request(
             self.request,
@@ -221,7 +219,7 @@ class TranslatedCall:
         )
 
     def translate_response(self, body: bytes, *, id: str, created: int, model: str) -> bytes:
-        """A whole response in the client's protocol. Raises UpstreamMalformed."""
+        """Translate a whole response to the client's protocol. Raises UpstreamMalformed."""
         try:
             response = codec(self.translation.upstream).decode_response(body)
             if self.names:
@@ -231,9 +229,9 @@ class TranslatedCall:
             raise UpstreamMalformed(_TOO_DEEP) from None
 
     def stream(self, *, id: str, created: int, model: str, include_usage: bool) -> TranslatedStream:
-        """The way back for a stream; `id` and `model` are for one that states neither.
+        """Make the translation of a streamed response; `id` and `model` are its defaults.
 
-        It keeps nothing of the request but the names of its tools.
+        It keeps nothing of the request except the names of its tools.
         """
         client = self._client
         own = CHAT_DIALECTS[self.translation.client]
@@ -257,10 +255,10 @@ class TranslatedCall:
 
 
 class TranslatedStream:
-    """A stream on its way back. Takes the upstream's events, gives the client's bytes.
+    """A streamed response in translation: the upstream's events in, the client's bytes out.
 
-    `failed` is the error the upstream reported within the stream, redacted; it has been written
-    unless nothing was before it, and then the caller may still answer otherwise.
+    `failed` is the error reported by the upstream within the stream, redacted; it was encoded
+    unless no bytes preceded it, in which case the caller may still send another response.
     """
 
     __slots__ = (
@@ -291,7 +289,7 @@ class TranslatedStream:
         self._is_closed = False
         self._decoder = decoder
         self._encoder_of = encoder_of
-        self._encoder: StreamEncoder | None = None  # made for what begins
+        self._encoder: StreamEncoder | None = None  # made for the first event
         self._names = names
         self._redact = redact
         self.failed: StreamFailed | None = None
@@ -301,9 +299,9 @@ class TranslatedStream:
         return f"<TranslatedStream {self._decoder} to {self._encoder}>"
 
     def take(self, read: Any) -> bytes:
-        """The client's bytes for one event that was read of the upstream; often none.
+        """Return the client's bytes for one decoded event of the upstream; often none.
 
-        `read` is what the meter of the upstream's dialect has read. Never raises.
+        `read` is the result of the meter of the upstream's dialect. Never raises.
         """
         try:
             events = self._decoder.take(read)
@@ -315,18 +313,18 @@ class TranslatedStream:
 
     @property
     def keep_alive(self) -> bytes:
-        """What may be sent while the upstream has nothing to send; nothing before the beginning."""
+        """Bytes to send while the upstream sends none; empty before the first bytes."""
         return self._keep_alive if self.has_written and self.failed is None else b""
 
     def end(self) -> bytes:
-        """The client's bytes at the end of the upstream's; none where it was cut."""
+        """Return the client's bytes at the end of the upstream's stream; none if it was cut."""
         return b"".join([self._write(one) for one in self._decoder.end()])
 
     def broken(self, message: str) -> bytes:
-        """The client's bytes where the upstream's stream broke off; none where it just ends.
+        """Return the client's bytes for an interrupted stream; none if it just ends.
 
-        What the upstream itself had stated to be wrong is written, else `message` where the way
-        closes its failures.
+        An error stated by the upstream itself is encoded, otherwise `message` if the path closes
+        its failures.
         """
         failed = [event for event in self._decoder.end() if isinstance(event, StreamFailed)]
         written = b"".join([self._write(event) for event in failed])
@@ -363,14 +361,14 @@ class TranslatedStream:
 
 
 def codec(protocol: str) -> Codec:
-    """The codec of a protocol that takes part in a translation, on either side."""
+    """Return the codec of a protocol that is translated, in either direction."""
     found = CHAT_DIALECTS[protocol].codec
     assert found is not None, protocol
     return found
 
 
 def streaming_upstream(protocol: str) -> StreamingUpstream:
-    """What is needed of the upstream's protocol where the response is a stream."""
+    """Return the upstream's side of a protocol for translating streams."""
     found = CHAT_DIALECTS[protocol].upstream
     assert found is not None, protocol
     return found
@@ -379,7 +377,7 @@ def streaming_upstream(protocol: str) -> StreamingUpstream:
 VALUES_MAX = 500_000
 
 
-# A string as a whole, without a way back into it, or the mark of one value more.
+# A whole string, possessively, or the mark of one more value.
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[,{\[]', re.S)
 
 
@@ -387,7 +385,7 @@ _QUOTE = ord('"')
 
 
 def check_inner_values(request: Request) -> None:
-    """The same for JSON in its texts, all together: arguments and results of calls are read."""
+    """Bound the values of JSON in texts, in total: arguments and results of calls are decoded."""
     texts = list(_inner(request))
     if sum(text.count(",") + text.count("{") + text.count("[") for text in texts) > VALUES_MAX:
         _check(text.encode("utf-8", "surrogatepass") for text in texts)
@@ -413,12 +411,12 @@ def _check(texts: Iterable[bytes]) -> None:
                     raise InvalidRequest(f"The request body holds more than {VALUES_MAX} values.")
 
 
-# Names that a translation changed and that are known again in the response; history names many.
+# Changed tool names that are restored in the response; a history may have many.
 NAMES_MAX = 10_000
 
 
 class Translated(Struct, frozen=True):
-    """What a translated call needs of its request once its body is made."""
+    """The parts of a translated call that are needed after its body was made."""
 
     report: LossReport
     names: Mapping[str, str]
@@ -434,10 +432,10 @@ def translated_body(
     *,
     is_here: bool = False,
 ) -> tuple[Translated, bytes]:
-    """The body for a channel of another protocol; `dropped` is lost besides. Raises InvalidRequest.
+    """Return the body for another protocol; `dropped` are further losses. Raises InvalidRequest.
 
-    `is_here`: on the event loop; raises TakesLong for what is not to be done there. RecursionError
-    is handled where the client gets its error.
+    `is_here`: on the event loop; raises TakesLong for a request that must not be translated there.
+    RecursionError is handled by the caller that reports it to the client.
     """
     if is_here and CHAT_DIALECTS[upstream].takes_is_here:
         options = {**options, "is_here": True}

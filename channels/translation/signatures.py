@@ -1,8 +1,8 @@
-"""A signature of one provider, in the field where another provider's signatures go.
+"""A provider's signature in the field of another provider's signatures.
 
-A thinking block's signature means something to its maker only, yet it must come back to its maker
-unchanged. Where a protocol has one field for its own signatures, a foreign one travels in it under
-a tag that states whose it is.
+A thinking block's signature is only valid at its maker, and has to be returned to its maker
+unchanged. If a protocol has one field for its own signatures, a foreign one is carried in it under
+a tag that names its signer.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ TAG = "translated:"
 
 
 def sealed(signature: str, signer: Protocol | None, *, own: Protocol) -> str:
-    """What goes into the field of `own`: its own signature as it is, a foreign one tagged."""
+    """Return the content of the field of `own`: its own signature, or a foreign one tagged."""
     if signer is None or signer == own:
         return signature
     return f"{TAG}{signer}:{signature}"
 
 
 def opened(text: str, *, own: Protocol) -> tuple[str, Protocol]:
-    """The signature that the field of `own` holds, and whose it is."""
+    """Return the signature in the field of `own`, and its signer."""
     if text.startswith(TAG):
         name, colon, signature = text[len(TAG) :].partition(":")
         if colon and name in CHAT_PROTOCOLS:
@@ -35,16 +35,16 @@ def opened(text: str, *, own: Protocol) -> tuple[str, Protocol]:
     return text, own
 
 
-# Signatures that a translation sealed, taken out of a request that needs no translation.
+# Removes signatures that a translation sealed from a request that is not translated.
 #
 # A conversation may move: answered once by a channel of another protocol, whose signatures its
-# client keeps in their envelope, and then by one of the client's own. That one checks
-# every signature and refuses those that it did not make. So the thoughts they prove stay behind, as
-# they do where a request is translated; everything else goes on as the client sent it.
+# client keeps in their envelope, and then by one of the client's own protocol. That one checks
+# every signature and refuses foreign ones. So the thoughts that they prove are removed, as in a
+# translation; everything else is sent unchanged.
 #
-# Where signatures are is each dialect's own (`channels/dialects/<dialect>/strip_signatures.py`).
-# It looks for their tags, which are at the beginning of strings, in one scan of the outline
-# (`channels/json.py`) of a body that its reader has checked.
+# Each dialect knows where its signatures are (`without_foreign`). It searches for their tags, which
+# are at the beginning of strings, in one scan of the outline (`channels/json.py`) of a checked
+# body.
 
 Turn = dict[str, Any]
 
@@ -55,9 +55,9 @@ def edited(
     strip: Callable[[Turn], Turn | None],
     also: Callable[[JsonObject, list[Turn]], dict[str, bytes]] = lambda members, kept: {},
 ) -> bytes:
-    """The body with the turns in its member `name` as `strip` leaves them, None for one that goes.
+    """Return the body with `strip` applied to the turns in member `name`; None drops a turn.
 
-    The same bytes where nothing changes. `also` are members to be replaced along with it.
+    Without changes the same object is returned. `also` returns further members to replace.
     """
     members = JsonObject.parse(body)
     stated = msgspec.json.decode(members.raw[name])

@@ -1,6 +1,6 @@
-"""The arguments of a call as they come in pieces, and whether they are an object already.
+"""Tool calls and losses in translations: reports, error names, arguments, open calls, identifiers.
 
-What is looked at once is not looked at again, however small the pieces are.
+Arguments arrive in pieces; each piece is scanned once, however small the pieces are.
 """
 
 from __future__ import annotations
@@ -29,50 +29,50 @@ from channels.translation.model import (
     ToolCall,
 )
 
-# What a translation could not express: field names, in the client's own spelling.
+# Losses of a translation: field names, in the client's own spelling.
 #
-# The gateway shows them in `X-Protocol-Warning`, or refuses the call for them when the client asked
-# to be strict (spec: Translation paths). Which fields a target lacks is each encoder's knowledge;
-# how the client's protocol spells them is below.
+# The gateway sends them in `X-Protocol-Warning`, or refuses the call if the client requested
+# strictness (spec: Translation paths). Each encoder knows which fields its target lacks; the
+# client's spelling is below.
 
-# A client's unknown members are named in a response header: no name may break it or fill it.
+# A client's unknown members are named in a response header, which no name may break or fill.
 _UNFIT = re.compile(r"[^A-Za-z0-9_.\[\]$@-]")
 NAME_CHARACTERS_MAX = 80
 NAMES_MAX = 40
 
 
 class LossReport:
-    """Fields dropped or changed by one translation, each once, in the order they were met."""
+    """Fields dropped or changed by one translation, each once, in the order of detection."""
 
     __slots__ = ("_fields", "_more")
 
     def __init__(self) -> None:
         self._fields: dict[str, None] = {}  # a set that keeps its order
-        self._more = 0  # fields of which only the number is kept
+        self._more = 0  # further fields, only counted
 
     def __repr__(self) -> str:
         return f"<LossReport {self.warning() or 'nothing dropped'}>"
 
     @property
     def dropped(self) -> list[str]:
-        """The fields, of a shortened report the first of them."""
+        """The fields; of a shortened report, the first ones."""
         return list(self._fields)
 
     def shortened(self) -> LossReport:
-        """Return a report with no more names than a warning has room for."""
+        """Return a report with at most as many names as a warning has."""
         short = LossReport()
         short._fields = dict.fromkeys(self.dropped[:NAMES_MAX])
         short._more = self._more + len(self._fields) - len(short._fields)
         return short
 
     def drop(self, field: str) -> None:
-        """Note a field as the client spells it, e.g. `response_format` or `tools.web_search`."""
+        """Add a field in the client's spelling, e.g. `response_format` or `tools.web_search`."""
         self._fields[_UNFIT.sub("_", field[:NAME_CHARACTERS_MAX])] = None
 
     def warning(self) -> str | None:
-        """The value of `X-Protocol-Warning`; None when nothing was dropped.
+        """Return the value of `X-Protocol-Warning`; None if nothing was dropped.
 
-        Printable ASCII. Beyond 40 names the rest is counted only.
+        Printable ASCII. Names beyond 40 are only counted.
         """
         if not self._fields:
             return None
@@ -81,33 +81,33 @@ class LossReport:
         return "; ".join([*names, f"{more} more"] if more else names)
 
 
-# How the client's protocol spells what the canonical model holds: for naming what was dropped.
+# The client's spelling of canonical fields, for reporting losses.
 #
-# Each dialect that clients speak has its own words (its `ORIGIN`). Members
-# that the model does not hold are named as received.
+# Each client protocol has its own names (its `ORIGIN`). Members outside the model are named as
+# received.
 
 
 def spelled_media(origin: ClientProtocol, media: Media) -> str:
-    """The client's word for a medium; one protocol has another for what comes by its address."""
+    """Return the client's name of a medium, which may differ for one given by URL."""
     if media.url is not None and (name := origin.names.get("media.url")) is not None:
         return name
     return spelled(origin, media.kind)
 
 
 def spelled(origin: ClientProtocol, field: str) -> str:
-    """The client's word for a canonical field; the field's own name where they are the same."""
+    """Return the client's name of a canonical field; by default the field's own."""
     return origin.names.get(field, field)
 
 
-# Members of a request that only the client's own protocol knows: reported, never silently lost.
+# Members of a request that only the client's own protocol has: reported, never silently lost.
 #
-# Decoders keep them in `extras`, by the client's spelling; an encoder of another protocol carries
-# those it can and lists the rest here. A member whose value is what happens anyway (`n` of 1,
-# `store` false) loses nothing, and is not listed.
+# Decoders keep them in `extras`, in the client's spelling; an encoder of another protocol carries
+# those that it can and reports the rest here. A member whose value is the default behaviour (`n` of
+# 1, `store` false) loses nothing, and is not reported.
 
 
 def report_members(request: Request, report: LossReport, *, carried: Collection[str] = ()) -> None:
-    """List the members in `request.extras` that are not in `carried`."""
+    """Report the members in `request.extras` that are not in `carried`."""
     report_extras(request.origin, "", request.extras, report, carried=carried)
 
 
@@ -119,7 +119,7 @@ def report_extras(
     *,
     carried: Collection[str] = (),
 ) -> None:
-    """List the extras of a part, a tool or the request; `prefix` goes before each name.
+    """Report the extras of a part, a tool or the request; `prefix` precedes each name.
 
     `prefix` is "" or ends in a dot: `messages.` with `cache_control` is `messages.cache_control`.
     """
@@ -136,18 +136,18 @@ def report_extras(
 
 
 def report_part(origin: ClientProtocol, part: Part, report: LossReport) -> None:
-    """List a part that cannot be expressed, or not where it is; other parts always are."""
+    """Report a part that cannot be expressed, or not in this position, if it can be lost."""
     if isinstance(part, Media):
         report.drop(spelled_media(origin, part))
     elif isinstance(part, Thinking):
         report.drop(spelled(origin, "thinking"))
 
 
-# The names an error has in each protocol, for one that an upstream reports within its stream.
+# The names of an error in each protocol, for an error that an upstream reports within its stream.
 #
-# The words are those an upstream may use in any dialect; the names are the specification's (spec:
-# Errors). HTTP errors have a status and are `gw/errors.py`'s part. An upstream out of funds is the
-# operator's trouble: the client is shown an upstream error, not its own balance.
+# The keys are codes that an upstream may use in any dialect; the names are the specification's
+# (spec: Errors). HTTP errors have a status and are handled by `gw/errors.py`. An upstream without
+# funds is the operator's problem: the client gets an upstream error, not its own balance.
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +218,7 @@ _WORDS: dict[str, ErrorNames] = {
 
 
 def failure_named(code: str | None) -> ErrorNames:
-    """The failure that an upstream's word, or its number, stands for; `OTHER` for an unknown."""
+    """Return the names for an upstream's code or number; `OTHER` for an unknown one."""
     return OTHER if code is None else _WORDS.get(code.lower(), OTHER)
 
 
@@ -227,46 +227,46 @@ UNNAMED = StreamFailed(None, "The upstream reported an error.")
 
 
 def failure_in(error: Any, names: Iterable[str] = ("code", "type")) -> StreamFailed | None:
-    """The failure that an upstream's `error` member states; None where it states nothing.
+    """Return the failure in an upstream's `error` member; None if it states none.
 
-    `names` are the members that may hold its code, the most trusted first.
+    `names` are the members that may have its code, the most trusted first.
     """
     if not error:
         return None
     return StreamFailed(code_in(error, names), message_in(error) or UNNAMED.message)
 
 
-# What can open or close an object or a text; the rest is stepped over.
+# Characters that open or close an object or a text; others are skipped.
 _MARK = re.compile(r'["{}\[\]]|\\.?', re.S)
 _TEXT_MARK = re.compile(r'"|\\.?', re.S)
 
 
 class Arguments:
-    """The pieces of one call's arguments."""
+    """The arguments of one call, in pieces."""
 
     __slots__ = ("_depth", "_is_done", "_is_in_text", "_pieces", "_seen", "_tail")
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
-        self._seen = 0  # pieces that have been looked at
-        self._depth = 0  # brackets that are open
+        self._seen = 0  # pieces already scanned
+        self._depth = 0  # open brackets
         self._is_in_text = False
         self._tail = ""  # a backslash at the end of a piece
-        self._is_done: bool | None = None  # whether what has been closed is an object
+        self._is_done: bool | None = None  # whether the closed value is an object
 
     def __repr__(self) -> str:
         return f"<Arguments in {len(self._pieces)} pieces>"
 
     def add(self, piece: str) -> None:
-        """More of them."""
+        """Add a piece."""
         self._pieces.append(piece)
 
     def text(self) -> str:
-        """All of them."""
+        """Return all pieces."""
         return "".join(self._pieces)
 
     def is_whole(self) -> bool:
-        """Whether they are one object: nothing can follow then."""
+        """Whether they are one complete object, which nothing can follow."""
         while self._seen < len(self._pieces):
             piece = self._pieces[self._seen]
             self._seen += 1
@@ -278,7 +278,7 @@ class Arguments:
         return self._is_done is True
 
     def _look_at(self, text: str) -> bool:
-        """Follow the brackets; whether the last of them has been closed."""
+        """Count the brackets; return whether the last one was closed."""
         self._tail = ""
         position = 0
         while True:
@@ -290,7 +290,7 @@ class Arguments:
             if mark == '"':
                 self._is_in_text = not self._is_in_text
             elif mark == "\\":
-                self._tail = mark  # what it stands before is in the next piece
+                self._tail = mark  # the escaped character is in the next piece
             elif mark in "{[":
                 self._depth += 1
             elif mark in "}]":
@@ -300,7 +300,7 @@ class Arguments:
 
 
 class WaitingArguments:
-    """Pieces of a call's arguments that came before its name, or may mean that there are none."""
+    """Arguments of a call held before its name, or because they may mean no arguments."""
 
     __slots__ = ("_pieces", "_size")
 
@@ -315,16 +315,16 @@ class WaitingArguments:
         return self._size > 0
 
     def add(self, piece: str) -> None:
-        """More of them."""
+        """Add a piece."""
         self._pieces.append(piece)
         self._size += len(piece)
 
     def text(self) -> str:
-        """All that wait."""
+        """Return all that is held."""
         return "".join(self._pieces)
 
     def take(self) -> str | None:
-        """All that wait, once; None while they still may state that there are none."""
+        """Take all that is held; None while it may still mean no arguments."""
         if self._size <= NO_ARGUMENTS_CHARACTERS_MAX and may_say_no_arguments(self.text()):
             return None
         text = self.text()
@@ -333,9 +333,9 @@ class WaitingArguments:
         return text
 
 
-# The calls of a request that nothing has answered yet, for results that do not name theirs by id.
+# The calls of a request without a result, for results that do not name theirs by id.
 #
-# Every operation takes the same time however many calls are open.
+# Every operation takes constant time, however many calls are open.
 
 
 @dataclass(slots=True)
@@ -345,7 +345,7 @@ class _Call:
 
 
 class OpenCalls:
-    """Calls in the order they were made. Ids and names may be there more than once."""
+    """Calls in their order. Ids and names may repeat."""
 
     __slots__ = ("_by_id", "_by_name", "_by_name_and_id", "_in_order")
 
@@ -359,7 +359,7 @@ class OpenCalls:
         return f"<OpenCalls {sum(call.is_open for call in self._in_order)}>"
 
     def add(self, name: str, call_id: str) -> None:
-        """A call was made."""
+        """Add a call."""
         call = _Call(call_id)
         self._in_order.append(call)
         self._by_name.setdefault(name, deque()).append(call)
@@ -367,24 +367,24 @@ class OpenCalls:
         self._by_name_and_id.setdefault((name, call_id), deque()).append(call)
 
     def oldest(self, name: str | None = None) -> str | None:
-        """The id of the first call, of this name if there is one, that nothing answered yet."""
+        """Return the id of the first call without a result, of this name if given."""
         call = _first_open(self._in_order if name is None else self._by_name.get(name))
         return None if call is None else call.id
 
     def resolve(self, call_id: str) -> None:
-        """All calls of this id are answered."""
+        """Close all calls of this id."""
         for call in self._by_id.pop(call_id, ()):
             call.is_open = False
 
     def resolve_named(self, name: str, call_id: str) -> None:
-        """The first open call of this name and id is answered, if there is one."""
+        """Close the first open call of this name and id, if there is one."""
         call = _first_open(self._by_name_and_id.get((name, call_id)))
         if call is not None:
             call.is_open = False
 
 
 def _first_open(calls: deque[_Call] | None) -> _Call | None:
-    """The first that is open; those before it are looked at this once."""
+    """Return the first open call; drop those before it."""
     while calls:
         if calls[0].is_open:
             return calls[0]
@@ -392,13 +392,14 @@ def _first_open(calls: deque[_Call] | None) -> _Call | None:
     return None
 
 
-# Tool names and call ids that a target accepts, made from those it would refuse.
+# Tool names and call ids that a target accepts, derived from invalid ones.
 #
-# Clients of one protocol use names another one forbids (too long, with dots or colons). What is
-# made instead is always the same for the same name, so a call and its result still match; names are
-# mapped back in the response. Pure: no counters, no randomness.
+# Clients of one protocol use names that another one forbids (too long, with dots or colons). The
+# derived name is always the same for the same name, so a call and its result still match; names are
+# restored in the response. Pure: no counters, no randomness.
 
-# Of an end user's id. Some providers refuse more than 128 characters, others more than these.
+# The limit of an end user's id. Some providers refuse more than 128 characters, others more than
+# 64.
 USER_CHARACTERS_MAX = 64
 
 _USER_EXTRA = "safety_identifier"
@@ -407,21 +408,21 @@ _FORBIDDEN = re.compile(r"[^A-Za-z0-9_-]")
 
 @dataclass(frozen=True, slots=True)
 class IdentifierLimits:
-    """How long names and ids may be; letters, digits, `_` and `-` are what all accept."""
+    """Maximum lengths of names and ids; letters, digits, `_` and `-` are allowed everywhere."""
 
     name_characters_max: int
     id_characters_max: int
 
     def name(self, name: str) -> str:
-        """A tool's name as the target accepts it."""
+        """Return a tool's name in the form that the target accepts."""
         return _fitted(name, self.name_characters_max)
 
     def call_id(self, call_id: str) -> str:
-        """A call's id as the target accepts it."""
+        """Return a call's id in the form that the target accepts."""
         return _fitted(call_id, self.id_characters_max)
 
     def names_back(self, request: Request) -> Mapping[str, str]:
-        """The changed tool names of a request: as the target knows them, to the client's own."""
+        """Map the changed tool names of a request back to the client's own."""
         own = {tool.name: tool.own_name or tool.name for tool in request.tools}
         names = list(own)
         names += [
@@ -432,10 +433,10 @@ class IdentifierLimits:
 
 
 def user_fitted(request: Request, report: LossReport) -> Request:
-    """The request with an end user's id that every target accepts (contract section 7: `user`).
+    """Return the request with an end user's id that every target accepts (contract §7: `user`).
 
-    An id of more than 64 characters becomes its SHA-256 in hexadecimal, which has 64: it stays the
-    same for one user, and `report` names the member. `safety_identifier` is such an id as well.
+    An id of more than 64 characters becomes its SHA-256 in hexadecimal, which has 64: it is stable
+    for one user, and `report` names the member. `safety_identifier` is such an id as well.
     """
     if request.user is not None and len(request.user) > USER_CHARACTERS_MAX:
         report.drop(spelled(request.origin, "user"))
@@ -449,14 +450,14 @@ def user_fitted(request: Request, report: LossReport) -> Request:
 
 
 def event_renamed(event: Event, names: Mapping[str, str]) -> Event:
-    """An event under the client's own tool names, as `names_back` gave them."""
+    """Return an event with the client's own tool names, by the map of `names_back`."""
     if isinstance(event, CallBegan) and event.name in names:
         return replace(event, name=names[event.name])
     return event
 
 
 def response_renamed(response: Response, names: Mapping[str, str]) -> Response:
-    """A whole response under the client's own tool names."""
+    """Return a whole response with the client's own tool names."""
     parts = tuple(
         replace(part, name=names[part.name])
         if isinstance(part, ToolCall) and part.name in names
@@ -467,14 +468,14 @@ def response_renamed(response: Response, names: Mapping[str, str]) -> Response:
 
 
 def made_id(*seeds: str) -> str:
-    """An id for a call that came without one; the same for the same seeds."""
+    """Derive an id for a call without one; deterministic."""
     return "call_" + _digest("\0".join(seeds), 24)
 
 
 def _fitted(text: str, limit: int) -> str:
     if text and len(text) <= limit and _FORBIDDEN.search(text) is None:
         return text
-    # The hash keeps apart what the cutting and the replacing would make alike.
+    # The hash keeps names distinct that truncation and replacement would make equal.
     digest = _digest(text, 8)
     return f"{_FORBIDDEN.sub('_', text)[: limit - len(digest) - 1]}_{digest}"
 
