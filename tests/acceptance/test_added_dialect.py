@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,6 @@ from tests.acceptance.telegraph import dialect
 from tests.support.folders import temporary_folder
 from tests.support.house import House, channel, model, shared_house
 from tests.support.postgres import PostgresForTests
-from tests.support.scripted_upstream import ScriptedUpstream, scripted_upstream
 from tests.support.tenants import Tenant
 
 pytestmark = pytest.mark.long
@@ -71,21 +72,36 @@ def add_dialect(tree: Path) -> None:
         (tree / name).write_text(text)
 
 
-@pytest.fixture(scope="module")
-def wire() -> Iterator[ScriptedUpstream]:
+class Wire(BaseHTTPRequestHandler):
     """The other end of the telegraph's channel."""
-    with scripted_upstream() as upstream:
-        upstream.pieces = SENT
-        yield upstream
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        self.wfile.write(b"".join(SENT))
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing on stderr."""
 
 
 @pytest.fixture(scope="module")
-def shared(postgres: PostgresForTests, wire: ScriptedUpstream) -> Iterator[House]:
+def wire() -> Iterator[str]:
+    """Its address."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Wire) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def shared(postgres: PostgresForTests, wire: str) -> Iterator[House]:
     """A house whose every process, the command line too, runs from the copy."""
     settings: dict[str, Any] = {
         "translations": ["telegraph_to_chat", "chat_to_telegraph"],
         "channels": [
-            channel("wire", protocols=["telegraph"], base_url=wire.url),
+            channel("wire", protocols=["telegraph"], base_url=wire),
             channel("one"),
         ],
         "models": [model("morse", "wire"), model("sim-model", "one")],

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from openai import OpenAI
 
+from channels.families import ErrorShape
+from gw.api.base import ApiHandler
+from gw.app import routes
 from tests.acceptance.agents import ME, SETTINGS, said, sent
 from tests.support.client import HELLO, Reply
 from tests.support.house import House
 from tests.support.rows import each
-from tests.support.tenants import Tenant
+from tests.support.tenants import PERSONA, Tenant
 from tests.support.waiting import until
 
 __all__ = ["SETTINGS"]
@@ -222,3 +227,165 @@ def test_what_an_agent_costs_is_its_accounts_and_added_up(h: House, tenant: Tena
         (second.key_id, 1, "0.0002"),
     ]
     assert h.verify()["ok"]
+
+
+# --- Switches: on where a channel of the model runs the tool, else silently off ---
+
+BOTH = {"web_search": True, "image_generation": True}
+
+USAGE = {"input": 1000, "output": 100}
+
+
+def asked(text: str = "Hello", **directive: Any) -> list[Any]:
+    sim = f"[[sim {json.dumps(directive)}]] " if directive else ""
+    return [said(sim + text)]
+
+
+@each(
+    "model, switches, tools",
+    [
+        ("gpt-5", BOTH, ["web_search", "image_generation"]),
+        ("gpt-5", {"web_search": True}, ["web_search"]),
+        ("gpt-5", {"image_generation": True}, ["image_generation"]),
+        ("gpt-5", {}, None),
+        ("half", BOTH, ["web_search"]),
+        ("half", {"image_generation": True}, None),
+        ("untold", BOTH, None),
+        ("unlinked", BOTH, None),
+        ("sim-model", BOTH, None),
+    ],
+)
+@each("stream", [True, False])
+def test_a_tool_is_on_where_it_is_switched_on_and_run(
+    h: House, model: str, switches: Any, tools: Any, stream: bool
+) -> None:
+    h.upstream.reset()
+    tenant = h.tenant()
+    agent = h.agent(tenant, model=model, **switches)
+    reply = agent.client.chat(
+        messages=asked(), stream=stream, tools=[{"type": "image_generation"}], max_tokens=50
+    )
+    assert reply.status == 200, reply
+    request = h.upstream.last_request()
+    body = sent(h)
+    if tools is None:
+        assert request["path"] == "/v1/chat/completions"
+        assert "tools" not in body
+        assert body["messages"] == [ME, *asked()]
+    else:
+        assert request["path"] == "/v1/responses"
+        assert [tool["type"] for tool in body["tools"]] == tools
+        assert PERSONA in json.dumps(body, ensure_ascii=False).encode().decode("unicode_escape")
+    if stream:
+        assert reply.is_complete
+    else:
+        assert reply.json["object"] == "chat.completion"
+    (row,) = h.rows(tenant)
+    assert (row["status"], row["model"]) == ("success", model)
+
+
+def test_a_response_in_one_piece_is_what_the_stream_says(h: House, tenant: Tenant) -> None:
+    agent = h.agent(tenant, model="gpt-5", **BOTH)
+    messages = asked("Draw me a boat", usage=USAGE)
+    with OpenAI(base_url=f"{h.gateway.url}/v1", api_key=agent.key, max_retries=0) as sdk:
+        chunks = list(
+            sdk.chat.completions.create(
+                model="any",
+                messages=messages,
+                stream=True,
+                stream_options={"include_usage": True},
+            )
+        )
+        whole = sdk.chat.completions.create(model="any", messages=messages)
+    text = "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
+    (choice,) = whole.choices
+    assert choice.message.content is not None
+    assert _unlinked(choice.message.content) == _unlinked(text)
+    assert (choice.message.role, choice.finish_reason) == ("assistant", "stop")
+    assert whole.object == "chat.completion"
+    assert whole.usage is not None
+    assert (whole.usage.prompt_tokens, whole.usage.completion_tokens) == (1000, 100)
+    first, second = h.rows(tenant)
+    assert first["cost_nano_usd"] == second["cost_nano_usd"] == 2_000_000
+    assert chunks[-1].usage == whole.usage
+
+
+def _unlinked(text: str) -> str:
+    """A text without what a picture is, which differs from one time to the next."""
+    return text.partition("![")[0]
+
+
+def test_a_failure_within_the_stream_is_an_error_in_one_piece(h: House, tenant: Tenant) -> None:
+    agent = h.agent(tenant, model="gpt-5", web_search=True)
+    reply = agent.client.chat(messages=asked("one two " * 20, cut_after_events=16))
+    assert reply.refusal == (502, "api_error", "upstream_error")
+    assert "content-type" in reply.headers
+    (row,) = h.rows(tenant)
+    assert (row["status"], row["error_code"]) == ("error", "upstream_error")
+    assert row["cost_nano_usd"] == 0  # nothing had gone out to the client
+    assert h.held_nano_usd(tenant) == 0
+
+
+# --- The fence: every other endpoint is closed to the key of an agent ---
+
+ALLOWED = {("POST", "/v1/chat/completions")}
+
+# What asks for no key at all: nobody is told apart there.
+PUBLIC = {
+    "/api/v1/models/public",
+    "/v1/media/x",
+    "/v1/videos/generations/x/content",
+    "/api/v1/ext/wiki/sources/x",
+}
+
+FORBIDDEN = (403, "permission_error", "permission_denied")
+
+
+def path_of(pattern: str) -> str:
+    """A path that a route takes."""
+    path = pattern.replace("(?:/v1)?", "/v1").replace("v1(?:beta)?", "v1beta")
+    path = path.replace("(?::|%3[Aa])", ":").replace("(generateContent|stream", "(stream")
+    path = re.sub(r"\((\w+)\)", r"\1", path)
+    path = re.sub(r"\((?:\.\+|\[\^/\]\+)\)", "x", path)
+    assert re.fullmatch(pattern, path), (pattern, path)
+    return path
+
+
+ENDPOINTS: list[tuple[str, str, type[ApiHandler]]] = [
+    (method, path_of(route[0]), route[1])
+    for route in routes()
+    if issubclass(route[1], ApiHandler)
+    for method in route[1].allowed_methods()
+]
+
+
+def refusal(reply: Reply, shape: ErrorShape) -> tuple[int, str, str]:
+    """Status and words of an error in the endpoint's own shape."""
+    error = reply.json["error"]
+    if shape is ErrorShape.MESSAGES:
+        assert reply.json["type"] == "error"
+        return reply.status, error["type"], "permission_denied"
+    if shape is ErrorShape.GEMINI:
+        assert (error["code"], error["status"]) == (403, "PERMISSION_DENIED")
+        return reply.status, "permission_error", "permission_denied"
+    return reply.status, error["type"], error["code"]
+
+
+def test_every_route_is_walked() -> None:
+    assert len({path for _, path, _ in ENDPOINTS}) == len(routes())
+    public = {path for _, path, handler in ENDPOINTS if handler.auth == "none"}
+    assert public == PUBLIC
+
+
+def test_an_agents_key_is_refused_by_every_other_endpoint_before_anything_else(h: House) -> None:
+    # Neither money nor a free slot, and a body that is none: the fence comes first.
+    tenant = h.tenant(nano_usd=0, rpm=1)
+    agent = h.agent(tenant)
+    for method, path, handler in ENDPOINTS:
+        if handler.auth == "none" or (method, path) in ALLOWED:
+            continue
+        body = None if method in ("GET", "DELETE") else b"{"
+        reply = agent.client.send(method, path, body)
+        assert refusal(reply, handler.shape) == FORBIDDEN, (method, path)
+    assert agent.client.get("/v1/nothing").status == 404
+    assert {row["status"] for row in h.rows(tenant)} <= {"rejected"}

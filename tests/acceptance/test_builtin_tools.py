@@ -169,40 +169,6 @@ def test_what_cannot_be_said_is_listed_or_refused(h: House, tenant: Tenant) -> N
 # --- Who may have a tool ---
 
 
-@each(
-    "of_model, tools, refused",
-    [
-        ("plain", [SEARCH], "web_search"),
-        ("searches", [DRAW], "image_generation"),
-        ("searches", [SEARCH, DRAW], "image_generation"),
-        ("no-drawing", [DRAW], "image_generation"),
-        ("claims", [SEARCH], "web_search"),
-        ("claude", [SEARCH, WEATHER], "web_search"),
-        ("gpt-5", [SEARCH, {"type": "code_interpreter"}], "code_interpreter"),
-        ("gpt-5", [SEARCH], None),
-        ("unsaid", [SEARCH, DRAW], None),
-        ("no-drawing", [SEARCH], None),
-        ("searches", [{"type": "web_search_preview"}], None),
-    ],
-)
-def test_tool_is_run_where_the_configuration_says_so(
-    h: House, of_model: str, tools: list[Any], refused: str | None
-) -> None:
-    h.upstream.reset()
-    tenant = h.tenant()
-    before = tenant.client.remaining_nano_usd()
-    reply = asked(h, tenant, *tools, model=of_model)
-    if refused is None:
-        assert reply.is_complete
-        return
-    assert reply.refusal == (400, "invalid_request_error", "tool_not_supported")
-    assert refused in reply.error["message"]
-    row = h.row(reply.trace)
-    assert (row["status"], row["error_code"]) == ("rejected", "tool_not_supported")
-    assert tenant.client.remaining_nano_usd() == before
-    assert h.held_nano_usd(tenant) == 0
-
-
 @each("tool", [SEARCH, DRAW])
 @each("stream", [False, None])
 @each("of_model", ["gpt-5", "plain"])

@@ -1,4 +1,4 @@
-"""`gw init` with four sets of keys: each configuration is free of faults, and its first call works.
+"""`gw init` with two sets of keys: each configuration is free of faults, and its first call works.
 
 Nothing is changed in what was written but the addresses: the simulator stands for the providers,
 on the paths that are theirs.
@@ -28,10 +28,6 @@ KEY = "key-of-the-operator"
 # The keys that are set; for each call a model, the client's path, and where the provider is asked.
 SETS = [
     (
-        ["OPENAI_API_KEY"],
-        [("gpt-5-mini", "/v1/chat/completions", "/v1/chat/completions")],
-    ),
-    (
         ["ANTHROPIC_API_KEY", "GEMINI_API_KEY"],
         [
             ("claude-haiku-4-5", "/v1/messages", "/v1/messages"),
@@ -40,14 +36,6 @@ SETS = [
                 "/v1beta/models/gemini-2.5-flash:generateContent",
                 "/v1beta/models/gemini-2.5-flash:generateContent",
             ),
-        ],
-    ),
-    (
-        ["GROQ_API_KEY", "FIREWORKS_API_KEY", "OPENROUTER_API_KEY"],
-        [
-            ("qwen3.8-27b", "/v1/chat/completions", "/openai/v1/chat/completions"),
-            ("kimi-k2.6", "/v1/messages", "/inference/v1/messages"),
-            ("gpt-5", "/v1/responses", "/api/v1/responses"),
         ],
     ),
     (

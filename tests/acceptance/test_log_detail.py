@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.client import HELLO, Reply
+from tests.support.client import Reply
 from tests.support.house import House, channel, model
 from tests.support.rows import each
 from tests.support.tenants import Tenant
@@ -21,11 +21,8 @@ from tests.support.tenants import Tenant
 SUPPLIERS = ("supplier-alpha", "supplier-beta", "supplier-gamma")
 SECRETS = ("supplier-", "key-of-", "127.0.0.1", "sk-platform")
 SETTINGS: dict[str, Any] = {
-    "translations": ["chat_to_messages"],
     "channels": [
         *(channel(name, priority=place) for place, name in enumerate(SUPPLIERS, start=1)),
-        channel("supplier-messages", protocols=["messages"]),
-        channel("supplier-all", protocols=["messages", "responses", "native"]),
         channel("supplier-images", protocols=["images"]),
     ],
     "models": [
@@ -36,12 +33,6 @@ SETTINGS: dict[str, Any] = {
             multiplier="0.3",
             price={"input": "1.25", "output": "9.99", "cached_input": "0.0625"},
             aliases=["promoted-latest"],
-        ),
-        model("claude", "supplier-messages", price={"input": "3", "output": "15"}),
-        model(
-            "everywhere",
-            "supplier-all",
-            price={"input": "1", "output": "2", "cached_input": "0.1", "cache_write": "1.25"},
         ),
         model(
             "picture",
@@ -211,44 +202,6 @@ def test_call_refused_before_its_parameters_were_read_says_so(h: House, tenant: 
     found = detail_of(h, tenant, reply.trace)
     assert found.request == {}
     assert "before its parameters were read" in found.whole["request_note"]
-
-
-def messages_call(tenant: Tenant) -> Reply:
-    body = {"model": "everywhere", "max_tokens": 9, "messages": [HELLO]}
-    return tenant.client.send("POST", "/v1/messages", {**body, "sim": {"usage": CACHE}})
-
-
-def responses_call(tenant: Tenant) -> Reply:
-    body = {"model": "everywhere", "input": "Hello", "reasoning": {"effort": "low"}}
-    return tenant.client.send("POST", "/v1/responses", {**body, "sim": {"usage": USAGE}})
-
-
-def gemini_call(tenant: Tenant) -> Reply:
-    body = {
-        "contents": [{"parts": [{"text": "Hello"}]}],
-        "generationConfig": {"maxOutputTokens": 9},
-        "sim": {"usage": USAGE},
-    }
-    return tenant.client.send("POST", "/v1beta/models/everywhere:generateContent", body)
-
-
-CACHE = {"input": 1000, "output": 77, "cached": 300, "cache_write": 200}
-PROTOCOLS = {
-    "messages": (messages_call, {"max_tokens": "9", "messages": "1"}),
-    "responses": (responses_call, {"reasoning.effort": "low", "input": "a string"}),
-    "native": (gemini_call, {"generationConfig.maxOutputTokens": "9", "contents": "1"}),
-}
-
-
-@each("call, asked", PROTOCOLS.values())
-def test_every_protocol_tells_its_own_parameters(
-    h: House, tenant: Tenant, call: Any, asked: dict[str, str]
-) -> None:
-    reply = call(tenant)
-    assert reply.status == 200, reply.body
-    found = detail_of(h, tenant, reply.trace)
-    assert found.request == {"model": "everywhere", **asked}
-    assert int(found.gateway["tokens_output"]) == 77
 
 
 def test_images_are_counted_and_priced_by_the_piece(h: House, tenant: Tenant) -> None:

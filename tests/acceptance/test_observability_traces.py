@@ -1,14 +1,16 @@
 """Spans as a collector gets them: the tree of a call, whatever it is and however it ends.
 
 One span for each call; below it its hold, each attempt, its settlement, with the `gen_ai.*` names
-of OpenTelemetry. Whose trace a call belongs to, and what else names it, is `test_trace_ids.py`;
+of OpenTelemetry; and whose trace a call belongs to, and what else names it (W3C Trace Context);
 what the SDK does with spans is unit-tested (`tests/unit/metrics/test_recording.py`).
 """
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -18,19 +20,24 @@ from metrics.version import release
 from tests.acceptance.films import ended, submit
 from tests.acceptance.pictures import EACH, generate
 from tests.acceptance.traced import (
+    CALLER,
     HOLD,
     SETTINGS,
     SETTLE,
     SPEECH,
+    TRACE,
     USAGE,
     environ,
     header,
     traceparents,
 )
+from tests.support.client import Client
 from tests.support.collector import Sink, running_sink
-from tests.support.house import House, shared_house
+from tests.support.house import House, house, shared_house
 from tests.support.postgres import PostgresForTests
+from tests.support.rows import each
 from tests.support.tenants import Tenant
+from tests.support.waiting import PATIENCE_SECONDS, until
 
 
 @pytest.fixture(scope="module")
@@ -201,3 +208,131 @@ def test_each_attempt_is_a_span_of_its_own(h: House, sink: Sink, tenant: Tenant)
     assert traceparents(h) == [header(attempt) for attempt in attempts]
     assert not call.is_error
     assert call.error_type is None
+
+
+# --- Which trace a call belongs to, and what names it ---
+
+# Refused before a channel is looked for: what is sent, and the error that its span names.
+EARLY: dict[str, tuple[dict[str, Any], str]] = {
+    "no such key": ({"key": "sk-platform-" + "0" * 64}, "invalid_api_key"),
+    "no key": ({"key": None}, "invalid_api_key"),
+    "no JSON": ({"body": b"{"}, "invalid_request"),
+    "no such model": ({"model": "nothing"}, "model_not_found"),
+    "a tool that no channel has": (
+        {"stream": True, "tools": [{"type": "web_search"}]},
+        "tool_not_supported",
+    ),
+}
+
+
+@each("sent, error", EARLY.values())
+def test_call_refused_early_has_its_span(
+    h: House, sink: Sink, tenant: Tenant, sent: dict[str, Any], error: str
+) -> None:
+    members = {name: value for name, value in sent.items() if name != "key"}
+    client = Client(tenant.client.url, sent["key"]) if "key" in sent else tenant.client
+    reply = client.chat(headers={"traceparent": f"00-{TRACE}-{CALLER}-01"}, **members)
+    call, _ = sink.tree(reply.trace)
+    assert (call.trace_id, call.parent_id, call.kind) == (TRACE, CALLER, "server")
+    knows_model = error == "tool_not_supported"
+    assert call.name == ("chat sim-model" if knows_model else "chat")
+    assert (call.error_type, call.is_error) == (error, False)
+    assert ("gw.request_read" in call.events) is False
+    assert call.attributes["http.response.status_code"] == reply.status
+    assert call.attributes["gw.status"] == "rejected"
+    assert call.attributes.get("gw.account") == (None if "key" in sent else tenant.account)
+    assert ("gen_ai.request.model" in call.attributes) is knows_model
+    assert not h.upstream.requests(1)
+
+
+def test_sampled_caller_is_the_parent(h: House, sink: Sink, tenant: Tenant) -> None:
+    said = {"traceparent": f"00-{TRACE}-{CALLER}-01", "tracestate": "congo=t61, BAD=1, rojo=2"}
+    reply = tenant.client.chat(headers=said)
+    call, (attempt,) = sink.of_call(reply.trace, attempts=1)
+    assert (call.trace_id, call.parent_id) == (TRACE, CALLER)
+    assert traceparents(h) == [header(attempt)]
+    (request,) = h.upstream.requests(100)
+    assert request["headers"]["tracestate"] == "congo=t61,rojo=2"
+    assert attempt.trace_id == TRACE
+
+
+def test_unsampled_caller_is_not_recorded_and_its_upstream_is_told_so(
+    h: House, sink: Sink, tenant: Tenant
+) -> None:
+    unsampled = TRACE[::-1]
+    reply = tenant.client.chat(headers={"traceparent": f"00-{unsampled}-{CALLER}-00"})
+    assert reply.status == 200
+    # Spans leave in order, so those of a later call tell that there were none.
+    later = tenant.client.chat()
+    _, (attempt,) = sink.of_call(later.trace, attempts=1)
+    assert not [span for span in sink.received if span.trace_id == unsampled]
+    assert traceparents(h) == [f"00-{unsampled}-{CALLER}-00", header(attempt)]
+
+
+def test_row_and_receipt_of_a_call_name_its_trace(h: House, tenant: Tenant) -> None:
+    client, traceparent = tenant.client, {"traceparent": f"00-{TRACE}-{CALLER}-01"}
+    served = client.chat(headers=traceparent)
+    refused = client.chat(headers=traceparent, model="nothing")
+    own = client.chat()
+    for reply, trace_id in ((served, TRACE), (refused, TRACE), (own, own.trace)):
+        (row,) = client.get(f"/v1/logs?ref={reply.trace}").json["data"]
+        pairs = client.get(f"/v1/logs/{row['id']}").json["gateway"]
+        assert {"k": "otel_trace_id", "v": trace_id} in pairs
+    receipt = h.gw("receipt", served.trace)
+    assert receipt["gateway"]["otel_trace_id"] == TRACE
+
+
+def test_log_lines_about_a_call_name_its_trace(h: House, tenant: Tenant) -> None:
+    headers = {"traceparent": f"00-{TRACE}-{CALLER}-01"}
+    reply = generate(tenant.client, headers=headers, sim={"malformed": "json"})
+    assert reply.status == 502
+
+    def about_it() -> list[dict[str, Any]]:
+        written = [json.loads(line) for line in h.gateway.lines if line.startswith("{")]
+        return [line for line in written if line.get("request_id") == reply.trace]
+
+    (line,) = until(about_it, what="a line about the call")
+    assert (line["action"], line["trace_id"]) == ("answer_unusable", TRACE)
+
+
+# --- A collector that hangs ---
+
+CALLS = 60
+
+BOUNDS = {
+    "OTEL_BSP_MAX_QUEUE_SIZE": "40",
+    "OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "10",
+    "OTEL_EXPORTER_OTLP_COMPRESSION": "gzip",
+}
+
+
+@pytest.fixture
+def database(postgres: PostgresForTests) -> Iterator[str]:
+    """An empty database."""
+    with postgres.database() as url:
+        yield url
+
+
+@pytest.mark.long
+def test_collector_that_hangs_holds_up_no_call_and_no_end(database: str, tmp_path: Path) -> None:
+    with (
+        running_sink() as sink,
+        house(database, tmp_path, environ=environ(sink, **BOUNDS), **SETTINGS) as built,
+    ):
+        first = built.client.chat()
+        sink.call(first.trace)
+        _, headers, body = sink.posts.get(timeout=PATIENCE_SECONDS)
+        assert (headers["content-encoding"], body[:2]) == ("gzip", b"\x1f\x8b")
+        sink.answers.clear()
+        replies = [built.client.chat() for _ in range(CALLS)]
+        assert {reply.status for reply in replies} == {200}
+        until(lambda: "Queue full" in built.gateway.log(), what="a word on spans dropped")
+        # Far more than once it was, and the log is not flooded with it.
+        assert sum("Queue full" in line for line in built.gateway.lines) < CALLS
+        sink.answers.set()
+        until(lambda: built.client.chat().trace in sink.gateway_traces, what="spans again")
+        assert not {reply.trace for reply in replies} <= sink.gateway_traces
+        sink.answers.clear()
+        assert built.client.chat().status == 200
+        assert built.gateway.terminate() == 0
+        built.start()

@@ -76,7 +76,22 @@ def tool_call(name: str, **arguments: Any) -> Ask:
 LIST = ("limit", "status", "before")
 LOGS = ("model", "status", "unit_type", "error_code", "ref", "scope", "key_id", "order", "cursor")
 WINDOW = ("period", "from", "to")
+# Of these the gateway reads every member.
+OURS = ("voice", "script", "avatar")
+LINKS = (f"{films.VIDEOS}/{{}}/content", "/v1/media/{}", f"{WIKI}/sources/{{}}")
+MEDIA = (films.VIDEOS, sounds.MUSIC, sounds.SPEECH)
 ASKS = (
+    *(
+        Ask("POST", path, body, is_ours=kind in OURS)
+        for kind, (path, body) in sounds.SUBMITS.items()
+    ),
+    *(Ask("GET", path, query=LIST) for path in MEDIA),
+    *(Ask("GET", f"{path}/{{}}") for path in (*MEDIA, sounds.AVATARS, sounds.TEMPLATES)),
+    *(
+        Ask(method, path, query=("expires", "signature"))
+        for path in LINKS
+        for method in ("GET", "HEAD")
+    ),
     Ask("POST", CHAT, {"model": "sim-model", "messages": TEXTS, "user": "u", "tools": [TOOL]}),
     Ask(
         "POST",
@@ -122,12 +137,6 @@ ASKS = (
     Ask("GET", "/v1/dashboard/billing/subscription"),
     Ask("GET", "/v1/dashboard/billing/usage", query=("start_date", "end_date")),
     Ask("POST", IMAGES, {"model": "picture", "prompt": "a boat", "size": "1024x1024", "user": "u"}),
-    Ask("GET", films.VIDEOS, query=LIST),
-    Ask(
-        "POST",
-        films.VIDEOS,
-        {"model": "film", "content": [{"type": "text", "text": "a boat"}], "resolution": "720p"},
-    ),
     Ask(
         "POST",
         films.VIDEOS,
@@ -142,37 +151,11 @@ ASKS = (
         | {"introduce_card": {"name": "n", "description": "d"}, "bgm": {"mode": "auto"}},
         is_ours=True,
     ),
-    Ask("GET", f"{films.VIDEOS}/{{}}"),
-    Ask("GET", f"{films.VIDEOS}/{{}}/content", query=("expires", "signature")),
-    Ask("HEAD", f"{films.VIDEOS}/{{}}/content", query=("expires", "signature")),
     Ask("GET", sounds.AVATARS),
-    Ask("POST", sounds.AVATARS, {"name": "n", "source_url": films.PORTRAIT}, is_ours=True),
     Ask("GET", f"{sounds.AVATARS}/presets"),
-    Ask("GET", f"{sounds.AVATARS}/{{}}"),
     Ask("DELETE", f"{sounds.AVATARS}/{{}}"),
     Ask("GET", sounds.TEMPLATES, query=("scene",)),
-    Ask("GET", f"{sounds.TEMPLATES}/{{}}"),
-    Ask("GET", sounds.MUSIC, query=LIST),
-    Ask("POST", sounds.MUSIC, {"model": "song", "prompt": "p", "title": "t", "tags": "t"}),
-    Ask("GET", f"{sounds.MUSIC}/{{}}"),
-    Ask("GET", sounds.SPEECH, query=LIST),
-    Ask("POST", sounds.SPEECH, {"model": "tts", "input": "Hi", "voice": "preset-warm"}),
-    Ask("GET", f"{sounds.SPEECH}/{{}}"),
     Ask("GET", sounds.VOICES),
-    Ask(
-        "POST",
-        sounds.VOICES,
-        {"model": "clone", "name": "n", "audio_url": sounds.RECORDING, "text": "t"},
-        is_ours=True,
-    ),
-    Ask(
-        "POST",
-        sounds.TRANSCRIPTS,
-        {"model": "script", "url": "https://video.example/1", "language": "en"},
-        is_ours=True,
-    ),
-    Ask("GET", "/v1/media/{}", query=("expires", "signature")),
-    Ask("HEAD", "/v1/media/{}", query=("expires", "signature")),
     Ask("GET", "/v1/logs", query=(*LOGS, *WINDOW, "limit", "include")),
     Ask("GET", "/v1/logs/summary", query=(*WINDOW, "scope", "group_by")),
     Ask("GET", "/v1/logs/{}"),
@@ -185,8 +168,6 @@ ASKS = (
         Ask("GET", f"{WIKI}/pages/{{}}{part}?kb_id=otters", identifier="Otters")
         for part in ("", "/backlinks", "/source")
     ),
-    Ask("GET", f"{WIKI}/sources/{{}}", query=("expires", "signature")),
-    Ask("HEAD", f"{WIKI}/sources/{{}}", query=("expires", "signature")),
     tool_call("search_wiki", q="otters"),
     tool_call("read_page", id="Otters"),
     tool_call("read_pages", ids=["Otters"]),

@@ -136,31 +136,6 @@ def test_tool_goes_to_the_channel_that_has_it_as_it_was_described(
     assert h.upstream.requested("lacks", "has") == [0, 1]
 
 
-@each(
-    "protocol, of_model",
-    [
-        ("chat", "messages"),
-        ("chat", "native"),
-        ("messages", "chat"),
-        ("native", "chat"),
-        ("native", "messages"),
-    ],
-)
-def test_no_translation_takes_a_tool_along(h: House, protocol: str, of_model: str) -> None:
-    h.upstream.reset()
-    tenant = h.tenant()
-    plain = asked(tenant, protocol, of_model, tools=[])
-    assert plain.headers["x-protocol-translation"]
-    h.upstream.reset()
-    before = tenant.client.remaining_nano_usd()
-    for tool in (*SEARCHES[protocol], OTHERS.get(protocol, {"type": "code_interpreter"})):
-        reply = asked(tenant, protocol, of_model, tool)
-        assert reply.status == 400, reply.body
-        assert "not supported by the channels" in reply.json["error"]["message"]
-    assert tenant.client.remaining_nano_usd() == before
-    assert h.upstream.stats()["requests"] == 0
-
-
 # --- The responses protocol ---
 
 
