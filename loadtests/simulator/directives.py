@@ -290,11 +290,6 @@ class FaultBook:
         self.is_empty = self._everybody is None and not self._channels
         return was_there
 
-    def clear_all(self) -> None:
-        self._everybody = None
-        self._channels.clear()
-        self.is_empty = True
-
     def take(self, api_key: str, port: int) -> list[Fault]:
         """The faults that apply to this request, weakest first; counts `times` down."""
         if self.is_empty:
