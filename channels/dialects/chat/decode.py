@@ -1,7 +1,7 @@
 """Decode a chat-completions request into the canonical one.
 
-The body has been checked by `channels/dialects/chat`; a wrong type in a member that is read only
-here is an InvalidRequest. The way back is `encode.py`.
+The body has been checked by `request.py`; a wrong type in a member that is read only here is an
+InvalidRequest. `encode.py` is the reverse.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ from channels.translation.model import (
 )
 from channels.translation.tool_calls import OpenCalls, made_id
 
-# Read the messages of a chat-completions request into system texts and turns.
+# Decodes the messages of a chat-completions request to system texts and turns.
 #
-# The first system and developer messages are the instructions; later ones stay where they are. What
-# tools gave back goes into the user's turns, by the id or, before there were ids, by the name of
+# The first system and developer messages are the instructions; later ones keep their position. Tool
+# results become part of the user's turns, matched by id or, as before ids existed, by the name of
 # the call.
 
 _KNOWN = frozenset(
@@ -67,7 +67,7 @@ _KNOWN = frozenset(
 
 @dataclass(slots=True)
 class MessagesDecoder:
-    """Reads one message after the other; `left_over` are members and parts we do not hold.
+    """Decodes one message after the other; `left_over` are unsupported members and parts.
 
     `empty` are the paths of the empty messages.
     """
@@ -79,10 +79,10 @@ class MessagesDecoder:
     _names: dict[str, str] = field(default_factory=dict)  # of calls, by id
     _open: OpenCalls = field(default_factory=OpenCalls)
     _calls: int = 0
-    _has_spoken: bool = False  # anybody, so that instructions are later ones
+    _has_spoken: bool = False  # whether any turn precedes, so that instructions are later ones
 
     def merged_turns(self) -> tuple[Turn, ...]:
-        """The turns read so far, in order, neighbours merged."""
+        """Return the turns so far, with adjacent ones merged."""
         turns = self.turns
         if any(one.role == two.role and one.name != two.name for one, two in pairwise(turns)):
             self.left_over["messages.name"] = True
@@ -92,7 +92,7 @@ class MessagesDecoder:
         )
 
     def read(self, message: Mapping[str, Any], path: str) -> None:
-        """Take the next message; `path` is its path."""
+        """Add the next message, which is at `path`."""
         for name, value in message.items():
             if name not in _KNOWN and value not in (None, [], {}):
                 self.left_over[f"messages.{name}"] = value
@@ -108,7 +108,7 @@ class MessagesDecoder:
             self._read_system(message)
 
     def _add(self, turn: Turn, path: str) -> None:
-        """Take a turn, which may be empty."""
+        """Add a turn, which may be empty."""
         if not turn.parts:
             self.empty.append(f"{path}.content")
             turn = replace(turn, parts=(EMPTY,))
@@ -125,7 +125,7 @@ class MessagesDecoder:
         if _string(message, "name"):
             self.left_over["messages.name"] = message["name"]
         if self._has_spoken:
-            if texts:  # no instructions are as good as empty ones
+            if texts:  # no instructions are equivalent to empty ones
                 spoken = tuple(replace(text, is_system=True) for text in texts)
                 self.turns.append(Turn("user", spoken))
         else:
@@ -145,7 +145,7 @@ class MessagesDecoder:
         self._add(Turn("assistant", tuple(parts), _string(message, "name")), path)
 
     def _read_call(self, call: Mapping[str, Any]) -> list[ToolCall]:
-        """The call; none where a client sends back what its upstream put instead of one."""
+        """Decode a call; none for the placeholder that some upstreams send instead of a call."""
         function = call.get("function")
         if not isinstance(function, Mapping):
             function = self._custom(call)
@@ -165,7 +165,7 @@ class MessagesDecoder:
         return [ToolCall(call_id, name, arguments, signature=signature, signer=signer)]
 
     def _custom(self, call: Mapping[str, Any]) -> dict[str, Any]:
-        """A call of a tool that takes free text, as a function of one argument."""
+        """Convert a call of a tool with free text to a function with one argument."""
         self.left_over["messages.tool_calls.custom"] = True
         custom = call.get("custom")
         if not isinstance(custom, Mapping):
@@ -184,12 +184,12 @@ class MessagesDecoder:
         self.turns.append(Turn("user", (result,)))
 
     def _oldest_open(self, name: str | None) -> str:
-        """The id of the first call, of this name if there is one, that nothing answered yet."""
+        """Return the id of the first call without a result, of this name if given."""
         return self._open.oldest(name) or made_id(str(self._calls), name or "")
 
 
 def _in_order(parts: tuple[Part, ...]) -> tuple[Part, ...]:
-    """The order within one message of the model's: thinking first, calls last."""
+    """Order the parts of one message of the model: thinking first, calls last."""
     thoughts = settled([part for part in parts if isinstance(part, Thinking)])
     refusals = [part for part in parts if isinstance(part, Refusal)]
     calls = [part for part in parts if isinstance(part, ToolCall)]
@@ -198,7 +198,7 @@ def _in_order(parts: tuple[Part, ...]) -> tuple[Part, ...]:
 
 
 def _spoken(parts: list[Text | Media | Refusal]) -> tuple[Text | Media, ...]:
-    """Parts of a user or a tool: a refusal is text there."""
+    """Return the parts of a user or a tool, in which a refusal is text."""
     return tuple(Text(part.text) if isinstance(part, Refusal) else part for part in parts)
 
 
@@ -211,7 +211,7 @@ _EFFORTS = frozenset(get_args(Effort))
 
 
 def decode_request(body: Mapping[str, Any]) -> Request:
-    """The canonical request. Raises InvalidRequest naming the member at fault."""
+    """Return the canonical request. Raises InvalidRequest with the faulty member."""
     members = Members(body)
     left_over: dict[str, Any] = {}
     conversation = MessagesDecoder(left_over=left_over)
@@ -242,7 +242,7 @@ def decode_request(body: Mapping[str, Any]) -> Request:
         format=_read_format(members, left_over),
         reasoning=_read_effort(members, left_over),
         user=members.text("user"),
-        # Behind all others, for it is what none of them has read.
+        # After all others, because it is what they have not read.
         extras={**left_over, **members.rest()},
     )
 
@@ -261,7 +261,7 @@ def _read_tools(members: Members, left_over: dict[str, Any]) -> tuple[Tool, ...]
         kind = tool.text("type")
         function = tool.object("function")
         if kind != "function" or function is None:
-            # Kept as received: one of the upstream's own goes there unchanged, or is listed.
+            # Kept as received: the upstream's own tool is sent unchanged, or is reported.
             left_over.setdefault(f"tools.{kind}", []).append(tool.whole())
         else:
             tools.append(_read_function(function, tool.rest()))

@@ -1,7 +1,7 @@
 """Encode a canonical request as a chat-completions body, and report what it cannot express.
 
-A request that came as chat-completions goes out as it
-came; the rules below that drop or change something are for the others.
+A request of this protocol is encoded as received; the rules below that drop or change something
+apply to the others.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ from channels.translation.tool_calls import (
     spelled_media,
 )
 
-# Write system texts and turns as chat-completions messages.
+# Encodes system texts and turns as chat-completions messages.
 #
-# Tool results become messages of their own, right after the turn that called; what else the user
-# text follows them. Images within a result follow as the user's, as a tool's message holds text
-# only.
+# Tool results become separate messages, right after the turn with the calls; the rest of the user's
+# turn follows them. Images within a result follow as the user's, because a tool's message has only
+# text.
 
 
 class MessageWriter:
-    """Writes the messages of one request, which came in the protocol `origin`."""
+    """Encodes the messages of one request of the protocol `origin`."""
 
     __slots__ = ("_limits", "_messages", "_origin", "_report")
 
@@ -69,7 +69,7 @@ class MessageWriter:
         return f"<MessageWriter from {self._origin.protocol}, {len(self._messages)} messages>"
 
     def write(self, system: Sequence[Text], turns: Iterable[Turn]) -> list[dict[str, Any]]:
-        """All messages, in order: an empty one of a turn that has no part here."""
+        """Return all messages in order, with an empty one for a turn without any part here."""
         if system:
             self._write_spoken("system", system, is_instruction=True)
         for turn in turns:
@@ -115,12 +115,12 @@ class MessageWriter:
         self._messages.append(message)
 
     def _write_result(self, result: ToolResult) -> list[Media]:
-        """Write one result; its media are handed back, to follow all results."""
+        """Write one result; return its media, which follow all results."""
         report_extras(self._origin, self._origin.parts, result.extras, self._report)
         if result.is_error:
             self._report.drop(spelled(self._origin, "is_error"))
         media: list[Media] = []
-        if self._origin is not ORIGIN:  # whose upstream takes what the client has put there
+        if self._origin is not ORIGIN:  # its upstream accepts what the client has sent
             media = [part for part in result.parts if isinstance(part, Media)]
         parts = [part for part in result.parts if not (media and isinstance(part, Media))]
         content = write_content(parts, origin=self._origin, report=self._report)
@@ -151,9 +151,9 @@ class MessageWriter:
         self._messages.append({"role": "assistant", **members})
 
     def _may_come_back(self, part: Thinking) -> bool:
-        """Whether a thought is the upstream's own text: some take no tool's result without it.
+        """Whether a thought is the upstream's own text, which some require with a tool result.
 
-        The documented protocol has no member for thoughts, least of all for proven ones.
+        The documented protocol has no member for thoughts, proven or not.
         """
         is_own = self._origin.provider == PROVIDER and part.signer is None
         if not is_own:
@@ -161,7 +161,7 @@ class MessageWriter:
         return is_own
 
     def _spoken(self, turn: Turn) -> dict[str, Any]:
-        """The members that hold text and refusals; several refusals are parts of the content."""
+        """Return the members with text and refusals; several refusals are parts of the content."""
         members: dict[str, Any] = {}
         texts = [part for part in turn.parts if isinstance(part, Text)]
         content = write_content(texts, origin=self._origin, report=self._report)
@@ -190,12 +190,12 @@ class MessageWriter:
         return written
 
 
-# Whether a schema may be enforced strictly on the chat-completions wire.
+# Whether a schema may be enforced strictly in chat-completions.
 #
 # There a strict schema must list every property of every object as required and allow no others;
-# the messages protocol enforces schemas with optional properties too.
+# the messages protocol also enforces schemas with optional properties.
 
-# Members of a schema that hold schemas: one, a list of them, or a mapping to them.
+# Members of a schema that have schemas: one, a list of them, or a mapping to them.
 _ONE = ("items", "additionalProperties", "not")
 _MANY = ("anyOf", "oneOf", "allOf", "prefixItems")
 _NAMED = ("properties", "$defs", "definitions")
@@ -230,7 +230,7 @@ def _is_closed(schema: Mapping[str, Any]) -> bool:
 
 
 def _inner_schemas(schema: Mapping[str, Any]) -> list[Any] | None:
-    """The schemas within a schema; None where a member that holds several has another type."""
+    """Return the schemas within a schema; None if a member for several has another type."""
     inner: list[Any] = [schema[name] for name in _ONE if name in schema]
     for name in _MANY:
         schemas = schema.get(name) or []
@@ -248,17 +248,17 @@ def _inner_schemas(schema: Mapping[str, Any]) -> list[Any] | None:
 LIMITS = IdentifierLimits(name_characters_max=64, id_characters_max=40)
 _STOPS_MAX = 4
 _FORMAT_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-# Thinking budgets as words: the largest budget of each.
+# The largest thinking budget of each level.
 _LOW_TOKENS = 4096
 _MEDIUM_TOKENS = 16384
 _SERVICE_TIERS = {"auto": "auto", "standard_only": "default"}
-# Members that the provider's other protocol has, by its names for them. What only its own models
-# take (a key for its cache) is not among them: many upstreams of this protocol refuse it.
+# Members shared with the provider's other protocol, by its names. Those that only its own models
+# accept (a key for its cache) are left out: many upstreams of this protocol refuse them.
 _SHARED = {"service_tier": "service_tier", "text.verbosity": "verbosity"}
 
 
 def tool_names(request: Request) -> Mapping[str, str]:
-    """The tool names that are changed on this wire, to the client's own."""
+    """Return the tool names changed for this protocol, mapped to the client's own."""
     return LIMITS.names_back(request)
 
 
@@ -271,10 +271,10 @@ def encode_request(
     report: LossReport,
     max_tokens_param: str = "max_tokens",
 ) -> dict[str, Any]:
-    """The body for the upstream. `max_tokens` goes under the channel's `max_tokens_param`.
+    """Return the body for the upstream, with `max_tokens` under its `max_tokens_param`.
 
-    A stream's usage is always requested (contract §5). Raises InvalidRequest where there is
-    nothing to answer.
+    A stream's usage is always requested (contract §5). Raises InvalidRequest for a request without
+    any message.
     """
     origin = request.origin
     messages = MessageWriter(origin, report, LIMITS).write(request.system, request.turns)
@@ -313,7 +313,7 @@ def _write_count_and_top_k(request: Request, body: dict[str, Any], report: LossR
             body["top_k"] = request.top_k
         return
     if request.count is not None and request.count > 1:
-        report.drop(spelled(request.origin, "count"))  # one response is all we translate
+        report.drop(spelled(request.origin, "count"))  # a translation has one response
     if request.top_k is not None:
         report.drop(spelled(request.origin, "top_k"))
 
@@ -331,7 +331,7 @@ def _write_stop(request: Request, body: dict[str, Any], report: LossReport) -> N
 def _write_tools(request: Request, body: dict[str, Any], report: LossReport) -> None:
     choice = request.tool_choice
     if not request.tools:
-        # The protocol refuses either without tools. Not to call any is what happens anyway.
+        # The protocol refuses either without tools. Calling none is the default.
         if choice is not None and (choice.forces_call or choice.allowed):
             report.drop(spelled(request.origin, "tool_choice"))
         return
@@ -369,7 +369,7 @@ def _tool(tool: Tool, request: Request, report: LossReport) -> dict[str, Any]:
 
 
 def is_strict(tool: Tool, request: Request, report: LossReport) -> bool:
-    """Whether a function's schema is to be enforced: not one that the protocol would refuse."""
+    """Whether to enforce a function's schema: not if the protocol would refuse it."""
     if tool.is_strict and request.origin is not ORIGIN and not fits_strict(tool.parameters):
         report.drop(spelled(request.origin, "tools.is_strict"))
         return False
@@ -385,7 +385,7 @@ def _format(form: Format, request: Request, report: LossReport) -> dict[str, Any
 
 
 def schema_format(form: Format, request: Request, report: LossReport) -> dict[str, Any]:
-    """A schema that the response is to follow, with the name that it must have."""
+    """Return a schema for the response, with its required name."""
     title = (form.schema or {}).get("title")
     name = form.name
     if name is None and isinstance(title, str) and _FORMAT_NAME.fullmatch(title):
@@ -398,14 +398,14 @@ def schema_format(form: Format, request: Request, report: LossReport) -> dict[st
     if form.is_strict is not None:
         schema["strict"] = form.is_strict
         if form.is_strict and request.origin is not ORIGIN and not fits_strict(form.schema):
-            # Optional properties: this protocol refuses them in a schema it has to enforce.
+            # The protocol refuses to enforce a schema with optional properties.
             schema["strict"] = False
             report.drop(spelled(request.origin, "format.is_strict"))
     return schema
 
 
 def effort_word(reasoning: Reasoning, origin: ClientProtocol, report: LossReport) -> str | None:
-    """The word for how much to think; a number of tokens becomes the nearest word."""
+    """Return the level of thinking; a number of tokens becomes the nearest level."""
     budget = reasoning.budget_tokens
     if reasoning.effort is not None:
         if budget is not None:
@@ -419,13 +419,13 @@ def effort_word(reasoning: Reasoning, origin: ClientProtocol, report: LossReport
             return "low"
         return "medium" if budget <= _MEDIUM_TOKENS else "high"
     if reasoning.is_enabled is not None or budget is not None:
-        # Thinking as the model sees fit: there is no word for it here.
+        # The protocol has no level for adaptive thinking.
         report.drop(spelled(origin, "reasoning.is_enabled"))
     return None
 
 
 def _write_members(request: Request, body: dict[str, Any], report: LossReport) -> None:
-    """Members that only the client's protocol knows: carried where this one knows them too."""
+    """Write members of the client's protocol that this one shares."""
     carried = set()
     if request.origin is ORIGIN:
         for name, value in request.extras.items():
@@ -443,7 +443,7 @@ def _write_members(request: Request, body: dict[str, Any], report: LossReport) -
 
 
 def write_tier(request: Request, body: dict[str, Any]) -> set[str]:
-    """The tier of service that a client of messages asks for. Returns the members carried."""
+    """Write the service tier requested by a client of messages; return the members carried."""
     tier = request.extras.get("service_tier")
     word = _SERVICE_TIERS.get(tier) if isinstance(tier, str) else None
     if word is None or request.origin.protocol != MESSAGES.protocol:
@@ -455,7 +455,7 @@ def write_tier(request: Request, body: dict[str, Any]) -> set[str]:
 def write_content(
     parts: Sequence[Text | Media], *, origin: ClientProtocol, report: LossReport
 ) -> str | list[dict[str, Any]] | None:
-    """A `content` member; None when no part can be written."""
+    """Return a `content` member; None if no part can be encoded."""
     written = [
         part
         for part in (_write_part(part, origin=origin, report=report) for part in parts)

@@ -1,7 +1,7 @@
-"""Read the content blocks of a messages request into canonical parts.
+"""Decode the content blocks of a messages request into canonical parts.
 
-Blocks that only this provider knows (its own tools' calls and results, stored files) are left over
-by name; the conversation around them is kept.
+Blocks that only this provider has (its own tools' calls and results, stored files) are left over by
+name; the conversation around them is kept.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from channels.translation.signatures import opened
 
 # Images and documents as blocks of the messages protocol, both ways.
 #
-# A block's source is inline base64, a URL, plain text, or blocks of its own; a source that is a
-# file stored at the provider means nothing to any other.
+# A block's source is inline base64, a URL, plain text, or nested blocks; a file stored at the
+# provider is useless to any other.
 
 _Kind = Literal["image", "document"]
 
 
 def read_source(kind: _Kind, block: Mapping[str, Any], extras: dict[str, Any]) -> Media | None:
-    """The medium of an image or document block; None for a source that only the provider has."""
+    """Return the medium of an image or document block; None if only the provider has its source."""
     source = block.get("source")
     if not isinstance(source, Mapping):
         return None
@@ -55,7 +55,7 @@ def read_source(kind: _Kind, block: Mapping[str, Any], extras: dict[str, Any]) -
 
 
 def write_block(media: Media) -> dict[str, Any] | None:
-    """The block of a medium; None for what the protocol has no block for."""
+    """Return the block of a medium; None if the protocol has no block for it."""
     if media.kind == "image":
         return {"type": "image", "source": _source(media)}
     if media.kind != "document":
@@ -86,7 +86,7 @@ def _source(media: Media) -> dict[str, Any]:
     return {"type": "base64", "media_type": mime_type, "data": media.data}
 
 
-# Members of each block that become fields; the others are its extras.
+# Members of each block that become fields; the others are extras.
 _KNOWN = {
     "text": {"type", "text"},
     "image": {"type", "source"},
@@ -98,7 +98,7 @@ _KNOWN = {
 
 
 class BlockReader:
-    """Reads the blocks of one request; remembers the calls' names for their results."""
+    """Decodes the blocks of one request; keeps the calls' names for their results."""
 
     __slots__ = ("_names", "left_over")
 
@@ -110,7 +110,7 @@ class BlockReader:
         return f"<BlockReader {len(self._names)} calls, {len(self.left_over)} left over>"
 
     def read(self, content: Any) -> list[Part]:
-        """The parts of a `content` member: a string, or blocks."""
+        """Return the parts of a `content` member: a string, or blocks."""
         if isinstance(content, str):
             return [Text(content)] if content else []
         parts: list[Part] = []
@@ -120,7 +120,7 @@ class BlockReader:
         return parts
 
     def read_texts(self, content: Any, path: str) -> list[Text]:
-        """The texts of a `system` member, which holds nothing else."""
+        """Return the texts of a `system` member, which allows nothing else."""
         texts = []
         for part in self.read(content):
             if isinstance(part, Text):
@@ -148,7 +148,7 @@ class BlockReader:
         elif kind == "tool_result":
             parts = [self._read_result(block, extras)]
         elif kind == "search_result":
-            # Its words are kept, that they were a search result is not.
+            # Its text is kept, but not that it was a search result.
             self.left_over["messages.search_result"] = True
             head = " ".join(filter(None, (_string(block, "title"), _string(block, "source"))))
             parts = [Text(head, extras), *self.read(block.get("content"))]
@@ -166,7 +166,7 @@ class BlockReader:
         source = block.get("source")
         form = source.get("type") if isinstance(source, Mapping) else None
         if form == "content" and isinstance(source, Mapping):
-            # A document made of blocks is those blocks.
+            # A document made of blocks is replaced by those blocks.
             self.left_over["messages.document.source"] = True
             return self.read(source.get("content"))
         self.left_over[f"messages.{kind}.source.{form}"] = True
@@ -193,7 +193,7 @@ class BlockReader:
 
 
 def arguments_of(given: Any) -> str:
-    """A call's `input` as JSON text; a text is taken for what it should have been."""
+    """Return a call's `input` as JSON text; a string is taken as such text."""
     if not given:
         return "{}"
     return given if isinstance(given, str) else dumps(given).decode()
@@ -217,10 +217,10 @@ def _string(block: Mapping[str, Any], name: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
-# What a client of messages calls the members of a request: for reporting what was dropped.
+# The names of request members in messages, to report what was dropped.
 #
-# Left the field of `channels/translation/model.py`, right this protocol's word, dotted and without
-# indices. A field that it has no word for cannot have come from it.
+# Keys are fields of `channels/translation/model.py`, values this protocol's names, dotted and
+# without indices. A field without a name here cannot be in a messages request.
 
 _NAMES = {
     "parallel_tools": "tool_choice.disable_parallel_tool_use",
@@ -247,7 +247,7 @@ _NAMES = {
     "is_error": "messages.tool_result.is_error",
 }
 
-# Values that mean no more than leaving the member out does.
+# Values equivalent to leaving the member out.
 _NEUTRAL = {
     "service_tier": "auto",
     "speed": "standard",
@@ -270,7 +270,7 @@ ORIGIN = ClientProtocol(
 )
 
 
-# Why a model stopped, as the messages protocol states it, and in the canonical words.
+# Stop reasons of the messages protocol, and their canonical equivalents.
 
 _READ: dict[str, FinishReason] = {
     "end_turn": "stop",
@@ -292,12 +292,12 @@ _WRITTEN: dict[FinishReason, str] = {
 
 
 def read_finish(reason: str) -> FinishReason:
-    """The canonical reason; one we do not know is an end like any other."""
+    """Return the canonical reason; an unknown one is a normal end."""
     return _READ.get(reason, "stop")
 
 
 def read_explanation(details: Any) -> str | None:
-    """The provider's words for a refusal, from `stop_details`."""
+    """Return the provider's explanation of a refusal, from `stop_details`."""
     explanation = details.get("explanation") if isinstance(details, Mapping) else None
     return explanation if isinstance(explanation, str) and explanation else None
 
@@ -310,9 +310,9 @@ def write_finish(
     has_calls: bool,
     has_refusal: bool,
 ) -> dict[str, Any]:
-    """The members that state how a message ended.
+    """Return the members that state how a message ended.
 
-    A refusal in the model's own words ends a message like one by the provider does.
+    A refusal as the model's text ends a message like one by the provider.
     """
     word = _WRITTEN[reason or "stop"]
     if word == "end_turn" and has_calls:

@@ -1,6 +1,6 @@
 """The messages codec: requests, whole responses and streams, to the canonical model and back.
 
-Facts of the dialect itself, such as what a valid request is, are `channels/dialects/messages`.
+Facts of the dialect itself, such as valid requests, are in `channels/dialects/messages`.
 """
 
 from __future__ import annotations

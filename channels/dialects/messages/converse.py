@@ -1,7 +1,7 @@
-"""A messages body as Bedrock's Converse has it: the same conversation under other names.
+"""Converts a messages body to Bedrock's Converse: the same conversation under other names.
 
-What Converse has no name for goes into `additionalModelRequestFields`, which the model judges; what
-it cannot carry at all is refused with its place. Nothing is left out silently.
+Members without a name in Converse are sent in `additionalModelRequestFields`, which the model
+judges; what it cannot carry at all is refused with its path. Nothing is dropped silently.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ _TIERS: Mapping[str, _Json | None] = MappingProxyType(
 )
 _IMAGES = {f"image/{one}": one for one in ("png", "jpeg", "gif", "webp")}
 _DOCUMENTS = {"application/pdf": "pdf", "text/plain": "txt"}
-# What a document's name may have, and a value of `requestMetadata`.
+# Characters not allowed in a document's name, and in a value of `requestMetadata`.
 _NOT_IN_NAME = re.compile(r"[^A-Za-z0-9()\[\]-]+")
 _METADATA = re.compile(r"[A-Za-z0-9\s:_@$#=/+,.-]{0,256}", re.ASCII)
-_TITLE_CHARACTERS_MAX = 150  # of the 200 that a name may have
+_TITLE_CHARACTERS_MAX = 150  # of the 200 of a name
 _NUMBER = re.compile(r"\d+")
-# Set by the path, by the operation, or by nothing at all.
+# Members given by the path, by the operation, or not needed.
 _LEFT = frozenset({"model", "stream", "anthropic_version"})
 
 
 def converse_body(body: _Json) -> _Json:
-    """The body for Converse. Raises InvalidRequest for what it cannot carry."""
+    """Return the body for Converse. Raises InvalidRequest for what it cannot carry."""
     written: _Json = {
         "messages": [
             {
@@ -79,7 +79,7 @@ def converse_body(body: _Json) -> _Json:
 
 
 def _blocks(content: Any, at: str) -> list[_Json]:
-    """The blocks of a content: a text, or blocks; marks for the cache are blocks of their own."""
+    """Return the blocks of a content, a text or blocks; cache marks are separate blocks."""
     if isinstance(content, str):
         return [{"text": content}]
     written: list[_Json] = []
@@ -126,13 +126,13 @@ def _document(block: Mapping[str, Any], at: str) -> _Json:
     if source["type"] == "text":
         data = b64encode(data.encode()).decode()
     title = _NOT_IN_NAME.sub(" ", block.get("title") or "").strip()[:_TITLE_CHARACTERS_MAX].rstrip()
-    # No two may have the same name: where it stands is in it.
+    # Names must be unique: the position is part of it.
     name = f"{title or 'document'} {'-'.join(_NUMBER.findall(at))}"
     return {"document": {"format": kind, "name": name, "source": {"bytes": data}}}
 
 
 def _inline(block: Mapping[str, Any], at: str, what: str) -> Mapping[str, Any]:
-    """The source of a medium, which has to be in the body."""
+    """Return the source of a medium, which has to be inline."""
     source = block.get("source")
     is_inline = isinstance(source, Mapping) and source.get("type") in ("base64", "text")
     if not is_inline or not isinstance(source, Mapping) or not isinstance(source.get("data"), str):
@@ -192,7 +192,7 @@ def _tools(body: Mapping[str, Any], messages: Sequence[_Json]) -> _Json | None:
         raise _unsayable("tool_choice.disable_parallel_tool_use", "one call at a time")
     kind = choice.get("type")
     if kind == "none":
-        # A conversation with calls in it needs their tools, and then they may be called.
+        # A conversation with calls requires their tools, which may then be called.
         blocks = (block for one in messages for block in one["content"])
         if any("toolUse" in block or "toolResult" in block for block in blocks):
             raise _unsayable("tool_choice", "tools that must not be called")
@@ -219,7 +219,7 @@ def _tool(tool: Mapping[str, Any]) -> _Json:
     return written
 
 
-# --- Members that have another name and form ---
+# --- Members with another name and form ---
 
 
 def _output(config: Mapping[str, Any]) -> _Json:
@@ -257,9 +257,9 @@ def _unsayable(param: str, what: str) -> InvalidRequest:
     return InvalidRequest(f"{param}: the upstream of this model does not take {what}.", param)
 
 
-# What fails within a stream of Bedrock, as the messages protocol states it.
+# Failures within a stream of Bedrock, as error events of the messages protocol.
 
-# What an exception of Bedrock is called in the dialect's own error events.
+# Error types of the dialect's events, by Bedrock's exceptions.
 _ERROR_TYPES = {
     "throttlingException": "rate_limit_error",
     "serviceUnavailableException": "overloaded_error",
@@ -269,16 +269,16 @@ _ERROR_TYPES = {
 
 
 def error_event(message: EventMessage) -> bytes:
-    """The dialect's error event for a message that is no event."""
+    """Return the dialect's error event for a message that is no event."""
     kind, words = message.failure
     error = {"type": _ERROR_TYPES.get(kind, "api_error"), "message": words}
     return server_sent("error", msgspec.json.encode({"type": "error", "error": error}))
 
 
-# Bedrock's Converse answers as messages: whole ones, and the events of its stream.
+# Converts responses of Bedrock's Converse to messages: whole ones, and the events of its stream.
 #
-# Its stream begins no block of text and reports the usage after the end; the messages protocol
-# begins every block, and ends behind the usage. Nothing in it names the response or the model.
+# Its stream has no start of a text block and reports the usage after the end; the messages protocol
+# starts every block, and ends after the usage. The response and the model are not named in it.
 
 _STOP_REASONS: Mapping[str, str] = MappingProxyType(
     {"content_filtered": "refusal", "guardrail_intervened": "refusal"}
@@ -292,12 +292,12 @@ _USAGE: Mapping[str, str] = MappingProxyType(
     }
 )
 _TTLS = ("5m", "1h")
-# Tiers with prices of their own; others are the standard one, or paid in advance.
+# Tiers with their own prices; others are the standard one, or prepaid.
 _TIERED = ("priority", "flex")
 
 
 def messages_body(body: bytes, model: str) -> bytes:
-    """A whole response. Raises UpstreamMalformed for one that is none."""
+    """Convert a whole response. Raises UpstreamMalformed for an invalid one."""
     value = _object(body)
     try:
         content = value["output"]["message"]["content"]
@@ -315,12 +315,12 @@ def messages_body(body: bytes, model: str) -> bytes:
 
 
 class ConverseStream:
-    """One stream. `name` is what the response is called, which Converse does not state."""
+    """Converts one stream. `name` is the id of the response, which Converse does not state."""
 
     def __init__(self, name: str, model: str) -> None:
         self._name = name
         self._model = model
-        self._open: int | None = None  # the block that was begun
+        self._open: int | None = None  # the block that was started
         self._stop_reason: str | None = None
         self._has_ended = False
 
@@ -328,7 +328,7 @@ class ConverseStream:
         return f"<ConverseStream block {self._open}{' ended' if self._has_ended else ''}>"
 
     def take(self, message: EventMessage) -> bytes:
-        """The server-sent events of one message. Raises UpstreamMalformed."""
+        """Return the server-sent events of one message. Raises UpstreamMalformed."""
         if message.kind != "event":
             return error_event(message)
         write = _EVENTS.get(message.headers.get(":event-type", ""))
@@ -341,13 +341,13 @@ class ConverseStream:
             raise UpstreamMalformed("an event that cannot be read") from error
 
     def end(self) -> bytes:
-        """The upstream has ended: what stopped without stating its usage is whole all the same."""
+        """Return the last events: a response that stopped without stating its usage is complete."""
         if self._has_ended or self._stop_reason is None:
             return b""
         return self._ended(None)
 
     def _message_start(self, value: _Json) -> bytes:
-        # No count of tokens is known before the end.
+        # No token count is known before the end.
         message = {
             **_named(self._name, self._model),
             "content": [],
@@ -360,7 +360,7 @@ class ConverseStream:
     def _block_start(self, value: _Json) -> bytes:
         use = value["start"].get("toolUse")
         if use is None:
-            return b""  # of what the messages protocol has no block for
+            return b""  # a block that the messages protocol does not have
         block = {"type": "tool_use", "id": use["toolUseId"], "name": use["name"], "input": {}}
         return self._begin(value["contentBlockIndex"], block)
 
@@ -392,7 +392,7 @@ class ConverseStream:
         return self._ended(_usage(value))
 
     def _delta(self, index: int, kind: str, delta: _Json) -> bytes:
-        """A delta of a block, which is begun by its first one."""
+        """Return the event of a delta, after the start of its block if it is the first."""
         begun = b""
         if self._open != index:
             empty = {"signature": ""} if kind == "thinking" else {}
@@ -441,7 +441,7 @@ def _named(name: str, model: str) -> _Json:
 
 
 def _response_block(block: Mapping[str, Any]) -> _Json | None:
-    """A block of a whole response; None for one that the messages protocol does not have."""
+    """Convert a block of a whole response; None if the messages protocol does not have it."""
     if (text := block.get("text")) is not None:
         return {"type": "text", "text": text}
     if (use := block.get("toolUse")) is not None:
@@ -464,15 +464,15 @@ def _response_block(block: Mapping[str, Any]) -> _Json | None:
 
 
 def _stopped(reason: str | None) -> _Json:
-    """Most reasons have the same name in both."""
+    """Return the stop reason; most have the same name in both."""
     word = None if reason is None else _STOP_REASONS.get(reason, reason)
     return {"stop_reason": word, "stop_sequence": None}
 
 
 def _usage(value: Mapping[str, Any]) -> _Json | None:
-    """The counts that are stated; in both, input is what has nothing to do with a cache.
+    """Return the stated counts; in both protocols, input excludes cached tokens.
 
-    With them are the tier that served, and how much was written to a cache for how long.
+    They include the service tier, and the tokens written to a cache by lifetime.
     """
     usage = value.get("usage")
     if not isinstance(usage, Mapping):
@@ -492,7 +492,7 @@ def _usage(value: Mapping[str, Any]) -> _Json | None:
 
 
 def _shown(usage: _Json | None) -> _Json:
-    """The member that clients count on. Without an input it states nothing (`events.py`)."""
+    """Return the usage member, which clients require; without input it states nothing."""
     return usage or {"output_tokens": 0}
 
 

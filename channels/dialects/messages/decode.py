@@ -1,7 +1,7 @@
 """Decode a messages request into the canonical one.
 
-The body has been checked by `channels/dialects/messages`; a wrong type in a member that is read
-only here is an InvalidRequest. Blocks are `blocks.py`'s part, the way back `encode.py`'s.
+The body has been checked by `request.py`; a wrong type in a member that is read only here is an
+InvalidRequest. `blocks.py` decodes blocks, `encode.py` is the reverse.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _SHOWS = {"summarized": True, "omitted": False}
 
 
 def decode_request(body: Mapping[str, Any]) -> Request:
-    """The canonical request. Raises InvalidRequest naming the member at fault."""
+    """Return the canonical request. Raises InvalidRequest with the faulty member."""
     members = Members(body)
     left_over: dict[str, Any] = {}
     reader = BlockReader(left_over)
@@ -76,7 +76,7 @@ def decode_request(body: Mapping[str, Any]) -> Request:
         format=form,
         reasoning=_read_reasoning(members, effort, left_over),
         user=_read_user(members, left_over),
-        # Behind all others, for it is what none of them has read.
+        # After all others, because it is what they have not read.
         extras={**left_over, **members.rest()},
     )
 
@@ -84,7 +84,7 @@ def decode_request(body: Mapping[str, Any]) -> Request:
 def _read_turns(
     members: Members, reader: BlockReader, system: list[Text]
 ) -> tuple[tuple[Turn, ...], list[str]]:
-    """The turns, and the paths of the empty ones.
+    """Return the turns, and the paths of the empty ones.
 
     Instructions before the first turn join `system`.
     """
@@ -107,7 +107,7 @@ def _read_turns(
         texts = reader.read_texts(content, "messages")
         if not has_spoken:
             system.extend(texts)
-        elif texts:  # no instructions are as good as empty ones
+        elif texts:  # no instructions are equivalent to empty ones
             turns.append(Turn("user", tuple(replace(text, is_system=True) for text in texts)))
     return merged(turns), empty
 
@@ -164,7 +164,7 @@ def _read_stop(members: Members) -> tuple[str, ...]:
 def _read_output(
     members: Members, left_over: dict[str, Any]
 ) -> tuple[Effort | None, Format | None]:
-    """Effort and format, which stand together; the format has an older member too."""
+    """Read effort and format from their common member; the format has an older one too."""
     config = members.object("output_config")
     older = members.object("output_format")
     effort = None
@@ -223,18 +223,18 @@ def _read_user(members: Members, left_over: dict[str, Any]) -> str | None:
     return user
 
 
-# Whole messages answers, both ways.
+# Whole messages responses, both ways.
 #
-# Blocks of the provider's own tools are passed over: the model's text around them is the
-# response. Streams are `stream.py` and `stream.py`, and must state the same.
+# Blocks of the provider's own tools are ignored: the response is the model's text around them. They
+# must be equivalent to the streams of `stream.py`.
 
 
 def decode_response(body: bytes) -> Response:
-    """Read a whole response. Raises UpstreamMalformed when it has no content."""
+    """Decode a whole response. Raises UpstreamMalformed if it has no content."""
     value = read_json(body)
     content = value.get("content") if isinstance(value, dict) else None
     if content is None and isinstance(value, dict) and value.get("stop_reason") == "refusal":
-        content = []  # there is nothing that may be shown
+        content = []  # all content was withheld
     if not isinstance(value, dict) or not isinstance(content, list):
         raise UpstreamMalformed("a message without content")
     stated = UsageReader()
@@ -254,7 +254,7 @@ def decode_response(body: bytes) -> Response:
 
 
 def _parts(content: list[Any]) -> tuple[Part, ...]:
-    """The parts; neighbouring texts are one, as they are in a stream."""
+    """Return the parts; adjacent texts are one, as in a stream."""
     parts: list[Part] = []
     read = BlockReader({}).read(content)
     kept = (part for part in read if isinstance(part, Text | ToolCall | Thinking))
@@ -267,7 +267,7 @@ def _parts(content: list[Any]) -> tuple[Part, ...]:
 
 
 def encode_response(response: Response, *, id: str, created: int, model: str) -> bytes:
-    """Write a whole response under this id; the protocol does not state when it was made."""
+    """Encode a whole response under this id; the protocol states no creation time."""
     blocks = [block for part in response.parts if (block := _block(part)) is not None]
     message: dict[str, Any] = {
         "id": id,

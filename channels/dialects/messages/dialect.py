@@ -1,4 +1,4 @@
-"""The record of the messages dialect: what the rest of the gateway knows of it."""
+"""The record of the messages dialect, by which the rest of the gateway uses it."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from channels.json import UNREADABLE, JsonObject
 from channels.registry import KEY_HEADERS
 from channels.translation.signatures import TAG, Turn, edited, opened
 
-# The messages dialect as Vertex AI and Bedrock host it: the model in the path.
+# The messages dialect as hosted by Vertex AI and Bedrock: the model is in the path.
 #
-# Vertex AI: rawPredict and streamRawPredict, the provider's own stream. Bedrock: invoke and
-# invoke-with-response-stream, whose events come in Amazon's framing; for models that are not
-# claude, and so do not speak the dialect, Converse, which states the same in its own words.
+# Vertex AI: rawPredict and streamRawPredict, with the provider's own stream. Bedrock: invoke and
+# invoke-with-response-stream, with events in Amazon's framing; for models other than claude, which
+# do not support the dialect, Converse, which expresses the same by other names.
 
 BETA_HEADER = "anthropic-beta"
 
@@ -50,14 +50,14 @@ _TYPED = msgspec.json.Decoder(_Typed)
 
 
 class InvokeStream:
-    """A stream of Bedrock's invoke: each message holds one event of the dialect's own."""
+    """Decodes a stream of Bedrock's invoke: each message has one event of the dialect."""
 
     def take(self, message: EventMessage) -> bytes:
-        """The dialect's event in a message. Raises UpstreamMalformed."""
+        """Return the dialect's event in a message. Raises UpstreamMalformed."""
         if message.kind != "event":
             return error_event(message)
         if message.headers.get(":event-type") != "chunk":
-            return b""  # of a kind that is not known yet
+            return b""  # of an unknown kind
         try:
             data = _CHUNK.decode(message.payload).event
             return server_sent(_TYPED.decode(data).type, data)
@@ -65,7 +65,7 @@ class InvokeStream:
             raise UpstreamMalformed("an event that cannot be read") from error
 
     def end(self) -> bytes:
-        """Nothing is held back."""
+        """Return nothing, because nothing is held."""
         return b""
 
 
@@ -114,22 +114,22 @@ HOSTINGS: Mapping[str, Hosting] = MappingProxyType(
 )
 
 
-# Signatures of other providers, taken out of a request that needs no translation.
+# Removes signatures of other providers from a request that is not translated.
 #
-# Why they are there is in `channels/translation/signatures.py`.
+# The reason is in `channels/translation/signatures.py`.
 
 _SIGNED = {"thinking": "signature", "redacted_thinking": "data"}
 
 
 def without_foreign(body: bytes, outline: bytes) -> bytes:
-    """The body without them; the same bytes when there are none."""
+    """Return the body without foreign signatures; the same object if there are none."""
     if TAG.encode() not in outline:
         return body
     return edited(body, "messages", _without_in_message, _switched_off)
 
 
 def _switched_off(members: JsonObject, kept: list[Turn]) -> dict[str, bytes]:
-    """A turn that goes on after its tools' results must begin with the thoughts it began with."""
+    """Disable thinking if a turn that continues after tool results has lost its thoughts."""
     if _must_think(members) and _is_amid_calls(kept):
         return {"thinking": b'{"type":"disabled"}'}
     return {}
@@ -158,7 +158,7 @@ def _must_think(members: JsonObject) -> bool:
 
 
 def _is_amid_calls(messages: list[Turn]) -> bool:
-    """Whether the model's last turn called tools and has no thoughts of its own (any more)."""
+    """Whether the model's last turn called tools and has no thoughts, or none any more."""
     last = next((one for one in reversed(messages) if one.get("role") == "assistant"), None)
     content = None if last is None else last.get("content")
     if not isinstance(content, list):

@@ -1,6 +1,6 @@
 """Encode a canonical request as a messages body, and report what it cannot express.
 
-A request that came as messages goes out as received.
+A request of this protocol is encoded as received.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ from channels.translation.tool_calls import (
     spelled_media,
 )
 
-# Thinking, effort and sampling in a messages body: they depend on one another.
+# Thinking, effort and sampling in a messages body, which depend on one another.
 #
-# Words for how much to think go out as words (`output_config.effort`, with thinking left to the
-# model), numbers as numbers. While it thinks the protocol takes no temperature but 1, no `top_k`,
-# hardly a `top_p`, and no tool that must be called. Temperature ends at 1 here, at 2 elsewhere: it
-# is cut, not scaled, as 1 is the default everywhere and means the same.
+# A level of thinking is sent as a level (`output_config.effort`, with adaptive thinking), a number
+# as a number. With thinking the protocol accepts no temperature but 1, no `top_k`, hardly a
+# `top_p`, and no tool that must be called. The temperature's maximum is 1 here, 2 elsewhere: it is
+# clamped, not scaled, because 1 is the default everywhere and means the same.
 
 _BUDGET_TOKENS_MIN = 1024
 _TEMPERATURE_MAX = 1.0
@@ -57,7 +57,7 @@ _THINKING_TOP_P_MIN = 0.95
 def write_thinking(
     request: Request, body: dict[str, Any], report: LossReport, *, max_tokens: int, is_forced: bool
 ) -> None:
-    """Write all of it. `is_forced`: a tool must be called."""
+    """Write these members. `is_forced`: a tool must be called."""
     reasoning = request.reasoning or Reasoning()
     if request.origin is ORIGIN:
         _write_as_it_came(reasoning, body)
@@ -110,7 +110,7 @@ def _thinking(
         return None
     asked = "reasoning.budget_tokens" if has_budget else "reasoning.is_enabled"
     if is_forced:
-        # The effort, if there was one, has been written.
+        # The effort, if any, was written already.
         if has_budget or reasoning.effort is None:
             report.drop(spelled(origin, asked))
         return None
@@ -129,16 +129,16 @@ def _is_disabled(reasoning: Reasoning) -> bool:
 
 
 def _fitted_budget(budget: int, request: Request, max_tokens: int) -> int | None:
-    """The budget within the protocol's bounds; None where it takes none."""
+    """Return the budget within the protocol's bounds; None if it allows none."""
     if max_tokens <= _BUDGET_TOKENS_MIN or _continues_unproven(request):
         return None
     return max(_BUDGET_TOKENS_MIN, min(budget, max_tokens - 1))
 
 
 def _continues_unproven(request: Request) -> bool:
-    """Whether the model is amid calling tools, and what it thought before is not in its turn.
+    """Whether the model is between tool calls, and its turn lacks its earlier thoughts.
 
-    With a budget of thinking the protocol refuses such a turn.
+    With a thinking budget the protocol refuses such a turn.
     """
     last = next((turn for turn in reversed(request.turns) if turn.role == "assistant"), None)
     if last is None or not any(isinstance(part, ToolCall) for part in last.parts):
@@ -161,7 +161,7 @@ def _write_sampling(
         elif temperature != _TEMPERATURE_MAX:
             report.drop(spelled(origin, "temperature"))
     if top_p is not None:
-        # Models since Opus 4.1 refuse the two together, also where top_p takes nothing away.
+        # Models since Opus 4.1 refuse both, even if top_p has no effect.
         is_second = "temperature" in body and origin is not ORIGIN
         if is_second or (thinks and top_p < _THINKING_TOP_P_MIN):
             report.drop(spelled(origin, "top_p"))
@@ -174,19 +174,19 @@ def _write_sampling(
             body["top_k"] = request.top_k
 
 
-# Write system texts and turns as the messages protocol wants them.
+# Encodes system texts and turns for the messages protocol.
 #
-# Roles alternate and the user speaks first, tool results stand first in their turn, no text is
-# blank, thinking comes back only with the proof that this provider gave it.
+# Roles alternate and the user begins, tool results are first in their turn, no text is blank,
+# thinking is sent only with this provider's proof.
 
-# What stands in for the user where a conversation begins with the model's words.
+# The user's turn before a conversation that begins with the model's.
 _OPENING = "."
 
 _Message = dict[str, Any]
 
 
 class TurnWriter:
-    """Writes the turns of one request, which came in the protocol `origin`."""
+    """Encodes the turns of one request of the protocol `origin`."""
 
     __slots__ = ("_has_system_turns", "_limits", "_origin", "_report")
 
@@ -209,9 +209,9 @@ class TurnWriter:
     def write(
         self, system: Sequence[Text], turns: Iterable[Turn]
     ) -> tuple[str | list[dict[str, Any]] | None, list[_Message]]:
-        """The `system` member, None where there is none, and the messages.
+        """Return the `system` member, None without one, and the messages.
 
-        Raises InvalidRequest for a turn of which nothing can be written, and where there is none.
+        Raises InvalidRequest for a turn that cannot be expressed, and without any turn.
         """
         messages = self._write_turns(turns)
         blocks = [block for text in system if (block := self._text(text)) is not None]
@@ -241,7 +241,7 @@ class TurnWriter:
         return messages
 
     def _open(self, messages: list[_Message]) -> None:
-        """Mend the beginning and the end that the protocol refuses."""
+        """Repair a beginning and an end that the protocol refuses."""
         if self._origin is ORIGIN or not messages:
             return
         if messages[0]["role"] == "assistant":
@@ -254,7 +254,7 @@ class TurnWriter:
             last["content"][-1] = {**block, "text": block["text"].rstrip()}
 
     def _write_turn(self, turn: Turn) -> list[tuple[str, list[dict[str, Any]]]]:
-        """The messages of a turn: one, but for instructions in between."""
+        """Return the messages of a turn: one, unless instructions are within it."""
         if turn.name is not None:
             self._report.drop(spelled(self._origin, "turn.name"))
         if turn.role == "assistant":
@@ -335,7 +335,7 @@ class TurnWriter:
         return {**block, **self._extras(result.extras)}
 
     def _thinking(self, part: Thinking) -> dict[str, Any] | None:
-        """Thinking that this provider can check; as received, when it came from this protocol."""
+        """Encode thinking that this provider can check; as received, if it is of this protocol."""
         signer = part.signer
         if signer is None or (signer != MESSAGES.protocol and self._origin is not ORIGIN):
             self._report.drop(spelled(self._origin, "thinking"))
@@ -350,7 +350,7 @@ class TurnWriter:
         return {"type": "thinking", "thinking": part.text, "signature": signature}
 
     def _extras(self, extras: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Members of a block: all of this protocol's own, and others' marks for the cache."""
+        """Return the members of a block: all of this protocol's, and others' cache marks."""
         if self._origin is ORIGIN or not extras:
             return extras
         report_extras(
@@ -364,7 +364,7 @@ class TurnWriter:
 
 
 def _shortest(blocks: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
-    """Blocks as a string where one plain text is all there is."""
+    """Return a single plain text as a string, else the blocks."""
     if len(blocks) == 1 and blocks[0].keys() == {"type", "text"}:
         text: str = blocks[0]["text"]
         return text
@@ -378,7 +378,7 @@ _UNSAYABLE = ("seed", "frequency_penalty", "presence_penalty")
 
 
 def tool_names(request: Request) -> Mapping[str, str]:
-    """The tool names that are changed on this wire, to the client's own."""
+    """Return the tool names changed for this protocol, mapped to the client's own."""
     return LIMITS.names_back(request)
 
 
@@ -392,7 +392,7 @@ def encode_request(
     has_system_turns: bool = False,
     is_session: bool | None = None,
 ) -> dict[str, Any]:
-    """The body for the upstream, which demands a maximum. Raises InvalidRequest.
+    """Return the body for the upstream, which requires a maximum. Raises InvalidRequest.
 
     `has_system_turns` is for an upstream that takes instructions in the middle of a conversation
     under a role of their own; elsewhere they become the user's words, which is reported.
@@ -458,7 +458,7 @@ def _is_marked(body: Mapping[str, Any]) -> bool:
 
 
 def _goes_on(request: Request) -> bool:
-    """Whether a request is one of a conversation that has more of them."""
+    """Whether the conversation is likely to have further requests."""
     extras = request.extras
     options, metadata = extras.get("prompt_cache_options"), extras.get("metadata")
     if isinstance(options, Mapping) and options.get("mode") == "explicit":
@@ -476,7 +476,7 @@ def _goes_on(request: Request) -> bool:
 
 
 def _mark_cache(body: dict[str, Any]) -> None:
-    """Mark the four ends of prefixes that later calls have: tools, instructions, two turns."""
+    """Mark the ends of the four prefixes of later calls: tools, instructions, two turns."""
     body["tools"] = _marked(body["tools"])
     if "system" in body:
         body["system"] = _marked(body["system"])
@@ -492,11 +492,11 @@ def _marked(blocks: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _write_tools(request: Request, body: dict[str, Any], report: LossReport) -> bool:
-    """Write tools and their choice. Returns whether the model has to call one."""
+    """Write tools and their choice; return whether the model has to call one."""
     choice = request.tool_choice
     tools = request.allowed_tools()
     if not tools:
-        # The protocol refuses a choice without tools. Not to call any is what happens anyway.
+        # The protocol refuses a choice without tools. Calling none is the default.
         if choice is not None and (choice.forces_call or choice.allowed):
             report.drop(spelled(request.origin, "tool_choice"))
         return False
@@ -532,7 +532,7 @@ def _tool(tool: Tool, request: Request, report: LossReport) -> dict[str, Any]:
 
 
 def _schema(tool: Tool, request: Request, report: LossReport) -> Mapping[str, Any]:
-    """The schema of a tool's input, which has to be an object's."""
+    """Return the schema of a tool's input, which has to be an object."""
     if tool.parameters is None:
         return {"type": "object", "properties": {}}
     kind = tool.parameters.get("type")
@@ -554,7 +554,7 @@ def _write_stop(request: Request, body: dict[str, Any], report: LossReport) -> N
 
 
 def _write_format(form: Format, request: Request, body: dict[str, Any], report: LossReport) -> None:
-    """A schema is always enforced here; JSON without a schema cannot be requested."""
+    """Write a schema, which is always enforced; JSON without a schema cannot be requested."""
     if form.kind == "text":
         return
     if form.schema is None:
@@ -574,7 +574,7 @@ def _write_format(form: Format, request: Request, body: dict[str, Any], report: 
 
 
 def _write_members(request: Request, body: dict[str, Any], report: LossReport) -> None:
-    """Who asks, and members that only the client's protocol knows: carried where both know them."""
+    """Write the user, and members of the client's protocol that this one shares."""
     carried = set()
     user = request.user
     if request.origin is ORIGIN:

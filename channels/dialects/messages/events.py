@@ -1,9 +1,8 @@
-"""The members of a messages answer that are read, as types.
+"""The members of a messages response that are read, as types; and its meter.
 
-`Event` is one event of a stream, `Message` a whole response, which `message_start` begins. One
-shape and one reading serve both the meter and a translation. The ordinary event is read through the
-types, which is fast; one that is not as documented is read loosely. `stream.py` makes
-canonical events of it.
+`Event` is one event of a stream, `Message` a whole response, which `message_start` begins. One type
+is decoded once for the meter and a translation. A documented event is decoded into the types, which
+is fast; any other is decoded loosely. `stream.py` makes canonical events of it.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from channels.json import NULL, UNREADABLE, is_stated, length_of, raw_of, read_l
 
 
 class Delta(Struct, gc=False):
-    """What is added to a block, or to the message as a whole."""
+    """A delta of a block, or of the message as a whole."""
 
     text: str | None = None
     partial_json: str | None = None
@@ -57,7 +56,7 @@ class Event(Struct, gc=False):
 
 
 class Message(Struct, gc=False):
-    """A whole response, or what is known of it at its start."""
+    """A whole response, or its members known at the start."""
 
     id: str | None = None
     model: str | None = None
@@ -69,7 +68,7 @@ class Message(Struct, gc=False):
 
 
 class _Block(Struct, gc=False):
-    """Members of a block that count as output; an encrypted or looked-up one has none of them."""
+    """Members of a block that count as output; encrypted and search results have none of them."""
 
     text: msgspec.Raw = NULL
     thinking: msgspec.Raw = NULL
@@ -77,7 +76,7 @@ class _Block(Struct, gc=False):
     input: msgspec.Raw = NULL
 
 
-# Reads an event that is as documented; raises what is UNREADABLE.
+# Decodes a documented event; raises the errors in UNREADABLE.
 decode_event = msgspec.json.Decoder(Event).decode
 _MESSAGE = msgspec.json.Decoder(Message)
 _BLOCK = msgspec.json.Decoder(_Block)
@@ -86,7 +85,7 @@ _TEXTS = ("text", "partial_json", "thinking", "signature", "stop_reason", "stop_
 
 
 def read_event(data: bytes) -> Event | None:
-    """An event, as far as it can be read; None when it is no JSON object. Never raises."""
+    """Decode an event as far as possible; None if it is not a JSON object. Never raises."""
     try:
         return decode_event(data)
     except UNREADABLE:
@@ -95,7 +94,7 @@ def read_event(data: bytes) -> Event | None:
 
 
 def read_message(data: bytes | msgspec.Raw) -> Message | None:
-    """A whole response, or what a `message_start` holds of it; as `read_event`."""
+    """Decode a whole response, or its part in a `message_start`; as `read_event`."""
     try:
         return _MESSAGE.decode(data)
     except UNREADABLE:
@@ -114,7 +113,7 @@ def read_message(data: bytes | msgspec.Raw) -> Message | None:
 
 
 def block_characters(block: msgspec.Raw) -> int:
-    """Characters of a content block: text, thinking, a call's name and arguments."""
+    """Count the characters of a content block: text, thinking, a call's name and arguments."""
     try:
         fields = _BLOCK.decode(block)
     except (msgspec.DecodeError, RecursionError):
@@ -128,7 +127,7 @@ def block_characters(block: msgspec.Raw) -> int:
 
 
 def content_characters(content: msgspec.Raw) -> int:
-    """Characters of all blocks of a whole response."""
+    """Count the characters of all blocks of a whole response."""
     try:
         blocks = _BLOCKS.decode(content)
     except (msgspec.DecodeError, RecursionError):
@@ -137,7 +136,7 @@ def content_characters(content: msgspec.Raw) -> int:
 
 
 def _loose_event(value: dict[str, Any]) -> Event:
-    """An event that is not as documented, as far as it can be read."""
+    """Decode an undocumented event as far as possible."""
     index, delta = value.get("index"), value.get("delta")
     return Event(
         type=text_of(value.get("type")) or "",
@@ -159,11 +158,11 @@ def _loose_delta(delta: dict[str, Any]) -> Delta:
     )
 
 
-# Token counts of the messages protocol: read once, for money and display.
+# Token counts of the messages protocol, for billing and for responses.
 #
-# They are running totals, with the cache beside the input: `input_tokens` there is what was neither
-# read from a cache nor written to one. A count that an event leaves out is as it was stated before
-# (contract §3).
+# They are running totals, and exclude the cache from the input: `input_tokens` is the part neither
+# read from a cache nor written to one. A count missing in an event keeps its last value (contract
+# §3).
 
 
 class _Written(Struct, gc=False):
@@ -176,7 +175,7 @@ class _Thought(Struct, gc=False):
 
 
 class _Counts(Struct, gc=False):
-    """Counts of a usage, or of one of its iterations, whatever else is in it."""
+    """The counts of a usage, or of one of its iterations."""
 
     input_tokens: Tokens | None = None
     cache_read_input_tokens: Tokens | None = None
@@ -186,7 +185,7 @@ class _Counts(Struct, gc=False):
     output_tokens_details: _Thought | None = None
 
     def written_tokens(self) -> int | None:
-        """Tokens written to a cache: stated as a sum, or by how long they are kept."""
+        """Return the tokens written to a cache: stated as a sum, or by lifetime."""
         kept = self.cache_creation
         if self.cache_creation_input_tokens is not None or kept is None:
             return self.cache_creation_input_tokens
@@ -203,7 +202,7 @@ class _ServerTools(Struct, gc=False):
 
 
 class _Usage(_Counts, gc=False):
-    """A usage with what is stated of tools, the tier of service, and iterations."""
+    """A usage with its tools, service tier, and iterations."""
 
     server_tool_use: _ServerTools | None = None
     service_tier: str | None = None
@@ -213,15 +212,15 @@ class _Usage(_Counts, gc=False):
 
 _USAGE = msgspec.json.Decoder(_Usage)
 _COUNTS = msgspec.json.Decoder(_Counts)
-# The iteration that summarises the conversation, whose counts the usage around it leaves out. It
-# leaves out those of an adviser, too: they are of another model, which no price here is for.
+# The iteration that summarises the conversation, which the counts of the usage exclude. They also
+# exclude those of an adviser: it is another model, for which there is no price here.
 _SUMMARY, _ADVISER = "compaction", "advisor_message"
 
 
 def _beside(stated: _Usage) -> _Counts | None:
-    """The sum of the iterations that the counts of a usage leave out; None where none are.
+    """Return the sum of the iterations that the counts of a usage exclude; None without any.
 
-    Where the counts have room for all iterations they hold these, too.
+    If the counts are large enough for all iterations, they include these.
     """
     every = [one for one in stated.iterations or () if one.type != _ADVISER]
     apart = [one for one in every if one.type == _SUMMARY]
@@ -249,8 +248,8 @@ def _sum_of(name: str, iterations: Iterable[_Iteration]) -> int:
 class UsageReader:
     """The usage of one response so far. Each count replaces the one before.
 
-    `_fresh` is the input beside what was read from a cache and written to one; None is what was
-    not stated yet. `_beside` are counts of iterations that the others leave out.
+    `_fresh` is the input apart from what was read from a cache and written to one; None: not stated
+    yet. `_beside` are counts of iterations that the others exclude.
     """
 
     __slots__ = ("_beside", "_fresh", "_hour", "_output", "_parts", "_read", "_thought", "_written")
@@ -262,7 +261,7 @@ class UsageReader:
         self._hour = 0  # of those written, those kept for an hour
         self._output: int | None = None
         self._thought = 0
-        self._parts: UsageParts | None = None  # the tools and the tier that were stated
+        self._parts: UsageParts | None = None  # the tools and the tier stated
         self._beside: _Counts | None = None
 
     def __repr__(self) -> str:
@@ -275,21 +274,21 @@ class UsageReader:
 
     @property
     def displayed(self) -> Usage | None:
-        """What a client is shown: also the output of a response that never states its input."""
+        """The usage shown to a client: also the output of a response without a stated input."""
         return None if self._output is None else self._made(self._output)
 
     @property
     def partial(self) -> PartialUsage | None:
-        """What was stated while the usage is not whole; None when nothing was."""
+        """The counts stated while the usage is incomplete; None without any."""
         if self.usage is not None or (self._fresh is None and not self._output):
-            return None  # an output of zero alone states nothing
+            return None  # an output of 0 alone states nothing
         stated = None if self._fresh is None else self._made(output=0)
         return PartialUsage(input=stated, output_tokens=self._output)
 
     def take(self, stated: msgspec.Raw, *, is_start: bool, container: msgspec.Raw = NULL) -> bool:
-        """Take one usage member. False where a count is no whole number, or below zero.
+        """Take one usage member. False if a count is negative or not an integer.
 
-        The output that a stream's start states is that of its first moment, and no use.
+        The output stated at a stream's start is only its first moment's, and is ignored.
         `container` is the one that the response's code ran in.
         """
         try:
@@ -322,7 +321,7 @@ class UsageReader:
         return True
 
     def _take_more(self, stated: _Usage, container: msgspec.Raw) -> None:
-        """Take the tier, the tools and the iterations, where any are stated."""
+        """Take the tier, the tools and the iterations, if stated."""
         tools, beside = stated.server_tool_use, stated.iterations
         tier = "fast" if stated.speed == "fast" else served_tier(stated.service_tier)
         if beside is not None:
@@ -335,7 +334,7 @@ class UsageReader:
             return
         searches = 0 if tools is None else tool_calls(tools.web_search_requests)
         fetches = 0 if tools is None else tool_calls(tools.web_fetch_requests)
-        # Code that searches and fetches of the same response run is free of charge.
+        # Code run by searches and fetches of the same response is free of charge.
         self._note(
             web_searches=searches,
             code_sessions=int(has_code and not searches and not fetches),
@@ -369,7 +368,7 @@ class UsageReader:
 
 
 def _read_counts(stated: msgspec.Raw) -> tuple[_Counts, _Usage | None]:
-    """The counts of a usage, and all of it where that can be read. Raises as a decoder."""
+    """Decode the counts of a usage, and all of it if possible. Raises like a decoder."""
     try:
         whole = _USAGE.decode(stated)
     except (msgspec.DecodeError, RecursionError):
@@ -377,21 +376,20 @@ def _read_counts(stated: msgspec.Raw) -> tuple[_Counts, _Usage | None]:
     return whole, whole
 
 
-# Read a messages answer as it passes: usage, characters, how it ended.
+# Meters a messages response as it is passed on: usage, characters, how it ended.
 #
-# The bytes themselves are the caller's; nothing here changes or delays them. An event that cannot
-# be read is passed on and counted in `malformed_events`: it must not end a stream.
+# The caller passes on the bytes; nothing here changes or delays them. An unreadable event is passed
+# on and counted in `malformed_events`: it must not end a stream.
 #
-# Usage comes in two parts: `message_start` has the input, `message_delta` what has been put out
-# so far, and anew whatever has changed. Its numbers are running totals, so each replaces the one
-# before (contract §3). The output that `message_start` states is that of its first moment, and no
-# use.
+# Usage has two parts: `message_start` has the input, `message_delta` the output so far, and changed
+# values again. Its numbers are running totals, so each replaces the one before (contract §3). The
+# output in `message_start` is only the first moment's, and is ignored.
 
 _END = "message_stop"
 
 
 class MessagesMeter(ResponseMeter[Event, Event]):
-    """Follows one response. `finished`: `message_stop` was seen, or the response came whole."""
+    """Meters one response. `finished`: `message_stop` was received, or the response is whole."""
 
     __slots__ = ("_stated",)
 
@@ -413,7 +411,7 @@ class MessagesMeter(ResponseMeter[Event, Event]):
     read = staticmethod(read_event)
 
     def body(self, body: bytes) -> None:
-        """Read a whole response. Raises UpstreamMalformed when it is not a JSON object."""
+        """Meter a whole response. Raises UpstreamMalformed if it is not a JSON object."""
         message = read_message(body)
         if message is None:
             raise UpstreamMalformed("not a JSON object")
@@ -465,6 +463,6 @@ class MessagesMeter(ResponseMeter[Event, Event]):
 
 
 def ends(data: bytes) -> bool:
-    """Whether an event that lacks its blank line ends the stream all the same."""
+    """Whether an event without its final blank line ends the stream."""
     value = read_loosely(data, mends=False)
     return isinstance(value, dict) and value.get("type") == _END

@@ -1,7 +1,7 @@
-"""Read a messages request, and make of it the body an upstream is sent.
+"""Parse a messages request, and make the body for an upstream from it.
 
-The client's bytes are kept: only the model's name is edited in, as this protocol demands that the
-client names its token maximum.
+The client's bytes are kept: only the model's name is edited in, because this protocol requires the
+client to state its token maximum.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from channels.dialects.validate import (
 from channels.errors import InvalidRequest
 from channels.json import JsonObject
 
-# The members of a messages request, as types and as words (spec: Chat, messages protocol).
+# The members of a messages request, as types and in words (spec: Chat, messages protocol).
 #
-# `MessagesBody` has the documented types, `LenientBody` those that the gateway itself must read;
-# `ALLOWED` is the same in words, for the client. Members that are not here are forwarded unread.
+# `MessagesBody` has the documented types, `LenientBody` those that the gateway itself needs;
+# `ALLOWED` has the same in words, for error messages. Other members are forwarded unread.
 
 
 class Object(Struct, gc=False):
-    """Any object; what is in it is the upstream's business."""
+    """Any object; the upstream validates its members."""
 
 
 class Block(Struct, gc=False):
@@ -51,18 +51,18 @@ class Block(Struct, gc=False):
     name: str | UnsetType = UNSET
     input: Object | UnsetType = UNSET
     tool_use_id: str | UnsetType = UNSET
-    source: Object | str | UnsetType = UNSET  # text only in a search result: where it was found
+    source: Object | str | UnsetType = UNSET  # a string only in a search result: its origin
 
 
 class Message(Struct, gc=False):
-    """One turn. Instructions in the middle of a conversation have a role of their own."""
+    """One turn. Instructions within a conversation have their own role."""
 
     role: Literal["user", "assistant", "system"]
     content: str | list[Block]
 
 
 class Tool(Struct, gc=False):
-    """A tool of the client's, or with another type than `custom` one the provider defines."""
+    """A tool of the client's, or, with a type other than `custom`, one defined by the provider."""
 
     type: Annotated[str, Meta(min_length=1, max_length=TOOL_TYPE_CHARACTERS_MAX)] | None = None
     name: Annotated[str, Meta(min_length=1)] | UnsetType = UNSET
@@ -79,14 +79,14 @@ class ToolChoice(Struct, gc=False):
 
 
 class Thinking(Struct, gc=False):
-    """Whether and how long the model thinks."""
+    """Whether and how much the model thinks."""
 
     type: str
     budget_tokens: int | UnsetType | None = UNSET
 
 
 class MessagesBody(Struct, gc=False):
-    """Every member the gateway reads. `Any` stands where only presence matters."""
+    """Every member that the gateway reads. `Any` is used if only presence matters."""
 
     model: Annotated[str, Meta(min_length=1, max_length=MODEL_CHARACTERS_MAX)]
     max_tokens: Count
@@ -105,20 +105,20 @@ class MessagesBody(Struct, gc=False):
 
 
 class LenientMessage(Struct, gc=False):
-    """One turn, whatever it is made of."""
+    """One turn of any content."""
 
     role: Literal["user", "assistant", "system"]
     content: str | list[Raw]
 
 
 class LenientTool(Struct, gc=False):
-    """A tool, of which only the type matters."""
+    """A tool, of which only the type is needed."""
 
     type: Annotated[str, Meta(min_length=1, max_length=TOOL_TYPE_CHARACTERS_MAX)] | None = None
 
 
 class LenientBody(Struct, gc=False):
-    """The members that the gateway must read, whether or not the upstream takes the rest."""
+    """The members that the gateway needs, whether or not the upstream accepts the rest."""
 
     model: Annotated[str, Meta(min_length=1, max_length=MODEL_CHARACTERS_MAX)]
     max_tokens: Count
@@ -141,7 +141,7 @@ _BLOCK = {
     ".source": "an object with type",
 }
 
-# What each member may be, in words; `[]` stands for any index.
+# The allowed values of each member, in words; `[]` stands for any index.
 ALLOWED = {
     "model": f"a string of 1 to {MODEL_CHARACTERS_MAX} characters",
     "max_tokens": f"an integer from 1 to {INTEGER_MAX}",
@@ -194,9 +194,9 @@ _SETTINGS = frozenset(
 
 
 def parameters(raw: Mapping[str, msgspec.Raw], read: MessagesBody | LenientBody) -> dict[str, str]:
-    """What was asked, by the names of the protocol; `messages` and `images` are numbers of them.
+    """Return the parameters by protocol name, with the number of `messages` and `images`.
 
-    Tools and images are recognised in a body as documented.
+    Tools and images are only recognised in a documented body.
     """
     shown = settings(raw, _SETTINGS)
     if isinstance(read, LenientBody):
@@ -214,7 +214,7 @@ def _effort(raw: msgspec.Raw) -> dict[str, str]:
     try:
         config = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
     except msgspec.ValidationError:
-        return {}  # no object: the upstream refuses it
+        return {}  # not an object: the upstream refuses it
     return settings(config, ("effort",), within="output_config.")
 
 
@@ -235,7 +235,7 @@ _NAMES = lookalikes_of(MessagesBody.__struct_fields__)
 
 # A provider's tools have the date of their version in their type: web_search_20250305.
 _DATE = re.compile(r"_\d{8}\Z")
-# The client runs these itself; the provider only taught its models to use them.
+# Tools that the client runs itself; the provider only trained its models for them.
 _RUN_BY_CLIENT = frozenset(
     (
         "custom",
@@ -247,7 +247,7 @@ _RUN_BY_CLIENT = frozenset(
         "text_editor",
     )
 )
-# The words that client libraries of this protocol look for.
+# The texts that client libraries of this protocol search for.
 _THREAD_UNSUPPORTED: Mapping[str, Any] = {
     "error_code": "thread_unsupported_request",
     "unsupported": [],
@@ -255,12 +255,11 @@ _THREAD_UNSUPPORTED: Mapping[str, Any] = {
 
 
 class MessagesRequest(Struct, frozen=True):
-    """A checked request, and what the gateway needs to know of it.
+    """A checked request, and the facts that the gateway needs.
 
     `content_bytes` is the length of `messages` as sent; `builtin_tools` are the tools that the
-    upstream runs, each once, by their type without its date;
-    `parameters` is what the call log shows; `fault` is what a translation refuses, and an upstream
-    of this protocol judges.
+    upstream runs, each once, by type without date; `parameters` are those for the call log; `fault`
+    is an error for a translation, which an upstream of this protocol judges itself.
     """
 
     object: JsonObject
@@ -274,7 +273,7 @@ class MessagesRequest(Struct, frozen=True):
 
 
 def read_request(body: bytes) -> MessagesRequest:
-    """Check a request body. Raises InvalidRequest naming the member at fault."""
+    """Check a request body. Raises InvalidRequest with the faulty member."""
     members = read_members(body, _NAMES)
     _refuse_thread(members)
     read, fault = _TABLES.read(members)
@@ -293,22 +292,22 @@ def read_request(body: bytes) -> MessagesRequest:
 
 
 def upstream_body(request: MessagesRequest, *, upstream_model: str) -> bytes:
-    """The client's body as one channel wants it; the same bytes when nothing has to change."""
+    """Return the body for one channel; the client's own bytes if nothing has to change."""
     if request.model == upstream_model:
         return request.object.body
     return request.object.edited(replace={"model": msgspec.json.encode(upstream_model)}, add={})
 
 
 def without_body(request: MessagesRequest) -> MessagesRequest:
-    """The request with nothing in it that grows with its body."""
+    """Return the request without anything that grows with its body."""
     return replace(request, object=stand_in(request.object))
 
 
 def _refuse_thread(members: JsonObject) -> None:
-    """Refuse to go on with, or to begin, a conversation that the upstream would keep.
+    """Refuse to continue, or to begin, a conversation that the upstream would store.
 
-    The upstream's account is shared, and the next call may go to another channel. Client libraries
-    read the details, and send the whole history from then on (contract §7: Threads).
+    The upstream's account is shared, and the next call may use another channel. Client libraries
+    read the details, and then send the whole history (contract §7: Threads).
     """
     thread = members.raw.get("thread")
     if thread is not None and bytes(thread) != b"null":
@@ -321,7 +320,7 @@ def _refuse_thread(members: JsonObject) -> None:
 
 
 def _fault(read: MessagesBody) -> InvalidRequest | None:
-    """What the types do not show: a choice of no tool, a source that is text, half a tool."""
+    """Return what the types do not show: a choice without a tool, a text source, half a tool."""
     choice = None if read.tool_choice is None else _fault_of_choice(read.tool_choice)
     return choice or _fault_of_sources(read.messages) or _fault_of_tools(read.tools or ())
 
@@ -359,7 +358,7 @@ def _fault_of_tools(tools: Iterable[Tool]) -> InvalidRequest | None:
 
 
 def _kind(tool: Tool | LenientTool) -> str:
-    """A tool's type without its date."""
+    """Return a tool's type without its date."""
     return "custom" if tool.type is None else _DATE.sub("", tool.type)
 
 

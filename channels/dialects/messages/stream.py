@@ -1,8 +1,8 @@
-"""Read a messages stream into canonical events.
+"""Messages streams: decode an upstream's to canonical events, and encode a client's.
 
-Blocks have indices of their own; of the tools only the client's are calls, and they are counted.
-Unknown events, blocks and deltas are passed over. Nothing an upstream sends raises. How an event is
-read is `events.py`.
+Blocks have their own indices; of the tools only the client's are calls, which are numbered. Unknown
+events, blocks and deltas are ignored. Nothing that an upstream sends raises. `events.py` decodes
+the events.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from channels.translation.tool_calls import UNNAMED, Arguments, failure_in, fail
 
 @dataclass(slots=True)
 class _Call:
-    """A block that is a call; `given` are arguments that its start already held."""
+    """A block that is a call; `given` are arguments that its start already had."""
 
     index: int
     given: str
@@ -60,12 +60,12 @@ class _Call:
 
 
 class StreamDecoder:
-    """Reads one stream. Made for one attempt, used from one task."""
+    """Decodes one stream. Made for one attempt, used from one task."""
 
     __slots__ = ("_began", "_calls", "_count", "_ended", "_id", "_stated")
 
     def __init__(self) -> None:
-        self._calls: dict[int, _Call] = {}  # the open ones, by their block's index
+        self._calls: dict[int, _Call] = {}  # open calls, by their block's index
         self._count = 0
         self._stated = UsageReader()
         self._id = ""
@@ -77,7 +77,7 @@ class StreamDecoder:
         return f"<messages.StreamDecoder {state}, {self._count} calls>"
 
     def take(self, read: WireEvent | None) -> list[Event]:
-        """The events that one event of the wire holds; none for pings. Never raises."""
+        """Return the canonical events of one decoded event; none for pings. Never raises."""
         if read is None or self._ended:
             return []
         is_delta = read.type == "content_block_delta"
@@ -88,7 +88,7 @@ class StreamDecoder:
         return events
 
     def end(self) -> list[Event]:
-        """The upstream has closed. Without its terminator the stream was cut: nothing to send."""
+        """Note the end of the connection. Without a terminator the stream was cut: no events."""
         self._ended = True
         return []
 
@@ -111,7 +111,7 @@ class StreamDecoder:
         return []
 
     def _take_usage(self, stated: msgspec.Raw, container: msgspec.Raw, events: list[Event]) -> None:
-        """Report the usage that an event states, before the response's end."""
+        """Emit the usage that an event states, before the response's end."""
         is_read = self._stated.take(stated, is_start=False, container=container)
         if is_read and (usage := self._stated.displayed):
             events.insert(len(events) - self._ended, UsageStated(usage))
@@ -138,7 +138,7 @@ class StreamDecoder:
     def _start(self, raw: msgspec.Raw) -> list[Event]:
         message = read_message(raw) or Message()
         self._stated.take(message.usage, is_start=True, container=message.container)
-        # A second start belongs to a response begun anew: its blocks are others.
+        # A second start belongs to a restarted response, with other blocks.
         events = self._close()
         if not self._began:
             self._began = True
@@ -192,7 +192,7 @@ class StreamDecoder:
 
 
 def _closing(call: _Call) -> list[Event]:
-    """No more arguments follow: those of its start, or none, which is an empty object."""
+    """Return the arguments of a call without deltas: those of its start, or an empty object."""
     return [] if call.has_arguments else [CallDelta(call.index, call.given)]
 
 
@@ -210,8 +210,9 @@ def _thinking_of(block: dict[str, Any]) -> list[Event]:
 
 # Content blocks of a messages stream, one open at a time.
 #
-# The protocol writes one block after the other; elsewhere tool calls may be interleaved. The first
-# block is open on the wire, those behind it wait until it is whole: a text is as soon as something
+# The protocol sends one block after the other; elsewhere tool calls may be interleaved. The first
+# block is open on the wire, the following ones wait until it is complete: a text as soon as another
+# block follows, a call when its arguments are a JSON object.
 # else follows, a call when its arguments are a JSON object.
 
 _DELTA = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":'
@@ -219,9 +220,9 @@ _DELTA = b'event: content_block_delta\ndata: {"type":"content_block_delta","inde
 
 @dataclass(slots=True, eq=False)
 class PendingBlock:
-    """One block: its `content_block` at the start, and the deltas that wait to be written.
+    """One block: its `content_block` at the start, and the deltas not yet written.
 
-    `arguments` are a call's; None where it is no call.
+    `arguments` are a call's; None for other blocks.
     """
 
     kind: str
@@ -231,36 +232,36 @@ class PendingBlock:
     is_finished: bool = False
 
     def is_whole(self) -> bool:
-        """Whether nothing more needs to be written in it."""
+        """Whether the block is complete."""
         return self.arguments is None or self.arguments.is_whole()
 
 
 class BlockQueue:
-    """Writes the blocks of one response, numbered from 0."""
+    """Encodes the blocks of one response, numbered from 0."""
 
     __slots__ = ("_head", "_index", "_queue")
 
     def __init__(self) -> None:
         self._queue: deque[PendingBlock] = deque()
         self._index = -1
-        self._head = b""  # what a delta of the open block begins with
+        self._head = b""  # prefix of a delta of the open block
 
     def __repr__(self) -> str:
         return f"<BlockQueue {self._index + 1} begun, {len(self._queue)} unfinished>"
 
     def last(self) -> PendingBlock | None:
-        """The block that was begun last and is not finished."""
+        """The last block begun, unless it is finished."""
         return self._queue[-1] if self._queue else None
 
     def add(self, block: PendingBlock) -> bytes:
-        """Put a block at the end; written at once where it can be."""
+        """Append a block; its start is returned if it can be written at once."""
         self._queue.append(block)
         if len(self._queue) == 1:
             return self._begin()
         return self._advance()
 
     def write(self, block: PendingBlock, delta: bytes) -> bytes:
-        """Write a delta, which is JSON, into a block; it may have to wait."""
+        """Write a JSON delta into a block; it may have to wait."""
         if self._queue and block is self._queue[0]:
             written = self._head + delta + b"}\n\n"
             if len(self._queue) > 1:
@@ -269,10 +270,10 @@ class BlockQueue:
         if not block.is_finished:
             block.waiting.append(delta)
             return self._advance()
-        return b""  # it is finished: the arguments were whole
+        return b""  # it is finished: the arguments were complete
 
     def close(self) -> bytes:
-        """Finish every block; a call without arguments has an empty object of them."""
+        """Finish every block; a call without arguments gets an empty object."""
         pieces = []
         while self._queue:
             block = self._queue[0]
@@ -282,7 +283,7 @@ class BlockQueue:
         return b"".join(pieces)
 
     def _advance(self) -> bytes:
-        """Finish the open block while it is whole and another one waits."""
+        """Finish the open block while it is complete and another one waits."""
         pieces = []
         while len(self._queue) > 1 and self._queue[0].is_whole():
             pieces.append(self._finish())
@@ -295,7 +296,7 @@ class BlockQueue:
         return written + self._begin() if self._queue else written
 
     def _begin(self) -> bytes:
-        """Write the start of the first block, and what has waited for it."""
+        """Write the start of the first block, and its waiting deltas."""
         block = self._queue[0]
         self._index += 1
         self._head = _DELTA % self._index
@@ -307,27 +308,26 @@ class BlockQueue:
 
 
 def arguments_delta(arguments: str) -> bytes:
-    """The delta that states a piece of a call's arguments."""
+    """Encode the delta for a piece of a call's arguments."""
     return b'{"type":"input_json_delta","partial_json":' + dumps(arguments) + b"}"
 
 
-# Write canonical events as a messages stream.
+# Encodes canonical events as a messages stream.
 #
-# message_start, blocks, message_delta, message_stop, in this order. The start is held back until
-# there is something to send, so that another channel may still be tried; the end until the upstream
-# has really ended: a cut stream has no stop reason and no `message_stop` (spec: Stream failure
-# behaviour).
+# message_start, blocks, message_delta, message_stop, in this order. The start is held until there
+# is content, so that another channel may still be tried; the end until the upstream has ended: a
+# cut stream has no stop reason and no `message_stop` (spec: Stream failure behaviour).
 
 _TERMINATOR = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
 
-# What is sent while there is nothing to send: the protocol has an event for it.
+# A keep-alive is an event of the protocol.
 KEEP_ALIVE = b'event: ping\ndata: {"type":"ping"}\n\n'
 
 
 class StreamEncoder(EventEncoder):
-    """Writes one response's stream. Made for one attempt, used from one task.
+    """Encodes one response's stream. Made for one attempt, used from one task.
 
-    The protocol always states usage, so `include_usage` changes nothing, nor does `created`.
+    The protocol always states usage, so `include_usage` has no effect, and neither has `created`.
     """
 
     __slots__ = (
@@ -382,7 +382,7 @@ class StreamEncoder(EventEncoder):
         return self._add(block) + self._queue.write(block, delta)
 
     def _thinking(self, event: ThinkingDelta) -> bytes:
-        """A thought goes out once it is signed: without that it must not come back."""
+        """Hold a thought until it is signed: the client must not return an unsigned one."""
         if event.text:
             self._thought.append(event.text)
         if not (event.signature or event.redacted):

@@ -1,9 +1,8 @@
 """The responses dialect: requests, responses and streams (spec: Responses protocol).
 
-`dialect.py` is what the rest of the gateway knows of it. Passed through: `request.py` is the table
-of members, `request.py` validates and rewrites what the client sent, `events.py` and
-`events.py` read what the upstream answers. As the upstream of a translation: `codec.py`
-lists encoder and decoder. No I/O here.
+`dialect.py` is its record for the rest of the gateway. Passthrough: `request.py` has the table of
+members, validates and edits the client's request; `events.py` decodes and meters the upstream's
+response. Translation: `codec.py` lists the decoders and encoders. No I/O here.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The responses codec: requests, whole responses and streams, to the canonical model and back.
 
-Facts of the dialect itself, such as what a valid request is, are `channels/dialects/responses`.
+Facts of the dialect itself, such as valid requests, are in `channels/dialects/responses`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Decode a responses request into the canonical one.
 
 The body has been checked by `request.py`; a wrong type in a member that is read only here is an
-InvalidRequest. The way back is `encode.py`.
+InvalidRequest. `encode.py` is the reverse.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ from channels.translation.model import (
 from channels.translation.signatures import TAG, opened
 from channels.translation.tool_calls import made_id
 
-# What a client of responses calls the members of a request: for reporting what was dropped.
+# The names of request members in responses, to report what was dropped.
 #
-# Left the field of `channels/translation/model.py`, right this protocol's word, dotted and without
-# indices. A field that it has no word for cannot have come from it.
+# Keys are fields of `channels/translation/model.py`, values this protocol's names, dotted and
+# without indices. A field without a name here cannot be in a responses request.
 
 _NAMES = {
     "parallel_tools": "parallel_tool_calls",
@@ -83,7 +83,7 @@ _NAMES = {
     "media.name": "input.content.filename",
 }
 
-# Values that mean no more than leaving the member out does.
+# Values equivalent to leaving the member out.
 _NEUTRAL = {
     "store": False,
     "background": False,
@@ -109,27 +109,27 @@ ORIGIN = ClientProtocol(
 )
 
 
-# Read the items of a responses request into system texts and turns.
+# Decodes the items of a responses request to system texts and turns.
 #
-# Instructions are the first system text, and the developer's messages before anything else follow
-# them; later ones stay where they are. An item is a message, a call, a result or a thought; what
-# the provider itself ran is left over by name.
+# Instructions are the first system text, followed by developer messages before all other items;
+# later ones keep their position. An item is a message, a call, a result or a thought; calls that
+# the provider ran are left over by name.
 
 _TEXTS = ("input_text", "output_text", "text", "summary_text", "reasoning_text")
-_SILENT = frozenset(("type", "id", "status"))  # of an item or a part: labels, and no content
+_SILENT = frozenset(("type", "id", "status"))  # labels of an item or a part, without content
 _REDACTED = "redacted:"
-# What other providers' proofs are made of: base64, in either alphabet.
+# The alphabet of other providers' proofs: base64, in either variant.
 _PROOF = re.compile(r"[A-Za-z0-9+/_=-]+")
-# What stands for the proof of a thought without a signature. Clients keep thoughts that have
-# one, and no upstream of this protocol is sent what it has not made.
+# Replaces the proof of an unsigned thought. Clients keep only thoughts with a proof, and no
+# upstream of this protocol is sent one that it has not made.
 UNSIGNED = f"{TAG}unsigned"
 
 
 class ItemsDecoder:
-    """Reads one item after the other; `left_over` are members and parts that are not held.
+    """Decodes one item after the other; `left_over` are unsupported members and parts.
 
     `empty` are the paths of the empty messages, `more_tools` the lists of tools that items add to
-    the request's own.
+    the request's.
     """
 
     __slots__ = (
@@ -159,11 +159,11 @@ class ItemsDecoder:
         return f"<ItemsDecoder {len(self._turns)} turns, {len(self.left_over)} left over>"
 
     def turns(self) -> tuple[Turn, ...]:
-        """The turns read so far, in order, neighbours merged."""
+        """Return the turns so far, with adjacent ones merged."""
         return merged(self._turns)
 
     def read(self, item: Mapping[str, Any], path: str) -> None:
-        """Take the next item; `path` is its path."""
+        """Add the next item, which is at `path`."""
         kind = item.get("type")
         if not isinstance(kind, str) or kind == "message":
             self._read_message(item, path)
@@ -218,7 +218,7 @@ class ItemsDecoder:
                 self.left_over[f"input.content.input_{part.kind}"] = True
         if not self._has_spoken:
             self.system.extend(texts)
-        elif texts:  # no instructions are as good as empty ones
+        elif texts:  # no instructions are equivalent to empty ones
             spoken = tuple(replace(text, is_system=True) for text in texts)
             self._turns.append(Turn("user", spoken))
 
@@ -232,7 +232,7 @@ class ItemsDecoder:
         self._add_call(item, self._named(item), {INPUT: "" if given is None else given})
 
     def _read_client_call(self, item: Mapping[str, Any], kind: str) -> None:
-        """A call of a tool that the client runs, as one of the function that the tool becomes."""
+        """Decode a call of a tool that the client runs, as a call of the tool's function."""
         tool = BY_CALL[kind]
         if item.get("execution") == "server":  # a search that the provider ran
             self.left_over[f"input.{kind}"] = True
@@ -244,12 +244,12 @@ class ItemsDecoder:
         self._add_call(item, self._names.of_type(tool), arguments)
 
     def _read_client_result(self, item: Mapping[str, Any], kind: str, path: str) -> None:
-        """What the client's tool gave back; a search gives tools, which may be called from then."""
+        """Decode the result of a client's tool; the tools that a search returns may be called."""
         if item.get("execution") == "server":
             self.left_over[f"input.{kind}"] = True
             return
         call_id = _string(item, "call_id")
-        if not call_id:  # one of them names its call by an id alone, its item's or the call's own
+        if not call_id:  # one kind names its call by a single id, its item's or the call's
             item_id = _string(item, "id")
             call_id = self._call_ids.get(item_id, item_id)
         if isinstance(item.get("tools"), list):
@@ -287,7 +287,7 @@ class ItemsDecoder:
             self._add("assistant", Thinking(text))
 
     def read_content(self, content: Any) -> tuple[Text | Media | Refusal, ...]:
-        """The parts of a content; those that are not known go to `left_over` by name."""
+        """Return the parts of a content; unknown ones go to `left_over` by name."""
         if isinstance(content, str):
             return (Text(content),) if content else ()
         parts: list[Text | Media | Refusal] = []
@@ -333,14 +333,14 @@ _READERS: Mapping[str, Callable[[ItemsDecoder, Mapping[str, Any]], None]] = {
 
 
 def proven(text: str, proof: str) -> Thinking:
-    """The thought that an `encrypted_content` proves, which may be another protocol's."""
+    """Return the thought proven by an `encrypted_content`, which may be another protocol's."""
     if proof == UNSIGNED:
         return Thinking(text)
     signature, signer = opened(proof, own=RESPONSES.protocol)
     if signer == RESPONSES.protocol:
         return Thinking(text, signature=signature, signer=signer)
     data = signature.removeprefix(_REDACTED)
-    if _PROOF.fullmatch(data) is None:  # damaged: nothing that its signer could check
+    if _PROOF.fullmatch(data) is None:  # damaged: its signer could not check it
         return Thinking(text, signer=signer)
     if data != signature:
         return Thinking("", redacted=data, signer=signer)
@@ -348,7 +348,7 @@ def proven(text: str, proof: str) -> Thinking:
 
 
 def redacted_proof(data: str) -> str:
-    """What goes into an `encrypted_content` for opaque data; this protocol has none of its own."""
+    """Return an `encrypted_content` for opaque data, which this protocol does not have."""
     return _REDACTED + data
 
 
@@ -362,12 +362,12 @@ def _read_file(part: Mapping[str, Any]) -> Media | None:
 
 
 def _spoken(parts: Iterable[Text | Media | Refusal]) -> tuple[Text | Media, ...]:
-    """Parts of a user or a tool: a refusal is text there."""
+    """Return the parts of a user or a tool, in which a refusal is text."""
     return tuple(Text(part.text) if isinstance(part, Refusal) else part for part in parts)
 
 
 def _thought_in(parts: Any) -> str:
-    """The paragraphs of a thought."""
+    """Join the paragraphs of a thought."""
     stated = [part.get("text") for part in _objects(parts)]
     return "\n\n".join(text for text in stated if isinstance(text, str) and text)
 
@@ -395,12 +395,12 @@ def _string(value: Mapping[str, Any], name: str) -> str:
 
 _EFFORTS = frozenset(get_args(Effort))
 _SUMMARIES = ("auto", "concise", "detailed")
-# Asked for or not, a thought comes with what proves it.
+# A thought always includes its proof, whether requested or not.
 _ALWAYS_INCLUDED = "reasoning.encrypted_content"
 
 
 def decode_request(body: Mapping[str, Any]) -> Request:
-    """The canonical request. Raises InvalidRequest naming the member at fault."""
+    """Return the canonical request. Raises InvalidRequest with the faulty member."""
     members = Members(body)
     left_over: dict[str, Any] = {}
     names = ToolNames()
@@ -441,13 +441,13 @@ def decode_request(body: Mapping[str, Any]) -> Request:
         format=form,
         reasoning=_read_reasoning(members, left_over),
         user=members.text("user"),
-        # Behind all others, for it is what none of them has read.
+        # After all others, because it is what they have not read.
         extras={**left_over, **members.rest()},
     )
 
 
 def _read_inner(inner: Members | None, left_over: dict[str, Any]) -> None:
-    """List what has not been read of a member."""
+    """Leave over the unread members of an object."""
     if inner is not None:
         for name, value in inner.rest().items():
             left_over[inner.path(name)] = value
@@ -456,7 +456,7 @@ def _read_inner(inner: Members | None, left_over: dict[str, Any]) -> None:
 def _added_tools(
     lists: Iterable[Members], names: ToolNames, left_over: dict[str, Any]
 ) -> Iterator[Tool]:
-    """The functions that items of the conversation add; they were loaded when they came."""
+    """Yield the functions that items of the conversation add, which count as loaded."""
     for members in lists:
         for tool in _read_tools(members, names, left_over):
             extras = {name: one for name, one in tool.extras.items() if name != "defer_loading"}
@@ -503,7 +503,7 @@ def _read_tool(tool: Members, kind: str, namespace: str, names: ToolNames) -> To
 
 
 def _read_client_tool(tool: Members, kind: str, names: ToolNames) -> Tool:
-    """A tool that the client runs: the function it becomes is known, or stated in it."""
+    """Decode a tool that the client runs to its function, which is known, or described in it."""
     described = CLIENT_TOOLS[kind]
     for name in ("execution", "environment"):
         tool.any(name)
@@ -541,7 +541,7 @@ def _read_tool_choice(
 
 
 def _chosen(choice: Mapping[str, Any], names: ToolNames) -> str:
-    """The function that a choice names; empty where it names none."""
+    """Return the function that a choice names; empty if it names none."""
     kind, name = choice.get("type"), _string(choice, "name")
     if isinstance(kind, str) and kind in CLIENT_TOOLS:
         return names.of_type(kind)

@@ -1,4 +1,4 @@
-"""The record of the responses dialect: what the rest of the gateway knows of it."""
+"""The record of the responses dialect, by which the rest of the gateway uses it."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from channels.dialects.responses.request import read_request, upstream_body, wit
 from channels.families import RESPONSES
 from channels.translation.signatures import TAG, edited
 
-# Thoughts of other providers, taken out of a request that needs no translation.
+# Removes thoughts of other providers from a request that is not translated.
 #
-# Why they are there is in `channels/translation/signatures.py`.
+# The reason is in `channels/translation/signatures.py`.
 
 
 def without_foreign(body: bytes, outline: bytes) -> bytes:
-    """The body without them; the same bytes when there are none."""
+    """Return the body without foreign thoughts; the same object if there are none."""
     if TAG.encode() not in outline:
         return body
     return edited(body, "input", _without_foreign_thought)
 
 
 def _without_foreign_thought(item: Any) -> Any:
-    """The item; None for a thought that a translation has sealed."""
+    """Return the item; None for a thought that a translation has sealed."""
     if not isinstance(item, Mapping) or item.get("type") != "reasoning":
         return item
     proof = item.get("encrypted_content")
@@ -53,5 +53,5 @@ DIALECT = ChatDialect(
     codec=codec,
 )
 
-# Makes of a conversation one item that stands for it; the response is whole and states its usage.
+# Compacts a conversation to one item; the response is whole and states its usage.
 COMPACT = Address(path="/v1/responses", action="/compact", accept="application/json")

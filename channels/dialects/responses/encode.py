@@ -1,7 +1,7 @@
 """Encode a canonical request as a responses body, and report what it cannot express.
 
-System texts at the beginning become `instructions`, which upstreams demand. Nothing
-is to be kept at the upstream: `store` is false (spec: Responses protocol).
+System texts at the beginning become `instructions`, which upstreams require. The upstream must not
+store anything: `store` is false (spec: Responses protocol).
 """
 
 from __future__ import annotations
@@ -47,21 +47,21 @@ from channels.translation.tool_calls import (
     spelled,
 )
 
-# Write system texts and turns as the instructions and the input of a responses request.
+# Encodes system texts and turns as instructions and input of a responses request.
 #
-# A turn becomes messages, calls and results, each an item of its own. Instructions given in the
-# middle of a conversation stay there, under the role that states what they are.
+# A turn becomes messages, calls and results, each a separate item. Instructions within a
+# conversation keep their position, under their own role.
 
-# Where a prompt's cached beginning ends: the one thing both protocols state beside a part.
+# The end of a prompt's cached prefix: the only member of a part that both protocols share.
 _BREAKPOINT = "prompt_cache_breakpoint"
-# The protocol wants a name for every inline file.
+# The protocol requires a name for every inline file.
 _FILE_NAMES = {"application/pdf": "document.pdf"}
 
 _OWN = RESPONSES.protocol
 
 
 class ItemWriter:
-    """Writes the items of one request, which came in the protocol `origin`."""
+    """Encodes the items of one request of the protocol `origin`."""
 
     __slots__ = ("_items", "_limits", "_origin", "_report")
 
@@ -79,7 +79,7 @@ class ItemWriter:
     def write(
         self, system: Sequence[Text], turns: Iterable[Turn]
     ) -> tuple[str, list[dict[str, Any]]]:
-        """The instructions, and all items in order: at least one, as upstreams refuse none."""
+        """Return the instructions, and all items in order: at least one, as upstreams require."""
         for text in system:
             report_extras(
                 self._origin, self._origin.system or self._origin.parts, text.extras, self._report
@@ -115,7 +115,7 @@ class ItemWriter:
             self._put(role, [written for _, written in parts])
 
     def _write_assistant(self, turn: Turn) -> None:
-        """Write the items of the model's turn, in their order: a thought before what it led to."""
+        """Write the items of the model's turn in order: a thought precedes what it led to."""
         spoken: list[dict[str, Any]] = []
         shown: list[dict[str, Any]] = []
         is_written = False
@@ -142,12 +142,12 @@ class ItemWriter:
         self._put_spoken(spoken, shown)
 
     def _put_spoken(self, spoken: list[dict[str, Any]], shown: list[dict[str, Any]]) -> None:
-        """Write what the model has spoken and shown so far."""
+        """Write the model's text and images so far."""
         if spoken:
             self._put("assistant", [*spoken])
         if shown:
-            # What an earlier answer drew comes back as text, which a model would read letter by
-            # letter. Only the user may show an image.
+            # An image of an earlier response is returned as text, which a model would read letter
+            # by letter. Only the user's messages may have images.
             self._put("user", [*shown])
         spoken.clear()
         shown.clear()
@@ -183,7 +183,7 @@ class ItemWriter:
         )
 
     def _content(self, part: Text | Media) -> dict[str, Any] | None:
-        """A part of the user's or a tool's message; None where it has no form."""
+        """Return a part of the user's or a tool's message; None if it cannot be expressed."""
         self._lose_extras(part, carried=(_BREAKPOINT,))
         written: dict[str, Any]
         if isinstance(part, Text):
@@ -205,9 +205,9 @@ class ItemWriter:
         return written
 
     def _document(self, media: Media) -> dict[str, Any] | None:
-        """The part of a document: a text of another provider's client is text; None if it is none.
+        """Return the part of a document; a text file of other providers' clients becomes text.
 
-        The provider's own clients have put it where it is.
+        The provider's own clients choose the form themselves.
         """
         is_text = media.data is not None and (media.mime_type or "").startswith("text/")
         if not is_text or self._origin.provider == PROVIDER:
@@ -221,9 +221,9 @@ class ItemWriter:
 
 
 def _text_and_images(text: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The parts of a text, and the images that an earlier response drew in it."""
+    """Split a text into its parts, and the images of an earlier response in it."""
     texts, images = [], []
-    for piece in split_markdown(text) or [""]:  # an empty message is one
+    for piece in split_markdown(text) or [""]:  # an empty message is one part
         if isinstance(piece, Media):
             images.append({"type": "input_image", "image_url": data_uri(piece)})
         else:
@@ -245,7 +245,7 @@ def _file(media: Media) -> dict[str, Any]:
 
 LIMITS = IdentifierLimits(name_characters_max=64, id_characters_max=64)
 _NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
-# Members of the provider's other protocol that are here under the same name.
+# Members of the provider's other protocol with the same name here.
 _SHARED = (
     "metadata",
     "moderation",
@@ -255,23 +255,23 @@ _SHARED = (
     "safety_identifier",
     "service_tier",
 )
-_TOOLS = "tools."  # before a tool's type, among a chat request's extras
+_TOOLS = "tools."  # prefix of a tool's type, in a chat request's extras
 _CHOICE = "tool_choice"
 _ALLOWED = "tool_choice.allowed_tools.tools"
 _OBFUSCATION = "stream_options.include_obfuscation"
-# Sends what proves a thought, which only models that think have.
+# Requests the proof of thoughts, which only thinking models have.
 _PROOFS = ["reasoning.encrypted_content"]
 
 
 def tool_names(request: Request) -> Mapping[str, str]:
-    """The tool names that are changed on this wire, to the client's own."""
+    """Return the tool names changed for this protocol, mapped to the client's own."""
     return LIMITS.names_back(request)
 
 
 def encode_request(
     request: Request, *, model: str, stream: bool, max_tokens: int | None, report: LossReport
 ) -> dict[str, Any]:
-    """The body for the upstream."""
+    """Return the body for the upstream."""
     items = ItemWriter(request.origin, report, LIMITS)
     instructions, written = items.write(request.system, request.turns)
     body: dict[str, Any] = {
@@ -308,12 +308,12 @@ def encode_request(
 def _write_reasoning(
     reasoning: Reasoning, origin: ClientProtocol, body: dict[str, Any], report: LossReport
 ) -> None:
-    """How much to think; and where there may be thoughts, to send what lets them come back."""
+    """Write the level of thinking, and if there may be thoughts, request their proof."""
     effort = effort_word(reasoning, origin, report)
     shows = reasoning.shows_thoughts
     thinks = effort != "none" and reasoning != Reasoning(shows_thoughts=shows)
     if shows is None and origin.shows_thoughts and thinks:
-        shows = True  # what that protocol does by default
+        shows = True  # the default of that protocol
     stated: dict[str, Any] = {} if effort is None else {"effort": effort}
     if shows and effort != "none":
         stated["summary"] = "auto"
@@ -324,7 +324,7 @@ def _write_reasoning(
 
 
 def _write_tools(request: Request, body: dict[str, Any], report: LossReport) -> set[str]:
-    """Functions, then the built-in tools as the client described them; extras too."""
+    """Write functions, then the built-in tools as the client described them; return the extras."""
     carried = set()
     tools = [_function(tool, request, report) for tool in request.tools]
     for name, described in _builtin(request).items():
@@ -336,7 +336,7 @@ def _write_tools(request: Request, body: dict[str, Any], report: LossReport) -> 
             body["parallel_tool_calls"] = request.parallel_tools
     choice = request.tool_choice
     if choice is not None and not tools:
-        # Not to call any is what happens anyway.
+        # Calling none is the default.
         if choice.forces_call or choice.allowed:
             report.drop(spelled(request.origin, "tool_choice"))
     elif choice is not None:
@@ -349,7 +349,7 @@ def _write_tools(request: Request, body: dict[str, Any], report: LossReport) -> 
 
 
 def _builtin(request: Request) -> dict[str, list[dict[str, Any]]]:
-    """The built-in tools of a chat request, by their names among its extras."""
+    """Return the built-in tools of a chat request, by their names among its extras."""
     if request.origin.provider != PROVIDER:
         return {}
     return {
@@ -360,7 +360,7 @@ def _builtin(request: Request) -> dict[str, list[dict[str, Any]]]:
 
 
 def _kind_chosen(request: Request) -> str | None:
-    """The one built-in tool that must be used, as a client may ask in the words of responses."""
+    """Return the built-in tool that must be used, if a client names one as in responses."""
     choice = request.extras.get(_CHOICE)
     kind = choice.get("type") if isinstance(choice, Mapping) else None
     return kind if isinstance(kind, str) and _TOOLS + kind in _builtin(request) else None
@@ -384,7 +384,7 @@ def _function(tool: Tool, request: Request, report: LossReport) -> dict[str, Any
     function = {
         **_named(tool.name),
         "parameters": _NO_PARAMETERS if tool.parameters is None else tool.parameters,
-        # Left out it would be true here, and false where the client comes from.
+        # The default is true here, and false in the client's protocol.
         "strict": is_strict(tool, request, report),
     }
     if tool.description is not None:
@@ -399,7 +399,7 @@ def _format(form: Format, request: Request, report: LossReport) -> dict[str, Any
 
 
 def _write_shared(request: Request, body: dict[str, Any]) -> set[str]:
-    """Members that only the two protocols of this provider know."""
+    """Write members that only the two protocols of this provider have; return their names."""
     extras = request.extras
     carried = {name for name in _SHARED if extras.get(name) is not None}
     body.update((name, extras[name]) for name in sorted(carried))

@@ -1,9 +1,8 @@
-"""The members of a responses answer that are read, as types.
+"""The members of a response of the responses protocol that are read, as types; and its meter.
 
-`Event` is one event of a stream, `Response` a whole response, which some events carry. One shape
-and one reading serve both the meter and a translation. The ordinary event is read through the
-types, which is fast; one that is not as documented is read loosely. `stream.py` makes
-canonical events of it.
+`Event` is one event of a stream, `Response` a whole response, which some events include. One type
+is decoded once for the meter and a translation. A documented event is decoded into the types, which
+is fast; any other is decoded loosely. `stream.py` makes canonical events of it.
 """
 
 from __future__ import annotations
@@ -68,13 +67,13 @@ class Event(Struct, gc=False):
 
 
 class Details(Struct, gc=False):
-    """Why a response is not complete."""
+    """Why a response is incomplete."""
 
     reason: str | None = None
 
 
 class Response(Struct, gc=False):
-    """A whole response, or what is known of it so far."""
+    """A whole response, or its members known so far."""
 
     id: str | None = None
     model: str | None = None
@@ -88,7 +87,7 @@ class Response(Struct, gc=False):
 
 
 class _Item(Struct, gc=False):
-    """Members of an output item that count as output; an image's `result` is not among them."""
+    """Members of an output item that count as output, without an image's `result`."""
 
     type: msgspec.Raw = NULL
     content: msgspec.Raw = NULL
@@ -99,7 +98,7 @@ class _Item(Struct, gc=False):
     code: msgspec.Raw = NULL
 
 
-# Reads an event that is as documented; raises what is UNREADABLE.
+# Decodes a documented event; raises the errors in UNREADABLE.
 decode_event = msgspec.json.Decoder(Event).decode
 _RESPONSE = msgspec.json.Decoder(Response)
 _ITEM = msgspec.json.Decoder(_Item)
@@ -107,16 +106,16 @@ _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 _TEXTS = ("delta", "item_id", "text", "refusal", "arguments", "code", "message")
 _INDICES = ("output_index", "content_index", "summary_index")
 _VALUES = ("annotation", "part", "item", "response", "error")
-# Events that end a stream; each carries the whole response.
+# Events that end a stream; each has the whole response.
 ENDS = frozenset(("response.completed", "response.incomplete", "response.failed"))
-# Some upstreams close this protocol as they would chat-completions.
+# Some upstreams end this protocol's streams as in chat-completions.
 _FOREIGN_TERMINATOR = b"[DONE]"
 
 
 def read_event(data: bytes) -> Event | None:
-    """An event, as far as it can be read; None when it is no JSON object. Never raises.
+    """Decode an event as far as possible; None if it is not a JSON object. Never raises.
 
-    A terminator of another dialect is an event of no type, which states nothing.
+    A terminator of another dialect is an event without type, which states nothing.
     """
     try:
         return decode_event(data)
@@ -128,7 +127,7 @@ def read_event(data: bytes) -> Event | None:
 
 
 def read_response(data: bytes | msgspec.Raw, *, loosely: bool = True) -> Response | None:
-    """A response's members, where need be `loosely`; None when it cannot be read so."""
+    """Decode a response, if need be `loosely`; None on failure."""
     try:
         return _RESPONSE.decode(data)
     except UNREADABLE:
@@ -151,13 +150,13 @@ def read_response(data: bytes | msgspec.Raw, *, loosely: bool = True) -> Respons
 
 
 def object_of(raw: msgspec.Raw) -> dict[str, Any]:
-    """The object in a member; empty when there is none."""
+    """Return the object in a member; empty without one."""
     value = None if raw is NULL else read_json(bytes(raw))
     return value if isinstance(value, dict) else {}
 
 
 def item_characters(item: msgspec.Raw, tools: ToolCounter | None) -> int:
-    """Characters of an output item: text, refusal, thinking, a call's name and arguments.
+    """Count an output item's characters: text, refusal, thinking, a call's name and arguments.
 
     A call of a tool that the provider ran is counted in `tools`, if that is given.
     """
@@ -182,7 +181,7 @@ def _items_in(output: msgspec.Raw) -> list[msgspec.Raw]:
 
 
 def tools_in(output: msgspec.Raw) -> ToolCounter:
-    """The tools that the output of a whole response shows."""
+    """Count the provider's tools in the output of a whole response."""
     tools = ToolCounter()
     for item in _items_in(output):
         tools.take_item(item)
@@ -190,7 +189,7 @@ def tools_in(output: msgspec.Raw) -> ToolCounter:
 
 
 def _loose_event(value: dict[str, Any]) -> Event:
-    """An event whose members are not of the documented types, as far as they are."""
+    """Decode an event with undocumented types as far as possible."""
     members: dict[str, Any] = {name: text_of(value.get(name)) for name in _TEXTS}
     members.update((name, raw_of(value.get(name))) for name in _VALUES)
     for name in _INDICES:
@@ -199,7 +198,7 @@ def _loose_event(value: dict[str, Any]) -> Event:
     return Event(type=text_of(value.get("type")) or "", **members)
 
 
-# Token counts of the responses protocol: read once, for money and display.
+# Token counts of the responses protocol, for billing and for responses.
 #
 # `input_tokens` is the whole input, cached parts included; `output_tokens` includes reasoning.
 
@@ -214,7 +213,7 @@ class _OutputDetails(Struct, gc=False):
 
 
 class _Counts(Struct, gc=False):
-    """What is read of any usage, whatever else is in it."""
+    """The members that are read of any usage."""
 
     input_tokens: Tokens | None = None
     output_tokens: Tokens | None = None
@@ -224,7 +223,7 @@ class _Counts(Struct, gc=False):
 
 
 class _Usage(ToolUsage, gc=False):
-    """A usage with the parts that some prices are made for."""
+    """A usage with the parts that may have their own prices."""
 
     input_tokens: Tokens | None = None
     output_tokens: Tokens | None = None
@@ -233,7 +232,7 @@ class _Usage(ToolUsage, gc=False):
     output_tokens_details: OutputDetails | None = None
 
     def parts(self) -> UsageParts | None:
-        """The parts it states; None where there are none, as nearly always."""
+        """Return the parts that it states; None if there are none, the common case."""
         return modal_parts(self.tools(), self.input_tokens_details, self.output_tokens_details)
 
 
@@ -271,8 +270,8 @@ _CODE = (b'"code_interpreter_call"', b'"shell_call"')
 class ToolCounter:
     """Counts the calls of the provider's tools in one list of output items.
 
-    A web search counts where it searches: opening a page of its results is free. Code counts by the
-    containers it runs in, which is what is billed of it.
+    A web search counts if it searches: opening a page of its results is free. Code is counted by
+    its containers, which are billed.
     """
 
     __slots__ = ("_containers", "files", "web")
@@ -289,11 +288,11 @@ class ToolCounter:
 
     @property
     def sessions(self) -> int:
-        """In how many containers code ran."""
+        """The number of containers that code ran in."""
         return len(self._containers)
 
     def take_item(self, item: msgspec.Raw) -> None:
-        """Count an item, whatever it is."""
+        """Count an item of any type."""
         with suppress(msgspec.DecodeError, RecursionError):
             self.take(_ITEM.decode(item).type, item)
 
@@ -320,9 +319,9 @@ class ToolCounter:
 
 
 class UsageReader:
-    """The usage of one response so far: what is stated last counts.
+    """The usage of one response so far: the last statement counts.
 
-    Of a stream's items `counter` counts the tools until the whole response lists them.
+    `counter` counts the tools in a stream's items until the whole response lists them.
     """
 
     __slots__ = ("counter", "usage")
@@ -335,9 +334,9 @@ class UsageReader:
         return f"<UsageReader {self.usage}>"
 
     def take(self, response: Response, listed: ToolCounter | None = None) -> bool:
-        """Take what a response states, and the tools that its output lists.
+        """Take the usage of a response, and the tools in its output.
 
-        False where its counts cannot be read.
+        False if its counts cannot be read.
         """
         if not is_stated(response.usage):
             return True
@@ -358,7 +357,7 @@ class UsageReader:
 def _tools(
     stated: UsageParts | None, counted: ToolCounter, listed: ToolCounter | None
 ) -> UsageParts | None:
-    """The parts with the tools that items show, where the usage itself counts none."""
+    """Return the parts with the tools of items, if the usage itself counts none."""
     if stated is not None and (stated.web_searches or stated.file_searches or stated.code_sessions):
         return stated
     found = listed or counted
@@ -371,7 +370,7 @@ def _tools(
 
 
 def _size_in(tools: msgspec.Raw) -> str | None:
-    """The size of context of the web search among the tools that a response repeats."""
+    """Return the context size of the web search among the tools that a response repeats."""
     try:
         stated = _TOOLS.decode(tools) if tools is not NULL else []
     except UNREADABLE:
@@ -381,7 +380,7 @@ def _size_in(tools: msgspec.Raw) -> str | None:
 
 
 def read_usage(usage: msgspec.Raw) -> Usage | None:
-    """Numbers of a `usage` member; None when they are not whole, not there, or below zero."""
+    """Parse a `usage` member; None if counts are missing, negative or not integers."""
     stated: _Usage | _Counts
     parts: UsageParts | None = None
     try:
@@ -404,36 +403,35 @@ def read_usage(usage: msgspec.Raw) -> Usage | None:
     )
 
 
-# Read a responses answer as it passes: usage, characters, how it ended.
+# Meters a response of the responses protocol as it is passed on: usage, characters, its end.
 #
-# The bytes themselves are the caller's; nothing here changes or delays them. An event that cannot
-# be read is passed on and counted in `malformed_events`: it must not end a stream.
+# The caller passes on the bytes; nothing here changes or delays them. An unreadable event is passed
+# on and counted in `malformed_events`: it must not end a stream.
 #
-# The content of an item comes several times: in deltas, in the `done` events of its parts, in the
-# item when it is done, and once more in the whole response at the end. Deltas are counted as they
-# pass; the item and the response only add what no delta has carried, as some upstreams send whole
-# items.
+# The content of an item is repeated: in deltas, in the `done` events of its parts, in the item when
+# it is done, and in the whole response at the end. Deltas are counted as they are passed on; the
+# item and the response only add what no delta had, because some upstreams send whole items.
 
-# Deltas are text, but for these.
+# Deltas are text, except these.
 _SOUND = frozenset(("response.audio.delta", "response.output_audio.delta"))
 
 
 class ResponsesMeter(ResponseMeter[Event, Event]):
-    """Follows one response. `finished`: its last event was seen, or it came whole.
+    """Meters one response. `finished`: its last event was received, or it is whole.
 
-    `finish_reason` is the status of the response, or why it is not complete.
+    `finish_reason` is the status of the response, or why it is incomplete.
     """
 
     __slots__ = ("_counted", "_stated")
 
     _error_names: ClassVar[tuple[str, ...]] = ("code", "type")
-    # The last event repeats the response with its tools and the probabilities of its tokens: what
-    # is charged is read of it, its texts are passed over where they are in too many values.
+    # The last event repeats the response with its tools and the probabilities of its tokens: the
+    # charged counts are read, and its texts are skipped if it has too many values.
     reads_any_size: ClassVar[bool] = True
 
     def __init__(self) -> None:
         super().__init__()
-        # Characters counted of each item that is not done, by its index in the output.
+        # Characters counted of each unfinished item, by its index in the output.
         self._counted: dict[int | None, int] = {}
         self._stated = UsageReader()
 
@@ -445,7 +443,7 @@ class ResponsesMeter(ResponseMeter[Event, Event]):
     read = staticmethod(read_event)
 
     def body(self, body: bytes) -> None:
-        """Read a whole response. Raises UpstreamMalformed when it is not a JSON object."""
+        """Meter a whole response. Raises UpstreamMalformed if it is not a JSON object."""
         response = read_response(body)
         if response is None:
             raise UpstreamMalformed("not a JSON object")
@@ -520,6 +518,6 @@ class ResponsesMeter(ResponseMeter[Event, Event]):
 
 
 def ends(data: bytes) -> bool:
-    """Whether an event that lacks its blank line ends the stream all the same."""
+    """Whether an event without its final blank line ends the stream."""
     value = read_loosely(data, mends=False)
     return isinstance(value, dict) and text_of(value.get("type")) in ENDS

@@ -1,7 +1,7 @@
-"""Read a responses request, and make of it the body an upstream is sent.
+"""Parse a responses request, and make the body for an upstream from it.
 
-The client's bytes are kept: only the model's name and the token maximum are edited in, and an
-input that is a string becomes one user message (spec: Responses protocol; contract §7).
+The client's bytes are kept: only the model's name and the token maximum are edited in, and a string
+as input becomes one user message (spec: Responses protocol; contract §7).
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from channels.dialects.validate import (
 from channels.errors import InvalidRequest
 from channels.json import JsonObject
 
-# The members of a responses request, as types and as words (spec: Chat, responses protocol).
+# The members of a responses request, as types and in words (spec: Chat, responses protocol).
 #
-# `ResponsesBody` has the documented types, `LenientBody` those that the gateway itself must read;
-# `ALLOWED` is the same in words, for the client. Members that are not here are forwarded unread.
+# `ResponsesBody` has the documented types, `LenientBody` those that the gateway itself needs;
+# `ALLOWED` has the same in words, for error messages. Other members are forwarded unread.
 
 
 class Object(Struct, gc=False):
-    """Any object; what is in it is the upstream's business."""
+    """Any object; the upstream validates its members."""
 
 
 class Part(Struct, gc=False):
@@ -53,7 +53,7 @@ class Part(Struct, gc=False):
 
 
 class Item(Struct, gc=False):
-    """A message, or with another type anything that an earlier answer put out, or a tool."""
+    """A message, or, with another type, an output item of an earlier response, or a tool list."""
 
     type: str | UnsetType = UNSET
     role: Literal["user", "assistant", "system", "developer"] | UnsetType = UNSET
@@ -81,14 +81,14 @@ class ToolChoice(Struct, gc=False):
 
 
 class Reasoning(Struct, gc=False):
-    """How much thinking is requested, and whether it is shown."""
+    """The requested amount of thinking, and whether it is shown."""
 
     effort: str | UnsetType | None = UNSET
     summary: str | UnsetType | None = UNSET
 
 
 class ResponsesBody(Struct, gc=False):
-    """Every member the gateway reads. `Any` stands where only presence matters."""
+    """Every member that the gateway reads. `Any` is used if only presence matters."""
 
     model: Annotated[str, Meta(min_length=1, max_length=MODEL_CHARACTERS_MAX)]
     input: str | Annotated[list[Item], Meta(min_length=1)]
@@ -109,7 +109,7 @@ class ResponsesBody(Struct, gc=False):
 
 
 class LenientItem(Struct, gc=False):
-    """An item: its type, and whether a message has its role and content."""
+    """An item: its type, and the role and content of a message."""
 
     type: str | UnsetType | None = UNSET
     role: str | UnsetType | None = UNSET
@@ -117,7 +117,7 @@ class LenientItem(Struct, gc=False):
 
 
 class LenientTool(Struct, gc=False):
-    """A tool, of which only the type matters, and who runs it."""
+    """A tool, of which only the type is needed, and where it runs."""
 
     type: Annotated[str, Meta(min_length=1, max_length=TOOL_TYPE_CHARACTERS_MAX)] | None = None
     execution: Any = None
@@ -125,7 +125,7 @@ class LenientTool(Struct, gc=False):
 
 
 class LenientBody(Struct, gc=False):
-    """The members that the gateway must read, whether or not the upstream takes the rest."""
+    """The members that the gateway needs, whether or not the upstream accepts the rest."""
 
     model: Annotated[str, Meta(min_length=1, max_length=MODEL_CHARACTERS_MAX)]
     input: str | Annotated[list[LenientItem], Meta(min_length=1)]
@@ -145,7 +145,7 @@ class LenientBody(Struct, gc=False):
     background: bool | None = None
 
 
-# What each member may be, in words; `[]` stands for any index.
+# The allowed values of each member, in words; `[]` stands for any index.
 ALLOWED = {
     "model": f"a string of 1 to {MODEL_CHARACTERS_MAX} characters",
     "input": "a string or a non-empty array of items",
@@ -206,9 +206,9 @@ _SETTINGS = frozenset(
 
 
 def parameters(raw: Mapping[str, msgspec.Raw], read: ResponsesBody | LenientBody) -> dict[str, str]:
-    """What was asked, by the names of the protocol; `input` and `images` are numbers of items.
+    """Return the parameters by protocol name, with the number of `input` items and `images`.
 
-    Tools and images are recognised in a body as documented.
+    Tools and images are only recognised in a documented body.
     """
     shown = settings(raw, _SETTINGS)
     if isinstance(read, LenientBody):
@@ -231,7 +231,7 @@ def _text(raw: msgspec.Raw) -> dict[str, str]:
     try:
         config = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
     except msgspec.ValidationError:
-        return {}  # no object: the upstream refuses it
+        return {}  # not an object: the upstream refuses it
     return settings(config, ("format", "verbosity"), within="text.")
 
 
@@ -250,16 +250,16 @@ def _images(read: ResponsesBody) -> int:
 _TABLES = Tables(ResponsesBody, LenientBody, ALLOWED)
 _NAMES = lookalikes_of(ResponsesBody.__struct_fields__)
 
-# The client runs these itself; the provider only taught its models to use them.
+# Tools that the client runs itself; the provider only trained its models for them.
 _RUN_BY_CLIENT = frozenset(("function", "custom", "namespace", "computer", "computer_use"))
 
 
 class ResponsesRequest(Struct, frozen=True):
-    """A checked request, and what the gateway needs to know of it.
+    """A checked request, and the facts that the gateway needs.
 
     `content_bytes` is the length of `input` as sent; `builtin_tools` are the tools that the
-    upstream runs, each once, by their type without its version;
-    `parameters` is what the call log shows; `fault` is what an upstream of this protocol judges.
+    upstream runs, each once, by type without version; `parameters` are those for the call log;
+    `fault` is an error that an upstream of this protocol judges itself.
     """
 
     object: JsonObject
@@ -273,7 +273,7 @@ class ResponsesRequest(Struct, frozen=True):
 
 
 def read_request(body: bytes) -> ResponsesRequest:
-    """Check a request body. Raises InvalidRequest naming the member at fault."""
+    """Check a request body. Raises InvalidRequest with the faulty member."""
     members = read_members(body, _NAMES)
     read, fault = _TABLES.read(members)
     _refuse_stored(read)
@@ -294,9 +294,9 @@ def read_request(body: bytes) -> ResponsesRequest:
 def upstream_body(
     request: ResponsesRequest, *, upstream_model: str, default_max_tokens: int | None
 ) -> bytes:
-    """The client's body as one channel wants it; the same bytes when nothing has to change.
+    """Return the body for one channel; the client's own bytes if nothing has to change.
 
-    `default_max_tokens` is put in when the client named no maximum; None leaves it out.
+    `default_max_tokens` is sent if the client has no maximum; None leaves it out.
     """
     raw = request.object.raw
     replace: dict[str, bytes] = {}
@@ -304,7 +304,7 @@ def upstream_body(
     if request.model != upstream_model:
         replace["model"] = msgspec.json.encode(upstream_model)
     if request.max_tokens is None and default_max_tokens is not None:
-        # A null is as good as nothing, but a name must not be there twice.
+        # A null counts as missing, but a name must not occur twice.
         target = replace if "max_output_tokens" in raw else add
         target["max_output_tokens"] = b"%d" % default_max_tokens
     text = bytes(raw["input"])
@@ -316,14 +316,14 @@ def upstream_body(
 
 
 def without_body(request: ResponsesRequest) -> ResponsesRequest:
-    """The request with nothing in it that grows with its body."""
+    """Return the request without anything that grows with its body."""
     return replace(request, object=stand_in(request.object))
 
 
 def _refuse_stored(read: ResponsesBody | LenientBody) -> None:
-    """Refuse what needs a response to be kept: nothing is stored here (spec: Responses protocol).
+    """Refuse members that need a stored response: none is stored (spec: Responses protocol).
 
-    Nor may it be at the upstream, whose account is shared: one tenant could name another's.
+    Nor may the upstream store it, whose account is shared: a tenant could name another's.
     """
     if read.previous_response_id is not None:
         raise InvalidRequest(
@@ -347,7 +347,7 @@ def _refuse_stored(read: ResponsesBody | LenientBody) -> None:
 
 def _check_items(items: Iterable[Item | LenientItem]) -> None:
     for index, item in enumerate(items):
-        if item.type == "item_reference":  # to what another tenant may have had stored, too
+        if item.type == "item_reference":  # also to one that another tenant has stored
             raise InvalidRequest(
                 f"input[{index}]: items are not stored here, so none can be referred to; "
                 "send the item itself.",

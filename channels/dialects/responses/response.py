@@ -1,7 +1,7 @@
-"""Write responses answers for a client: whole ones, and streams of events.
+"""Encode responses of the responses protocol: whole ones, and streams of events.
 
-The content of an item stands several times in a stream: in its deltas, when its part is done, when
-it is done itself, and in the whole response of the last event. So the items of a response are kept
+The content of an item is repeated in a stream: in its deltas, when its part is done, when it is
+done itself, and in the whole response of the last event. The items of a response are therefore kept
 until its end.
 """
 
@@ -47,10 +47,10 @@ from channels.translation.model import (
 from channels.translation.signatures import sealed
 from channels.translation.tool_calls import Arguments, failure_named
 
-# Items of a response, as whole responses and the events of streams state them.
+# Items of a response, as in whole responses and in events.
 #
-# Item ids are made of the response's id and the item's index: they stay the same however a response
-# is written, and are other ones in every response, as clients know items by them.
+# Item ids are derived from the response's id and the item's index: they are the same in both forms,
+# and differ in every response, because clients identify items by them.
 
 _ID_CHARACTERS = 32
 _PREFIXES = {
@@ -72,7 +72,7 @@ def _item(response_id: str, index: int, kind: str, **members: Any) -> dict[str, 
 
 
 def _content(kind: str, text: str) -> dict[str, Any]:
-    """A part of a message."""
+    """Return a part of a message."""
     if kind == _REFUSAL:
         return {"type": kind, "refusal": text}
     return {"type": kind, "text": text, "annotations": [], "logprobs": []}
@@ -83,9 +83,9 @@ def _summary(text: str) -> dict[str, Any]:
 
 
 def _proof(signature: str | None, redacted: str | None, signer: Protocol | None) -> dict[str, Any]:
-    """The member that carries what proves a thought to its signer.
+    """Return the member that proves a thought to its signer.
 
-    A client sends it back as it is (`channels/translation/signatures.py`).
+    A client returns it unchanged (`channels/translation/signatures.py`).
     """
     proof = redacted_proof(redacted) if redacted else signature
     if not proof:
@@ -94,18 +94,18 @@ def _proof(signature: str | None, redacted: str | None, signer: Protocol | None)
 
 
 def _image(media: Media) -> dict[str, Any] | None:
-    """The members of the item of an image that the model made; None for any other medium."""
+    """Return the members of an item with the model's image; None for any other medium."""
     if media.kind != "image" or media.data is None:
         return None
     form = (media.mime_type or "image/png").removeprefix("image/")
     return {"status": "completed", "result": media.data, "output_format": form}
 
 
-# How a response ended, and the response around the items.
+# How a response ended, and the object around its items.
 
 _INCOMPLETE: Mapping[FinishReason | None, str] = {
     "length": "max_output_tokens",
-    "pause": "max_output_tokens",  # more was to come
+    "pause": "max_output_tokens",  # it is incomplete
     "refusal": "content_filter",
 }
 
@@ -118,7 +118,7 @@ def _ending(reason: FinishReason | None) -> dict[str, Any]:
 
 
 def write_usage(usage: Usage | None) -> dict[str, Any] | None:
-    """The `usage` member; null where nothing is known."""
+    """Return the `usage` member; None if it is unknown."""
     if usage is None:
         return None
     details: dict[str, Any] = {"cached_tokens": usage.cached_tokens}
@@ -138,7 +138,7 @@ def write_usage(usage: Usage | None) -> dict[str, Any] | None:
 
 
 def _whole(id: str, created: int, model: str, output: list[Any], **members: Any) -> dict[str, Any]:
-    """A response. The settings of its request are not repeated: they stand as if left out."""
+    """Return a response. The request's settings are not repeated: they have default values."""
     return {
         "id": id,
         "object": "response",
@@ -168,7 +168,7 @@ def _whole(id: str, created: int, model: str, output: list[Any], **members: Any)
 
 
 def encode_response(response: Response, *, id: str, created: int, model: str) -> bytes:
-    """Write a whole response under this id, at this Unix second."""
+    """Encode a whole response under this id, at this Unix second."""
     output = _Output(id)
     parts = response.parts
     has_refusal = any(isinstance(part, Refusal) for part in parts)
@@ -187,12 +187,12 @@ def encode_response(response: Response, *, id: str, created: int, model: str) ->
 
 
 def _kind_of_words(part: Part) -> str:
-    """What part of a message a part is; empty where it is none."""
+    """Return the kind of message part that a part becomes; empty for other items."""
     return _TEXT if isinstance(part, Text) else _REFUSAL if isinstance(part, Refusal) else ""
 
 
 class _Output:
-    """The items of a whole response; neighbouring texts are one message, as in a stream."""
+    """The items of a whole response; adjacent texts are one message, as in a stream."""
 
     __slots__ = ("_id", "items")
 
@@ -204,7 +204,7 @@ class _Output:
         return f"<_Output {len(self.items)} items>"
 
     def add(self, part: Part) -> None:
-        """Take the next part of the response that is no words."""
+        """Add the next part that is neither text nor refusal."""
         if isinstance(part, Thinking):
             self._add_thought(part)
         elif isinstance(part, ToolCall):
@@ -223,7 +223,7 @@ class _Output:
         self.items.append(_item(self._id, len(self.items), kind, **members))
 
     def add_words(self, kind: str, text: str) -> None:
-        """Take a part of a message."""
+        """Add a part of a message."""
         if not text:
             return
         if not self.items or self.items[-1]["type"] != "message":
@@ -236,23 +236,23 @@ class _Output:
             self._add("reasoning", summary=[_summary(part.text)] if part.text else [], **proof)
 
 
-# Write canonical events as a responses stream.
+# Encodes canonical events as a responses stream.
 #
 # response.created and response.in_progress, then each item from output_item.added to
-# output_item.done, at the end response.completed or response.incomplete. The beginning is held back
-# until there is something to send, so that another channel may still be tried, the end until the
-# upstream has really ended: a cut stream has no last event (spec: Stream failure behaviour).
+# output_item.done, at the end response.completed or response.incomplete. The beginning is held
+# until there is content, so that another channel may still be tried, the end until the upstream has
+# ended: a cut stream has no last event (spec: Stream failure behaviour).
 
-# What is sent while there is nothing to send: a comment, which clients pass over.
+# A keep-alive is a comment, which clients ignore.
 KEEP_ALIVE = b": keep-alive\n\n"
 
 
 @dataclass(slots=True, eq=False)
 class _Open:
-    """An item that goes on: `head` is what its events begin with, `item` itself as it was added.
+    """An open item: `head` is the prefix of its events, `item` its form when added.
 
-    A message has the `kind` of its open part, and the `content` of those that are done. `pieces`
-    are the text of the open part, or of a thought.
+    A message has the `kind` of its open part, and the `content` of those done. `pieces` are the
+    text of the open part, or of a thought.
     """
 
     index: int
@@ -265,7 +265,7 @@ class _Open:
 
 @dataclass(slots=True, eq=False)
 class _OpenCall:
-    """A call whose arguments are coming; without an item where that is begun once it is whole."""
+    """An open call; without an item if that is only added when the call is complete."""
 
     open: _Open | None
     began: CallBegan
@@ -274,9 +274,9 @@ class _OpenCall:
 
 
 class StreamEncoder(EventEncoder):
-    """Writes one response's stream. Made for one attempt, used from one task.
+    """Encodes one response's stream. Made for one attempt, used from one task.
 
-    The protocol always states usage, so `include_usage` changes nothing.
+    The protocol always states usage, so `include_usage` has no effect.
     """
 
     __slots__ = (
@@ -296,9 +296,9 @@ class StreamEncoder(EventEncoder):
         self._created = created
         self._model = model
         self._sequence = 0
-        self._output: list[dict[str, Any]] = []  # items, those that go on as they were added
-        self._open: _Open | None = None  # the message or the thought that goes on
-        # The calls that go on. Taken from its beginning, which a plain dict would step over.
+        self._output: list[dict[str, Any]] = []  # items, open ones as they were added
+        self._open: _Open | None = None  # the open message or thought
+        # Open calls, taken from the front, where a plain dict would skip removed entries.
         self._calls: OrderedDict[int, _OpenCall] = OrderedDict()
         self._begun_calls: set[int] = set()
 
@@ -309,7 +309,7 @@ class StreamEncoder(EventEncoder):
     # --- Events ---
 
     def _event(self, kind: bytes, members: bytes) -> bytes:
-        """An event; `members` are the inside of a JSON object."""
+        """Encode an event; `members` are the inside of a JSON object."""
         number = self._sequence
         self._sequence = number + 1
         return b'event: %b\ndata: {"type":"%b","sequence_number":%d,%b}\n\n' % (
@@ -325,7 +325,7 @@ class StreamEncoder(EventEncoder):
         return self._event(kind, b'"response":' + dumps(whole))
 
     def _start(self) -> bytes:
-        """The events before any item, once."""
+        """Return the events before any item, once."""
         if self._sequence:
             return b""
         created = self._response_event(b"response.created")
@@ -335,13 +335,13 @@ class StreamEncoder(EventEncoder):
         return self._event(kind, b'"output_index":%d,"item":' % index + dumps(item))
 
     def _add(self, kind: str, **members: Any) -> tuple[_Open, bytes]:
-        """Begin an item. The message or the thought before it is done, and so are whole calls."""
+        """Add an item. It ends the open message or thought, and complete calls."""
         before = self._start() + self._close() + self._close_calls(only_whole=True)
         one, added = self._append(kind, **members)
         return one, before + added
 
     def _append(self, kind: str, **members: Any) -> tuple[_Open, bytes]:
-        """Begin an item where nothing else goes on but calls."""
+        """Add an item while only calls are open."""
         index = len(self._output)
         item = _item(self._id, index, kind, **members)
         self._output.append(item)
@@ -351,7 +351,7 @@ class StreamEncoder(EventEncoder):
         )
 
     def _finish(self, one: _Open, **members: Any) -> bytes:
-        """Write an item as it is in the end."""
+        """Write the final form of an item."""
         item = self._output[one.index] = {**one.item, **members}
         return self._item_event(b"response.output_item.done", one.index, item)
 
@@ -378,7 +378,7 @@ class StreamEncoder(EventEncoder):
         return written + delta if written else delta
 
     def _begin_words(self, kind: str) -> tuple[_Open, bytes]:
-        """Begin a part, in the message that goes on or in a new one."""
+        """Begin a part, in the open message or in a new one."""
         message = self._open
         if message is None or not message.kind:
             message, written = self._add(
@@ -410,7 +410,7 @@ class StreamEncoder(EventEncoder):
         return done
 
     def _close(self, **proof: Any) -> bytes:
-        """Finish the message or the thought that goes on; `proof` is a thought's."""
+        """Finish the open message or thought; `proof` is a thought's."""
         one, self._open = self._open, None
         if one is None:
             return b""
@@ -447,7 +447,7 @@ class StreamEncoder(EventEncoder):
         return thought, written + added
 
     def _think(self, text: str) -> bytes:
-        """More of a thought's text."""
+        """Add text to a thought."""
         thought, written = self._open, b""
         if thought is None or thought.kind:
             thought, written = self._add_thought(b"")
@@ -480,7 +480,7 @@ class StreamEncoder(EventEncoder):
             written += self._finish(thought, **_proof(event.signature, None, event.signer))
         kind, members = call_item(event.name, event.id, None)
         one: _Open | None = None
-        if kind in BY_CALL:  # clients read what is to be run when the item begins
+        if kind in BY_CALL:  # clients read the command when the item begins
             written += self._start() + self._close() + self._close_calls(only_whole=True)
         else:
             one, added = self._add(kind, status="in_progress", **members)
@@ -494,7 +494,7 @@ class StreamEncoder(EventEncoder):
             return b""
         call.arguments.add(event.arguments)
         if call.open is None or call.is_custom:
-            return b""  # what they hold goes out once it is whole
+            return b""  # its arguments are sent once they are complete
         return self._arguments_delta(call.open, event.arguments)
 
     def _arguments_delta(self, one: _Open, arguments: str) -> bytes:
@@ -502,7 +502,7 @@ class StreamEncoder(EventEncoder):
         return self._event(b"response.function_call_arguments.delta", members)
 
     def _close_calls(self, *, only_whole: bool) -> bytes:
-        """Finish the calls that go on, up to the first that is not whole or all of them."""
+        """Finish open calls, up to the first incomplete one or all of them."""
         written = []
         while self._calls:
             index, call = next(iter(self._calls.items()))
@@ -528,7 +528,7 @@ class StreamEncoder(EventEncoder):
             done = head + b'"input":' + dumps(text)
             written += self._event(b"response.custom_tool_call_input.done", done)
             return written + self._finish(one, status="completed", input=text)
-        if not stated.strip():  # arguments are an object, however empty
+        if not stated.strip():  # arguments are an object, even if empty
             written += self._arguments_delta(one, arguments)
         name = one.item["name"]
         done = one.head + b',"name":' + dumps(name) + b',"arguments":' + dumps(arguments)
@@ -538,9 +538,9 @@ class StreamEncoder(EventEncoder):
     # --- The end ---
 
     def _failed(self, event: StreamFailed) -> bytes:
-        """The error as an event, and the response that failed; what goes on is left as it is.
+        """Encode the error as an event, and the failed response; open items stay unfinished.
 
-        The documented members of the event are beside an `error`, which libraries raise.
+        The event has its documented members besides an `error`, which libraries raise.
         """
         named = failure_named(event.code)
         error = {"code": named.chat_code, "message": event.message}

@@ -1,9 +1,9 @@
-"""Read a responses stream into canonical events, and a whole response as the end of one.
+"""Decode a responses stream to canonical events, and a whole response as the end of one.
 
-The content of an item comes several times: in deltas, when a part of it is done, when the item is
-done, and in the whole response at the end. It is reported when it first comes, once. Items have
-their index in the output; their ids are not to be relied on, as some upstreams change them from
-event to event. Nothing an upstream sends raises.
+The content of an item is repeated: in deltas, when a part of it is done, when the item is done, and
+in the whole response at the end. It is emitted at its first occurrence. Items are identified by
+their index in the output, because some upstreams change ids from event to event. Nothing that an
+upstream sends raises.
 """
 
 from __future__ import annotations
@@ -48,23 +48,23 @@ from channels.translation.tool_calls import UNNAMED, WaitingArguments, failure_i
 
 # The items of a response as canonical events, each content once.
 #
-# A message has parts with text, refusals and citations; function calls are counted; an image that
-# the provider made comes whole. Web searches and what else the provider runs are its own: they mean
-# nothing to the client but by what the model makes of them.
+# A message has parts with text, refusals and citations; function calls are numbered; an image made
+# by the provider is sent whole. Web searches and other calls that the provider runs are ignored:
+# they matter to the client only by the model's text.
 
-# An index in the output, or an id where an upstream gives none.
+# An index in the output, or an id if an upstream sends no index.
 ItemKey = int | str | None
-# A paragraph of an item's thinking: whether of its summary, and its index.
+# A paragraph of an item's thinking: whether it is in its summary, and its index.
 _Step = tuple[bool, int | None]
 
-# Parts of a reasoning item, which are never part of the visible text.
+# Parts of a reasoning item, which are never visible text.
 _THOUGHTS = ("reasoning_text", "summary_text")
 _FORMATS = {"png": "image/png", "jpeg": "image/jpeg", "jpg": "image/jpeg", "webp": "image/webp"}
 
 
 @dataclass(slots=True)
 class _Part:
-    """A part of a message: where its text begins among all text, and what of it was reported."""
+    """A part of a message: the offset of its text in the response, and what was emitted."""
 
     start: int
     is_emitted: bool = False
@@ -75,7 +75,7 @@ class _Part:
 class _Call:
     """A function call.
 
-    `waiting` are arguments that came before it was named, or that may state that there are none.
+    `waiting` are arguments held before its name, or because they may mean no arguments.
     """
 
     index: int
@@ -85,7 +85,7 @@ class _Call:
 
 
 class ItemReader:
-    """The items of one response so far. `seed` makes the ids that are missing."""
+    """Decodes the items of one response. `seed` derives missing ids."""
 
     __slots__ = ("_calls", "_characters", "_parts", "_thoughts", "_whole", "seed")
 
@@ -94,29 +94,29 @@ class ItemReader:
         self._characters = 0
         self._parts: dict[tuple[ItemKey, int], _Part] = {}
         self._calls: dict[ItemKey, _Call] = {}
-        self._thoughts: dict[ItemKey, _Step] = {}  # which was reported last
-        self._whole: set[ItemKey] = set()  # items reported whole
+        self._thoughts: dict[ItemKey, _Step] = {}  # the last one emitted
+        self._whole: set[ItemKey] = set()  # items emitted whole
 
     def __repr__(self) -> str:
         return f"<ItemReader {self._characters} characters, {self.count} calls>"
 
     @property
     def count(self) -> int:
-        """How many function calls there are."""
+        """The number of function calls."""
         return len(self._calls)
 
     @property
     def has_emitted(self) -> bool:
-        """Whether any item has had content."""
+        """Whether any item had content."""
         return bool(self._parts or self._calls or self._thoughts or self._whole)
 
     def note_emitted(self, item_key: ItemKey, content: int, characters: int) -> None:
-        """Text, or a refusal, of a part has been reported."""
+        """Note that text, or a refusal, of a part was emitted."""
         self._part(item_key, content).is_emitted = True
         self._characters += characters
 
     def cite(self, item_key: ItemKey, content: int, annotation: Mapping[str, Any]) -> list[Event]:
-        """A source of a part's text; other annotations point at files of the provider."""
+        """Return the source of a part's text; other annotations refer to files of the provider."""
         url = annotation.get("url")
         part = self._part(item_key, content)
         part.citations += 1

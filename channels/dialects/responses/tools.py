@@ -1,10 +1,9 @@
 """Tools of the responses protocol as functions of any other, and their calls back.
 
 A custom tool takes free text: it becomes a function of one argument. Tools in a namespace become
-functions whose names begin with it. A tool of a type of its own that the client runs (a shell, a
-patch, a search for tools) becomes the function that the table below describes. What a call of such
-a function is for the client travels as the tool's own name, through whatever name an upstream's
-protocol makes of it.
+functions with its name as prefix. A tool of its own type that the client runs (a shell, a patch, a
+search for tools) becomes the function that the table below describes. The client's form of a call
+is encoded in the tool's own name, whatever name an upstream's protocol makes of it.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ FUNCTION = "function"
 CUSTOM = "custom"
 # The argument of a custom tool's function, and the member of its calls.
 INPUT = "input"
-# Items that add tools to the request's own.
+# Items that add tools to the request's.
 LISTS = frozenset(("additional_tools",))
 _MARK = "\0"
 _NAME_DIGEST_CHARACTERS = 8
@@ -47,9 +46,9 @@ _OPERATIONS = ("create_file", "update_file", "delete_file")
 
 @dataclass(frozen=True, slots=True)
 class ClientTool:
-    """A tool without parameters of its own, as a function; `member` of its calls holds them.
+    """A tool without parameters, as a function; `member` of its calls has the arguments.
 
-    `item` is the type of its calls, `prefix` what their ids begin with.
+    `item` is the type of its calls, `prefix` that of their ids.
     """
 
     item: str
@@ -113,7 +112,7 @@ CLIENT_TOOLS: Mapping[str, ClientTool] = {
     ),
 }
 BY_CALL: Mapping[str, str] = {tool.item: kind for kind, tool in CLIENT_TOOLS.items()}
-# Items that have what a call gave back.
+# Items with the result of a call.
 RESULTS = frozenset(
     (
         "local_shell_call_output",
@@ -125,7 +124,7 @@ RESULTS = frozenset(
 
 
 def is_run_by_client(tool: Mapping[str, Any]) -> bool:
-    """Whether a tool of `CLIENT_TOOLS` is not one that the provider runs in its place."""
+    """Whether the client runs a tool of `CLIENT_TOOLS`, and not the provider."""
     if tool.get("type") == "tool_search":
         return tool.get("execution") == "client"
     environment = tool.get("environment")
@@ -136,7 +135,7 @@ def is_run_by_client(tool: Mapping[str, Any]) -> bool:
 
 
 class ToolNames:
-    """The names of functions that the tools of one request become; each is another one."""
+    """Unique function names for the tools of one request."""
 
     __slots__ = ("_names", "_taken")
 
@@ -148,14 +147,14 @@ class ToolNames:
         return f"<ToolNames {len(self._taken)}>"
 
     def of(self, namespace: str | None, name: str) -> str:
-        """The name of the function for a tool of this namespace; the same for the same tool."""
+        """Return the function name for a tool of this namespace; the same for the same tool."""
         plain = name
         if namespace:
             plain = f"{namespace}{'' if namespace.endswith('__') else '__'}{name}"
         return self._named((namespace or "", name), plain)
 
     def of_type(self, kind: str) -> str:
-        """The name of the function for a tool that has a type and no name."""
+        """Return the function name for a tool that has a type and no name."""
         return self._named((_MARK, kind), kind)
 
     def _named(self, key: tuple[str, str], found: str) -> str:
@@ -171,14 +170,14 @@ class ToolNames:
 
 
 def own_name(kind: str, namespace: str | None, name: str) -> str | None:
-    """What a tool's calls are named on their way back; None for a plain function's."""
+    """Return the name of a tool's calls in responses; None for a plain function's."""
     if kind == FUNCTION and not namespace:
         return None
     return _MARK.join((kind, namespace or "", name))
 
 
 def named_call(name: str) -> tuple[str, str, str]:
-    """The kind of the tool that a call's name is of, its namespace, and its name there."""
+    """Return the kind of tool that a call's name belongs to, its namespace, and its name there."""
     kind, mark, rest = name.partition(_MARK)
     namespace, second, inner = rest.partition(_MARK)
     if not (mark and second and (kind in (CUSTOM, FUNCTION) or kind in CLIENT_TOOLS)):
@@ -190,7 +189,7 @@ def named_call(name: str) -> tuple[str, str, str]:
 
 
 def custom_parameters(form: Any) -> dict[str, Any]:
-    """The schema of the one argument. A grammar is described: a function's cannot be enforced."""
+    """Return the schema of the argument. A grammar is described, as it cannot be enforced."""
     words = "The input of the tool as a whole, as plain text."
     if isinstance(form, Mapping) and isinstance(form.get("definition"), str):
         words = f"{words} It has to follow this {form.get('syntax')} grammar:\n{form['definition']}"
@@ -198,7 +197,7 @@ def custom_parameters(form: Any) -> dict[str, Any]:
 
 
 def stated_arguments(tool: ClientTool, call: Mapping[str, Any]) -> Any:
-    """The arguments of a call that the client sends back, as a model has written them."""
+    """Return the arguments of a call returned by the client, as a model writes them."""
     stated = call.get(tool.member)
     if not isinstance(stated, Mapping) or tool.member != "action":
         return stated
@@ -210,7 +209,7 @@ def stated_arguments(tool: ClientTool, call: Mapping[str, Any]) -> Any:
 
 
 def result_text(item: Mapping[str, Any]) -> str:
-    """What a tool that the client ran gave back, as text."""
+    """Return the result of a tool run by the client, as text."""
     output = item.get("output")
     if isinstance(item.get("tools"), list):
         output = {"tools": [_listed(tool) for tool in item["tools"] if isinstance(tool, Mapping)]}
@@ -221,7 +220,7 @@ def result_text(item: Mapping[str, Any]) -> str:
 
 
 def _listed(tool: Mapping[str, Any]) -> dict[str, Any]:
-    """A tool that was found, by its name: the function itself is among the request's tools."""
+    """Return a tool found by a search, by name: the request's tools have the function itself."""
     inner = tool.get("tools")
     listed = {"name": tool.get("name"), "description": tool.get("description")}
     if isinstance(inner, list):
@@ -230,7 +229,7 @@ def _listed(tool: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def call_item(name: str, call_id: str, arguments: str | None) -> tuple[str, dict[str, Any]]:
-    """The kind and the members of a call's item; None is for arguments that are still to come."""
+    """Return the kind and the members of a call's item; `arguments` are None at its beginning."""
     kind, namespace, name = named_call(name)
     if tool := CLIENT_TOOLS.get(kind):
         given = _client_arguments(kind, object_in(arguments or "{}") or {})
@@ -245,16 +244,16 @@ def call_item(name: str, call_id: str, arguments: str | None) -> tuple[str, dict
 
 
 def custom_input(arguments: str) -> str:
-    """The free text of a custom tool's call; the arguments as they are where they hold no such."""
+    """Return the free text of a custom tool's call; the arguments unchanged if they have none."""
     given = object_in(arguments) if arguments else {INPUT: ""}
     text = None if given is None else given.get(INPUT)
     return text if isinstance(text, str) else arguments
 
 
 def _client_arguments(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What a client of the protocol can read, whatever the model has written.
+    """Convert the model's arguments to those that clients of the protocol can read.
 
-    Where it wrote nothing of use, the client is given nothing to run.
+    Without usable arguments, the client gets nothing to run.
     """
     if kind == "tool_search":
         return dict(given)
@@ -279,7 +278,7 @@ def _client_arguments(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _command(stated: Any) -> list[str]:
-    """A program and its arguments; a line, which some models write, is for a shell."""
+    """Return a program and its arguments; a line, as some models write, is run by a shell."""
     if isinstance(stated, str) and stated:
         return ["bash", "-lc", stated]
     return _strings(stated)
