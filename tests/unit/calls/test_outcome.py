@@ -14,7 +14,7 @@ from channels.errors import UpstreamUnreachable
 from channels.prices import PriceSpec
 from channels.registry import Binding
 from tests.support.aio import eventually, jump
-from tests.support.rows import cases, each
+from tests.support.rows import cases
 from tests.support.specs import make_channel, make_model
 from tests.unit.calls import sse
 from tests.unit.calls.test_settlement import counts
@@ -45,13 +45,11 @@ WHOLE = sse.whole(usage=sse.usage_of(100, 7, cached=40))
 COST = 60 * INPUT + 40 * CACHED + 7 * OUTPUT
 
 
-@each(
+@cases(
     "case",
-    [
-        plain(answer(WHOLE[:10], 3, WHOLE[10:]), sent=WHOLE, status=SUCCESS, tokens=(100, 7, 40)),
-        plain(answer(WHOLE), cost=COST, attempts=[], error=None, verdicts=["success"], tried="a"),
-        Case([answer(*STREAM)], {"stream": True, "usage": True}, {"sent": b"".join(STREAM)}),
-    ],
+    plain(answer(WHOLE[:10], 3, WHOLE[10:]), sent=WHOLE, status=SUCCESS, tokens=(100, 7, 40)),
+    plain(answer(WHOLE), cost=COST, attempts=[], error=None, verdicts=["success"], tried="a"),
+    Case([answer(*STREAM)], {"stream": True, "usage": True}, {"sent": b"".join(STREAM)}),
 )
 async def test_answer_is_passed_on_and_charged_by_its_usage(case: Case) -> None:
     await case.check()

@@ -74,13 +74,11 @@ def test_key_that_waits_is_named_as_the_file_names_it(name: str) -> None:
     assert needing_restart(RUNNING, replace(RUNNING, **{name: value})) == [key]
 
 
-@each(
+@cases(
     "part, name",
-    [
-        *(("timeouts", field.name) for field in fields(Timeouts)),
-        *(("kb_store", field.name) for field in fields(KbStore)),
-        *(("tasks", field.name) for field in fields(Tasks)),
-    ],
+    *(("timeouts", field.name) for field in fields(Timeouts)),
+    *(("kb_store", field.name) for field in fields(KbStore)),
+    *(("tasks", field.name) for field in fields(Tasks)),
 )
 def test_each_time_is_named_by_itself(part: str, name: str) -> None:
     changed: Any = replace(getattr(RUNNING, part), **{name: 77})

@@ -13,7 +13,7 @@ from actors.store.connection import StoreUnavailable
 from gw.keys.cache import GRACE_SECONDS, REREAD_SECONDS, RETRY_SECONDS, new_key_text
 from gw.keys.principal import MESSAGES, KeyRefused
 from tests.support.aio import eventually
-from tests.support.rows import each
+from tests.support.rows import cases, each
 from tests.unit.keys.fakes import KEY, OTHER, Row, World, in_world
 from tests.unit.keys.test_cache_races import held_at_answer
 
@@ -184,16 +184,14 @@ async def test_key_is_believed_for_its_time_and_never_after_a_change(words: str)
 PAST = datetime(2020, 1, 1, tzinfo=UTC)
 
 
-@each(
+@cases(
     "change, reason",
-    [
-        ({"is_revoked": True}, "revoked"),
-        ({"is_enabled": False}, "disabled"),
-        ({"is_account_enabled": False}, "account_inactive"),
-        ({"expires_at": PAST}, "expired"),
-        ({"is_revoked": True, "is_enabled": False, "is_account_enabled": False}, "revoked"),
-        ({"is_enabled": False, "expires_at": PAST}, "disabled"),
-    ],
+    ({"is_revoked": True}, "revoked"),
+    ({"is_enabled": False}, "disabled"),
+    ({"is_account_enabled": False}, "account_inactive"),
+    ({"expires_at": PAST}, "expired"),
+    ({"is_revoked": True, "is_enabled": False, "is_account_enabled": False}, "revoked"),
+    ({"is_enabled": False, "expires_at": PAST}, "disabled"),
 )
 async def test_bad_key_is_refused_with_its_reason_and_remembered(
     change: dict[str, Any], reason: str

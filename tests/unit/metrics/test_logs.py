@@ -32,7 +32,7 @@ from metrics.logs import (
 )
 from tests.support.aio import run
 from tests.support.logs import ExpectLog, logs
-from tests.support.rows import cases, each
+from tests.support.rows import cases
 from tests.support.waiting import PATIENCE_SECONDS, until
 from tests.unit.metrics.worlds import Lines
 
@@ -340,33 +340,31 @@ def test_python_warning_is_a_line(lines: Lines) -> None:
 # --- Secrets in text: what is masked, what is left as it is, and that it takes no time ---
 
 
-@each(
+@cases(
     "text, shown",
-    [
-        (f"refused {KEY}.", "refused sk-platform-0123***."),
-        (f"refused {KEY.upper()}", "refused SK-PLATFORM-0123***"),
-        (f"Authorization: Bearer {KEY}", "Authorization: Bearer sk-platform-0123***"),
-        (f"x-api-key: {KEY}", "x-api-key: sk-platform-0123***"),
-        (f"GET /v1/models?key={KEY}&a=b", "GET /v1/models?key=sk-platform-0123***&a=b"),
-        ("Authorization: Bearer abc.def-1~/+=", "Authorization: Bearer ***"),
-        ("authorization: bearer\tabc", "authorization: bearer\t***"),
-        ("Authorization: Basic dXNlcjpwYXNz", "Authorization: Basic ***"),
-        ("sent Bearer tok, then left", "sent Bearer ***, then left"),
-        ("{'x-api-key': 'abc', 'a': 1}", "{'x-api-key': '***', 'a': 1}"),
-        ("[('x-goog-api-key', 'abc')]", "[('x-goog-api-key', '***')]"),
-        ("(b'x-alt-api-key', b'abc')", "(b'x-alt-api-key', b'***')"),
-        (r'"{\"api_key\": \"abc\"}"', r'"{\"api_key\": \"***\"}"'),
-        ("OPENAI_API_KEY=abc", "OPENAI_API_KEY=***"),
-        ("access_token=abc&b=c", "access_token=***&b=c"),
-        ("?alt=sse&key=abc", "?alt=sse&key=***"),
-        ("https://host/v1?key=abc#top", "https://host/v1?key=***"),
-        ("Incorrect API key provided: sk-proj-abc_DEF1*23.", "Incorrect API key provided: sk-***"),
-        ("AIzaSyA-0123456789_xyz is not valid", "AIza*** is not valid"),
-        ("postgresql://gw:p%40ss@db:5432/gw", "postgresql://gw:***@db:5432/gw"),
-        ("redis://:pass@host/0", "redis://:***@host/0"),
-        ("host=db password=abc dbname=gw", "host=db password=*** dbname=gw"),
-        ("Cookie: a=b; c=d", "Cookie: ***"),
-    ],
+    (f"refused {KEY}.", "refused sk-platform-0123***."),
+    (f"refused {KEY.upper()}", "refused SK-PLATFORM-0123***"),
+    (f"Authorization: Bearer {KEY}", "Authorization: Bearer sk-platform-0123***"),
+    (f"x-api-key: {KEY}", "x-api-key: sk-platform-0123***"),
+    (f"GET /v1/models?key={KEY}&a=b", "GET /v1/models?key=sk-platform-0123***&a=b"),
+    ("Authorization: Bearer abc.def-1~/+=", "Authorization: Bearer ***"),
+    ("authorization: bearer\tabc", "authorization: bearer\t***"),
+    ("Authorization: Basic dXNlcjpwYXNz", "Authorization: Basic ***"),
+    ("sent Bearer tok, then left", "sent Bearer ***, then left"),
+    ("{'x-api-key': 'abc', 'a': 1}", "{'x-api-key': '***', 'a': 1}"),
+    ("[('x-goog-api-key', 'abc')]", "[('x-goog-api-key', '***')]"),
+    ("(b'x-alt-api-key', b'abc')", "(b'x-alt-api-key', b'***')"),
+    (r'"{\"api_key\": \"abc\"}"', r'"{\"api_key\": \"***\"}"'),
+    ("OPENAI_API_KEY=abc", "OPENAI_API_KEY=***"),
+    ("access_token=abc&b=c", "access_token=***&b=c"),
+    ("?alt=sse&key=abc", "?alt=sse&key=***"),
+    ("https://host/v1?key=abc#top", "https://host/v1?key=***"),
+    ("Incorrect API key provided: sk-proj-abc_DEF1*23.", "Incorrect API key provided: sk-***"),
+    ("AIzaSyA-0123456789_xyz is not valid", "AIza*** is not valid"),
+    ("postgresql://gw:p%40ss@db:5432/gw", "postgresql://gw:***@db:5432/gw"),
+    ("redis://:pass@host/0", "redis://:***@host/0"),
+    ("host=db password=abc dbname=gw", "host=db password=*** dbname=gw"),
+    ("Cookie: a=b; c=d", "Cookie: ***"),
 )
 def test_secret_in_text_is_masked(text: str, shown: str) -> None:
     assert redact(text) == shown

@@ -27,7 +27,7 @@ from metrics.logs import DEPTH_MAX, ITEMS_MAX, TEXT_CHARACTERS_MAX, EventLog, pl
 from metrics.prometheus import Metrics
 from metrics.version import COMMIT_FILE, commit
 from tests.support.aio import run
-from tests.support.rows import each
+from tests.support.rows import cases
 from tests.tidy.files import ROOT
 
 
@@ -60,33 +60,31 @@ class GrumpyMapping(Mapping[str, int]):
         return 1
 
 
-@each(
+@cases(
     "value, shown",
-    [
-        (None, None),
-        (True, True),
-        (3, 3),
-        (Level.HIGH, 3),
-        (2**80, str(2**80)),
-        (1.5, 1.5),
-        (float("nan"), "nan"),
-        (float("-inf"), "-inf"),
-        ("text", "text"),
-        (Decimal("0.10"), "0.10"),
-        (uuid.UUID(int=1), "00000000-0000-0000-0000-000000000001"),
-        (datetime(2026, 1, 2, tzinfo=UTC), "2026-01-02 00:00:00+00:00"),
-        (Colour.RED, "Colour.RED"),
-        (Point(x=1), "Point(x=1)"),
-        (b"caf\xc3\xa9 \xff", "café \ufffd"),
-        (ValueError("bad"), "ValueError: bad"),
-        (TimeoutError(), "TimeoutError"),
-        ([1, (2, "a")], [1, [2, "a"]]),
-        (frozenset({1}), [1]),
-        ({"a": {"b": [1]}}, {"a": {"b": [1]}}),
-        (UserDict({1: "one"}), {"1": "one"}),
-        (Grumpy(), "<unprintable Grumpy: RuntimeError>"),
-        (GrumpyMapping(), "<unreadable GrumpyMapping: RuntimeError>"),
-    ],
+    (None, None),
+    (True, True),
+    (3, 3),
+    (Level.HIGH, 3),
+    (2**80, str(2**80)),
+    (1.5, 1.5),
+    (float("nan"), "nan"),
+    (float("-inf"), "-inf"),
+    ("text", "text"),
+    (Decimal("0.10"), "0.10"),
+    (uuid.UUID(int=1), "00000000-0000-0000-0000-000000000001"),
+    (datetime(2026, 1, 2, tzinfo=UTC), "2026-01-02 00:00:00+00:00"),
+    (Colour.RED, "Colour.RED"),
+    (Point(x=1), "Point(x=1)"),
+    (b"caf\xc3\xa9 \xff", "café \ufffd"),
+    (ValueError("bad"), "ValueError: bad"),
+    (TimeoutError(), "TimeoutError"),
+    ([1, (2, "a")], [1, [2, "a"]]),
+    (frozenset({1}), [1]),
+    ({"a": {"b": [1]}}, {"a": {"b": [1]}}),
+    (UserDict({1: "one"}), {"1": "one"}),
+    (Grumpy(), "<unprintable Grumpy: RuntimeError>"),
+    (GrumpyMapping(), "<unreadable GrumpyMapping: RuntimeError>"),
 )
 def test_value_of_any_kind_becomes_plain(value: object, shown: object) -> None:
     assert plain(value) == shown
