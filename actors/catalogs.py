@@ -2,7 +2,7 @@
 preset voices.
 
 Replies are cached, with one request at a time for each; endpoints read the list of one channel, or
-those of all channels together.
+the union of all channels.
 """
 
 from __future__ import annotations
@@ -39,22 +39,21 @@ from channels.media.model import (
 from channels.registry import ChannelSpec
 from metrics.logs import EventLog
 
-# Replies of upstreams that are remembered for a while; concurrent callers wait for the same one.
+# Caches replies of upstreams; concurrent callers wait for the same request.
 #
-# A good reply is given out until it is too old, and beyond that as long as no better one can be
-# had.
+# A good reply is used until it is too old, and longer while no better one is available.
 
 T = TypeVar("T")
 
-# Templates are remembered one by one, and clients choose their ids: the oldest is forgotten.
+# Templates are cached one by one, and clients choose their ids: the oldest is dropped.
 REPLIES_MAX = 1000
-# After a failure the old reply is given out for so long before the upstream is asked again.
+# After a failure the old reply is used for so long before the upstream is asked again.
 RETRY_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked of a channel: a list by its name, and which one of its kind."""
+    """A question to a channel: the name of a list, and an argument."""
 
     channel: ChannelSpec
     what: str
@@ -70,7 +69,7 @@ Key: TypeAlias = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class _Remembered:
-    """A good reply of a channel as it was configured then; to be asked again at `ask_at`."""
+    """A good reply of a channel with that configuration; refreshed at `ask_at`."""
 
     channel: ChannelSpec
     reply: CatalogValue[Any]
@@ -78,7 +77,7 @@ class _Remembered:
 
 
 class ReplyMemory:
-    """Remembers good replies for `fresh_seconds`. One per process."""
+    """Caches good replies for `fresh_seconds`. One per process."""
 
     def __init__(self, *, fresh_seconds: float, clock: Clock) -> None:
         self._fresh_seconds = fresh_seconds
@@ -95,9 +94,9 @@ class ReplyMemory:
     async def reply(
         self, question: Question, ask: Callable[[], Awaitable[CatalogReply[T]]]
     ) -> CatalogReply[T]:
-        """The reply to a question, by `ask` where none is remembered that is fresh enough.
+        """Return the reply to a question, from `ask` unless a fresh one is cached.
 
-        A client that leaves does not stop the question: it is everybody's.
+        A cancelled caller does not cancel the question, which other callers share.
         """
         known = self._find(question)
         if known is not None and self._clock.monotonic() < known.ask_at:
@@ -110,7 +109,7 @@ class ReplyMemory:
         return await asyncio.shield(task)
 
     async def close(self) -> None:
-        """Ask no upstream any more."""
+        """Cancel all requests."""
         asking = list(self._asking.values())
         for task in asking:
             task.cancel()
@@ -146,22 +145,22 @@ class ReplyMemory:
 
 
 def _is_gone(reply: Refused | Failed) -> bool:
-    """Whether the upstream reports that there is no such thing, which no old reply contradicts."""
+    """Whether the upstream reports that it does not exist, so that no old reply applies."""
     return isinstance(reply, Refused) and reply.status == 404
 
 
-# What endpoints ask of catalogs: the union over the channels in force, in the file's order.
+# The catalogs of the channels in force, as a union in the file's order.
 #
-# Beside the calls: a question takes no slot of its channel, is no sign of its health and is free.
+# Independent of calls: a question takes no slot of its channel, does not count for its health and
+# is free.
 
-# For one list, however many requests it takes: the templates of some upstreams are asked for one
-# by one.
+# The time for one list with all its requests: some upstreams return templates one by one.
 LIST_SECONDS = 30.0
 AVATARS, VOICES, TEMPLATES = "avatars", "voices", "clips"  # protocols
 
 
 class CatalogItem(Protocol):
-    """Something that is listed."""
+    """An item of a list."""
 
     @property
     def id(self) -> str: ...
@@ -173,14 +172,14 @@ I_co = TypeVar("I_co", bound=CatalogItem, covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Offer(Generic[I_co]):
-    """Something that a channel lists, and which one."""
+    """An item that a channel lists, and the channel."""
 
     item: I_co
     channel_id: str
 
 
 class CatalogUnavailable(Exception):
-    """No channel listed what it has. `reply` is the first one's; None: there is no such channel."""
+    """No channel returned its list. `reply` is the first one's; None: there is no such channel."""
 
     def __init__(self, reply: Refused | Failed | None) -> None:
         super().__init__(repr(reply))
@@ -208,11 +207,11 @@ class Catalogs:
         return f"<Catalogs {self._memory!r}>"
 
     async def close(self) -> None:
-        """Ask no upstream any more."""
+        """Cancel all requests."""
         await self._memory.close()
 
     async def templates(self, scene: str) -> Sequence[Template]:
-        """The templates of a scene. Raises CatalogUnavailable."""
+        """Return the templates of a scene. Raises CatalogUnavailable."""
         channels = self._speaking(TEMPLATES)
         if not channels:
             raise CatalogUnavailable(None)
@@ -220,7 +219,7 @@ class Catalogs:
         return [offer.item for offer in offers]
 
     async def template(self, template_id: str) -> TemplateDetail | None:
-        """One template as a whole; None where no channel knows it. Raises CatalogUnavailable."""
+        """Return a whole template; None if no channel has it. Raises CatalogUnavailable."""
         channels = self._speaking(TEMPLATES)
         if not channels:
             raise CatalogUnavailable(None)
@@ -239,12 +238,12 @@ class Catalogs:
         return None
 
     async def preset_avatars(self) -> Sequence[Offer[PresetAvatar]]:
-        """The avatars that everybody may use. Raises CatalogUnavailable."""
+        """Return the avatars that all accounts may use. Raises CatalogUnavailable."""
         channels = self._speaking(AVATARS)
         return await self._union(channels, "avatars", lambda d: d.preset_avatars())
 
     async def preset_voices(self) -> Sequence[Offer[PresetVoice]]:
-        """The voices that everybody may use. Raises CatalogUnavailable."""
+        """Return the voices that all accounts may use. Raises CatalogUnavailable."""
         channels = self._speaking(VOICES)
         return await self._union(channels, "voices", lambda d: d.preset_voices())
 
@@ -262,8 +261,8 @@ class Catalogs:
         exchange_of: Callable[[MediaDialect], Exchange[CatalogReply[tuple[I, ...]]] | None],
         argument: str = "",
     ) -> Sequence[Offer[I]]:
-        """What all of them list, the first of an id; a channel that fails is left out, but where
-        all of them do."""
+        """Return the union of their lists, the first item of each id; a channel that fails is left
+        out, unless all fail."""
         channels = list(channels)
         replies = await asyncio.gather(
             *(self._reply(channel, what, exchange_of, argument) for channel in channels)
@@ -285,7 +284,7 @@ class Catalogs:
         exchange_of: Callable[[MediaDialect], Exchange[CatalogReply[Any]] | None],
         argument: str = "",
     ) -> CatalogReply[Any] | None:
-        """A channel's reply; None where its dialect has no such list."""
+        """Return a channel's reply; None if its dialect has no such list."""
         channel, dialect = spoken_to
         exchange = exchange_of(dialect)
         if exchange is None:
@@ -297,7 +296,7 @@ class Catalogs:
     async def _ask(
         self, channel: ChannelSpec, exchange: Exchange[CatalogReply[Any]]
     ) -> CatalogReply[Any]:
-        """Ask a channel. Never raises, but when it is cancelled."""
+        """Ask a channel. Raises only when cancelled."""
 
         async def sent(request: MediaRequest, response_bytes_max: int) -> MediaResponse:
             return await send(self._wire, channel, request, response_bytes_max, now=self._clock.now)

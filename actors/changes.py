@@ -1,15 +1,15 @@
-"""Changes of keys and accounts: how a gateway hears of them, and how their maker knows that it has.
+"""Changes of keys and accounts: how gateways receive them, and how the sender confirms that.
 
 The database itself pushes a change, in the transaction that makes it (triggers of the schema). A
 command that must not return before the change is in force everywhere, such as the one that revokes
-a key, asks afterwards: pushes arrive in the order of their commits, so the process that replies to
-the question has heard the change before it (contract §1: refused by the next request, in every
+a key, asks afterwards: pushes arrive in the order of their commits, so a process that replies to
+the question has received the change before it (contract §1: refused by the next request, in every
 process).
 
-A question may ask for a report, too: what only the process itself knows, as text.
+A question may also request a report: data that only the process itself has, as text.
 
-By the same order a process knows how much it has heard: it sends an echo itself every second, and
-when that comes back, so has every change committed before it was sent.
+By the same order a process knows how much it has received: it sends itself an echo every second,
+and once that has arrived, so has every change committed before it was sent.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ QUESTION = "heard?"
 REPORT_QUESTION = "report?"
 # A notification has at most 8000 bytes, of which token, process and numbers need a hundred.
 PART_CHARACTERS = 7000
-# Of one process, so much is taken.
+# The limit of one process's report.
 REPORT_CHARACTERS_MAX = 4 * 1024 * 1024
 ECHO = "echo"
-# A process without a heartbeat for so long is not waited for, or no longer; its own time to live
-# must do. A busy one is, because a change must be in force when its command ends (contract §1).
+# A process without a heartbeat for so long is not waited for; the TTL of its caches applies. A busy
+# one is waited for, because a change must be in force when its command ends (contract §1).
 RECENT_SECONDS = 5.0
 LOOK_SECONDS = 1.0
 TIMEOUT_SECONDS = 30.0
 
 
 class ChangeFeed:
-    """Hands changes on as they come in, and replies to processes that ask whether they have.
+    """Passes changes on, and replies to processes that ask whether they were received.
 
-    `on_heard` gets a moment of the monotonic clock: whatever was committed before has been heard.
-    `before_reply` returns when what was heard is in force; `report` is in ASCII.
+    `on_heard` gets an instant of the monotonic clock: all that was committed before has been
+    received. `before_reply` returns when what was received is in force; `report` is in ASCII.
     """
 
     def __init__(
@@ -76,11 +76,11 @@ class ChangeFeed:
         return f"<ChangeFeed {self._questions.qsize()} questions>"
 
     async def start(self) -> None:
-        """Listen, until the database is closed. Raises StoreUnavailable."""
+        """Listen until the database is closed. Raises StoreUnavailable."""
         await self._database.listen(CHANGES_CHANNEL, self._take, self._on_gap)
 
     async def run(self) -> None:
-        """Answer questions for ever."""
+        """Reply to questions forever."""
         while True:
             token, wants_report = await self._questions.get()
             name = f"{token} {self._identity.id}"
@@ -89,11 +89,11 @@ class ChangeFeed:
                     await self._before_reply()
                 parts = _parts(name, self._report()) if wants_report and self._report else [name]
                 await self._database.fetch_one(SQL["answer"], (parts,))
-            except StoreUnavailable as error:  # who asks gives up by itself
+            except StoreUnavailable as error:  # the asking process times out
                 self._log.warning("question_unanswered", error=str(error))
 
     async def send_echo(self) -> None:
-        """Send an echo, which comes back after all changes until now; called every second.
+        """Send an echo, which returns after all earlier changes; called every second.
 
         Raises StoreUnavailable.
         """
@@ -117,7 +117,7 @@ class ChangeFeed:
 async def heard_by_all(
     database: Database, *, token: str, timeout_seconds: float = TIMEOUT_SECONDS
 ) -> bool:
-    """Wait until every live gateway has heard what was committed before; False if one has not.
+    """Wait until every live gateway has received earlier commits; False if one has not.
 
     `token` distinguishes this question from others. Raises StoreUnavailable.
     """
@@ -145,7 +145,8 @@ async def heard_by_all(
                 except TimeoutError:
                     silent.intersection_update(await _alive(database))
                     if silent:
-                        # It may not have been listening: it was starting, or its connection lost.
+                        # It may not have been listening: it was starting, or had lost its
+                        # connection.
                         await database.fetch_one(SQL["send"], question)
     except TimeoutError:
         return False
@@ -157,7 +158,7 @@ async def heard_by_all(
 async def reports_of_all(
     database: Database, *, token: str, timeout_seconds: float
 ) -> dict[str, str | None]:
-    """The report of each live process by its id; None of one that sent none in time.
+    """Return the report of each live process by its id; None if none arrived in time.
 
     Raises StoreUnavailable.
     """
@@ -174,7 +175,7 @@ async def reports_of_all(
         count, _, rest = rest.partition(" ")
         part = rest.partition(" ")[2]
         if not count.isdigit() or int(count) * PART_CHARACTERS > REPORT_CHARACTERS_MAX:
-            missing.discard(process_id)  # of an earlier program, or too long
+            missing.discard(process_id)  # of an earlier release, or too long
         else:
             own = parts.setdefault(process_id, [])
             own.append(part)
@@ -199,9 +200,9 @@ async def reports_of_all(
 
 
 def _parts(name: str, report: str) -> list[str]:
-    """The notifications that carry a report, in their order."""
+    """Return the notifications of a report, in order."""
     starts = range(0, max(1, len(report)), PART_CHARACTERS)
-    # Each has its number: of two that are the same PostgreSQL would send one.
+    # Each has a number: PostgreSQL drops duplicates.
     return [
         f"{name} {len(starts)} {number} {report[at : at + PART_CHARACTERS]}"
         for number, at in enumerate(starts)
@@ -209,5 +210,5 @@ def _parts(name: str, report: str) -> list[str]:
 
 
 async def _alive(database: Database) -> set[str]:
-    """The processes that have had a heartbeat lately."""
+    """Return the processes with a recent heartbeat."""
     return {row[0] for row in await database.fetch_all(SQL["alive"], (RECENT_SECONDS,))}

@@ -1,7 +1,7 @@
-"""The time, as an argument: real code gets `SystemClock`, tests get one they can move.
+"""The time, as an argument: real code gets `SystemClock`, tests get one that they can move.
 
-Wall time stamps what is stored; monotonic time measures what passes. Nothing else in the
-project asks the operating system for either.
+Wall time stamps stored values; monotonic time measures durations. Nothing else in the project reads
+either from the operating system.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What the rest of the project may know of time."""
+    """The interface to time for the rest of the project."""
 
     def now(self) -> float:
         """Wall time in Unix seconds."""
 
     def monotonic(self) -> float:
-        """Seconds that never run backwards; the zero means nothing."""
+        """Seconds that never run backwards; the zero is arbitrary."""
 
     async def sleep(self, seconds: float) -> None:
         """Wait for `seconds`."""
@@ -27,7 +27,7 @@ class Clock(Protocol):
 class SystemClock:
     """The operating system's time."""
 
-    # As they are: a call asks for the time twenty times.
+    # Called directly: a call reads the time twenty times.
     now = staticmethod(time.time)
     monotonic = staticmethod(time.monotonic)
 

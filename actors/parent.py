@@ -1,8 +1,7 @@
 """What the workers of one `gw serve` share through their parent: both ends of the socket.
 
-The socket is made before the worker is started: there is nothing to find, and no other process can
-connect. It is never opened again; a response that did not come in time is passed over when it
-comes.
+The socket is made before the worker is started: it needs no address, and no other process can
+connect. It is never reopened; a response that is too late is ignored.
 """
 
 from __future__ import annotations
@@ -28,22 +27,22 @@ from actors.limits.shared import (
 )
 from metrics.logs import EventLog
 
-# Cuts what comes out of a socket into lines, in whatever pieces they come.
+# Splits the bytes of a socket into lines.
 
 
 class LineBuffer:
-    """Holds the beginning of a line until its end is here; `size` is how much that is."""
+    """Holds an incomplete line; `size` is its length."""
 
     def __init__(self) -> None:
         self._unfinished = bytearray()
 
     @property
     def size(self) -> int:
-        """Bytes held."""
+        """The number of bytes held."""
         return len(self._unfinished)
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Return the lines that `data` ends, without their ends."""
+        """Return the lines that `data` completes, without their ends."""
         first, *others = data.split(b"\n")
         self._unfinished += first
         if not others:
@@ -55,11 +54,11 @@ class LineBuffer:
 
 # The protocol of a worker and its parent: one line of JSON for each request and response.
 #
-# A response has the number of its request, so that a late one is known by it. A message about
-# limits are the words of `actors/limits/shared.py`.
+# A response has the number of its request, which identifies a late one. Messages about limits are
+# the commands of `actors/limits/shared.py`.
 
-# A worker that comes back sends 16 pieces of 200 requests in one line, of some 40 bytes each; an
-# answer kept for the others is the longest, with every quote escaped.
+# A reconnecting worker sends 16 pieces of 200 requests in one line, of some 40 bytes each; a stored
+# summary is the longest line, with every quote escaped.
 RESPONSE_BYTES_MAX = 1024 * 1024
 LINE_BYTES_MAX = 8 * RESPONSE_BYTES_MAX
 
@@ -93,24 +92,24 @@ Message: TypeAlias = EnterMessage | RenewMessage | ReleaseMessage
 
 
 class Begin(Struct, array_like=True, tag="begin"):
-    """Forget what this worker has in flight; it is reported anew."""
+    """Drop what this worker has in flight; it is reported again."""
 
 
 class CommandBatch(Struct, array_like=True, tag="limits"):
-    """Words about limits; the response has as many `statuses`."""
+    """Commands for limits; the response has as many `statuses`."""
 
     messages: list[Message]
 
 
 class FindSummary(Struct, array_like=True, tag="find"):
-    """The reply to a question that another worker has given in this minute: `text`, or none."""
+    """Request a summary stored by another worker in this minute: `text`, or None."""
 
     question: str
     minute: int
 
 
 class StoreSummary(Struct, array_like=True, tag="store"):
-    """A reply for the rest of its minute. The response's `text` is the one that was first."""
+    """Store a summary for the rest of its minute. The response's `text` is the first one stored."""
 
     question: str
     minute: int
@@ -128,12 +127,12 @@ class ParentReply(Struct, array_like=True):
     """The parent's line."""
 
     number: int
-    statuses: Sequence[LimitStatus | None] = ()  # of `enter`s; None for other words
+    statuses: Sequence[LimitStatus | None] = ()  # of `enter` commands; None for others
     text: str | None = None
 
 
 def message(command: LimitCommand) -> Message:
-    """The message that carries `command`."""
+    """Return the message for `command`."""
     match command:
         case EnterCommand():
             return EnterMessage(command.name, command.slot, command.rpm, command.concurrency)
@@ -143,16 +142,15 @@ def message(command: LimitCommand) -> Message:
             return ReleaseMessage(command.name, command.slot, command.from_window)
 
 
-# The parent serves no client, so that it answers within a millisecond; it may be collecting
-# metrics.
+# The parent serves no clients, so it replies within a millisecond, unless it is collecting metrics.
 REPLY_SECONDS = 0.25
-# A time-out is waited for in so many steps, so that a loop that was busy for as long as all of them
-# still reads a response that has long been there.
+# A timeout is waited for in so many steps, so that a loop that was blocked for all of it still
+# reads a response that has arrived.
 STEPS = 5
 
 
 class ParentUnavailable(Exception):
-    """The parent does not answer in time, or has ended."""
+    """The parent does not reply in time, or has ended."""
 
 
 class ParentLink:
@@ -167,7 +165,7 @@ class ParentLink:
         return f"<ParentLink {self._responses!r}>"
 
     async def open(self) -> None:
-        """Make the socket this loop's; to be done once, before anything is asked."""
+        """Attach the socket to this loop, once, before the first request."""
         assert self._responses is None
         loop = asyncio.get_running_loop()
         _, self._responses = await loop.create_unix_connection(_Responses, sock=self._sock)
@@ -178,7 +176,7 @@ class ParentLink:
         *,
         seconds: float = REPLY_SECONDS,
     ) -> ParentReply:
-        """Ask, and wait so long for the response. Raises ParentUnavailable."""
+        """Send a request and wait for its response. Raises ParentUnavailable."""
         responses = self._responses
         if responses is None or responses.transport.is_closing():
             raise ParentUnavailable("the parent has ended")
@@ -195,14 +193,14 @@ class ParentLink:
         raise ParentUnavailable(f"no answer within {seconds:g} s")
 
     async def find(self, question: str, minute: int) -> bytes | None:
-        """Return what another worker has answered in this minute. Raises ParentUnavailable."""
+        """Return the summary stored by another worker in this minute. Raises ParentUnavailable."""
         found = (await self.ask(FindSummary(question, minute))).text
         return None if found is None else found.encode()
 
     async def store(self, question: str, minute: int, response: bytes) -> bytes:
-        """Give a reply in UTF-8 to all workers; return the one that was first.
+        """Store a summary in UTF-8 for all workers; return the first one stored.
 
-        Raises ParentUnavailable. One that is too long stays this worker's.
+        Raises ParentUnavailable. One that is too long is only used by this worker.
         """
         if len(response) > RESPONSE_BYTES_MAX:
             return response
@@ -210,7 +208,7 @@ class ParentLink:
         return response if held is None else held.encode()
 
     async def close(self) -> None:
-        """Close the socket: what this process holds is given back with it."""
+        """Close the socket, which releases what this process holds."""
         if self._responses is not None:
             self._responses.transport.close()
         else:
@@ -218,7 +216,7 @@ class ParentLink:
 
 
 class _Responses(asyncio.Protocol):
-    """Reads the parent's lines and hands each to who waits for its number."""
+    """Parses the parent's lines and resolves the requests by number."""
 
     _decoder = msgspec.json.Decoder(ParentReply)
 
@@ -231,13 +229,13 @@ class _Responses(asyncio.Protocol):
         return "closed" if self.transport.is_closing() else f"{len(self._replies)} asked"
 
     def expect(self, number: int) -> asyncio.Future[ParentReply]:
-        """Return what will have the response of this number."""
+        """Return the future of the response with this number."""
         reply: asyncio.Future[ParentReply] = asyncio.get_running_loop().create_future()
         self._replies[number] = reply
         return reply
 
     def forget(self, number: int) -> None:
-        """Forget a request whose reply is no longer awaited."""
+        """Drop a request that is no longer awaited."""
         self._replies.pop(number, None)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -259,13 +257,13 @@ class _Responses(asyncio.Protocol):
             self.transport.abort()
 
 
-# The limits of a worker, asked of its parent, which keeps those of all workers.
+# The limits of a worker, kept by its parent for all workers.
 
 CONNECT_SECONDS = 1.0
 
 
 class ParentBackend:
-    """Asks over the link that the worker was born with."""
+    """Uses the link that the worker was started with."""
 
     name = "parent"
     leases_expire = False  # they end with the link
@@ -277,7 +275,7 @@ class ParentBackend:
         return f"<ParentBackend {self._link!r}>"
 
     async def connect(self) -> None:
-        """Begin anew, over the same link: earlier messages arrive before it."""
+        """Start again over the same link: earlier messages arrive first."""
         try:
             await self._link.ask(Begin(), seconds=CONNECT_SECONDS)
         except ParentUnavailable as error:
@@ -294,26 +292,26 @@ class ParentBackend:
             raise BackendUnavailable(str(error)) from error
 
     async def close(self) -> None:
-        """Close the link: what this process holds is given back with it."""
+        """Close the link, which releases what this process holds."""
         await self._link.close()
 
 
 # The parent's side of what the processes of one `gw serve` share.
 #
-# Each worker has a socket to it from its birth. A worker that ends closes it, and its leases end
-# with it at once. Answers without ever waiting.
+# Each worker is started with a socket to it. A worker that ends closes it, and its leases end with
+# it. Replies are immediate.
 
-# Summaries that hold for the rest of their minute in every worker, kept by the parent.
+# Summaries that are valid for the rest of their minute in every worker, kept by the parent.
 #
-# The first one that is stored is everybody's. Only one minute is kept: the latest that any worker
-# has named. Sans I/O.
+# The first one stored is used by all. Only one minute is kept: the latest that any worker has
+# named. Sans I/O.
 
 ENTRIES_MAX = 500
 BYTES_MAX = 64 * 1024 * 1024
 
 
 class SharedCache:
-    """The replies of the present minute, by their questions."""
+    """The summaries of the present minute, by question."""
 
     def __init__(self) -> None:
         self._minute = 0
@@ -324,16 +322,16 @@ class SharedCache:
         return f"<SharedAnswers {len(self._entries)} of minute {self._minute}>"
 
     def find(self, question: str, minute: int) -> str | None:
-        """Return the reply that was given to a question in this minute, if any."""
+        """Return the summary stored for a question in this minute, if any."""
         return self._entries.get(question) if minute == self._minute else None
 
     def store(self, question: str, minute: int, text: str) -> str:
-        """Keep a reply unless there is one; return the one that holds.
+        """Store a summary unless there is one; return the one that is stored.
 
-        Beyond the bounds the oldest ones go: a worker that asks for them again makes them anew.
+        Beyond the bounds the oldest ones are dropped: a worker that needs one makes it again.
         """
         if minute < self._minute:
-            return text  # its maker was slow: the next minute has begun
+            return text  # too slow: the next minute has begun
         if minute > self._minute:
             self._minute, self._entries, self._size = minute, {}, 0
         found = self._entries.get(question)
@@ -346,8 +344,8 @@ class SharedCache:
         return text
 
 
-# Of responses that a worker does not read. It asks about limits once at a time, and for summaries
-# as often as the rate of the call logs lets its clients; a frozen one asks nothing.
+# Limit of responses that a worker does not read. It sends one batch of limits at a time, and
+# requests for summaries at the rate limit of call logs; a frozen one sends nothing.
 UNREAD_BYTES_MAX = 4 * LINE_BYTES_MAX
 
 
@@ -366,7 +364,7 @@ class ParentServer:
 
     @property
     def workers(self) -> int:
-        """How many are served."""
+        """The number of workers served."""
         return len(self._connections)
 
     async def attach(self, sock: socket.socket) -> None:
@@ -379,17 +377,17 @@ class ParentServer:
         )
 
     def forget_idle(self) -> None:
-        """Let go of some of the names that are not in use; to be called every second."""
+        """Drop some of the idle names; called every second."""
         self._book.forget_idle(self._clock.monotonic())
 
     def close(self) -> None:
-        """Let go of all workers."""
+        """Close the connections to all workers."""
         for connection in list(self._connections):
             connection.close()
 
 
 class _Connection(asyncio.Protocol):
-    """One worker: lines come in, each is answered."""
+    """One worker: each of its lines gets a reply."""
 
     _decoder = msgspec.json.Decoder(ParentRequest)
 
@@ -426,7 +424,7 @@ class _Connection(asyncio.Protocol):
             self._refuse("a line is too long")
 
     def close(self) -> None:
-        """Let go of the worker."""
+        """Close the connection to the worker."""
         self._transport.close()
 
     def _respond(self, line: bytes) -> bool:

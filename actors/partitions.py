@@ -1,11 +1,11 @@
-"""Keeps the months of the call log and of the entries: makes the next ahead, drops old ones.
+"""Maintains the months of the call log and of the entries: makes the next ahead, drops old ones.
 
-The jobs that ended in a dropped month of the log are deleted after it. A month of entries goes when
-`gw ledger verify` has written its checkpoint, and after the rows that its calls have in the log.
+The jobs that ended in a dropped month of the log are deleted after it. A month of entries is
+dropped after `gw ledger verify` has written its checkpoint, and after its calls' rows in the log.
 
-Every process does it, and the database sees to it that they do not get in each other's way. What a
-round could not do, because a reader has the whole log open just then, the next one does; no call
-ever waits for it (see `actors/store/functions`).
+Every process does this, and the database serialises them. What a round could not do, because a
+reader has the whole log open, is left to the next one; no call ever waits for it (see
+`actors/store/functions`).
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from metrics.prometheus import Metrics
 
 SQL = load("actors", "partitions.sql")
 ROUND_SECONDS = 3600.0
-# A month is read once before it goes, to keep its sum.
+# A month is read once before it is dropped, to keep its sum.
 STATEMENT_SECONDS = 1800.0
-# Jobs that are deleted in one transaction, and such transactions in a round.
+# Jobs deleted in one transaction, and such transactions in a round.
 PURGED_JOBS_MAX = 500
 PURGES_MAX = 20
 
 
 class Partitions:
     """One per process. `retention_months` (of the log) and `ledger_retention_months` (of entries)
-    are read anew each round; None keeps everything."""
+    are read each round; None keeps everything."""
 
     def __init__(
         self,
@@ -51,13 +51,13 @@ class Partitions:
         self._log = EventLog("actors.partitions")
 
     async def run(self) -> None:
-        """A round an hour, for ever."""
+        """Run a round every hour, forever."""
         while True:
             await self.round()
             await self._clock.sleep(ROUND_SECONDS)
 
     async def round(self) -> None:
-        """Make what is missing and drop what is too old."""
+        """Make missing months and drop old ones."""
         made = await self.make()
         try:
             await self._drop()
@@ -68,9 +68,9 @@ class Partitions:
         self._metrics.call_log_kept(made)
 
     async def make(self) -> bool:
-        """Make the partitions of this month and the next two; False where that has to wait.
+        """Make the partitions of this month and the next two; False if that has to wait.
 
-        Meanwhile the default partition takes what comes, and its rows move later.
+        Meanwhile rows are written to the default partition, and are moved later.
         """
         try:
             await self._database.execute(SQL["make"], (self._today(),))
@@ -128,7 +128,7 @@ class Partitions:
 
 
 def first_kept(today: date, months: int) -> date:
-    """The first day of the first month that is kept: this one and so many before it are."""
+    """Return the first day of the first month kept: the present one and `months` before it."""
     assert months >= 1
     number = today.year * 12 + today.month - 1 - months
     return date(number // 12, number % 12 + 1, 1)

@@ -1,8 +1,8 @@
-"""What can be wrong on either side of the gateway: the upstream's errors, and the client's request.
+"""The errors of upstreams, and of the client's request.
 
 An upstream error's docstring is its message. A library's own text goes into `detail`, for logs
-only: it names hosts and ports, and no client may see those. Status codes and error bodies are made
-of these in `gw/errors.py`.
+only: it names hosts and ports, which no client may see. `gw/errors.py` makes status codes and error
+bodies from these.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from msgspec import Struct
 
 
 class ErrorMembers(Struct, frozen=True):
-    """What an error body states. `details` is a JSON object or list, whatever is in it."""
+    """The members of an error body. `details` is a JSON object or list of any content."""
 
     message: str | None = None
     details: Any = None
@@ -24,7 +24,7 @@ class ErrorMembers(Struct, frozen=True):
 
 
 class ErrorBody(Struct, frozen=True):
-    """An upstream's error as received, where endpoints pass it on unchanged (spec: Images)."""
+    """An upstream's error as received, for endpoints that pass it on unchanged (spec: Images)."""
 
     content_type: str
     body: bytes
@@ -160,8 +160,8 @@ class InvalidRequest(Exception):
     """A request body that its protocol does not allow.
 
     `message` is for the client. `param` names the member, dotted and indexed as in
-    `messages[2].role`; None when the fault is not in one member. `details` is what client
-    libraries of the protocol act on, as JSON values.
+    `messages[2].role`; None if the fault is not in one member. `details` are for client libraries
+    of the protocol, as JSON values.
     """
 
     def __init__(

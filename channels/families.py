@@ -1,9 +1,9 @@
-"""The families of the API, a row each: what one serves, sells and answers errors with.
+"""The families of the API, a row each: what one serves, how it is billed, and its error shape.
 
-A family is what a client sees as one kind of endpoint. Its `protocol` is its name in the
-configuration (`protocols` of a channel) and in rows of the call log. What configuration, catalog,
-prices, call log and errors have to know of each family is derived here, and nowhere listed again.
-How the chat families look on the wire is `channels/dialects`.
+A family is one kind of endpoint for clients. Its `protocol` is its name in the configuration
+(`protocols` of a channel) and in rows of the call log. All that configuration, catalog, prices,
+call log and errors need of each family is derived here and listed nowhere else. `channels/dialects`
+has the form of chat families on the wire.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from enum import Enum, auto
 from types import MappingProxyType
 from typing import Literal, get_args
 
-# The members of a model's price (`PriceSpec`), in the order in which the catalog shows them. The
-# first ones are USD per million tokens.
+# The members of a model's price (`PriceSpec`), in the order of the catalog. The first ones are USD
+# per million tokens.
 TokenPrice = Literal["input", "output", "cached_input", "cache_write"]
-# What of those tokens, or beside them, may be priced apart (`actors/wallet/sheets.py`): per million
-# tokens, and each.
+# Parts of those tokens, or other usage, that may be priced separately (`actors/wallet/sheets.py`):
+# per million tokens, and each.
 TokenPartPrice = Literal[
     "cache_write_1h",
     "audio_input",
@@ -30,7 +30,7 @@ TokenPartPrice = Literal[
     "reasoning_output",
 ]
 EachPrice = Literal["per_web_search", "per_file_search", "per_code_session", "per_request"]
-# The tiers of service that an upstream may serve at another price than its standard one.
+# Service tiers that an upstream may serve at another price than its standard one.
 ServiceTier = Literal["priority", "flex", "batch", "fast", "ultrafast"]
 UnitPrice = Literal[
     "per_image",
@@ -46,9 +46,9 @@ UnitPrice = Literal[
 
 
 class ErrorShape(Enum):
-    """The body of an error (spec: Errors); how each is written is `gw/errors.py`."""
+    """The body of an error (spec: Errors), encoded in `gw/errors.py`."""
 
-    CHAT = auto()  # the first shape of the specification, also of what belongs to no family
+    CHAT = auto()  # the first shape of the specification, also outside all families
     MESSAGES = auto()
     GEMINI = auto()
     IMAGES = auto()  # the first one with `param`
@@ -56,8 +56,8 @@ class ErrorShape(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """What a call is billed by instead of tokens: a row's `unit_type`, and the `kind` of its detail
-    view (spec: Call log row, Call log detail)."""
+    """What a call is billed by instead of tokens: a row's `unit_type`, and the `kind` of its
+    detail view (spec: Call log row, Call log detail)."""
 
     name: str
     kind: str | None
@@ -79,8 +79,8 @@ UNITS = (IMAGE, VIDEO, MUSIC, AUDIO, AVATAR, VOICE, SEARCH, TRANSCRIPT)
 class EndpointType:
     """A dedicated endpoint, named after its path (spec: Model catalog entry).
 
-    A model of this type that can be called has at least one of `prices`, where there are any;
-    `more_prices` may stand beside them. A price by another unit would never be charged.
+    A callable model of this type has at least one of `prices`, if there are any; `more_prices` may
+    be added. A price by another unit would never be charged.
     """
 
     name: str
@@ -92,19 +92,17 @@ class EndpointType:
 class Family:
     """One family.
 
-    `dialect` names the folder of `channels/dialects` that knows its form on the wire, and makes it
-    a row of the dialects' table (`channels/dialects/table.py`); empty where none does.
-    `unit` is None where a call is billed by tokens. Families billed so without an endpoint type are
-    the chat families: they serve the models that have none. One that has a unit and no endpoint
-    type has no models of its own.
-    `shown_as` is its name in catalog and call log, where that is not `protocol`.
+    `dialect` names the folder of `channels/dialects` for its form on the wire, and adds it to the
+    dialects' table (`channels/dialects/table.py`); empty without one. `unit` is None if a call is
+    billed by tokens. Families billed so without an endpoint type are the chat families: they serve
+    the models without endpoint type. A family with a unit and without endpoint type has no models
+    of its own. `shown_as` is its name in catalog and call log, if that is not `protocol`.
     `streams`: a response may be a stream; `is_async`: the response names a task that is polled.
-    `is_withdrawn`: models may be listed, but nothing is served and no channel speaks it.
-    `wires`: the dialects that channels may speak it in (`channels/media`), of a chat family how it
-    is hosted (`channels/dialects/dialect.py`), the usual one first; empty where there is one way
-    alone.
-    `by_model`: beginnings of model ids that need channels of another protocol, and which one.
-    `tools_over`: the protocol that built-in tools run over, where it is not this one (contract §7).
+    `is_withdrawn`: models may be listed, but nothing is served and no channel supports it. `wires`:
+    the dialects of channels for it (`channels/media`), of a chat family its hostings
+    (`channels/dialects/dialect.py`), the default first; empty if there is only one. `by_model`:
+    prefixes of model ids that need channels of another protocol, and that protocol. `tools_over`:
+    the protocol used for built-in tools, if it is another one (contract §7).
     """
 
     protocol: str
@@ -122,21 +120,21 @@ class Family:
 
     @property
     def public_name(self) -> str:
-        """What clients read of it (contract §5)."""
+        """Its name for clients (contract §5)."""
         return self.shown_as or self.protocol
 
     @property
     def is_chat(self) -> bool:
-        """Is it one of the chat families?"""
+        """Whether it is one of the chat families."""
         return self.unit is None and not self.endpoint_types
 
     @property
     def has_tasks(self) -> bool:
-        """May what it begins be known to the key alone that began it?"""
+        """Whether a task may be known only to the key that began it."""
         return bool(self.wires) and not self.is_chat
 
     def channel_protocol(self, model_id: str) -> str:
-        """The protocol of the channels that serve a model of this family."""
+        """Return the protocol of the channels that serve a model of this family."""
         for beginning, protocol in self.by_model:
             if model_id.startswith(beginning):
                 return protocol
@@ -235,7 +233,7 @@ AVATARS = Family(
     is_async=True,
     wires=("plain", "shanjian"),
 )
-# Templates; its models are those of `videos`.
+# Templates; they use the models of `videos`.
 CLIPS = Family(protocol="clips", unit=VIDEO, wires=("plain", "shanjian"))
 TRANSCRIPTIONS = Family(
     protocol="transcriptions",
@@ -281,19 +279,19 @@ _ROWS = (
 # --- What is derived from them ---
 
 FAMILIES: Mapping[str, Family] = MappingProxyType({row.protocol: row for row in _ROWS})
-# The types of the models of each family, by its protocol; None is the type of chat models (spec:
-# General facts 4).
+# The endpoint types of the models of each family, by its protocol; None is the type of chat models
+# (spec: General facts 4).
 MODEL_TYPES: Mapping[str, frozenset[str | None]] = MappingProxyType(
     {
         row.protocol: frozenset({None} if row.is_chat else {one.name for one in row.endpoint_types})
         for row in _ROWS
     }
 )
-# The protocols a channel may speak (contract §2), and those of them that chat endpoints speak.
+# The protocols that a channel may support (contract §2), and those of chat endpoints.
 PROTOCOLS = tuple(row.protocol for row in _ROWS if not row.is_withdrawn)
 CHAT_PROTOCOLS = tuple(row.protocol for row in _ROWS if row.is_chat)
 PUBLIC_NAMES: Mapping[str, str] = MappingProxyType({row.protocol: row.public_name for row in _ROWS})
-# A row's `unit_type`, by its protocol; none of what is billed by tokens.
+# A row's `unit_type`, by its protocol; none for those billed by tokens.
 UNIT_TYPES: Mapping[str, str] = MappingProxyType(
     {row.protocol: row.unit.name for row in _ROWS if row.unit is not None}
 )
@@ -309,7 +307,7 @@ UNIT_PRICES: tuple[UnitPrice, ...] = get_args(UnitPrice)
 TOKEN_PART_PRICES: tuple[TokenPartPrice, ...] = get_args(TokenPartPrice)
 EACH_PRICES: tuple[EachPrice, ...] = get_args(EachPrice)
 SERVICE_TIERS: tuple[ServiceTier, ...] = get_args(ServiceTier)
-# What costs more than the standard tier: a request has to be priced for it.
+# Tiers that cost more than the standard one: a request needs a price for them.
 DEARER_TIERS: tuple[ServiceTier, ...] = ("priority", "fast", "ultrafast")
-# A chat model that can be called has each of these.
+# A callable chat model has each of these.
 CHAT_PRICES: tuple[TokenPrice, ...] = ("input", "output")

@@ -1,7 +1,7 @@
-"""Links to results: when a pre-signed one stops working, and which may be fetched from.
+"""Links to results: when a pre-signed one expires, and which may be fetched.
 
-Storages write the end into the query: a lifetime beside the date of signing (X-Amz-Expires and
-others like it), an instant in Unix seconds (Expires), or an instant in words (se).
+Storages write the expiry into the query: a lifetime with the date of signing (X-Amz-Expires and
+similar ones), an instant in Unix seconds (Expires), or an instant as text (se).
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import Literal
 from urllib.parse import parse_qsl, urlsplit
 
-# Longer texts are no links, or hold the file itself.
+# Longer texts are not links, or contain the file itself.
 LINK_CHARACTERS_MAX = 8192
-# What a link states is believed within these bounds; storages sign for a week at most.
+# A stated expiry is accepted within this bound; storages sign for a week at most.
 LASTS_SECONDS_MAX = 366 * 86_400.0
 _SIGNED_AT = "%Y%m%dT%H%M%SZ"
 
 
 def expires_at(url: str) -> float | None:
-    """Unix seconds; None where the link does not state it in a way that is known."""
+    """Return the expiry in Unix seconds; None if the link does not state it in a known form."""
     try:
         query = {name.lower(): value for name, value in parse_qsl(urlsplit(url).query)}
         for name, value in query.items():
@@ -38,7 +38,7 @@ def expires_at(url: str) -> float | None:
 
 
 def is_link(text: str) -> bool:
-    """Is this an address to fetch something from?"""
+    """Whether the text is an address to fetch from."""
     return (
         text[:8].lower().startswith(("http://", "https://"))
         and len(text) <= LINK_CHARACTERS_MAX
@@ -48,7 +48,7 @@ def is_link(text: str) -> bool:
 
 
 def lasts_until(urls: Sequence[str], *, now: float, usual_seconds: float) -> float | None:
-    """When the first of these links stops working; a link that does not state so lasts as usual.
+    """Return the first expiry of these links; a link that states none has the usual lifetime.
 
     None without links.
     """
@@ -66,19 +66,18 @@ def _signed(at: str) -> float:
     return datetime.strptime(at, _SIGNED_AT).replace(tzinfo=UTC).timestamp()
 
 
-# How far an address reaches, and which ones a result may be fetched from.
+# The scope of an address, and the addresses from which a result may be fetched.
 #
-# One table for the links that clients name for upstreams (`gw/media/reading.py`) and for those
-# that upstreams name for us. The latter may lead to the whole internet, and to nothing within
-# one's own network, whatever name leads there. The exception is a channel that is itself in there,
-# by its configured address: its results may come from its own address, and from others of the same
-# kind, as a storage beside it has. Link-local addresses, where clouds keep their credentials, are
-# never of that kind.
+# One table for links that clients send to upstreams (`gw/media/reading.py`) and for those that
+# upstreams return. The latter may lead to the whole internet, but not into one's own network, under
+# any name. The exception is a channel that is itself there, by its configured address: its results
+# may be fetched from its own address, and from others of the same scope, such as a storage beside
+# it. Link-local addresses, where clouds have their credentials, are never included.
 
 Scope = Literal["global", "private", "loopback", "other"]
 
-# Addresses that carry one of version 4 in their last 32 bits, for which they stand: mapped,
-# compatible (RFC 4291), NAT64 (RFC 6052), SIIT (RFC 2765).
+# IPv6 networks that embed an IPv4 address in their last 32 bits: mapped, compatible (RFC 4291),
+# NAT64 (RFC 6052), SIIT (RFC 2765).
 _CARRIERS = tuple(
     IPv6Network(net) for net in ("::ffff:0:0/96", "::/96", "64:ff9b::/96", "::ffff:0:0:0/96")
 )
@@ -87,13 +86,13 @@ _LOCAL_NAT64 = IPv6Network("64:ff9b:1::/48")
 
 
 def scope_of(text: str) -> Scope:
-    """How far an address reaches; of one that stands for another, how far that one does."""
+    """Return the scope of an address; of an embedded one, if it embeds another."""
     try:
         address = _meant(ip_address(text))
     except ValueError:
         return "other"
     if "%" in text:
-        return "other"  # a zone is of one machine
+        return "other"  # a zone is local to one machine
     if address.is_loopback:
         return "loopback"
     if isinstance(address, IPv6Address) and (address in _LOCAL_NAT64 or address.is_site_local):
@@ -106,7 +105,7 @@ def scope_of(text: str) -> Scope:
 
 
 def allowing(channel_addresses: Iterable[str]) -> Callable[[str], bool]:
-    """What may be connected to for a channel that has these addresses."""
+    """Return a test of the addresses that a channel at these addresses may connect to."""
     own = frozenset(channel_addresses)
     scopes = {scope_of(address) for address in own} - {"other"} | {"global"}
 
@@ -117,7 +116,7 @@ def allowing(channel_addresses: Iterable[str]) -> Callable[[str], bool]:
 
 
 def _meant(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
-    """The address of version 4 that one of version 6 stands for."""
+    """Return the IPv4 address embedded in an IPv6 one."""
     if isinstance(address, IPv4Address) or address.is_loopback or address.is_unspecified:
         return address
     if any(address in network for network in _CARRIERS):

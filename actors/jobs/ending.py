@@ -1,8 +1,8 @@
-"""Ends a job: works its settlement out, has the ledger apply it, and finds out who was first.
+"""Ends a job: computes its settlement, has the ledger apply it, and detects which was first.
 
-State, settlement or refund, release of the hold and row are one transaction of the ledger's; the
-first one counts. Only the first caller counts, logs and asks the upstream to cancel. Expired links
-of a result are renewed here, too.
+State, settlement or refund, release of the hold and row are one transaction of the ledger; the
+first one counts. Only the first process counts, logs and sends a cancellation to the upstream.
+Expired links of a result are renewed here, too.
 """
 
 from __future__ import annotations
@@ -49,22 +49,22 @@ from channels.registry import ChannelSpec
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 
-# What the end of a job costs and what its row holds: from a job and its end to the ledger's
-# messages.
+# Computes the cost and the row of a job's end, as messages to the ledger.
 #
-# Sans I/O. Only what succeeded is paid for: the seconds that the upstream reported or, where it
-# reported none, those of the request (those held, where it reported more than can be); the
-# characters that were sent; or one whole (contract for media §3).
+# Sans I/O. Only a success is charged: the seconds that the upstream reported or, if it reported
+# none, those of the request (those held, if the report is implausible); the characters that were
+# sent; or one whole (contract for media §3).
 
-# A reported length above this is a mistake, of units perhaps, and nothing to be billed by.
+# A reported length above this is an error, perhaps of units, and is not billed.
 BELIEVED_MILLISECONDS_MAX = 1_000_000 * 1000
-# How long a link is taken to be good when neither the upstream nor the link states its end.
+# The lifetime of a link when neither the upstream nor the link states one.
 LINK_SECONDS = 7 * 24 * 3600.0
 
 
-# The link to a film that the gateway serves itself, good until that instant (Unix seconds).
+# Returns the link to a video that the gateway serves itself, valid until that instant (Unix
+# seconds).
 ContentLink: TypeAlias = Callable[[Job, float], str]
-# What the operator pays for a job that made so much, in nano-USD; None: not known.
+# Returns the operator's cost of a job with this quantity, in nano-USD; None: unknown.
 UpstreamCost: TypeAlias = Callable[[OpenJob, int], int | None]
 
 
@@ -78,9 +78,9 @@ def settlement(
     content_link: ContentLink,
     upstream_cost: UpstreamCost,
 ) -> tuple[Outcome, JobEnd]:
-    """The row and the money of a job that ends at `now`, and what is kept with it.
+    """Return the row and the money of a job that ends at `now`, and what is kept with it.
 
-    `by` is `JobEnd.by`; `redact` makes an upstream's words fit for clients.
+    `by` is `JobEnd.by`; `redact` makes an upstream's message fit for clients.
     """
     job = open_job.job
     price = MediaPrice.as_stated(job.price)
@@ -117,19 +117,19 @@ def settlement(
 
 
 def is_doubted(end: End) -> bool:
-    """Whether the upstream reports a length that no film has: then the hold is what it costs."""
+    """Whether the upstream reports an implausible length: then the cost is the hold."""
     return end.seconds_ms is not None and end.seconds_ms > BELIEVED_MILLISECONDS_MAX
 
 
 def _units(job: Job, charged: int) -> int:
-    """The row's `unit_count`: whole seconds of video, at least one; characters; or one."""
+    """Return the row's `unit_count`: whole seconds of video, at least one; characters; or one."""
     if job.kind == "video" and charged:
         return max(1, div_round_half_up(charged, 1000))
     return charged
 
 
 def _with_expiry(result: TaskResult, now: float) -> TaskResult:
-    """The result with the instant at which its links expire."""
+    """Return the result with the instant at which its links expire."""
     if isinstance(result, AvatarResult) or result.expires_at is not None:
         return result
     return msgspec.structs.replace(result, expires_at=now + LINK_SECONDS)

@@ -1,7 +1,7 @@
-"""Form data with files (RFC 7578): where each part of a body lies, and a body with another model.
+"""Form data with files (RFC 7578): the location of each part in a body, and renaming its model.
 
-A file stays where it is in the body. The search for the parts gives the event loop back after
-SEARCHED_BYTES, so that a long body holds up no other request.
+A file is not copied from the body. The search for parts yields to the event loop after
+SEARCHED_BYTES, so that a long body delays no other request.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from channels.dialects.validate import MODEL_CHARACTERS_MAX, check_model, settin
 from channels.errors import InvalidRequest
 from channels.json import NOTHING, JsonObject
 
-# What a form may have: more is none that a client library makes.
+# Bounds of a form, above those of any client library.
 PARTS_MAX = 64
 HEAD_BYTES_MAX = 8 * 1024
 TEXT_BYTES_MAX = 256 * 1024
-# Of a body that is searched before others have their turn; two milliseconds at the worst.
+# Bytes searched before other tasks get a turn; two milliseconds at worst.
 SEARCHED_BYTES = 512 * 1024
 
 _BOUNDARY = re.compile(r'boundary=(?:"([^"\r\n]{1,70})"|([^\s;,"]{1,70}))', re.IGNORECASE)
@@ -45,7 +45,7 @@ class Part(Struct, frozen=True):
 class Form(Struct, frozen=True):
     """A form: its parts in order, and the header that states its boundary.
 
-    `texts` are the values of the parts without a file; of several of one name the last.
+    `texts` are the values of the parts without a file; the last of several with one name.
     """
 
     content_type: str
@@ -53,14 +53,14 @@ class Form(Struct, frozen=True):
     texts: Mapping[str, str]
 
     def files(self, *names: str) -> list[Part]:
-        """The files under these names."""
+        """Return the files with these names."""
         return [one for one in self.parts if one.file_name is not None and one.name in names]
 
 
 class FormRequest(Struct, frozen=True, kw_only=True):
-    """A checked form, and what the gateway needs to know of it; as `ParsedRequest`.
+    """A checked form, and the facts that the gateway needs; as `ParsedRequest`.
 
-    `parameters` is what the call log shows.
+    `parameters` are those for the call log.
     """
 
     form: Form
@@ -69,7 +69,7 @@ class FormRequest(Struct, frozen=True, kw_only=True):
     object: JsonObject = NOTHING
 
     def body_for(self, body: bytes, upstream_model: str) -> bytes:
-        """The client's body with the upstream's name of the model in it."""
+        """Return the client's body with the upstream's model name."""
         if upstream_model == self.model:
             return body
         (part,) = (one for one in self.form.parts if one.name == "model")
@@ -78,7 +78,7 @@ class FormRequest(Struct, frozen=True, kw_only=True):
 
 
 async def read_form(body: bytes, content_type: str | None) -> Form:
-    """Find the parts of a body. Raises InvalidRequest for what is no form, or more than one."""
+    """Find the parts of a body. Raises InvalidRequest unless it is exactly one form."""
     if content_type is None or not content_type.lower().startswith(_FORM):
         raise InvalidRequest(f"The body has to be {_FORM}, with the file as one of its parts.")
     stated = _BOUNDARY.search(content_type)
@@ -88,7 +88,7 @@ async def read_form(body: bytes, content_type: str | None) -> Form:
     parts: list[Part] = []
     at = 0 if body.startswith(mark) else await _find(body, b"\r\n" + mark, 0)
     if at > 0:
-        at += 2  # the line's end before it
+        at += 2  # the line end before it
     while at >= 0:
         after = at + len(mark)
         if body.startswith(b"--", after):
@@ -107,7 +107,7 @@ async def read_form(body: bytes, content_type: str | None) -> Form:
 
 
 async def _find(body: bytes, wanted: bytes, start: int) -> int:
-    """As `bytes.find`, in portions."""
+    """Search like `bytes.find`, in portions."""
     while True:
         end = start + SEARCHED_BYTES
         at = body.find(wanted, start, end + len(wanted) - 1)
@@ -148,7 +148,7 @@ def _texts(body: bytes, parts: Sequence[Part]) -> Mapping[str, str]:
 
 
 def model_of(form: Form) -> str:
-    """The model that the form names, once. Raises InvalidRequest."""
+    """Return the only model that the form names. Raises InvalidRequest."""
     model = form.texts.get("model", "")
     if sum(one.name == "model" for one in form.parts) != 1 or not (
         1 <= len(model) <= MODEL_CHARACTERS_MAX
@@ -159,6 +159,6 @@ def model_of(form: Form) -> str:
 
 
 def settings_of(form: Form, names: frozenset[str]) -> dict[str, str]:
-    """The texts of these names, as the call log shows them."""
+    """Return the texts of these names, in the form for the call log."""
     shown = ((name, setting(text)) for name, text in form.texts.items() if name in names)
     return {name: text for name, text in shown if text}

@@ -299,14 +299,14 @@ def _block(part: Part) -> dict[str, Any] | None:
         }
     if isinstance(part, Thinking):
         return thinking_block(part)
-    # The protocol's responses hold no media.
+    # The protocol's responses have no media.
     return {"type": "text", "text": markdown(part)} if isinstance(part, Media) else None
 
 
 def thinking_block(part: Thinking) -> dict[str, Any] | None:
-    """The block of a thought; None for one without proof.
+    """Return the block of a thought; None for one without proof.
 
-    The client would send it back, and the provider refuses what it cannot check.
+    The client would return it, and the provider refuses what it cannot check.
     """
     if part.redacted:
         data = sealed(part.redacted, part.signer, own=MESSAGES.protocol)
@@ -318,7 +318,7 @@ def thinking_block(part: Thinking) -> dict[str, Any] | None:
 
 
 def write_usage(usage: Usage | None) -> dict[str, Any]:
-    """The `usage` member, which the protocol always has; zeros where nothing is known yet."""
+    """Return the `usage` member, which the protocol requires; zeros if it is unknown yet."""
     if usage is None:
         return {"input_tokens": 0, "output_tokens": 0}
     members: dict[str, Any] = {
@@ -335,7 +335,7 @@ def write_usage(usage: Usage | None) -> dict[str, Any]:
 
 
 def _write_parts(usage: Usage, parts: UsageParts) -> dict[str, Any]:
-    """Members for what the protocol knows of the parts; it has none for audio and images."""
+    """Return the members for parts of the usage; there are none for audio and images."""
     members = {**hour_member(usage), **tools_member(parts)}
     if parts.service_tier == "fast":
         members["speed"] = "fast"

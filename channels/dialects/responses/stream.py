@@ -134,7 +134,7 @@ class ItemReader:
         ]
 
     def take_part(self, item_key: ItemKey, content: int, part: Mapping[str, Any]) -> list[Event]:
-        """A part that is done: what of it has not been reported."""
+        """Return what was not emitted of a part that is done."""
         if part.get("type") in _THOUGHTS:
             return self._take_thought(item_key, content, part)
         events: list[Event] = []
@@ -155,11 +155,11 @@ class ItemReader:
         return events
 
     def begin_item(self, item_key: ItemKey, item: Mapping[str, Any]) -> list[Event]:
-        """An item begins: of interest is the name of a function call."""
+        """Begin an item: only the name of a function call matters."""
         return self._begin_call(item_key, item) if item.get("type") == "function_call" else []
 
     def take_item(self, item_key: ItemKey, item: Mapping[str, Any]) -> list[Event]:
-        """An item that is done: what of it has not been reported."""
+        """Return what was not emitted of an item that is done."""
         kind = item.get("type")
         if kind == "message":
             parts = item.get("content")
@@ -179,7 +179,7 @@ class ItemReader:
         return self._take_reasoning(item_key, item) if kind == "reasoning" else []
 
     def take_arguments(self, item_key: ItemKey, arguments: str) -> list[Event]:
-        """More of a call's arguments; they wait for its name."""
+        """Add a piece of a call's arguments, which is held until its name is known."""
         call = self._call(item_key)
         if call.has_arguments:
             return [CallDelta(call.index, arguments)]
@@ -187,18 +187,18 @@ class ItemReader:
         return _emit_arguments(call)
 
     def finish_arguments(self, item_key: ItemKey, arguments: str | None) -> list[Event]:
-        """All of a call's arguments, for where they did not come in pieces."""
+        """Add all of a call's arguments, unless they were sent in pieces."""
         call = self._call(item_key)
         if call.has_arguments or call.waiting or not arguments:
             return []
         return self.take_arguments(item_key, arguments)
 
     def think(self, item_key: ItemKey, summary: int | None, text: str) -> list[Event]:
-        """More of the summary of an item's thinking; its parts are paragraphs."""
+        """Add to the summary of an item's thinking; its parts are paragraphs."""
         return self._think(item_key, (True, summary), text)
 
     def think_aloud(self, item_key: ItemKey, content: int, text: str) -> list[Event]:
-        """More of an item's thinking itself, which some upstreams show."""
+        """Add to an item's thinking itself, which some upstreams show."""
         self._part(item_key, content).is_emitted = True
         return self._think(item_key, (False, content), text)
 
@@ -210,9 +210,9 @@ class ItemReader:
     def _take_thought(
         self, item_key: ItemKey, content: int, part: Mapping[str, Any]
     ) -> list[Event]:
-        """A part of a thought that is done.
+        """Return a part of a thought that is done.
 
-        A thought whose summary was reported is not reported again.
+        A thought whose summary was emitted is not emitted again.
         """
         text, last_step = part.get("text"), self._thoughts.get(item_key)
         if self._part(item_key, content).is_emitted or (last_step is not None and last_step[0]):
@@ -256,9 +256,9 @@ class ItemReader:
         return [MediaDelta(Media("image", stated_type(stated, data), data=data))]
 
     def _take_reasoning(self, item_key: ItemKey, item: Mapping[str, Any]) -> list[Event]:
-        """The thinking that no delta carried, and the proof of it.
+        """Return the thinking that no delta had, and its proof.
 
-        Where an upstream shows what was thought, its summary adds nothing.
+        If an upstream shows the thoughts themselves, the summary adds nothing.
         """
         events: list[Event] = []
         thoughts, summaries = item.get("content"), item.get("summary")
@@ -286,7 +286,7 @@ class ItemReader:
 
 
 def _emit_arguments(call: _Call) -> list[Event]:
-    """The arguments that wait, unless they still may state that there are none."""
+    """Emit the held arguments, unless they may still turn out to mean none."""
     arguments = call.waiting.take() if call.has_begun else None
     if arguments is None:
         return []
@@ -295,10 +295,10 @@ def _emit_arguments(call: _Call) -> list[Event]:
 
 
 class StreamDecoder:
-    """Reads one stream. Made for one attempt, used from one task.
+    """Decodes one stream. Made for one attempt, used from one task.
 
-    An `error` event is kept until the response is reported as failed, or until the upstream ends
-    the stream: what belongs to the failure, such as its usage, comes in between.
+    An `error` event is held until the response is reported as failed, or until the upstream ends
+    the stream: the rest of the failure, such as its usage, is sent in between.
     """
 
     __slots__ = ("_began", "_ended", "_failed", "_items", "_stated")
@@ -315,11 +315,11 @@ class StreamDecoder:
         return f"<responses.StreamDecoder {state}, {self._items}>"
 
     def take(self, read: WireEvent | None) -> list[Event]:
-        """The events that one event of the wire holds; often none. Never raises."""
+        """Return the canonical events of one decoded event; often none. Never raises."""
         return [] if read is None or self._ended else self._take(read)
 
     def end(self) -> list[Event]:
-        """The upstream has closed. A failure it reported before was the last event."""
+        """Note the end of the connection, and emit a held failure."""
         failed = None if self._ended else self._failed
         self._ended = True
         return [] if failed is None else [failed]
@@ -376,14 +376,14 @@ class StreamDecoder:
         return [Began(response.id or None, response.model or None)]
 
     def _end(self, read: WireEvent) -> list[Event]:
-        """The whole response repeats all items, images too.
+        """End with the whole response, which repeats all items, including images.
 
-        They are read only if none was reported.
+        They are decoded only if none was emitted.
         """
         return self.take_whole(read.type, read_response(read.response) or Response())
 
     def take_whole(self, kind: str, response: Response) -> list[Event]:
-        """The events of the response that ends a stream; `kind` is one of `ENDS`."""
+        """Return the events of the response that ends a stream; `kind` is one of `ENDS`."""
         self._ended = True
         events: list[Event] = []
         if not self._items.has_emitted:
@@ -410,7 +410,7 @@ class StreamDecoder:
 
 
 def _item_key(read: WireEvent) -> ItemKey:
-    """The key of an item: its index, or what there is instead of one."""
+    """Return the key of an item: its index, or else its id."""
     if read.output_index is not None:
         return read.output_index
     stated = read.item_id or object_of(read.item).get("id")
@@ -418,15 +418,15 @@ def _item_key(read: WireEvent) -> ItemKey:
 
 
 def _failure(read: WireEvent) -> StreamFailed:
-    """The failure of an `error` event, whose members are in it or in its `error`."""
+    """Return the failure of an `error` event, whose members are in it or in its `error`."""
     inner = failure_in(read_json(bytes(read.error)))
     return inner or StreamFailed(read.code, message_in(read.message) or UNNAMED.message)
 
 
 def decode_response(body: bytes) -> model.Response:
-    """Read a whole response. Raises UpstreamMalformed when there is no output in it, or an error.
+    """Decode a whole response. Raises UpstreamMalformed if it has no output, or an error.
 
-    It is what the last event of a stream holds, and is read as that.
+    It is decoded as the last event of a stream, which has the same response.
     """
     stated = read_response(body)
     if stated is None or not bytes(stated.output).lstrip().startswith(b"["):
