@@ -243,7 +243,9 @@ async def fed(one: Connection, sock: Socket, sent: bytes, size: int = READ_BYTES
         one.data_received(sent[start : start + size])
 
 
-def test_tiny_chunks_of_a_turn_reach_the_handler_as_few(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_tiny_chunks_of_a_turn_reach_the_handler_as_few(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     taken: list[int] = []
     take = InboundBody.feed
 
@@ -253,15 +255,12 @@ def test_tiny_chunks_of_a_turn_reach_the_handler_as_few(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(InboundBody, "feed", feed)
 
-    async def scene() -> None:
-        world = World()
-        world.money.remembers = True  # so that nothing waits for a check
-        async with connected(world) as (one, sock):
-            await fed(one, sock, CHUNKED_HEAD)
-            await fed(one, sock, in_chunks(b"x" * 10_000, 1) + b"0\r\n\r\n")
-            await eventually(lambda: b'"bytes":10000' in sock.written)
-
-    run(scene())
+    world = World()
+    world.money.remembers = True  # so that nothing waits for a check
+    async with connected(world) as (one, sock):
+        await fed(one, sock, CHUNKED_HEAD)
+        await fed(one, sock, in_chunks(b"x" * 10_000, 1) + b"0\r\n\r\n")
+        await eventually(lambda: b'"bytes":10000' in sock.written)
     assert sum(taken) == 10_000
     assert len(taken) <= 2 + 10_000 // (TURN_LINES // 4)
 

@@ -105,13 +105,11 @@ def test_refused_request_gets_no_second_answer_for_its_body(
     assert [status for _, status in world.metrics.responses] == [status]
 
 
-def test_target_that_is_no_path_has_no_endpoint() -> None:
-    async def scene() -> tuple[int, str]:
-        async with served(make_app(World())) as address:
-            answer = await address.ask(request("GET", "gateway:80"))
-            return answer.status, answer.code
-
-    assert run(scene()) == (400, "invalid_request")
+async def test_target_that_is_no_path_has_no_endpoint() -> None:
+    async with served(make_app(World())) as address:
+        answer = await address.ask(request("GET", "gateway:80"))
+        found = answer.status, answer.code
+    assert found == (400, "invalid_request")
 
 
 async def test_announced_close_is_kept() -> None:
@@ -147,12 +145,10 @@ async def test_client_that_asks_first_is_told_however_it_spells_that(expect: str
     ("http:///v1/free", 404),
     ("ftp://gateway/v1/free", 404),
 )
-def test_absolute_target_means_its_path(target: str, status: int) -> None:
-    async def scene() -> int:
-        async with served(make_app(World())) as address:
-            return (await address.ask(request("GET", target))).status
-
-    assert run(scene()) == status
+async def test_absolute_target_means_its_path(target: str, status: int) -> None:
+    async with served(make_app(World())) as address:
+        found = (await address.ask(request("GET", target))).status
+    assert found == status
 
 
 def test_answered_request_is_freed_without_the_garbage_collector() -> None:
@@ -238,36 +234,27 @@ def test_chunked_in_an_old_version_is_refused() -> None:
 
 
 @cases("host", "", "Host: a,b\n", "Host: a b\n", "Host: a\nHost: b\n")
-def test_a_host_that_will_not_do_is_refused_in_our_shape(host: str) -> None:
-    async def scene() -> Answer:
-        async with served(World().application()) as address:
-            return await address.ask(f"GET /v1/models HTTP/1.1\n{host}\n")
-
-    answer = run(scene())
+async def test_a_host_that_will_not_do_is_refused_in_our_shape(host: str) -> None:
+    async with served(World().application()) as address:
+        answer = await address.ask(f"GET /v1/models HTTP/1.1\n{host}\n")
     assert (answer.status, answer.code) == (400, "invalid_request")
     assert "x-gateway-trace" in answer.headers
 
 
-def test_a_flood_of_query_fields_is_refused_in_our_shape() -> None:
-    async def scene() -> Answer:
-        path = "/v1/models?" + "&".join("a" for _ in range(20_000))
-        async with served(World().application()) as address:
-            return await address.ask(f"GET {path} HTTP/1.1\nHost: a\n\n")
-
-    answer = run(scene())
+async def test_a_flood_of_query_fields_is_refused_in_our_shape() -> None:
+    path = "/v1/models?" + "&".join("a" for _ in range(20_000))
+    async with served(World().application()) as address:
+        answer = await address.ask(f"GET {path} HTTP/1.1\nHost: a\n\n")
     assert (answer.status, answer.code) == (400, "invalid_request")
 
 
 @cases("line", "GET", "GET / HTTP/9.9 x", "GET / HTTP/2.0", "\x00\x01\x02")
-def test_what_is_not_http_is_refused_and_the_server_lives_on(line: str) -> None:
-    async def scene() -> tuple[bytes, Answer]:
-        async with served(World().application()) as address:
-            async with address.client() as client:
-                await client.send(line.encode("latin1") + b"\r\nHost: a\r\n\r\n")
-                refused = await client.reader.read()
-            return refused, await address.ask("GET /api/v1/models/public HTTP/1.1\nHost: a\n\n")
-
-    refused, answer = run(scene())
+async def test_what_is_not_http_is_refused_and_the_server_lives_on(line: str) -> None:
+    async with served(World().application()) as address:
+        async with address.client() as client:
+            await client.send(line.encode("latin1") + b"\r\nHost: a\r\n\r\n")
+            refused = await client.reader.read()
+        answer = await address.ask("GET /api/v1/models/public HTTP/1.1\nHost: a\n\n")
     assert refused.startswith(b"HTTP/1.1 400 ")
     assert answer.status == 200
 

@@ -17,11 +17,11 @@ from gw.http.parser import (
     InboundBody,
     UnreadBody,
 )
-from tests.support.aio import eventually, run
+from tests.support.aio import eventually
 from tests.support.rows import cases, each
 from tests.unit.api.fakes import MAX_BODY_BYTES, World
 from tests.unit.api.handlers import Script, make_app
-from tests.unit.http.wire import Answer, Client, request, served
+from tests.unit.http.wire import Client, request, served
 
 MB = 1024 * 1024
 
@@ -56,13 +56,11 @@ async def test_a_body_is_read_whole_however_it_comes() -> None:
 
 
 @cases("content_type", "", "Content-Type: text/plain", "Content-Type: multipart/form-data")
-def test_the_content_type_does_not_matter(content_type: str) -> None:
-    async def scene() -> Answer:
-        lines = ["Content-Length: 2", *filter(None, [content_type])]
-        async with served(make_app(World())) as address:
-            return await address.ask(request("POST", "/v1/echo", *lines), b"{}")
-
-    assert run(scene()).status == 200
+async def test_the_content_type_does_not_matter(content_type: str) -> None:
+    lines = ["Content-Length: 2", *filter(None, [content_type])]
+    async with served(make_app(World())) as address:
+        found = await address.ask(request("POST", "/v1/echo", *lines), b"{}")
+    assert found.status == 200
 
 
 async def test_every_answer_carries_a_trace_and_names_no_server() -> None:
@@ -86,25 +84,20 @@ async def test_every_answer_carries_a_trace_and_names_no_server() -> None:
         assert answer.headers["content-type"] == "application/json"
 
 
-def test_a_conditional_request_gets_the_answer_all_the_same() -> None:
-    async def scene() -> Answer:
-        async with served(make_app(World())) as address:
-            return await address.ask(request("GET", "/v1/free", "If-None-Match: *"))
-
-    assert run(scene()).status == 200
+async def test_a_conditional_request_gets_the_answer_all_the_same() -> None:
+    async with served(make_app(World())) as address:
+        found = await address.ask(request("GET", "/v1/free", "If-None-Match: *"))
+    assert found.status == 200
 
 
 # --- Methods and paths ---
 
 
 @cases("method", "GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS", "BREW")
-def test_a_wrong_method_is_405_in_the_first_shape(method: str) -> None:
-    async def scene() -> tuple[Answer, World]:
-        world = World()
-        async with served(make_app(world)) as address:
-            return await address.ask(request(method, "/v1/echo", key=None)), world
-
-    answer, world = run(scene())
+async def test_a_wrong_method_is_405_in_the_first_shape(method: str) -> None:
+    world = World()
+    async with served(make_app(world)) as address:
+        answer = await address.ask(request(method, "/v1/echo", key=None))
     assert answer.status == 405
     assert answer.headers["allow"] == "POST"
     assert "x-gateway-trace" in answer.headers
@@ -115,23 +108,18 @@ def test_a_wrong_method_is_405_in_the_first_shape(method: str) -> None:
     assert world.keys.uses == []
 
 
-def test_allow_names_every_method_of_the_endpoint() -> None:
-    async def scene() -> Answer:
-        async with served(make_app(World())) as address:
-            return await address.ask(request("POST", "/v1/free"))
-
-    assert run(scene()).headers["allow"] == "GET, DELETE"
+async def test_allow_names_every_method_of_the_endpoint() -> None:
+    async with served(make_app(World())) as address:
+        found = await address.ask(request("POST", "/v1/free"))
+    assert found.headers["allow"] == "GET, DELETE"
 
 
 @each("method", ["GET", "HEAD", "POST", "OPTIONS", "BREW"])
 @each("path", ["/", "/v1", "/v1/echo/", "/v1/echo/x", "/V1/ECHO", "//v1/echo", "*"])
-def test_an_unknown_path_is_404_whatever_the_method(method: str, path: str) -> None:
-    async def scene() -> tuple[Answer, World]:
-        world = World()
-        async with served(make_app(world)) as address:
-            return await address.ask(request(method, path, key=None)), world
-
-    answer, world = run(scene())
+async def test_an_unknown_path_is_404_whatever_the_method(method: str, path: str) -> None:
+    world = World()
+    async with served(make_app(world)) as address:
+        answer = await address.ask(request(method, path, key=None))
     assert answer.status == 404
     assert "x-gateway-trace" in answer.headers
     if method != "HEAD":
@@ -139,23 +127,20 @@ def test_an_unknown_path_is_404_whatever_the_method(method: str, path: str) -> N
     assert world.metrics.responses == [("not_found", 404)]
 
 
-def test_pipelined_requests_are_answered_in_order() -> None:
-    async def scene() -> list[tuple[int, bytes]]:
-        heads = [
-            (request("POST", "/v1/echo", "Content-Length: 1"), b"1"),
-            (request("GET", "/nowhere"), b""),
-            (request("POST", "/v1/free", "Content-Length: 4"), b"junk"),
-            (request("POST", "/v1/echo", "Content-Length: 1", key=None), b"x"),
-            (request("POST", "/v1/echo", "Content-Length: 1"), b"2"),
-            (request("GET", "/v1/free"), b""),
-        ]
-        wire = b"".join(head.replace("\n", "\r\n").encode() + body for head, body in heads)
-        async with served(make_app(World())) as address, address.client() as client:
-            await client.send(wire)
-            answers = [await client.answer() for _ in heads]
-        return [(answer.status, answer.body) for answer in answers]
-
-    answers = run(scene())
+async def test_pipelined_requests_are_answered_in_order() -> None:
+    heads = [
+        (request("POST", "/v1/echo", "Content-Length: 1"), b"1"),
+        (request("GET", "/nowhere"), b""),
+        (request("POST", "/v1/free", "Content-Length: 4"), b"junk"),
+        (request("POST", "/v1/echo", "Content-Length: 1", key=None), b"x"),
+        (request("POST", "/v1/echo", "Content-Length: 1"), b"2"),
+        (request("GET", "/v1/free"), b""),
+    ]
+    wire = b"".join(head.replace("\n", "\r\n").encode() + body for head, body in heads)
+    async with served(make_app(World())) as address, address.client() as client:
+        await client.send(wire)
+        answers = [await client.answer() for _ in heads]
+    answers = [(answer.status, answer.body) for answer in answers]
     assert [status for status, _ in answers] == [200, 404, 405, 401, 200, 200]
     assert b'"text":"1"' in answers[0][1]
     assert b'"text":"2"' in answers[4][1]
@@ -165,14 +150,11 @@ def test_pipelined_requests_are_answered_in_order() -> None:
 
 
 @cases("size", MAX_BODY_BYTES + 1, 2 * MAX_BODY_BYTES - 1000)
-def test_a_client_that_sends_all_first_reads_the_413(size: int) -> None:
-    async def scene() -> tuple[Answer, World]:
-        world = World()
-        async with served(make_app(world)) as address:
-            head = request("POST", "/v1/echo", f"Content-Length: {size}")
-            return await address.ask(head, b"x" * size), world
-
-    answer, world = run(scene())
+async def test_a_client_that_sends_all_first_reads_the_413(size: int) -> None:
+    world = World()
+    async with served(make_app(world)) as address:
+        head = request("POST", "/v1/echo", f"Content-Length: {size}")
+        answer = await address.ask(head, b"x" * size)
     assert (answer.status, answer.code) == (413, "request_too_large")
     assert answer.headers["connection"] == "close"
     assert world.limits.in_flight("acct_1") == 0
@@ -242,17 +224,14 @@ async def test_a_client_that_leaves_after_its_refusal_is_counted_with_it() -> No
 
 
 @cases("size", 70_000, MAX_BODY_BYTES)
-def test_a_401_is_read_by_a_client_that_sends_all_of_a_large_body_first(size: int) -> None:
-    async def scene() -> Answer:
-        world = World()
-        async with served(make_app(world)) as address, address.client() as client:
-            head = request("POST", "/v1/echo", f"Content-Length: {size}", key=None)
-            await client.send(head.replace("\n", "\r\n").encode() + b"x" * size)
-            await eventually(lambda: world.metrics.responses == [("/v1/echo", 401)])
-            await eventually(lambda: world.clock.sleepers == 0)  # nobody waits for more of it
-            return await client.answer()
-
-    answer = run(scene())
+async def test_a_401_is_read_by_a_client_that_sends_all_of_a_large_body_first(size: int) -> None:
+    world = World()
+    async with served(make_app(world)) as address, address.client() as client:
+        head = request("POST", "/v1/echo", f"Content-Length: {size}", key=None)
+        await client.send(head.replace("\n", "\r\n").encode() + b"x" * size)
+        await eventually(lambda: world.metrics.responses == [("/v1/echo", 401)])
+        await eventually(lambda: world.clock.sleepers == 0)  # nobody waits for more of it
+        answer = await client.answer()
     assert (answer.status, answer.code) == (401, "invalid_api_key")
     assert answer.headers["connection"] == "close"
 
@@ -283,23 +262,17 @@ async def test_a_client_that_asks_before_sending_is_told_at_once() -> None:
             assert (await client.answer()).json()["bytes"] == 100
 
 
-def test_a_compressed_body_is_refused_with_a_word() -> None:
-    async def scene() -> Answer:
-        lines = ("Content-Encoding: gzip", "Content-Length: 4")
-        async with served(make_app(World())) as address:
-            return await address.ask(request("POST", "/v1/echo", *lines), b"\x1f\x8b\x08\x00")
-
-    answer = run(scene())
+async def test_a_compressed_body_is_refused_with_a_word() -> None:
+    lines = ("Content-Encoding: gzip", "Content-Length: 4")
+    async with served(make_app(World())) as address:
+        answer = await address.ask(request("POST", "/v1/echo", *lines), b"\x1f\x8b\x08\x00")
     assert (answer.status, answer.code) == (400, "invalid_request")
 
 
-def test_an_old_client_is_answered_and_closed() -> None:
-    async def scene() -> tuple[Answer, bool]:
-        async with served(make_app(World())) as address, address.client() as client:
-            answer = await client.ask("GET /v1/named/x HTTP/1.0\n\n")
-            return answer, await client.ended()
-
-    answer, is_ended = run(scene())
+async def test_an_old_client_is_answered_and_closed() -> None:
+    async with served(make_app(World())) as address, address.client() as client:
+        answer = await client.ask("GET /v1/named/x HTTP/1.0\n\n")
+        is_ended = await client.ended()
     assert (answer.status, answer.json()) == (200, {"name": "x"})
     assert is_ended
 
