@@ -22,6 +22,7 @@ from gw.keys.cache import KeyCache, KeyHasher, LastUse, legacy_hash, new_key_tex
 from gw.keys.issue import KeyWish, import_hash, issue_key
 from gw.keys.principal import KeyRefused
 from gw.keys.secret import KeySealer, Secret
+from gw.keys.store import UnknownKey
 from tests.integration.keys.table import HASHER, account_in, found_by, issue
 from tests.support.aio import eventually
 from tests.unit.keys.fakes import CacheCounter
@@ -114,6 +115,16 @@ async def test_refusal_has_one_reason(database_url: str) -> None:
 
 
 # --- When keys were last used, on a real PostgreSQL ---
+
+
+async def test_key_that_is_not_there_is_named(database_url: str) -> None:
+    async with Database(database_url) as database:
+        with pytest.raises(UnknownKey, match="key_none"):
+            await store.show(database, "key_none")
+        with pytest.raises(UnknownKey):
+            await store.change(database, "key_none", {"enabled": True})
+        with pytest.raises(UnknownKey):
+            await store.revoke(database, "key_none")
 
 
 async def test_last_use_only_moves_forward(database_url: str) -> None:
