@@ -10,19 +10,17 @@ import asyncio
 import copy
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from redis import Redis
 
-from tests.support.client import CHAT, NANO_PER_USD, Client, Reply
+from tests.support.client import NANO_PER_USD, Client, Reply
 from tests.support.folders import temporary_folder
 from tests.support.house import House, channel, model, shared_house
 from tests.support.postgres import PostgresForTests
 from tests.support.processes import GatewayProcess
-from tests.support.rows import each
 from tests.support.streams import Stream, follow, unlimited
 from tests.support.tenants import Tenant
 from tests.support.valkey import running_valkey
@@ -44,8 +42,8 @@ def redis() -> Iterator[str]:
 def shared(postgres: PostgresForTests, redis: str) -> Iterator[House]:
     settings: dict[str, Any] = {
         "redis_url": redis + PATIENT,
-        "channels": [channel("one"), channel("full", max_concurrency=1)],
-        "models": [model("sim-model", "one"), model("narrow", "full")],
+        "channels": [channel("one")],
+        "models": [model("sim-model", "one")],
     }
     with shared_house(postgres, **settings) as built:
         yield built
@@ -131,76 +129,6 @@ def test_hundred_calls_at_once_are_exactly_the_minute_of_both(
         lambda: sum(row["status"] == "success" for row in h.rows(tenant)) == RPM,
         what="a row of each",
     )
-
-
-@dataclass(frozen=True)
-class Scene:
-    """A house, an account with one place, and the server that counts."""
-
-    h: House
-    tenant: Tenant
-    redis: str
-
-    @property
-    def client(self) -> Client:
-        return self.tenant.client
-
-
-def left_before_the_headers(scene: Scene) -> None:
-    with scene.client.begin_chat(sim={"hang": "headers"}):
-        scene.h.upstream.wait(active=1)
-
-
-def left_in_the_stream(scene: Scene) -> None:
-    with scene.client.begin_chat(stream=True, sim={"hang": 3}) as call:
-        call.read_until(b"data: ")
-
-
-def left_in_its_own_body(scene: Scene) -> None:
-    body = b'{"model": "sim-model", "messages": []'
-    headers = {"Content-Length": str(10 * len(body))}
-    with scene.client.begin("POST", CHAT, body, headers=headers):
-        until(lambda: leases(scene.redis, scene.tenant.account) == 1, what="its place")
-
-
-def answered(status: int, **members: Any) -> Callable[[Scene], None]:
-    def act(scene: Scene) -> None:
-        reply = scene.client.chat(**members)
-        assert reply.status == status, reply
-
-    return act
-
-
-def malformed(scene: Scene) -> None:
-    assert scene.client.chat(b'{"model": ').status == 400
-
-
-def cut_by_the_upstream(scene: Scene) -> None:
-    reply = scene.client.chat(stream=True, sim={"events": 9, "cut_after_events": 3})
-    assert (reply.status, reply.is_complete) == (200, False)
-
-
-WAYS_OUT: dict[str, Callable[[Scene], None]] = {
-    "answer": answered(200),
-    "left before the headers": left_before_the_headers,
-    "left in the stream": left_in_the_stream,
-    "left in its own body": left_in_its_own_body,
-    "upstream refuses": answered(422, sim={"status": 422}),
-    "cut by the upstream": cut_by_the_upstream,
-    "malformed": malformed,
-}
-
-
-@each("way_out", WAYS_OUT)
-def test_every_way_out_gives_the_place_back(h: House, redis: str, way_out: str) -> None:
-    h.upstream.reset()
-    tenant = h.tenant(concurrency=1, rpm=1000)
-    WAYS_OUT[way_out](Scene(h, tenant, redis))
-    wait_until_free(redis, tenant.account)
-    reply = tenant.client.chat()
-    assert reply.status == 200
-    assert reply.headers["x-ratelimit-remaining-concurrency"] == "0"
-    wait_until_free(redis, tenant.account)
 
 
 @pytest.fixture
