@@ -1,5 +1,5 @@
 -- make --
--- The call log's partitions for the month of this day and the next two, and for whatever is in the default one.
+-- Make the call log's partitions for the month of this day and the next two, and for the rows in the default one.
 SELECT call_logs_make_partitions(%s::date, 3)
 
 -- drop --
@@ -7,7 +7,7 @@ SELECT call_logs_make_partitions(%s::date, 3)
 SELECT month, row_count, cost_nano_usd FROM call_logs_drop_month(%s::date)
 
 -- make_entries --
--- The entries' partitions, likewise.
+-- Make the entries' partitions in the same way.
 SELECT entries_make_months(%s::date, 3)
 
 -- drop_entries --

@@ -1,15 +1,15 @@
 -- beat --
--- The process lives, unless others have declared it dead.
+-- Write a heartbeat, unless others have declared the process dead.
 UPDATE processes SET heartbeat_at = now() WHERE id = %s AND buried_at IS NULL
 
 -- register --
--- The process begins to live under this id.
+-- Register the process under this id.
 INSERT INTO processes (id, host, boot_id, pid, pid_started) VALUES (%s, %s, %s, %s, %s)
 ON CONFLICT (id) DO NOTHING
 
 -- delivered --
--- What calls under way have delivered so far. A hold that is being settled at this moment is passed over:
--- waiting for it could end in a deadlock, and a report of it no longer matters.
+-- Store what calls under way have delivered so far. A hold that is being settled is skipped: waiting for it could
+-- deadlock, and its report is no longer needed.
 UPDATE holds h SET delivered = x.delivered
 FROM (SELECT open.call_id, reported.delivered
       FROM json_to_recordset(%s) AS reported(call_id uuid, delivered json)
@@ -18,20 +18,20 @@ FROM (SELECT open.call_id, reported.delivered
 WHERE h.call_id = x.call_id
 
 -- leave --
--- The process of these ids ends in good order; each is kept while a hold of it is open, so that recovery finds it.
+-- The process of these ids ends regularly; each row is kept while a hold of it is open, so that recovery finds it.
 DELETE FROM processes p
 WHERE p.id = ANY (%s) AND NOT EXISTS (SELECT FROM holds h WHERE h.process_id = p.id)
 
 -- others --
--- The other processes, when each last gave a sign of life, and whether it was declared dead.
+-- The other processes, with their last heartbeats, and whether each was declared dead.
 SELECT id, host, boot_id, pid, pid_started, heartbeat_at, buried_at IS NOT NULL FROM processes WHERE id <> %s
 
 -- declare_dead --
--- Declare a process dead: in any case, or only if this is still its last sign of life.
+-- Declare a process dead: in any case, or only if this is still its last heartbeat.
 SELECT process_bury(%s, %s, %s)
 
 -- orphans --
--- Processes that left no row behind, only holds older than so many seconds: these may hold nothing more.
+-- Processes without a row, with holds older than so many seconds: they may hold nothing more.
 SELECT DISTINCT h.process_id FROM holds h
 WHERE h.process_id IS NOT NULL AND h.created_at < now() - make_interval(secs => %s) AND NOT EXISTS (SELECT FROM processes p WHERE p.id = h.process_id)
 
@@ -44,16 +44,16 @@ SELECT call_id::text, account_id, key_id, job_id, call::text, delivered::text FR
 SELECT call_id::text, account_id, key_id, job_id, call::text, delivered::text FROM holds WHERE process_id = %s AND created_at < now() - make_interval(secs => %s)
 
 -- count_holds_of --
--- How many holds of the process of these ids are open.
+-- Number of open holds of the process of these ids.
 SELECT count(*) FROM holds WHERE process_id = ANY (%s)
 
 -- recovered_of --
--- Those of these calls that recovery has settled, and no true settlement has corrected.
+-- Those of these calls that recovery has settled, and that no true settlement has corrected.
 SELECT replace(r.call_id::text, '-', '') FROM recovered_calls r
 WHERE r.call_id = ANY (%s::uuid[])
     AND NOT EXISTS (SELECT FROM call_log_corrections c WHERE c.call_id = r.call_id AND c.cause <> 'duplicate_row')
 
 -- unknown_of --
--- Those of these calls that the ledger does not know: no open hold, no row, and recovery did not settle them.
+-- Those of these calls that the ledger does not know: no open hold, no row, and not settled by recovery.
 SELECT replace(c::text, '-', '') FROM unnest(%s::uuid[]) c
 WHERE NOT EXISTS (SELECT FROM holds h WHERE h.call_id = c) AND NOT ledger_knows(c)

@@ -1,7 +1,7 @@
-"""Makes the metrics that `series.py` names and shows them to a Prometheus registry.
+"""Makes the metrics that `series.py` names, and exposes them to a Prometheus registry.
 
-Asking for a name that is not in the table, or for one of another kind, is a mistake of ours and
-an AssertionError or KeyError at start.
+Requesting a name that is not in the table, or of another kind, is a programming error and raises an
+AssertionError or KeyError at start.
 """
 
 from __future__ import annotations
@@ -17,19 +17,18 @@ from prometheus_client.samples import Exemplar
 
 from metrics.series import SERIES, Kind, MetricFamily
 
-# The numbers behind the metrics: one object per series, one family of series per metric.
+# The values behind the metrics: one object per series, one family of series per metric.
 #
-# Own objects instead of prometheus-client's children because every call touches about twenty of
-# them: measured, one costs 0.1 to 0.2 µs where a child, which takes locks and walks its buckets,
-# costs 0.5 to 0.8. What pays for it is a rule: one thread writes, the loop's. A scrape in another
-# thread only copies. Names, labels and buckets are in `series.py`, the text format is
-# prometheus-client's.
+# Own objects instead of prometheus-client's children because every call updates about twenty of
+# them: measured, one costs 0.1 to 0.2 µs where a child, which takes locks and scans its buckets,
+# costs 0.5 to 0.8. The price is a rule: only the loop's thread writes. A scrape in another thread
+# only copies. Names, labels and buckets are in `series.py`, the text format is prometheus-client's.
 
 OTHER = "other"
 
 Key = tuple[str | int, ...]
-# A sample's suffix, the labels it has beside those of its series, its value; and of a bucket a
-# call that fell into it, if one was traced.
+# A sample's suffix, its labels besides those of its series, its value; and for a bucket an
+# observation of a traced call, if any.
 Sample = tuple[str, dict[str, str], float, Exemplar | None]
 
 
@@ -40,7 +39,7 @@ class Series(Protocol):
 
 
 class Number:
-    """A counter or a gauge: its event adds to `value` or sets it."""
+    """A counter or a gauge: code adds to `value` or sets it."""
 
     __slots__ = ("value",)
 
@@ -53,9 +52,9 @@ class Number:
 
 
 class Distribution:
-    """A histogram: how many observations fell under each upper bound.
+    """A histogram: the number of observations under each upper bound.
 
-    Each bucket remembers the last of its observations that has a trace, for scrapers that ask.
+    Each bucket keeps its last observation with a trace, for scrapers that request exemplars.
     """
 
     __slots__ = ("_bounds", "_counts", "_exemplars", "_sum")
@@ -67,7 +66,7 @@ class Distribution:
         self._exemplars: dict[int, Exemplar] = {}
 
     def observe(self, value: float, trace_id: str | None = None) -> None:
-        """Count one observation; one that equals a bound is under it."""
+        """Count one observation; one equal to a bound is under it."""
         index = bisect_left(self._bounds, value)
         self._counts[index] += 1
         self._sum += value
@@ -76,12 +75,12 @@ class Distribution:
 
     @property
     def counts(self) -> list[int]:
-        """How many observations fell into each bucket, and above the last."""
+        """The number of observations in each bucket, and above the last."""
         return self._counts.copy()
 
     @property
     def total(self) -> float:
-        """The sum of what was observed."""
+        """The sum of all observations."""
         return self._sum
 
     def samples(self) -> list[Sample]:
@@ -103,8 +102,8 @@ C = TypeVar("C", bound=Series)
 class SeriesFamily(dict[Key, C]):
     """The series of one metric by label values, in the order of its labels. A miss makes one.
 
-    An empty label value is shown as `other`. The bound on their number is the last fence against a
-    label whose values a client can choose: past it, new ones share one series of `other`.
+    An empty label value is shown as `other`. The bound on their number is the last defence against
+    a label with values that a client can choose: above it, new ones share one series of `other`.
     """
 
     __slots__ = ("_limit", "_new_series", "_width")
@@ -126,7 +125,7 @@ class SeriesFamily(dict[Key, C]):
         if series is None:
             series = self[shown] = self._new_series()
         if shown != key:
-            self[key] = series  # the same series by another key: 200 for "200"
+            self[key] = series  # the same series under another key: 200 for "200"
         return series
 
     def discard(self, wanted: Mapping[int, str]) -> None:
@@ -136,7 +135,7 @@ class SeriesFamily(dict[Key, C]):
                 del self[key]
 
     def shown(self) -> list[tuple[tuple[str, ...], C]]:
-        """Return each series once, with its label values; safe beside the thread that writes."""
+        """Return each series once, with its label values; safe beside the writing thread."""
         copied = dict.copy(self)
         return [(_shown(key), series) for key, series in copied.items() if key == _shown(key)]
 
@@ -149,8 +148,8 @@ def _bound_text(bound: float) -> str:
     return "+Inf" if bound == float("inf") else repr(float(bound))
 
 
-# Cells of one metric. A distribution is some fifteen lines in every scrape, a number is one. Both
-# are far above what a catalogue of a few hundred models needs.
+# Maximum series of one metric. A distribution takes some fifteen lines in every scrape, a number
+# one. Both are far above the needs of a catalog of a few hundred models.
 NUMBERS_MAX: Final = 4000
 DISTRIBUTIONS_MAX: Final = 1000
 
@@ -158,7 +157,7 @@ _TABLE: Final = {series.name: series for series in SERIES}
 
 
 class Families(Collector):
-    """Hands out the family of each metric, once, and collects them all."""
+    """Makes the family of each metric, once, and collects them all."""
 
     def __init__(self) -> None:
         self._made: dict[MetricFamily, SeriesFamily[Any]] = {}
@@ -183,11 +182,11 @@ class Families(Collector):
         return family
 
     def describe(self) -> Iterable[Metric]:
-        """Yield the metrics without samples: the registry refuses a name that is taken."""
+        """Yield the metrics without samples: the registry refuses a duplicate name."""
         return [_metric(series) for series in self._made]
 
     def collect(self) -> Iterable[Metric]:
-        """Yield the metrics with their samples of this moment."""
+        """Yield the metrics with their present samples."""
         for series, family in self._made.items():
             metric = _metric(series)
             base = series.name
@@ -212,23 +211,23 @@ def _find(name: str, kind: Kind) -> MetricFamily:
 
 
 def _metric(series: MetricFamily) -> Metric:
-    # The library writes a counter's `_total` itself.
+    # The library appends a counter's `_total` itself.
     return Metric(series.name.removesuffix("_total"), series.help, series.kind)
 
 
 # Which model was requested, and which one responded by the upstream's report.
 
 
-# What became of the configurations that were read: in a single process, and in a parent.
+# Outcomes of configurations that were read: in a single process, and in a parent.
 
 
-# How long a certificate is still good when its alerts fire (ops/prometheus/alerts.yml).
+# Remaining validity of a certificate below which its alerts fire (ops/prometheus/alerts.yml).
 CERTIFICATE_SECONDS = 14 * 86400
 CERTIFICATE_SECONDS_MIN = 3 * 86400
 
 
 class ConfigMetrics:
-    """Reloads by outcome, and whether the file as it stands is the one in force."""
+    """Reloads by outcome, and whether the present file is in force."""
 
     def __init__(self, make: Families) -> None:
         self._reloads = make.counter("gw_config_reloads_total")
@@ -237,26 +236,26 @@ class ConfigMetrics:
         self._certificate = make.gauge("gw_certificate_expiry_timestamp_seconds")[()]
 
     def started(self, at: float) -> None:
-        """The process begins with a configuration it has accepted, at this Unix time."""
+        """Record the start with an accepted configuration, at this Unix time."""
         self._is_last.value = 1
         self._read_at.value = at
 
     def accepted(self, at: float) -> None:
-        """Another one is in force."""
+        """Record a new configuration in force."""
         self._reloads[("accepted",)].value += 1
         self.started(at)
 
     def certificate(self, expires_at: float) -> None:
-        """Clients are shown a chain that is valid until this Unix time; 0 for none."""
+        """Record until when the chain shown to clients is valid, in Unix seconds; 0 for none."""
         self._certificate.value = expires_at
 
     def refused(self) -> None:
-        """One was refused as a whole; the one before stays."""
+        """Record a configuration refused as a whole; the one before stays in force."""
         self._reloads[("refused",)].value += 1
         self._is_last.value = 0
 
     def conditions(self, now: float) -> Iterator[str]:
-        """As `Metrics.conditions`, at this Unix time. What reads no file refuses none."""
+        """Yield conditions as `Metrics.conditions`, at this Unix time; none without a file."""
         if self._read_at.value and not self._is_last.value:
             yield "config_reload_refused"
         left = self._certificate.value - now
@@ -265,11 +264,11 @@ class ConfigMetrics:
             yield "certificate_expiring_soon" if is_soon else "certificate_expiring"
 
 
-# Calls of agents: how they end, and what of knowledge bases is put into them.
+# Calls of agents: their outcomes, and the retrievals for them.
 
 
 class AgentMetrics:
-    """Calls by outcome; retrievals by how long they take and how many pages they give."""
+    """Calls by outcome; retrievals by duration and number of pages."""
 
     def __init__(self, make: Families) -> None:
         self._calls = make.counter("gw_agent_calls_total")
@@ -277,20 +276,20 @@ class AgentMetrics:
         self._pages = make.histogram("gw_agent_pages_injected")[()]
 
     def called(self, outcome: str) -> None:
-        """A call with an agent's key is over, or was refused once its body was here."""
+        """Count a call with an agent's key that ended, or was refused after its body."""
         self._calls[(outcome,)].value += 1
 
     def retrieved(self, *, seconds: float, pages: int) -> None:
-        """Knowledge bases were searched for a call."""
+        """Count a search of knowledge bases for a call."""
         self._seconds.observe(seconds)
         self._pages.observe(pages)
 
 
-# How knowledge bases are searched, and what becomes of links to their sources.
+# Searches of knowledge bases, and links to their sources.
 
 
 class KnowledgeMetrics:
-    """Searches by where they come from and what they find; links by how they end."""
+    """Searches by surface and result; links by result."""
 
     def __init__(self, make: Families) -> None:
         self._searches = make.counter("gw_kb_searches_total")
@@ -299,29 +298,29 @@ class KnowledgeMetrics:
         self._sources_left = make.gauge("gw_kb_unclean_accounts")[()]
 
     def searched(self, *, surface: str, result: str, seconds: float) -> None:
-        """A search is done: pages have all of its terms, any of them, or there is none."""
+        """Count a search: its pages have all terms, any of them, or there are none."""
         self._searches[surface, result].value += 1
         self._seconds[(surface,)].observe(seconds)
 
     def link_followed(self, result: str) -> None:
-        """A link to a source was served, or was expired, invalid or led to nothing."""
+        """Count a link to a source: served, expired, invalid or without target."""
         self._links[(result,)].value += 1
 
     def sources_left(self, accounts: int) -> None:
-        """So many accounts have sources that no page names and that cannot be removed."""
+        """Set the number of accounts with unreferenced sources that cannot be removed."""
         self._sources_left.value = accounts
 
 
-# What MCP clients ask, by method and tool.
+# Requests of MCP clients, by method and tool.
 
-# Methods that the protocol does not know; requests that call no tool there is.
+# Labels of methods unknown to the protocol, and of requests without a known tool.
 OTHER_TOOL, NONE = "other", "none"
 
 
 class McpMetrics:
-    """Messages by how they end, and how long they take.
+    """Messages by outcome and duration.
 
-    Unknown methods and tools are never labels: a client could make up any number.
+    Unknown methods and tools are never labels: a client could invent any number.
     """
 
     def __init__(self, make: Families) -> None:
@@ -329,39 +328,39 @@ class McpMetrics:
         self._seconds = make.histogram("gw_mcp_seconds")
 
     def served(self, *, method: str, tool: str, outcome: str, seconds: float) -> None:
-        """A message has its response; an empty method or tool is none that is known."""
+        """Count a message that has its response; an empty method or tool is an unknown one."""
         self._requests[method or OTHER_TOOL, tool or NONE, outcome].value += 1
         self._seconds[method or OTHER_TOOL, tool or NONE].observe(seconds)
 
     def refused(self) -> None:
-        """A POST was refused before its message was read."""
+        """Count a POST that was refused before its message was read."""
         self._requests[OTHER_TOOL, NONE, "refused"].value += 1
 
 
-# What becomes of the copies of results.
+# Copies of results.
 
 
 class MediaStoreMetrics:
-    """Attempts by how they end, and what they fetched."""
+    """Attempts by outcome, and the bytes fetched."""
 
     def __init__(self, make: Families) -> None:
         self._copies = make.counter("gw_media_copies_total")
         self._bytes = make.counter("gw_media_copy_bytes_total")[()]
 
     def copied(self, outcome: str) -> None:
-        """An attempt is over: kept, retried, failed or left."""
+        """Count an attempt: kept, retried, failed or left."""
         self._copies[(outcome,)].value += 1
 
     def bytes(self, count: int) -> None:
-        """So many bytes have come."""
+        """Add received bytes."""
         self._bytes.value += count
 
 
-# What becomes of asynchronous jobs, and of the polls that watch them.
+# Asynchronous jobs, and the polls that watch them.
 
 
 class TaskMetrics:
-    """Jobs by how they end, polls by what they bring."""
+    """Jobs by end state, polls by outcome."""
 
     def __init__(self, make: Families) -> None:
         self._in_flight = make.gauge("gw_tasks_in_flight")
@@ -374,17 +373,17 @@ class TaskMetrics:
         self._takeovers = make.counter("gw_task_takeovers_total")[()]
 
     def in_flight(self, counts: Mapping[str, int]) -> None:
-        """Jobs open in the database, by kind, as last counted; every kind is there."""
+        """Set the open jobs in the database by kind, as last counted; every kind is included."""
         for kind, count in counts.items():
             self._in_flight[(kind,)].value = count
 
     def ended(self, *, kind: str, state: str, seconds: float) -> None:
-        """A job ended here, so long after its submission had come."""
+        """Count a job that ended here, so long after its submission."""
         self._ended[kind, state].value += 1
         self._seconds[(kind,)].observe(seconds)
 
     def polled(self, *, channel: str, outcome: str, lag_seconds: float) -> None:
-        """A poll is done, so long after it was due."""
+        """Count a poll, so long after it was scheduled."""
         self._polls[channel, outcome].value += 1
         self._lag.observe(lag_seconds)
 
@@ -393,31 +392,31 @@ class TaskMetrics:
         self._unknown[(channel,)].value += 1
 
     def length_doubted(self, channel: str) -> None:
-        """Count a film whose reported length is none it can have."""
+        """Count a video with an implausible reported length."""
         self._doubted[(channel,)].value += 1
 
     def taken_over(self) -> None:
-        """A poll that another process never finished is made here."""
+        """Count a poll made here that another process never finished."""
         self._takeovers.value += 1
 
 
-# How full the pools of connections to the database are, and what waits for them.
+# Usage of the connection pools of the database, and waits for them.
 
 
 class Pool(Protocol):
-    """A pool of connections, as a scrape sees it. Read beside the thread that uses it."""
+    """A connection pool, as read by a scrape beside the thread that uses it."""
 
     @property
     def size(self) -> int:
-        """How many connections it may have."""
+        """The maximum number of connections."""
 
     @property
     def in_use(self) -> int:
-        """How many of them work, or are being opened."""
+        """The number of connections in use, or being opened."""
 
     @property
     def idle(self) -> int:
-        """How many are open and wait for work."""
+        """The number of idle connections."""
 
 
 class DatabaseMetrics:
@@ -433,28 +432,28 @@ class DatabaseMetrics:
         self._pools[name] = pool
 
     def waiting(self, name: str) -> Callable[[float], None]:
-        """Returns the observer of waits, in seconds, for a connection of this pool.
+        """Return the observer of waits, in seconds, for a connection of this pool.
 
-        The pool appears with none yet.
+        The pool is shown without any yet.
         """
         return self._waits[(name,)].observe
 
     def read(self) -> None:
-        """Look at the pools."""
+        """Read the pools."""
         for name, pool in self._pools.items():
             self._connections[name, "in_use"].value = pool.in_use
             self._connections[name, "idle"].value = pool.idle
             self._connections[name, "limit"].value = pool.size
 
 
-# The files that the process has open, in parts, and the connections of its clients.
+# The open files of the process, by part, and the connections of its clients.
 
-# Why a client's connection is refused: as many as there may be, of clients or of all files.
+# Reasons to refuse a client's connection: the limit of clients, or of all files.
 REASONS = ("connections", "files")
 
 
 class FileMetrics:
-    """Counts that are read at a scrape; refusals and what gave way as they happen."""
+    """Counts that are read at a scrape; refusals and freed files as they happen."""
 
     def __init__(self, make: Families) -> None:
         self._files = make.gauge("gw_files")
@@ -475,15 +474,15 @@ class FileMetrics:
         self._states = states
 
     def freed(self, part: str) -> None:
-        """An idle connection of this part was closed, because its file was needed."""
+        """Count an idle connection of this part closed because its file was needed."""
         self._freed[(part,)].value += 1
 
     def refused(self, reason: str) -> None:
-        """A client's connection was refused."""
+        """Count a refused client connection."""
         self._refused[(reason,)].value += 1
 
     def read(self) -> None:
-        """Look at all of them."""
+        """Read all counts."""
         for part, count in self._parts.items():
             self._files[(part,)].value = count()
         for state, count_now in self._states().items():
@@ -491,7 +490,7 @@ class FileMetrics:
 
 
 class RecoveryMetrics:
-    """Calls that were settled for a lost process, and what outlives this one if it is killed."""
+    """Calls settled for a lost process, and the state of this process's recorder."""
 
     def __init__(self, make: Families) -> None:
         self._recovered = make.counter("gw_calls_recovered_total")[()]
@@ -500,17 +499,17 @@ class RecoveryMetrics:
         self._unrecorded = make.counter("gw_calls_unrecorded_total")[()]
 
     def recovered(self, count: int) -> None:
-        """Calls of a lost process were settled here."""
+        """Count calls of a lost process settled here."""
         self._recovered.value += count
 
     def corrected(self) -> None:
-        """A settlement came after recovery's, and row and cost were corrected to it."""
+        """Count a recovered call whose row and cost were corrected to its true settlement."""
         self._corrected.value += 1
 
     def recorder_up(self, is_up: bool) -> None:
-        """The process has the file of its flight recorder, or could not make it."""
+        """Set whether the process has the file of its flight recorder."""
         self._recorder_up.value = int(is_up)
 
     def unrecorded(self) -> None:
-        """The recorder had no room for a stream or a settlement."""
+        """Count a stream or a settlement for which the recorder had no room."""
         self._unrecorded.value += 1

@@ -1,8 +1,8 @@
-"""OpenTelemetry's names for generative AI, and for what is around it, spelled in this one file.
+"""OpenTelemetry's attribute names for generative AI and related ones, defined in this file alone.
 
 The conventions are still in development and the SDK's own constants are marked deprecated, so a
-renaming there is a change here and nowhere else. What a span carries beyond these is named `gw.*`
-by its room.
+renaming there is a change here and nowhere else. Other attributes of spans are named `gw.*` by
+their room.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 # Attributes of a span.
 OPERATION_NAME: Final = "gen_ai.operation.name"
 PROVIDER_NAME: Final = "gen_ai.provider.name"
-CONVERSATION_ID: Final = "gen_ai.conversation.id"  # what the client calls it, never made up
+CONVERSATION_ID: Final = "gen_ai.conversation.id"  # the client's name for it, never generated
 OUTPUT_TYPE: Final = "gen_ai.output.type"
 REQUEST_MODEL: Final = "gen_ai.request.model"
 REQUEST_MAX_TOKENS: Final = "gen_ai.request.max_tokens"
@@ -39,8 +39,8 @@ ERROR_TYPE: Final = "error.type"
 CHAT: Final = "chat"
 GENERATE: Final = "generate_content"
 
-# The conventions' names of providers, by the kind of the channel (`channels/kinds.py`), where these
-# are not the same.
+# The conventions' names of providers, by the kind of the channel (`channels/kinds.py`), if they
+# differ.
 _PROVIDERS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "azure-openai": "azure.ai.openai",
@@ -55,5 +55,5 @@ _PROVIDERS: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def provider_of(kind: str, owned_by: str) -> str:
-    """Return who serves a channel of this kind; for one without, the owner of the model."""
+    """Return the provider of a channel of this kind; for one without, the owner of the model."""
     return _PROVIDERS.get(kind, kind) or owned_by

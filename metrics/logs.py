@@ -3,9 +3,9 @@
     {"ts": "…Z", "level": "warning", "logger": "actors.channel", "action": "channel_opened",
      "message": "channel opened", "channel": "openai-a", "was": "closed"}
 
-`action` is our own word for the event, in the past tense; a line of a library has `logged`. How
-values become JSON is in this file, what is redacted in this file, who waits for a reader that
-does not read in this file: no caller here. Who calls `configure` is the command line.
+`action` is our name of the event, in the past tense; a line of a library has `logged`. This file
+converts values to JSON, redacts secrets, and writes in a thread of its own, so that no caller waits
+for the reader. The command line calls `configure`.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from typing import Any, Final, TextIO
 
 import ujson
 
-# Writes lines for callers that must not wait: in a thread of its own, from a bounded queue.
+# Writes lines for callers that must not wait: in a separate thread, from a bounded queue.
 #
 # An unread pipe holds some 64 KB and then blocks its writers; a full disk refuses. Here only the
-# thread waits. What finds no room in the queue, or cannot be written, is lost and counted, and as
-# soon as there is room again one line reports how many were. Lines go out whole, as many at once as
-# fit into one atomic write to a pipe: several processes that share one do not tear each other's
-# lines, unless a line is longer than that.
+# thread waits. Lines that do not fit into the queue, or cannot be written, are lost and counted,
+# and as soon as there is room again one line reports their number. Lines are written whole, as many
+# at once as fit into one atomic write to a pipe: several processes that share one do not interleave
+# their lines, unless a line is longer than that.
 
-# Of lines that wait to be written; an hour of an ordinary log.
+# Limit of lines waiting to be written; an hour of an ordinary log.
 QUEUE_BYTES_MAX: Final = 4 * 1024 * 1024
-# What a pipe takes in one piece.
+# The size of an atomic write to a pipe.
 ATOMIC_BYTES: Final = select.PIPE_BUF
 
 # Writes these bytes, however long it takes, or raises OSError.
@@ -43,7 +43,7 @@ Sink = Callable[[bytes], object]
 
 
 def descriptor_sink(fd: int) -> Sink:
-    """Write to a file descriptor, which may be one that does not block."""
+    """Write to a file descriptor, which may be non-blocking."""
 
     def write(data: bytes) -> None:
         while data:
@@ -56,10 +56,10 @@ def descriptor_sink(fd: int) -> Sink:
 
 
 class LineWriter:
-    """One thread that writes to `sink`; `lost_line` makes the line that reports how many were lost.
+    """One thread that writes to `sink`; `lost_line` makes the line that reports lost ones.
 
-    Writers take turns; between them and the thread there is no lock, so
-    that even what the collector logs, in the middle of anything, waits for no other.
+    Writers take turns; they share no lock with the thread, so that even a line logged within
+    garbage collection waits for no other.
     """
 
     def __init__(self, sink: Sink, lost_line: Callable[[int], bytes]) -> None:
@@ -75,7 +75,7 @@ class LineWriter:
         self._done_bytes = 0
         self._unwritten = 0  # lines
         self._reported = 0  # of the lost
-        # A daemon: the end of the process does not wait for it.
+        # A daemon, so that the process does not wait for it at exit.
         threading.Thread(target=self._run, name="log", daemon=True).start()
 
     def __repr__(self) -> str:
@@ -83,16 +83,16 @@ class LineWriter:
 
     @property
     def lost(self) -> int:
-        """How many lines could not be written so far."""
+        """The number of lines that could not be written so far."""
         return self._crowded_out + self._unwritten
 
     @property
     def waiting_bytes(self) -> int:
-        """How much is still to be written."""
+        """The number of bytes still to be written."""
         return self._given_bytes - self._done_bytes
 
     def write(self, line: bytes) -> None:
-        """Write a line, which has its end, soon. Waits for nothing and raises nothing."""
+        """Queue a line, which has its line end. Never waits and never raises."""
         if self.waiting_bytes + len(line) > QUEUE_BYTES_MAX:
             self._crowded_out += 1
             return
@@ -100,13 +100,13 @@ class LineWriter:
         self._queue.put(line)
 
     def flush(self, seconds: float) -> bool:
-        """Wait until what was given is written or lost, at most so long; False if it is not."""
+        """Wait until all lines are written or lost, at most so long; False on timeout."""
         done = threading.Event()
         self._queue.put(done)
         return self._ended.is_set() or done.wait(seconds)
 
     def close(self) -> None:
-        """Write nothing that is given from now on."""
+        """Write nothing that is queued from now on."""
         self._queue.put(self._ended)
 
     def _run(self) -> None:
@@ -119,7 +119,7 @@ class LineWriter:
             self._done_bytes += sum(map(len, lines))
 
     def _taken(self) -> list[bytes]:
-        """The next line, and those behind it that go out in one piece with it; none at the end."""
+        """Take the next line, and those that fit into one write with it; none at the end."""
         lines: list[bytes] = []
         size = 0
         item, self._next = self._next, None
@@ -152,31 +152,31 @@ class LineWriter:
     def _is_written(self, data: bytes) -> bool:
         try:
             self._sink(data)
-        except (OSError, ValueError):  # a full disk, a reader that has left, a stream closed
+        except (OSError, ValueError):  # a full disk, a closed pipe, a closed stream
             return False
         return True
 
 
-# Takes secrets out of text on its way to the log.
+# Removes secrets from text before it is logged.
 #
-# A net behind the code that should not log them in the first place. Upstreams' addresses and names
-# are no secret to an operator and stay; what clients may see is `channels/redaction.py`, and so is
-# the list of the secrets that the process knows, which go first (`hide`).
+# A safety net for code that should not log them at all. Upstreams' addresses and names are no
+# secret to an operator and are kept; `channels/redaction.py` has the redaction for clients, and the
+# list of the process's known secrets, which are removed first (`hide`).
 
 REDACTED: Final = "***"
 
-# What a value may not contain: where it ends in a header, a URL, a repr or a JSON text. What is
-# redacted already stays; of one of our keys an operator can see which it was.
+# Characters that end a value in a header, a URL, a repr or JSON text. A redacted value is left
+# unchanged; of our own keys an operator can see which one it was.
 _VALUE: Final = r"(?!sk-platform-[0-9a-f]{4}\*{3}|\[redacted\])[^\s\"'\\&,;)}\]>]+"
 # Between a name and its value: `name: value`, `name=value`, `'name': 'value'`, `("name", "value")`.
 _BETWEEN: Final = r"(?:\\?[\"']?\s*[:=]\s*|\\?[\"'],\s*)(?:b?\\?[\"'])?"
-# The bound on what may stand before `api_key` keeps the search linear.
+# The bound on the prefix of `api_key` keeps the search linear.
 _NAMES: Final = (
     r"(?:proxy[-_])?authorization|[\w-]{0,40}api[-_]?key|password|passwd"
     r"|(?:client|access|refresh|gw)[-_](?:secret|token)"
 )
 
-# In this order: what is redacted as part of something longer must still be whole.
+# In this order: a longer match must precede those of its parts.
 _RULES: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
     (re.compile(pattern, re.IGNORECASE), replacement)
     for pattern, replacement in (
@@ -190,7 +190,7 @@ _RULES: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
         ),
         (r"\b((?:set[-_])?cookie\\?[\"']?\s*[:=]\s*\\?[\"']?)[^\r\n\"'\\]+", rf"\1{REDACTED}"),
         (rf"([?&]key=){_VALUE}", rf"\1{REDACTED}"),
-        # Other makers' keys, as they stand in their error messages.
+        # Other providers' keys, as in their error messages.
         (r"(?<![a-z0-9])(sk-)(?!platform-)[\w*.-]{8,}", rf"\1{REDACTED}"),
         (r"(?<![a-z0-9])(AIza)[\w-]{8,}", rf"\1{REDACTED}"),
         # The password in the URL of a database.
@@ -201,12 +201,12 @@ _RULES: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
 _SECRET_NAME: Final = re.compile(rf"(?:{_NAMES}|(?:set[-_])?cookie|secret)", re.IGNORECASE)
 
 
-# Takes the secrets that are known out of a text, exactly as they are.
+# Removes the known secrets from a text, exactly.
 _known: Callable[[str], str] = str
 
 
 def hide(known: Callable[[str], str]) -> None:
-    """Have `known` take secrets out of every text from now on, before those known by their form."""
+    """Apply `known` to every text from now on, before the patterns."""
     global _known
     _known = known
 
@@ -220,14 +220,14 @@ def redact(text: str) -> str:
 
 
 def names_a_secret(name: str) -> bool:
-    """Whether a field of this name holds a secret, whatever it looks like."""
+    """Whether a field of this name holds a secret, whatever its value."""
     return _SECRET_NAME.fullmatch(name) is not None
 
 
-# Turns whatever is given to a log line into plain JSON values, without ever raising.
+# Converts any value to plain JSON values for a log line, without ever raising.
 #
 # Bounded in depth, width and length: a log line is not the place for a request body. Secrets are
-# redacted on the way (this file).
+# redacted.
 
 DEPTH_MAX: Final = 6
 ITEMS_MAX: Final = 100
@@ -259,8 +259,8 @@ def plain(value: object, depth: int = DEPTH_MAX) -> Any:
 
 
 def text(value: str) -> str:
-    """Return `value` with secrets redacted and cut to the length a log line bears."""
-    # Cut twice: the patterns are not to walk megabytes, and redactions are not to be cut in two.
+    """Return `value` redacted and truncated to the maximum length in a log line."""
+    # Truncated twice: the patterns must not scan megabytes, and redactions must not be split.
     shown = redact(value[: 2 * TEXT_CHARACTERS_MAX])
     if len(shown) <= TEXT_CHARACTERS_MAX and len(value) <= 2 * TEXT_CHARACTERS_MAX:
         return shown
@@ -268,7 +268,7 @@ def text(value: str) -> str:
 
 
 def printed(value: object) -> str:
-    """Return what `value` prints as: an error with its type, bytes as text, anything by `str`."""
+    """Return `value` as text: an error with its type, bytes decoded, anything else by `str`."""
     try:
         if isinstance(value, BaseException):
             return text(f"{type(value).__name__}: {value}".removesuffix(": "))
@@ -294,19 +294,19 @@ LEVELS: Final = {
     "error": logging.ERROR,
     "critical": logging.CRITICAL,
 }
-# Fields about the line itself; an event's own field of such a name gets an underscore.
+# Fields of the line itself; an event's field with such a name gets an underscore.
 RESERVED: Final = frozenset({"ts", "level", "logger", "action", "message", "stack"})
 LIBRARY_ACTION: Final = "logged"
 STACK_CHARACTERS_MAX: Final = 6_000
-# What the process knows at its end is worth so much waiting for its reader.
+# The time to wait at exit until the log is read.
 FLUSH_SECONDS: Final = 1.0
 
 
 def configure(stream: TextIO, level: str = "info") -> None:
     """Send everything that is logged or warned in this process to `stream`, as JSON lines.
 
-    Replaces every handler that wrote to a stream before. Raises ValueError for a level
-    that is not one of LEVELS.
+    Replaces every handler that wrote to a stream before. Raises ValueError for a level that is not
+    one of LEVELS.
     """
     if level not in LEVELS:
         raise ValueError(f"unknown log level {level!r}, allowed are {', '.join(LEVELS)}")
@@ -323,7 +323,7 @@ def configure(stream: TextIO, level: str = "info") -> None:
 
 @contextmanager
 def events_shown(name: str, stream: TextIO) -> Iterator[None]:
-    """Send the events of one part to `stream` for a while, wherever else the log goes."""
+    """Send the events of one part to `stream` for a while, in addition to the log."""
     logger, handler = logging.getLogger(name), LineHandler(_sink(stream))
     level = logger.level
     logger.addHandler(handler)
@@ -343,20 +343,20 @@ def set_level(level: str) -> None:
 
 
 def write_line(line: str) -> None:
-    """Write a line that is no event, among those of the log; nowhere before `configure`."""
+    """Write a line that is not an event, among those of the log; nowhere before `configure`."""
     for handler in _line_handlers():
         with handler.turn():
             handler.writer.write(f"{line}\n".encode())
 
 
 def flush() -> None:
-    """Wait until everything is written, as long as the end of the process waits for it."""
+    """Wait until all lines are written, at most FLUSH_SECONDS."""
     for handler in _line_handlers():
         handler.flush()
 
 
 def lines_lost() -> int:
-    """How many lines this process could not write."""
+    """Return how many lines this process could not write."""
     return sum(handler.writer.lost for handler in _line_handlers())
 
 
@@ -369,21 +369,21 @@ class LineHandler(logging.Handler):
         self.writer = LineWriter(sink, self._lost)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Give the line to the thread; `handle` has taken the turn."""
+        """Queue the line; `handle` has acquired the lock."""
         self.writer.write(f"{self.format(record)}\n".encode())
 
     def flush(self) -> None:
-        """Wait for the thread, but not for ever; the end of the process calls it."""
+        """Wait for the thread, at most FLUSH_SECONDS; called at exit."""
         self.writer.flush(FLUSH_SECONDS)
 
     def close(self) -> None:
-        """End the thread, when it has written what there is."""
+        """End the thread when it has written all lines."""
         self.writer.close()
         super().close()
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Writers take turns."""
+        """Hold the writers' lock."""
         self.acquire()
         try:
             yield
@@ -408,7 +408,7 @@ def _sink(stream: TextIO) -> Sink:
 
 
 class EventLog:
-    """Logs events of one part of the gateway. Fields may be anything; they are made plain."""
+    """Logs events of one part of the gateway. Fields of any type are converted to plain values."""
 
     __slots__ = ("_logger",)
 
@@ -419,19 +419,19 @@ class EventLog:
         return f"<EventLog {self._logger.name}>"
 
     def debug(self, action: str, /, **fields: Any) -> None:
-        """Something that only a developer wants to know."""
+        """Log a detail for developers."""
         self._log(logging.DEBUG, action, fields, exc_info=False)
 
     def info(self, action: str, /, **fields: Any) -> None:
-        """Something happened as it should."""
+        """Log a normal event."""
         self._log(logging.INFO, action, fields, exc_info=False)
 
     def warning(self, action: str, /, *, exc_info: bool = False, **fields: Any) -> None:
-        """Something is not as it should be, and the gateway copes."""
+        """Log a fault that the gateway handles."""
         self._log(logging.WARNING, action, fields, exc_info=exc_info)
 
     def error(self, action: str, /, *, exc_info: bool = False, **fields: Any) -> None:
-        """Log what went wrong and should be looked at."""
+        """Log a fault that needs attention."""
         self._log(logging.ERROR, action, fields, exc_info=exc_info)
 
     def _log(self, level: int, action: str, fields: dict[str, Any], *, exc_info: bool) -> None:
@@ -445,7 +445,7 @@ class EventLog:
 
 
 class JsonFormatter(logging.Formatter):
-    """A record as one line of JSON. Never raises, whatever the record holds."""
+    """Formats a record as one line of JSON. Never raises, whatever the record holds."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line, in ASCII and without its end."""
@@ -488,5 +488,5 @@ def _stack(error: BaseException) -> str:
 
 
 def _end(stack: str) -> str:
-    """Return the end of a stack, which is where it went wrong."""
+    """Return the end of a stack, which has the failing line."""
     return text(stack[-STACK_CHARACTERS_MAX:])

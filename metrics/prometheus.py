@@ -1,8 +1,8 @@
-"""Every metric of the gateway on one page: one method for each event.
+"""Every metric of the gateway in one file: one method for each event.
 
 Names, labels and buckets are the table in `series.py`. Methods take plain values, decide nothing
-and never raise for a value that came from outside. They belong to the loop's thread; `render` may
-run in another one.
+and never raise for an external value. They are called in the loop's thread; `render` may run in
+another one.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Metrics:
         self._actor_restarts = make.counter("gw_actor_restarts_total")
         self._log_lines_lost = make.counter("gw_log_lines_lost_total")[()]
         spans = make.counter("gw_trace_spans_total")
-        # Both from the start: the thread of the exporter adds to them and makes none.
+        # Both made here: the exporter's thread adds to them and must not make series.
         self._spans_exported, self._spans_failed = spans[("exported",)], spans[("failed",)]
         self._loop_lag = make.histogram("gw_loop_lag_seconds")[()]
         self._queue_delay = make.histogram("gw_queue_delay_seconds")[()]
@@ -110,7 +110,7 @@ class Metrics:
         self._calls_shed = make.counter("gw_calls_shed_total")
         self._cache_lookups = make.counter("gw_cache_lookups_total")
         registry.register(make)
-        # The last state of each channel; one that was removed is remembered, not shown.
+        # The last state of each channel; that of a removed one is kept, but not shown.
         self._states: dict[str, str] = {}
         self._limits: dict[str, int] = {}
         self._removed: set[str] = set()
@@ -121,7 +121,7 @@ class Metrics:
     # Calls
 
     def call_started(self, protocol: str) -> None:
-        """A call is being served. Exactly one `call_finished` of the same protocol follows."""
+        """Count a call being served. Exactly one `call_finished` of the same protocol follows."""
         self._in_flight[(protocol,)].value += 1
 
     def call_finished(
@@ -134,11 +134,11 @@ class Metrics:
         seconds: float,
         trace_id: str | None = None,
     ) -> None:
-        """A call that was started is over: success, error, interrupted or rejected.
+        """Count a finished call: success, error, interrupted or rejected.
 
-        `trace_id`, here and below, is of one that is traced: an exemplar of its bucket.
+        `trace_id`, here and below, is that of a traced call: an exemplar of its bucket.
 
-        The time of a rejected call stays out of the latency: refusals take a millisecond and
+        The time of a rejected call is left out of the latency: refusals take a millisecond and
         would hide a slow response behind many quick ones.
         """
         self._in_flight[(protocol,)].value -= 1
@@ -147,37 +147,37 @@ class Metrics:
             self._call_latency[protocol, model].observe(seconds, trace_id)
 
     def call_failed(self, *, model: str, fault: str) -> None:
-        """Count a request that was let in and failed by no doing of its client."""
+        """Count an admitted request that failed through no fault of its client."""
         self._calls_failed[model, fault].value += 1
 
     def first_byte(
         self, *, protocol: str, model: str, seconds: float, trace_id: str | None = None
     ) -> None:
-        """The first byte of a response goes to the client."""
+        """Observe the time to the first byte of a response."""
         self._first_byte[protocol, model].observe(seconds, trace_id)
 
     def output_token(self, *, protocol: str, model: str, seconds: float) -> None:
-        """A stream succeeded that took so long for each token after its first byte."""
+        """Observe the time per token after the first byte of a successful stream."""
         self._output_token[protocol, model].observe(seconds)
 
     def units(self, *, model: str, unit: str, count: int) -> None:
-        """A call was settled for so many pieces: images, seconds of video, …"""
+        """Count the units of a settled call: images, seconds of video, …"""
         self._units[model, unit].value += count
 
     def http_response(self, *, route: str, status: int) -> None:
-        """A response of any endpoint is out; `route` is the handler's label, never a path."""
+        """Count a response of any endpoint; `route` is the handler's label, never a path."""
         self._responses[route, status].value += 1
 
     def limit_refused(self, dimension: str) -> None:
-        """An account has reached a limit: rpm or concurrency."""
+        """Count a refusal by an account's limit: rpm or concurrency."""
         self._limit_refusals[(dimension,)].value += 1
 
     def limits_degraded(self, degraded: bool) -> None:
-        """Limits hold in each process alone: who shares them does not answer; or over all."""
+        """Set whether each process applies limits alone, because the shared backend is down."""
         self._limits_degraded.value = degraded
 
     def limits_asked(self, seconds: float) -> None:
-        """One batch of questions about limits was answered."""
+        """Observe the duration of one batch of limit commands."""
         self._limits_shared.observe(seconds)
 
     # Channels
@@ -185,13 +185,13 @@ class Metrics:
     def attempt(
         self, *, channel: str, outcome: str, seconds: float, trace_id: str | None = None
     ) -> None:
-        """An attempt is over: ok, refused, status_4xx, status_5xx, timeout, cut, cancelled, …"""
+        """Count an attempt: ok, refused, status_4xx, status_5xx, timeout, cut, cancelled, …"""
         if channel not in self._removed:
             self._attempts[channel, outcome].value += 1
             self._attempt_seconds[(channel,)].observe(seconds, trace_id)
 
     def channel_state(self, *, channel: str, state: str) -> None:
-        """The breaker of a channel is in this state. The first word is not a transition."""
+        """Set the state of a channel's breaker. The first report is not a transition."""
         assert state in CHANNEL_STATES, state
         before = self._states.get(channel)
         self._states[channel] = state
@@ -201,7 +201,7 @@ class Metrics:
             self._show_state(channel, state)
 
     def channel_slots(self, *, channel: str, in_use: int, limit: int) -> None:
-        """Slots leased and slots there are. A removed channel that reports them is back."""
+        """Set slots in use and slots in all. A removed channel that reports them is added again."""
         if self._limits.get(channel) != limit:
             self._limits[channel] = limit
             self._slots_limit[(channel,)].value = limit
@@ -211,14 +211,14 @@ class Metrics:
         self._slots_in_use[(channel,)].value = in_use
 
     def channel_key_refused(self, *, channel: str, key: int, status: int) -> None:
-        """An upstream refused a key of this channel; keys count from 1."""
+        """Count a refused key of this channel; keys count from 1."""
         if channel not in self._removed:
             self._key_refusals[channel, str(key), str(status)].value += 1
 
     def channel_removed(self, channel: str) -> None:
-        """The configuration has no such channel any more: its series go.
+        """Drop the series of a channel that was removed from the configuration.
 
-        Attempts still under way on it end uncounted, or each reload would leave series behind.
+        Attempts still under way on it are not counted, or each reload would leave series behind.
         """
         self._removed.add(channel)
         self._limits.pop(channel, None)
@@ -235,110 +235,110 @@ class Metrics:
     # Money
 
     def hold_latency(self, seconds: float) -> None:
-        """A hold was answered."""
+        """Observe the time until a hold was answered."""
         self._hold_latency.observe(seconds)
 
     def settle_latency(self, seconds: float) -> None:
-        """A settlement is committed."""
+        """Observe the time until a settlement was committed."""
         self._settle_latency.observe(seconds)
 
     def ledger_batch(self, *, size: int, seconds: float) -> None:
-        """One ledger transaction of `size` messages is committed."""
+        """Observe one committed ledger transaction of `size` messages."""
         self._batch_messages.observe(size)
         self._batch_seconds.observe(seconds)
 
     def ledger_retry(self) -> None:
-        """A batch has to be sent again: the database went away."""
+        """Count a batch that is repeated because the database was lost."""
         self._ledger_retries.value += 1
 
     def bytes_not_held_for(self, *, model: str, count: int) -> None:
-        """A call was let in whose body has so many bytes beside what it was held for."""
+        """Count the bytes of an admitted body beyond those that its hold covers."""
         self._bytes_left_out[(model,)].value += count
 
     def usage_unpriced(self, *, model: str, what: str) -> bool:
-        """A call's usage has something without a price; return whether it is the first such one."""
+        """Count a usage with a part without price; return whether it is the first of its kind."""
         series = self._unpriced[(model, what)]
         series.value += 1
         return series.value == 1
 
     def holds(self, *, open_count: int, oldest_seconds: float, lease_seconds: float) -> None:
-        """Holds of processes open in the database, and the oldest lease, as last counted."""
+        """Set open holds of processes in the database, and the oldest lease, as last counted."""
         self._oldest_lease.value = lease_seconds
         self._holds_open.value = open_count
         self._oldest_hold.value = oldest_seconds
 
     def ledger_proved(self, *, at: float, faults: int) -> None:
-        """The ledger was proved at this Unix time, as last read, and so many rows were off."""
+        """Set the Unix time of the ledger's last proof, and its number of faulty rows."""
         self._proved_at.value = at
         self._proof_faults.value = faults
 
     def hold_refused(self, reason: str) -> None:
-        """The ledger refused a hold."""
+        """Count a refused hold."""
         self._hold_refusals[(reason,)].value += 1
 
     def idempotency(self, state: str) -> None:
-        """An idempotency key was not free: stored (replayed), in_flight, reuse or too_large."""
+        """Count an idempotency key in use: stored (replayed), in_flight, reuse or too_large."""
         self._idempotency[(state,)].value += 1
 
     def settle_noop(self) -> None:
-        """A call was settled a second time; nothing moved."""
+        """Count a call that was settled again, which changes nothing."""
         self._settle_noops.value += 1
 
     # The process
 
     def release(self, version: str) -> None:
-        """This version runs."""
+        """Show the running version."""
         self._build[(version,)].value = 1
 
     def taken_for_dead(self) -> None:
-        """Other processes have declared this one dead; it goes on under another id."""
+        """Count that others have declared this process dead; it continues under another id."""
         self._taken_for_dead.value += 1
 
     def call_log_kept(self, is_kept: bool) -> None:
-        """The last round over the call log's months did everything it was to do."""
+        """Set whether the last round over the call log's months was complete."""
         self._call_log_kept.value = int(is_kept)
 
     def mailbox(self, *, actor: str, depth: int, wait_seconds: float) -> None:
-        """An actor of this kind took `depth` messages, the oldest of which waited so long."""
+        """Observe a batch of `depth` messages of an actor, the oldest of which waited so long."""
         self._mailbox_depth[(actor,)].observe(depth)
         self._mailbox_wait[(actor,)].observe(wait_seconds)
 
     def actor_restarted(self, actor: str) -> None:
-        """The supervisor restarted an actor of this kind."""
+        """Count a restart of an actor of this kind by the supervisor."""
         self._actor_restarts[(actor,)].value += 1
 
     def spans_exported(self, count: int, *, is_taken: bool) -> None:
-        """The collector took a batch of so many spans, or it is lost. In the exporter's thread."""
+        """Count exported spans, or lost ones. Called in the exporter's thread."""
         (self._spans_exported if is_taken else self._spans_failed).value += count
 
     def loop_lag(self, seconds: float) -> None:
-        """The loop was this late."""
+        """Observe the lag of the event loop."""
         self._loop_lag.observe(seconds)
 
     def queue_delay(self, seconds: float) -> None:
-        """Work has waited so long for the loop, or for room in a batch of the ledger."""
+        """Observe how long work waited for the loop, or for room in a batch of the ledger."""
         self._queue_delay.observe(seconds)
 
     def overloaded(self, is_overloaded: bool) -> None:
-        """Calls are refused because of that delay, or no longer."""
+        """Set whether calls are refused because of that delay."""
         self._overloaded.value = is_overloaded
 
     def call_shed(self, route: str) -> None:
-        """A call was refused by its head, because the process is overloaded."""
+        """Count a call refused by its head, because the process is overloaded."""
         self._calls_shed[(route,)].value += 1
 
     def cache(self, *, cache: str, hit: bool) -> None:
-        """A cache was asked."""
+        """Count a lookup in a cache."""
         self._cache_lookups[cache, "hit" if hit else "miss"].value += 1
 
     def database_up(self, up: bool) -> None:
-        """The database answers, or it does not."""
+        """Set whether the database is available."""
         self._database_up.value = up
 
     # The scrape
 
     def totals(self) -> Totals:
-        """Add up what the console shows live; read once a second, whatever the calls do."""
+        """Sum the figures that the console shows live; read once a second, independent of calls."""
         first_bytes = [0] * (len(FIRST_BYTE_SECONDS) + 1)
         for _, series in self._first_byte.shown():
             first_bytes = [a + b for a, b in zip(first_bytes, series.counts, strict=True)]
@@ -359,7 +359,7 @@ class Metrics:
         return totals
 
     def conditions(self, now: float) -> list[str]:
-        """The alerts that gauges of this process give cause for, by the names of their runbooks."""
+        """Return the alerts that gauges of this process raise, by the names of their runbooks."""
         gauges = (
             ("limits_degraded", self._limits_degraded.value),
             ("call_log_unkept", not self._call_log_kept.value),
@@ -368,20 +368,20 @@ class Metrics:
         return [*(name for name, holds in gauges if holds), *self.config.conditions(now)]
 
     def render(self, accept: str) -> tuple[bytes, str]:
-        """Return body and content type for an Accept header; OpenMetrics when it is asked for."""
+        """Return body and content type for an Accept header; OpenMetrics if requested."""
         self._log_lines_lost.value = lines_lost()
         self.database.read()
         self.files.read()
         try:
             encode, content_type = choose_encoder(accept)
-        except (TypeError, ValueError):  # a version that is no version
+        except (TypeError, ValueError):  # an invalid version
             encode, content_type = generate_latest, CONTENT_TYPE_PLAIN_0_0_4
         return encode(self._registry), content_type
 
 
 @dataclass(slots=True)
 class Totals:
-    """Calls since the start of the process; a failure is an attempt that another may follow."""
+    """Calls since the start of the process; a failed attempt may be followed by another."""
 
     first_bytes: list[int]  # in each bucket, and above
     calls: int = 0
@@ -395,7 +395,7 @@ class Totals:
     seconds: dict[str, float] = field(default_factory=dict)  # of its attempts
 
 
-# What is settled by tokens.
+# Tokens of settled calls.
 
 
 class TokenMetrics:
@@ -415,8 +415,8 @@ class TokenMetrics:
         cached_tokens: int,
         output_tokens: int,
     ) -> None:
-        """A call was settled for these. `input_tokens` is the whole input, cached included."""
-        # An upstream may claim more cached tokens than input; a counter cannot go down.
+        """Count the tokens of a settled call. `input_tokens` includes cached ones."""
+        # An upstream may state more cached tokens than input; a counter cannot decrease.
         fresh_tokens = input_tokens - cached_tokens
         if fresh_tokens > 0:
             self._kinds[model, "fresh_input"].value += fresh_tokens
@@ -429,18 +429,18 @@ class TokenMetrics:
             self._cached_input[channel, model].value += max(0, min(cached_tokens, input_tokens))
 
     def inputs(self) -> tuple[int, dict[str, int]]:
-        """Every token of input so far, and those from a cache by model."""
+        """Return all input tokens so far, and the cached ones by model."""
         cached: dict[str, int] = {}
         for (_, model), number in self._cached_input.shown():
             cached[model] = cached.get(model, 0) + int(number.value)
         return sum(int(number.value) for _, number in self._input.shown()), cached
 
 
-# What calls bring, and what they cost at their upstreams.
+# Revenue of calls, and their costs at upstreams.
 
 
 class CostMetrics:
-    """What clients paid and what the operator pays."""
+    """The amounts paid by clients and by the operator."""
 
     def __init__(self, make: Families) -> None:
         self._settled = make.counter("gw_cost_nano_usd_total")
@@ -450,7 +450,7 @@ class CostMetrics:
 
     @property
     def settled_nano_usd(self) -> int:
-        """What all clients paid so far."""
+        """Return what all clients paid so far."""
         return sum(int(number.value) for _, number in self._settled.shown())
 
     def settled(
@@ -462,9 +462,9 @@ class CostMetrics:
         upstream_nano_usd: int | None,
         is_sold: bool,
     ) -> None:
-        """A call was settled at this cost; None: what it cost its operator is not known.
+        """Count the cost of a settled call; None: the operator's cost is unknown.
 
-        `is_sold`: its client has got what it was to pay for.
+        `is_sold`: its client has received what it pays for.
         """
         if nano_usd > 0:
             self._settled[(model,)].value += nano_usd

@@ -1,8 +1,7 @@
 """The one table of every Prometheus series of the gateway: name, type, labels, buckets, meaning.
 
-A reader of a dashboard or an alert looks here. What happens on which event is in `prometheus.py`.
-The table is snapshotted by the tests, so that a renamed series is seen in review before it breaks
-existing dashboards.
+A reference for dashboards and alerts. `prometheus.py` has the events. Tests compare the table with
+a snapshot, so that a renamed series is noticed in review before it breaks existing dashboards.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ LEDGER_SECONDS = (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0
 WAIT_SECONDS = (0.00005, 0.0002, 0.001, 0.005, 0.02, 0.1, 0.5, 2, 10)
 LAG_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
 PAGE_COUNTS = (0.0, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0)
-# The ledger writer takes at most 256 messages at once; a mailbox holds more before it refuses.
+# The ledger writer takes at most 256 messages at once; its mailbox holds more.
 BATCH_MESSAGES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
-# A job takes seconds to minutes, at most a day; polls are late by the wait for their turn.
+# A job takes seconds to minutes, at most a day; polls are delayed by the wait for their turn.
 TASK_SECONDS = (1, 5, 15, 30, 60, 120, 300, 600, 1800, 7200, 86400)
 POLL_LAG_SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 60, 300)
-# From a model that writes a thousand tokens a second to one of which a reader is tired of waiting.
+# From a model with a thousand tokens per second to one too slow to read.
 OUTPUT_TOKEN_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.035, 0.05, 0.075, 0.1, 0.2, 0.5, 1)
-# Waits for a connection, of which there were none at once; five seconds are the most.
+# Waits for a connection when none was free; five seconds at most.
 CONNECTION_SECONDS = (0.001, 0.005, 0.02, 0.1, 0.5, 1, 2.5, 5)
 DEPTH_MESSAGES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 1024, 4096)
 
@@ -44,7 +43,7 @@ class MetricFamily:
     buckets: tuple[float, ...] = ()
 
     def exposed(self) -> tuple[str, ...]:
-        """Return the names an expression may use for it."""
+        """Return the names that an expression may use for it."""
         if self.kind == "histogram":
             return tuple(f"{self.name}_{part}" for part in ("bucket", "sum", "count"))
         return (self.name,)
@@ -336,7 +335,7 @@ SERIES: tuple[MetricFamily, ...] = (
         (),
         "Polls made again because the process that had begun them never finished.",
     ),
-    # Copies of what tasks have made.
+    # Copies of results of tasks.
     MetricFamily(
         "gw_media_copies_total",
         "counter",

@@ -1,13 +1,13 @@
-"""The spans of one call, as the rest of the gateway sees them.
+"""The spans of one call, as an interface for the rest of the gateway.
 
     CallSpan                the call, from its head to its last byte
       ChildSpan             its hold; each attempt on a channel; its settlement
 
-What waits for something of ours is a span; what happens within an attempt is an event of it, with
-its time: `gw.leased`, `gw.connected`, `gw.response_head`, `gw.first_chunk`.
+Waiting for something of the gateway is a span; steps within an attempt are events of it, with their
+time: `gw.leased`, `gw.connected`, `gw.response_head`, `gw.first_chunk`.
 
-As they stand here they record nothing: this is what an unsampled call gets, shared objects whose
-methods do nothing. The ones that record are in `recording.py`, who gets which in `tracing.py`.
+The classes here record nothing: an unsampled call gets shared objects with empty methods.
+`recording.py` has those that record, and `tracing.py` decides on sampling.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 
-# The W3C `traceparent` header: read strictly, write exactly. Knows nothing of spans.
+# The W3C `traceparent` header: parsed strictly, rendered exactly. Independent of spans.
 #
-# Source: W3C Trace Context, section 3.2. A header that is not well-formed is as good as none: the
-# call starts a trace of its own.
+# Source: W3C Trace Context, section 3.2. A malformed header counts as absent: the call starts its
+# own trace.
 
 SAMPLED: Final = 0x01
 
-# Lower case only. A version after 00 may append fields, which are not read; 00 has none, and ff
-# is no version at all.
+# Lower case only. A version after 00 may append fields, which are ignored; 00 has none, and ff is
+# not a version.
 _HEADER: Final = re.compile(
     r"(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.*)?",
     re.ASCII,
@@ -35,7 +35,7 @@ _HEADER: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class TraceParent:
-    """Who calls us: the trace, the caller's span, and whether the caller records it."""
+    """The client's trace context: the trace, its span, and whether it is sampled."""
 
     trace_id: int
     span_id: int
@@ -43,7 +43,7 @@ class TraceParent:
 
 
 def parse(header: str) -> TraceParent | None:
-    """Return the content of the header, None when it is not well-formed."""
+    """Return the content of the header, None if it is malformed."""
     match = _HEADER.fullmatch(header)
     if match is None:
         return None
@@ -69,7 +69,7 @@ Attributes = Mapping[str, AttributeValue]
 
 
 class OnExport(Protocol):
-    """Is called after each export of `count` spans, in the exporter's thread."""
+    """Called after each export of `count` spans, in the exporter's thread."""
 
     def __call__(self, count: int, *, is_taken: bool) -> None: ...
 
@@ -78,18 +78,18 @@ NO_ATTRIBUTES: Final[Attributes] = MappingProxyType({})
 _NO_FIELDS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 # Events of an attempt.
-LEASED: Final = "gw.leased"  # a slot of the channel is ours; what came before was waiting for it
+LEASED: Final = "gw.leased"  # a slot of the channel was leased; the time before was the wait for it
 CONNECTED: Final = "gw.connected"
 RESPONSE_HEAD: Final = "gw.response_head"
-FIRST_CHUNK: Final = "gw.first_chunk"  # of a stream, with something for the client in it
-# Event of a call: its body is read and its model found.
+FIRST_CHUNK: Final = "gw.first_chunk"  # of a stream, with content for the client
+# Event of a call: its body was read and its model found.
 REQUEST_READ: Final = "gw.request_read"
 
 
 class RequestTrace:
-    """What a request to an upstream brings of its call's trace, and the observer of its phases.
+    """The trace context of a request to an upstream, and the observer of its phases.
 
-    `header` is whole lines of its head; empty where the trace is not propagated.
+    `header` has whole lines of its head; empty if the trace is not propagated.
     """
 
     __slots__ = ("header",)
@@ -98,7 +98,7 @@ class RequestTrace:
         self.header = header
 
     def connected(self, *, is_reused: bool) -> None:
-        """The request has a connection, a new one or one that was kept."""
+        """The request has a connection, a new or a reused one."""
 
 
 class ChildSpan:
@@ -110,21 +110,20 @@ class ChildSpan:
         return "<ChildSpan unsampled>"
 
     def event(self, name: str, attributes: Attributes = NO_ATTRIBUTES) -> None:
-        """Note that something happens now."""
+        """Record an event now."""
 
     def end(self, *, error_type: str | None = None, attributes: Attributes = NO_ATTRIBUTES) -> None:
-        """End it; it has failed where it has an error. The first word counts."""
+        """End it, as failed if it has an error. Only the first call counts."""
 
 
 class CallSpan:
     """One call.
 
-    `sampled`: anything is recorded, and worth being collected. `trace_id` is of the trace the call
-    belongs to, in hex; None where it belongs to none. `exemplar` is that of a trace that can be
-    looked at, for the call's place in a histogram.
+    `sampled`: anything is recorded and exported. `trace_id` is that of the call's trace, in hex;
+    None without one. `exemplar` is that of a recorded trace, for the call's bucket in a histogram.
 
-    These three are plain attributes, and what is only for sampled calls is asked for behind
-    `sampled`: a method that does nothing still costs every call its turn.
+    These three are plain attributes, and what is only for sampled calls is guarded by `sampled`:
+    even an empty method costs time in every call.
     """
 
     __slots__ = ()
@@ -143,28 +142,28 @@ class CallSpan:
         return "<CallSpan unsampled>"
 
     def now(self) -> int:
-        """Return this moment, for a child that began in it (`attempt`)."""
+        """Return the present time, for a child that begins now (`attempt`)."""
         return 0
 
     def event(self, name: str) -> None:
-        """Note that something happens now."""
+        """Record an event now."""
 
     def child(self, name: str, attributes: Attributes = NO_ATTRIBUTES) -> ChildSpan:
-        """Start a step of our own: a hold, a settlement."""
+        """Start a step of the gateway: a hold, a settlement."""
         return UNSAMPLED_CHILD
 
     def attempt(
         self, name: str, *, began: int, attributes: Attributes = NO_ATTRIBUTES
     ) -> ChildSpan:
-        """Start the span of a try on one channel, which began at `began` (`now`)."""
+        """Start the span of an attempt on one channel, which began at `began` (`now`)."""
         return UNSAMPLED_CHILD
 
     def request_trace(
         self, *, propagates: bool, attributes: Attributes = NO_ATTRIBUTES
     ) -> RequestTrace | None:
-        """Begin a request of the open attempt, which learns these attributes.
+        """Begin a request of the open attempt with these attributes.
 
-        None where nothing is to be sent or recorded. `propagates`: the upstream gets the trace.
+        None if nothing is sent or recorded. `propagates`: the upstream gets the trace.
         """
         return None
 
@@ -175,7 +174,7 @@ class CallSpan:
         is_failure: bool = False,
         attributes: Attributes = NO_ATTRIBUTES,
     ) -> None:
-        """End it, and an attempt still open with it. The first word counts.
+        """End it, and an open attempt with it. Only the first call counts.
 
         `error_type` is how it failed; `is_failure`: it was not the client's fault.
         """

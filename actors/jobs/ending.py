@@ -140,7 +140,7 @@ def _expiry(result: TaskResult | None) -> float | None:
 
 
 def _urls(job: Job, result: TaskResult | None, content_link: ContentLink) -> Sequence[str]:
-    """The links of a result as its row keeps them."""
+    """Return the links of a result for its row."""
     if isinstance(result, MusicResult):
         return [track.audio_url for track in result.tracks if track.audio_url is not None]
     if isinstance(result, SpeechResult):
@@ -153,14 +153,14 @@ def _urls(job: Job, result: TaskResult | None, content_link: ContentLink) -> Seq
 
 # One poll or one cancellation of a job at its upstream.
 #
-# Not a part of any call: it takes no slot of the channel, reports nothing on its health, and is
-# made while its circuit is open.
+# Independent of calls: it takes no slot of the channel, does not count for its health, and is made
+# even if its circuit is open.
 
 R = TypeVar("R")
 
 
 class UpstreamJob(Protocol):
-    """What finds a job at its upstream."""
+    """The data that identifies a job at its upstream."""
 
     @property
     def kind(self) -> TaskKind: ...
@@ -176,8 +176,8 @@ class UpstreamJob(Protocol):
 
 
 class JobUpstreams:
-    """Polls and cancels jobs at their upstreams. `seconds` is the timeout of one of these, however
-    many requests it needs; `body_bytes_max` bounds a response's body."""
+    """Polls and cancels jobs at their upstreams. `seconds` is the timeout of either, with all
+    requests it needs; `body_bytes_max` bounds a response's body."""
 
     def __init__(
         self,
@@ -199,11 +199,11 @@ class JobUpstreams:
         return f"<JobUpstreams {self._wire!r}>"
 
     def channel_ids(self) -> list[str]:
-        """The channels that the configuration has."""
+        """Return the ids of the configured channels."""
         return list(self._channels())
 
     async def poll(self, job: UpstreamJob) -> Observation:
-        """Ask for the state of a job. Never raises, but when it is cancelled."""
+        """Request the state of a job. Raises only when cancelled."""
         found = self._find(job)
         if found is None:
             return Gone()
@@ -218,7 +218,7 @@ class JobUpstreams:
             return Unreachable(reason=f"{error} {error.detail}".strip())
 
     async def cancel(self, job: UpstreamJob) -> bool:
-        """Cancel a job, if its upstream has a way to; whether the upstream did so."""
+        """Cancel a job, if its upstream supports that; return whether it was cancelled."""
         found = self._find(job)
         if found is None:
             return False
@@ -259,20 +259,20 @@ EVENTS: Mapping[EndState, str] = {
 
 
 class Settles(Protocol):
-    """Has a settlement applied, and returns when it is: the ledger writer's, or a command's own."""
+    """Applies a settlement durably: by the ledger writer, or by a command."""
 
     async def __call__(self, facts: CallFacts, outcome: Outcome, job_end: JobEnd) -> None: ...
 
 
 class CancelsJobs(Protocol):
-    """Asks the upstream of a job to give it up; whether it did so."""
+    """Cancels a job at its upstream; returns whether it was cancelled."""
 
     async def cancel(self, job: UpstreamJob) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
 class EndedJob:
-    """A job that was ended here: as it was before, what was held for it, and what it cost."""
+    """A job that was ended here: its state before, its hold, and its cost."""
 
     job: Job
     state: EndState
@@ -281,7 +281,7 @@ class EndedJob:
 
 
 class Endings:
-    """Ends jobs. One per process; holds no state of its own."""
+    """Ends jobs. One per process; stateless."""
 
     def __init__(
         self,
@@ -306,7 +306,7 @@ class Endings:
         self._log = EventLog("actors.jobs")
 
     async def end(self, job_id: str, end: End) -> EndedJob | None:
-        """End an open job; None when it has ended by then, or when another was quicker.
+        """End an open job; None if it had ended, or another process was first.
 
         Raises StoreUnavailable and LedgerUnavailable: it may have ended or not.
         """
@@ -367,24 +367,24 @@ def _of(job: Job) -> dict[str, Any]:
     }
 
 
-# New links for results whose links have expired: the upstream's task is polled once more.
+# Renews expired links of results: the upstream's task is polled once more.
 #
-# A request that shows a job whose links have expired begins the poll: at most one a minute for
-# each job, of all processes, and a request waits for it for `WAIT_SECONDS` at most. Links that
-# arrive later are stored, for the next request.
+# A request for a job with expired links starts the poll: at most one a minute for each job over all
+# processes, and a request waits for it for `WAIT_SECONDS` at most. Links that arrive later are
+# stored, for the next request.
 
-# How long a request that shows a job waits for its links (contract for media §5).
+# How long a request for a job waits for its links (contract for media §5).
 WAIT_SECONDS = 2.0
-# Between two polls of one job.
+# Minimum time between two polls of one job.
 AGAIN_SECONDS = 60.0
-# Polls under way in a process; jobs beyond that keep their old links for now.
+# Limit of polls under way in a process; further jobs keep their old links for now.
 POLLS_MAX = 256
 
 Linked = VideoResult | MusicResult | SpeechResult
 
 
 class Polls(Protocol):
-    """Asks the upstream of a job for its state."""
+    """Requests the state of a job at its upstream."""
 
     async def poll(self, job: UpstreamJob) -> Observation: ...
 
@@ -404,7 +404,7 @@ class LinkRenewal:
         return f"<LinkRenewal {len(self._under_way)} under way>"
 
     async def renewed(self, jobs: Sequence[Job]) -> Sequence[Job]:
-        """The same jobs, with links that are good as far as they could be had in time.
+        """Return the same jobs, with their links renewed as far as possible in time.
 
         Raises StoreUnavailable.
         """
@@ -436,7 +436,7 @@ class LinkRenewal:
             task.add_done_callback(lambda done: self._under_way.pop(done.get_name(), None))
 
     async def _renew(self, job: Job) -> TaskResult | None:
-        """Ask, and keep what is new; None where nothing is. Never raises, but when cancelled."""
+        """Poll and store a changed result; None if it is unchanged. Raises only when cancelled."""
         old = job.result
         assert isinstance(old, Linked)
         new = await self._found(job, old)
@@ -450,7 +450,7 @@ class LinkRenewal:
 
     async def _found(self, job: Job, old: Linked) -> TaskResult | None:
         until = self._clock.now() + LINK_SECONDS
-        if isinstance(old, VideoResult) and old.url is None:  # ours, and good for another while
+        if isinstance(old, VideoResult) and old.url is None:  # our own link, which is extended
             return msgspec.structs.replace(old, expires_at=until)
         polled = await self._upstreams.poll(job)
         new = polled.result if isinstance(polled, Polled) else None
@@ -475,18 +475,18 @@ def _with(job: Job, result: TaskResult | None) -> Job:
     return job if result is None else replace(job, stored_result=msgspec.to_builtins(result))
 
 
-# The films that their upstreams give to the channel's key alone: opened here, read by the client
-# that has a signed link of the gateway's (contract for media §7, `openai`).
+# Videos that upstreams only return with the channel's key: opened here, and read by clients with a
+# signed link of the gateway (contract for media §7, `openai`).
 #
 # As with polls, no slot is taken and the channel's health is not reported.
 
 
 class ContentUnavailable(Exception):
-    """There is no channel that the film could be read from."""
+    """The video cannot be read from any channel."""
 
 
 class JobContent:
-    """Opens films. `seconds` is how long an upstream may take to begin."""
+    """Opens videos. `seconds` is the timeout until an upstream's response begins."""
 
     def __init__(
         self, *, wire: Wire, channels: Callable[[], Mapping[str, ChannelSpec]], seconds: float
@@ -499,7 +499,7 @@ class JobContent:
         return f"<JobContent {self._wire!r}>"
 
     async def open(self, job: Job, headers: Sequence[tuple[str, str]]) -> UpstreamResponse:
-        """Request a job's film with these headers; the caller closes the response.
+        """Request a job's video with these headers; the caller closes the response.
 
         Raises ContentUnavailable, UpstreamError and TimeoutError.
         """
@@ -507,7 +507,7 @@ class JobContent:
         if channel is None or job.upstream_id is None or job.wire is None:
             raise ContentUnavailable
         request = DIALECTS[channel.dialect_of(job.wire)].content(job.upstream_id)
-        if request is None:  # the channel has another dialect by now
+        if request is None:  # the channel's dialect was changed
             raise ContentUnavailable
         asked = addressed(channel, request)
         asked = structs.replace(asked, headers=(*asked.headers, *headers))

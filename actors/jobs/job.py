@@ -28,7 +28,7 @@ from channels.media.model import TaskKind
 OpenState: TypeAlias = Literal["submitting", "queued", "running"]
 State: TypeAlias = OpenState | EndState
 STATES: tuple[State, ...] = (*get_args(OpenState), *get_args(EndState))
-# States of a job that an upstream has accepted: no other is shown to its account.
+# States of a job that an upstream has accepted: its account sees no other.
 VISIBLE: tuple[State, ...] = STATES[1:]
 
 
@@ -36,10 +36,10 @@ VISIBLE: tuple[State, ...] = STATES[1:]
 class Job:
     """One job. Instants are in Unix seconds.
 
-    `price`, `quantity`, `held` and `request` are those of `NewJob`. From `channel_id` to
-    `upstream_id` is None until an upstream has accepted it; `protocol` is its call's, `wire` the
-    channel's by which it was submitted. An ended job has an `error_code` unless it succeeded, and
-    then a result.
+    `price`, `quantity`, `held` and `request` are those of `NewJob`. The fields from `channel_id` to
+    `upstream_id` are None until an upstream has accepted it; `protocol` is its call's, `wire` the
+    channel's by which it was submitted. An ended job has an `error_code`, or, if it succeeded, a
+    result.
     """
 
     id: str
@@ -68,12 +68,12 @@ class Job:
 
     @property
     def has_ended(self) -> bool:
-        """Is this its last state?"""
+        """Whether this is its last state."""
         return self.ended_at is not None
 
     @property
     def result(self) -> TaskResult | None:
-        """What it brought; None unless it succeeded."""
+        """Its result; None unless it succeeded."""
         if self.stored_result is None:
             return None
         return msgspec.convert(self.stored_result, TaskResult)  # type: ignore[no-any-return]
@@ -81,10 +81,10 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acceptance:
-    """An upstream has accepted a job: where, and under which id.
+    """The channel that has accepted a job, and the job's id there.
 
-    `wire` is the channel's protocol it went by, `upstream_model` the upstream's name of the model.
-    `attempts` and `detail` are what the row will hold of the submission (`Outcome`), JSON values.
+    `wire` is the channel's protocol used, `upstream_model` the upstream's name of the model.
+    `attempts` and `detail` are for the row (`Outcome`), JSON values.
     """
 
     channel_id: str
@@ -95,11 +95,11 @@ class Acceptance:
     detail: Mapping[str, Any] | None = None
 
 
-# The state table of a job: what was observed, and what follows from it.
+# The state table of a job: observations and their consequences.
 #
-# Sans I/O: nothing here knows a clock, a socket or a database. A job is `queued` when its upstream
-# accepts it, `running` when a poll reports so, and ends once, as the table `ENDS` has it or by the
-# state that the upstream's reply names. Nothing follows an end.
+# Sans I/O: no clock, socket or database. A job is `queued` when its upstream accepts it, `running`
+# when a poll reports so, and ends once, by the table `ENDS` or by the state that the upstream
+# reports. No state follows an end.
 #
 #     observed                           follows
 #     Polled queued / running            that state; never back from running
@@ -117,7 +117,7 @@ class Acceptance:
 # Speech and avatars know no cancelled and no expired: they have failed, with those codes.
 
 NOT_FOUND_MAX = 3
-# Of failed polls in a row, the first is logged and then every so many-th.
+# Of consecutive failed polls, the first and then every tenth is logged.
 LOGGED_EVERY = 10
 
 
@@ -126,7 +126,7 @@ class TimedOut(Struct, frozen=True):
 
 
 class Unreachable(Struct, frozen=True, kw_only=True):
-    """No response came: no connection, or it was lost. `reason` is for the log."""
+    """There was no response: no connection, or it was lost. `reason` is for the log."""
 
     reason: str
 
@@ -166,7 +166,7 @@ ENDS: Mapping[EndReason, tuple[EndState, TaskError]] = MappingProxyType(
         ),
     }
 )
-# The kinds whose only end without a result is failure.
+# The kinds that can only end with a result or as failed.
 ONLY_FAIL: frozenset[TaskKind] = frozenset({"speech", "avatar"})
 ROW_STATUS: Mapping[EndState, RowStatus] = MappingProxyType(
     {
@@ -179,17 +179,17 @@ ROW_STATUS: Mapping[EndState, RowStatus] = MappingProxyType(
 
 
 class Watch(Struct, frozen=True, kw_only=True):
-    """What is remembered of an open job from one observation to the next."""
+    """The data kept of an open job from one observation to the next."""
 
     state: OpenState = "queued"
     progress: int | None = None
-    failures: int = 0  # polls in a row without a state
-    not_found: int = 0  # in a row
-    has_logged_unknown: bool = False  # an unknown word was logged
+    failures: int = 0  # consecutive polls without a state
+    not_found: int = 0  # consecutive
+    has_logged_unknown: bool = False  # an unknown state was logged
 
 
 class End(Struct, frozen=True, kw_only=True):
-    """The job ends so. `asks_to_cancel`: the upstream may still be at work on it."""
+    """The end of a job. `asks_to_cancel`: the upstream may still be working on it."""
 
     state: EndState
     result: TaskResult | None = None
@@ -199,9 +199,9 @@ class End(Struct, frozen=True, kw_only=True):
 
 
 class Step(Struct, frozen=True, kw_only=True):
-    """What follows from an observation: another watch, or an end.
+    """The consequence of an observation: an updated watch, or an end.
 
-    `retry_after_seconds`: not to be polled earlier. `logs`: the event to be logged.
+    `retry_after_seconds`: not polled earlier. `logs`: the event to log.
     """
 
     watch: Watch
@@ -211,7 +211,7 @@ class Step(Struct, frozen=True, kw_only=True):
 
 
 def observe(kind: TaskKind, watch: Watch, seen: Observation, *, is_overdue: bool) -> Step:
-    """What follows for an open job; `is_overdue`: its deadline had passed when it was polled."""
+    """Return the next step of an open job; `is_overdue`: the poll was past its deadline."""
     if isinstance(seen, Cancel):
         return Step(watch=watch, end=ended_as(kind, "cancelled", asks_to_cancel=True))
     if isinstance(seen, Unusable):
@@ -225,7 +225,7 @@ def observe(kind: TaskKind, watch: Watch, seen: Observation, *, is_overdue: bool
 
 
 def outcome_of(seen: Observation) -> PollOutcome | None:
-    """The label of the metrics for a poll; None for what was none."""
+    """Return the metrics label of a poll; None if the upstream was not polled."""
     if isinstance(seen, Cancel | Gone):
         return None
     return _OUTCOMES[type(seen)]
@@ -245,7 +245,7 @@ _OUTCOMES: Mapping[type, PollOutcome] = MappingProxyType(
 
 
 def ended_as(kind: TaskKind, ending: EndReason, *, asks_to_cancel: bool = False) -> End:
-    """The end that this has in a kind."""
+    """Return the end for this reason in a kind."""
     state, error = ENDS[ending]
     return End(state=_state_in(kind, state), error=error, asks_to_cancel=asks_to_cancel)
 
@@ -255,7 +255,7 @@ def _state_in(kind: TaskKind, state: EndState) -> EndState:
 
 
 def _polled(kind: TaskKind, watch: Watch, seen: Polled) -> Step:
-    """The upstream reported the state of the task, perhaps by an unknown word."""
+    """Handle a reported state of the task, which may be unknown."""
     is_unknown = seen.state is None
     heard = Watch(
         state="running" if seen.state == "running" else watch.state,
@@ -279,7 +279,7 @@ Silence: TypeAlias = RateLimited | NotFound | Trouble | TimedOut | Unreachable |
 
 
 def _silent(kind: TaskKind, watch: Watch, seen: Silence) -> Step:
-    """The upstream reported no state of the task."""
+    """Handle a poll without a state of the task."""
     if isinstance(seen, Gone):
         return Step(watch=watch)
     not_found = watch.not_found + 1 if isinstance(seen, NotFound) else 0
@@ -301,7 +301,7 @@ def _silent(kind: TaskKind, watch: Watch, seen: Silence) -> Step:
     )
 
 
-# When a job is polled next: pauses that grow, each with a little chance in it. Sans I/O.
+# When a job is polled next: growing pauses with jitter. Sans I/O.
 
 JITTER = 0.2
 
@@ -317,9 +317,9 @@ class Schedule:
     def pause_seconds(
         self, polls: int, chance: float, *, retry_after_seconds: float | None = None
     ) -> float:
-        """The pause after so many polls (0: after the submission); `chance` is from [0, 1).
+        """Return the pause after so many polls (0: after the submission); `chance` is in [0, 1).
 
-        What an upstream asked for is kept, with chance on top of it alone.
+        A delay requested by an upstream is kept, and jitter only added.
         """
         if retry_after_seconds is not None:
             return retry_after_seconds * (1 + JITTER * chance)
@@ -331,7 +331,7 @@ class Schedule:
         if self.factor == 1:
             return min(self.first_seconds, self.max_seconds)
         growth = self.max_seconds / self.first_seconds
-        # Compared by their logarithms: the power of a million polls is no number any more.
+        # Compared by logarithms: the power for a million polls would overflow.
         if growth <= 1 or polls * log(self.factor) >= log(growth):
             return self.max_seconds
         return self.first_seconds * self.factor**polls

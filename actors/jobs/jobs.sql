@@ -1,16 +1,16 @@
 -- accept --
--- Make the hold of a call its job's, which an upstream has accepted; whether it is accepted under this id.
+-- Give the hold of a call to its job, which an upstream has accepted; return whether it is accepted under this id.
 SELECT job_accept(%s, %s, %s, %s, %s, %s, %s, %s, %s)
 
 -- one --
--- A job of an account that anybody may see; an operator sees every job, those of all accounts and never accepted.
+-- A job visible to its account; without an account any job, including those never accepted.
 SELECT {columns} FROM jobs j
 WHERE id = %(id)s AND (%(account)s::text IS NULL
     OR account_id = %(account)s AND upstream_id IS NOT NULL AND deleted_at IS NULL)
 
 -- of_account --
--- An account's jobs of a kind in some states, newest first, older than a job if one is given: as many of each state as
--- of all of them, and of these the newest.
+-- An account's jobs of a kind in some states, newest first, older than a job if one is given: the newest of each state,
+-- and of these the newest.
 WITH before AS (
     SELECT created_at, id FROM jobs WHERE id = %(before)s AND account_id = %(account)s
 ), newest AS (
@@ -26,7 +26,7 @@ WITH before AS (
 SELECT {columns} FROM jobs j JOIN newest USING (id) ORDER BY created_at DESC, id DESC
 
 -- newest --
--- The newest jobs of all accounts, as far as they pass, older than a job if one is given.
+-- The newest jobs of all accounts that match, older than a job if one is given.
 SELECT {columns} FROM jobs j
 WHERE (%(account)s::text IS NULL OR account_id = %(account)s) AND (%(kind)s::text IS NULL OR kind = %(kind)s)
     AND (%(state)s::job_state IS NULL OR state = %(state)s)
@@ -34,36 +34,36 @@ WHERE (%(account)s::text IS NULL OR account_id = %(account)s) AND (%(kind)s::tex
 ORDER BY created_at DESC, id DESC LIMIT %(limit)s
 
 -- delete --
--- An account gives up what a job of a kind made, once it has ended.
+-- Hide the result of an account's ended job of a kind.
 UPDATE jobs SET deleted_at = now()
 WHERE id = %s AND account_id = %s AND kind = %s AND ended_at IS NOT NULL AND upstream_id IS NOT NULL
     AND deleted_at IS NULL
 RETURNING id
 
 -- renew_result --
--- Keep a result again whose links the upstream has renewed; when that was asked for stays.
+-- Store a result with renewed links; the time of the renewal is unchanged.
 UPDATE jobs SET result = (%s::jsonb || jsonb_build_object('renewal_asked_at', result -> 'renewal_asked_at'))::json
 WHERE id = %s AND state = 'succeeded' AND deleted_at IS NULL
 
 -- claim_renewals --
--- Which of these results may be asked for again, so long after the last time.
+-- Those of these results that may be renewed again, so long after the last time.
 UPDATE jobs SET result = (result::jsonb || jsonb_build_object('renewal_asked_at', extract(epoch FROM now())))::json
 WHERE id = ANY (%s) AND state = 'succeeded' AND deleted_at IS NULL
     AND coalesce((result ->> 'renewal_asked_at')::float8, 0) <= extract(epoch FROM now()) - %s
 RETURNING id
 
 -- open --
--- A job that has not ended and that an upstream has accepted, with what is held for it.
+-- A job that an upstream has accepted and that has not ended, with its hold.
 SELECT {columns}, h.amount_nano_usd, submission FROM jobs j JOIN holds h ON h.call_id = j.call_id
 WHERE j.id = %s AND h.process_id IS NULL
 
 -- ended --
--- Who ended a job, and what it became.
+-- The process that ended a job, and the job's end state.
 SELECT ended_by, state::text FROM jobs WHERE id = %s
 
 -- claim --
--- Lease jobs that are due, of each channel at most so many, the longest overdue first; with whose lease each was that
--- never came back, if it was anybody's.
+-- Lease due jobs, at most so many of each channel, the longest overdue first; with the expired lease of another
+-- process, if any.
 WITH due AS MATERIALIZED (
     SELECT d.* FROM unnest(%(channels)s::text[], %(counts)s::integer[]) AS w(channel_id, count)
     CROSS JOIN LATERAL (
@@ -81,9 +81,9 @@ SELECT j.id, j.kind, j.state::text, j.account_id, j.model, j.channel_id, j.wire,
 FROM claimed c JOIN jobs j ON j.id = c.job_id
 
 -- quiet --
--- For how many seconds nothing of these channels is due, null if they have no open job. 0 when that is less than a tick,
--- and while anything is leased: of the first hundred of a channel, as a lease stands where it ends. With more before it
--- there is never nothing due for long.
+-- For how many seconds no job of these channels is due, null if they have no open job. 0 if that is less than a tick,
+-- or while a job is leased: among the first hundred of a channel, as a lease is ordered by its end. With more before
+-- it, jobs are due soon anyway.
 SELECT (CASE WHEN min(d.due_at) <= now() + make_interval(secs => %s) OR bool_or(d.leased_by IS NOT NULL) THEN 0
              ELSE extract(epoch FROM min(d.due_at) - now()) END)::float8
 FROM unnest(%s::text[]) AS w(channel_id)
@@ -92,8 +92,8 @@ CROSS JOIN LATERAL (
     WHERE p.channel_id = w.channel_id ORDER BY p.due_at LIMIT 100) d
 
 -- book --
--- What polls have seen that ended nothing: when each job is due again, and what a client can see of it. A lease that is
--- another's by now books nothing, nor does a job that is being ended at this moment.
+-- Store the results of polls that did not end their jobs: when each is due again, and its visible progress. Polls under
+-- a lost lease store nothing, nor do those of a job that is being ended.
 WITH polled AS (
     SELECT o.job_id, s.* FROM unnest(%(ids)s::text[], %(leases)s::text[], %(pauses)s::float8[], %(failures)s::integer[],
         %(not_found)s::integer[], %(unknown)s::boolean[], %(states)s::text[], %(progress)s::integer[])
@@ -111,7 +111,7 @@ UPDATE jobs j SET state = b.state, progress = b.progress FROM booked b
 WHERE j.id = b.job_id AND (j.state, j.progress) IS DISTINCT FROM (b.state, b.progress)
 
 -- gone_channels --
--- Channels that jobs are due on, one look at the index for each.
+-- Channels with due jobs, by one index look-up each.
 WITH RECURSIVE channels AS (
     SELECT min(channel_id) AS id FROM job_polls
     UNION ALL
@@ -120,7 +120,7 @@ WITH RECURSIVE channels AS (
 SELECT id FROM channels WHERE id IS NOT NULL AND NOT id = ANY (%s)
 
 -- claim_overdue --
--- Lease jobs past their deadlines whose channel is not in the configuration: they have waited for it until now.
+-- Lease overdue jobs whose channel is not in the configuration.
 WITH overdue AS MATERIALIZED (
     SELECT job_id, leased_by AS before FROM job_polls
     WHERE channel_id = ANY (%(channels)s) AND deadline_at <= now() AND due_at <= now() LIMIT %(limit)s
@@ -135,5 +135,5 @@ SELECT j.id, j.kind, j.state::text, j.account_id, j.model, j.channel_id, j.wire,
 FROM claimed c JOIN jobs j ON j.id = c.job_id
 
 -- in_flight --
--- How many jobs of each kind are open.
+-- Number of open jobs of each kind.
 SELECT kind, count(*) FROM job_polls GROUP BY kind

@@ -1,15 +1,15 @@
-"""The actor of a process that polls the jobs that are due, whichever process submitted them.
+"""The actor of a process that polls jobs when they are due, whichever process submitted them.
 
-What is due is leased in PostgreSQL for long enough to poll it once, some at a time. What ends a job
-is settled at once; what does not comes by message, and is booked together. A lease that is not
-given back, because its process died, runs out: then any process polls that job again, and what a
-poll of a lost lease still sees counts only if it ends the job, which the ledger does once.
+Due jobs are leased in PostgreSQL for long enough to poll them once, a few at a time. A poll that
+ends a job is settled at once; others are sent by message, and written together. The lease of a dead
+process expires: then any process polls that job again, and a poll under a lost lease only counts if
+it ends the job, which the ledger does once.
 
-A channel whose upstream does not respond gets few polls at a time, so that it does not keep the
-others waiting; a process whose calls wait for its loop begins few polls at all.
+A channel whose upstream does not respond gets few polls at a time, so that it does not delay the
+others; a process whose calls wait for its loop begins few polls.
 
-While no process has leased anything, nothing is due before the earliest job that is known, or one
-that is accepted meanwhile, which the database pushes: until then the process sleeps.
+While no process has a lease, no job is due before the earliest known one, or one accepted
+meanwhile, which the database pushes: until then the process sleeps.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ from channels.media.model import TASK_KINDS
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 
-# How many polls a process may begin: as many as are due, few while its calls need it.
+# How many polls a process may begin: all that are due, or few while its calls need it.
 #
-# Polls have time and calls have none. A process is busy when what is due waits for its loop, or
-# when its loop's thread is at work for a good part of the time: polls alone never come to that.
-# Pure: what was measured comes as arguments, in seconds.
+# Polls can wait and calls cannot. A process is busy when timers are late in its loop, or when its
+# loop's thread works for a large part of the time, which polls alone never cause. Pure:
+# measurements are arguments, in seconds.
 
-# Later than this, by a quick average, the loop is busy; so it is when it works for this share.
+# A loop with a larger average lag, or a larger share of work, is busy.
 LATE_SECONDS = 0.003
 WORKING_SHARE = 0.2
-# Of one measurement in the averages, of which there are some tens a second.
+# Weight of one measurement in the averages; there are some tens a second.
 WEIGHT = 0.1
-# A process that is busy begins no more polls than these: some hundredths of what it can do.
+# Limit for a busy process: some hundredths of what it can do.
 BUSY_POLLS_PER_SECOND = 100.0
-# What it may begin at once after it has begun none for a while.
+# Burst after a pause.
 BUSY_POLLS_MAX = 25.0
 
 
@@ -80,11 +80,11 @@ class Pace:
 
     @property
     def is_busy(self) -> bool:
-        """Do calls need this process?"""
+        """Whether calls need this process."""
         return self._late > LATE_SECONDS or self._share > WORKING_SHARE
 
     def measured(self, *, late: float, worked: float, now: float) -> None:
-        """What was due has waited so long for the loop; its thread has worked so long in all."""
+        """Add a measurement: the lag of the loop, and the CPU time of its thread so far."""
         self._late += WEIGHT * (late - self._late)
         if self._measured_at is not None and now > self._measured_at:
             share = (worked - self._worked) / (now - self._measured_at)
@@ -92,7 +92,7 @@ class Pace:
         self._worked, self._measured_at = worked, now
 
     def grant(self, wanted: int, now: float) -> int:
-        """How many of these polls may be begun at `now` (monotonic seconds)."""
+        """Return how many of these polls may begin at `now` (monotonic seconds)."""
         if self._granted_at is not None:
             more = (now - self._granted_at) * BUSY_POLLS_PER_SECOND
             self._left = min(BUSY_POLLS_MAX, self._left + more)
@@ -102,29 +102,29 @@ class Pace:
         return min(wanted, int(self._left))
 
     def began(self, count: int) -> None:
-        """So many were begun."""
+        """Count polls that were begun."""
         self._left = max(0.0, self._left - count)
 
 
-# How often a process looks for what is due; a half of its polls that are done wake it earlier.
+# Interval of rounds; they start earlier when half of the polls are done.
 TICK_SECONDS = 0.25
-# How long it sleeps at most while nothing is due, should a push have been lost.
+# Longest sleep while no job is due, in case a push was lost.
 QUIET_SECONDS = 5.0
-# Never sooner: what polls have seen is booked together, some tens at a time when there are many.
+# Shortest interval: results of polls are written together, some tens at a time under load.
 GATHER_SECONDS = 0.02
-# Between two tries while the database is away.
+# Pause between attempts while the database is unreachable.
 BACKOFF_SECONDS = 1.0
-# A channel whose last poll took so long and brought no response has an eighth of the polls at most.
+# A channel whose last poll took so long without a response gets an eighth of the polls.
 SILENT_SECONDS = 1.0
 SILENT_SHARE = 8
-# How often jobs of channels are looked for that the configuration has no more.
+# Interval of the search for jobs of channels that were removed from the configuration.
 GONE_SECONDS = 10.0
-# How often open jobs are counted, which reads all of `job_polls`.
+# Interval of counting open jobs, which reads all of `job_polls`.
 COUNT_SECONDS = 15.0
 
 
 class PollsJobs(Protocol):
-    """Asks the upstream of a job for its state."""
+    """Requests the state of a job at its upstream."""
 
     def channel_ids(self) -> Collection[str]: ...
 
@@ -132,7 +132,7 @@ class PollsJobs(Protocol):
 
 
 class Ends(Protocol):
-    """What ends jobs (`ending.py`)."""
+    """Ends jobs (`ending.py`)."""
 
     async def end(self, job_id: str, end: End) -> EndedJob | None: ...
 
@@ -160,8 +160,8 @@ class Poller(Actor[Booked]):
         quiet_seconds: float = QUIET_SECONDS,
         cpu_seconds: Callable[[], float] = time.thread_time,
     ) -> None:
-        """`name` is the process's, in leases. `changed` is set when a job was accepted, in any
-        process, or may have been. `cpu_seconds` returns the CPU time of its thread.
+        """`name` is the process's, in leases. `changed` is set when a job was or may have been
+        accepted in any process. `cpu_seconds` returns the CPU time of its thread.
         """
         super().__init__(clock=clock, metrics=metrics)
         self.log = EventLog("actors.jobs")
@@ -176,7 +176,7 @@ class Poller(Actor[Booked]):
         self._changed = changed
         self._tick_seconds = tick_seconds
         self._quiet_seconds = quiet_seconds
-        self._quiet_until = float("-inf")  # nothing is due before, unless something changes
+        self._quiet_until = float("-inf")  # no job is due before, unless something changes
         self._cpu_seconds = cpu_seconds
         self._pace = Pace()
         self._wake = asyncio.Event()
@@ -191,7 +191,7 @@ class Poller(Actor[Booked]):
         return f"<Poller {len(self._under_way)}/{self._concurrency} under way {self._pace!r}>"
 
     async def run(self) -> None:
-        """Work until cancelled; polls under way are given up, and their leases run out."""
+        """Work until cancelled; polls under way are dropped, and their leases expire."""
         try:
             while True:
                 try:
@@ -239,7 +239,7 @@ class Poller(Actor[Booked]):
     # Leases
 
     async def _claim(self) -> int | None:
-        """Lease what is due and begin to poll it; how much that is, None when it was not to."""
+        """Lease due jobs and begin to poll them; return their number, None if none is granted."""
         free = self._concurrency - len(self._under_way)
         limit = self._pace.grant(free, self.clock.monotonic())
         if limit <= 0:
@@ -260,7 +260,7 @@ class Poller(Actor[Booked]):
         return len(claimed)
 
     async def _look_ahead(self) -> None:
-        """Find out until when nothing is due of the channels here, in any process."""
+        """Find out until when no job is due on the channels here, in any process."""
         seconds = await store.read_quiet_seconds(
             self._database, self._upstreams.channel_ids(), tick_seconds=self._tick_seconds
         )
@@ -269,14 +269,14 @@ class Poller(Actor[Booked]):
         self._quiet_until = now + min(quiet_seconds, self._quiet_seconds)
 
     def _share(self, channel_id: str, limit: int) -> int:
-        """How many more polls of a channel may be under way."""
+        """Return how many more polls of a channel may be under way."""
         most = self._concurrency
         if channel_id in self._silent:
             most = max(1, most // SILENT_SHARE)
         return min(limit, most - self._polls[channel_id])
 
     async def _claim_gone(self) -> None:
-        """Jobs whose channels the configuration has no more, when their time is over."""
+        """End overdue jobs whose channels are no longer configured."""
         claimed = await store.claim_overdue_elsewhere(
             self._database,
             known=list(self._upstreams.channel_ids()),
@@ -304,7 +304,7 @@ class Poller(Actor[Booked]):
     # Polls
 
     async def _poll(self, claimed: Claimed) -> None:
-        """Poll a job, and end it or book when it is to be polled again."""
+        """Poll a job, and end it or book its next poll."""
         try:
             seen = await self._ask(claimed)
         finally:
@@ -319,7 +319,7 @@ class Poller(Actor[Booked]):
         try:
             await self._endings.end(claimed.job_id, step.end)
         except (StoreError, LedgerUnavailable) as error:
-            # Its lease runs out, and if it has not ended by then it is polled again.
+            # Its lease expires, and unless it has ended it is polled again.
             self.log.warning("tasks_postponed", error=str(error))
 
     async def _ask(self, claimed: Claimed) -> Observation:
@@ -347,21 +347,21 @@ class Poller(Actor[Booked]):
         return Booked(claimed=claimed, watch=step.watch, pause_seconds=pause)
 
     def handle(self, message: Booked) -> None:
-        """A poll has ended nothing: booked with the others of this round."""
+        """Queue the result of a poll that did not end its job, to be written in this round."""
         self._unbooked.append(message)
 
 
 async def _set_within(event: asyncio.Event, seconds: float) -> None:
-    """Wait until the event is set, at most so long."""
+    """Wait until the event is set, or for so long."""
     try:
         async with asyncio.timeout(seconds):
             await event.wait()
     except TimeoutError:
-        pass  # the next look is due
+        pass  # the next round begins
 
 
 def _reason(seen: Observation) -> str:
-    """What a poll has brought, for the log."""
+    """Describe the result of a poll for the log."""
     if isinstance(seen, Polled):
         return seen.word
     if isinstance(seen, Trouble | Unusable | Unreachable):

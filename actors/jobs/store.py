@@ -1,6 +1,6 @@
-"""Jobs in PostgreSQL, as functions: accepted, read, listed, leased to be polled, booked.
+"""Jobs in PostgreSQL, as functions: accept, read, list, lease for polling, book.
 
-How jobs begin and end is the ledger's (`actors/wallet`), in the transactions that move their money.
+The ledger (`actors/wallet`) begins and ends jobs, in the transactions that move their money.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from channels.media.model import TaskKind
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 
-# Rows of one list; a client that wants more asks for the next page.
+# Rows of one list; a client requests more by page.
 LIST_MAX = 1000
 _INSTANTS = frozenset(("submitted_at", "deadline_at", "ended_at"))
 _EXPRESSIONS: Mapping[str, str] = {
@@ -53,7 +53,7 @@ SQL: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenJob:
-    """A job that may be ended, the amount held for it and what its row has of its submission."""
+    """A job that may be ended, its hold and the row's data of its submission."""
 
     job: Job
     facts: CallFacts
@@ -63,9 +63,9 @@ class OpenJob:
 
 
 class Claimed(Struct, frozen=True, kw_only=True):
-    """A job leased to be polled. `lag_seconds` is since it was due.
+    """A job leased for polling. `lag_seconds` is the time since it was due.
 
-    `taken_from` is the lease of a process that never gave it back; None: it was free.
+    `taken_from` is the expired lease of another process; None: it was free.
     """
 
     job_id: str
@@ -84,7 +84,7 @@ class Claimed(Struct, frozen=True, kw_only=True):
 
 
 class Booked(Struct, frozen=True, kw_only=True):
-    """What a poll has seen that ended nothing, and how long the pause is that follows."""
+    """The result of a poll that did not end its job, and the pause until the next."""
 
     claimed: Claimed
     watch: Watch
@@ -99,11 +99,11 @@ async def accept(
     pause_seconds: float,
     claim_end: ClaimEnd = None,
 ) -> bool:
-    """An upstream has accepted the job of a call: the hold is the job's, and it is to be polled.
+    """Record that an upstream has accepted the job of a call: it gets the hold, and is polled.
 
-    `claim_end`: the new state of its idempotency key; None: it stays claimed as long as the
-    job is open. False when the call was settled before, because its process was declared dead. To
-    be repeated after StoreUnavailable, which it raises: a second time changes nothing.
+    `claim_end`: the new state of its idempotency key; None: it stays claimed as long as the job is
+    open. False if the call was settled before, because its process was declared dead. Repeat it
+    after StoreUnavailable, which it raises: it is idempotent.
     """
     ended = None
     if claim_end is not None:
@@ -127,7 +127,7 @@ async def accept(
 
 
 async def read(database: Executor, job_id: str, *, account_id: str | None) -> Job | None:
-    """A job that its account may see; None for `account_id` sees every job there is."""
+    """Return a job that its account may see; with `account_id` None, any job."""
     rows = await database.fetch_all(SQL["one"], {"id": job_id, "account": account_id})
     return _job(rows[0]) if rows else None
 
@@ -141,7 +141,7 @@ async def read_of_account(
     limit: int,
     before: str | None = None,
 ) -> list[Job]:
-    """An account's jobs of a kind, newest first, older than `before`: none, if that is not its."""
+    """Return an account's jobs of a kind, newest first, older than `before`, a job of its own."""
     rows = await database.fetch_all(
         SQL["of_account"],
         {
@@ -164,7 +164,7 @@ async def read_newest(
     before: str | None = None,
     limit: int = LIST_MAX,
 ) -> list[Job]:
-    """Jobs of all accounts, those never accepted too, newest first; older than `before`."""
+    """Return jobs of all accounts, even unaccepted ones, newest first, older than `before`."""
     what = {
         "account": account_id,
         "kind": kind,
@@ -177,25 +177,25 @@ async def read_newest(
 
 
 async def delete(database: Executor, job_id: str, account_id: str, kind: TaskKind) -> bool:
-    """Take what a job made from its account's sight; False for one that is open or unknown."""
+    """Hide a job's result from its account; False if the job is open or unknown."""
     return bool(await database.fetch_all(SQL["delete"], (job_id, account_id, kind)))
 
 
 async def renew_result(database: Executor, job_id: str, result: TaskResult) -> None:
-    """Keep a job's result with links that the upstream has renewed."""
+    """Store a job's result with renewed links."""
     await database.fetch_all(SQL["renew_result"], (to_json(msgspec.to_builtins(result)), job_id))
 
 
 async def claim_renewals(
     database: Executor, job_ids: Sequence[str], again_seconds: float
 ) -> list[str]:
-    """Claim the jobs whose links were not renewed for so long; returns their ids."""
+    """Claim the jobs whose links were not renewed for so long; return their ids."""
     rows = await database.fetch_all(SQL["claim_renewals"], (list(job_ids), again_seconds))
     return [row[0] for row in rows]
 
 
 async def read_open(database: Executor, job_id: str) -> OpenJob | None:
-    """What is needed to end a job; None when it has ended, or was never accepted."""
+    """Return the data needed to end a job; None if it has ended, or was never accepted."""
     rows = await database.fetch_all(SQL["open"], (job_id,))
     if not rows:
         return None

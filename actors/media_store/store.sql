@@ -1,5 +1,5 @@
 -- found --
--- Take up the files of jobs; those that are known stay as they are.
+-- Add the files of jobs; known ones are unchanged.
 INSERT INTO media_copies (id, job_id, position, store, state, channel_id, wire, upstream_id, url, content_type)
 SELECT id, job_id, position, %(store)s, state::media_copy_state, channel_id, wire, upstream_id, url, content_type
 FROM json_to_recordset(%(files)s) AS x(id text, job_id text, position smallint, state text, channel_id text, wire text,
@@ -19,7 +19,7 @@ RETURNING c.id, c.job_id, c.channel_id, c.wire, c.upstream_id, c.url, c.content_
     c.validator, c.upload_id, c.parts, extract(epoch FROM now() - c.created_at)::float8
 
 -- hold_on --
--- Keep the lease of a copy, and write how far it has come: null leaves that as it is.
+-- Renew the lease of a copy, and store its progress: null leaves that unchanged.
 UPDATE media_copies SET due_at = now() + make_interval(secs => %(seconds)s),
     attempts = CASE WHEN %(done)s > done THEN 0 ELSE attempts END, done = coalesce(%(done)s, done), validator = CASE WHEN %(done)s IS NULL THEN validator ELSE %(validator)s END,
     upload_id = CASE WHEN %(done)s IS NULL THEN upload_id ELSE %(upload_id)s END,
@@ -32,27 +32,27 @@ RETURNING id
 SELECT media_room(%(id)s, %(lease)s, %(store)s, %(size)s, %(max)s)
 
 -- kept --
--- It is there.
+-- Mark a copy as kept.
 UPDATE media_copies SET state = 'kept', kept_at = now(), leased_by = NULL, size = %(size)s, done = %(size)s,
     content_type = %(content_type)s, upload_id = NULL, parts = '{}', error = NULL
 WHERE id = %(id)s AND leased_by = %(lease)s AND state = 'waiting'
 RETURNING id
 
 -- later --
--- It did not come: take it up again after a while.
+-- Retry a copy after a pause.
 UPDATE media_copies SET leased_by = NULL, due_at = now() + make_interval(secs => %(pause)s),
     attempts = attempts + %(attempts)s, error = %(error)s
 WHERE id = %(id)s AND leased_by = %(lease)s AND state = 'waiting'
 RETURNING id
 
 -- given_up --
--- It will not come; what there is of it is to be removed.
+-- Give a copy up; its bytes are to be removed.
 UPDATE media_copies SET state = 'dropping', leased_by = NULL, due_at = now(), error = %(error)s
 WHERE id = %(id)s AND leased_by = %(lease)s AND state = 'waiting'
 RETURNING id
 
 -- expire --
--- What has been kept for long enough is to be dropped.
+-- Mark copies at the end of their retention to be dropped.
 WITH old AS (
     SELECT id FROM media_copies WHERE store = %(store)s AND state = 'kept' AND kept_at < now() - make_interval(days => %(days)s)
     ORDER BY kept_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
@@ -61,18 +61,18 @@ UPDATE media_copies c SET state = 'dropping', due_at = now(), leased_by = NULL F
 RETURNING c.id
 
 -- dropped --
--- Its bytes are gone.
+-- Mark a copy as dropped.
 UPDATE media_copies SET state = CASE WHEN kept_at IS NULL THEN 'failed' ELSE 'dropped' END::media_copy_state,
     leased_by = NULL, size = NULL, done = 0, upload_id = NULL, parts = '{}'
 WHERE id = %(id)s AND leased_by = %(lease)s AND state = 'dropping'
 RETURNING id
 
 -- of_jobs --
--- The copies that are there of some jobs.
+-- The kept copies of some jobs.
 SELECT id, job_id, position, content_type, size, extract(epoch FROM kept_at)::float8 FROM media_copies
 WHERE job_id = ANY (%(jobs)s) AND store = %(store)s AND state = 'kept' ORDER BY job_id, position
 
 -- one --
--- A copy that is there.
+-- A kept copy.
 SELECT id, job_id, position, content_type, size, extract(epoch FROM kept_at)::float8 FROM media_copies
 WHERE id = %(id)s AND store = %(store)s AND state = 'kept'

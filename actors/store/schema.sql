@@ -1,11 +1,11 @@
--- What the runner of migrations itself needs (`schema.py`).
+-- Statements of the migration runner (`schema.py`).
 
 -- lock --
--- Let one process migrate at a time; held until the transaction ends.
+-- Let one process migrate at a time; the lock is held until the transaction ends.
 SELECT pg_advisory_xact_lock(%s)
 
 -- make_tables --
--- The lists of what has been applied and loaded.
+-- The tables of applied migrations and loaded functions.
 CREATE TABLE IF NOT EXISTS schema_migrations (
     version    integer PRIMARY KEY,
     name       text NOT NULL,
@@ -24,10 +24,10 @@ CREATE TABLE IF NOT EXISTS schema_function_sets (
 )
 
 -- make_loader --
--- The functions that load and drop others; made only where there is something to load.
+-- Functions that load and drop others; made only if there is something to load.
 --
--- Replaces a function in place, so that callers never find none. Where that is refused, because it returns something
--- else, the old one is dropped first. One that has other parameters now stands beside the old one, which goes.
+-- Replaces a function in place, so that callers always find one. If that is refused because of another return type, the
+-- old one is dropped first. A function with other parameters is made beside the old one, which is then dropped.
 CREATE OR REPLACE FUNCTION schema_load_function(p_name text, p_source text) RETURNS void LANGUAGE plpgsql AS $load$
 DECLARE
     before oid[] := ARRAY(SELECT oid FROM pg_proc
@@ -59,19 +59,19 @@ BEGIN
 END $drop$
 
 -- has_table --
--- Whether anything was ever applied to this database.
+-- Whether any migration was applied to this database.
 SELECT to_regclass('schema_migrations') IS NOT NULL
 
 -- applied --
--- What has been applied, in order.
+-- The applied migrations, in order.
 SELECT version, name, checksum FROM schema_migrations ORDER BY version
 
 -- record --
--- Note one migration as applied, in its own transaction.
+-- Record a migration as applied, in its own transaction.
 INSERT INTO schema_migrations (version, name, checksum) VALUES (%s, %s, %s)
 
 -- functions --
--- The functions that are loaded.
+-- The loaded functions.
 SELECT name, checksum FROM schema_functions
 
 -- function_sets --
@@ -83,15 +83,15 @@ SELECT checksum FROM schema_function_sets
 SELECT schema_load_function(%s, %s)
 
 -- drop_function --
--- Drop a function that is no longer part of the program.
+-- Drop a function that was removed from the program.
 WITH gone AS (DELETE FROM schema_functions WHERE name = %s RETURNING name)
 SELECT schema_drop_function(name, NULL) FROM gone
 
 -- record_function --
--- Note one function as loaded.
+-- Record a function as loaded.
 INSERT INTO schema_functions (name, checksum) VALUES (%s, %s)
 ON CONFLICT (name) DO UPDATE SET checksum = excluded.checksum, loaded_at = now()
 
 -- record_function_set --
--- Note the set as the last one.
+-- Record the set as the last one.
 INSERT INTO schema_function_sets (checksum) VALUES (%s)

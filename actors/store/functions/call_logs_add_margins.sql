@@ -1,5 +1,5 @@
--- Counts new rows of the log in the sums of what calls cost the operator, under the same lock as `call_logs_roll_up`.
--- Calls of unknown cost have sums of their own, with a blank and a question mark behind the channel: no id has a blank.
+-- Adds new rows of the log to the sums of the operator's costs, under the same lock as `call_logs_roll_up`. Calls of
+-- unknown cost have separate sums, under the channel's id with a blank and a question mark appended: no id has a blank.
 CREATE OR REPLACE FUNCTION call_logs_add_margins() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO call_log_margins AS m

@@ -1,11 +1,11 @@
--- Drops the oldest month before p_first_kept, with its sums, and returns it; nothing when there is none. One month for each
--- transaction. The one lock that settlements mind is taken last, and waited for a fifth of a second at most: on a time-out
--- nothing has happened.
+-- Drops the oldest month before p_first_kept, with its sums, and returns it; no row if there is none. One month for
+-- each transaction. The only lock that conflicts with settlements is taken last, with a timeout of a fifth of a second:
+-- on a timeout nothing has changed.
 CREATE OR REPLACE FUNCTION call_logs_drop_month(p_first_kept date)
 RETURNS TABLE (month date, row_count bigint, cost_nano_usd bigint) LANGUAGE plpgsql
 SET lock_timeout = '200ms' AS $$
 DECLARE
-    -- By this server's clock too: a gateway whose clock is ahead must not drop what is young.
+    -- By this server's clock too: a gateway whose clock is ahead must not drop recent rows.
     first_kept date := least(p_first_kept, date_trunc('month', now() AT TIME ZONE 'UTC')::date);
     name       text;
 BEGIN
@@ -26,7 +26,7 @@ BEGIN
     WHERE r.bucket >= month::timestamp AT TIME ZONE 'UTC'
       AND r.bucket < (month + interval '1 month') AT TIME ZONE 'UTC';
     DELETE FROM call_log_margins m WHERE m.day >= month AND m.day < month + interval '1 month';
-    -- A month that had been dropped before comes back when a row of it is written late.
+    -- A month that had been dropped before is made again when a row of it is written late.
     INSERT INTO call_log_dropped AS d VALUES (month, row_count, cost_nano_usd)
     ON CONFLICT ON CONSTRAINT call_log_dropped_pkey DO UPDATE SET
         row_count = d.row_count + excluded.row_count,

@@ -1,10 +1,10 @@
--- Makes the partitions of so many months, and of every month that has rows in the default one, which move. Returns how
--- many it made.
+-- Makes the partitions of so many months, and of every month that has rows in the default one, which are moved. Returns
+-- the number of new partitions.
 --
--- Settlements do not wait for it: a table is made apart and attached, which needs a lock on the parent that inserts do not
--- mind. The default partition alone is closed for a moment, because its rows may belong to the new month. A reader of the
--- whole log may hold that lock for long, so the wait is bounded and the work is tried again later; until then the default
--- partition takes the rows.
+-- Settlements do not wait for it: a table is made unattached and then attached, which needs a lock on the parent that
+-- does not conflict with inserts. Only the default partition is locked for a moment, because its rows may belong to the
+-- new month. A reader of the whole log may hold that lock for long, so the wait is bounded and the work is retried
+-- later; until then the default partition takes the rows.
 --
 -- Rows move below the parent's triggers: they were counted when they were inserted (`call_logs_roll_up`).
 CREATE OR REPLACE FUNCTION call_logs_make_partitions(p_first date, p_months integer) RETURNS integer LANGUAGE plpgsql

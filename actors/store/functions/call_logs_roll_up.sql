@@ -1,5 +1,5 @@
--- Counts new rows of the log in its sums, whichever statement inserts them. The inserting transaction holds the lock of
--- the rows' accounts (`ledger_apply`), so no other changes these sums.
+-- Adds new rows of the log to its sums, whichever statement inserts them. The inserting transaction holds the lock of
+-- the rows' accounts (`ledger_apply`), so that no other changes these sums.
 CREATE OR REPLACE FUNCTION call_logs_roll_up() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO call_log_rollups AS r

@@ -1,4 +1,4 @@
--- Rows that are changed or taken out leave the sums of the log as they came (`call_logs_roll_up`).
+-- Subtracts changed or deleted rows from the sums of the log (`call_logs_roll_up`).
 CREATE OR REPLACE FUNCTION call_logs_take_back() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE call_log_rollups r

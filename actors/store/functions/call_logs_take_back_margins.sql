@@ -1,7 +1,7 @@
--- Rows that are changed or taken out leave the sums of what calls cost the operator (`call_logs_add_margins`).
+-- Subtracts changed or deleted rows from the sums of the operator's costs (`call_logs_add_margins`).
 --
--- A row from before that table is in none of its sums and may leave one of less than no requests. `call_log_rollups` loses
--- the row too, so that the difference of both remains what was counted there alone.
+-- A row older than that table is in none of its sums and may make one negative. `call_log_rollups` loses the row too,
+-- so that the difference of both still is what was counted there alone.
 CREATE OR REPLACE FUNCTION call_logs_take_back_margins() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO call_log_margins AS m

@@ -1,5 +1,5 @@
--- The entries until `p_ends` that later ones refer to or may, for the checkpoint of the month from `p_since` to `p_ends`:
--- those of calls with an open hold, and of calls that recovery settled or a correction changed.
+-- The entries until `p_ends` that later ones refer or may refer to, for the checkpoint of the month from `p_since` to
+-- `p_ends`: those of calls with an open hold, and of calls that recovery settled or a correction changed.
 CREATE OR REPLACE FUNCTION checkpoint_entries_of(p_since timestamptz, p_ends timestamptz)
 RETURNS TABLE (id bigint, account_id text, key_id text, call_id uuid, kind entry_kind, amount_nano_usd bigint,
     held_nano_usd bigint, created_at timestamptz) LANGUAGE sql STABLE AS $$

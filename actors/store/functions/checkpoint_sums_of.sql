@@ -1,4 +1,4 @@
--- The checkpoint of the month from `p_since` to `p_ends`, as its entries and the checkpoint before have it.
+-- The checkpoint of the month from `p_since` to `p_ends`, computed from its entries and the checkpoint before.
 CREATE OR REPLACE FUNCTION checkpoint_sums_of(p_since timestamptz, p_ends timestamptz)
 RETURNS TABLE (account_id text, key_id text, entries bigint, amount_nano_usd bigint, held_nano_usd bigint)
 LANGUAGE sql STABLE AS $$

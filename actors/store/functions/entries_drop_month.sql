@@ -1,11 +1,11 @@
--- Drops the oldest month of entries that ended by p_first_kept and returns it; nothing where there is none, or where it
--- has to stay: it has no checkpoint, or the call log has rows that it may belong to. Raises where the checkpoint is not
--- what its entries come to. Locks as `call_logs_drop_month`.
+-- Drops the oldest month of entries that ended by p_first_kept and returns it; no row if there is none, or if it has to
+-- stay: it has no checkpoint, or the call log has rows that it may belong to. Raises if the checkpoint differs from the
+-- sums of its entries. Locks as `call_logs_drop_month`.
 CREATE OR REPLACE FUNCTION entries_drop_month(p_first_kept date)
 RETURNS TABLE (month text, entry_count bigint) LANGUAGE plpgsql
 SET lock_timeout = '200ms' AS $$
 DECLARE
-    -- By this server's clock too: a gateway whose clock is ahead must not drop what is young.
+    -- By this server's clock too: a gateway whose clock is ahead must not drop recent entries.
     first_kept date := least(p_first_kept, date_trunc('month', now() AT TIME ZONE 'UTC')::date);
     until      timestamptz;
     is_sealed  boolean;
@@ -17,7 +17,7 @@ BEGIN
     SELECT m.name, m.ends_at, m.sealed_at IS NOT NULL, m.entries INTO month, until, is_sealed, entry_count
     FROM entry_months m WHERE m.dropped_at IS NULL ORDER BY m.ends_at LIMIT 1;
     IF month IS NULL OR NOT is_sealed OR until > first_kept::timestamp AT TIME ZONE 'UTC'
-        -- A row may be of the month after its entries', where its gateway's clock was ahead.
+        -- A row may be in the month after its entries', if its gateway's clock was ahead.
         OR EXISTS (SELECT FROM call_logs l WHERE l.created_at < until + interval '1 month') THEN
         RETURN;
     END IF;

@@ -1,5 +1,5 @@
--- Makes the tables of so many months, and of every month that has entries in the default one, which move. Returns how many
--- it made. Locks as `call_logs_make_partitions` does.
+-- Makes the tables of so many months, and of every month that has entries in the default one, which are moved. Returns
+-- the number of new tables. Locks as `call_logs_make_partitions`.
 CREATE OR REPLACE FUNCTION entries_make_months(p_first date, p_months integer) RETURNS integer LANGUAGE plpgsql
 SET lock_timeout = '2s' AS $$
 DECLARE

@@ -1,4 +1,4 @@
--- Makes the table of one month, apart: with the indexes and the trigger that guard its rows, and no column or index more.
+-- Makes the table of one month, unattached: with the indexes and the trigger that guard its rows, and nothing else.
 CREATE OR REPLACE FUNCTION entries_new_table(p_name text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     EXECUTE format('CREATE TABLE %I (LIKE entries INCLUDING DEFAULTS)', p_name);

@@ -1,4 +1,4 @@
--- The entries since this end of a month, and those before that its checkpoint carries for them.
+-- The entries since this end of a month, and the earlier ones that its checkpoint carries for them.
 CREATE OR REPLACE FUNCTION entries_since(p_since timestamptz)
 RETURNS TABLE (id bigint, account_id text, key_id text, call_id uuid, kind entry_kind, amount_nano_usd bigint,
     held_nano_usd bigint, created_at timestamptz) LANGUAGE sql STABLE AS $$

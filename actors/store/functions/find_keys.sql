@@ -1,9 +1,10 @@
--- As `find_priced_keys` without prices, for processes of the program before, which serve on while one after another is
--- replaced. Finds the keys of some hashes (keyed, and plain for imported ones), each with its account, what that has available now
--- and its agent. An agent of another account counts as none. Tables are looked up by key, however many keys are asked for.
+-- `find_priced_keys` without prices, for processes of the previous release, which continue to serve during a rolling
+-- upgrade. Finds the keys of some hashes (keyed, and plain for imported ones), each with its account, the account's
+-- available balance, and its agent. An agent of another account counts as none. Tables are accessed by key, for any
+-- number of keys.
 --
 -- Its plan is made once in a session, perhaps while its tables are empty: `x = ANY (ARRAY[y])` instead of `x = y`, and
--- `SET enable_seqscan = off`, leave the planner nothing but a look-up in an index.
+-- `SET enable_seqscan = off`, restrict the planner to index look-ups.
 CREATE OR REPLACE FUNCTION find_keys(p_lookup bytea[], p_legacy bytea[])
 RETURNS TABLE (lookup_hash bytea, legacy_hash bytea, available_nano_usd bigint, id text, account_id text, name text,
     prefix text, kind text, agent_id text, allowed_models text[], expires_at timestamptz, account_logs boolean,

@@ -1,5 +1,5 @@
--- Claims the idempotency keys of granted holds (by sequence number), for ten minutes unless their calls extend it. A row
--- that is in the way has expired.
+-- Claims the idempotency keys of granted holds (by sequence number), for ten minutes unless their calls extend it. A
+-- conflicting row has expired.
 CREATE OR REPLACE FUNCTION idempotency_claim(p_wanted json, p_granted integer[]) RETURNS void LANGUAGE sql AS $$
     INSERT INTO idempotency (account_id, key, fingerprint, call_id, expires_at)
     SELECT x.account_id, x.key, decode(x.fingerprint, 'hex'), x.call_id, now() + interval '10 minutes'

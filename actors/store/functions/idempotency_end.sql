@@ -1,8 +1,8 @@
--- Ends the claims of settled calls: their answers are stored for seven days, or their keys are free again.
+-- Ends the claims of settled calls: their responses are stored for seven days, or their keys are freed.
 --
 -- p_ended [{call_id, state, status, headers, body}]   state: stored | too_large | free; body: base64
 --
--- A settlement without an entry here leaves its key claimed until it expires: its client may ask again while the upstream
+-- A settlement without an entry here leaves its key claimed until it expires: its client may retry while the upstream
 -- works. A settlement that was not applied, because another was first, changes nothing here either.
 CREATE OR REPLACE FUNCTION idempotency_end(p_ended json, p_settled uuid[]) RETURNS void LANGUAGE sql AS $$
     WITH ended AS MATERIALIZED (

@@ -1,5 +1,5 @@
--- Whether a row still counts. A call under way keeps its key, however long it takes. (It takes the
--- columns, because a row as a whole would be put together with its body.)
+-- Whether a row is still valid. A call under way keeps its key, however long it takes. (It takes columns, because a
+-- whole row would be built with its body.)
 CREATE OR REPLACE FUNCTION idempotency_stands(p_state text, p_call_id uuid, p_expires_at timestamptz)
 RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT p_expires_at > now()

@@ -1,5 +1,5 @@
--- Notes that an upstream has accepted the job: from now on the hold of its call belongs to the job, and any process polls
--- it. Pushes the job, because a process without jobs to poll sleeps. Repeating it changes nothing.
+-- Records that an upstream has accepted the job: from now on the hold of its call belongs to the job, and any process
+-- polls it. Notifies of the job, because a process without jobs to poll sleeps. Repeating it changes nothing.
 --
 -- p_ended: how the call's idempotency key ends, as in `idempotency_end`; null: it stays claimed. Returns whether the job is
 -- accepted under this id of the upstream; it is not where recovery was first.

@@ -1,7 +1,7 @@
 -- Ends the jobs of settled calls.
 --
 -- p_jobs [{id, call_id, state, progress, result, error_code, error_message, ended_at, ended_by}]. Jobs of calls in
--- p_unsettled stay as they are: another process was first. Locks in the order of those who book a poll: `job_polls`, then
+-- p_unsettled are unchanged: another process was first. Locks in the order in which polls are booked: `job_polls`, then
 -- `jobs`.
 CREATE OR REPLACE FUNCTION jobs_end(p_jobs json, p_unsettled uuid[]) RETURNS void LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_material = off

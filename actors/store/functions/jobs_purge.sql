@@ -1,9 +1,9 @@
--- Deletes jobs that ended before p_first_kept, at most p_most, the oldest first, with the rows of their copies; returns how
--- many. What they cost stays in `entries`. A ready avatar stays until its owner deletes it, and a job stays as long as a file
--- of it is kept or its answer replayed.
+-- Deletes jobs that ended before p_first_kept, at most p_most, the oldest first, with the rows of their copies; returns
+-- their number. Their costs stay in `entries`. A ready avatar is kept until its owner deletes it, and a job is kept as
+-- long as a file of it is kept or its response is replayed.
 CREATE OR REPLACE FUNCTION jobs_purge(p_first_kept date, p_most integer) RETURNS bigint LANGUAGE sql AS $$
     WITH kept AS MATERIALIZED (
-        -- By this server's clock too: a gateway whose clock is ahead must not delete what is young.
+        -- By this server's clock too: a gateway whose clock is ahead must not delete recent jobs.
         SELECT least(p_first_kept, date_trunc('month', now() AT TIME ZONE 'UTC')::date)::timestamp
             AT TIME ZONE 'UTC' AS since
     ), old AS MATERIALIZED (

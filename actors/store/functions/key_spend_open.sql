@@ -1,4 +1,4 @@
--- Makes the row of what a new key spends.
+-- Makes the spending row of a new key.
 CREATE OR REPLACE FUNCTION key_spend_open() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO key_spend (key_id, account_id) VALUES (NEW.id, NEW.account_id);

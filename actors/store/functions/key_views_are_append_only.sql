@@ -1,4 +1,4 @@
--- Refuses a change of the list of who has viewed keys.
+-- Refuses changes to the list of views of keys.
 CREATE OR REPLACE FUNCTION key_views_are_append_only() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION 'views of keys are append-only';

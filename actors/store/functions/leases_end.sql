@@ -1,4 +1,4 @@
--- A process that is gone leases nothing: what it had is available again.
+-- Deletes the leases of a dead process, whose amounts become available again.
 CREATE OR REPLACE FUNCTION leases_end() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM FROM accounts a WHERE a.id IN (SELECT account_id FROM leases WHERE process_id = OLD.id)

@@ -1,4 +1,4 @@
--- `ledger_batch` for processes of the program before, which serve on while one after another is replaced.
+-- `ledger_batch` for processes of the previous release, which continue to serve during a rolling upgrade.
 CREATE OR REPLACE FUNCTION ledger_apply(p_process text, p_accounts ledger_account[], p_keys ledger_key[],
     p_settlements ledger_settlement[], p_details json, p_holds ledger_hold[], p_calls json, p_rows json, p_unusual json)
 RETURNS json LANGUAGE sql AS $$

@@ -1,4 +1,4 @@
--- `ledger_batch` of processes of the program before, for settlements with which jobs end.
+-- `ledger_batch` of processes of the previous release, for settlements that end jobs.
 CREATE OR REPLACE FUNCTION ledger_apply_jobs(p_jobs json, p_process text, p_accounts ledger_account[], p_keys ledger_key[],
     p_settlements ledger_settlement[], p_details json, p_holds ledger_hold[], p_calls json, p_rows json, p_unusual json)
 RETURNS json LANGUAGE plpgsql AS $$

@@ -1,6 +1,6 @@
--- Corrects the row of a call that recovery settled to what became of it: the difference is an entry of its own, the
--- row keeps its id and `created_at` (its place in the log), and what it was before is kept beside it. Returns whether
--- there was such a row: a month that is no longer kept has none. The caller holds the lock of the account.
+-- Corrects the row of a call that recovery settled to its true outcome: the difference is a separate entry, the row
+-- keeps its id and `created_at` (its position in the log), and its earlier content is kept in `call_log_corrections`.
+-- Returns whether there was such a row: a dropped month has none. The caller holds the lock of the account.
 CREATE OR REPLACE FUNCTION ledger_correct(p_process text, p_cause correction_cause, p_true ledger_settlement, p_detail json)
 RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,4 +1,4 @@
--- The rows of refused calls that recovery had settled: each takes the place of recovery's, at no cost.
+-- The rows of refused calls that recovery had settled: each replaces recovery's, at no cost.
 CREATE OR REPLACE FUNCTION ledger_correct_refused(p_process text, p_rows json, p_calls uuid[])
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE

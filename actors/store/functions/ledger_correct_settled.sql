@@ -1,5 +1,5 @@
--- The settlements that found no hold because recovery had been there, corrected; returns their calls. `p_others`:
--- settlements that were applied, and recovery's own, which are no truer than what is there.
+-- Corrects by the settlements that found no hold because recovery had settled the calls; returns these calls.
+-- `p_others`: settlements that were applied, and recovery's own, which are no corrections.
 CREATE OR REPLACE FUNCTION ledger_correct_settled(p_process text, p_settlements ledger_settlement[], p_details json,
     p_others uuid[])
 RETURNS uuid[] LANGUAGE plpgsql AS $$

@@ -1,6 +1,6 @@
--- Where a balance does not cover a batch beside what is leased of it, what calls admitted out of the process's lease take
--- comes out of that. The caller has locked the accounts. `p_late`: calls that were admitted out of another lease, which
--- has ended.
+-- If a balance does not cover a batch in addition to its leases, the amounts of calls admitted from the process's lease
+-- are taken from that lease. The caller has locked the accounts. `p_late`: calls that were admitted from another lease,
+-- which has ended.
 CREATE OR REPLACE FUNCTION ledger_draw(p_process text, p_accounts ledger_account[], p_settlements ledger_settlement[],
     p_admitted ledger_admitted[], p_holds ledger_hold[], p_written integer, p_late jsonb)
 RETURNS void LANGUAGE plpgsql AS $$

@@ -1,5 +1,5 @@
--- Of calls that were admitted out of a lease which has ended since, and have ended themselves: returns the holds of those
--- that the ledger does not know in any other way. What recovery makes of one is noted as its.
+-- Of ended calls that were admitted from a lease which has ended since: returns the holds of those that the ledger does
+-- not know otherwise. Settlements made by recovery are noted as such.
 CREATE OR REPLACE FUNCTION ledger_late(p_process text, p_late jsonb, p_settlements ledger_settlement[],
     p_admitted ledger_admitted[], p_recovered uuid[])
 RETURNS ledger_admitted[] LANGUAGE plpgsql AS $$

@@ -1,5 +1,5 @@
--- Changes what a process leases of accounts, which the caller has locked. Never more than a quarter of what is available
--- is leased, so that several processes find some and the last of a balance is held call by call.
+-- Changes the leases of a process on accounts, which the caller has locked. At most a quarter of the available balance
+-- is leased, so that several processes get a lease and the last part of a balance is held call by call.
 CREATE OR REPLACE FUNCTION ledger_lease(p_process text, p_leases ledger_lease[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     WITH wanted AS (

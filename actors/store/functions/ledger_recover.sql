@@ -1,6 +1,6 @@
--- Prepares the settlements that recovery makes: notes whose calls they were, and returns the settlements to apply. A call
--- that has its row already was refused to its client: its hold is released, and nothing else. A hold that belongs to its
--- job by now is passed over: no call settles it.
+-- Prepares the settlements of recovery: notes whose calls they were, and returns the settlements to apply. A call that
+-- already has its row was refused to its client: its hold is only released. A hold that now belongs to its job is
+-- skipped: no call settles it.
 CREATE OR REPLACE FUNCTION ledger_recover(p_process text, p_settlements ledger_settlement[], p_calls uuid[])
 RETURNS ledger_settlement[] LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,4 +1,4 @@
--- `ledger_write_batch` for a statement of the program before that is under way when the functions are replaced.
+-- `ledger_write_batch` for a running statement of the previous release, while the functions are replaced.
 CREATE OR REPLACE FUNCTION ledger_write(p_process text, p_settlements ledger_settlement[], p_details json,
     p_holds ledger_hold[], p_calls json, p_granted integer[])
 RETURNS ledger_written LANGUAGE sql AS $$

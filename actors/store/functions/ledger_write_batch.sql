@@ -1,5 +1,5 @@
--- Writes what `ledger_batch` decided: these settlements, and these holds or those of them that are granted (null: all).
--- `p_admitted`: the holds of those settlements that have none in the table; null: all have theirs there.
+-- Writes the decisions of `ledger_batch`: these settlements, and these holds or the granted ones among them (null:
+-- all). `p_admitted`: the holds of those settlements that have none in the table; null: all have one there.
 --
 -- One statement for everything, because starting one costs as much as several rows.
 CREATE OR REPLACE FUNCTION ledger_write_batch(p_process text, p_settlements ledger_settlement[], p_details json,
@@ -39,7 +39,7 @@ BEGIN
         SELECT call_id, account_id, key_id, p_process, amount, call FROM granted
     ), moved AS MATERIALIZED (
         SELECT account_id, key_id, call_id, -cost AS amount, -amount AS held,
-            -- What was delivered free of charge is still a settlement; nothing delivered is a refund.
+            -- A delivery free of charge is still a settlement; no delivery is a refund.
             CASE WHEN cost <> 0 OR status = 'success' THEN 'settle'::entry_kind ELSE 'refund' END AS kind
         FROM gone
         UNION ALL

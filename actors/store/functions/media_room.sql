@@ -1,5 +1,5 @@
--- Reserves room for `p_size` bytes in all for one copy, where all copies of its store may have `p_max`; marks the oldest kept
--- ones to be dropped for it. False: not before they have been dropped, or never.
+-- Reserves `p_size` bytes in all for one copy, if all copies of its store may have `p_max`; marks the oldest kept ones
+-- to be dropped if needed. False: only after they have been dropped, or never.
 CREATE OR REPLACE FUNCTION media_room(p_id text, p_lease text, p_store text, p_size bigint, p_max bigint) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE

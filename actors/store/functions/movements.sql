@@ -1,4 +1,4 @@
--- The movements for sums: the entries since this end of a month, and the sums of those before.
+-- The movements to sum: the entries since this end of a month, and the sums of those before.
 CREATE OR REPLACE FUNCTION movements(p_since timestamptz)
 RETURNS TABLE (account_id text, key_id text, amount_nano_usd bigint, held_nano_usd bigint) LANGUAGE sql STABLE AS $$
     SELECT e.account_id, coalesce(e.key_id, ''), e.amount_nano_usd, e.held_nano_usd

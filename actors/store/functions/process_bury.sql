@@ -1,5 +1,5 @@
--- Declares a process dead and returns whether it is. `p_heartbeat`: only if that is still its last one; null: in any case.
--- The lock is that of the process's own batches: one that is under way ends before, and its holds are seen.
+-- Declares a process dead and returns whether it is. `p_heartbeat`: only if that is still its last one; null: in any
+-- case. The lock is that of the process's own batches: a running one ends first, and its holds are seen.
 CREATE OR REPLACE FUNCTION process_bury(p_id text, p_by text, p_heartbeat timestamptz) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM pg_advisory_xact_lock(hashtextextended(p_id, 0));

@@ -1,8 +1,8 @@
--- Writes when keys were last used; an earlier time changes nothing. Rows are locked in the order of their ids, so that two
--- processes cannot wait on each other.
+-- Writes when keys were last used; an earlier time changes nothing. Rows are locked in the order of their ids, so that
+-- processes cannot deadlock.
 --
 -- Its plan is made once in a session, perhaps while its tables are empty: `x = ANY (ARRAY[y])` instead of `x = y`, and
--- `SET enable_seqscan = off`, leave the planner nothing but a look-up in an index.
+-- `SET enable_seqscan = off`, restrict the planner to index look-ups.
 CREATE OR REPLACE FUNCTION write_last_uses(p_ids text[], p_seconds double precision[]) RETURNS void LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_material = off
 SET plan_cache_mode = force_generic_plan
