@@ -21,7 +21,6 @@ from gw.admin.values import Invalid
 from gw.keys.cache import LastUse
 from gw.keys.principal import AgreedPrices
 from gw.keys.store import SQL
-from tests.support.aio import run
 from tests.support.prices import spec_of
 from tests.support.rows import cases
 from tests.support.specs import make_model
@@ -155,35 +154,29 @@ class FakeStore:
         raise NotImplementedError
 
 
-def test_uses_are_written_in_one_statement_and_once() -> None:
+async def test_uses_are_written_in_one_statement_and_once() -> None:
     cache, database = FakeCache(), FakeStore()
     last_use = LastUse(keys=cache, database=database)
 
-    async def main() -> None:
-        await last_use.write()
-        assert database.written == []
-        cache.uses = {"key_1": 1.0, "key_2": 2.0}
-        await last_use.write()
-        await last_use.write()
-
-    run(main())
+    await last_use.write()
+    assert database.written == []
+    cache.uses = {"key_1": 1.0, "key_2": 2.0}
+    await last_use.write()
+    await last_use.write()
     assert database.written == [{"key_1": 1.0, "key_2": 2.0}]
 
 
-def test_uses_are_kept_while_the_database_is_away() -> None:
+async def test_uses_are_kept_while_the_database_is_away() -> None:
     cache, database = FakeCache(), FakeStore()
     last_use = LastUse(keys=cache, database=database)
 
-    async def main() -> None:
-        database.is_down = True
-        for uses in ({"key_1": 1.0, "key_2": 1.0}, {"key_1": 2.0}):
-            cache.uses = dict(uses)
-            with pytest.raises(StoreUnavailable):
-                await last_use.write()
-        assert repr(last_use) == "<LastUse 2 pending>"
-        database.is_down = False
-        await last_use.write()
-
-    run(main())
+    database.is_down = True
+    for uses in ({"key_1": 1.0, "key_2": 1.0}, {"key_1": 2.0}):
+        cache.uses = dict(uses)
+        with pytest.raises(StoreUnavailable):
+            await last_use.write()
+    assert repr(last_use) == "<LastUse 2 pending>"
+    database.is_down = False
+    await last_use.write()
     assert database.written == [{"key_1": 2.0, "key_2": 1.0}]
     assert repr(last_use) == "<LastUse 0 pending>"

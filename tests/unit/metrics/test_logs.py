@@ -30,7 +30,6 @@ from metrics.logs import (
     redact,
     write_line,
 )
-from tests.support.aio import run
 from tests.support.logs import ExpectLog, logs
 from tests.support.rows import cases
 from tests.support.waiting import PATIENCE_SECONDS, until
@@ -314,13 +313,10 @@ def test_library_may_log_anything(lines: Lines) -> None:
 
 
 @logs("asyncio")
-def test_task_exception_nobody_retrieved_is_a_line(lines: Lines) -> None:
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        loop.set_exception_handler(None)  # asyncio's own, which logs
-        loop.call_exception_handler({"message": "lost", "exception": ValueError("bad")})
-
-    run(main())
+async def test_task_exception_nobody_retrieved_is_a_line(lines: Lines) -> None:
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(None)  # asyncio's own, which logs
+    loop.call_exception_handler({"message": "lost", "exception": ValueError("bad")})
     line = lines.one()
     assert (line["logger"], line["error"]) == ("asyncio", "ValueError: bad")
 
