@@ -13,7 +13,6 @@ from typing import Any, cast, get_args
 
 from msgspec.structs import replace
 
-from channels.dialects.chat.events import is_placeholder
 from channels.dialects.chat.parts import (
     ORIGIN,
     read_call_signature,
@@ -21,6 +20,7 @@ from channels.dialects.chat.parts import (
     read_thinking,
     settled,
 )
+from channels.dialects.chat.tool_calls import is_placeholder
 from channels.errors import InvalidRequest
 from channels.json import call_arguments, dumps
 from channels.translation.codec import Members, merged

@@ -1,35 +1,50 @@
-"""The members of a chat-completions response that are read, as types.
+"""The members of a chat-completions response that are read, as types, and its meter.
 
 One type serves a stream's chunk and a whole response, and is decoded once for the meter and a
 translation. A documented chunk is decoded into the types, which is fast; any other is decoded
-loosely. `meter.py` and `stream.py` interpret the chunks.
+loosely.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from channels.dialects import error_body
-from channels.dialects.chat.parts import read_call_signature, read_content, text_in_content
+from channels.dialects.chat.parts import read_content, text_in_content
+from channels.dialects.meter import (
+    InputDetails,
+    OutputDetails,
+    PartialUsage,
+    ResponseMeter,
+    Tokens,
+    ToolUsage,
+    Usage,
+    UsageParts,
+    add_parts,
+    fit_name,
+    modal_parts,
+    served_tier,
+    tools_member,
+    usage_of,
+    with_parts,
+)
+from channels.errors import UpstreamMalformed
 from channels.json import (
     NULL,
     UNREADABLE,
-    call_arguments,
     characters_of,
     dumps,
-    is_no_arguments,
     is_stated,
     raw_of,
     read_loosely,
     text_of,
 )
-from channels.translation.model import CallBegan, CallDelta, Event, Protocol, Refusal, Text
-from channels.translation.tool_calls import WaitingArguments, made_id
+from channels.translation.model import Refusal, Text
 
 _TERMINATOR = b"[DONE]"
 
@@ -289,144 +304,262 @@ def _length(function: Function | None) -> int:
     return len(function.name or "") + len(function.arguments or "")
 
 
-# Tool calls of a chat-completions stream: assigns pieces to their call.
+# Meter a chat-completions response as it is passed on: usage, characters, how it ended.
 #
-# The protocol numbers the calls of a choice; id and name are sent once, arguments in pieces.
-# Upstreams differ: no number, the same number for every call, id and name in every piece, a name
-# after the first arguments, no id at all. Some send an empty call with every response, which is
-# ignored.
+# The caller passes on the bytes; nothing here changes or delays them. An unreadable event is
+# passed on and counted in `malformed_events`: it must not end a stream. `gw/calls/bills.py` prices
+# the counts.
+
+# Token counts as the chat-completions protocol states them, for billing and for responses.
+#
+# `prompt_tokens` is the whole input, cached parts included; `completion_tokens` includes reasoning.
 
 
-@dataclass(slots=True)
-class _Call:
-    """One call, as far as received.
+class _Cached(Struct, gc=False):
+    cached_tokens: Tokens | None = None
+    cache_write_tokens: Tokens | None = None
 
-    `index` is the canonical one, once the call has begun. Arguments are held that precede the name,
-    or that may turn out to mean no arguments.
+
+class _Reasoning(Struct, gc=False):
+    reasoning_tokens: Tokens | None = None
+
+
+class _Counts(Struct, gc=False):
+    """The members that are read of any usage."""
+
+    prompt_tokens: Tokens | None = None
+    completion_tokens: Tokens | None = None
+    total_tokens: Tokens | None = None
+    prompt_tokens_details: _Cached | None = None
+    completion_tokens_details: _Reasoning | None = None
+    cached_tokens: Tokens | None = None  # of Moonshot and others, without details
+    prompt_cache_hit_tokens: Tokens | None = None  # of DeepSeek
+
+
+class _Input(InputDetails, gc=False):
+    cache_creation_input_tokens: Tokens | None = None  # of Alibaba
+
+
+class _Usage(ToolUsage, gc=False):
+    """A usage with the parts that may have their own prices."""
+
+    prompt_tokens: Tokens | None = None
+    completion_tokens: Tokens | None = None
+    total_tokens: Tokens | None = None
+    prompt_tokens_details: _Input | None = None
+    completion_tokens_details: OutputDetails | None = None
+    cached_tokens: Tokens | None = None
+    prompt_cache_hit_tokens: Tokens | None = None
+
+    def parts(self) -> UsageParts | None:
+        """Return the parts that it states; None if there are none, the common case."""
+        given, made = self.prompt_tokens_details, self.completion_tokens_details
+        return modal_parts(self.tools(), given, made)
+
+
+_COUNTS = msgspec.json.Decoder(_Counts)
+_USAGE = msgspec.json.Decoder(_Usage)
+# Part of the names of OpenAI's models that search for every response without stating a count.
+_SEARCHING = "-search-"
+
+
+class UsageReader:
+    """The usage of one response so far: some upstreams state a running count in every chunk.
+
+    `tier` is the last service tier stated, `model` the model of the response.
     """
 
-    id: str | None
-    index: int = -1
-    name: str = ""
-    waiting: WaitingArguments = field(default_factory=WaitingArguments)
-    has_arguments: bool = False
-    signature: str | None = None
-    signer: Protocol | None = None
-
-    @property
-    def has_begun(self) -> bool:
-        """Whether its CallBegan was emitted."""
-        return self.index >= 0
-
-
-def is_placeholder(name: str, arguments: str) -> bool:
-    """Whether a call is the empty one that some upstreams send with every response."""
-    return not name and (arguments.strip() == "{}" or is_no_arguments(arguments))
-
-
-class ToolCallReader:
-    """Decodes the calls of one response to events. `seed` derives missing ids."""
-
-    __slots__ = ("_by_id", "_by_number", "_calls", "_is_closed", "_number_max", "count", "seed")
+    __slots__ = ("_is_own", "model", "tier", "total_tokens", "usage")
 
     def __init__(self) -> None:
-        self.seed = ""
-        self.count = 0  # calls that have begun
-        self._by_number: dict[int, _Call] = {}
-        self._number_max = -1
-        self._by_id: dict[str, _Call] = {}  # the first call of each id
-        self._calls: list[_Call] = []
-        self._is_closed = False
+        self.usage: Usage | None = None
+        self.total_tokens: int | None = None  # stated without the others
+        self._is_own = False  # stated in the protocol's own member
+        self.tier: str | None = None
+        self.model: str | None = None
 
     def __repr__(self) -> str:
-        return f"<ToolCallReader {self.count} calls>"
+        return f"<UsageReader {self.usage}>"
 
-    def read(self, pieces: Iterable[ToolCall]) -> list[Event]:
-        """Return the events of the calls, or pieces of them, in a chunk."""
-        events: list[Event] = []
-        for piece in pieces:
-            self._take(piece, events)
-        return events
+    def take(self, stated: msgspec.Raw) -> bool:
+        """Take a `usage` member. False if its counts cannot be read."""
+        usage = self._read(stated)
+        if usage is not None:
+            self.usage, self._is_own = usage, True
+            return True
+        total = total_alone(stated)
+        if total is not None:
+            self.total_tokens = total
+        return total is not None
 
-    def close(self) -> list[Event]:
-        """Return the final events: a call without arguments gets an empty object."""
-        events: list[Event] = []
-        if not self._is_closed:
-            self._is_closed = True
-            for call in self._calls:
-                if call.has_arguments or is_placeholder(call.name, call.waiting.text()):
-                    continue
-                self._begin(call, events)
-                if not call.has_arguments:
-                    events.append(CallDelta(call.index, call_arguments(call.waiting.text())))
-        return events
+    def take_spare(self, groq: GroqMember | None, *of_choices: msgspec.Raw) -> bool:
+        """Take usage stated elsewhere. False if it is empty, or the protocol's own was stated."""
+        if self._is_own:
+            return False
+        stated = () if groq is None else (groq.usage,)
+        usages = (self._read(usage) for usage in (*stated, *of_choices) if usage is not NULL)
+        usage = next((usage for usage in usages if usage is not None), None)
+        if usage is None:
+            return False
+        self.usage = usage
+        return True
 
-    def _take(self, piece: ToolCall, events: list[Event]) -> None:
-        function = piece.function
-        name = function.name if function is not None else None
-        call = self._call_of(piece, name)
-        if name and not call.name:
-            call.name = name
-        if piece.extra_content is not NULL and not call.has_begun:
-            extra = {"extra_content": read_loosely(bytes(piece.extra_content))}
-            call.signature, call.signer = read_call_signature(extra)
-        if call.name:
-            self._begin(call, events)
-        arguments = function.arguments if function is not None else None
-        if call.has_arguments:
-            if arguments:
-                events.append(CallDelta(call.index, arguments))
-            return
-        if arguments:
-            call.waiting.add(arguments)
-            _emit_arguments(call, events)
-
-    def _call_of(self, piece: ToolCall, name: str | None) -> _Call:
-        """Return the call of a piece, which may be a new one."""
-        number = piece.index
-        if number is None:
-            if (known := self._unnumbered_call(piece, name)) is not None:
-                return known
-            number = self._number_max + 1
-        call = self._by_number.get(number)
-        # A second call under the same number is recognised by its id and name.
-        is_other = call is not None and piece.id and call.id and piece.id != call.id and name
-        if call is None or is_other:
-            call = _Call(piece.id or None)
-            self._by_number[number] = call
-            self._number_max = max(self._number_max, number)
-            self._calls.append(call)
-        elif call.id is None and piece.id:
-            call.id = piece.id
-        if call.id:
-            self._by_id.setdefault(call.id, call)
-        return call
-
-    def _unnumbered_call(self, piece: ToolCall, name: str | None) -> _Call | None:
-        """Return the call that a piece without a number continues: by its id, else the latest."""
-        if piece.id:
-            return self._by_id.get(piece.id)
-        return self._calls[-1] if self._calls and not name else None
-
-    def _begin(self, call: _Call, events: list[Event]) -> None:
-        if call.has_begun:
-            return
-        call.index = self.count
-        self.count += 1
-        events.append(
-            CallBegan(
-                call.index,
-                call.id or made_id(self.seed, str(call.index)),
-                call.name,
-                signature=call.signature,
-                signer=call.signer,
-            )
-        )
-        _emit_arguments(call, events)
+    def _read(self, stated: msgspec.Raw) -> Usage | None:
+        """Return the usage, with tier and searches stated elsewhere."""
+        usage = read_usage(stated)
+        tier, model = served_tier(self.tier), self.model
+        if usage is None or (tier is None and (model is None or _SEARCHING not in model)):
+            return usage
+        parts = replace(usage.parts or UsageParts(), service_tier=tier)
+        if model is not None and _SEARCHING in model and not parts.web_searches:
+            parts = replace(parts, web_searches=1)
+        return with_parts(usage, parts)
 
 
-def _emit_arguments(call: _Call, events: list[Event]) -> None:
-    """Emit the held arguments, unless they may still turn out to mean none."""
-    if call.has_begun and (arguments := call.waiting.take()) is not None:
-        call.has_arguments = True
-        events.append(CallDelta(call.index, arguments))
+def read_usage(usage: msgspec.Raw) -> Usage | None:
+    """Parse a `usage` member; None if counts are missing, negative or not integers."""
+    stated: _Usage | _Counts
+    parts: UsageParts | None = None
+    try:
+        stated = _USAGE.decode(usage)
+        parts = stated.parts()
+    except (msgspec.DecodeError, RecursionError):
+        try:
+            stated = _COUNTS.decode(usage)
+        except (msgspec.DecodeError, RecursionError):
+            return None
+    details, output_details = stated.prompt_tokens_details, stated.completion_tokens_details
+    cached = details.cached_tokens if details else None
+    if cached is None:
+        cached = stated.cached_tokens
+    if cached is None:
+        cached = stated.prompt_cache_hit_tokens
+    written = details.cache_write_tokens if details else None
+    if written is None and isinstance(details, _Input):
+        written = details.cache_creation_input_tokens
+    return usage_of(
+        input_tokens=stated.prompt_tokens,
+        output_tokens=stated.completion_tokens,
+        total_tokens=stated.total_tokens,
+        cached_tokens=cached or 0,
+        cache_write_tokens=written or 0,
+        reasoning_tokens=(output_details.reasoning_tokens if output_details else None) or 0,
+        parts=parts,
+    )
+
+
+def total_alone(usage: msgspec.Raw) -> int | None:
+    """Return the total of a `usage` member without other counts, as MiniMax's; else None."""
+    try:
+        stated = _COUNTS.decode(usage)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    if stated.prompt_tokens is not None or stated.completion_tokens is not None:
+        return None
+    return max(stated.total_tokens or 0, 0) or None
+
+
+def write_usage(usage: Usage) -> dict[str, Any]:
+    """Encode the `usage` member."""
+    details: dict[str, Any] = {"cached_tokens": usage.cached_tokens}
+    if usage.cache_write_tokens:
+        details["cache_write_tokens"] = usage.cache_write_tokens
+    output_details = {"reasoning_tokens": usage.reasoning_tokens}
+    written = {
+        "prompt_tokens": usage.input_tokens,
+        "completion_tokens": usage.output_tokens,
+        "total_tokens": usage.input_tokens + usage.output_tokens,
+        "prompt_tokens_details": details,
+        "completion_tokens_details": output_details,
+    }
+    if usage.parts is not None:
+        add_parts(usage, details, output_details)
+        written.update(tools_member(usage.parts))
+    return written
+
+
+class ChatMeter(ResponseMeter[Chunk, Chunk]):
+    """Meters one response. `finished`: the terminator was received, or the response is whole."""
+
+    __slots__ = ("_stated",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._stated = UsageReader()
+
+    @property
+    def usage(self) -> Usage | None:
+        return self._stated.usage
+
+    @property
+    def partial_usage(self) -> PartialUsage | None:
+        total = self._stated.total_tokens
+        return None if total is None else PartialUsage(None, None, total)
+
+    _decode = staticmethod(decode_chunk)
+    read = staticmethod(read_chunk)
+
+    def take(self, read: Chunk | None) -> bool:
+        """Meter a decoded event.
+
+        False for a chunk that states usage and nothing else: it is withheld from a client that did
+        not request usage (contract §5).
+        """
+        if read is None:
+            self.malformed_events += 1
+            return True
+        if read is TERMINATOR:
+            self.finished = True
+            return True
+        return self._take(read)
+
+    def body(self, body: bytes) -> None:
+        """Meter a whole response. Raises UpstreamMalformed if it is not a JSON object."""
+        chunk = read_whole(body)
+        if chunk is None:
+            raise UpstreamMalformed("not a JSON object")
+        for choice in chunk.choices or ():
+            if choice.message is not None:
+                self.characters += choice.message.characters()
+        self._take(chunk)
+        self.finished = True
+
+    def _take(self, chunk: Chunk) -> bool:
+        choices = chunk.choices
+        if choices:
+            for choice in choices:
+                one_delta = choice.delta
+                if one_delta is not None:
+                    self.characters += one_delta.characters()
+                elif choice.message is not None and not self.characters:
+                    # In other chunks it repeats the deltas so far.
+                    self.characters += choice.message.characters()
+                if choice.finish_reason is not None:
+                    self.finish_reason = fit_name(choice.finish_reason)
+                if choice.usage is not NULL:
+                    self._stated.take_spare(None, choice.usage)
+        if chunk.x_groq is not None:
+            self._stated.take_spare(chunk.x_groq)
+        if self.response_id is None or self.response_model is None:
+            self._note_names(chunk.id, chunk.model)
+            self._stated.tier, self._stated.model = chunk.service_tier, self.response_model
+        if choices and chunk.usage is NULL and chunk.error is NULL:
+            return True
+        return self._take_end(chunk)
+
+    def _take_end(self, chunk: Chunk) -> bool:
+        """Meter usage and errors. False if the chunk states usage and nothing else."""
+        has_usage = chunk.usage is not NULL and bytes(chunk.usage) != b"null"
+        if chunk.service_tier is not None:
+            self._stated.tier = chunk.service_tier
+        if has_usage and not self._stated.take(chunk.usage):
+            self.malformed_events += 1
+        has_error = False
+        if chunk.error is not NULL or not chunk.choices:
+            has_error = self._note_error(error_in(chunk))
+        return bool(chunk.choices) or has_error or not has_usage
+
+
+def ends(data: bytes) -> bool:
+    """Whether an event without its final blank line ends the stream."""
+    return is_terminator(data)

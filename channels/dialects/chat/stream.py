@@ -16,13 +16,12 @@ from channels.dialects.chat.events import (
     Choice,
     Chunk,
     Message,
-    ToolCallReader,
+    UsageReader,
     error_in,
     groq_member,
-    is_placeholder,
+    write_usage,
 )
 from channels.dialects.chat.events import ToolCall as ChunkToolCall
-from channels.dialects.chat.meter import UsageReader, write_usage
 from channels.dialects.chat.parts import (
     call_signature,
     entry_of,
@@ -33,6 +32,7 @@ from channels.dialects.chat.parts import (
     read_entry,
     read_thinking,
 )
+from channels.dialects.chat.tool_calls import ToolCallReader, is_placeholder
 from channels.dialects.meter import Usage, tier_member
 from channels.errors import UpstreamMalformed
 from channels.json import (
