@@ -1,8 +1,7 @@
-"""List prices as a configuration states them: frozen facts, in USD, before any arithmetic.
+"""List prices as configured: immutable facts, in USD, before any arithmetic.
 
-What members there are is `families.py`, how they are read and checked `gw/config`, how a price
-becomes a cost is `actors/wallet/pricing.py` and, of more than the four plain ones,
-`actors/wallet/sheets.py`.
+`families.py` lists the members, `gw/config` reads and checks them, and `actors/wallet/pricing.py`
+computes costs, with `actors/wallet/sheets.py` for more than the four plain prices.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any
 
 from channels.families import EACH_PRICES, TOKEN_PART_PRICES
 
-# Digits that no product of a price and its factors exceeds: nothing is rounded before the end.
+# More digits than any product of a price and its factors has: nothing is rounded before the end.
 EXACT = Context(prec=200)
 
 
@@ -28,9 +27,9 @@ class PriceStep:
 
 @dataclass(frozen=True, slots=True)
 class TierPrice:
-    """What a service tier costs: `factor` times the standard price of tokens, or own `prices`.
+    """The prices of a service tier: `factor` times the standard price of tokens, or own `prices`.
 
-    Own prices are per million tokens, by member; what is in neither costs as in the standard tier.
+    Own prices are per million tokens, by member; other members cost as in the standard tier.
     """
 
     factor: Decimal | None = None
@@ -40,13 +39,13 @@ class TierPrice:
 
 @dataclass(frozen=True, slots=True)
 class PriceSpec:
-    """List prices in USD before the multiplier; None where the file names no price.
+    """List prices in USD before the multiplier; None if the file has no price.
 
-    The first four are per million tokens, `per_*` per unit; images whose output has more than
-    `area_threshold_mp` megapixels cost `per_image_large` each, videos of a resolution in
-    `per_second_by_resolution` that for a second. What follows those is of chat models: prices of
-    parts of the tokens, per million of them; of tools that the upstream runs and of the request,
-    each; what long prompts and service tiers cost; and a factor of all prices of tokens.
+    The first four are per million tokens, `per_*` per unit; images with more than
+    `area_threshold_mp` megapixels cost `per_image_large` each, a second of video costs that of its
+    resolution in `per_second_by_resolution`. The following ones are for chat models: prices of
+    parts of the tokens, per million; of tools run by the upstream and of the request, each; prices
+    for long prompts and service tiers; and a factor of all prices of tokens.
     """
 
     input: Decimal | None = None
@@ -80,11 +79,11 @@ class PriceSpec:
 
     @property
     def has_dimensions(self) -> bool:
-        """Is there more to it than a price of each of the four kinds of tokens?"""
+        """Whether it has more than a price of each of the four kinds of tokens."""
         return any(getattr(self, name) is not None for name in DIMENSIONS)
 
     def stated(self) -> dict[str, Any]:
-        """What is stated, as JSON has it: amounts are plain decimals in text."""
+        """Return the configured members as JSON values: amounts are plain decimals as strings."""
         return {
             one.name: _stated(value)
             for one in fields(self)
@@ -93,7 +92,7 @@ class PriceSpec:
 
     @classmethod
     def of_stated(cls, stated: Mapping[str, Any]) -> PriceSpec:
-        """The price of what `stated` gives."""
+        """Return the price for the result of `stated`."""
         members: dict[str, Any] = {
             name: {key: Decimal(one) for key, one in value.items()}
             if isinstance(value, Mapping)

@@ -1,7 +1,7 @@
-"""Work on large bodies in processes of their own, because it would hold up the event loop.
+"""Work on large bodies in separate processes, because it would block the event loop.
 
-`channels/json.py` decides which bodies those are, `jobs.py` what is done with them there (and with
-ordinary ones in the loop), `process.py` is one such process and `pool.py` the few that there are.
+`channels/json.py` decides which bodies are large, `jobs.py` has the work done there (and for
+ordinary bodies in the loop), `process.py` is one such process and `pool.py` the pool of them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What is done with a body: read, written anew, translated, metered.
+"""The work on a body: parse, edit, translate, meter.
 
-With an ordinary body it is done in the loop, with a large one in a process of its own; who asks
-decides by its weight (`gw/calls/request.py`, `gw/calls/chat.py`). Each job takes the body
-and small arguments, and gives a small result and perhaps a body. All of them start from the bytes:
-nothing is kept between two jobs.
+It is done in the loop for an ordinary body, in a separate process for a large one; the caller
+decides by its weight (`gw/calls/request.py`, `gw/calls/chat.py`). Each job takes the body and small
+arguments, and returns a small result and perhaps a body. Every job starts from the bytes: no state
+is kept between two jobs.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ from channels.translation.session import (
 )
 from channels.translation.tool_calls import LossReport
 
-# How many values a body holds, and how many it may.
+# The number of values in a body, and its bound.
 #
-# A model reads each as a token at least, and none reads so many; but each takes memory and time
+# A model reads each as at least one token, and none reads so many; but each takes memory and time
 # here that its two or three bytes do not show.
 
 
 def check_values(body: bytes) -> None:
-    """Raise InvalidRequest for a body, not yet checked, that holds more than VALUES_MAX.
+    """Raise InvalidRequest for an unchecked body with more than VALUES_MAX values.
 
-    They are counted up to there, and only where the body could hold so many.
+    They are counted up to the bound, and only if the body is long enough for so many.
     """
     if body.count(b",") + body.count(b"{") + body.count(b"[") > VALUES_MAX:
         _check((body,))
 
 
 class Metered(Struct, frozen=True):
-    """What a whole response was read as; `fault` is why there is no body for the client."""
+    """A metered whole response; `fault` is why there is no body for the client."""
 
     meter: Meter
     fault: UpstreamMalformed | None = None
 
 
 def read_request(body: bytes, protocol: str, path: Mapping[str, Any]) -> tuple[Any, None]:
-    """The checked request, without its body. Raises InvalidRequest."""
+    """Return the checked request, without its body. Raises InvalidRequest."""
     check_values(body)
     dialect = DIALECTS[protocol]
     return dialect.without_body(dialect.read_request(body, **path)), None
@@ -65,7 +65,7 @@ def passthrough_job(
     options: Mapping[str, Any],
     hosted: Hosted | None = None,
 ) -> tuple[None, bytes | None]:
-    """The body for a channel that speaks the client's protocol; None where it is the client's."""
+    """Return the body for a channel of the client's protocol; None if it is the client's own."""
     request = DIALECTS[protocol].read_request(body, **path)
     written = DIALECTS[protocol].passthrough_body(request, options, hosted)
     return None, None if written is body else written
@@ -78,9 +78,9 @@ def metered(
     names: Mapping[str, str],
     fallback: Mapping[str, Any],
 ) -> tuple[Metered, bytes | None]:
-    """A whole response, metered, and translated to a `client` of another protocol.
+    """Meter a whole response, and translate it for a `client` of another protocol.
 
-    `fallback` are id, time and model for a response that names neither. Raises UpstreamMalformed.
+    `fallback` are id, time and model for a response without them. Raises UpstreamMalformed.
     """
     meter = CHAT_DIALECTS[protocol].new_meter()
     meter.body(body)
@@ -100,14 +100,14 @@ def metered(
         return Metered(meter, fault), None
 
 
-# What is done with a large body of a media endpoint in a process of its own: read, written anew.
+# The work on a large body of a media endpoint in a separate process: parse and edit.
 #
-# For the bodies that `channels/media` sends. `reading` is a function of this program that
-# makes a request of a body and some small arguments; both jobs begin with it.
+# For the bodies that `channels/media` sends. `reading` is a function of this program that makes a
+# request from a body and some small arguments; both jobs begin with it.
 
 
 def read_submission(body: bytes, reading: Callable[..., Any], *arguments: Any) -> tuple[Any, None]:
-    """What `reading` makes of the body, without what grows with it. Raises InvalidRequest."""
+    """Return the result of `reading` without what grows with the body. Raises InvalidRequest."""
     check_values(body)
     made = reading(body, *arguments)
     if isinstance(made, GeneralVideo) and made.may_be_long:
@@ -125,7 +125,7 @@ def submission_body(
     upstream_model: str,
     idempotency_key: str,
 ) -> tuple[None, bytes]:
-    """The body for a channel of this wire, of a request that has passed `read_submission`."""
+    """Return the body for a channel of this wire, for a request that passed `read_submission`."""
     request = replace(reading(body, *arguments), model=upstream_model)
     exchange = MEDIA_DIALECTS[wire].submit(request, idempotency_key=idempotency_key)
     return None, exchange.request.body

@@ -1,7 +1,7 @@
-"""The few processes that work on large bodies, and the queues before them, one for each account.
+"""The pool of processes for large bodies, and its queues, one for each account.
 
-Made when they are needed, replaced when they die. A thread stands before each: it sends, waits and
-receives, and none of that holds the interpreter's lock for long.
+Processes are made on demand and replaced when they die. Each has a thread that sends, waits and
+receives, none of which holds the interpreter's lock for long.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from channels.offload.process import (
     WorkerProcess,
 )
 
-# On one core, too, there are two: no account has all of them.
+# At least two, even on one core, so that no account has all of them.
 PROCESSES_MAX = max(2, min(4, (os.cpu_count() or 2) // 2))
-# Of what waits or is being worked on; one body alone is always taken.
+# Limit of queued and running bodies; a single body is always accepted.
 QUEUED_BYTES_MAX = 256 * 1024 * 1024
 QUEUED_JOBS_MAX = 64
-# A process that is silent for so long is lost; on a busy host a job waits for the processor.
+# A process silent for so long is lost; on a busy host a job waits for the processor.
 JOB_SECONDS_MAX = 30.0
-# Of two processes that die over a body the body is the cause.
+# If two processes die over a body, the body is the cause.
 TRIES_MAX = 2
-# Processes without work are ended, which gives back their memory; to make one takes a second.
+# Processes without work are ended, which frees their memory; making one takes a second.
 REST_SECONDS = 60.0
 
 
 class Sleeper(Protocol):
-    """What the pool needs of a clock."""
+    """The part of a clock that the pool needs."""
 
     async def sleep(self, seconds: float) -> None:
         """Wait."""
@@ -64,7 +64,7 @@ class Work(NamedTuple):
 
 @dataclass(slots=True)
 class _Part:
-    """What one account has in the pool: its jobs that wait, oldest first, and the sum of all."""
+    """The jobs of one account in the pool: the waiting ones, oldest first, and the sums of all."""
 
     waiting: OrderedDict[Future[Done], Work] = field(default_factory=OrderedDict)
     jobs: int = 0
@@ -77,10 +77,10 @@ class _Part:
 
 
 class Turns:
-    """Whose job is next: accounts take turns, and no account has every process or all the room.
+    """Selects the next job: accounts take turns, and none has all processes or all the room.
 
-    An account may have at most as much in the pool as then remains free, of jobs and of bytes: with
-    `n` that are full, a part in `n + 1` is left for the next. A first job needs no more than room.
+    An account may use at most as much as then remains free, of jobs and of bytes: with `n` accounts
+    at their bound, a part in `n + 1` is left for the next. A first job only needs to fit.
     """
 
     def __init__(self, *, processes_max: int, bytes_max: int, jobs_max: int) -> None:
@@ -95,7 +95,7 @@ class Turns:
         return f"<Turns of {len(self._parts)} accounts, {self.jobs} jobs, {self.bytes} bytes>"
 
     def join(self, account_id: str, work: Work) -> Future[Done]:
-        """Put work at the end of its account's queue. Raises OffloadFull."""
+        """Add work to the end of its account's queue. Raises OffloadFull."""
         size, part = len(work.body), self._parts.get(account_id, _Part())
         free_bytes = self._bytes_max - self.bytes - size
         free_jobs = self._jobs_max - self.jobs - 1
@@ -110,7 +110,7 @@ class Turns:
         return future
 
     def take(self) -> tuple[Future[Done], Work] | None:
-        """The next job; its account's next turn comes after all others'. None: none may begin."""
+        """Take the next job; its account's next turn is after all others'. None: none may begin."""
         for account_id, part in self._parts.items():
             if part.waiting and part.under_way < self._under_way_max:
                 self._parts.move_to_end(account_id)
@@ -118,7 +118,7 @@ class Turns:
         return None
 
     def leave(self, account_id: str, size: int, future: Future[Done]) -> None:
-        """A job has ended, or its caller has left: its room is free."""
+        """Free the room of a job that has ended, or whose caller was cancelled."""
         part = self._parts[account_id]
         part.waiting.pop(future, None)
         self._count(part, -1, -size)
@@ -126,7 +126,7 @@ class Turns:
             del self._parts[account_id]
 
     def waiting(self) -> list[Future[Done]]:
-        """Those of the jobs that have not begun."""
+        """Return the futures of the jobs that have not begun."""
         return [future for part in self._parts.values() for future in part.waiting]
 
     def _count(self, part: _Part, jobs: int, size: int) -> None:
@@ -137,7 +137,7 @@ class Turns:
 
 
 class Helpers:
-    """The processes of a pool, as the calls of one account use them."""
+    """The processes of a pool, for the calls of one account."""
 
     def __init__(self, pool: OffloadPool, account_id: str) -> None:
         self._pool = pool
@@ -147,22 +147,22 @@ class Helpers:
         return f"<Helpers for {self._account_id} of {self._pool!r}>"
 
     async def run(self, job: Job, body: bytes, *arguments: Any) -> Done:
-        """Have a job done, a function of this program with this body and these small arguments.
+        """Run a job, a function of this program, with this body and these small arguments.
 
-        Raises what the job raises, JobTooLong, OffloadFull, or OffloadFailed.
+        Raises the errors of the job, JobTooLong, OffloadFull, or OffloadFailed.
         """
-        # A caller that leaves takes its job out of the queue; one under way comes to its end.
+        # A cancelled caller removes its job from the queue; a running one is completed.
         waiting = self._pool.submit(self._account_id, Work(job, body, arguments))
         try:
             return await asyncio.wrap_future(waiting)
         finally:
-            # An exception knows this frame, and a future its exception: the circle would keep the
-            # body until the collector runs.
+            # An exception refers to this frame, and a future to its exception: the cycle would keep
+            # the body until garbage collection.
             del waiting
 
 
 class OffloadPool:
-    """Has jobs done on large bodies, through `Helpers`. One per process of the gateway."""
+    """Runs jobs on large bodies, through `Helpers`. One per process of the gateway."""
 
     def __init__(
         self,
@@ -177,7 +177,7 @@ class OffloadPool:
         self._processes_max = processes_max
         self._job_seconds_max = job_seconds_max
         self._job_cpu_seconds_max = job_cpu_seconds_max
-        self._lock = Lock()  # of what the threads share
+        self._lock = Lock()  # of the threads' shared state
         self._turns = Turns(
             processes_max=processes_max, bytes_max=queued_bytes_max, jobs_max=queued_jobs_max
         )
@@ -192,21 +192,21 @@ class OffloadPool:
 
     @property
     def pids(self) -> list[int]:
-        """Of the processes that there are."""
+        """The pids of the processes."""
         with self._lock:
             return [process.pid for process in self._all]
 
     def of(self, account_id: str) -> Helpers:
-        """The processes for the bodies of this account."""
+        """Return the processes for the bodies of this account."""
         return Helpers(self, account_id)
 
     def submit(self, account_id: str, work: Work) -> Future[Done]:
-        """Have work done in its account's turn. Raises OffloadFull."""
+        """Queue work for its account's turn. Raises OffloadFull."""
         with self._lock:
             if self._is_closed:
                 raise OffloadFull
             future = self._turns.join(account_id, work)
-            # Before a thread may take it: what a job that ends makes room for, that thread takes.
+            # Before a thread may take it: the thread also uses the room that an ended job frees.
             future.add_done_callback(partial(self._done, account_id, len(work.body)))
             self._begun += 1
             if self._at_work < self._processes_max:
@@ -215,7 +215,7 @@ class OffloadPool:
         return future
 
     def close(self) -> None:
-        """End all processes; jobs under way fail."""
+        """End all processes; running jobs fail."""
         with self._lock:
             self._is_closed = True
             processes, self._idle = list(self._all), []
@@ -228,7 +228,7 @@ class OffloadPool:
         self._threads.shutdown(wait=False)
 
     def rest(self) -> None:
-        """End the processes that have nothing to do: no job came for a while."""
+        """End the idle processes, because no job was submitted for a while."""
         with self._lock:
             resting, self._idle = self._idle, []
             self._all.difference_update(resting)
@@ -236,7 +236,7 @@ class OffloadPool:
             self._threads.submit(process.end)
 
     async def tend(self, clock: Sleeper) -> None:
-        """Have the processes rest that had nothing to do for a while; until it is cancelled."""
+        """End processes that were idle for a while; runs until cancelled."""
         while True:
             before = self._begun
             await clock.sleep(REST_SECONDS)
@@ -250,7 +250,7 @@ class OffloadPool:
     # --- In a thread ---
 
     def _work(self) -> None:
-        """Do jobs until none is left that may begin."""
+        """Run jobs until none is left that may begin."""
         while True:
             with self._lock:
                 taken = self._turns.take()
@@ -266,7 +266,7 @@ class OffloadPool:
                 else:
                     future.set_result(done)
                     del done
-            # An exception knows this frame, and the next job may be long in coming to its end.
+            # An exception refers to this frame, and the next job may not end for long.
             del taken, future, work
 
     def _do(self, job: Job, body: bytes, arguments: tuple[Any, ...]) -> Done:

@@ -1,9 +1,9 @@
-"""One process that does jobs on large bodies, and the gateway's end of the line to it.
+"""One process that runs jobs on large bodies, and the gateway's end of its socket.
 
-A job is a function of this program, by name, with a body and some small arguments; what comes back
-is a small result and perhaps another body. On the line each message is a head with two lengths, the
-pickled small part, and the body as it is. Both sides are this program and no other process holds
-the line: it is a pair of sockets, inherited.
+A job is a function of this program, by name, with a body and some small arguments; its result is
+small, with perhaps another body. A message is a head with two lengths, the pickled small part, and
+the body as it is. Both sides are this program and no other process has the socket: it is an
+inherited pair.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ Job = Callable[..., tuple[Any, bytes | None]]
 
 _HEAD = struct.Struct(">QQ")
 _READ_BYTES = 1024 * 1024
-# Beside the event loop, whose calls wait for it, this work has the lower priority.
+# This work has a lower priority than the event loop, whose calls wait for it.
 _NICENESS = 5
 
 
-# Of the processor, for one job: the largest body that a model can read takes half of it. It is not
-# the time by the clock: on a busy host a job waits for its turns, which is no fault of its body.
+# CPU time for one job: the largest body that a model can read takes half of it. It is not wall
+# time: on a busy host a job waits for its turns, which is not the fault of its body.
 JOB_CPU_SECONDS_MAX = 2.0
 
 
 class ProcessDied(Exception):
-    """The process ended, or did not answer in time."""
+    """The process ended, or did not respond in time."""
 
 
 class JobTooLong(Exception):
-    """The job took more of the processor than one may, and its process ended."""
+    """The job exceeded the CPU time of one job, and its process ended."""
 
 
 class WorkerProcess:
-    """A process at work, as a thread of the gateway sees it: one job after the other, each waited
-    for. Every wait lets go of the interpreter's lock."""
+    """A process with its thread in the gateway: one job after the other, each awaited. Every wait
+    releases the interpreter's lock."""
 
     def __init__(self, job_cpu_seconds: float = JOB_CPU_SECONDS_MAX) -> None:
         ours, theirs = socket.socketpair()
@@ -66,9 +66,9 @@ class WorkerProcess:
     def do(
         self, job: Job, body: bytes, arguments: tuple[Any, ...], *, seconds: float
     ) -> tuple[Any, bytes | None]:
-        """Have a job done. Raises what it raises, JobTooLong, or ProcessDied.
+        """Run a job. Raises its errors, JobTooLong, or ProcessDied.
 
-        `seconds` is the longest silence by the clock; after JobTooLong the process is gone, too.
+        `seconds` is the longest silence in wall time; JobTooLong also ends the process.
         """
         self._line.settimeout(seconds)
         try:
@@ -90,7 +90,7 @@ class WorkerProcess:
             del raised, received  # an exception knows this frame, which must not know it
 
     def end(self) -> None:
-        """End it, whatever it is doing."""
+        """Kill the process."""
         self._line.close()
         self._process.kill()
         self._process.wait()
@@ -105,12 +105,12 @@ work(int(sys.argv[1]), float(sys.argv[2]))
 
 
 def work(file_descriptor: int, job_cpu_seconds: float) -> None:
-    """Do jobs until the line is closed: the gateway is gone, or wants no more of them.
+    """Run jobs until the socket is closed: the gateway has ended, or needs no more of them.
 
-    A job that takes more of the processor ends the process, by the signal of the timer: that works
-    within a call of C code, too. What is imported for the first job is not counted.
+    A job that takes more CPU time ends the process, by the signal of a timer, which also works
+    within C code. Imports for the first job are not counted.
     """
-    # Signals to the whole group are the gateway's to act on.
+    # Signals to the process group are handled by the gateway.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
@@ -134,7 +134,7 @@ def work(file_descriptor: int, job_cpu_seconds: float) -> None:
 
 
 def _send(line: socket.socket, value: Any, body: bytes | None) -> None:
-    """Send a message; a body of None is sent as a length of its own."""
+    """Send a message; a body of None has its own length value."""
     text = pickle.dumps(value)
     length = 0 if body is None else len(body) + 1
     line.sendall(_HEAD.pack(len(text), length) + text)
@@ -143,7 +143,7 @@ def _send(line: socket.socket, value: Any, body: bytes | None) -> None:
 
 
 def _receive(line: socket.socket) -> tuple[Any, bytes | None] | None:
-    """The next message; None where the line was closed."""
+    """Receive the next message; None if the socket was closed."""
     head = _read(line, _HEAD.size)
     if head is None:
         return None
@@ -163,5 +163,5 @@ def _read(line: socket.socket, size: int) -> bytes | None:
             return None
         pieces.append(piece)
         size -= len(piece)
-    # For long ones this, too, lets go of the interpreter's lock.
+    # For long ones this also releases the interpreter's lock.
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)

@@ -1,5 +1,5 @@
--- The one statement by which running calls move money: settlements first, so that what they release can be held again,
--- then holds in the order they came, then rows of calls without a hold.
+-- The only statement by which running calls move money: settlements first, so that the amounts they release can be held
+-- again, then holds in order, then rows of calls without a hold.
 --
 -- p_accounts     the accounts of everything below
 -- p_keys         keys with a spend cap that something is to be held for; null: none
@@ -74,8 +74,8 @@ DECLARE
     leases_now    json;
     unsettled     json;
 BEGIN
-    -- One batch of a process at a time, and none while it is being declared dead. A batch that is sent again waits for the
-    -- one whose answer was lost, so that the holds it gives back are there.
+    -- One batch of a process at a time, and none while it is being declared dead. A repeated batch waits for the one
+    -- whose reply was lost, so that the holds it releases exist.
     PERFORM pg_advisory_xact_lock(hashtextextended(p_process, 0));
     IF p_batch IS NOT NULL THEN
         UPDATE processes SET batch = p_batch WHERE id = p_process AND buried_at IS NULL;
@@ -83,8 +83,8 @@ BEGIN
             RETURN json_build_object('buried', true);
         END IF;
     END IF;
-    -- Accounts are locked in the order of their ids, so that two processes cannot wait on each
-    -- other; every other row changed below belongs to one of these accounts.
+    -- Accounts are locked in the order of their ids, so that processes cannot deadlock; every other row changed below
+    -- belongs to one of these accounts.
     SELECT array_agg(id), bool_and(needed < available_nano_usd),
         EXISTS (SELECT FROM processes p WHERE p.id = p_process AND p.buried_at IS NULL)
     INTO touched, all_fit, is_alive FROM (
@@ -102,7 +102,7 @@ BEGIN
     END IF;
 
     IF all_fit AND p_unusual IS NULL AND cardinality(touched) = cardinality(p_accounts) THEN
-        -- As nearly always: there is enough for everybody, in whatever order and whatever is released.
+        -- The common case: everything fits, in any order and before any release.
         written := ledger_write_batch(p_process, p_settlements, p_details, p_holds, p_calls, NULL, p_admitted);
         IF cardinality(p_settlements) > coalesce(cardinality(written.settled), 0) THEN
             corrected := ledger_correct_settled(p_process, p_settlements, p_details, written.settled);
@@ -128,7 +128,7 @@ BEGIN
             corrected := ledger_correct_settled(p_process, p_settlements, p_details, written.settled || recovered);
         END IF;
         IF p_unusual IS NOT NULL THEN
-            -- Also the key of a call that is given up (no status) after recovery has settled it.
+            -- Also the key of a voided call (no status) that recovery has settled.
             PERFORM idempotency_end(p_unusual -> 'ended', written.settled || corrected || (
                 SELECT array_agg(s.call_id) FROM unnest(p_settlements) s
                 JOIN recovered_calls r ON r.call_id = s.call_id WHERE s.status IS NULL));
@@ -165,8 +165,8 @@ BEGIN
                     CONTINUE;
                 END IF;
             END IF;
-            -- Nothing is left, or what is left does not cover the estimate; what is free needs none, and what was
-            -- admitted has its lease.
+            -- Nothing is left, or it does not cover the estimate; a free call needs no balance, and an admitted one has
+            -- its lease.
             IF want.amount > 0 AND (available <= 0 OR want.amount > available)
                 AND (want.seq < p_written) IS NOT TRUE
             THEN
@@ -241,7 +241,7 @@ BEGIN
     END IF;
     unsettled := CASE
         WHEN p_settlements IS NULL OR cardinality(written.settled) = cardinality(p_settlements) THEN '[]'
-        -- Recovery's that were passed over are not among the settlements any more.
+        -- Those of recovery that were skipped are no longer among the settlements.
         ELSE coalesce((
             SELECT json_agg(call_id)
             FROM (SELECT call_id FROM unnest(p_settlements) UNION SELECT unnest(recovered)) s
