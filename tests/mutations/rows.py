@@ -540,4 +540,33 @@ MUTATIONS = (
         "tests/integration/actors/test_recovery.py"
         "::test_judge_whose_own_heart_has_not_beaten_for_ten_seconds_waits",
     ),
+    # Requests and streams on their way.
+    Mutation(
+        "maximum-of-the-client-replaced",
+        "channels/dialects/gemini",
+        "if request.max_tokens is None and default_max_tokens is not None:",
+        "if default_max_tokens is not None:",
+        "tests/unit/channels/test_dialect_requests.py::test_omitted_maximum_is_spliced_into_the_generation_config",
+    ),
+    Mutation(
+        "usage-not-asked-for",
+        "channels/dialects/chat",
+        "_INCLUDE_USAGE = b'{\"include_usage\":true}'",
+        "_INCLUDE_USAGE = b'{\"include_usage\":false}'",
+        "tests/unit/channels/test_upstream_bodies.py::test_stream_is_always_asked_for_usage",
+    ),
+    Mutation(
+        "leading-spaces-of-an-event-lost",
+        "channels/http",
+        'value = value.removeprefix(b" ")',
+        'value = value.lstrip(b" ")',
+        "tests/unit/channels/test_sse.py::test_only_one_space_after_the_colon_is_taken_away",
+    ),
+    Mutation(
+        "unread-client-kept",
+        "gw/http",
+        "self.reader_until = self._loop.time() + UNREAD_SECONDS",
+        "self.reader_until = self._loop.time() + 1000 * UNREAD_SECONDS",
+        "tests/unit/http/test_bounds.py::test_client_that_takes_nothing_of_its_answers_is_cut",
+    ),
 )

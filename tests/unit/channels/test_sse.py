@@ -207,7 +207,9 @@ def test_cr_that_ends_an_event_of_other_line_ends_is_told_by_the_next_byte() -> 
 
 
 def test_only_one_space_after_the_colon_is_taken_away() -> None:
-    assert feed([b"data:  x \n\n"])[0][0].data == b" x "
+    for end in (b"\n\n", b"\r\n\r\n"):
+        assert feed([b"data:  x " + end])[0][0].data == b" x "
+        assert feed([b"data:  x \n", b"data: y" + end])[0][0].data == b" x \ny"
 
 
 def test_incomplete_event_is_pending() -> None:
