@@ -1,7 +1,8 @@
 """The chat-completions dialect: requests, responses and streams (spec: Chat-completions).
 
 `dialect.py` is its record for the rest of the gateway. Passthrough: `request.py` has the table of
-members, validates and edits the client's request; `events.py` reads the upstream's response. Translation: `codec.py` lists the decoders and encoders. No I/O here.
+members, validates and edits the client's request; `events.py` reads the upstream's response.
+Translation: `codec.py` lists the decoders and encoders. No I/O here.
 """
 
 from __future__ import annotations
