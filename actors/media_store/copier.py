@@ -1,4 +1,4 @@
-"""Makes one copy: from where the last one who tried has left it, to the end or to a fault."""
+"""Makes one copy: continues where the last attempt stopped, until its end or a fault."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from channels.links import allowing
 from metrics.families import MediaStoreMetrics
 from metrics.logs import EventLog
 
-# Reads a result from the upstream's link to it, from any byte on.
+# Reads a result from the upstream's link, from any byte on.
 #
-# Redirects are followed a few times, each address checked anew (`channels/links.py`);
-# credentials go to the channel's own origin alone. What is read is handed out piece by piece, and
-# reading stops while the client has left.
+# Redirects are followed a few times, each address checked again (`channels/links.py`); credentials
+# are sent to the channel's own origin only. Data is yielded in pieces, and reading stops after the
+# client has left.
 
 CONNECT_SECONDS: Final = 10.0
 SILENCE_SECONDS: Final = 30.0  # before the head and between two pieces
@@ -35,8 +35,8 @@ REDIRECTS_MAX: Final = 5
 RETRY_AFTER_MAX: Final = 900.0
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 ATTEMPTS_MAX: Final = 40
-GONE_ATTEMPTS: Final = 3  # a storage may not have it yet at the moment when its link is given
-# What will hardly change by asking again.
+GONE_ATTEMPTS: Final = 3  # a storage may not have it yet when its link is sent
+# Statuses that will hardly change on a retry.
 GONE: Final = frozenset({400, 401, 403, 404, 405, 410, 451})
 _RANGE: Final = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18})")
 
@@ -45,24 +45,24 @@ _tls = functools.cache(verifying)
 
 
 class FetchFault(Exception):
-    """The file did not come; the message is why, in a word or two."""
+    """The file could not be fetched; the message is a short reason."""
 
     def __init__(
         self, reason: str, *, attempts: int = ATTEMPTS_MAX, after_seconds: float | None = None
     ) -> None:
         super().__init__(reason)
         self.reason = reason
-        self.attempts = attempts  # in a row without progress, after which it is given up
-        self.after_seconds = after_seconds  # that the upstream asks for
+        self.attempts = attempts  # consecutive ones without progress, after which it is given up
+        self.after_seconds = after_seconds  # requested by the upstream
 
 
 @dataclass(frozen=True, slots=True)
 class FileLocation:
-    """Where a file is, and what the channel behind it is reached by.
+    """The address of a file, and the connection settings of its channel.
 
     `headers` are credentials, for `url`'s own origin; `channel_url` is the channel's base URL.
-    `transport` is the channel's: its proxy is used for every address, what it trusts and what it
-    shows of itself for the channel's own origin alone.
+    `transport` is the channel's: its proxy is used for every address, its CAs and client
+    certificate only for the channel's own origin.
     """
 
     url: str
@@ -71,7 +71,7 @@ class FileLocation:
     transport: Transport | None = None
 
     def transport_to(self, origin: object) -> Transport | None:
-        """How an origin is connected to."""
+        """Return how to connect to an origin."""
         transport = self.transport
         if transport is None or origin == _origin(self.channel_url):
             return transport
@@ -80,7 +80,7 @@ class FileLocation:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A file from byte `start` on: the whole of it has `size` bytes, if that is known."""
+    """A file from byte `start` on; the whole file has `size` bytes, if known."""
 
     start: int
     size: int | None
@@ -89,7 +89,7 @@ class Opened:
     response: UpstreamResponse
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """Its bytes as they come. Raises FetchFault."""
+        """Yield its bytes in pieces. Raises FetchFault."""
         stream = self.response.chunks()
         while True:
             try:
@@ -108,7 +108,7 @@ class Opened:
 async def opened(
     location: FileLocation, *, start: int = 0, validator: str | None = None
 ) -> AsyncIterator[Opened]:
-    """Open a file; from `start` on where the upstream still has the same one. Raises FetchFault."""
+    """Open a file; from `start` on if the upstream still has the same file. Raises FetchFault."""
     resumes = start > 0 and validator is not None
     wire = HttpWire(
         connect_seconds=CONNECT_SECONDS,
@@ -128,7 +128,7 @@ async def opened(
 async def _followed(
     wire: HttpWire, location: FileLocation, extra: tuple[tuple[str, str], ...]
 ) -> UpstreamResponse:
-    """The response at the end of all redirects."""
+    """Return the response at the end of all redirects."""
     url, origin = location.url, _origin(location.url)
     for _ in range(REDIRECTS_MAX + 1):
         headers = (*location.headers, *extra) if _origin(url) == origin else extra
@@ -163,7 +163,7 @@ def _read(response: UpstreamResponse, start: int) -> Opened:
         start, length = 0, response.header("content-length") or ""
         size = int(length) if length.isascii() and length.isdigit() and len(length) < 19 else None
     elif status == 416 and start:
-        # Shorter than what we have of it: another file. Beginning anew will show.
+        # Shorter than the stored part: another file. A new start will show.
         raise FetchFault("range refused")
     elif status in GONE:
         raise FetchFault(f"status {status}", attempts=GONE_ATTEMPTS)
@@ -173,7 +173,7 @@ def _read(response: UpstreamResponse, start: int) -> Opened:
 
 
 def _validator(response: UpstreamResponse) -> str | None:
-    """What `If-Range` takes: a strong tag, or the time of the last change."""
+    """Return the value for `If-Range`: a strong tag, or the time of the last change."""
     tag = response.header("etag") or ""
     if tag.startswith('"') and tag.endswith('"') and len(tag) <= 256 and tag.isprintable():
         return tag
@@ -212,7 +212,7 @@ def _origin(url: str) -> object:
 
 
 async def _addresses(url: str) -> list[str]:
-    """Where the channel itself is; nowhere, if its name leads nowhere at this moment."""
+    """Return the channel's own addresses; none if its name cannot be resolved now."""
     try:
         origin = address_of(url).origin
         found = await asyncio.get_running_loop().getaddrinfo(
@@ -223,11 +223,11 @@ async def _addresses(url: str) -> list[str]:
     return [str(one[4][0]) for one in found]
 
 
-# How many bytes a second all copies of a process may take together.
+# The limit of bytes per second of all copies of a process together.
 
 
 class Throttle:
-    """Lets bytes through at a rate; 0 lets all through. A caller that took too many waits."""
+    """Limits bytes to a rate; 0 is unlimited. A caller that took too many waits."""
 
     def __init__(self, bytes_per_second: float, clock: Clock) -> None:
         self._rate = bytes_per_second
@@ -249,24 +249,24 @@ class Throttle:
             await self._clock.sleep(ahead)
 
 
-BEATS: Final = 4  # in the time of a lease: how often it is renewed, and progress made safe
+BEATS: Final = 4  # per lease: how often it is renewed, and progress stored
 FIRST_PAUSE_SECONDS: Final = 2.0
 PAUSE_SECONDS_MAX: Final = 900.0
-FULL_PAUSE_SECONDS: Final = 5.0  # until what is to be dropped has been
-# A copy that has not come by then never will, whatever kept it.
+FULL_PAUSE_SECONDS: Final = 5.0  # until the copies to be dropped are
+# A copy older than this is given up, whatever delayed it.
 AGE_SECONDS_MAX: Final = 3 * 86_400.0
-# Room is taken in steps of this where the upstream does not state how large a file is.
+# Room is reserved in steps of this if the upstream does not state the size of a file.
 STEP_BYTES: Final = 64 * 1024 * 1024
 
 Outcome = Literal["kept", "retried", "failed", "left"]
-# Opens a file from a byte on, as `fetch.opened` does.
+# Opens a file from a byte on, as `opened`.
 Fetch = Callable[..., AbstractAsyncContextManager[Opened]]
-# Where the file of a copy is at this moment; None where that is unknown.
+# Returns the present location of a copy's file; None if it is unknown.
 Locate = Callable[[Copy], Awaitable[FileLocation | None]]
 
 
 class LeaseLost(Exception):
-    """The copy is another's by now."""
+    """Another process has leased the copy."""
 
 
 class RoomFull(Exception):
@@ -278,7 +278,7 @@ class RoomFull(Exception):
 
 
 class Copier:
-    """Makes copies for one process, each in a task of its caller's."""
+    """Makes copies for one process, each in a task of its caller."""
 
     def __init__(
         self,
@@ -308,14 +308,14 @@ class Copier:
         return f"<Copier to {self._storage!r}>"
 
     async def copy(self, copy: Copy) -> Outcome:
-        """Make one, and store what has become of it. Raises StoreError."""
+        """Make one copy, and store the outcome. Raises StoreError."""
         beat = Beat(copy, self._store, self._clock)
         try:
             async with self._leased(beat):
                 await self._make(copy, beat)
             outcome: Outcome = "kept"
         except asyncio.CancelledError:
-            # The process ends: the next one that claims the copy goes on at once.
+            # The process ends: the next one that claims the copy continues at once.
             await self._store.later(copy, pause_seconds=0.0, error=None, counts=False)
             raise
         except LeaseLost:
@@ -358,7 +358,7 @@ class Copier:
                 try:
                     await self._pour(copy, source, writing)
                 except FetchFault:
-                    if not await beat.beat():  # what has come need not come again
+                    if not await beat.beat():  # so that received bytes are not fetched again
                         raise LeaseLost from None
                     raise
             content_type = _content_type(source, copy)
@@ -373,7 +373,7 @@ class Copier:
         )
 
     async def _anew(self, copy: Copy, writing: Writing) -> None:
-        """What there is of it is of another file."""
+        """Discard the stored part, which is of another file."""
         await writing.restart()
         if not await self._store.hold_on(copy, Progress(0, None)):
             raise LeaseLost
@@ -421,7 +421,7 @@ class Copier:
         attempts: int | None = None,
         after: float | None = None,
     ) -> Outcome:
-        """Another attempt after a pause that doubles; none when there have been enough."""
+        """Schedule another attempt after a pause that doubles; give up after enough of them."""
         before = 0 if beat.has_progressed else copy.attempts
         if (attempts is not None and before + 1 >= attempts) or copy.age_seconds > AGE_SECONDS_MAX:
             return await self._given_up(copy, reason)
@@ -463,7 +463,7 @@ class Copier:
 
 
 class Beat:
-    """Renews a lease, and stores with it how far the copy is."""
+    """Renews a lease, and stores the progress of the copy with it."""
 
     def __init__(self, copy: Copy, store: CopyStore, clock: Clock) -> None:
         self._copy = copy
@@ -474,28 +474,28 @@ class Beat:
         self.has_progressed = False
 
     def follow(self, writing: Writing | None, validator: str | None) -> None:
-        """What is written from now on; nothing that could be saved, if it is None."""
+        """Set what is being written; None: nothing that could be saved."""
         self._writing, self._validator = writing, validator
 
     async def run(self) -> None:
-        """Until it is cancelled, or the lease is another's."""
+        """Beat until cancelled, or until the lease is lost."""
         while True:
             await self._clock.sleep(self._store.lease_seconds / BEATS)
             if not await self.beat():
                 return
 
     async def beat(self) -> bool:
-        """Once; False when the lease is another's."""
+        """Beat once; False if the lease is lost."""
         progress = None if self._writing is None else await self._writing.save()
         if progress is not None and self._validator is not None:
             progress = Progress(progress.done, self._validator, progress.upload_id, progress.parts)
             self.has_progressed |= progress.done > self._copy.done
         else:
-            progress = None  # without a validator the copy begins anew
+            progress = None  # without a validator the copy starts again
         return await self._store.hold_on(self._copy, progress)
 
 
 def _content_type(source: Opened, copy: Copy) -> str:
-    """What the upstream calls it, if that is a kind of media; else what it should be."""
+    """Return the upstream's content type, if it is one of media; else the expected one."""
     declared = source.content_type
     return declared if declared in CONTENT_TYPES else copy.content_type

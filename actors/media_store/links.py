@@ -1,7 +1,7 @@
-"""Links to our own copies: signed, good for seven days, the same for as long as they are good.
+"""Links to our own copies: signed, valid for seven days, and equal during that time.
 
-A link holds what it leads to and until when; the signature is over both, under a key derived from
-the secret, so no process needs to remember any.
+A link has its path and its expiry; the signature covers both, under a key derived from the secret,
+so that no process has to store links.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 
 LINK_SECONDS: Final = 7 * 86_400.0
 PURPOSE: Final = "gw media links"  # of the key, under the secret
-# Of an instant in Unix seconds: nothing beyond is signed, so nothing longer is looked at.
+# Limit of an instant in Unix seconds: larger ones are never signed, and longer ones not parsed.
 DIGITS_MAX: Final = 12
 
 
@@ -22,19 +22,19 @@ class LinkSigner:
     """Signs paths until an instant, and checks such signatures."""
 
     def __init__(self, *keys: bytes) -> None:
-        """What is signed is signed under the first of the keys; all are accepted."""
+        """The first key signs; all are accepted."""
         self._keys = keys
 
     def query(self, path: str, expires: int) -> str:
-        """What follows the path in a link that is good until `expires`, in Unix seconds."""
+        """Return the query of a link that is valid until `expires`, in Unix seconds."""
         return f"expires={expires}&signature={_signature(self._keys[0], path, str(expires))}"
 
     def is_good(self, path: str, expires: str, signature: str, *, now: float) -> bool:
-        """Whether we have signed this path until then, and it is not over."""
+        """Whether we signed this path until then, and it has not expired."""
         return self.is_genuine(path, expires, signature) and now < int(expires)
 
     def is_genuine(self, path: str, expires: str, signature: str) -> bool:
-        """Whether we have signed this path until then; it may be over."""
+        """Whether we signed this path until then; it may have expired."""
         if not (expires.isascii() and expires.isdigit() and len(expires) <= DIGITS_MAX):
             return False
         given = signature.encode("utf-8", "replace")
@@ -48,20 +48,20 @@ def _signature(key: bytes, path: str, expires: str) -> str:
 
 
 def period_end(since: float, now: float) -> int:
-    """When a link ends that is made now: seven days, counted on from `since`.
+    """Return the expiry of a link made now: seven days, in periods counted from `since`.
 
-    So all who ask within one period get the same link, and the next after it a new one.
+    So all requests within one period get the same link, and the next period has a new one.
     """
     periods = max(1, math.floor((now - since) / LINK_SECONDS) + 1)
     return int(since + periods * LINK_SECONDS)
 
 
-# A bucket as the configuration names it.
+# The configuration of a bucket.
 
 
 @dataclass(frozen=True, slots=True)
 class BucketSpec:
-    """Which bucket, and how it is reached."""
+    """The bucket, and how to connect to it."""
 
     endpoint: str
     region: str

@@ -1,4 +1,4 @@
-"""What copies are put into: the interface, a folder and a bucket."""
+"""The storage of copies: the interface, a folder and a bucket."""
 
 from __future__ import annotations
 
@@ -19,73 +19,73 @@ from actors.store.database import carried_through
 
 
 class StorageFault(Exception):
-    """The storage cannot be written or read at this moment."""
+    """The storage cannot be written or read now."""
 
 
 class Busy(StorageFault):
-    """Another process, frozen perhaps, still writes this copy."""
+    """Another process, perhaps a frozen one, still writes this copy."""
 
 
 class Lost(StorageFault):
-    """What was safe of a copy is not there any more: it begins anew."""
+    """The stored part of a copy is missing: it starts again."""
 
 
 class LocalFile(Protocol):
     """A copy that the gateway reads and serves itself."""
 
     def pieces(self, start: int, end: int) -> AsyncIterator[bytes]:
-        """The bytes from `start` to before `end`, as they are taken. Raises StorageFault."""
+        """Yield the bytes from `start` up to `end` on demand. Raises StorageFault."""
 
     async def close(self) -> None:
         """Close the file."""
 
 
 class Writing(Protocol):
-    """A copy that is being written, from byte `done` on. Its methods raise StorageFault."""
+    """A copy being written, from byte `done` on. Its methods raise StorageFault."""
 
-    done: int  # bytes that have been taken
+    done: int  # bytes that were taken
 
     async def write(self, piece: bytes) -> None:
-        """Take more; returns when there is room for the next."""
+        """Take a piece; returns when there is room for the next."""
 
     async def restart(self) -> None:
-        """Forget what there is of it."""
+        """Discard the stored part."""
 
     async def save(self) -> Progress | None:
-        """Make safe what has been taken; None where that must wait for more."""
+        """Store durably what was taken; None if that must wait for more."""
 
     async def finish(self, content_type: str) -> None:
-        """All of it is here: make it one file."""
+        """Complete the file."""
 
     async def close(self) -> None:
         """Release the file, finished or not."""
 
 
 class CopyStorage(Protocol):
-    """Keeps copies. Its methods raise StorageFault."""
+    """Stores copies. Its methods raise StorageFault."""
 
     async def open(self, copy: Copy) -> Writing:
-        """Go on with a copy where it was left."""
+        """Continue a copy where it stopped."""
 
     async def remove(self, copy: Copy) -> None:
-        """Delete a copy, with all that was ever written of it; nothing there is no error."""
+        """Delete a copy, with all parts ever written; a missing one is no error."""
 
     async def served(self, kept: Kept) -> LocalFile | str:
-        """A copy to be read, or a link to it that the client is redirected to."""
+        """Return a copy for reading, or a link to which the client is redirected."""
 
     async def close(self) -> None:
         """End the storage's threads and connections."""
 
 
-# Blocking work in a thread, carried through even when its caller is cancelled.
+# Blocking work in a thread, completed even if its caller is cancelled.
 #
-# Else a block that a thread still writes could be written beside the next one.
+# Otherwise a block still being written by a thread could be written beside the next one.
 
 T = TypeVar("T")
 
 
 async def in_thread(executor: Executor, work: Callable[[], T]) -> T:
-    """The result of `work`, or what it raises; a cancellation waits for its end."""
+    """Return the result of `work`, or raise its error; a cancellation waits for its end."""
 
     async def run() -> T:
         return await asyncio.get_running_loop().run_in_executor(executor, work)
@@ -93,19 +93,19 @@ async def in_thread(executor: Executor, work: Callable[[], T]) -> T:
     return await carried_through(run())
 
 
-# A folder of copies: one file each, in a thread of its own at every step.
+# A folder of copies: one file each, with every step in a thread.
 #
-# A copy under way is `NAME.part`, locked by the process that writes it: one that was declared dead
-# and is not keeps others off. What is beyond the bytes known to be safe is cut off before going
-# on.
+# A copy under way is `NAME.part`, locked by the process that writes it, so that a process wrongly
+# declared dead keeps others off. Bytes beyond those known to be durable are truncated before it is
+# continued.
 
-BLOCK_BYTES: Final = 1024 * 1024  # that are written at once
+BLOCK_BYTES: Final = 1024 * 1024  # written at once
 READ_BYTES: Final = 256 * 1024
 THREADS: Final = 4
 
 
 class FolderStorage:
-    """A CopyStorage below `path`, made when it is first needed."""
+    """A CopyStorage below `path`, which is made on first use."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -134,7 +134,7 @@ class FolderStorage:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _path_of(self, copy_id: str) -> Path:
-        """Ids are ours, but a file system need not bear all of them in one folder."""
+        """Ids are ours, but a file system may not handle all of them in one folder."""
         shelf = sha256(copy_id.encode()).hexdigest()[:2]
         return self._path / shelf / f"{copy_id}.media"
 
@@ -146,7 +146,7 @@ class FolderStorage:
 
 
 class FolderFile:
-    """A file that is open; removed meanwhile, it can still be read to its end."""
+    """An open file; if removed meanwhile, it can still be read to its end."""
 
     def __init__(self, file: int, run: Callable[..., Any]) -> None:
         self._file = file
@@ -167,7 +167,7 @@ class FolderFile:
 
 
 class FolderWriting:
-    """A `.part` file under way."""
+    """A `.part` file being written."""
 
     def __init__(self, file: int, part: Path, copy: Copy, run: Callable[..., Any]) -> None:
         self.done = copy.done
@@ -177,7 +177,7 @@ class FolderWriting:
         self._block: list[bytes] = []
         self._waiting = 0
         self._written = copy.done
-        # The renewal of a lease saves, while the copier may be writing.
+        # The renewal of a lease saves while the copier may be writing.
         self._writing = asyncio.Lock()
 
     async def write(self, piece: bytes) -> None:
@@ -211,7 +211,7 @@ class FolderWriting:
 
     async def close(self) -> None:
         """See Writing."""
-        os.close(self._file)  # and with it the lock
+        os.close(self._file)  # releases the lock
 
     async def _flush(self) -> None:
         async with self._writing:
@@ -260,29 +260,29 @@ def _removed(path: Path) -> None:
     path.with_suffix(".part").unlink(missing_ok=True)
 
 
-# A bucket of copies, in any storage that speaks S3, asked in threads of its own.
+# A bucket of copies, in any storage with the S3 protocol, used from separate threads.
 #
-# A copy larger than one part goes up in parts, which are safe as soon as the storage has each: a
-# copy that is resumed begins with the next.
+# A copy larger than one part is uploaded in parts, which are durable once the storage has them: a
+# resumed copy begins with the next part.
 
-# One bucket in any storage that speaks S3, asked from whatever thread wants something of it.
+# One bucket in any storage with the S3 protocol, used from any thread.
 #
-# botocore speaks it, and is imported when the first bucket is asked: it takes a quarter of a second
-# and forty megabytes, which no gateway without a bucket has to spend.
+# botocore implements it, and is imported when the first bucket is used: it takes a quarter of a
+# second and forty megabytes, which a gateway without a bucket does not spend.
 
 CONNECT_SECONDS: Final = 5.0
 READ_SECONDS: Final = 30.0
 
 
 class BucketMissing(Exception):
-    """The package that speaks S3 is not installed."""
+    """The package for S3 is not installed."""
 
     def __init__(self) -> None:
         super().__init__("a bucket needs the extra: pip install 'model-gateway[s3]'")
 
 
 class BucketFault(OSError):
-    """The storage refused an operation, or could not be reached; `code` is the storage's word."""
+    """The storage refused an operation, or could not be reached; `code` is the storage's."""
 
     def __init__(self, operation: str, code: str) -> None:
         super().__init__(f"{operation}: {code}")
@@ -301,11 +301,11 @@ class S3Client:
         return f"<S3Client {self._spec.bucket}>"
 
     def ask(self, operation: str, key: str, **params: Any) -> Any:
-        """One operation on an object. Raises BucketFault, BucketMissing."""
+        """Execute one operation on an object. Raises BucketFault, BucketMissing."""
         return self._ask(operation, Key=self._spec.prefix + key, **params)
 
     def keys(self, prefix: str) -> Iterator[str]:
-        """The keys that begin so, by and by. Raises BucketFault, BucketMissing."""
+        """Iterate over the keys with this prefix. Raises BucketFault, BucketMissing."""
         params = {"Prefix": self._spec.prefix + prefix}
         while True:
             page = self._ask("list_objects_v2", **params)
@@ -316,7 +316,7 @@ class S3Client:
             params["ContinuationToken"] = page["NextContinuationToken"]
 
     def link(self, key: str, *, seconds: int, **params: str) -> str:
-        """A link to an object that needs no keys for so long. Raises BucketMissing."""
+        """Return a link to an object that needs no keys for so long. Raises BucketMissing."""
         client, _, _ = self._client()
         params |= {"Bucket": self._spec.bucket, "Key": self._spec.prefix + key}
         url: str = client.generate_presigned_url("get_object", Params=params, ExpiresIn=seconds)
@@ -333,7 +333,7 @@ class S3Client:
             raise BucketFault(operation, type(error).__name__) from error
 
     def _client(self) -> tuple[Any, type[Exception], type[Exception]]:
-        """The client; made twice when two threads want the first, which does no harm."""
+        """Return the client; two threads may both make the first one, which is harmless."""
         if self._made is None:
             try:
                 from botocore.config import Config
@@ -355,7 +355,7 @@ class S3Client:
                     read_timeout=READ_SECONDS,
                     retries={"total_max_attempts": 2, "mode": "standard"},
                     max_pool_connections=self._connections,
-                    # Storages other than the first one do not know the newer checksums.
+                    # Other storages do not support the newer checksums.
                     request_checksum_calculation="when_required",
                     response_checksum_validation="when_required",
                 ),
@@ -366,11 +366,11 @@ class S3Client:
 
 PART_BYTES: Final = 8 * 1024 * 1024  # at least five, and at most 10,000 of them: 80 GB
 
-REDIRECT_SECONDS: Final = 3600  # that the storage's own link is good, made at each fetch
+REDIRECT_SECONDS: Final = 3600  # validity of the storage's own link, made at each fetch
 
 
 class BucketStorage:
-    """A Room in a bucket."""
+    """A CopyStorage in a bucket."""
 
     def __init__(self, spec: BucketSpec, *, part_bytes: int = PART_BYTES) -> None:
         self._client = S3Client(spec, connections=THREADS)
@@ -388,7 +388,7 @@ class BucketStorage:
     async def remove(self, copy: Copy) -> None:
         """See CopyStorage."""
         if copy.upload_id is not None:
-            with suppress(Lost):  # as it should be
+            with suppress(Lost):  # expected
                 await self._ask("abort_multipart_upload", copy.id, UploadId=copy.upload_id)
         await self._ask("delete_object", copy.id)
 
@@ -408,7 +408,7 @@ class BucketStorage:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _ask(self, operation: str, copy_id: str, **params: Any) -> Any:
-        """One operation on the object of a copy. Raises StorageFault."""
+        """Execute one operation on the object of a copy. Raises StorageFault."""
 
         ask = partial(self._client.ask, operation, _key(copy_id), **params)
         try:
@@ -419,7 +419,7 @@ class BucketStorage:
 
 
 class BucketWriting:
-    """An object under way: at most one part of it is in memory."""
+    """An object being written: at most one part of it is in memory."""
 
     def __init__(self, copy: Copy, ask: Callable[..., Any], part_bytes: int) -> None:
         self.done = len(copy.parts) * part_bytes
@@ -447,7 +447,7 @@ class BucketWriting:
         self._part.clear()
         self.done = self._saved = 0
         if upload_id is not None:
-            with suppress(Lost):  # as it should be
+            with suppress(Lost):  # expected
                 await self._ask("abort_multipart_upload", UploadId=upload_id)
 
     async def save(self) -> Progress | None:

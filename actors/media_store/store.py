@@ -1,4 +1,4 @@
-"""The state of copies in PostgreSQL: found, claimed, moved on, kept, dropped."""
+"""The state of copies in PostgreSQL: find, claim, update, keep, drop."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from actors.wallet.batch import to_json
 from channels.media.canonical import MusicResult, SpeechResult, TaskResult, VideoResult
 from channels.media.model import TaskKind
 
-# A copy as it is stored: from where, how far it has come, where it is kept.
+# A copy as it is stored: its source, progress and location.
 
 StoreKind = Literal["local", "s3"]
 
-# Of songs and their pictures in one task: more are left where they are.
+# Limit of songs and their pictures in one task: further ones are not copied.
 FILES_MAX: Final = 32
 CONTENT_TYPES: Final = {
     "video/mp4": "mp4",
@@ -39,7 +39,7 @@ CONTENT_TYPES: Final = {
 
 
 class SucceededTask(Struct, frozen=True, kw_only=True):
-    """A task that has succeeded, as far as its files concern us."""
+    """A succeeded task, with the data needed for its files."""
 
     job_id: str
     kind: TaskKind
@@ -50,18 +50,18 @@ class SucceededTask(Struct, frozen=True, kw_only=True):
 
 
 class FileSource(Struct, frozen=True, kw_only=True):
-    """Where a file is: behind a link, or (`url` None) with the channel, under the task's id."""
+    """The source of a file: a link, or (`url` None) the channel, under the task's id."""
 
     position: int  # among the files of its task
     url: str | None
-    content_type: str  # where the upstream states none that we know
+    content_type: str  # if the upstream states no known one
 
 
 class Copy(Struct, frozen=True, kw_only=True):
-    """A copy that is to be made, leased to the process that claimed it.
+    """A copy to be made, leased to the process that claimed it.
 
-    `done` bytes of it are safe; `size` is the whole file's, as the upstream states it, and
-    `validator` its tag or time of change. `upload_id` and `parts` are the bucket's.
+    `done` bytes of it are stored durably; `size` is the whole file's, as the upstream states it,
+    and `validator` its tag or time of change. `upload_id` and `parts` are the bucket's.
     """
 
     id: str
@@ -82,7 +82,7 @@ class Copy(Struct, frozen=True, kw_only=True):
 
 
 class Kept(Struct, frozen=True, kw_only=True):
-    """A copy that is there."""
+    """A copy that is kept."""
 
     id: str
     job_id: str
@@ -93,12 +93,12 @@ class Kept(Struct, frozen=True, kw_only=True):
 
     @property
     def file_name(self) -> str:
-        """What a client may call it."""
+        """Its file name for clients."""
         return f"{self.id}.{CONTENT_TYPES.get(self.content_type, 'bin')}"
 
 
 def sources_of(made: SucceededTask) -> list[FileSource]:
-    """The files of a task, in a fixed order; `worker.py` puts the links back by it."""
+    """Return the files of a task, in a fixed order, by which `worker.py` inserts the links."""
     result = made.result
     if isinstance(result, VideoResult):
         film = FileSource(position=0, url=result.url, content_type="video/mp4")
