@@ -220,7 +220,7 @@ async def read_open(database: Executor, job_id: str) -> OpenJob | None:
 
 
 async def read_end(database: Executor, job_id: str) -> tuple[str | None, State] | None:
-    """Who ended a job (`JobEnd.by`) and its state; None for an unknown one."""
+    """Return the end (`JobEnd.by`) and state of a job; None for an unknown one."""
     rows = await database.fetch_all(SQL["ended"], (job_id,))
     return (rows[0][0], rows[0][1]) if rows else None
 
@@ -233,7 +233,7 @@ async def claim(
     lease: str,
     lease_seconds: float,
 ) -> list[Claimed]:
-    """Lease what is due, at most `limit`, and of each channel at most its share."""
+    """Lease due jobs, at most `limit`, and of each channel at most its share."""
     what = {
         "channels": list(shares),
         "counts": list(shares.values()),
@@ -248,7 +248,7 @@ async def claim(
 async def claim_overdue_elsewhere(
     database: Executor, *, known: Sequence[str], limit: int, lease: str, lease_seconds: float
 ) -> list[Claimed]:
-    """Lease what is past its deadline on channels that are not among the known ones."""
+    """Lease overdue jobs on channels that are not among the known ones."""
     gone = [row[0] for row in await database.fetch_all(SQL["gone_channels"], (list(known),))]
     if not gone:
         return []
@@ -258,7 +258,7 @@ async def claim_overdue_elsewhere(
 
 
 async def book(database: Executor, seen: Sequence[Booked]) -> None:
-    """Book polls that ended nothing; those whose lease is another's by now are passed over."""
+    """Book polls that did not end their jobs; those under a lost lease are ignored."""
     watches = [one.watch for one in seen]
     what = {
         "ids": [one.claimed.job_id for one in seen],
@@ -276,9 +276,9 @@ async def book(database: Executor, seen: Sequence[Booked]) -> None:
 async def read_quiet_seconds(
     database: Executor, channels: Collection[str], *, tick_seconds: float
 ) -> float | None:
-    """For how long nothing of these channels is due; None when none of their jobs is open.
+    """Return for how long no job of these channels is due; None if none is open.
 
-    0 when it is less than a tick, and while anybody polls: what is booked may be due at any time.
+    0 if it is less than a tick, or while any process polls: booked jobs may be due at any time.
     """
     rows = await database.fetch_all(SQL["quiet"], (tick_seconds, list(channels)))
     seconds: float | None = rows[0][0]
@@ -286,7 +286,7 @@ async def read_quiet_seconds(
 
 
 async def read_in_flight(database: Executor) -> dict[str, int]:
-    """How many jobs of each kind are open, of every process."""
+    """Return the number of open jobs of each kind, over all processes."""
     return dict(await database.fetch_all(SQL["in_flight"]))
 
 

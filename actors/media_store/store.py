@@ -120,29 +120,29 @@ def sources_of(made: SucceededTask) -> list[FileSource]:
 
 
 def link_in(file: Any) -> str | None:
-    """The link of an entry of `output_files`, which is what an upstream made of it."""
+    """Return the link of an entry of `output_files`, which the upstream defines."""
     url = file.get("url") if isinstance(file, dict) else None
     return url if isinstance(url, str) else None
 
 
 def _songs(result: MusicResult) -> Iterator[tuple[int, str | None, str]]:
-    """Of each song its sound at an even position and its picture behind it."""
+    """Yield each song's sound at an even position, followed by its picture."""
     for number, track in enumerate(result.tracks[: FILES_MAX // 2]):
         yield 2 * number, track.audio_url, "audio/mpeg"
         yield 2 * number + 1, track.image_url, "image/jpeg"
 
 
 SQL: Final = load("actors.media_store", "store.sql")
-# A copy its process never finished is taken over by any other after this.
+# A copy that its process never finished is taken over by any other after this.
 LEASE_SECONDS: Final = 60.0
-EXPIRED_MAX: Final = 500  # in one go
-# Stands for a job without any file, so that it is not looked at again.
+EXPIRED_MAX: Final = 500  # per statement
+# Represents a job without any file, so that it is not scanned again.
 NOTHING: Final = FileSource(position=-1, url=None, content_type="")
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How much of a copy is safe, and what is needed to resume it."""
+    """The durable part of a copy, and the data to resume it."""
 
     done: int
     validator: str | None
@@ -161,7 +161,7 @@ class CopyStore:
         self.kind: StoreKind = kind
 
     async def found(self, made: Sequence[SucceededTask]) -> int:
-        """Take up what these jobs have made; how many files of it are new."""
+        """Add the files of these jobs; return how many are new."""
         files = [
             {
                 "id": f"{one.job_id}-{source.position}",
@@ -189,7 +189,7 @@ class CopyStore:
         return [_copy(row, lease) for row in rows]
 
     async def hold_on(self, copy: Copy, progress: Progress | None) -> bool:
-        """Keep the lease; False when it is another's by now."""
+        """Renew the lease; False if it is lost."""
         resume = progress or Progress(0, None)
         return await self._moved(
             "hold_on",
@@ -202,36 +202,36 @@ class CopyStore:
         )
 
     async def room(self, copy: Copy, size: int, *, bytes_max: int) -> bool:
-        """Take room for so many bytes; False while there is none."""
+        """Reserve room for so many bytes; False while there is none."""
         rows = await self._rows("room", id=copy.id, lease=copy.lease, size=size, max=bytes_max)
         return bool(rows[0][0])
 
     async def kept(self, copy: Copy, *, size: int, content_type: str) -> bool:
-        """The copy is there; False when its lease is another's by now."""
+        """Mark the copy as kept; False if its lease is lost."""
         return await self._moved("kept", copy, size=size, content_type=content_type)
 
     async def later(
         self, copy: Copy, *, pause_seconds: float, error: str | None, counts: bool = True
     ) -> bool:
-        """Give a copy back, to be taken up again; `counts`: as one more attempt."""
+        """Return a copy for a later attempt; `counts`: this one counts as an attempt."""
         return await self._moved(
             "later", copy, pause=pause_seconds, error=error, attempts=int(counts)
         )
 
     async def given_up(self, copy: Copy, *, error: str) -> bool:
-        """Make no copy of it."""
+        """Give the copy up."""
         return await self._moved("given_up", copy, error=error)
 
     async def expire(self, days: int) -> int:
-        """Let go of what has been kept for so long; how many."""
+        """Mark copies kept for so long to be dropped; return their number."""
         return len(await self._rows("expire", days=days, limit=EXPIRED_MAX))
 
     async def dropped(self, copy: Copy) -> bool:
-        """The bytes of a copy are gone."""
+        """Mark a copy as dropped."""
         return await self._moved("dropped", copy)
 
     async def of_jobs(self, jobs: Sequence[str]) -> Mapping[str, Mapping[int, Kept]]:
-        """The copies that are there of these jobs, by job and position."""
+        """Return the kept copies of these jobs, by job and position."""
         found: dict[str, dict[int, Kept]] = {}
         for row in await self._rows("of_jobs", jobs=list(jobs)):
             kept = _kept(row)
@@ -239,7 +239,7 @@ class CopyStore:
         return found
 
     async def one(self, copy_id: str) -> Kept | None:
-        """A copy that is there."""
+        """Return a kept copy."""
         rows = await self._rows("one", id=copy_id)
         return _kept(rows[0]) if rows else None
 

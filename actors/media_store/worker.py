@@ -1,7 +1,7 @@
-"""Copies what tasks have made, and drops what has been kept for long enough.
+"""Copies the results of tasks, and drops copies at the end of their retention.
 
-One per process, where a store is configured. Every process looks for work; what one has claimed
-and never finished, because it was killed, another takes up where it was left.
+One per process, if a store is configured. Every process looks for work; a copy that a killed
+process had claimed is continued by another where it stopped.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from actors.store.queries import load
 from channels.media.canonical import MusicResult, SpeechResult, TaskResult, VideoResult
 from metrics.logs import EventLog
 
-# Puts the links to our own copies into a task's result.
+# Inserts the links to our own copies into a task's result.
 
-# The link to a copy, and when it ends, in Unix seconds.
+# Returns the link to a copy, and its expiry in Unix seconds.
 Link = Callable[[Kept], tuple[str, float]]
 
 
 def with_own_links(result: TaskResult, kept: Mapping[int, Kept], link: Link) -> TaskResult:
-    """The result with a link of ours wherever there is a copy; by position in `sources_of`."""
+    """Return the result with our link for each kept copy; by position in `sources_of`."""
     if not kept:
         return result
     links = {position: link(copy) for position, copy in kept.items()}
@@ -48,7 +48,7 @@ def with_own_links(result: TaskResult, kept: Mapping[int, Kept], link: Link) -> 
 
 
 def _files(files: list[Any], links: Mapping[int, tuple[str, float]]) -> list[Any]:
-    """The entries of `output_files`, each with its own link."""
+    """Return the entries of `output_files`, each with its own link."""
     return [
         {**file, "url": links[position][0]} if position in links else file
         for position, file in enumerate(files, 1)
@@ -64,7 +64,7 @@ def _songs(result: MusicResult, links: Mapping[int, tuple[str, float]]) -> Music
         )
         for number, track in enumerate(result.tracks)
     )
-    # They last as long as the first of them to end: perhaps one that is still the upstream's.
+    # They are valid until the first of them expires, which may be one of the upstream's.
     is_whole = all(
         2 * number in links for number, track in enumerate(result.tracks) if track.audio_url
     )
@@ -75,13 +75,13 @@ def _songs(result: MusicResult, links: Mapping[int, tuple[str, float]]) -> Music
 
 
 ROUND_SECONDS: Final = 2.0
-EXPIRE_SECONDS: Final = 600.0  # between two looks for what has been kept for long enough
+EXPIRE_SECONDS: Final = 600.0  # interval of the search for copies to expire
 DROPS_MAX: Final = 50  # in one round
 PATH: Final = "/v1/media/"  # of links to copies
 
 
 class MediaStore:
-    """Makes copies, and knows the links to those that are there."""
+    """Makes copies, and returns the links to kept ones."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class MediaStore:
     # --- Work ---
 
     async def run(self) -> None:
-        """Round after round, until it is cancelled."""
+        """Run rounds until cancelled."""
         try:
             while True:
                 try:
@@ -131,7 +131,7 @@ class MediaStore:
             raise
 
     async def round(self) -> bool:
-        """Find, claim and begin copies, drop others; whether there may be more to find."""
+        """Find, claim and begin copies, drop others; return whether there may be more to find."""
         has_more = await self._find()
         if self._clock.monotonic() >= self._expire_at:
             await self._store.expire(self._keep_days)
@@ -154,7 +154,7 @@ class MediaStore:
         try:
             await self._copier.copy(copy)
         except StoreError as error:
-            # Its lease runs out, and the next process that claims it goes on.
+            # Its lease expires, and the next process that claims it continues.
             self._log.warning("media_store_waits", task_id=copy.job_id, error=str(error))
         except Exception:  # noqa: BLE001 - a fault of ours, which must not end the other copies
             self._log.error("media_copier_died", exc_info=True, task_id=copy.job_id)
@@ -164,7 +164,7 @@ class MediaStore:
             try:
                 await self._storage.remove(copy)
             except StorageFault as fault:
-                # Tried again when the lease is over.
+                # Retried when the lease has expired.
                 self._log.warning("media_not_dropped", task_id=copy.job_id, reason=str(fault))
                 continue
             await self._store.dropped(copy)
@@ -172,23 +172,23 @@ class MediaStore:
     # --- Links ---
 
     async def kept(self, jobs: Sequence[str]) -> Mapping[str, Mapping[int, Kept]]:
-        """The copies that are there of these jobs. Raises StoreUnavailable."""
+        """Return the kept copies of these jobs. Raises StoreUnavailable."""
         return await in_time(self._store.of_jobs(jobs)) if jobs else {}
 
     def own_links(
         self, result: TaskResult, kept: Mapping[int, Kept], *, base_url: str
     ) -> TaskResult:
-        """A result with links of ours for its copies; `base_url` is how clients reach us."""
+        """Return a result with our links for its copies; `base_url` is the gateway's address."""
         return with_own_links(result, kept, lambda copy: self._link(copy, base_url))
 
     def is_good_link(self, path: str, expires: str, signature: str) -> bool:
-        """Whether we have signed this path, and it is not over."""
+        """Whether we signed this path, and the link has not expired."""
         return self._signer.is_good(path, expires, signature, now=self._clock.now())
 
     async def served(self, file_name: str) -> tuple[Kept, LocalFile | str] | None:
-        """A copy by the last part of its link: a file, or where it is to be fetched.
+        """Return a copy by the last part of its link: a file, or a link to redirect to.
 
-        None when it is not there any more. Raises StoreUnavailable and StorageFault.
+        None if it is no longer kept. Raises StoreUnavailable and StorageFault.
         """
         copy_id, _, _ = file_name.partition(".")
         kept = await in_time(self._store.one(copy_id))
@@ -206,32 +206,32 @@ def _lease() -> str:
     return uuid.uuid4().hex
 
 
-# Finds what tasks have made, from the rows of those that succeeded.
+# Finds the results of tasks, in the rows of succeeded jobs.
 #
-# Looks back a while each time: a row becomes visible when its transaction commits, which is later
-# than the instant it carries. What is known by then is passed over, so nothing is found twice.
+# Each scan starts some time before the last one: a row becomes visible when its transaction
+# commits, which is after its timestamp. Known jobs are skipped, so that nothing is found twice.
 
 SQL: Final = load("actors.media_store", "task_scanner.sql")
-# Longer than any transaction lasts and any clock is wrong.
+# Longer than any transaction lasts and any clock is off.
 LOOK_BACK_SECONDS: Final = 600.0
-# What had succeeded before there was a store: its links may still be good.
+# Jobs that had succeeded before the store was configured: their links may still be valid.
 FIRST_LOOK_SECONDS: Final = 86_400.0
 BATCH: Final = 200
 
 
 class TaskScanner:
-    """Looks through the jobs, one process at a time."""
+    """Scans the jobs, in one process at a time."""
 
     def __init__(self, database: Database, store: CopyStore) -> None:
         self._database = database
         self._store = store
 
     async def find(self) -> bool:
-        """Take up a batch of what was made; whether there may be more. Raises StoreError."""
+        """Add a batch of results; return whether there may be more. Raises StoreError."""
         await self._database.execute(SQL["begin"], {"seconds": FIRST_LOOK_SECONDS})
         async with self._database.transaction() as session:
             if not await session.fetch_all(SQL["mine"]):
-                return False  # another process looks
+                return False  # another process scans
             what = {"seconds": LOOK_BACK_SECONDS, "limit": BATCH}
             rows = await session.fetch_all(SQL["made"], what)
             await self._store.found([_made(row) for row in rows])

@@ -75,7 +75,7 @@ class Refreshing(Generic[T]):
         return f"<Refreshing {state}{', fetching' if self._fetch else ''}>"
 
     async def get(self, load: Load[T]) -> T:
-        """The value. Raises CredentialsUnavailable where there is none to be had."""
+        """Return the value. Raises CredentialsUnavailable without one."""
         now, value = self._monotonic(), self._value
         if value is not None and now < self._ends_at:
             if now >= self._refresh_at:

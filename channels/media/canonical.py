@@ -1,9 +1,9 @@
-"""Requests for media, and what an upstream may reply, in the gateway's own form.
+"""Requests for media, and the replies of upstreams, in the gateway's own form.
 
 Replies to a submit: Accepted, Done, Refused, Failed or Unknown. To a poll: Polled, RateLimited,
-NotFound, Trouble or Unusable. To a request for a list: CatalogValue, or what a submit may fail
-with. All texts are bounded and fit to be stored (`channels/dialects/error_body.py`), none is
-redacted yet (`channels/redaction.py`).
+NotFound, Trouble or Unusable. To a request for a list: CatalogValue, or the failures of a submit.
+All texts are bounded and storable (`channels/dialects/error_body.py`), and not redacted yet
+(`channels/redaction.py`).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ T = TypeVar("T")
 
 
 class VideoResult(Struct, frozen=True, kw_only=True, tag="video"):
-    """A film. `url` None: the upstream has no link for it, and the gateway serves it itself.
+    """A video. `url` None: the upstream has no link for it, and the gateway serves it itself.
 
     `expires_at` is in Unix seconds; None: neither the upstream nor the link states it.
-    `output_files` are JSON values as the upstream gave them. `milliseconds` is what was paid for;
-    None until then.
+    `output_files` are the upstream's JSON values. `milliseconds` is the billed length; None before
+    that is known.
     """
 
     url: str | None
@@ -35,7 +35,7 @@ class VideoResult(Struct, frozen=True, kw_only=True, tag="video"):
 
 
 class Track(Struct, frozen=True, kw_only=True):
-    """A song. What the upstream leaves out is None."""
+    """A song. Members that the upstream omits are None."""
 
     clip_id: str | None = None
     title: str | None = None
@@ -46,7 +46,7 @@ class Track(Struct, frozen=True, kw_only=True):
 
 
 class MusicResult(Struct, frozen=True, kw_only=True, tag="music"):
-    """Songs in the upstream's order, one at least with a link to hear it."""
+    """Songs in the upstream's order, at least one with an audio link."""
 
     tracks: tuple[Track, ...]
     expires_at: float | None = None
@@ -60,19 +60,19 @@ class SpeechResult(Struct, frozen=True, kw_only=True, tag="speech"):
 
 
 class AvatarResult(Struct, frozen=True, kw_only=True, tag="avatar"):
-    """An avatar that is ready; `upstream_id` is what videos name it by."""
+    """An avatar that is ready; `upstream_id` is its id in videos."""
 
     upstream_id: str
 
 
 class VoiceResult(Struct, frozen=True, kw_only=True, tag="voice"):
-    """A voice that is ready; `upstream_id` is what speech and videos name it by."""
+    """A voice that is ready; `upstream_id` is its id in speech and videos."""
 
     upstream_id: str
 
 
 class Segment(Struct, frozen=True, kw_only=True):
-    """Some words of a script and when they are spoken, in seconds."""
+    """A segment of a script with its start and end in seconds."""
 
     start: int | float | None
     end: int | float | None
@@ -90,14 +90,14 @@ class TranscriptResult(Struct, frozen=True, kw_only=True, tag="transcript"):
 
 
 class SpeechAudio(Struct, frozen=True, kw_only=True, tag="speech_audio"):
-    """A recording itself, as the upstream sent it: bytes, or their hexadecimal digits."""
+    """A recording as the upstream sent it: bytes, or their hexadecimal digits."""
 
     content_type: str
     data: bytes
     is_hex: bool = False
 
     def pieces(self, size: int = 256 * 1024) -> Iterator[bytes]:
-        """The recording in pieces of `size` bytes, so that decoding one does not take long."""
+        """Yield the recording in pieces of `size` bytes, so that decoding one is quick."""
         step = size * 2 if self.is_hex else size
         view = memoryview(self.data)
         for start in range(0, len(view), step):
@@ -112,21 +112,21 @@ ImmediateResult: TypeAlias = VoiceResult | TranscriptResult | SpeechAudio
 
 
 class Accepted(Struct, frozen=True):
-    """The upstream has begun a task, and calls it so."""
+    """The upstream has begun a task with this id."""
 
     upstream_id: str
 
 
 class Done(Struct, frozen=True):
-    """The upstream has done it already."""
+    """The upstream has completed the request at once."""
 
     result: ImmediateResult
 
 
 class Refused(Struct, frozen=True, kw_only=True):
-    """The upstream refused the request: a 4xx to be passed on, no other channel is tried.
+    """The upstream refused the request: a 4xx to pass on, no other channel is tried.
 
-    `status` is 400 to 499, the upstream's own or what its dialect means. `is_rejected`: the
+    `status` is 400 to 499, the upstream's own or its dialect's equivalent. `is_rejected`: the
     material of the result was refused, in a request before the submit.
     """
 
@@ -137,10 +137,10 @@ class Refused(Struct, frozen=True, kw_only=True):
 
 
 class Failed(Struct, frozen=True, kw_only=True):
-    """The upstream failed, and nothing was made: the next channel may be tried.
+    """The upstream failed, and made nothing: the next channel may be tried.
 
-    `status` is 500 to 599; of a submit not 504. `is_final`: it took the request and failed at the
-    work, so that no other channel is tried. `is_unreachable`: nothing of a response came.
+    `status` is 500 to 599; of a submit not 504. `is_final`: it accepted the request and failed
+    later, so that no other channel is tried. `is_unreachable`: no part of a response was received.
     """
 
     status: int
@@ -151,10 +151,10 @@ class Failed(Struct, frozen=True, kw_only=True):
 
 
 class Unknown(Struct, frozen=True, kw_only=True):
-    """It is unknown whether the upstream took the request: nothing is sent again.
+    """It is unknown whether the upstream accepted the request: it is not repeated.
 
-    `status` is the client's: 504 for an upstream's 504, 502 for a response that cannot be used.
-    `reason` is for the log.
+    `status` is the client's: 504 for an upstream's 504, 502 for an unusable response. `reason` is
+    for the log.
     """
 
     status: Literal[502, 504]
@@ -165,12 +165,12 @@ SubmitReply: TypeAlias = Accepted | Done | Refused | Failed | Unknown
 
 # --- What a poll brings ---
 
-# As in the state tables. "cancelled" and "expired" are what the upstream made of it.
+# The states of the state tables. "cancelled" and "expired" are the upstream's decisions.
 TaskState: TypeAlias = Literal["queued", "running", "succeeded", "failed", "cancelled", "expired"]
 
 
 class TaskError(Struct, frozen=True, kw_only=True):
-    """Why a task did not succeed: the upstream's code and message, or ours where it has none."""
+    """Why a task did not succeed: the upstream's code and message, or by default ours."""
 
     code: str
     message: str
@@ -179,9 +179,9 @@ class TaskError(Struct, frozen=True, kw_only=True):
 class Polled(Struct, frozen=True, kw_only=True):
     """The upstream reported the state of the task.
 
-    `state` None: by an unknown word, which changes nothing. "succeeded" always has a
-    `result`, what ends otherwise has an `error`: a success with nothing to show for it is "failed",
-    `no_result`. `seconds_ms` is the real length, above 0; `progress` 0 to 100.
+    `state` None: an unknown one, which changes nothing. "succeeded" always has a `result`, other
+    ends have an `error`: a success without a result is "failed", `no_result`. `seconds_ms` is the
+    real length, above 0; `progress` 0 to 100.
     """
 
     state: TaskState | None
@@ -197,7 +197,7 @@ class Polled(Struct, frozen=True, kw_only=True):
 
 
 class RateLimited(Struct, frozen=True):
-    """The upstream wants to be polled later: after 0 to 300 seconds, if it states so."""
+    """The upstream requests a later poll: after 0 to 300 seconds, if it states a delay."""
 
     retry_after_seconds: float | None = None
 
@@ -214,7 +214,7 @@ class Trouble(Struct, frozen=True, kw_only=True):
 
 
 class Unusable(Struct, frozen=True, kw_only=True):
-    """The response is a success that cannot be used, now or later. `reason` is for the log."""
+    """The response is a success that can never be used. `reason` is for the log."""
 
     reason: str
 
@@ -225,7 +225,7 @@ PollReply: TypeAlias = Polled | RateLimited | NotFound | Trouble | Unusable
 
 
 class Template(Struct, frozen=True, kw_only=True):
-    """A template as the list has it."""
+    """A template in the list."""
 
     id: str
     title: str | None = None
@@ -252,7 +252,7 @@ class Layer(Struct, frozen=True, kw_only=True):
 
 
 class TemplateDetail(Template, frozen=True, kw_only=True):
-    """A template as a whole."""
+    """A whole template."""
 
     scene: str | None = None
     canvas: Canvas | None = None
@@ -260,14 +260,14 @@ class TemplateDetail(Template, frozen=True, kw_only=True):
 
 
 class PresetAvatar(Struct, frozen=True, kw_only=True):
-    """An avatar that everybody may use."""
+    """An avatar that all accounts may use."""
 
     id: str
     name: str
 
 
 class PresetVoice(Struct, frozen=True, kw_only=True):
-    """A voice that everybody may use."""
+    """A voice that all accounts may use."""
 
     id: str
     name: str
@@ -281,15 +281,15 @@ class CatalogValue(Struct, Generic[T], frozen=True):
     value: T
 
 
-# Of an unknown template: Refused, 404.
+# For an unknown template: Refused, 404.
 CatalogReply: TypeAlias = CatalogValue[T] | Refused | Failed
 
 
-# Requests, checked.
+# Checked requests.
 #
-# `gw/media` makes these of a client's body; `model` is the upstream's name of the model, `avatar`
-# and `voice` are the upstream's ids. None is a field that is not sent. A number is as the client
-# sent it.
+# `gw/media` makes these from a client's body; `model` is the upstream's name of the model, `avatar`
+# and `voice` are the upstream's ids. A field that is None is not sent. Numbers are as the client
+# sent them.
 
 ContentType: TypeAlias = Literal["text", "image_url", "video_url", "audio_url"]
 MaterialType: TypeAlias = Literal["image", "video"]
@@ -302,14 +302,14 @@ _EMPTY = Raw(b"{}")
 
 
 class ContentItem(Struct, frozen=True):
-    """One item of `content`: its text or its URL, and the JSON object that the client sent."""
+    """One item of `content`: its text or its URL, and the client's JSON object."""
 
     type: ContentType
     value: str
     object: Raw
 
     def with_url(self, url: str) -> ContentItem:
-        """The same item, pointing elsewhere. Its other members stay."""
+        """Return the same item with another URL; its other members are unchanged."""
         members = msgspec.json.decode(self.object, type=dict[str, Raw])
         inner = msgspec.json.decode(members[self.type], type=dict[str, Raw])
         inner["url"] = Raw(msgspec.json.encode(url))
@@ -320,8 +320,8 @@ class ContentItem(Struct, frozen=True):
 class VideoRequest(Struct, frozen=True, kw_only=True):
     """The parameters of every kind of video.
 
-    `duration` is in seconds. `asked_duration` is the client's own, which is held and paid for
-    where nothing better is known; it and `portrait_auth` are not sent.
+    `duration` is in seconds. `asked_duration` is the client's own, which is held, and billed by
+    default; it and `portrait_auth` are not sent.
     """
 
     model: str
@@ -334,10 +334,10 @@ class VideoRequest(Struct, frozen=True, kw_only=True):
 
 
 class GeneralVideo(VideoRequest, frozen=True, kw_only=True):
-    """A video out of texts, images, videos and sounds.
+    """A video from texts, images, videos and sounds.
 
-    `others` are members the gateway does not know, as JSON text. `registers_images`: each image is
-    registered with the upstream first, and `portrait_auth` goes with that.
+    `others` are unknown members, as JSON text. `registers_images`: each image is first registered
+    with the upstream, with `portrait_auth`.
     """
 
     content: tuple[ContentItem, ...]
@@ -347,28 +347,28 @@ class GeneralVideo(VideoRequest, frozen=True, kw_only=True):
 
     @property
     def may_be_long(self) -> bool:
-        """Whether what it holds may grow with its body: texts, images that are their own links.
+        """Whether its content may grow with its body: texts, images that are inline links.
 
-        Where images are registered they are links of a bounded length.
+        Images that are registered are links of a bounded length.
         """
         return not self.registers_images
 
     def without_body(self) -> GeneralVideo:
-        """The same without what grows with its body: only which items there are."""
+        """Return the same without what grows with its body: only the types of its items."""
         items = tuple(ContentItem(item.type, "", _EMPTY) for item in self.content)
         return replace(self, content=items, others=_NOTHING)
 
     def texts(self) -> list[str]:
-        """The texts of its content, in order."""
+        """Return the texts of its content, in order."""
         return [item.value for item in self.content if item.type == "text"]
 
     def images(self) -> list[str]:
-        """The image URLs of its content, in order."""
+        """Return the image URLs of its content, in order."""
         return [item.value for item in self.content if item.type == "image_url"]
 
 
 class AvatarVideo(VideoRequest, frozen=True, kw_only=True):
-    """An avatar that speaks a recording, or a text in a voice."""
+    """A video of an avatar that speaks a recording, or a text in a voice."""
 
     avatar: str
     audio_url: str | None = None
@@ -378,14 +378,14 @@ class AvatarVideo(VideoRequest, frozen=True, kw_only=True):
 
 
 class LipSyncVideo(VideoRequest, frozen=True, kw_only=True):
-    """A film whose speaker's lips follow a recording."""
+    """A video whose speaker's lips follow a recording."""
 
     source_video_url: str
     audio_url: str
 
 
 class MotionVideo(VideoRequest, frozen=True, kw_only=True):
-    """A film whose people are replaced by portraits; `content` holds images alone."""
+    """A video whose people are replaced by portraits; `content` has only images."""
 
     source_video_url: str
     content: tuple[ContentItem, ...]
@@ -393,7 +393,7 @@ class MotionVideo(VideoRequest, frozen=True, kw_only=True):
 
 
 class Material(Struct, frozen=True, kw_only=True):
-    """An image or a film that is cut in."""
+    """An image or a video that is cut in."""
 
     type: MaterialType
     file_url: str
@@ -401,7 +401,7 @@ class Material(Struct, frozen=True, kw_only=True):
 
 
 class BackgroundMusic(Struct, frozen=True, kw_only=True):
-    """The music beneath a clip; `url` is there with `custom`."""
+    """The music of a clip; `url` belongs to `custom`."""
 
     mode: Literal["auto", "none", "custom"] | None = None
     url: str | None = None
@@ -409,7 +409,7 @@ class BackgroundMusic(Struct, frozen=True, kw_only=True):
 
 
 class ClipVideo(VideoRequest, frozen=True, kw_only=True):
-    """A film cut by a template. `duration` is there where the scene sends it (news)."""
+    """A video cut by a template. `duration` is set if the scene sends it (news)."""
 
     scene: ClipScene
     style_id: str
@@ -426,7 +426,7 @@ class ClipVideo(VideoRequest, frozen=True, kw_only=True):
 
 
 class MusicRequest(Struct, frozen=True, kw_only=True):
-    """Two songs out of an idea or of lyrics."""
+    """Two songs from an idea or from lyrics."""
 
     model: str
     prompt: str | None = None
@@ -438,7 +438,7 @@ class MusicRequest(Struct, frozen=True, kw_only=True):
 
 
 class SpeechRequest(Struct, frozen=True, kw_only=True):
-    """A text to be spoken: at once, or `is_async` as a task."""
+    """A text to speak: at once, or with `is_async` as a task."""
 
     model: str
     input: str
@@ -449,7 +449,7 @@ class SpeechRequest(Struct, frozen=True, kw_only=True):
 
 
 class VoiceRequest(Struct, frozen=True, kw_only=True):
-    """A voice to be cloned from a recording; `text` is for it to speak in a sample."""
+    """A voice to clone from a recording; `text` is spoken in a sample."""
 
     model: str
     name: str
@@ -458,7 +458,7 @@ class VoiceRequest(Struct, frozen=True, kw_only=True):
 
 
 class AvatarRequest(Struct, frozen=True, kw_only=True):
-    """An avatar to be made of a portrait or a film."""
+    """An avatar to make from a portrait or a video."""
 
     name: str
     source_url: str
@@ -466,7 +466,7 @@ class AvatarRequest(Struct, frozen=True, kw_only=True):
 
 
 class TranscriptRequest(Struct, frozen=True, kw_only=True):
-    """A script to be taken from a short video."""
+    """A script to extract from a short video."""
 
     model: str
     url: str

@@ -1,8 +1,8 @@
-"""An exchange with a media upstream, what a dialect is, and how an exchange is performed.
+"""An exchange with a media upstream, the interface of a dialect, and how exchanges are performed.
 
-An exchange is one request and how its response is read: as the reply, or as the next exchange where
-a further request is needed (an image to be registered first, a page that follows, a file's link).
-`perform` sends the requests; its caller keeps the time, the slots and the channels.
+An exchange is one request and the decoding of its response: to the reply, or to the next exchange
+if a further request is needed (an image to register first, a next page, a file's link). `perform`
+sends the requests; its caller manages time, slots and channels.
 """
 
 from __future__ import annotations
@@ -30,27 +30,28 @@ from channels.media.canonical import (
 from channels.redaction import ExactRedaction, redaction_of
 from channels.registry import ChannelSpec, Credentials, bearer, credentials_of
 
-# What is polled from without: these have tasks. Voices and transcripts are waited for by the
-# exchange that makes them.
+# Kinds with tasks that are polled. Voices and transcripts are awaited by the exchange that makes
+# them.
 TaskKind: TypeAlias = Literal["video", "music", "speech", "avatar"]
 TASK_KINDS: tuple[TaskKind, ...] = ("video", "music", "speech", "avatar")
 
 KIB, MIB = 1024, 1024 * 1024
-# Of a response's body; a longer one is Unusable to a poll, Unknown to a submit. Those of tasks,
-# which are a few hundred bytes, are bounded as any body is (`max_body_mb`).
+# Limits of a response's body; a longer one is Unusable to a poll, Unknown to a submit. Bodies of
+# tasks, usually a few hundred bytes, have the common limit (`max_body_mb`).
 CATALOG_BYTES_MAX = MIB
 TRANSCRIPT_BYTES_MAX = 2 * MIB
 # A recording of the longest input takes some 15 MB as mp3.
 AUDIO_BYTES_MAX = 32 * MIB
-# An upstream's id of a task, an avatar, a voice or a file. None known is longer than 100.
+# Limit of an upstream's id of a task, an avatar, a voice or a file. No known one is longer than
+# 100.
 ID_CHARACTERS_MAX = 256
 
 
 class MediaRequest(Struct, frozen=True, kw_only=True):
     """One request to a channel: relative to its base URL, without its credentials.
 
-    `path` is absolute and percent-encoded, `query` is not encoded yet. `headers` come on top of
-    the channel's own; a `body` is JSON.
+    `path` is absolute and percent-encoded, `query` is not encoded yet. `headers` are added to the
+    channel's own; a `body` is JSON.
     """
 
     method: Literal["GET", "POST", "DELETE"]
@@ -79,12 +80,11 @@ R_co = TypeVar("R_co", covariant=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange(Generic[R_co]):
-    """A request, to be sent after so many seconds, and how its response is read.
+    """A request, to send after so many seconds, and the decoding of its response.
 
-    `read` never raises, whatever the upstream sends. `response_bytes_max` None: as much is read of
-    its body as of any body. `repeats`: the upstream has taken the task
-    before, so that a lost connection is no verdict; the same exchange is made again after its
-    pause, never on another channel.
+    `read` never raises, whatever the upstream sends. `response_bytes_max` None: the common limit.
+    `repeats`: the upstream has accepted the task before, so that a lost connection decides nothing;
+    the same exchange is repeated after its pause, never on another channel.
     """
 
     request: MediaRequest
@@ -94,7 +94,7 @@ class Exchange(Generic[R_co]):
     repeats: bool = False
 
     def __post_init__(self) -> None:
-        assert self.after_seconds > 0 or not self.repeats  # it would never let anything else run
+        assert self.after_seconds > 0 or not self.repeats  # it would block the event loop
 
 
 class MediaDialect(Protocol):
@@ -105,28 +105,28 @@ class MediaDialect(Protocol):
         """Its name in a channel's `wire`."""
 
     def makes(self, submission: Submission) -> bool:
-        """Whether the upstream makes such a thing at all; what it does not is never submitted."""
+        """Whether the upstream supports such a submission; others are never submitted."""
 
     def submit(self, submission: Submission, *, idempotency_key: str) -> Exchange[SubmitReply]:
-        """Submit something to be made. The key is the task's id, or the call's."""
+        """Submit a request for a result. The key is the task's id, or the call's."""
 
     def poll(self, kind: TaskKind, upstream_id: str) -> Exchange[PollReply]:
         """Request a task's status."""
 
     def cancel(self, kind: TaskKind, upstream_id: str) -> Exchange[bool] | None:
-        """Request that a task is given up, or an avatar to be deleted: did the upstream do so?
+        """Request the cancellation of a task, or the deletion of an avatar; whether it succeeded.
 
-        None where it has no way to.
+        None if the upstream supports neither.
         """
 
     def content(self, upstream_id: str) -> MediaRequest | None:
-        """The request for the film of a task whose result has no link; None in other dialects."""
+        """Return the request for the video of a task without link; None in other dialects."""
 
     def templates(self, scene: str) -> Exchange[CatalogReply[tuple[Template, ...]]] | None:
-        """Request the templates of a scene; None where the upstream has none."""
+        """Request the templates of a scene; None if the upstream has none."""
 
     def template(self, template_id: str) -> Exchange[CatalogReply[TemplateDetail]] | None:
-        """Request one template; Refused with 404 where there is no such."""
+        """Request one template; Refused with 404 if it does not exist."""
 
     def preset_avatars(self) -> Exchange[CatalogReply[tuple[PresetAvatar, ...]]] | None:
         """Request the avatars that every account may use."""
@@ -135,14 +135,14 @@ class MediaDialect(Protocol):
         """Request the voices that every account may use."""
 
 
-# What a dialect has no way to is None: the parts that most dialects lack.
+# Defaults for the parts that most dialects lack: None.
 #
 # Each dialect is used for the protocols that `wire` allows it for; a submission of another kind is
-# a mistake of ours.
+# a programming error.
 
 
 class BaseDialect:
-    """Returns None for everything that a dialect may lack."""
+    """Returns None for every optional part of a dialect."""
 
     name = ""
 
@@ -171,25 +171,25 @@ class BaseDialect:
         return None
 
     def not_served(self, what: object) -> NoReturn:
-        """The configuration allows no such wire, so this is never called."""
+        """Raise AssertionError: the configuration allows no such wire."""
         raise AssertionError(f"{self.name} has no {type(what).__name__} {what!r}")
 
 
 def segment(identifier: str) -> str:
-    """An id as one segment of a path; `identifier` (`outcomes.py`) has taken it."""
+    """Quote an id as one segment of a path; it was checked by `identifier` (`outcomes.py`)."""
     return quote(identifier, safe="")
 
 
 # One request of an exchange to a channel, over HTTP.
 #
-# The channel's address and credentials are put to it here; dialects know neither.
+# The channel's address and credentials are added here; dialects know neither.
 
-# What dialects read of a response's head.
+# The headers of a response that dialects read.
 HEADERS_READ = ("content-type", "retry-after")
 
 
 def addressed(channel: ChannelSpec, request: MediaRequest) -> UpstreamRequest:
-    """The request with the channel's address and credentials."""
+    """Return the request with the channel's address and credentials."""
     credentials: Credentials | None = channel.made.get(addressed)
     if credentials is None:
         credentials = channel.made[addressed] = credentials_of(channel, bearer, channel.api_key)
@@ -200,7 +200,7 @@ def addressed(channel: ChannelSpec, request: MediaRequest) -> UpstreamRequest:
     if request.body:
         headers = (*headers, ("Content-Type", "application/json"))
     url = credentials.url(url)
-    key = channel.ring.keys[0]  # the others know nothing of its tasks
+    key = channel.ring.keys[0]  # the others do not know its tasks
     return UpstreamRequest(
         request.method,
         url,
@@ -220,9 +220,9 @@ async def send(
     *,
     now: Callable[[], float],
 ) -> MediaResponse:
-    """Send a request and read its whole response, without the channel's secrets.
+    """Send a request and read its whole response, with the channel's secrets redacted.
 
-    One that is longer is cut off.
+    A longer response is cut off.
 
     Raises UpstreamUnreachable and UpstreamCut. Cancelling it closes the connection.
     """
@@ -255,7 +255,7 @@ def _read(response: UpstreamResponse, redaction: ExactRedaction) -> dict[str, st
     }
 
 
-# Make an exchange to its end, with the caller's way to send and to wait.
+# Performs a whole exchange with the caller's functions to send and to sleep.
 
 R = TypeVar("R")
 
@@ -267,10 +267,10 @@ async def perform(
     *,
     body_bytes_max: int,
 ) -> R:
-    """The reply, after as many requests as it takes; the caller limits the time.
+    """Return the reply, after as many requests as it takes; the caller limits the time.
 
-    `send` gets a request and how many bytes of its response to read, `body_bytes_max` where the
-    exchange sets no bound; what it raises is raised, except an UpstreamError where it repeats.
+    `send` gets a request and the maximum size of its response, `body_bytes_max` if the exchange
+    sets none; its errors are raised, except an UpstreamError of an exchange that repeats.
     """
     while True:
         if exchange.after_seconds:

@@ -111,7 +111,7 @@ class AvatarHandler(ApiHandler):
 
 
 class PresetAvatarsHandler(ApiHandler):
-    """`GET /v1/videos/avatars/presets`: those that everybody may use."""
+    """`GET /v1/videos/avatars/presets`: those that all accounts may use."""
 
     route = "preset_avatars"
     limited = True

@@ -358,8 +358,8 @@ class DetachedTasks:
     async def run(self, work: Coroutine[Any, Any, T], writer: DetachedWriter) -> T:
         """Run it to its end, return or raise what it does, as long as the client is there.
 
-        Cancelled by anybody else than a client who leaves, it cancels the work too, and waits for
-        its end.
+        If cancelled, except by a client that leaves, it cancels the work, too, and waits for its
+        end.
         """
         task = asyncio.create_task(work, name="detached")
         try:

@@ -121,7 +121,7 @@ class ClientRequest:
         return f"<{type(self).__name__} {self.protocol} {len(self._body)} bytes>"
 
     def forget(self) -> None:
-        """Let go of its bytes: no other channel is asked any more."""
+        """Release its bytes: no other channel is tried any more."""
         self._body = b""
         self._parsed.object.forget()
 

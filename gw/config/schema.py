@@ -413,7 +413,7 @@ TOP: Schema = {
         distinct(header_text("a version"), "a list of versions", least=1),
         ("2023-06-01", "2026-10-21"),
     ),
-    # What is kept goes through the ledger's own connection, which everybody waits for meanwhile.
+    # A stored response is written by the ledger's connection, for which all calls wait meanwhile.
     "idempotency_max_kb": Key(binary_size("kB", KIB, most=16_384, above_zero=False), 1024 * KIB),
     # None: $GW_LOG_LEVEL, then info.
     "log_level": Key(optional(choice(tuple(LEVELS))), None),

@@ -43,7 +43,7 @@ COLUMNS: Mapping[str, tuple[Sequence[str], Sequence[str]]] = {
         ("model_limits_enabled", "model_limits", "allow_ips", "group"),
     ),
 }
-# More than anybody has; beyond it the wrong database was named.
+# More than any installation has; beyond it the wrong database was named.
 ROWS_MAX = 1_000_000
 CONNECT_SECONDS = 10
 STATEMENT_MS = 120_000

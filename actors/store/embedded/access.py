@@ -200,11 +200,11 @@ def _mapped(why: str) -> Identity:
 
 # Who may connect to the embedded PostgreSQL: one role, which owns the database, by its password.
 #
-# The role is no superuser, and no superuser can log in. The password lies in `data_dir`, readable
-# by the owner of that folder and root; the server keeps only what checks it. To make the role, or
-# to take over a cluster that trusted everybody, `pg_hba.conf` lets the superuser in for a moment,
-# while the socket's folder is closed to all but the server's user and root. Starts no server: that
-# is `cluster.py`.
+# The role is no superuser, and no superuser can log in. The password is in `data_dir`, readable by
+# the owner of that folder and root; the server keeps only its verifier. To make the role, or to
+# take over a cluster with trust authentication, `pg_hba.conf` admits the superuser for a moment,
+# while the socket's folder is closed to all but the server's user and root. `cluster.py` starts the
+# server.
 
 SQL = load("actors.store.embedded", "access.sql")
 

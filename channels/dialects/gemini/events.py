@@ -149,7 +149,7 @@ class UsageMetadata(Struct, rename="camel", gc=False):
         )
 
     def parts(self) -> UsageParts | None:
-        """The parts it states; None where there are none, as nearly always."""
+        """Return the parts that it states; None if there are none, the common case."""
         prompt, made = _modal(self.prompt_tokens_details), _modal(self.candidates_tokens_details)
         tool = _modal(self.tool_use_prompt_tokens_details)
         tier = served_tier(self.traffic_type) or served_tier(self.service_tier)
