@@ -1,12 +1,12 @@
-"""Check a request body against its dialect's table of members, and describe what is wrong with it.
+"""Check a request body against its dialect's table of members, and describe its faults.
 
-The same steps for every dialect: the body as members (`channels/json.py`), no member that
-only looks like one we act on, then the types. The tables are in
-`channels/dialects/*/request.py`, the words for a fault are below.
+The same steps for every dialect: the body as members (`channels/json.py`), no member that differs
+from a known one only in case, then the types. The tables are in `channels/dialects/*/request.py`,
+the texts of faults below.
 
 A chat dialect has two tables: the documented types, and those of the members that the gateway
-itself must read. What is not as documented and fits the second goes to an upstream of the same
-protocol, which judges it (contract §7); a translation refuses it.
+itself needs. An undocumented body that fits the second is sent to an upstream of the same protocol,
+which judges it (contract §7); a translation refuses it.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ import msgspec
 from channels.errors import InvalidRequest
 from channels.json import InvalidJson, JsonObject
 
-# Describe what is wrong with a request body: which member, what was found, what is allowed.
+# Descriptions of faults: the member, the value found, the allowed values.
 #
-# For the reader's type errors, whatever the dialect; each dialect brings its own words.
+# For the decoder's type errors, in any dialect; each dialect has its own texts.
 
-# "Expected … - at `$.messages[0].role`"; no path where the fault is in the body as a whole.
+# "Expected … - at `$.messages[0].role`"; no path if the fault is in the body as a whole.
 _PATH = re.compile(r" - at `\$\.?(.*)`\Z", re.S)
 _MISSING = re.compile(r"Object missing required field `(.*?)`")
 _STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 
 # A number up to this length is a setting; a longer one may be anything.
 _NUMBER_CHARACTERS_MAX = 20
-# A value that a reader's own reason quotes.
+# A value quoted in a decoder's own message.
 _QUOTED = re.compile(r" '.*'", re.S)
 _ABSENT = object()
 
@@ -39,7 +39,7 @@ _ABSENT = object()
 def invalid_member(
     body: bytes, error: msgspec.ValidationError, allowed: Mapping[str, str]
 ) -> InvalidRequest:
-    """Make the client's error of a reader's; `allowed` has `messages[].role` for any index."""
+    """Convert a decoder's error to the client's; `allowed` has `messages[].role` for any index."""
     reason = str(error)
     path = found[1] if (found := _PATH.search(reason)) else ""
     if missing := _MISSING.match(reason):
@@ -58,7 +58,7 @@ def invalid_member(
 
 
 def described(value: Any) -> str:
-    """A JSON value by its kind and size: what a client wrote is quoted in no error and no row."""
+    """Describe a JSON value by its kind and size: a client's content is never quoted."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -79,7 +79,7 @@ def described(value: Any) -> str:
 def refuse_lookalikes(members: JsonObject, names: Mapping[str, str]) -> None:
     """Raise InvalidRequest for a member that differs in case from one of `names` (`lookalikes_of`).
 
-    The gateway bills by the one that it reads, an upstream may read either.
+    Billing uses the member that the gateway reads, and an upstream may read either.
     """
     for name in members.raw:
         meant = names.get(name.casefold())
@@ -92,7 +92,7 @@ def _characters(count: int) -> str:
 
 
 def _value_at(body: bytes, path: str) -> Any:
-    """The value a path leads to; a number too large to read stays as its text."""
+    """Return the value at a path; a number too large to decode stays as its text."""
     value: Any = msgspec.Raw(body)
     for index, name in _STEP.findall(path):
         if index:
@@ -131,7 +131,7 @@ _VERSION = re.compile(r"(?:_preview)?(?:_\d{4}_\d{2}_\d{2})?\Z")
 
 
 def lookalikes_of(names: Iterable[str]) -> dict[str, str]:
-    """Members we act on, by the name an upstream that ignores case would take for them."""
+    """Map the names under which an upstream that ignores case reads them to the known members."""
     return {name.casefold(): name for name in names}
 
 
@@ -142,17 +142,17 @@ def read_body(
     names: Mapping[str, str],
     allowed: Mapping[str, str],
 ) -> tuple[JsonObject, Body]:
-    """The members as received, and as types. Raises InvalidRequest naming the member at fault.
+    """Return the members as received, and as types. Raises InvalidRequest with the faulty member.
 
-    `names` is made by `lookalikes_of`; `allowed` has in words what each member may be. Of what is
-    in long strings the types hold the ends only (`channels/json.py`).
+    `names` is made by `lookalikes_of`; `allowed` has the texts of each member. The types have only
+    the ends of long strings (`channels/json.py`).
     """
     members = read_members(body, names)
     return members, decode_members(members, decoder, allowed)
 
 
 def read_members(body: bytes, names: Mapping[str, str]) -> JsonObject:
-    """The members as received. Raises InvalidRequest for one that looks like one we act on."""
+    """Return the members as received. Raises InvalidRequest for one that resembles a known one."""
     members = JsonObject.parse(body)
     refuse_lookalikes(members, names)
     return members
@@ -161,7 +161,7 @@ def read_members(body: bytes, names: Mapping[str, str]) -> JsonObject:
 def decode_members(
     members: JsonObject, decoder: msgspec.json.Decoder[Body], allowed: Mapping[str, str]
 ) -> Body:
-    """The members as types. Raises InvalidRequest naming the member at fault."""
+    """Return the members as types. Raises InvalidRequest with the faulty member."""
     try:
         return decoder.decode(members.outline)
     except msgspec.ValidationError as error:
@@ -171,7 +171,7 @@ def decode_members(
 
 
 class Tables(Generic[Body, Lenient]):
-    """Both tables of a chat dialect; `allowed` has in words what each member may be."""
+    """Both tables of a chat dialect; `allowed` has the texts of each member."""
 
     __slots__ = ("_allowed", "_documented", "_lenient")
 
@@ -186,9 +186,9 @@ class Tables(Generic[Body, Lenient]):
         return f"<Tables of {self._documented.type.__module__}>"
 
     def read(self, members: JsonObject) -> tuple[Body | Lenient, InvalidRequest | None]:
-        """The members as documented; or else as far as we must read them, and what is at fault.
+        """Return the members as documented, or else by the lenient table, and the fault.
 
-        Raises InvalidRequest where that cannot be read either.
+        Raises InvalidRequest if both fail.
         """
         try:
             return self._documented.decode(members.outline), None
@@ -200,9 +200,9 @@ class Tables(Generic[Body, Lenient]):
 
 
 def read_inner(members: JsonObject, name: str) -> JsonObject | None:
-    """The members of an object within the body, to be edited; None where it is null or not there.
+    """Return the members of an inner object for editing; None if it is null or missing.
 
-    Raises InvalidRequest for a member that is there twice.
+    Raises InvalidRequest for a duplicate member.
     """
     raw = members.raw.get(name)
     if raw is None:
@@ -218,24 +218,24 @@ def read_inner(members: JsonObject, name: str) -> JsonObject | None:
 
 
 def unversioned(tool_type: str) -> str:
-    """The type of a provider's tool without its version: `web_search_preview_2025_03_11`."""
+    """Return the type of a provider's tool without its version: `web_search_preview_2025_03_11`."""
     return _VERSION.sub("", tool_type)
 
 
 def check_model(model: str) -> str:
-    """A model's name as it may be repeated in responses and rows. Raises InvalidRequest."""
+    """Return a model's name fit for responses and rows. Raises InvalidRequest."""
     if not model.isprintable():
         raise InvalidRequest("model: control characters are not allowed.", "model")
     return model
 
 
 def is_repeatable(model: str) -> bool:
-    """Whether what may be no model's name at all can stand in a row."""
+    """Whether a text that may be no model's name is fit for a row."""
     return len(model) <= MODEL_CHARACTERS_MAX and model.isprintable()
 
 
 def model_in(body: bytes) -> str | None:
-    """The model that a body names which may be unfit otherwise; None where it names none."""
+    """Return the model of a body that may be invalid otherwise; None if it has none."""
     try:
         model = _MODEL.decode(body).model
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -243,13 +243,13 @@ def model_in(body: bytes) -> str | None:
     return model if model and is_repeatable(model) else None
 
 
-# A request's parameters as the call log shows them: how a response was requested, never what.
+# A request's parameters for the call log: its settings, never its content.
 #
-# Made from what the request's reader has already parsed. Nothing that a person wrote is taken: of
-# texts, files and schemas only their number; of strings only short ones, as settings are. Which
-# members there are is each dialect's own table (`<dialect>/parameters.py`).
+# Made from what the parser has already decoded. User content is never copied: of texts, files and
+# schemas only the number; of strings only short ones, as settings are. Each dialect has its own
+# table of members.
 
-# Settings are words such as `high`. What is longer may be anything, and is described by its length.
+# Settings are words such as `high`. A longer string may be anything, and is shown as its length.
 SETTING_CHARACTERS_MAX = 40
 NUMBER_BYTES_MAX = 32
 NAMES_MAX = 20
@@ -259,7 +259,7 @@ _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class Typed(msgspec.Struct, gc=False):
-    """An object that states of what type it is."""
+    """An object with a type."""
 
     type: str | None = None
 
@@ -270,9 +270,9 @@ _TYPED = msgspec.json.Decoder(Typed)
 def settings(
     members: Mapping[str, msgspec.Raw], names: Container[str], *, within: str = ""
 ) -> dict[str, str]:
-    """The members of these names that are numbers, booleans or short strings, in their order.
+    """Return the named members that are numbers, booleans or short strings, in order.
 
-    An object with a `type` is described by it, an array by its length; null is as good as nothing.
+    An object with a `type` is shown as that, an array as its length; null counts as missing.
     """
     texts: dict[str, str] = {}
     for name, raw in members.items():
@@ -284,14 +284,14 @@ def settings(
 
 
 def setting(text: str) -> str:
-    """A string as it may be shown."""
+    """Return a string in the form for the call log."""
     if len(text) <= SETTING_CHARACTERS_MAX and text.isprintable():
         return text
     return f"({len(text)} characters)"
 
 
 def names_of(names: Sequence[str]) -> str:
-    """How many tools there are, and the first of their names."""
+    """Return the number of tools, and their first names."""
     shown = [name for name in names[:NAMES_MAX] if name.isprintable()]
     listed = ", ".join(name[:NAME_CHARACTERS_MAX] for name in shown)
     more = ", …" if len(names) > len(shown) else ""
@@ -299,7 +299,7 @@ def names_of(names: Sequence[str]) -> str:
 
 
 def counts(**found: int) -> dict[str, str]:
-    """What there is any of, as text."""
+    """Return the positive counts as text."""
     return {name: str(count) for name, count in found.items() if count}
 
 
@@ -314,7 +314,7 @@ def _shown(raw: bytes) -> str | None:
             kind = _TYPED.decode(raw).type
             return "(object)" if kind is None else setting(kind)
     except msgspec.DecodeError:
-        return "(object)"  # its type is no string
+        return "(object)"  # its type is not a string
     if raw == b"null":
         return None
     return raw.decode() if len(raw) <= NUMBER_BYTES_MAX else "(number)"
