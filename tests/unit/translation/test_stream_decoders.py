@@ -162,6 +162,10 @@ STREAMS: dict[str, tuple[list[Any], list[Event]]] = {
         [chunk(reasoning_content="hm"), chunk(reasoning_details=[ENVELOPE]), DONE],
         [BEGAN, ThinkingDelta("hm"), ThinkingDelta("", **PROOF), Ended()],
     ),
+    "envelopes of nothing": (
+        [chunk(reasoning_details=["junk", {}, {"type": "reasoning.text", "text": ""}]), DONE],
+        [BEGAN, Ended()],
+    ),
     "an envelope alone": (
         [chunk(reasoning_details=[ENVELOPE]), DONE],
         [BEGAN, ThinkingDelta("hm", **PROOF), Ended()],

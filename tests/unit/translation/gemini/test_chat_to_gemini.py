@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from channels.dialects.gemini.codec import tool_names
+from channels.dialects.gemini.parts import write_response
 from tests.support.rows import cases, each
 from tests.unit.translation.gemini.pieces import (
     ESCAPE,
@@ -456,3 +457,13 @@ def test_error_of_a_tool_is_an_error() -> None:
     (part,) = body["contents"][2]["parts"]
     assert part["functionResponse"]["response"] == {"error": "broke"}
     assert dropped == []
+
+
+@cases(
+    "text, written",
+    ('{"a":1}', {"a": 1}),
+    ('{"a": 1}', {"output": '{"a": 1}'}),
+    ('{"output":"x"}', {"output": '{"output":"x"}'}),
+)
+def test_result_is_taken_apart_where_it_can_be_put_together_again(text: str, written: Any) -> None:
+    assert write_response([text], is_error=False, is_exact=True) == written
