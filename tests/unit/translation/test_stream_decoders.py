@@ -166,6 +166,10 @@ STREAMS: dict[str, tuple[list[Any], list[Event]]] = {
         [chunk(reasoning_details=["junk", {}, {"type": "reasoning.text", "text": ""}]), DONE],
         [BEGAN, Ended()],
     ),
+    "an envelope without a proof, its text not again": (
+        [chunk(reasoning="hm"), chunk(reasoning_details=[{**ENVELOPE, "signature": None}]), DONE],
+        [BEGAN, ThinkingDelta("hm"), Ended()],
+    ),
     "an envelope alone": (
         [chunk(reasoning_details=[ENVELOPE]), DONE],
         [BEGAN, ThinkingDelta("hm", **PROOF), Ended()],
