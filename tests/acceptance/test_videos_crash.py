@@ -1,0 +1,191 @@
+"""`kill -9` at scripted points of a film's life: it ends once, with one row, paid or refunded."""
+
+from __future__ import annotations
+
+import http.client
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from itertools import product
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import psycopg2
+import pytest
+
+from tests.acceptance.films import SECOND, SETTINGS, TEXT, VIDEOS, posted, submit
+from tests.support.client import Client
+from tests.support.covering import covering
+from tests.support.house import House, house
+from tests.support.processes import GatewayProcess
+from tests.support.tenants import Tenant
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.long
+
+USD = 10**9
+FILM = {"model": "film", "content": [TEXT], "duration": 4}
+
+BLOCK = """
+CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN PERFORM pg_advisory_xact_lock(1); RETURN NEW; END $$;
+CREATE TRIGGER wait BEFORE INSERT ON {table} FOR EACH ROW EXECUTE FUNCTION wait();
+SELECT pg_advisory_lock(1)
+"""
+WAITING = """SELECT pid FROM pg_locks JOIN pg_database d ON d.oid = database
+             WHERE NOT granted AND locktype = 'advisory' AND d.datname = current_database()"""
+
+# What is being written when the process is killed, by the table that it stands in.
+POINTS = {
+    "before its upstream is asked": "jobs",
+    "before it is known that its upstream took it": "job_polls",
+    "between its upstream's success and its settlement": "call_logs",
+}
+
+
+@contextmanager
+def studio(database_url: str, folder: Path) -> Iterator[House]:
+    """A house that makes films; its ledger is verified at the end."""
+    with house(database_url, folder, is_funded=False, **SETTINGS) as h:
+        yield h
+
+
+@contextmanager
+def blocked(h: House, table: str) -> Iterator[Any]:
+    """Nothing can be put into a table; what tries waits."""
+    connection = psycopg2.connect(h.settings["database_url"])
+    connection.autocommit = True
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(BLOCK.format(table=table))
+        yield connection
+    finally:
+        connection.close()
+
+
+def lose(h: House, connection: Any) -> None:
+    """The statements that wait never reach the database."""
+    with connection.cursor() as cursor:
+        for found in h.query(WAITING):
+            cursor.execute("SELECT pg_terminate_backend(%s)", (found["pid"],))
+
+
+def all_end_once(h: House, tenant: Tenant, granted: int = USD) -> Counter[str]:
+    """Every job ends, with one row and its money; how many ended in which state."""
+
+    def have_ended() -> bool:
+        (open_jobs,) = h.query("SELECT count(*) FROM jobs WHERE ended_at IS NULL")
+        (holds,) = h.query("SELECT count(*) FROM holds")
+        return not open_jobs["count"] and not holds["count"]
+
+    until(have_ended, what="the end of every job")
+    jobs = h.query("SELECT call_id, state::text FROM jobs")
+    rows = h.query("SELECT request_id, cost_nano_usd FROM call_logs WHERE status <> 'rejected'")
+    assert Counter(row["request_id"] for row in rows) == Counter(job["call_id"] for job in jobs)
+    paid = sum(row["cost_nano_usd"] for row in rows)
+    assert paid == 4 * SECOND * sum(job["state"] == "succeeded" for job in jobs)
+    (account,) = h.query("SELECT * FROM accounts WHERE id = %s", tenant.account)
+    assert (account["balance_nano_usd"], account["held_nano_usd"]) == (granted - paid, 0)
+    return Counter(job["state"] for job in jobs)
+
+
+# Each point with both statements; whether a neighbour goes on takes turns.
+KILLS = covering(
+    list(product(POINTS, ["is lost", "arrives"], [1, 2])),
+    itemgetter(0, 1),
+    itemgetter(0, 2),
+    itemgetter(1, 2),
+)
+
+
+@pytest.mark.parametrize(("point", "statement", "gateways"), KILLS)
+def test_film_whose_process_is_killed_ends_once(
+    point: str, statement: str, gateways: int, database_url: str, tmp_path: Path
+) -> None:
+    table = POINTS[point]
+    with studio(database_url, tmp_path) as h:
+        second = GatewayProcess(h.config) if gateways == 2 else None
+        tenant = h.tenant()
+        h.upstream.fault("one", task_seconds=0.1, real_seconds=4)
+        with blocked(h, table) as connection, tenant.client.begin("POST", VIDEOS, FILM):
+            until(lambda: h.query(WAITING), what="what is killed is under way")
+            if second is not None:
+                with closing(second):
+                    h.gateway.kill()
+                    finish(h, connection, statement)
+                    states = all_end_once(h, tenant)
+                    assert second.terminate() == 0
+            else:
+                h.gateway.kill()
+                finish(h, connection, statement)
+                h.gateway.close()
+                h.start()
+                states = all_end_once(h, tenant)
+        if table == "call_logs":
+            assert states == {"succeeded": 1}
+        elif table == "job_polls":
+            assert states == {"failed" if statement == "is lost" else "succeeded": 1}
+        else:
+            assert states in ({}, {"failed": 1})
+        assert len(posted(h)) == (table != "jobs")
+
+
+def finish(h: House, connection: Any, statement: str) -> None:
+    """Let what waits be lost, or arrive."""
+    if statement == "is lost":
+        lose(h, connection)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_unlock(1)")
+
+
+def test_film_whose_process_is_killed_while_its_upstream_is_asked_is_refunded(
+    database_url: str, tmp_path: Path
+) -> None:
+    with studio(database_url, tmp_path) as h:
+        tenant = h.tenant()
+        h.upstream.fault("one", hang="headers")
+        with tenant.client.begin("POST", VIDEOS, FILM):
+            h.upstream.wait(active=1)
+            h.gateway.kill()
+        h.gateway.close()
+        h.upstream.heal("one")
+        h.start()
+        assert all_end_once(h, tenant) == {"failed": 1}
+        (row,) = h.query("SELECT status, unit_type FROM call_logs")
+        assert row["status"] == "interrupted"
+        assert len(posted(h)) == 1
+        assert Client(h.gateway.url, tenant.key).get(VIDEOS).json == {"data": []}
+
+
+def test_two_hundred_films_and_a_kill_in_the_middle(database_url: str, tmp_path: Path) -> None:
+    films = 200
+    with (
+        studio(database_url, tmp_path) as h,
+        closing(GatewayProcess(h.config)) as second,
+    ):
+        granted = 4 * SECOND * films
+        tenant = h.tenant(nano_usd=granted)
+        h.upstream.fault("one", task_seconds=2, real_seconds=4)
+        clients = [Client(h.gateway.url, tenant.key), Client(second.url, tenant.key)]
+
+        def ask(number: int) -> str | None:
+            if number == films // 2:
+                h.gateway.kill()
+            try:
+                reply = submit(clients[number % 2])
+            except (http.client.HTTPException, OSError):
+                return None  # of the process that was killed
+            assert reply.status == 200, reply
+            task_id: str = reply.json["id"]
+            return task_id
+
+        with ThreadPoolExecutor(8) as pool:
+            told = [task_id for task_id in pool.map(ask, range(films)) if task_id is not None]
+        states = all_end_once(h, tenant, granted)
+        assert states["succeeded"] >= len(told) >= films // 2
+        assert set(states) <= {"succeeded", "failed"}
+        succeeded = {one["id"] for one in h.query("SELECT id FROM jobs WHERE state = 'succeeded'")}
+        assert set(told) <= succeeded
+        assert second.terminate() == 0
