@@ -198,6 +198,7 @@ def _codex(access: Access) -> ClientSetup:
         "name": "Gateway",
         "base_url": f"{access.url}/v1",
         "wire_api": "responses",
+        "supports_websockets": True,
         "experimental_bearer_token": access.key,
     }
     server = {"url": f"{access.url}/mcp", "http_headers": access.bearer}

@@ -3,8 +3,9 @@
 Each reads a file, writes what the file asks for into another one, and answers: natively, by a
 translation, and without the gateway. The model is the simulator: the prompt has the call that
 reads, the file the one that writes. Afterwards the calls' rows, their cost and the ledger have to
-be exact, and the gateway has refused nothing. Packages come from the registry (`npm`) into
-`--folder`, once. Prints a table; seconds are from the start of the agent to its end.
+be exact, and the gateway has refused nothing. Packages come from the registries (`npm`, `pip`) into
+`--folder`, once; agents reach nothing but this machine. Prints a table; seconds are from the start
+of the agent to its end. `--startup RUNS` prints instead how long Codex takes for one answer.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ import argparse
 import json
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+import venv
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -54,7 +57,7 @@ SETTINGS: dict[str, Any] = {
 class Agent:
     """One package, and how it is asked: its tools by name, with what each is given."""
 
-    client: str  # of `gw setup`
+    client: str  # of `gw setup`, but for one that has none there
     package: str
     command: Sequence[str]  # the prompt comes last
     read: str
@@ -62,20 +65,30 @@ class Agent:
     path: str  # the argument with the file's name
     environ: Mapping[str, str]
     is_piped: bool = False  # the prompt is its input
+    is_of_pip: bool = False
     # Requests that no provider knows either: `HEAD /`, which opens a connection ahead of need.
     unknown_paths: int = 0
 
     def reads(self, path: Path) -> dict[str, Any]:
-        """The call that reads a file."""
+        """What the model answers first, which reads a file; empty where the agent does that."""
         if self.client == "codex":
-            return {"name": self.read, "arguments": {"cmd": f"cat {path}"}}
-        return {"name": self.read, "arguments": {self.path: str(path)}}
+            return _call(self.read, cmd=f"cat {path}")
+        if self.client == "cline":
+            return _call(self.read, files=[{self.path: str(path)}])
+        return _call(self.read, **{self.path: str(path)}) if self.read else {}
 
     def writes(self, path: Path, text: str) -> dict[str, Any]:
-        """The call that writes a file."""
+        """What the model answers then, which writes a file."""
         if self.client == "codex":
-            return {"name": self.write, "arguments": {"cmd": f"printf %s '{text}' > {path}"}}
-        return {"name": self.write, "arguments": {self.path: str(path), "content": text}}
+            return _call(self.write, cmd=f"printf %s '{text}' > {path}")
+        if not self.write:
+            return {"text": f"{path.name}\n```\n{text}\n```\n"}
+        content = "new_text" if self.client == "cline" else "content"
+        return _call(self.write, **{self.path: str(path), content: text})
+
+
+def _call(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"tool_calls": [{"name": name, "arguments": arguments}]}
 
 
 AGENTS = (
@@ -117,6 +130,38 @@ AGENTS = (
         {},
         is_piped=True,
     ),
+    Agent(
+        "cline",
+        "cline",
+        ("cline", "-P", "openai"),
+        "read_files",
+        "editor",
+        "path",
+        {"CLINE_SESSION_BACKEND_MODE": "local"},  # no process that stays
+    ),
+    Agent(
+        "aider",
+        "aider-chat",
+        (
+            *("aider", "--no-git", "--yes-always", "--no-check-update", "--analytics-disable"),
+            *("--no-show-release-notes", "--edit-format", "whole"),
+            *("--read", "task.txt", "--file", "made.txt", "--message"),
+        ),
+        "",
+        "",
+        "",
+        {"LITELLM_LOCAL_MODEL_COST_MAP": "True"},
+        is_of_pip=True,
+    ),
+    Agent(
+        "qwen-code",
+        "@qwen-code/qwen-code",
+        ("qwen", "--auth-type", "openai", "--yolo"),
+        "read_file",
+        "write_file",
+        "file_path",
+        {"HTTPS_PROXY": "", "https_proxy": ""},  # it would send everything there
+    ),
 )
 
 
@@ -126,9 +171,13 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, required=True, help="where the packages are")
     parser.add_argument("--only", action="append", help="a client of `gw setup`")
     parser.add_argument("--show", action="store_true", help="print what each agent prints")
+    parser.add_argument("--startup", type=int, metavar="RUNS", help="time Codex alone")
     options = parser.parse_args()
-    agents = [one for one in AGENTS if options.only is None or one.client in options.only]
-    _install(options.folder, [one.package for one in agents])
+    only = ["codex"] if options.startup else options.only
+    agents = [one for one in AGENTS if only is None or one.client in only]
+    _install(options.folder, agents)
+    if options.startup:
+        return _time_startup(agents[0], options.folder, options.startup)
     failed = 0
     print("| Agent | Way | Seconds | Calls | nano-USD | Result |\n|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder, house("", Path(folder), **SETTINGS) as h:
@@ -141,44 +190,104 @@ def main() -> int:
     return 1 if failed else 0
 
 
-def _install(folder: Path, packages: list[str]) -> None:
+def _install(folder: Path, agents: Sequence[Agent]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    missing = [one for one in packages if not (folder / "node_modules" / one).exists()]
+    missing = [one.package for one in agents if not one.is_of_pip]
+    missing = [one for one in missing if not (folder / "node_modules" / one).exists()]
     if missing:
         npm = shutil.which("npm")
         assert npm is not None, "npm is not installed"
         subprocess.run(
             [npm, "install", "--no-audit", "--no-fund", *missing], cwd=folder, check=True
         )
+    for one in agents:
+        place = folder / one.client
+        if one.is_of_pip and not place.exists():
+            venv.create(place, with_pip=True)
+            subprocess.run([place / "bin/pip", "install", "--quiet", one.package], check=True)
+
+
+def _time_startup(agent: Agent, packages: Path, runs: int) -> int:
+    """Print the median and the least of the seconds from Codex's start to its end, one answer."""
+    answer = {"text": "Hello."}
+    seconds: dict[str, list[float]] = {"native": [], DIRECT: []}
+    with tempfile.TemporaryDirectory() as folder, house("", Path(folder), **SETTINGS) as h:
+        for _ in range(runs):
+            for way, taken in seconds.items():
+                place = Path(tempfile.mkdtemp(dir=folder))
+                environ, _ = _set_up(h, agent, way, place, packages)
+                command = [*agent.command, f"Say hello. [[sim {json.dumps(answer)}]]"]
+                began = time.monotonic()
+                subprocess.run(
+                    command,
+                    cwd=place / "work",
+                    env=environ,
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    timeout=SECONDS,
+                    check=True,
+                )
+                taken.append(time.monotonic() - began)
+    for way, taken in seconds.items():
+        print(f"{way}: median {statistics.median(taken):.2f} s, least {min(taken):.2f} s of {runs}")
+    return 0
+
+
+def _set_up(
+    h: House, agent: Agent, way: str, place: Path, packages: Path
+) -> tuple[dict[str, str], tuple[str, str]]:
+    """The environment of one run, with an account of its own; and its account and key."""
+    home, work = place / "home", place / "work"
+    home.mkdir()
+    work.mkdir()
+    account = h.gw("account", "create", f"{agent.client} {way}", "--credit-usd", "10")["id"]
+    key = h.gw("key", "create", "--account", account, "--name", "agent")["key"]
+    model_id = "translated-model" if way == "translated" else "native-model"
+    url = h.gateway.url
+    bins = (packages.resolve() / "node_modules/.bin", packages.resolve() / agent.client / "bin")
+    environ = {
+        "PATH": ":".join([*map(str, bins), os.environ["PATH"]]),
+        "HOME": str(home),
+        "CODEX_HOME": str(home / ".codex"),
+        "NO_PROXY": "127.0.0.1,localhost",
+        **dict.fromkeys(("HTTPS_PROXY", "https_proxy"), "http://127.0.0.1:9"),  # nobody is there
+        **agent.environ,
+    }
+    if agent.client == "qwen-code":
+        access = {"OPENAI_API_KEY": key, "OPENAI_BASE_URL": f"{url}/v1", "OPENAI_MODEL": model_id}
+        environ |= access
+    else:
+        setup = ("setup", agent.client, "--key", key, "--url", url, "--no-mcp")
+        h.gw(*setup, "--model", model_id, "--write", "--home", str(home))
+    if agent.client == "cline":
+        auth = ["cline", "auth", "-p", "openai", "-k", key, "-b", f"{url}/v1", "-m", model_id]
+        subprocess.run(auth, env=environ, cwd=work, capture_output=True, check=True)
+    if way == DIRECT:
+        # The simulator knows the messages protocol's own header alone, and no WebSocket.
+        own = {"ANTHROPIC_AUTH_TOKEN": "ANTHROPIC_API_KEY", key: key_of("all")}
+        own["supports_websockets = true"] = "supports_websockets = false"
+        past = {url: h.simulator.url, **own}
+        _lead_past(home, past)
+        environ = {name: past.get(one, one) for name, one in environ.items()}
+        if "OPENAI_BASE_URL" in environ:
+            environ["OPENAI_BASE_URL"] = f"{h.simulator.url}/v1"
+    dotenv = home / ".gemini/.env"
+    if dotenv.exists():
+        environ |= dict(_lines(dotenv))
+    return environ, (account, key)
 
 
 def _run(h: House, agent: Agent, way: str, place: Path, packages: Path, *, is_shown: bool) -> str:
     """One task; returns its line of the table."""
-    home, work = place / "home", place / "work"
-    home.mkdir()
-    work.mkdir()
+    environ, (account, key) = _set_up(h, agent, way, place, packages)
+    work = place / "work"
     source, target = work / "task.txt", work / "made.txt"
-    asked = {"tool_calls": [agent.writes(target, TEXT)]}
-    source.write_text(f"[[sim {json.dumps(asked)}]]\n", encoding="utf-8")
-    account = h.gw("account", "create", f"{agent.client} {way}", "--credit-usd", "10")["id"]
-    key = h.gw("key", "create", "--account", account, "--name", "agent")["key"]
-    setup = ("setup", agent.client, "--key", key, "--url", h.gateway.url, "--no-mcp")
-    asked_model = "translated-model" if way == "translated" else "native-model"
-    h.gw(*setup, "--model", asked_model, "--write", "--home", str(home))
-    if way == DIRECT:
-        # The simulator knows the messages protocol's own header alone.
-        own = {"ANTHROPIC_AUTH_TOKEN": "ANTHROPIC_API_KEY", key: key_of("all")}
-        _lead_past(home, {h.gateway.url: h.simulator.url, **own})
-    dotenv = home / ".gemini/.env"
-    prompt = f"Read the file. [[sim {json.dumps({'tool_calls': [agent.reads(source)]})}]]"
-    environ = {
-        "PATH": f"{packages.resolve()}/node_modules/.bin:{os.environ['PATH']}",
-        "HOME": str(home),
-        "CODEX_HOME": str(home / ".codex"),
-        "NO_PROXY": "127.0.0.1,localhost",
-        **agent.environ,
-        **(dict(_lines(dotenv)) if dotenv.exists() else {}),
-    }
+    source.write_text(f"[[sim {json.dumps(agent.writes(target, TEXT))}]]\n", encoding="utf-8")
+    first = agent.reads(source)
+    if agent.client == "cline":  # the text of a file comes back escaped
+        first["tool_calls"] += agent.writes(target, TEXT)["tool_calls"]
+    first = first or agent.writes(target, TEXT)
+    prompt = f"Do as the file says. [[sim {json.dumps(first)}]]"
     before = _refusals(h) + Counter({"not_found 404": agent.unknown_paths})
     began = time.monotonic()
     try:

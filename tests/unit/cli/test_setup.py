@@ -83,6 +83,7 @@ def test_each_client_has_address_key_model_and_tools(
     assert (codex["model"], codex["model_provider"]) == ("gpt-5", "gateway")
     provider = codex["model_providers"]["gateway"]
     assert (provider["base_url"], provider["wire_api"]) == (f"{URL}/v1", "responses")
+    assert provider["supports_websockets"] is True
     assert provider["experimental_bearer_token"] == KEY
     assert codex["mcp_servers"]["gateway"] == {"url": f"{URL}/mcp", "http_headers": BEARER}
     gemini, env = written(capsys, "gemini", tmp_path)
