@@ -45,7 +45,8 @@ class PriceSpec:
     `area_threshold_mp` megapixels cost `per_image_large` each, a second of video costs that of its
     resolution in `per_second_by_resolution`. The following ones are for chat models: prices of
     parts of the tokens, per million; of tools run by the upstream and of the request, each; prices
-    for long prompts and service tiers; and a factor of all prices of tokens.
+    for long prompts and service tiers; factors of regions, by the names that upstreams report to have
+    served there; and a factor, both of all prices of tokens.
     """
 
     input: Decimal | None = None
@@ -75,6 +76,7 @@ class PriceSpec:
     per_request: Decimal | None = None
     above_tokens: tuple[PriceStep, ...] | None = None  # ascending
     service_tiers: Mapping[str, TierPrice] | None = None
+    regions: Mapping[str, Decimal] | None = None
     factor: Decimal | None = None
 
     @property
@@ -126,6 +128,7 @@ DIMENSIONS = (
     *EACH_PRICES,
     "above_tokens",
     "service_tiers",
+    "regions",
     "factor",
 )
 

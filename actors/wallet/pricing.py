@@ -104,6 +104,7 @@ class Reach(Struct, frozen=True, kw_only=True):
     """
 
     tier: str | None = None
+    region: str | None = None
     members: frozenset[str] = frozenset()
     tools: Mapping[str, int] = MappingProxyType({})
     search_size: str | None = None
@@ -125,6 +126,9 @@ class Sheet(Protocol):
 
     def tier(self, name: str | None) -> str | None:
         """Return the tier that prices a served tier; None: the standard price."""
+
+    def region(self, name: str | None) -> str | None:
+        """The same of the region that served; None: no factor."""
 
     def priced(self, usage: Usage) -> Priced:
         """Return the cost of a usage."""

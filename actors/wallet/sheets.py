@@ -144,7 +144,7 @@ class PriceSheet:
             for name in (*TOKEN_PRICES, *TOKEN_PART_PRICES)
             if (value := getattr(spec, name)) is not None
         }
-        self._levels: dict[tuple[str | None, int, str], _Level] = {}
+        self._levels: dict[tuple[str | None, str | None, int, str], _Level] = {}
 
     def __repr__(self) -> str:
         return f"<PriceSheet {self._spec.stated()}>"
@@ -154,11 +154,16 @@ class PriceSheet:
         tiers = self._spec.service_tiers or {}
         return name if name in tiers else None
 
+    def region(self, name: str | None) -> str | None:
+        """The region whose factor holds for one that served; None: no factor."""
+        return name if name in (self._spec.regions or {}) else None
+
     def priced(self, usage: Usage) -> Priced:
         """Return the cost of a usage: each of its buckets once, and one request."""
         parts = usage.parts or _NO_PARTS
         size = parts.web_search_size or SEARCH_SIZE
-        level = self._level(self.tier(parts.service_tier), usage.input_tokens, size)
+        tier, region = self.tier(parts.service_tier), self.region(parts.region)
+        level = self._level(tier, region, usage.input_tokens, size)
         numerators, counted = level.numerators, dict[str, int]()
         total = 0
         for name, count in (*buckets(usage).items(), *calls_of_tools(usage).items(), _REQUEST):
@@ -177,47 +182,59 @@ class PriceSheet:
         """Return the maximum cost of so many tokens, in the tiers and with the parts reached."""
         sizes = [reach.search_size] if reach.search_size else self._sizes()
         return max(
-            self._level(tier, input_tokens, size).reached_nano_usd(
+            self._level(tier, region, input_tokens, size).reached_nano_usd(
                 input_tokens, output_tokens, reach
             )
             for tier in {None, self.tier(reach.tier)}
+            for region in {None, self.region(reach.region)}
             for size in sizes
         )
 
     def unpriced(self, usage: Usage) -> list[str]:
         """Return the parts of a usage that cost extra elsewhere, and have no price here."""
-        tier = self.tier((usage.parts or _NO_PARTS).service_tier)
+        parts = usage.parts or _NO_PARTS
+        has_tier = self.tier(parts.service_tier) is not None
+        has_region = self.region(parts.region) is not None
+        priced: dict[str, bool] = dict.fromkeys(DEARER_TIERS, has_tier)
+        priced["regions"] = has_region
         return [
             name
             for name in unpriced_in(usage)
-            if (tier is None if name in DEARER_TIERS else getattr(self._spec, name) is None)
+            if not priced.get(name, getattr(self._spec, name, None) is not None)
         ]
 
     def _sizes(self) -> Sequence[str]:
         searches = self._spec.per_web_search
         return list(searches) if isinstance(searches, Mapping) else [SEARCH_SIZE]
 
-    def _level(self, tier: str | None, input_tokens: int, size: str) -> _Level:
+    def _level(self, tier: str | None, region: str | None, input_tokens: int, size: str) -> _Level:
         own = (self._spec.service_tiers or {}).get(tier or "", _STANDARD)
         steps = own.above_tokens or self._spec.above_tokens or ()
         index = bisect_left([step.above for step in steps], input_tokens)
         searches = self._spec.per_web_search
         if not isinstance(searches, Mapping) or size not in searches:
             size = ""
-        key = (tier, index, size)
+        key = (tier, region, index, size)
         level = self._levels.get(key)
         if level is None:
             step = steps[index - 1] if index else None
-            level = self._levels[key] = self._compiled(own, tier, step, size)
+            level = self._levels[key] = self._compiled(own, tier, region, step, size)
         return level
 
     def _compiled(
-        self, own: TierPrice, tier: str | None, step: PriceStep | None, size: str
+        self,
+        own: TierPrice,
+        tier: str | None,
+        region: str | None,
+        step: PriceStep | None,
+        size: str,
     ) -> _Level:
-        tokens = self._tokens_of(own, step)
+        tokens = self._tokens_of(own, step, region)
         each: dict[str, Any] = {name: getattr(self._spec, name) for name in EACH_PRICES}
         each = {name: value for name, value in each.items() if value is not None}
         notes: dict[str, Any] = {} if tier is None else {"service_tier": tier}
+        if region is not None:
+            notes["region"] = region
         if step is not None:
             notes["above_tokens"] = step.above
         searches = each.get("per_web_search")
@@ -231,7 +248,9 @@ class PriceSheet:
         )
         return _Level(usd, dict(zip(usd, numerators, strict=True)), denominator, notes)
 
-    def _tokens_of(self, own: TierPrice, step: PriceStep | None) -> dict[str, Decimal]:
+    def _tokens_of(
+        self, own: TierPrice, step: PriceStep | None, region: str | None
+    ) -> dict[str, Decimal]:
         """Return the prices of tokens, factors included."""
         of_step = {} if step is None else step.prices
         # A step of the tier precedes the tier's prices; one for all tiers follows them.
@@ -241,7 +260,8 @@ class PriceSheet:
             tokens.setdefault(name, Decimal(0))
         for name in ("cached_input", "cache_write"):
             tokens.setdefault(name, tokens["input"])
-        for factor in (own.factor, self._spec.factor):
+        of_region = None if region is None else (self._spec.regions or {})[region]
+        for factor in (own.factor, of_region, self._spec.factor):
             if factor is not None:
                 tokens = {
                     name: EXACT.multiply(usd, factor).normalize(EXACT)
@@ -254,6 +274,8 @@ _REQUEST = ("per_request", 1)
 _STANDARD = TierPrice()
 _INPUT = {"input", "cache_write", "cache_write_1h", "audio_input", "image_input"}
 _OUTPUT = {"output", "audio_output", "image_output", "reasoning_output"}
+# A model that advises the one that was called: no price here is for it.
+ADVISOR = "advisor"
 # Parts that providers bill above the plain price, by the members of `UsageParts`.
 _RAISED = (
     ("cache_write_1h", "cache_write_1h_tokens"),
@@ -263,6 +285,7 @@ _RAISED = (
     ("per_web_search", "web_searches"),
     ("per_file_search", "file_searches"),
     ("per_code_session", "code_sessions"),
+    (ADVISOR, "advisor_tokens"),
 )
 
 
@@ -272,6 +295,8 @@ def unpriced_in(usage: Usage) -> list[str]:
     if parts is None:
         return []
     found = [name for name, count in _RAISED if getattr(parts, count)]
+    if parts.region is not None:
+        found.append("regions")
     return [*found, parts.service_tier] if parts.service_tier in DEARER_TIERS else found
 
 
@@ -289,6 +314,12 @@ def has_tier(price: TokenPrice, tier: str) -> bool:
     """Whether a tier has a price on every channel that may serve the model."""
     sheets = [one.sheet for one in (price.channels or {"": price}).values()]
     return all(one is not None and one.tier(tier) is not None for one in sheets)
+
+
+def has_region(price: TokenPrice, region: str) -> bool:
+    """Whether a region has a factor on every channel that may serve the model."""
+    sheets = [one.sheet for one in (price.channels or {"": price}).values()]
+    return all(one is not None and one.region(region) is not None for one in sheets)
 
 
 def token_price(spec: PriceSpec, multiplier: Decimal) -> TokenPrice:

@@ -5,6 +5,7 @@ Each dialect's own meter decodes its events. `gw/calls/bills.py` prices the coun
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -34,9 +35,10 @@ class UsageParts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     Each count of tokens is a part of the one it is named after: `cache_write_1h_tokens` of the
     tokens written to a cache, audio and image tokens of the input (the cached ones included) or of
     the output, cached audio and image tokens also of the cached ones. The rest are calls of tools
-    that the upstream ran. `web_search_size` is the context size of a search, `service_tier` the
-    tier that the upstream reports: `priority`, `flex`, `batch` or `fast`, None for the standard
-    one.
+    that the upstream ran, and tokens of a model that advised the one that was called, beside the
+    usage's own. `web_search_size` is the size of context a search was made with, `service_tier` the
+    tier that the upstream reports to have served: `priority`, `flex`, `batch` or `fast`, None for
+    the standard one; `region` is where it reports to have served, None for anywhere.
     """
 
     cache_write_1h_tokens: int = 0
@@ -49,8 +51,10 @@ class UsageParts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     web_searches: int = 0
     file_searches: int = 0
     code_sessions: int = 0
+    advisor_tokens: int = 0
     web_search_size: str | None = None
     service_tier: str | None = None
+    region: str | None = None
 
 
 class Usage(Struct, frozen=True):
@@ -94,6 +98,17 @@ def served_tier(stated: str | None) -> str | None:
     return None if stated is None else _TIERS.get(stated)
 
 
+_REGION = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}", re.ASCII)
+# What upstreams call a call that may be served anywhere, or of which the place is not known.
+_ANYWHERE = frozenset(("global", "not_available", "auto", "default"))
+
+
+def served_region(stated: str | None) -> str | None:
+    """The region that served, by the name that prices have for it; None for anywhere."""
+    found = (stated or "").lower()
+    return found if _REGION.fullmatch(found) and found not in _ANYWHERE else None
+
+
 def tool_calls(*stated: int | None) -> int:
     """Sum counts of tool calls, ignoring those that are negative or above the bound.
 
@@ -129,8 +144,10 @@ def with_parts(usage: Usage, parts: UsageParts) -> Usage:
         web_searches=tool_calls(parts.web_searches),
         file_searches=tool_calls(parts.file_searches),
         code_sessions=tool_calls(parts.code_sessions),
+        advisor_tokens=min(parts.advisor_tokens, TOKENS_MAX),
         web_search_size=parts.web_search_size if parts.web_searches else None,
         service_tier=parts.service_tier,
+        region=parts.region,
     )
     return replace(usage, parts=None if found == _NO_PARTS else found)
 

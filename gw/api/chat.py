@@ -50,6 +50,8 @@ from gw.calls.request import (
     lacking_tool,
     offloaded,
     reach_of,
+    refuse_advisor,
+    region_named,
     tier_named,
 )
 from gw.calls.stream import Framing, SseFraming
@@ -264,6 +266,7 @@ def converse(
     if address is None:
         reached = upstream_protocols(dialect.protocol, services.current.config.translations)
     if request.builtin_tools:
+        refuse_advisor(model, request.builtin_tools)
         _refuse_tools(call, dialect, request.builtin_tools, reached)
     chat_call = ChatCall(
         facts=call.facts(),
@@ -310,9 +313,10 @@ def _reach(model: ModelSpec, parameters: Mapping[str, str], body: bytes) -> Reac
     tier = None
     if "service_tier" in parameters or "speed" in parameters or "serviceTier" in parameters:
         tier = tier_named(model, price, parameters)
+    region = region_named(model, price, parameters) if "inference_geo" in parameters else None
     if price.sheet is None and price.channels is None:
         return None
-    return reach_of(body, tier)
+    return reach_of(body, tier, region)
 
 
 def _refuse_tools(

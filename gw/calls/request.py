@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from actors.routing import Candidate, ChannelView, candidates
 from actors.wallet.pricing import Reach, TokenPrice
-from actors.wallet.sheets import has_tier
+from actors.wallet.sheets import ADVISOR, has_region, has_tier
 from channels.dialects.dialect import (
     Address,
     ChatDialect,
@@ -26,6 +26,7 @@ from channels.dialects.dialect import (
     ParsedChatRequest,
     hosting_for,
 )
+from channels.dialects.meter import served_region
 from channels.dialects.multipart import FormRequest
 from channels.dialects.table import CHAT_DIALECTS, DIALECTS
 from channels.errors import InvalidRequest, TakesLong
@@ -466,6 +467,7 @@ def _configured(tools: Sequence[str]) -> frozenset[str]:
 # The members that name a tier, in the protocols' spellings.
 SPEED = "speed"  # of messages, where fast is no tier of service
 TIER_MEMBERS = ("service_tier", SPEED, "serviceTier")
+REGION = "inference_geo"
 _PREFIX = "service_tier_"  # of the native protocol's names in full
 # Of a longer body its beginning and its end are looked through, which takes a millisecond.
 LOOKED_THROUGH_BYTES_MAX = 1024 * 1024
@@ -513,8 +515,37 @@ def tier_named(model: ModelSpec, price: TokenPrice, parameters: Mapping[str, str
     return None
 
 
-def reach_of(body: bytes, tier: str | None) -> Reach:
-    """What a request can reach by its body, in this tier."""
+def region_named(model: ModelSpec, price: TokenPrice, parameters: Mapping[str, str]) -> str | None:
+    """The region that a request keeps to, None for anywhere.
+
+    Raises GatewayError as `tier_named` does: a provider that is bound to a region charges for it.
+    """
+    region = served_region(parameters.get(REGION))
+    if region is not None and model.refuses_unpriced and not has_region(price, region):
+        raise GatewayError(
+            INVALID_REQUEST,
+            f"{REGION}: `{region}` has no price for the model `{model.id}`. "
+            "Leave it out to be served anywhere.",
+            param=REGION,
+        )
+    return region
+
+
+def refuse_advisor(model: ModelSpec, tools: Sequence[str]) -> None:
+    """Refuse a tool whose tokens are of another model, which has no price in this one's.
+
+    Raises GatewayError unless the model's policy is to forward what has no price.
+    """
+    if ADVISOR in tools and model.refuses_unpriced:
+        raise GatewayError(
+            INVALID_REQUEST,
+            f"tools: `{ADVISOR}` has no price for the model `{model.id}`. Leave it out.",
+            param="tools",
+        )
+
+
+def reach_of(body: bytes, tier: str | None, region: str | None = None) -> Reach:
+    """What a request can reach by its body, in this tier and region."""
     text = body
     if len(body) > LOOKED_THROUGH_BYTES_MAX:
         half = LOOKED_THROUGH_BYTES_MAX // 2
@@ -529,6 +560,7 @@ def reach_of(body: bytes, tier: str | None) -> Reach:
     size = _SIZE.search(text)
     return Reach(
         tier=tier,
+        region=region,
         members=frozenset(members),
         tools=tools,
         search_size=None if size is None else size[1].decode(),

@@ -11,6 +11,7 @@ from dataclasses import fields
 from decimal import Decimal
 from typing import Any
 
+from channels.dialects.meter import served_region
 from channels.families import SERVICE_TIERS, TOKEN_PART_PRICES, TOKEN_PRICES
 from channels.prices import PriceSpec, PriceStep, TierPrice
 from gw.config.readers import InvalidValue, Location, Node, Reader, Scalar, decimal, optional, whole
@@ -110,6 +111,22 @@ def by_size() -> Reader[Decimal | dict[str, Decimal]]:
     return read
 
 
+def regions() -> Reader[dict[str, Decimal]]:
+    """Read the factors of regions, by the names that upstreams report."""
+    read_factors = by_name(FACTOR, "a factor for each region, such as {us: 1.1}")
+
+    def read(node: Node, at: Location) -> dict[str, Decimal]:
+        found = read_factors(node, at)
+        for name in found:
+            if served_region(name) != name:
+                at.key(name).blame(
+                    found=name, allowed="a region as upstreams report it, such as us"
+                )
+        return found
+
+    return read
+
+
 PRICE_KEYS = tuple(field.name for field in fields(PriceSpec) if field.name != "factor")
 PRICE: Schema = {
     **{key: Key(optional(USD), None) for key in PRICE_KEYS},
@@ -117,6 +134,7 @@ PRICE: Schema = {
     "per_web_search": Key(optional(by_size()), None),
     "above_tokens": Key(optional(steps()), None),
     "service_tiers": Key(optional(tiers()), None),
+    "regions": Key(optional(regions()), None),
 }
 # Of a channel's entry: what differs there from the model's price.
 ENTRY_PRICE: Schema = {**PRICE, "factor": Key(optional(FACTOR), None)}

@@ -274,7 +274,7 @@ class _Reader:
             if key == _SEARCHES:
                 members["per_web_search"] = self._searches(name, value)
             elif key == _FACTORS:
-                factors = self._factors(name, value)
+                factors, members["regions"] = self._factors(name, value)
             elif (
                 "cost" in key and value is not None and not self._take(key, value, tokens, members)
             ):
@@ -324,16 +324,20 @@ class _Reader:
             return None
         return found if len(set(found.values())) > 1 else next(iter(found.values()))
 
-    def _factors(self, name: str, value: Any) -> dict[str, Decimal]:
-        """Factors of tiers; those of regions are a price of the channel that is there."""
-        found = {}
+    def _factors(
+        self, name: str, value: Any
+    ) -> tuple[dict[str, Decimal], dict[str, Decimal] | None]:
+        """Factors of tiers, and those of regions that calls state by themselves."""
+        found, regions = dict[str, Decimal](), dict[str, Decimal]()
         for key, factor in value.items() if isinstance(value, dict) else ():
             amount = _amount(factor, Decimal(1))
             if key in ("fast", "priority", "flex") and amount:
                 found[key] = amount
+            elif key == "us" and amount:
+                regions[key] = amount
             else:
                 self._unmapped.append(f"{name}: {_FACTORS}.{key}")
-        return found
+        return found, regions or None
 
 
 def _tiers_of(

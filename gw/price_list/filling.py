@@ -327,9 +327,10 @@ class _RowPrice:
 def _usage(given: int, output: int, cached: int, detail: Mapping[str, Any]) -> Usage:
     """The usage that a row was charged for; of its parts those that had a price of their own."""
     parts: Mapping[str, int] = detail.get("parts") or {}
-    tier = (detail.get("price") or {}).get("service_tier")
+    price = detail.get("price") or {}
+    tier, region = price.get("service_tier"), price.get("region")
     found = None
-    if parts or tier:
+    if parts or tier or region:
         cached_audio = parts.get("cached_audio_input", 0)
         cached_image = parts.get("cached_image_input", 0)
         found = UsageParts(
@@ -344,6 +345,7 @@ def _usage(given: int, output: int, cached: int, detail: Mapping[str, Any]) -> U
             file_searches=parts.get("per_file_search", 0),
             code_sessions=parts.get("per_code_session", 0),
             service_tier=tier,
+            region=region,
         )
     return Usage(
         input_tokens=given,

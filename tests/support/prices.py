@@ -48,6 +48,8 @@ def spec_of(random: Random) -> PriceSpec:
     if random.random() < 0.5:
         names = random.sample(SERVICE_TIERS, random.randrange(1, 4))
         members["service_tiers"] = {name: tier_of(random) for name in names}
+    if random.random() < 0.5:
+        members["regions"] = {"us": random.choice((Decimal("1.1"), Decimal("0.9")))}
     if random.random() < 0.3:
         members["factor"] = random.choice((Decimal("1.1"), Decimal("0.333333333333")))
     return PriceSpec(**members)
@@ -58,6 +60,7 @@ def reach_of(usage: Usage) -> Reach:
     parts = usage.parts or UsageParts()
     return Reach(
         tier=parts.service_tier,
+        region=parts.region,
         members=frozenset(MEMBERS),
         tools=calls_of_tools(usage),
         search_size=parts.web_search_size or "medium",
@@ -100,5 +103,6 @@ def usage_of(random: Random) -> Usage:
             code_sessions=random.randrange(3),
             web_search_size=random.choice((None, *SIZES)),
             service_tier=random.choice((None, *SERVICE_TIERS)),
+            region=random.choice((None, "us", "eu")),
         ),
     )

@@ -251,6 +251,7 @@ _NAMES = {
 _NEUTRAL = {
     "service_tier": "auto",
     "speed": "standard",
+    "inference_geo": "global",
     "mcp_servers": [],
     "tools.type": "custom",
     "tools.defer_loading": False,

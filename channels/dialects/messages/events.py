@@ -22,6 +22,7 @@ from channels.dialects.meter import (
     Usage,
     UsageParts,
     fit_name,
+    served_region,
     served_tier,
     tool_calls,
     with_parts,
@@ -202,18 +203,20 @@ class _ServerTools(Struct, gc=False):
 
 
 class _Usage(_Counts, gc=False):
-    """A usage with its tools, service tier, and iterations."""
+    """A usage with what is stated of tools, tier, region and iterations."""
 
     server_tool_use: _ServerTools | None = None
     service_tier: str | None = None
     speed: str | None = None
+    inference_geo: str | None = None
     iterations: list[_Iteration] | None = None
 
 
 _USAGE = msgspec.json.Decoder(_Usage)
 _COUNTS = msgspec.json.Decoder(_Counts)
-# The iteration that summarises the conversation, which the counts of the usage exclude. They also
-# exclude those of an adviser: it is another model, for which there is no price here.
+# The iteration that summarises the conversation, whose counts the usage around it leaves out. It
+# leaves out those of an adviser, too: they are of another model, which no price here is for, so
+# that they are reported as unpriced.
 _SUMMARY, _ADVISER = "compaction", "advisor_message"
 
 
@@ -240,6 +243,14 @@ def _beside(stated: _Usage) -> _Counts | None:
     )
 
 
+def _advised_tokens(stated: _Usage) -> int:
+    """All tokens of the adviser's iterations."""
+    every = [one for one in stated.iterations or () if one.type == _ADVISER]
+    names = ("input_tokens", "cache_read_input_tokens", "output_tokens")
+    written = sum(max(one.written_tokens() or 0, 0) for one in every)
+    return min(written + sum(_sum_of(name, every) for name in names), TOKENS_MAX)
+
+
 def _sum_of(name: str, iterations: Iterable[_Iteration]) -> int:
     counts: Iterable[int | None] = (getattr(one, name) for one in iterations)
     return min(sum(max(count or 0, 0) for count in counts), TOKENS_MAX)
@@ -261,7 +272,7 @@ class UsageReader:
         self._hour = 0  # of those written, those kept for an hour
         self._output: int | None = None
         self._thought = 0
-        self._parts: UsageParts | None = None  # the tools and the tier stated
+        self._parts: UsageParts | None = None  # tools, tier and region that were stated
         self._beside: _Counts | None = None
 
     def __repr__(self) -> str:
@@ -321,29 +332,38 @@ class UsageReader:
         return True
 
     def _take_more(self, stated: _Usage, container: msgspec.Raw) -> None:
-        """Take the tier, the tools and the iterations, if stated."""
+        """Take the tier, the region, the tools and the iterations, where any are stated."""
         tools, beside = stated.server_tool_use, stated.iterations
         tier = "fast" if stated.speed == "fast" else served_tier(stated.service_tier)
+        region = served_region(stated.inference_geo)
         if beside is not None:
             self._beside = _beside(stated)
+            if advised := _advised_tokens(stated):
+                self._parts = replace(self._parts or UsageParts(), advisor_tokens=advised)
         known = self._parts
         has_code = is_stated(container) or (known is not None and known.code_sessions > 0)
         if tools is None and not has_code:
-            if tier is not None or self._parts is not None:
-                self._note(service_tier=tier)
+            if tier is not None or region is not None:
+                self._note(tier, region)
             return
         searches = 0 if tools is None else tool_calls(tools.web_search_requests)
         fetches = 0 if tools is None else tool_calls(tools.web_fetch_requests)
         # Code run by searches and fetches of the same response is free of charge.
         self._note(
+            tier,
+            region,
             web_searches=searches,
             code_sessions=int(has_code and not searches and not fetches),
-            service_tier=tier,
         )
 
-    def _note(self, *, service_tier: str | None, **tools: int) -> None:
+    def _note(self, tier: str | None, region: str | None, **tools: int) -> None:
         known = self._parts or UsageParts()
-        self._parts = replace(known, service_tier=service_tier or known.service_tier, **tools)
+        self._parts = replace(
+            known,
+            service_tier=tier or known.service_tier,
+            region=region or known.region,
+            **tools,
+        )
 
     def _made(self, output: int) -> Usage:
         fresh, read, written, hour = self._fresh or 0, self._read, self._written, self._hour

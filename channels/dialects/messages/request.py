@@ -189,6 +189,7 @@ _SETTINGS = frozenset(
         "tool_choice",
         "service_tier",
         "speed",
+        "inference_geo",
     )
 )
 

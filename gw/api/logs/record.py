@@ -335,12 +335,16 @@ def _money(record: CallRecord, credits_per_usd: Decimal) -> dict[str, Any]:
     return facts
 
 
+# What chose among the prices of a model.
+_CHOSEN_BY = ("service_tier", "region", "above_tokens")
+
+
 def _prices(detail: Mapping[str, Any], lines: Sequence[Line]) -> dict[str, Any]:
     """The prices that the counts were multiplied by, and which ones of the model's those are."""
     return {
         **{f"price_{line.name}_usd{PER[line.per]}": line.usd for line in lines},
         "price_multiplier": multiplier_of(detail),
-        **{f"price_{name}": detail["price"].get(name) for name in ("service_tier", "above_tokens")},
+        **{f"price_{name}": detail["price"].get(name) for name in _CHOSEN_BY},
         "price_agreed": detail.get("account_price"),
     }
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.wallet.pricing import MAX_NANO_USD, TokenPrice
-from actors.wallet.sheets import price_of
+from actors.wallet.sheets import hold_nano_usd, price_of
 from actors.wallet.wallets import Delivered
 from channels.dialects.meter import PartialUsage, Usage
 from channels.prices import PriceSpec, TierPrice
@@ -27,9 +27,16 @@ from gw.calls.bills import (
     estimate,
     tokens_of_bytes,
 )
-from gw.calls.request import LOOKED_THROUGH_BYTES_MAX, TOOL_CALLS_MAX, reach_of, tier_named
+from gw.calls.request import (
+    LOOKED_THROUGH_BYTES_MAX,
+    TOOL_CALLS_MAX,
+    reach_of,
+    refuse_advisor,
+    region_named,
+    tier_named,
+)
 from gw.errors import INVALID_REQUEST, GatewayError
-from tests.support.rows import cases
+from tests.support.rows import cases, each
 from tests.support.specs import make_model
 
 HOLD_PRICE = TokenPrice.of(PriceSpec(input=Decimal(1), output=Decimal(10)), Decimal(1))
@@ -230,6 +237,55 @@ def test_the_standard_tier_needs_no_price(value: str) -> None:
 @cases("value", "flex", "batch")
 def test_a_cheaper_tier_needs_no_price(value: str) -> None:
     assert named({"service_tier": value}, model()) == value
+
+
+def regional(**changes: Any) -> ModelSpec:
+    spec = PriceSpec(input=Decimal(1), output=Decimal(10), regions={"us": Decimal("1.1")})
+    return make_model("a", price=spec, **changes)
+
+
+def region(value: str, of: ModelSpec) -> str | None:
+    return region_named(of, price_of(of), {"inference_geo": value})
+
+
+@each("value", ("us", "US"))
+def test_a_region_without_a_price_is_refused(value: str) -> None:
+    with pytest.raises(GatewayError, match="inference_geo: `us` has no price") as refused:
+        region(value, model())
+    assert (refused.value.kind, refused.value.param) == (INVALID_REQUEST, "inference_geo")
+    assert region(value, regional()) == "us"
+    assert region(value, model(refuses_unpriced=False)) == "us"
+
+
+def test_a_region_of_another_price_is_refused() -> None:
+    with pytest.raises(GatewayError, match="`eu` has no price"):
+        region("eu", regional())
+
+
+@each("value", ("global", "", '["us"]', "not a region"))
+def test_anywhere_needs_no_price(value: str) -> None:
+    assert region(value, model()) is None
+
+
+def test_the_hold_is_for_the_region_that_is_named() -> None:
+    spec = regional()
+    price = price_of(spec)
+    held = hold_nano_usd(
+        price, input_tokens=1000, output_tokens=100, reach=reach_of(b"{}", None, "us")
+    )
+    assert held == 2_200_000  # (1000 x 1 + 100 x 10) / 1M, and a tenth more
+    anywhere = hold_nano_usd(
+        price, input_tokens=1000, output_tokens=100, reach=reach_of(b"{}", None)
+    )
+    assert anywhere == 2_000_000
+
+
+def test_an_adviser_is_refused_where_what_has_no_price_is() -> None:
+    with pytest.raises(GatewayError, match="tools: `advisor` has no price") as refused:
+        refuse_advisor(model(), ("web_search", "advisor"))
+    assert refused.value.param == "tools"
+    refuse_advisor(model(), ("web_search",))
+    refuse_advisor(model(refuses_unpriced=False), ("advisor",))
 
 
 def reached(**members: Any) -> Any:

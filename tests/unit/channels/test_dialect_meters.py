@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.dialects.meter import PartialUsage, ResponseMeter, Usage
+from channels.dialects.meter import PartialUsage, ResponseMeter, Usage, UsageParts
 from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import UpstreamMalformed
 from tests.support.rows import cases, each
@@ -365,3 +365,19 @@ def test_cut_messages_stream_tells_its_input() -> None:
     meter = metered("messages", start, {"delta": {"text": "abc"}})
     assert meter.usage is None
     assert meter.partial_usage == PartialUsage(Usage(12, 0, cached_tokens=7), None)
+
+
+def test_the_region_and_the_adviser_of_a_stream_may_come_with_its_end() -> None:
+    advised = {"input_tokens": 800, "cache_read_input_tokens": 7, "output_tokens": 531}
+    start = {"input_tokens": 10, "output_tokens": 1, "inference_geo": "not_available"}
+    iterations = [
+        {"type": "message", "input_tokens": 10, "output_tokens": 9},
+        {"type": "advisor_message", "model": "a", **advised},
+    ]
+    end = {"output_tokens": 9, "inference_geo": "us", "iterations": iterations}
+    meter = metered(
+        "messages",
+        {"type": "message_start", "message": {"id": "m", "model": "m", "usage": start}},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": end},
+    )
+    assert meter.usage == Usage(10, 9, parts=UsageParts(region="us", advisor_tokens=1338))

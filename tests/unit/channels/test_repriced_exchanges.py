@@ -35,6 +35,7 @@ EVERYTHING = token_price(
     PriceSpec(
         **PRICES,
         above_tokens=(PriceStep(1000, {"input": Decimal(6)}),),
+        regions={"us": Decimal("1.1")},
         service_tiers={name: TierPrice(factor=Decimal(2)) for name in SERVICE_TIERS},
     ),
     Decimal(1),
@@ -76,8 +77,9 @@ def check(usage: Usage) -> None:
     assert sum(found.values()) == usage.input_tokens + usage.output_tokens, usage
     sheet = EVERYTHING.sheet
     assert sheet is not None
-    assert sheet.unpriced(usage) == []
     parts = usage.parts
+    assert set(sheet.unpriced(usage)) <= {"regions"}
+    assert sheet.unpriced(usage) == [] or (parts and parts.region not in (None, "us")), usage
     fresh = usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens
     if parts is not None:
         # What the parts are disjoint by is their own, and not left to the arithmetic.

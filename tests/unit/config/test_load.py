@@ -312,7 +312,7 @@ def test_many_faults_are_reported_at_once_in_the_order_of_the_file() -> None:
 
 def test_media_prices_of_the_contract_are_all_taken() -> None:
     by_resolution = "per_second_by_resolution"
-    nested = (by_resolution, "above_tokens", "service_tiers")
+    nested = (by_resolution, "above_tokens", "service_tiers", "regions")
     names = [name for name in PRICE_KEYS if name not in nested]
     prices = {name: f"{number}.5" for number, name in enumerate(names, start=1)}
     written = ", ".join(f"{name}: {price}" for name, price in prices.items())
@@ -321,7 +321,7 @@ def test_media_prices_of_the_contract_are_all_taken() -> None:
     assert asdict(spec) == {
         **{name: Decimal(price) for name, price in prices.items()},
         by_resolution: {"1080p": Decimal("0.2"), "4k": Decimal("1.50")},
-        **dict.fromkeys(("above_tokens", "service_tiers", "factor")),
+        **dict.fromkeys(("above_tokens", "service_tiers", "regions", "factor")),
     }
 
 

@@ -18,6 +18,7 @@ from actors.wallet.sheets import (
     hold_nano_usd,
     price_of,
     token_price,
+    unpriced_in,
 )
 from channels.dialects.meter import Usage, UsageParts
 from channels.families import DEARER_TIERS, TOKEN_PRICES
@@ -189,6 +190,19 @@ def test_unpriced_usage_is_named() -> None:
     all_ = priced(per_web_search=Decimal(0), cache_write_1h=Decimal(2), service_tiers=tiers)
     assert all_.sheet is not None
     assert all_.sheet.unpriced(usage) == []
+
+
+def test_a_region_and_an_adviser_without_a_price_are_named() -> None:
+    usage = Usage(100, 10, parts=UsageParts(region="us", advisor_tokens=500))
+    assert unpriced_in(usage) == ["advisor", "regions"]
+    price = token_price(PriceSpec(input=Decimal(1), regions={"us": Decimal(2)}), Decimal(1))
+    assert price.sheet is not None
+    assert price.sheet.unpriced(usage) == ["advisor"]
+    assert price.sheet.priced(usage).stated["region"] == "us"
+    elsewhere = Usage(100, 10, parts=UsageParts(region="eu"))
+    assert price.sheet.unpriced(elsewhere) == ["regions"]
+    assert "region" not in price.sheet.priced(elsewhere).stated
+    assert price.cost_nano_usd(usage) == 2 * price.cost_nano_usd(elsewhere)
 
 
 @each("tier", DEARER_TIERS)
