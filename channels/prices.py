@@ -45,8 +45,8 @@ class PriceSpec:
     `area_threshold_mp` megapixels cost `per_image_large` each, a second of video costs that of its
     resolution in `per_second_by_resolution`. The following ones are for chat models: prices of
     parts of the tokens, per million; of tools run by the upstream and of the request, each; prices
-    for long prompts and service tiers; factors of regions, by the names that upstreams report to have
-    served there; and a factor, both of all prices of tokens.
+    for long prompts and service tiers; factors of regions, by the names that upstreams report
+    to have served there; and a factor, both of all prices of tokens.
     """
 
     input: Decimal | None = None
