@@ -128,7 +128,7 @@ class Sheet(Protocol):
         """Return the tier that prices a served tier; None: the standard price."""
 
     def region(self, name: str | None) -> str | None:
-        """The same of the region that served; None: no factor."""
+        """Return the region whose factor applies; None: no factor."""
 
     def priced(self, usage: Usage) -> Priced:
         """Return the cost of a usage."""

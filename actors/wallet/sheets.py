@@ -155,7 +155,7 @@ class PriceSheet:
         return name if name in tiers else None
 
     def region(self, name: str | None) -> str | None:
-        """The region whose factor holds for one that served; None: no factor."""
+        """Return the region whose factor applies to a region that served; None: no factor."""
         return name if name in (self._spec.regions or {}) else None
 
     def priced(self, usage: Usage) -> Priced:
@@ -274,7 +274,7 @@ _REQUEST = ("per_request", 1)
 _STANDARD = TierPrice()
 _INPUT = {"input", "cache_write", "cache_write_1h", "audio_input", "image_input"}
 _OUTPUT = {"output", "audio_output", "image_output", "reasoning_output"}
-# A model that advises the one that was called: no price here is for it.
+# Tokens of a model that advises the one called; a price sheet has no price for them.
 ADVISOR = "advisor"
 # Parts that providers bill above the plain price, by the members of `UsageParts`.
 _RAISED = (

@@ -35,10 +35,10 @@ class UsageParts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     Each count of tokens is a part of the one it is named after: `cache_write_1h_tokens` of the
     tokens written to a cache, audio and image tokens of the input (the cached ones included) or of
     the output, cached audio and image tokens also of the cached ones. The rest are calls of tools
-    that the upstream ran, and tokens of a model that advised the one that was called, beside the
-    usage's own. `web_search_size` is the size of context a search was made with, `service_tier` the
-    tier that the upstream reports to have served: `priority`, `flex`, `batch` or `fast`, None for
-    the standard one; `region` is where it reports to have served, None for anywhere.
+    that the upstream ran, and tokens of an adviser model, which the usage excludes.
+    `web_search_size` is the context size of a search, `service_tier` the tier that the upstream
+    reports: `priority`, `flex`, `batch` or `fast`, None for the standard one; `region` is the
+    reported region, None for any.
     """
 
     cache_write_1h_tokens: int = 0
@@ -99,12 +99,12 @@ def served_tier(stated: str | None) -> str | None:
 
 
 _REGION = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}", re.ASCII)
-# What upstreams call a call that may be served anywhere, or of which the place is not known.
+# Words of upstreams for no region, or an unknown one.
 _ANYWHERE = frozenset(("global", "not_available", "auto", "default"))
 
 
 def served_region(stated: str | None) -> str | None:
-    """The region that served, by the name that prices have for it; None for anywhere."""
+    """Return the region as named in prices; None for any."""
     found = (stated or "").lower()
     return found if _REGION.fullmatch(found) and found not in _ANYWHERE else None
 

@@ -516,9 +516,9 @@ def tier_named(model: ModelSpec, price: TokenPrice, parameters: Mapping[str, str
 
 
 def region_named(model: ModelSpec, price: TokenPrice, parameters: Mapping[str, str]) -> str | None:
-    """The region that a request keeps to, None for anywhere.
+    """Return the region that a request is limited to; None for any.
 
-    Raises GatewayError as `tier_named` does: a provider that is bound to a region charges for it.
+    Raises GatewayError like `tier_named`: providers charge for a region.
     """
     region = served_region(parameters.get(REGION))
     if region is not None and model.refuses_unpriced and not has_region(price, region):
@@ -532,9 +532,9 @@ def region_named(model: ModelSpec, price: TokenPrice, parameters: Mapping[str, s
 
 
 def refuse_advisor(model: ModelSpec, tools: Sequence[str]) -> None:
-    """Refuse a tool whose tokens are of another model, which has no price in this one's.
+    """Raise GatewayError for the adviser tool, whose tokens have no price.
 
-    Raises GatewayError unless the model's policy is to forward what has no price.
+    A model whose policy is `unpriced: standard` forwards it.
     """
     if ADVISOR in tools and model.refuses_unpriced:
         raise GatewayError(

@@ -203,7 +203,7 @@ class _ServerTools(Struct, gc=False):
 
 
 class _Usage(_Counts, gc=False):
-    """A usage with what is stated of tools, tier, region and iterations."""
+    """A usage with its tools, service tier, region, and iterations."""
 
     server_tool_use: _ServerTools | None = None
     service_tier: str | None = None
@@ -214,9 +214,8 @@ class _Usage(_Counts, gc=False):
 
 _USAGE = msgspec.json.Decoder(_Usage)
 _COUNTS = msgspec.json.Decoder(_Counts)
-# The iteration that summarises the conversation, whose counts the usage around it leaves out. It
-# leaves out those of an adviser, too: they are of another model, which no price here is for, so
-# that they are reported as unpriced.
+# The iteration that summarises the conversation, which the counts of the usage exclude. They also
+# exclude those of an adviser: it is another model without a price here, reported as unpriced.
 _SUMMARY, _ADVISER = "compaction", "advisor_message"
 
 
@@ -244,7 +243,7 @@ def _beside(stated: _Usage) -> _Counts | None:
 
 
 def _advised_tokens(stated: _Usage) -> int:
-    """All tokens of the adviser's iterations."""
+    """Sum the tokens of the adviser's iterations."""
     every = [one for one in stated.iterations or () if one.type == _ADVISER]
     names = ("input_tokens", "cache_read_input_tokens", "output_tokens")
     written = sum(max(one.written_tokens() or 0, 0) for one in every)
@@ -272,7 +271,7 @@ class UsageReader:
         self._hour = 0  # of those written, those kept for an hour
         self._output: int | None = None
         self._thought = 0
-        self._parts: UsageParts | None = None  # tools, tier and region that were stated
+        self._parts: UsageParts | None = None  # the tools, tier and region stated
         self._beside: _Counts | None = None
 
     def __repr__(self) -> str:
@@ -332,7 +331,7 @@ class UsageReader:
         return True
 
     def _take_more(self, stated: _Usage, container: msgspec.Raw) -> None:
-        """Take the tier, the region, the tools and the iterations, where any are stated."""
+        """Take the tier, the region, the tools and the iterations, if stated."""
         tools, beside = stated.server_tool_use, stated.iterations
         tier = "fast" if stated.speed == "fast" else served_tier(stated.service_tier)
         region = served_region(stated.inference_geo)

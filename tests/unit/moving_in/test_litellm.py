@@ -486,6 +486,7 @@ def test_costs_of_every_dimension_are_read(tmp_path: Path) -> None:
             ),
             above_tokens=steps(200_000, cache_write_1h="20"),
             service_tiers={"fast": TierPrice(factor=Decimal(6))},
+            regions=usd(us="1.1"),
             per_web_search=usd(low="0.01", high="0.02"),
         ),
         ("vertex", "gemini-flash"): PriceSpec(
@@ -503,12 +504,10 @@ def test_costs_of_every_dimension_are_read(tmp_path: Path) -> None:
     assert found.unmapped == (
         "gpt-5.6-sol: computer_use_input_cost_per_1k_tokens",
         "openai/gpt-5.6-sol: listed twice for openai",
-        "claude-opus-4-7: provider_specific_entry.us",
         "gemini-flash: listed twice for vertex",
         "free: no cost of input and output",
         "wrong: input_cost_per_token",
         "wrong: output_cost_per_token",
-        "wrong: provider_specific_entry.us",
         "wrong: no cost of input and output",
         "1 rows of ai21: no kind of channel is for this provider",
         "1 rows of mode embedding: their prices are not read from this form",
