@@ -1,8 +1,7 @@
 """The public application: every route on one page.
 
-What an endpoint does is in its room; what stands before all of them is `gw/api/base.py`, and below
-it the server, `gw/http`. A path that is not here is 404 `not_found`, so
-`/v1/dashboard/billing/credit_grants` needs no line (spec: Balance).
+`gw/api/base.py` has the part common to all endpoints, `gw/http` the server below. A path without a
+route is 404 `not_found`, so `/v1/dashboard/billing/credit_grants` needs no line (spec: Balance).
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ def routes() -> list[Route]:
         (r"/v1/responses", endpoint(responses.DIALECT, on_get=serve_socket)),
         (r"/v1/responses/input_tokens", InputTokensHandler),
         (r"/v1/responses/compact", CompactHandler),
-        # Its official library asks under /v1 too, unless the version is set.
+        # Its official library also uses /v1, unless the version is set.
         (
             r"/v1(?:beta)?/models/(.+)(?::|%3[Aa])(generateContent|streamGenerateContent)",
             GeminiHandler,
@@ -105,13 +104,13 @@ def routes() -> list[Route]:
         (r"/v1/audio/speech", SpeechHandler),
         (r"/v1/audio/speech/([^/]+)", SpeechTaskHandler),
         (r"/v1/audio/voices", VoicesHandler),
-        # Recordings and documents that a model reads
+        # Recordings and documents read by a model
         (r"/v1/audio/transcriptions", TranscriptionsHandler),
         (r"/v1/rerank", RerankHandler),
         (r"/v1/moderations", ModerationsHandler),
         # Transcript extraction
         (r"/v1/transcripts/extract", TranscriptHandler),
-        # Copies of what tasks have made
+        # Copies of results
         (r"/v1/media/([^/]+)", MediaFileHandler),
         # Call logs
         (r"/v1/logs", LogListHandler),

@@ -1,14 +1,14 @@
-"""Stands before a billed use-case and answers for it when its key has been used (spec: States).
+"""Guards a billed use-case, and responds instead of it when its key was used (spec: States).
 
-    state under the key             answer
-    none, or expired                the use-case runs; its end decides what becomes of the key
-    a request under way             409 idempotency_in_flight, whatever is asked now
-    another request, answered       409 idempotency_key_reuse
-    the same, answered              the response again, `Idempotency-Replayed: true`
-    the same, answer not kept       409 idempotency_response_not_cached
+    state under the key               response
+    none, or expired                  the use-case runs; its end decides the state of the key
+    a request under way               409 idempotency_in_flight, whatever the new request
+    another request, completed        409 idempotency_key_reuse
+    the same, completed               the response again, `Idempotency-Replayed: true`
+    the same, response not kept       409 idempotency_response_not_cached
 
 The use-case claims the key with its hold and ends the claim with its settlement, each in the
-ledger's own transaction; all that this adds is reading the request and answering the client.
+ledger's transaction; this file reads the request and responds to the client.
 """
 
 from __future__ import annotations
@@ -44,21 +44,21 @@ from gw.errors import (
 )
 from metrics.prometheus import Metrics
 
-# Reads what is kept under idempotency keys and forgets what has expired.
+# Reads the responses kept under idempotency keys, and deletes expired ones.
 #
-# Claims and their ends are written by the ledger alone, with the money
+# Claims and their ends are written only by the ledger, with the money
 # (`actors/wallet/messages.py`).
 
 SQL = load("gw", "idempotency.sql")
 
 FORGET_SECONDS = 60.0
-# One statement stands between two heartbeats, and a response may be a megabyte.
+# One statement runs between two heartbeats, and a response may be a megabyte.
 FORGET_KEYS_MAX = 100
 
 
 @dataclass(frozen=True, slots=True)
 class StoredResponse:
-    """A response, and the call that it was given to."""
+    """A kept response, and the call that received it."""
 
     call_id: UUID
     response: KeptResponse
@@ -71,7 +71,7 @@ class IdempotencyStore:
         self._database = database
 
     async def find(self, account_id: str, claim: Claim) -> StoredResponse | None:
-        """The response kept for this request; None when there is none, or no longer."""
+        """Return the response kept for this request, or None."""
         row = await in_time(
             self._database.fetch_one(SQL["answer"], (account_id, claim.key, claim.fingerprint))
         )
@@ -84,14 +84,14 @@ class IdempotencyStore:
         )
 
     async def is_known(self, account_id: str, key: str) -> bool:
-        """Is the key in use, whatever for?"""
+        """Whether the key is in use by any request."""
         row = await in_time(self._database.fetch_one(SQL["is_known"], (account_id, key)))
         assert row is not None
         return bool(row[0])
 
 
 class ExpiredKeys:
-    """Forgets expired keys, some at a time: a chore of the heartbeat."""
+    """Deletes expired keys in small batches, as a chore of the heartbeat."""
 
     def __init__(self, *, database: Database, clock: Clock) -> None:
         self._database = database
@@ -99,7 +99,7 @@ class ExpiredKeys:
         self._next = 0.0
 
     async def forget(self) -> None:
-        """Delete a few once a minute; while there are more, with every beat."""
+        """Delete one batch a minute; with every beat while there are more."""
         if self._clock.monotonic() < self._next:
             return
         gone = await self._database.execute(SQL["forget_expired"], (FORGET_KEYS_MAX,))
@@ -107,9 +107,9 @@ class ExpiredKeys:
             self._next = self._clock.monotonic() + FORGET_SECONDS
 
 
-# One submit intent of a client: its idempotency key, and what becomes of it when the call ends.
+# One submit intent of a client: its idempotency key, and the key's state after the call.
 #
-# Pure decisions. Who stands in the way of a key is the ledger's word (`actors/wallet/messages.py`).
+# Pure decisions. The ledger decides conflicts between keys (`actors/wallet/messages.py`).
 
 HEADER = "Idempotency-Key"
 KEY_CHARACTERS_MAX = 200  # spec: Limits
@@ -117,7 +117,7 @@ KEY_CHARACTERS_MAX = 200  # spec: Limits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """A claim on a key of an account. Answers of more than `response_bytes_max` are not kept."""
+    """A claim on a key of an account. Responses above `response_bytes_max` are not kept."""
 
     account_id: str
     claim: Claim
@@ -131,16 +131,16 @@ class Submission:
         cost_nano_usd: int,
         response: KeptResponse | None,
     ) -> ClaimEnd:
-        """How the settlement of a call with this status ends the key (spec: Errors, rule 3)."""
+        """Return the key's end after a call with this status (spec: Errors, rule 3)."""
         is_bought = status == "success" or cost_nano_usd > 0
         if response is not None and 200 <= response.status <= 299 and is_bought:
             return response if len(response.body) <= self.response_bytes_max else ResponseTooLarge()
-        # A client that was cut off may ask again while the upstream is still at work.
+        # A disconnected client may retry while the upstream is still working.
         return None if client_left else Free()
 
 
 def read_key(values: Sequence[str]) -> str | None:
-    """The key in the values of the header, or None without one. Raises GatewayError."""
+    """Return the key of the header's values, or None without one. Raises GatewayError."""
     if not values:
         return None
     if len(values) > 1:
@@ -156,9 +156,9 @@ def read_key(values: Sequence[str]) -> str | None:
 
 
 def fingerprint(*, method: str, path: str, body: bytes) -> bytes:
-    """SHA-256 of what was asked: where, and the body as JSON.
+    """Return the SHA-256 of the request: method, path, and body as JSON.
 
-    Spaces and the order of members do not make another body of it, whatever library wrote it.
+    White space and the order of members do not matter, because libraries differ in them.
     """
     try:
         canonical = msgspec.json.encode(msgspec.json.decode(body), order="deterministic")
@@ -168,7 +168,7 @@ def fingerprint(*, method: str, path: str, body: bytes) -> bytes:
 
 
 def fingerprint_of(body: bytes, method: str, path: str) -> tuple[bytes, None]:
-    """The fingerprint as a job on a large body (`channels/offload/jobs.py`)."""
+    """Return the fingerprint as a job on a large body (`channels/offload/jobs.py`)."""
     return fingerprint(method=method, path=path, body=body), None
 
 
@@ -181,19 +181,19 @@ REPLAYED = "Idempotency-Replayed"
 
 
 class ReplayWriter(Protocol):
-    """Where a kept response is written to."""
+    """The writer of a kept response."""
 
     def begin(
         self, content_type: str, headers: Mapping[str, str], *, http_status: int = 200
     ) -> None:
-        """A response of this type follows."""
+        """Begin a response of this type."""
 
     def send(self, body: bytes) -> None:
-        """Send the whole of it."""
+        """Send the whole body."""
 
 
 class StoredResponses(Protocol):
-    """What is remembered under keys."""
+    """The kept responses."""
 
     async def find(self, account_id: str, claim: Claim) -> StoredResponse | None: ...
 
@@ -201,7 +201,7 @@ class StoredResponses(Protocol):
 
 
 class IdempotencyGuard:
-    """Reads keys and replays answers. One per process; holds no state of its own."""
+    """Reads keys and replays responses. One per process; stateless."""
 
     def __init__(self, *, kept: StoredResponses, response_bytes_max: int, metrics: Metrics) -> None:
         self._kept = kept
@@ -211,9 +211,9 @@ class IdempotencyGuard:
     def submission(
         self, values: Sequence[str], *, account_id: str, asked: Callable[[], bytes]
     ) -> Submission | None:
-        """The submit intent of a request; None without the header. Raises GatewayError.
+        """Return the submit intent of a request; None without the header. Raises GatewayError.
 
-        `values` are those of the header, which must be there once; `asked` is the fingerprint.
+        `values` are the header's, of which there must be one; `asked` is the fingerprint.
         """
         key = read_key(values)
         if key is None:
@@ -224,11 +224,11 @@ class IdempotencyGuard:
         )
 
     async def is_known(self, values: Sequence[str], *, account_id: str) -> bool:
-        """Has this key been used? Then the request may need no money. Raises StoreUnavailable."""
+        """Whether the key was used, and the call may be free. Raises StoreUnavailable."""
         try:
             key = read_key(values)
         except GatewayError:
-            return False  # which it will learn in its turn
+            return False  # the error is raised later
         return key is not None and await self._kept.is_known(account_id, key)
 
     async def run(
@@ -258,11 +258,11 @@ class IdempotencyGuard:
             kept = await self._kept.find(submission.account_id, submission.claim)
             if kept is not None:
                 return kept
-            # It expired in this very moment: the next try is a new submission.
+            # The key has just expired: the next request is a new submission.
         raise GatewayError(IDEMPOTENCY_IN_FLIGHT, _IN_FLIGHT, param=HEADER)
 
     def _replay(self, kept: StoredResponse, writer: ReplayWriter) -> None:
-        """The response as it was, trace included: that leads to the call that was billed."""
+        """Replay the response with its trace, which leads to the billed call."""
         headers = dict(kept.response.headers)
         content_type = headers.pop("Content-Type")
         writer.begin(

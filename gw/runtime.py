@@ -30,20 +30,20 @@ from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 from metrics.version import release
 
-# Measures how late the event loop is: what a callback that is due has to wait.
+# Measures the lag of the event loop: the delay of a due callback.
 #
-# A late loop delays every call of the process at once, and shows it before anything else does.
-# This measures and reports; it does not find the culprit.
+# A lagging loop delays every call of the process, and is the first symptom of many causes. This
+# measures and reports the lag, not its cause.
 
 INTERVAL_SECONDS = 0.2
-# Half a second is felt in every stream at once, and is no accident of a busy machine any more.
+# Half a second delays every stream noticeably, and exceeds the jitter of a busy machine.
 WARN_SECONDS = 0.5
-# Under steady overload a line each time would be noise.
+# The interval of warnings under steady overload.
 LAG_QUIET_SECONDS = 10.0
 
 
 class LoopClock(Protocol):
-    """The two things it needs of a clock."""
+    """The part of a clock that is used here."""
 
     def monotonic(self) -> float: ...
 
@@ -70,7 +70,7 @@ class LoopLag:
         self._quiet_seconds = quiet_seconds
         self._log = log or EventLog("gw.runtime")
         self._silent_until = float("-inf")
-        # Since the last line.
+        # Since the last warning.
         self._late = 0
         self._worst_seconds = 0.0
 
@@ -86,7 +86,7 @@ class LoopLag:
             self.measured(max(0.0, now - due), now=now)
 
     def measured(self, lag_seconds: float, *, now: float) -> None:
-        """Take one measurement in; log a warning unless the last one was a moment ago."""
+        """Record one measurement; log a warning unless the last one is recent."""
         self._metrics.loop_lag(lag_seconds)
         if lag_seconds >= self._warn_seconds:
             self._late += 1
@@ -100,32 +100,32 @@ class LoopLag:
             self._worst_seconds = 0.0
 
 
-# Keeps the memory of request bodies at hand within a bound, and gives it back in quiet times.
+# Reuses the memory of request bodies within a bound, and returns it when the process is idle.
 #
-# A body of a megabyte passes through several buffers of its size. By default, glibc takes each from
-# the system and returns it: the system clears its pages every time, which costs as much as reading
-# what is in them. What is freed between pages that are still used stays with the process in any
-# case, until it is asked for. Other C libraries are left as they are.
+# A body of a megabyte is copied through several buffers of its size. By default, glibc maps and
+# unmaps each: the kernel clears its pages every time, which costs as much as reading them. Memory
+# freed between used pages stays with the process anyway, until it is trimmed. Other C libraries are
+# left as they are.
 
 # Of <malloc.h>.
 _TRIM_THRESHOLD = -1
 _MMAP_THRESHOLD = -3
 
-# So much free memory at the end of the heap is kept.
+# Free memory kept at the end of the heap.
 KEPT_BYTES = 8 * 1024 * 1024
-# A buffer of this size or more is taken from the system for itself, and returned at once.
+# A buffer of at least this size is mapped separately, and unmapped at once.
 LARGE_BYTES = 4 * 1024 * 1024
-# Giving back takes some milliseconds, in which no call is to wait: not before so long a silence.
+# Trimming takes some milliseconds, which should delay no call: only after this long without any.
 QUIET_SECONDS = 15.0
-# After so many of them memory is given back: at first, and once every connection that was kept has
-# expired, those of clients last (75 s).
+# The numbers of such intervals after which memory is trimmed: the first, and the one by which every
+# idle connection has expired, those of clients last (75 s).
 QUIET_TIMES = (1, 6)
 
 
 def keep_buffers() -> bool:
-    """For the whole process; before the first request.
+    """Configure the allocator of the whole process, before the first request.
 
-    False where the C library has no such setting.
+    Returns False if the C library has no such setting.
     """
     try:
         set_option = ctypes.CDLL(None).mallopt
@@ -138,18 +138,17 @@ def keep_buffers() -> bool:
 
 
 def give_back() -> None:
-    """Free what refers to itself, and return every free page to the system, where that can be.
+    """Collect cycles, and return every free page to the system, if possible.
 
-    The collector also empties the interpreter's free lists, of which every small object keeps a
-    page from being free.
+    The collector also empties the interpreter's free lists, whose small objects keep pages in use.
     """
     gc.collect()
-    with suppress(AttributeError, OSError):  # another C library has its own way
+    with suppress(AttributeError, OSError):  # another C library
         ctypes.CDLL(None).malloc_trim(0)
 
 
 class Requests(Protocol):
-    """Those in flight, and how many there have been."""
+    """The requests in flight, and the number of all so far."""
 
     @property
     def entered(self) -> int: ...
@@ -158,13 +157,13 @@ class Requests(Protocol):
 
 
 class Sleeper(Protocol):
-    """The clock as used here."""
+    """The part of the clock that is used here."""
 
     async def sleep(self, seconds: float) -> None: ...
 
 
 class IdleTrimmer:
-    """Returns memory to the system after a while without requests, and again after longer."""
+    """Returns memory to the system after an idle time, and again after a longer one."""
 
     def __init__(
         self, requests: Requests, clock: Sleeper, *, give_back: Callable[[], None] = give_back
@@ -177,9 +176,9 @@ class IdleTrimmer:
         return f"<IdleTrimmer of {self._requests!r}>"
 
     async def run(self) -> None:
-        """Look until cancelled."""
-        seen = 0  # of the requests that have entered
-        quiet = 0  # looks in a row that found nothing new and no call waiting
+        """Check until cancelled."""
+        seen = 0  # requests counted so far
+        quiet = 0  # consecutive checks without new requests or calls in flight
         while True:
             await self._clock.sleep(QUIET_SECONDS)
             entered = self._requests.entered
@@ -192,7 +191,7 @@ class IdleTrimmer:
 async def start_partitions(
     supervisor: Supervisor, database: Database, current: LiveConfig, clock: Clock, metrics: Metrics
 ) -> None:
-    """Create the partitions needed now, and let later ones be created and old ones dropped."""
+    """Create the partitions needed now, and start the creation and removal of others."""
     partitions = Partitions(
         database=database,
         retention_months=lambda: current.config.retention_months,
@@ -213,7 +212,7 @@ def start_watches(
     clock: Clock,
     metrics: Metrics,
 ) -> None:
-    """Start each of them, and log which version runs."""
+    """Start the watches, and log the running version."""
     metrics.release(release())
     lag = LoopLag(metrics=metrics, clock=clock)
     supervisor.start("loop_lag", lag.run)
@@ -227,14 +226,13 @@ def start_watches(
 
 # The drain of a gateway on SIGTERM.
 #
-# The steps and their reasons are `ops/decisions/draining.md`; who is in flight is
-# `gw/http/application.py`, connections are the listener's business. Closing what was opened is
-# `serve.py`'s.
+# The steps and their reasons are in `ops/decisions/draining.md`; `gw/http/application.py` counts
+# requests in flight, the listener handles connections, `serve.py` closes the resources.
 
-# For this share of the drain a client that could not know is still served when its stream ends: its
-# next one has at least twice as long as the one before took of the drain.
+# The share of the drain in which an uninformed client is still served after its stream ends: its
+# next stream has at least twice the time that the previous one took.
 DRAIN_GRACE_SHARE = 1 / 3
-# How long a stopping gateway waits for a database that is away before it leaves the rest of the
+# How long a stopping gateway waits for an unreachable database before it leaves the remaining
 # settlements to recovery.
 FLUSH_SECONDS = 10.0
 
@@ -252,9 +250,9 @@ class Shutdown:
     clock: Clock
 
     async def drain(self, seconds: float) -> bool:
-        """Stop accepting, finish what is in flight, settle; at most `seconds` for the calls.
+        """Stop accepting, finish calls within `seconds`, and settle.
 
-        False when a hold may still be open, which is left to recovery.
+        Returns False when a hold may still be open, which is left to recovery.
         """
         log = EventLog("gw.serve")
         deadline = self.clock.monotonic() + seconds
@@ -275,16 +273,16 @@ class Shutdown:
         return is_settled
 
     async def _flush(self, log: EventLog) -> bool:
-        """Wait until every settlement is durable; an absent database gets its ten seconds.
+        """Wait until every settlement is durable, or ten seconds for an unreachable database.
 
-        True when no hold of this process is open then, by the database's count, not ours.
+        Returns True when the database counts no open hold of this process.
         """
         try:
             async with asyncio.timeout(FLUSH_SECONDS):
-                await self.supervisor.stop_child("poller")  # others go on with what it has leased
+                await self.supervisor.stop_child("poller")  # other processes continue its jobs
                 while not self.writer.is_idle:
                     await self.clock.sleep(0.01)
-                # First the beat, or its next one would register again.
+                # The heartbeat first: its next beat would register the process again.
                 await self.supervisor.stop_child("heartbeat")
                 await self.last_use.write()
                 await self.heartbeat.leave()
@@ -297,52 +295,53 @@ class Shutdown:
         return count == 0
 
 
-# When Python's collector of cycles looks for them: often among what is new, hardly ever elsewhere.
+# Tunes Python's collector of cycles: frequent collections of new objects, rare ones of old objects.
 #
-# What a call leaves behind is freed as soon as nothing refers to it; the collector only finds what
-# refers to itself, which no call makes. But it walks through whatever was made since its last look,
-# and an open stream is some 130 objects. A small first generation is walked while it is still in
-# the processor's cache. The second holds all that has stayed, and with ten thousand open streams a
-# look at it stops the process for a third of a second: it is looked at in quiet times, and
-# else only after some twenty million objects more were made than freed.
+# Calls make no cycles, so their objects are freed by reference counts. The collector nevertheless
+# walks all objects created since its last run, and an open stream has some 130. A small first
+# generation is walked while it is still in the processor's cache. The old generation holds all
+# surviving objects, and with ten thousand open streams its collection stops the process for a third
+# of a second: it is collected in idle times, and otherwise only after a net growth by some twenty
+# million objects.
 
 NEW_OBJECTS_MAX = 20_000
-LOOKS_AT_NEW = 1_000  # for each at what has stayed
-LOOKS_AT_OLD = 50  # for each at everything
+LOOKS_AT_NEW = 1_000  # per collection of the middle generation
+LOOKS_AT_OLD = 50  # per collection of the old one
 
 
 def begin() -> None:
-    """Once everything that lives as long as the process has been made: it is never walked again."""
+    """Freeze all objects created at the start: they are never walked again."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(NEW_OBJECTS_MAX, LOOKS_AT_NEW, LOOKS_AT_OLD)
 
 
-# The connections of a process to its database, in pools, so that no work waits for another's.
+# The connections of a process to its database, in pools, so that kinds of work do not wait for each
+# other.
 
 CALL_CONNECTIONS = 4
-# Who reads long call logs waits for others who do, and not for keys or balances to be read.
+# Readers of long call logs wait for each other; reads of keys and balances do not wait for them.
 LOG_CONNECTIONS = 2
 LOG_STATEMENT_SECONDS = 10.0
-# Copies of results are found, claimed and moved on by one; readers of their links have `calls`.
+# One finds, claims and records copies of results; reads of their links use `calls`.
 MEDIA_CONNECTIONS = 2
-# The poller books and claims on one of them while it ends jobs on the other.
+# The poller records and claims on one of them while it ends jobs on the other.
 JOB_CONNECTIONS = 2
-# Searches wait for each other, and for nothing that costs money; those for a call are apart.
+# Searches wait for each other, and no billed work does; retrieval for a call has its own pool.
 KNOWLEDGE_CONNECTIONS = 2
 AGENT_CONNECTIONS = 2
 SEARCH_SECONDS = 5.0
-# Operators wait for each other, and no call for them.
+# Requests of operators wait for each other, and calls do not wait for them.
 ADMIN_CONNECTIONS = 2
 ADMIN_STATEMENT_SECONDS = 10.0
 STATEMENT_SECONDS = 30.0
-# Pages of the console wait for each other, and for no call.
+# Pages of the console wait for each other, and calls do not wait for them.
 CONSOLE_CONNECTIONS = 3
 CONSOLE_SECONDS = 8.0
 
 
 class Pools:
-    """`calls` is for whatever a call waits for; the ledger's writer has a session of its own."""
+    """`calls` is for the queries of calls; the ledger's writer has a session of its own."""
 
     def __init__(self, dsn: str, metrics: DatabaseMetrics) -> None:
         def pool(name: str, size: int, statement_seconds: float = STATEMENT_SECONDS) -> Database:
@@ -361,9 +360,9 @@ class Pools:
         self.agents = pool("agents", AGENT_CONNECTIONS, SEARCH_SECONDS)
         self.jobs = pool("jobs", JOB_CONNECTIONS)
         self.admin = pool("admin", ADMIN_CONNECTIONS, ADMIN_STATEMENT_SECONDS)
-        # Opened where there is a media store.
+        # Opened if there is a media store.
         self.media = pool("media", MEDIA_CONNECTIONS)
-        # Opened where there is a console.
+        # Opened if there is a console.
         self.console = pool("console", CONSOLE_CONNECTIONS, CONSOLE_SECONDS)
 
     def __repr__(self) -> str:
@@ -383,7 +382,7 @@ class Pools:
         )
 
     def open_count(self) -> int:
-        """How many connections are open, sessions and listeners with them."""
+        """Return the number of open connections, including sessions and listeners."""
         return sum(database.open_count for database in self._all)
 
     async def close(self) -> None:
@@ -392,11 +391,11 @@ class Pools:
             await database.close()
 
 
-# What a process does when the database pushes a change (`actors/changes.py`).
+# Handles the database's pushes of changes (`actors/changes.py`).
 
 
 class Pushes:
-    """Hands each push to whom it concerns: keys and accounts, limits, jobs, channels."""
+    """Passes each push to its consumers: keys and accounts, limits, jobs, channels."""
 
     def __init__(
         self,
@@ -415,7 +414,7 @@ class Pushes:
         return f"<Pushes {self._keys!r}>"
 
     def take(self, payload: str) -> None:
-        """A change: `key:<id>`, `account:<id>`, `agent:<id>`, `job:<id>` or `channel:<id>`."""
+        """Handle a change: `key:<id>`, `account:<id>`, `agent:<id>`, `job:<id>`, `channel:<id>`."""
         kind, _, name = payload.partition(":")
         if kind == "job":
             self._jobs_changed.set()
@@ -424,24 +423,24 @@ class Pushes:
             self._channel_changed(name)
             return
         self._keys.invalidate(payload)
-        if kind == "account":  # perhaps it has a limit now that it had not before
+        if kind == "account":  # perhaps its limits changed
             self._limiter.share(name)
 
     def lost(self) -> None:
-        """Believe nothing known so far: pushes may have been missed."""
+        """Invalidate all cached state: pushes may have been missed."""
         self._jobs_changed.set()
         self._channel_changed("")
         self._keys.clear()
         self._limiter.share_all()
 
 
-# What the processes of a gateway share their limits through, as the configuration has it.
+# The limits shared by the processes of a gateway, as configured.
 
 
 def make_shared_limits(
     config: Config, parent: ParentLink | None, *, process_id: str, clock: Clock, metrics: Metrics
 ) -> SharedLimits | None:
-    """Over Redis, or else over the parent of this process; None where it has neither."""
+    """Return limits over Redis, else over the parent of this process; None without both."""
     if config.redis_url:
         return SharedLimits.over_redis(
             config.redis_url, process_id=process_id, clock=clock, metrics=metrics

@@ -74,7 +74,7 @@ from metrics.tracing import Tracing
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """What runs in a process before it serves."""
+    """The objects that run in a process before it serves."""
 
     keys: KeyCache
     wallets: Wallets
@@ -100,7 +100,7 @@ def make_endpoints(
     tracing: Tracing,
     media_store: MediaStore | None,
 ) -> tuple[GatewayApplication, MediaServices]:
-    """Make the application; the services of media come along, whose catalogs are to be closed."""
+    """Return the application, and the media services, whose catalogs have to be closed."""
     config, clock, metrics = current.config, resources.clock, resources.metrics
     billing = Billing(
         wallets=resources.wallets,
@@ -195,7 +195,7 @@ class Gateway:
         self._supervisor = Supervisor(clock=self._clock, metrics=self.metrics)
         self._identity = ProcessIdentity.of_this_process(f"proc_{uuid.uuid4().hex[:20]}")
         self._live = LiveCalls()
-        self._jobs_changed = asyncio.Event()  # one was accepted somewhere, or may have been
+        self._jobs_changed = asyncio.Event()  # a job was, or may have been, accepted
         self._parent = None if parent_socket is None else ParentLink(parent_socket)
         self._shared_limits = make_shared_limits(
             config,
@@ -208,7 +208,7 @@ class Gateway:
         self._channels = ChannelDirectory(
             supervisor=self._supervisor, clock=self._clock, metrics=self.metrics
         )
-        # Made by `_start`, in this order.
+        # Created by `_start`, in this order.
         self._database: Database
         self._pools: Pools
         self._secret: Secret
@@ -230,41 +230,41 @@ class Gateway:
 
     @property
     def listen_url(self) -> str:
-        """Where clients reach this gateway."""
+        """The URL of the API for clients."""
         return self._public.url
 
     @property
     def admin_url(self) -> str:
-        """Where metrics and probes are."""
+        """The URL of metrics and probes."""
         return self._admin.url
 
     @property
     def console_url(self) -> str:
-        """Where people reach the console; empty where there is none."""
+        """The URL of the console; empty without one."""
         if self._console is None:
             return ""
         return self.current.config.console_url or self._console.url
 
     @property
     def database(self) -> Database:
-        """The pool, for what prepares a running gateway (`gw demo`)."""
+        """The pool, for the preparation of a running gateway (`gw demo`)."""
         return self._database
 
     @property
     def secret(self) -> Secret:
-        """What keys are hashed and sealed with."""
+        """The secret that hashes and seals keys."""
         return self._secret
 
     @property
     def failed(self) -> asyncio.Future[None]:
-        """Done when something that cannot be restarted has died: the process must end."""
+        """Done when a part that cannot be restarted has failed: the process must end."""
         return self._supervisor.failed
 
     async def start(self) -> None:
         """Start everything; an error stops what was started."""
         config = self.current.config
         self.metrics.config.started(self._clock.now())
-        # Once more when they are bound: until then is a database to start.
+        # Checked again when they are bound: the database is started in between.
         check_free(config.listen, "listen", shares_port=self._shares_port)
         check_free(config.admin_listen, "admin_listen")
         if config.console_listen is not None:
@@ -281,10 +281,10 @@ class Gateway:
             raise
 
     def reload(self, config: Config) -> None:
-        """Put other channels and models in force; streams in flight are not touched.
+        """Replace channels and models; streams in flight are not affected.
 
-        Raises ConfigFaults, and changes nothing, when the certificate will not do, or a price has
-        moved by more than is meant (`gw/config/config.py`).
+        Raises ConfigFaults, and changes nothing, if the certificate is invalid, or a price has
+        changed implausibly (`gw/config/config.py`).
         """
         check_prices(self.current.config, config)
         check_files(config)
@@ -295,15 +295,15 @@ class Gateway:
         changed = changes(self.current.config, config)
         self.current.swap(config)
         self._channels.configure(config.registry.channels)
-        self._jobs_changed.set()  # perhaps of a channel that is back
+        self._jobs_changed.set()  # perhaps jobs of a channel that is back
         self.metrics.config.accepted(self._clock.now())
         set_level(config.log_level)
         self._log.info("configuration_reloaded", current=repr(self.current), changes=changed)
 
     async def stop(self) -> bool:
-        """Drain: stop accepting, finish what is in flight, settle, leave (`runtime.py`).
+        """Drain: stop accepting, finish calls in flight, settle, leave (`runtime.py`).
 
-        False when a hold may still be open, which is left to recovery.
+        Returns False when a hold may still be open, which is left to recovery.
         """
         is_settled = await Shutdown(
             in_flight=self.in_flight,
@@ -318,7 +318,7 @@ class Gateway:
         self._log.info("stopped")
         return is_settled
 
-    # Starting, in order
+    # --- Start, in order ---
 
     async def _start_limits(self) -> None:
         if self._parent is not None:
@@ -326,7 +326,7 @@ class Gateway:
             await self._parent.open()
         shared = self._shared_limits
         if shared is not None:
-            # Closed when all children have ended: the last requests give their slots back.
+            # Closed after all children have ended: the last requests release their slots.
             self._stack.push_async_callback(shared.close)
             await shared.start()
 
@@ -372,7 +372,7 @@ class Gateway:
     async def _start_heartbeat(self) -> None:
         config = self.current.config
         self._secret = load_secret(config.secret, config.data_dir, previous=config.previous_secret)
-        # Under another secret every stored key would be unknown, so the start is refused.
+        # With another secret no stored key would be found, so the start is refused.
         await check_secret(self._database, KeySealer(self._secret))
         self._keys = KeyCache(
             self._database,
@@ -548,11 +548,11 @@ class Gateway:
                 await listener.start()
 
     def _make_console(self, wire: HttpWire) -> AdminServer | None:
-        """The pages for people; None where the configuration wants none."""
+        """Return the server of the console; None if it is not configured."""
         address = self.current.config.console_listen
         if address is None:
             return None
-        from gw.console.application import make_console  # only where there is one
+        from gw.console.application import make_console  # imported only if needed
 
         console = make_console(
             address,
@@ -573,7 +573,7 @@ class Gateway:
         self._files.add("console", console.__len__)
         return console
 
-    # What runs beside the calls
+    # --- Background work ---
 
     async def _forget_idle(self) -> None:
         self._keys.forget_idle()
@@ -581,14 +581,14 @@ class Gateway:
         self._limiter.forget_idle()
 
     async def _render_metrics(self, accept: str) -> tuple[bytes, str]:
-        # Some hundred series take tens of milliseconds to write; in a thread they hold up the
-        # loop for a switch interval at a time and not in one piece.
+        # Rendering some hundred series takes tens of milliseconds; in a thread the loop is blocked
+        # only for a switch interval at a time.
         return await asyncio.to_thread(self.metrics.render, accept)
 
     async def _why_not_ready(self) -> str | None:
         if self.in_flight.is_draining:
             return "draining"
-        if not self._heartbeat.steady_seconds:  # gone, or frozen for a while
+        if not self._heartbeat.steady_seconds:  # deregistered, or frozen for a while
             return "database unreachable"
         if self._public.is_full:
             return "connections used up"

@@ -36,13 +36,13 @@ from gw.media.reading import SPEECH as SPEECH_LIST
 from gw.media.sounds import read_music, read_speech, read_transcript, read_voice
 from gw.voices import Voice, new_voice_id
 
-# `GET /v1/audio/speech`: tasks of speech, one and all (contract §6).
+# `GET /v1/audio/speech`: the tasks of speech (contract §6).
 
 SHOWN: Mapping[State, str] = MappingProxyType({"queued": "pending", "running": "pending"})
 
 
 def shown(job: Job) -> dict[str, Any]:
-    """A task as clients see it."""
+    """Return a task as clients see it."""
     members: dict[str, Any] = {
         "id": job.id,
         "status": SHOWN.get(job.state, job.state),
@@ -59,7 +59,7 @@ def shown(job: Job) -> dict[str, Any]:
 
 
 class SpeechHandler(ApiHandler):
-    """Recordings, sold by the character, at once or as tasks; the list of tasks is free."""
+    """Makes recordings, billed per character, at once or as tasks; lists the tasks for free."""
 
     route = "audio_speech"
     protocol = SPEECH.protocol
@@ -111,7 +111,7 @@ _CHEAPER = "or send a shorter text."
 
 
 async def _delivered(made: SubmitResult) -> Delivery:
-    """The recording; digits become bytes a piece at a time, so that nothing else waits for it."""
+    """Return the recording, decoded in pieces so that the event loop is not blocked."""
     assert isinstance(made.reply, Done), made
     audio = made.reply.result
     assert isinstance(audio, SpeechAudio), audio
@@ -124,20 +124,20 @@ async def _delivered(made: SubmitResult) -> Delivery:
     return Delivery(audio.content_type, b"".join(pieces))
 
 
-# `/v1/audio/voices`: a voice is cloned from a recording; those that there are (contract §6).
+# `/v1/audio/voices`: voices are cloned from recordings and listed (contract §6).
 
 JSON = "application/json"
 
 
 class VoicesHandler(ApiHandler):
-    """Voices: one is made for its price, the list is free."""
+    """Clones voices for their price, and lists them for free."""
 
     route = "audio_voices"
     protocol = VOICES.protocol
     limited = billed = idempotent = True
 
     async def on_get(self) -> None:
-        """Presets, then the account's own, newest first."""
+        """List presets, then the account's voices, newest first."""
         media = media_of(self)
         try:
             offers = await media.catalogs.preset_voices()
@@ -154,7 +154,7 @@ class VoicesHandler(ApiHandler):
         self.write(dumps({"voices": shown}))
 
     async def on_post(self) -> None:
-        """A submit goes on when its client leaves, who finds the voice in the list."""
+        """Clone a voice; after a disconnect the client finds the voice in the list."""
         submit, voice_id = await MediaSubmit.begin(self, "voice"), new_voice_id()
         request = await submit.read(read_voice, model=lambda read: read.model)
         call = submit.call(
@@ -167,7 +167,7 @@ class VoicesHandler(ApiHandler):
         await submit.run_detached(call, media_of(self).voice)
 
     async def _delivered(self, made: SubmitResult, voice_id: str, name: str) -> Delivery:
-        """The voice, kept for its account before it is paid for."""
+        """Return the voice, stored for its account before it is charged."""
         assert isinstance(made.reply, Done), made
         result = made.reply.result
         assert isinstance(result, VoiceResult), result
@@ -187,14 +187,14 @@ _SHOWN = ("id", "name", "kind", "language", "preview_url")
 
 # `/v1/music/generations`: songs are submitted, polled and listed (spec: Music).
 
-# Until it ends a task is `processing`, whatever its upstream reports.
+# Until its end a task is `processing`, whatever its upstream reports.
 SONG_STATES: Mapping[State, str] = MappingProxyType(
     {"queued": "processing", "running": "processing"}
 )
 
 
 class MusicHandler(ApiHandler):
-    """Songs: a task is begun for its price, the list is free."""
+    """Submits songs for their price, and lists them for free."""
 
     route = "music"
     protocol = MUSIC_GENERATIONS.protocol
@@ -229,7 +229,7 @@ class MusicTaskHandler(ApiHandler):
 
 
 def shown_song(job: Job) -> dict[str, Any]:
-    """A task as clients see it; what a track lacks is null."""
+    """Return a task as clients see it; missing members of a track are null."""
     members: dict[str, Any] = {
         "id": job.id,
         "status": SONG_STATES.get(job.state, job.state),
@@ -247,7 +247,7 @@ def shown_song(job: Job) -> dict[str, Any]:
 
 
 class TranscriptHandler(ApiHandler):
-    """One script, sold by the call."""
+    """Extracts one script, billed per call."""
 
     route = "transcripts"
     protocol = TRANSCRIPTS.protocol
@@ -274,7 +274,7 @@ class TranscriptHandler(ApiHandler):
 
 
 async def _script_delivered(made: SubmitResult, transcript_id: str, redactor: Redactor) -> Delivery:
-    """The script in the gateway's own shape, without what the upstream repeats of its channel."""
+    """Return the script in the gateway's form, without members that identify the channel."""
     assert isinstance(made.reply, Done), made
     script = made.reply.result
     assert isinstance(script, TranscriptResult), script

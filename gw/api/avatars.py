@@ -1,4 +1,4 @@
-"""Avatars are registered, shown and deleted; presets; templates of smart edit (spec: Avatars)."""
+"""Avatars: registered, listed and deleted; presets; templates of smart edit (spec: Avatars)."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ SHOWN: Mapping[State, str] = MappingProxyType(
 
 
 class AvatarsHandler(ApiHandler):
-    """Avatars: one is registered for its price, the list is free."""
+    """Registers avatars for their price, and lists them for free."""
 
     route = "avatars"
     protocol = AVATARS.protocol
     limited = billed = idempotent = True
 
     async def on_get(self) -> None:
-        """The account's, newest first."""
+        """List the account's avatars, newest first."""
         jobs = await media_of(self).jobs.list(self.principal.account_id, "avatar", limit=LIST_MAX)
         self.write(dumps({"avatars": [shown(job) for job in jobs]}))
 
@@ -82,7 +82,7 @@ class AvatarsHandler(ApiHandler):
 
 
 class AvatarHandler(ApiHandler):
-    """One avatar of the account's."""
+    """One avatar of the account."""
 
     route = "avatar"
     limited = True
@@ -91,13 +91,13 @@ class AvatarHandler(ApiHandler):
         self.write(dumps(shown(await self._find(avatar_id))))
 
     async def on_delete(self, avatar_id: str) -> None:
-        """Hide the avatar; then ask its upstream to delete it, too."""
+        """Hide the avatar; then delete it at its upstream."""
         media, account_id = media_of(self), self.principal.account_id
         job = await self._find(avatar_id)
         if not job.has_ended:
             raise GatewayError(INVALID_REQUEST, "This avatar is still being made.")
         if not await media.jobs.delete(account_id, "avatar", avatar_id):
-            raise _unknown()  # deleted by another request in this very moment
+            raise _unknown()  # deleted by a concurrent request
         if job.state == "succeeded":
             await media.upstreams.cancel(job)
         self.write(dumps({"id": avatar_id, "deleted": True}))
@@ -111,7 +111,7 @@ class AvatarHandler(ApiHandler):
 
 
 class PresetAvatarsHandler(ApiHandler):
-    """`GET /v1/videos/avatars/presets`: those that all accounts may use."""
+    """`GET /v1/videos/avatars/presets`: the presets, which every key may use."""
 
     route = "preset_avatars"
     limited = True
@@ -125,7 +125,7 @@ class PresetAvatarsHandler(ApiHandler):
 
 
 def shown(job: Job) -> dict[str, Any]:
-    """An avatar as clients see it."""
+    """Return an avatar as clients see it."""
     status = SHOWN.get(job.state, job.state)
     return _record(job.id, job.request, status, job.error_message, job.submitted_at)
 
@@ -147,17 +147,17 @@ def _unknown() -> GatewayError:
     return GatewayError(NOT_FOUND, "There is no avatar of this id.")
 
 
-# The templates of smart edit: lists, and one as a whole (spec: Avatars; contract §6).
+# The templates of smart edit: lists, and single ones (spec: Avatars; contract §6).
 
 
 class TemplatesApi(ApiHandler):
-    """Free, for keys that may use a clip model at least."""
+    """Free, for keys that may use at least one clip model."""
 
     limited = True
 
     @property
     def catalogs(self) -> Catalogs:
-        """What upstreams list."""
+        """The lists of upstreams."""
         return self.services.media.catalogs
 
     def require_clips(self) -> None:
@@ -170,7 +170,7 @@ class TemplatesApi(ApiHandler):
 
 
 class TemplatesHandler(TemplatesApi):
-    """`GET /v1/videos/clip-templates`: those of a scene, or of all scenes in turn."""
+    """`GET /v1/videos/clip-templates`: the templates of one scene, or of all scenes in turn."""
 
     route = "clip_templates"
 
@@ -194,7 +194,7 @@ class TemplatesHandler(TemplatesApi):
 
 
 class TemplateHandler(TemplatesApi):
-    """`GET /v1/videos/clip-templates/{id}`: canvas and layers of one."""
+    """`GET /v1/videos/clip-templates/{id}`: canvas and layers of one template."""
 
     route = "clip_template"
 
@@ -217,5 +217,5 @@ class TemplateHandler(TemplatesApi):
 
 
 def _shown(template: Template) -> dict[str, Any]:
-    """A template as lists have it."""
+    """Return a template as lists show it."""
     return {name: getattr(template, name) for name in Template.__struct_fields__}

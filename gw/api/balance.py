@@ -1,7 +1,7 @@
 """`GET /v1/key/balance` and the two billing endpoints (spec: Balance).
 
-Free, exempt from the account's limits, answered at any balance, and no use of the key. They always
-return the latest: what any process has still to write is waited for first.
+Free, exempt from the account's limits, served at any balance, and no use of the key. The figures
+are always current: the handlers wait for pending writes of every process.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from gw.api.base import ApiHandler
 from gw.api.services import until_settled
 from gw.errors import dumps
 
-# What one key can still spend and has spent, as the balance endpoints show it.
+# The money of one key, spendable and spent, as the balance endpoints show it.
 #
-# Pure arithmetic on the ledger's figures (spec: Balance; contract §3).
-# All figures come from the same whole numbers, so that they add up to the last digit.
+# Pure arithmetic on the ledger's figures (spec: Balance; contract §3). All figures are computed
+# from the same integers, so that they add up to the last digit.
 
 CENTS_PER_USD = 100
 
@@ -33,9 +33,9 @@ class Funds:
 
     @classmethod
     def of(cls, spending: Spending, cap_nano_usd: int | None) -> Funds:
-        """The smaller of what the account has available and what the key's cap leaves.
+        """Return the smaller of the account's available balance and the rest of the key's cap.
 
-        Open holds count against both: what is reserved for a call under way cannot be spent.
+        Open holds count against both: money held for a call under way cannot be spent.
         """
         remaining = spending.balance_nano_usd - spending.held_nano_usd
         if cap_nano_usd is not None:
@@ -49,7 +49,7 @@ class Funds:
 
 
 def key_balance(funds: Funds, expires_at: float | None) -> dict[str, Any]:
-    """The body of `GET /v1/key/balance`. `expires_at` is in Unix seconds."""
+    """Return the body of `GET /v1/key/balance`. `expires_at` is in Unix seconds."""
     return {
         "object": "key.balance",
         "remaining_usd": format_usd(funds.remaining_nano_usd),
@@ -60,10 +60,10 @@ def key_balance(funds: Funds, expires_at: float | None) -> dict[str, Any]:
 
 
 def subscription(funds: Funds, expires_at: float | None) -> bytes:
-    """The body of the billing subscription.
+    """Return the body of the billing subscription.
 
-    Amounts are JSON numbers here. They are written digit by digit, because a float in between
-    would round away what makes `hard_limit_usd - total_usage / 100` equal `remaining_usd`.
+    Amounts are JSON numbers, written digit by digit: rounding to a float would break the equation
+    `hard_limit_usd - total_usage / 100 == remaining_usd`.
     """
     total = format_usd(funds.total_nano_usd)
     access_until = 0 if expires_at is None else int(expires_at)
@@ -75,7 +75,7 @@ def subscription(funds: Funds, expires_at: float | None) -> bytes:
 
 
 def usage(funds: Funds) -> bytes:
-    """The body of the billing usage: cumulative, in cents."""
+    """Return the body of the billing usage: cumulative, in cents."""
     cents = format_usd(funds.used_nano_usd * CENTS_PER_USD)
     return f'{{"object":"list","total_usage":{cents},"daily_costs":[]}}'.encode()
 
@@ -96,7 +96,7 @@ class _FundsHandler(ApiHandler):
 
 
 class BalanceHandler(_FundsHandler):
-    """What this key can still spend."""
+    """The spendable balance of this key."""
 
     route = "key_balance"
 
@@ -114,7 +114,7 @@ class SubscriptionHandler(_FundsHandler):
 
 
 class UsageHandler(_FundsHandler):
-    """What this key has spent; the dates in the query are accepted and ignored."""
+    """The money spent by this key; the dates in the query are accepted and ignored."""
 
     route = "billing_usage"
 

@@ -1,7 +1,7 @@
-"""A call with the key of an agent: what it may, what is put into it, then a call as any other.
+"""A call with an agent's key: checks, instructions and retrieval, then an ordinary call.
 
 The order is the contract's (§6): the body, the agent, its model and its bases, pictures, and only
-then what is read for it and held. Nothing the client sends changes whose call it is.
+then retrieval and hold. Nothing in the request changes which agent and account the call has.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ from gw.errors import (
 from gw.keys.principal import AGENT, Agent
 from metrics.logs import EventLog
 
-# A stream of chat-completions as the one response that its client wants.
+# Collects a stream of chat-completions into one response.
 #
-# What a provider runs itself is streamed on this protocol; a client that asked for no stream gets
-# all of it in one piece, once it is there and paid for.
+# Tools run by the provider require a stream on this protocol; a client that requested none receives
+# the response in one piece, once it is complete and settled.
 
 _CUT = "The upstream ended its answer before it was complete."
 _TOO_LARGE = "The upstream's answer is too large."
@@ -57,9 +57,9 @@ _DONE = b"[DONE]"
 
 
 class CollectingWriter:
-    """Takes a stream, as a writer of responses does; `deliver` sends what it came to.
+    """A response writer that collects a stream; `deliver` sends the result.
 
-    One of more than `bytes_max` is a failed one.
+    A stream longer than `bytes_max` is a failed one.
     """
 
     sends_at_once = False
@@ -109,7 +109,7 @@ class CollectingWriter:
         raise AssertionError("what is asked for as a stream comes as one")
 
     def deliver(self) -> None:
-        """Send the response. Raises GatewayError for a stream that failed, which is settled."""
+        """Send the response. Raises GatewayError if the stream failed, which is settled."""
         if self._room < 0:
             raise from_upstream(502, _TOO_LARGE)
         if self._error == TIMED_OUT:
@@ -145,7 +145,7 @@ class CollectingWriter:
 
 
 class _Choice:
-    """One choice as far as it is here: of each member of its message the pieces, as they came."""
+    """The received part of one choice: the pieces of each member of its message, in order."""
 
     def __init__(self) -> None:
         self.finish_reason: str | None = None
@@ -157,7 +157,7 @@ class _Choice:
 
 
 def _joined(pieces: list[Any]) -> Any:
-    """Texts and lists are longer with each piece; of anything else the last holds."""
+    """Concatenate texts and lists; of other values the last one counts."""
     if all(isinstance(piece, str) for piece in pieces):
         return "".join(pieces)
     if all(isinstance(piece, list) for piece in pieces):
@@ -165,13 +165,13 @@ def _joined(pieces: list[Any]) -> Any:
     return pieces[-1]
 
 
-# Switches of an agent: the tool, and the flag of a model that has it.
+# Switches of an agent: the tool, and the flag of models that support it.
 _CAPABILITIES = {"web_search": "web_search", "image_generation": "image_gen"}
 _LOG = EventLog("gw.agents")
 
 
 class AgentCall:
-    """One call of a model, as an agent makes it."""
+    """One call of a model by an agent."""
 
     def __init__(self, call: ModelCall) -> None:
         self._call = call
@@ -250,23 +250,23 @@ class AgentCall:
         )
 
     def _model(self, agent: Agent | None) -> ModelSpec:
-        """The model that is called. Raises AgentRefused."""
+        """Return the model to be called. Raises AgentRefused."""
         default = self._services.current.config.agents.default_model
         return model_of(agent, self._services.current.registry, default)
 
     def _instructed_at_once(self, agent: Agent) -> tuple[ChatRequest, bytes] | None:
-        """The whole of it for an agent with a persona alone, asked in a usual way; else None."""
+        """Return the request for an agent with only a persona and an ordinary body; else None."""
         if agent.kbs or agent.web_search or agent.image_generation or self._call.is_heavy:
             return None
         try:
             model = self._model(agent)
-        except AgentRefused:  # a body that is no request is refused first
+        except AgentRefused:  # an invalid body is refused first
             return None
         given = Instructions(model.id, agent.system_prompt, temperature=agent.temperature)
         return instructed_at_once(self._handler.request.body, given)
 
     async def _turn(self, *, wants_text: bool) -> Turn:
-        """The client's message. Raises GatewayError."""
+        """Parse the client's message. Raises GatewayError."""
         characters = QUESTION_CHARACTERS if wants_text else 0
         try:
             if not self._call.is_heavy:
@@ -277,7 +277,7 @@ class AgentCall:
         return cast(Turn, turn)
 
     async def _reading(self, agent: Agent, model: ModelSpec, turn: Turn) -> str:
-        """What is put before the question, if anything. Raises AgentRefused."""
+        """Return the retrieved text for the question, or an empty one. Raises AgentRefused."""
         if not agent.kbs:
             _check_vision(model, turn)
             return ""
@@ -301,8 +301,7 @@ class AgentCall:
         return framed(pages) if pages else ""
 
     def _tools(self, agent: Agent, model: ModelSpec) -> tuple[str, ...]:
-        """The tools that are switched on and that a channel of the model runs; together, or the
-        first that is."""
+        """Return the enabled tools that a channel of the model runs: all, or else the first."""
         wanted = tuple(
             tool
             for tool, capability in _CAPABILITIES.items()
@@ -322,7 +321,7 @@ class AgentCall:
         return lacking is None
 
     async def _instructed(self, given: Instructions) -> tuple[ChatRequest, bytes]:
-        """The request that is made of the client's, and its body."""
+        """Return the instructed request, and its body."""
         if self._call.is_heavy:
             request, body = await self._call.offload(instructed_job, given)
             assert body is not None
@@ -333,7 +332,7 @@ class AgentCall:
 
 
 def _check_vision(model: ModelSpec, turn: Turn) -> None:
-    """Raises AgentRefused for pictures that the model cannot see."""
+    """Raise AgentRefused for pictures if the model has no vision."""
     if not _can_see(model, turn):
         raise AgentRefused("no_vision", "The model of this agent takes no images.")
 
@@ -346,7 +345,7 @@ def _can_see(model: ModelSpec, turn: Turn) -> bool:
 
 
 class AgentCompletionsHandler(ChatCompletionsHandler):
-    """The same for agents, whose keys work on this endpoint alone."""
+    """The same for agents, whose keys work only on this endpoint."""
 
     agent_keys_allowed = True
 
@@ -354,7 +353,7 @@ class AgentCompletionsHandler(ChatCompletionsHandler):
         await AgentCall(ModelCall(self)).run()
 
     def named_model(self) -> str | None:
-        """Of an agent, what it calls: the client's word for it counts for nothing."""
+        """Return the agent's model; the client's model name is ignored."""
         if self.principal.kind == AGENT:
             agent = self.principal.agent
             own = None if agent is None else agent.model or agent.default_model

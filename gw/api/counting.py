@@ -1,7 +1,7 @@
-"""Counting the input tokens of a request before it is made, in three protocols.
+"""Counts the input tokens of a request before the call, in three protocols.
 
-Free at any balance; the key's allowlist and the account's limits hold. A response states in
-`X-Token-Count` whether an upstream counted or the gateway estimated (`gw/calls/counting.py`).
+Free at any balance; the key's allowlist and the account's limits apply. The header `X-Token-Count`
+states whether an upstream counted or the gateway estimated (`gw/calls/counting.py`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from gw.calls.counting import CountRequest
 from gw.errors import invalid_request
 
 HEADER = "X-Token-Count"
-# A longer body is read and weighed in a helper process.
+# A longer body is parsed and counted in a helper process.
 HERE_BYTES_MAX = 512 * 1024
 
 
@@ -37,7 +37,7 @@ async def count(
     model: str = "",
     own: Mapping[str, str] | None = None,
 ) -> None:
-    """Respond with the count. `model` is the path's, where it has one. Raises GatewayError."""
+    """Respond with the count. `model` is the path's, if it has one. Raises GatewayError."""
     call = ModelCall(handler)
     body = handler.request.body
     is_here = len(body) <= HERE_BYTES_MAX and call.weight <= TRANSLATED_VALUES_MAX

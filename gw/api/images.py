@@ -22,19 +22,19 @@ from gw.idempotency import Submission
 from metrics import genai
 from metrics.spans import Attributes
 
-# The bill of an images call: held for `n` images, settled for those that came (spec: Images).
+# The bill of an images call: held for `n` images, settled for those received (spec: Images).
 #
-# Where the price depends on the area, what was asked for decides, and an image that the upstream
-# itself reports as larger costs the higher price too.
+# If the price depends on the area, the requested size decides, and an image reported as larger by
+# the upstream costs the higher price too.
 
-# What a model with two prices makes when no size is asked for (spec: Images).
+# The size of images of a model with two prices if none is requested (spec: Images).
 SIZE_DEFAULT = "2048x2048"
 # Spec, Limits: image result URL.
 LINK_SECONDS = 24 * 3600.0
 
 
 class AskedImages(Protocol):
-    """What an images call asks for."""
+    """The members of an images request that the bill depends on."""
 
     @property
     def size(self) -> str | None: ...
@@ -47,7 +47,7 @@ class AskedImages(Protocol):
 
 
 class UnknownArea(Exception):
-    """The price depends on the area, and the size that is asked for has none."""
+    """The price depends on the area, and the requested size has none."""
 
 
 class ImageBill:
@@ -86,7 +86,7 @@ class ImageBill:
         return response.error
 
     def delivered(self) -> Delivered | None:
-        """None: the images go out together, in the moment in which they are settled."""
+        """Return None: the images are sent together, after their settlement."""
         return None
 
     def charged(self, *, first_byte_seconds: float | None) -> Charged:
@@ -94,7 +94,7 @@ class ImageBill:
             return Charged(cost_nano_usd=0)
         images = self._response.images
         large = sum(self._is_large(image.pixels) for image in images)
-        # All that came, also beyond `n`: asked in their own words, some upstreams make a series.
+        # All received, even beyond `n`: given a prompt for it, some upstreams make a series.
         count = len(images)
         priced = {
             "standard": count - large,
@@ -149,7 +149,7 @@ def _asks_large(request: AskedImages, price: ImagePrice) -> bool:
 
 
 class ImagesHandler(ApiHandler):
-    """One call for images."""
+    """Generates images."""
 
     shape = DIALECT.family.error_shape
     route = "images"
@@ -180,7 +180,7 @@ class ImagesHandler(ApiHandler):
 
 
 class EditsHandler(ApiHandler):
-    """One call for edits of images; a repeated one makes them again."""
+    """Edits images; a repeated request edits them again."""
 
     shape = DIALECT.family.error_shape
     route = "image_edits"

@@ -1,8 +1,8 @@
-"""Which protocol reaches which model, and how (spec: Protocol compatibility).
+"""The protocols by which each model is reached (spec: Protocol compatibility).
 
-Pure: it asks the router itself, with every channel idle and healthy, so its result is what a call
-will find. A channel that converts by itself lists the protocol as its own; to this gateway, and to
-the client, that is passthrough, which is called native outside.
+Pure: it uses the router with every channel idle and healthy, so its result is that of a call. A
+channel that translates by itself lists the protocol as its own; to this gateway and the client that
+is passthrough, which is called native outside.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from gw.calls.request import is_run_for
 
 @dataclass(frozen=True, slots=True)
 class MatrixCell:
-    """How one client protocol reaches one model; no passthrough and no header: not at all, a 503.
+    """How one client protocol reaches one model; without passthrough and headers: 503.
 
-    `headers` are the values of `X-Protocol-Translation` that a response may carry, of the channels
-    tried first. `tools` are the built-in tools that may be used there. `switched_off` are the
-    settings of translations by which a model would be reached that is not.
+    `headers` are the possible values of `X-Protocol-Translation`, of the channels tried first.
+    `tools` are the built-in tools available there. `switched_off` are the disabled translations
+    that would reach an otherwise unreachable model.
     """
 
     is_passthrough: bool
@@ -33,7 +33,7 @@ class MatrixCell:
 
     @property
     def served(self) -> str:
-        """`native` where the first tries pass bytes through, `translated` or `no_channel`."""
+        """`native` if the first attempts are passthrough, else `translated` or `no_channel`."""
         if self.is_passthrough:
             return "native"
         return "translated" if self.headers else "no_channel"
@@ -41,7 +41,7 @@ class MatrixCell:
 
 @dataclass(frozen=True, slots=True)
 class MatrixRow:
-    """Models that every protocol reaches alike; cells in the order of CHAT_PROTOCOLS."""
+    """Models with the same cells, which are in the order of CHAT_PROTOCOLS."""
 
     models: tuple[str, ...]
     cells: tuple[MatrixCell, ...]
@@ -49,7 +49,7 @@ class MatrixRow:
 
 @dataclass(frozen=True, slots=True)
 class _Idle:
-    """A channel as the router sees it, with nothing to do."""
+    """An idle channel, as the router sees it."""
 
     spec: ChannelSpec
     load: int = 0
@@ -57,7 +57,7 @@ class _Idle:
 
 
 def compatibility(registry: Registry, translations: Collection[str]) -> list[MatrixRow]:
-    """The matrix of a configuration, in the file's order. Placeholders are in no row."""
+    """Return the matrix of a configuration, in the file's order, without placeholders."""
     views = {channel_id: _Idle(spec) for channel_id, spec in registry.channels.items()}
     rows: dict[tuple[MatrixCell, ...], list[str]] = {}
     for model in registry.models.values():
@@ -90,14 +90,14 @@ def _reached(
 
 
 def _switched_off(model: ModelSpec, protocol: str, views: dict[str, _Idle]) -> tuple[str, ...]:
-    """Each translation that would reach a model which no other way does."""
+    """Return the disabled translations that would reach an otherwise unreachable model."""
     return tuple(name for name in SETTINGS if _reached(model, protocol, views, (name,)))
 
 
 def _tools(
     model: ModelSpec, protocol: str, found: list[Candidate], views: dict[str, _Idle]
 ) -> tuple[str, ...]:
-    """Those of the channels spoken to in the client's protocol, as no translation carries any.
+    """Return the tools of channels used by passthrough, because translations carry none.
 
     On chat-completions they run over a channel's responses protocol (contract §7).
     """

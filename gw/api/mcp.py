@@ -1,7 +1,7 @@
 """`POST /mcp`: knowledge bases as tools of the Model Context Protocol (spec: Knowledge base MCP).
 
 Free at any balance, outside the account's limits, without rows in the call log, like the REST
-endpoints beside it. What is refused before the message is looked at has the first error shape, all
+endpoints beside it. Refusals before the message is parsed have the first error shape; everything
 else is JSON-RPC (`gw/mcp.py`).
 """
 
@@ -43,13 +43,13 @@ from gw.mcp import (
 from metrics.families import KnowledgeMetrics
 from metrics.logs import EventLog
 
-# The arguments of a tool call. What will not do is refused in a sentence that a model can act on.
+# The arguments of a tool call. Errors are sentences that a model can act on.
 
 Arguments = Mapping[str, Any]
 
 
 def text(arguments: Arguments, name: str) -> str:
-    """A text that is not blank, as it was sent. Raises ToolError."""
+    """Return a text that is not blank, unchanged. Raises ToolError."""
     value = arguments.get(name)
     if not isinstance(value, str) or not value.strip():
         raise ToolError(f"`{name}` is required: a text that is not blank.")
@@ -57,7 +57,7 @@ def text(arguments: Arguments, name: str) -> str:
 
 
 def search_text(arguments: Arguments) -> str:
-    """What is searched for. Raises ToolError."""
+    """Return the search text. Raises ToolError."""
     value = text(arguments, "q")
     if len(value) > QUERY_CHARACTERS_MAX:
         raise ToolError(f"`q` has more than {QUERY_CHARACTERS_MAX} characters: search for less.")
@@ -65,17 +65,17 @@ def search_text(arguments: Arguments) -> str:
 
 
 def limit_of(arguments: Arguments, default: int) -> int:
-    """How many entries are wanted; more than LIMIT_MAX is LIMIT_MAX. Raises ToolError."""
+    """Return the number of entries, at most LIMIT_MAX. Raises ToolError."""
     return min(_whole(arguments, "limit", least=1, default=default), LIMIT_MAX)
 
 
 def offset_of(arguments: Arguments) -> int:
-    """How many entries come before the first that is wanted. Raises ToolError."""
+    """Return the number of entries to skip. Raises ToolError."""
     return min(_whole(arguments, "offset", least=0, default=0), OFFSET_MAX)
 
 
 def ids_of(arguments: Arguments) -> list[str]:
-    """The first IDS_MAX ids of a list, each once. Raises ToolError where there is none."""
+    """Return the first IDS_MAX distinct ids of a list. Raises ToolError if it is empty."""
     value = arguments.get("ids")
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
         raise ToolError("`ids` is required: a list of texts, each the id of a page.")
@@ -88,7 +88,7 @@ def ids_of(arguments: Arguments) -> list[str]:
 
 def _whole(arguments: Arguments, name: str, *, least: int, default: int) -> int:
     value = arguments.get(name, default)
-    # JSON has one kind of number: 5.0 is whole.
+    # JSON does not distinguish 5.0 from 5.
     is_whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
     if isinstance(value, bool) or not is_whole or value < least:
         raise ToolError(f"`{name}` is a whole number from {least} on.")
@@ -109,7 +109,7 @@ _TEXT_OR_NULL: Final = {"type": ["string", "null"]}
 
 
 def _object(**properties: Any) -> dict[str, Any]:
-    """An object that always has all of some members."""
+    """Return the schema of an object whose members are all required."""
     return {"type": "object", "properties": properties, "required": list(properties)}
 
 
@@ -253,10 +253,10 @@ _TOOLS: Final = (
 TOOLS: Final[Mapping[str, Tool]] = {tool.name: tool for tool in _TOOLS}
 
 
-# The six tools at work: over every knowledge base that the key's user may read.
+# The implementation of the six tools, over every knowledge base readable by the key's user.
 #
-# Each call reads one state of the bases. An id in what it gives leads back to the same page,
-# whatever the bases before it hold (`gw/knowledge/reading.py`).
+# Each call reads one snapshot of the bases. An id in a result leads back to the same page, whatever
+# the bases before it contain (`gw/knowledge/reading.py`).
 
 UNREADABLE = "There is no page of this id that this key may read. Find ids with search_wiki."
 SOURCELESS = "This page names no source document. Read the page itself with read_page."
@@ -264,31 +264,31 @@ SOURCELESS = "This page names no source document. Read the page itself with read
 
 @dataclass(frozen=True, slots=True)
 class ReadScope:
-    """What one call may read: a session, and the bases in the order of `/kbs`."""
+    """The data readable by one call: a session, and the bases in the order of `/kbs`."""
 
     session: Session
     bases: Sequence[Base]
 
     async def named(self, pages: Sequence[tuple[Base, str]]) -> list[str]:
-        """What pages are called."""
+        """Return the ids of pages."""
         return await name_pages(self.session, self.bases, pages)
 
     async def located(self, name: str) -> Located:
-        """Where a page is. Raises ToolError."""
+        """Return the location of a page. Raises ToolError."""
         (found,) = await locate(self.session, self.bases, [name])
         if found is None:
             raise ToolError(UNREADABLE)
         return found
 
     async def page(self, located: Located, *, characters: int) -> StoredPage:
-        """A page, its body cut to so many characters."""
+        """Return a page, its body truncated to a number of characters."""
         nos = [located.page_no]
         pages = await reading.read_pages(self.session, located.base, nos, characters=characters)
         return pages[located.page_no]
 
 
 class KnowledgeTools:
-    """The tools for one key; `base_url` is how its client reaches the gateway."""
+    """The tools for one key; `base_url` is its client's URL of the gateway."""
 
     def __init__(
         self,
@@ -310,7 +310,7 @@ class KnowledgeTools:
         return TOOLS
 
     async def call(self, name: str, arguments: Arguments) -> dict[str, Any]:
-        """What a tool finds. Raises ToolError, or StoreUnavailable."""
+        """Return the result of a tool. Raises ToolError, or StoreUnavailable."""
         return await _CALLS[name](self, arguments)
 
     async def search_wiki(self, arguments: Arguments) -> dict[str, Any]:
@@ -403,7 +403,7 @@ class KnowledgeTools:
 
 
 async def _shown(reach: ReadScope, pages: Sequence[StoredPage]) -> list[dict[str, Any]]:
-    """Pages with every field, whatever is an id of theirs in a form that leads back."""
+    """Return pages with every field, their ids in a form that leads back."""
     linked = [
         (page.base, target)
         for page in pages
@@ -432,8 +432,7 @@ _CALLS: Mapping[str, Callable[[KnowledgeTools, Arguments], Awaitable[dict[str, A
 assert _CALLS.keys() == TOOLS.keys()
 
 
-# A full batch of the longest requests that make sense is half as long; more would only keep the
-# loop busy with reading it.
+# Twice a full batch of the longest sensible requests; more would only block the loop.
 BODY_BYTES_MAX = 256 * 1024
 
 _LOG = EventLog("gw.mcp")

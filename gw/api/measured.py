@@ -1,6 +1,6 @@
-"""Endpoints whose calls are billed by what their upstream measures (`gw/calls/measured.py`).
+"""Endpoints billed by a measurement of the upstream (`gw/calls/measured.py`).
 
-POST /v1/rerank: documents in order of what they have to do with a query.
+POST /v1/rerank: documents, sorted by their relevance to a query.
 POST /v1/moderations: free, at any balance; its row costs nothing.
 POST /v1/audio/transcriptions: the text of a recording, billed by seconds, tokens or the call.
 """
@@ -26,7 +26,7 @@ from gw.calls.request import FormUpload, PieceRequest
 from metrics import genai
 from metrics.spans import Attributes
 
-# Tokens of a second of sound, and of the text that is spoken in it: at most, and usually.
+# Tokens of a second of sound, and of the text spoken in it: at most, and usually.
 INPUT_TOKENS_PER_SECOND = 13
 OUTPUT_TOKENS_PER_SECOND_MAX = 10
 OUTPUT_TOKENS_PER_SECOND_USUAL = 4
@@ -36,7 +36,7 @@ _FREE = Amount(quantity=0, usage=NO_TOKENS)
 
 
 class MeasuredHandler(ApiHandler):
-    """One call, on whichever channel takes it."""
+    """One call on one of its channels."""
 
     limited = True
 
@@ -50,7 +50,7 @@ class MeasuredHandler(ApiHandler):
         attributes: Callable[[], Attributes] = dict,
         content_type: str | None = "application/json",
     ) -> None:
-        """Hold what it may cost, have it done and settle it."""
+        """Hold the highest cost, run the call and settle it."""
         piece = PieceCall(
             facts=call.facts(),
             model=call.model,
@@ -66,7 +66,7 @@ class MeasuredHandler(ApiHandler):
         await media_of(self).pieces.run(piece, HandlerWriter(self))
 
     def piece(self, call: ModelCall, request: Any, **path: str) -> PieceRequest:
-        """The request as a channel of the endpoint's dialect is sent it."""
+        """Return the request in the form of the endpoint's dialect."""
         return PieceRequest(
             request,
             protocol=self.protocol,
@@ -78,7 +78,7 @@ class MeasuredHandler(ApiHandler):
 
 
 class ModerationsHandler(MeasuredHandler):
-    """One text or several, and pictures."""
+    """Moderates texts and pictures."""
 
     shape = moderations.DIALECT.family.error_shape
     route = "moderations"
@@ -100,7 +100,7 @@ def _moderation(body: bytes) -> Measured:
 
 
 class RerankHandler(MeasuredHandler):
-    """One query."""
+    """Ranks documents by one query."""
 
     shape = rerank.DIALECT.family.error_shape
     route = "rerank"
@@ -120,7 +120,7 @@ class RerankHandler(MeasuredHandler):
 
 
 def _searches(request: rerank.RerankRequest) -> Amount:
-    """Upstreams read the query again with each document."""
+    """Return the highest amount: upstreams read the query again with each document."""
     query = tokens_of_bytes(request.query_bytes) * request.documents
     tokens = query + tokens_of_bytes(request.documents_bytes)
     searches = -(-request.documents // rerank.DOCUMENTS_PER_SEARCH)
@@ -138,7 +138,7 @@ def _unchanged(quantity: int) -> int:
 
 
 class TranscriptionsHandler(MeasuredHandler):
-    """One recording."""
+    """Transcribes one recording."""
 
     shape = TRANSCRIPTIONS.error_shape
     route = "transcriptions"

@@ -1,11 +1,10 @@
 """Models by list and by id, as the libraries of each protocol read them (spec: Model discovery).
 
-`GET /v1/models` is the specification's list; a client of the messages protocol, known by its
-version header, gets that protocol's. `GET /v1/models/{id}` and what is under `/v1beta/models` are
-the looks at one model that libraries and coding agents take before they call it: its name, and how
-much it reads and writes. All of it is free at any balance, keeps the key's allowlist and counts for
-the account's limits. An alias is answered with the model that it means; a model that the key may
-not use is not there.
+`GET /v1/models` is the specification's list; a client of the messages protocol, identified by its
+version header, receives that protocol's. Libraries and coding agents request `GET /v1/models/{id}`
+and `/v1beta/models` before a call, for the name and the token limits of a model. All of it is free
+at any balance, respects the key's allowlist and counts for the account's limits. An alias returns
+its model; a model outside the allowlist is a 404.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from gw.errors import INVALID_REQUEST, MODEL_NOT_FOUND, GatewayError, dumps
 
 
 def first_entry(model: ModelSpec) -> dict[str, Any]:
-    """An entry of the specification's list."""
+    """Return an entry of the specification's list."""
     return {
         "id": model.id,
         "object": "model",
@@ -44,9 +43,9 @@ def first_entry(model: ModelSpec) -> dict[str, Any]:
 
 
 def first_detail(model: ModelSpec) -> dict[str, Any]:
-    """One model for clients of chat-completions and responses.
+    """Return one model for clients of chat-completions and responses.
 
-    The sizes have the names that such clients look for: `context_length`, `context_window`.
+    The sizes have the names read by such clients: `context_length`, `context_window`.
     """
     sizes = {
         "context_length": model.context_size,
@@ -57,7 +56,7 @@ def first_detail(model: ModelSpec) -> dict[str, Any]:
 
 
 def messages_entry(model: ModelSpec) -> dict[str, Any]:
-    """One model for clients of the messages protocol; a placeholder is a retired one there."""
+    """Return one model for clients of the messages protocol; a placeholder is shown as retired."""
     return {
         "type": "model",
         "id": model.id,
@@ -73,7 +72,7 @@ def messages_entry(model: ModelSpec) -> dict[str, Any]:
 def native_entry(
     registry: Registry, model: ModelSpec, translations: Collection[str]
 ) -> dict[str, Any]:
-    """One model for clients of native-content; without methods where none can be called there."""
+    """Return one model for clients of native-content, without methods if it cannot be called."""
     methods = ("generateContent", "countTokens")
     served = registry.reaches(model, {GEMINI.protocol, *translations})
     sizes = {"inputTokenLimit": model.context_size, "outputTokenLimit": model.max_output_tokens}
@@ -96,7 +95,7 @@ def _instant(seconds: int) -> str:
 
 # --- Lists, and their pages ---
 
-# A page has so many models at most, and so many where none are named, in either protocol.
+# The largest page and its default, in either protocol.
 PAGE_MAX = 1000
 MESSAGES_PAGE, NATIVE_PAGE = 20, 50
 _DIGITS_MAX = 9
@@ -108,14 +107,14 @@ def is_allowed(model: ModelSpec, allowed_models: frozenset[str] | None) -> bool:
 
 
 def model_list(models: Iterable[ModelSpec]) -> dict[str, Any]:
-    """The specification's list."""
+    """Return the specification's list."""
     return {"object": "list", "data": [first_entry(model) for model in models]}
 
 
 def messages_list(
     models: Sequence[ModelSpec], *, limit: str, after_id: str, before_id: str
 ) -> dict[str, Any]:
-    """A page of the messages protocol's list. Raises GatewayError for a query it does not have."""
+    """Return a page of the messages protocol's list. Raises GatewayError for an invalid query."""
     size = _whole(limit, "limit", usual=MESSAGES_PAGE)
     if not 1 <= size <= PAGE_MAX:
         raise _bad("limit", f"1 to {PAGE_MAX}")
@@ -136,9 +135,9 @@ def messages_list(
 def native_page(
     models: Sequence[ModelSpec], *, page_size: str, page_token: str
 ) -> tuple[Sequence[ModelSpec], str | None]:
-    """A page of native-content's list, and the token of the next. Raises GatewayError.
+    """Return a page of native-content's list, and the token of the next. Raises GatewayError.
 
-    A larger page than PAGE_MAX is one of PAGE_MAX, as that protocol documents it.
+    A size above PAGE_MAX is PAGE_MAX, as that protocol documents it.
     """
     size = min(PAGE_MAX, _whole(page_size, "pageSize", usual=NATIVE_PAGE) or NATIVE_PAGE)
     begin = 0
@@ -157,7 +156,7 @@ def _id_in(token: str) -> str:
 
 
 def _whole(text: str, name: str, *, usual: int) -> int:
-    """A page's size, the usual one where none is named."""
+    """Return a page's size, or the default."""
     if not text:
         return usual
     if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX):
@@ -180,24 +179,24 @@ def _bad(name: str, expected: str) -> GatewayError:
 
 
 class _Models(ApiHandler):
-    """What the look-ups share: which models there are for the key."""
+    """The base of the model endpoints: the models visible to the key."""
 
     limited = True
 
     @property
     def is_of_messages(self) -> bool:
-        """Whether the client speaks the messages protocol: its libraries name their version."""
+        """Whether the client speaks the messages protocol, whose libraries send their version."""
         headers = self.request.headers
         return "anthropic-version" in headers or "messages-api-version" in headers
 
     def listed(self) -> list[ModelSpec]:
-        """Those that the key may name, in the file's order; placeholders too."""
+        """Return the models of the key's allowlist, in the file's order, with placeholders."""
         allowed = self.principal.allowed_models
         models = self.services.current.registry.models.values()
         return [model for model in models if is_allowed(model, allowed)]
 
     def found(self, model_id: str) -> ModelSpec:
-        """The one of this id or alias. Raises GatewayError: 404, also where it is not allowed."""
+        """Return the model of an id or alias. Raises GatewayError: 404, also if not allowed."""
         model = self.services.current.registry.resolve(model_id)
         if model is None or not is_allowed(model, self.principal.allowed_models):
             raise self.unknown_path()
@@ -208,14 +207,14 @@ class _Models(ApiHandler):
         return GatewayError(MODEL_NOT_FOUND, message, http_status=404)
 
     def shown_natively(self, model: ModelSpec) -> dict[str, Any]:
-        """The model in the shape of native-content."""
+        """Return the model in the shape of native-content."""
         current = self.services.current
         reached = upstream_protocols(GEMINI.protocol, current.config.translations)
         return native_entry(current.registry, model, reached)
 
 
 class ModelsHandler(_Models):
-    """The models this key may name."""
+    """The models of this key."""
 
     route = "models"
     auth = "models"
@@ -233,13 +232,13 @@ class ModelsHandler(_Models):
 
 
 class ModelHandler(_Models):
-    """One model, in the shape of the protocol whose headers came with the key."""
+    """One model, in the shape of the protocol identified by the headers."""
 
     route = "model"
 
     @property
     def is_of_native(self) -> bool:
-        """Whether native-content's library asks, which sends its key in a header of its own."""
+        """Whether the client is native-content's library, which sends its key in its own header."""
         return "x-goog-api-key" in self.request.headers
 
     @property
@@ -289,11 +288,11 @@ class NativeModelHandler(_Models):
 
 # `GET /api/v1/models/public`, the public catalog (spec: Model discovery).
 
-# What the registry looks like from outside.
+# The public view of the registry.
 #
-# Pure functions from a Registry to what is served. Prices are
-# list prices: the multiplier is shown beside them, not applied (contract §7, Catalog). A model
-# that is billed by the piece has `unit_prices`, by the names they have in the configuration.
+# Pure functions of a Registry. Prices are list prices: the multiplier is shown beside them, not
+# applied (contract §7, Catalog). A model billed by the piece has `unit_prices`, under their names
+# in the configuration.
 
 
 class PublicCatalog:
@@ -304,7 +303,7 @@ class PublicCatalog:
         self._body = b""
 
     def body(self, registry: Registry) -> bytes:
-        """The catalog of `registry` as JSON."""
+        """Return the catalog of `registry` as JSON."""
         if registry is not self._registry:
             self._body = dumps({"models": public_entries(registry)})
             self._registry = registry
@@ -312,15 +311,15 @@ class PublicCatalog:
 
 
 def public_entries(registry: Registry) -> list[dict[str, Any]]:
-    """Every model as the public catalog shows it (contract §5), in the file's order."""
+    """Return every model as the public catalog shows it (contract §5), in the file's order."""
     return [_entry(registry, model) for model in registry.models.values()]
 
 
 def supported_protocols(registry: Registry, model: ModelSpec) -> list[str]:
-    """Client protocols that one of the model's channels speaks itself.
+    """Return the client protocols for which one of the model's channels is a passthrough.
 
     A model with an endpoint of its own is not served on the chat endpoints at all (spec: Model
-    catalog entry), whatever else its channel speaks.
+    catalog entry), whatever else its channel supports.
     """
     if model.endpoint_type is not None:
         return []
@@ -353,14 +352,14 @@ def _entry(registry: Registry, model: ModelSpec) -> dict[str, Any]:
 
 
 def _unit_price(price: Decimal | Mapping[str, Decimal] | None) -> Any:
-    """One price, or one by each name."""
+    """Return one price, or the prices by name."""
     if isinstance(price, Mapping):
         return {name: _price(one) for name, one in price.items()}
     return _price(price)
 
 
 def _price(price: Decimal | None) -> str | None:
-    """As the operator wrote it, but never with an exponent."""
+    """Return a price as configured, but without an exponent."""
     return None if price is None else format(price, "f")
 
 
@@ -377,11 +376,11 @@ class PublicCatalogHandler(ApiHandler):
         self.write(self.catalog.body(self.services.current.registry))
 
 
-# `POST /v1/embeddings`: the endpoint is there, its models are not (spec: Embeddings).
+# `POST /v1/embeddings`: the endpoint exists, its models do not (spec: Embeddings).
 
 
 class EmbeddingsHandler(ApiHandler):
-    """Authenticates like any billed endpoint, then knows no model, whatever the body holds."""
+    """Authenticates like any billed endpoint, then refuses every model."""
 
     route = "embeddings"
     protocol = EMBEDDINGS.protocol

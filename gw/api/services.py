@@ -54,7 +54,7 @@ from metrics.logs import redact
 from metrics.prometheus import Metrics
 from metrics.tracing import Tracing
 
-# With the database up a settlement is a matter of milliseconds. This long means that it is away.
+# Timeout of settlements, which take milliseconds while the database is available.
 SETTLE_SECONDS = 5.0
 
 
@@ -65,12 +65,12 @@ class RefusedCall:
     call_id: UUID
     principal: Principal
     protocol: str
-    model: str | None  # as the client named it; None when the body was not read that far
+    model: str | None  # as named by the client; None if the body was not read that far
     http_status: int
     error_code: str
     error_message: str
     submitted_at: float  # Unix seconds
-    detail: Mapping[str, Any] | None = None  # what was read of it, for the row
+    detail: Mapping[str, Any] | None = None  # the members read so far, for the row
 
 
 # The rows of refused calls: recorded, never charged (spec: Call log row).
@@ -93,7 +93,7 @@ class RefusalRows:
         self._metrics = metrics
 
     def record(self, refusal: RefusedCall) -> None:
-        """Have the row written; waits for nothing."""
+        """Queue the row; does not wait."""
         now = self._clock.now()
         model = redact(refusal.model or "")
         known = self._current.registry.resolve(model)
@@ -114,7 +114,7 @@ class RefusalRows:
                 created_at=now,
                 latency_ms=round(seconds * 1000),
                 error_code=refusal.error_code,
-                error_message=redact(refusal.error_message),  # it may repeat what was sent
+                error_message=redact(refusal.error_message),  # it may repeat text of the client
                 detail=refusal.detail,
             ),
         )
@@ -140,17 +140,17 @@ async def until_settled(services: Services, account_id: str) -> None:
         raise StoreUnavailable("settlements are waiting for the database") from None
 
 
-# Links to films that the gateway serves itself, because their upstream has none for them.
+# Links to films served by the gateway itself, whose upstream has none.
 #
-# A client with a link needs no key until it expires: the signature proves that the gateway made it,
-# and the same secret signs it in every process (contract-media §7).
+# A client with a link needs no key until the link expires: the signature proves that the gateway
+# made it, and every process signs with the same secret (contract-media §7).
 
-# Where a job keeps how its client reached the gateway, which has no `public_url`.
+# The job's field with the client's URL of the gateway, used without a `public_url`.
 BASE_URL = "base_url"
 
 
 class ContentLinks:
-    """Makes links and recognises its own, under keys of 32 bytes; the first signs."""
+    """Makes links and validates them, with keys of 32 bytes; the first one signs."""
 
     def __init__(self, *keys: bytes, public_url: str) -> None:
         self._signer = LinkSigner(*keys)
@@ -160,13 +160,13 @@ class ContentLinks:
         return f"<ContentLinks {self._public_url}>"
 
     def link(self, job: Job, expires_at: float) -> str:
-        """The link to a job's film until that instant (Unix seconds)."""
+        """Return the link to a job's film, valid until `expires_at` (Unix seconds)."""
         base = self._public_url or job.request.get(BASE_URL, "")
         path = _path(job.id)
         return f"{base}{path}?{self._signer.query(path, math.floor(expires_at))}"
 
     def is_good(self, job_id: str, expires: str, signature: str, *, now: float) -> bool:
-        """Whether these are of a link that was made here, and that has not expired."""
+        """Whether the signature is valid and the link has not expired."""
         return self._signer.is_good(_path(job_id), expires, signature, now=now)
 
 
@@ -174,16 +174,14 @@ def _path(job_id: str) -> str:
     return f"/v1/videos/generations/{job_id}/content"
 
 
-# What the media endpoints may use beside `Services`: their use-cases and their jobs.
-#
-# Made by `gw/media_services.py`.
+# The services of media endpoints, beside `Services`: use-cases and jobs (`gw/media_services.py`).
 
-# Films that are read through a process at once: each holds two connections and a read's worth.
+# Bound of the films streamed through a process at once: each has two connections and a buffer.
 FILMS_MAX = 200
 
 
 class FilmCount:
-    """How many films are read through this process at the moment."""
+    """Counts the films streamed through this process."""
 
     def __init__(self) -> None:
         self._open = 0
@@ -193,7 +191,7 @@ class FilmCount:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """One more is read within this. Raises GatewayError where there are too many."""
+        """Count one film within this context. Raises GatewayError above the bound."""
         if self._open >= FILMS_MAX:
             raise GatewayError(NO_CHANNEL_AVAILABLE, "Too many films are read at once. Try again.")
         self._open += 1
@@ -214,7 +212,7 @@ class MediaServices:
     jobs: Jobs
     video_submit: JobSubmit
     speech_submit: JobSubmit
-    upstreams: JobUpstreams  # where what was made is deleted
+    upstreams: JobUpstreams  # for the deletion of results
     renewal: LinkRenewal
     content: JobContent
     content_links: ContentLinks
@@ -226,26 +224,26 @@ class MediaServices:
     catalogs: Catalogs
 
 
-# What the endpoints of the call log may use.
+# The services of the call log's endpoints.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogServices:
-    """Made once by the composition root."""
+    """Created once by the composition root."""
 
     database: Database
-    rates: Limiter  # one count of a key for the three endpoints
+    rates: Limiter  # the shared rate of a key for the three endpoints
     credits_per_usd: Decimal
     cursors: CursorSeal
     summaries: SummaryCache
 
 
-# What the endpoints of knowledge bases use beside what every handler has.
+# The services of knowledge bases, beside those of every handler.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WikiServices:
-    """Made once by the composition root; `database` is a pool that no call waits for."""
+    """Created once by the composition root; `database` is a pool that calls do not use."""
 
     database: Database
     sources: Sources | BucketSources
@@ -253,7 +251,7 @@ class WikiServices:
     link_seconds: int
 
     async def linked(self, source: StoredSource, *, base_url: str, now: float) -> dict[str, Any]:
-        """A source document with a link to it; `base_url` is how the client reaches the gateway."""
+        """Return a source document with its link; `base_url` is the client's URL of the gateway."""
         return {
             "r2_key": source.r2_key,
             "filename": source.filename,
@@ -263,7 +261,7 @@ class WikiServices:
         }
 
     async def _link(self, name: str, *, base_url: str, now: float) -> str:
-        """A link to a source for `link_seconds`: the gateway's own, or the bucket's."""
+        """Return a link to a source, valid for `link_seconds`: the gateway's or the bucket's."""
         if isinstance(self.sources, BucketSources):
             return await asyncio.to_thread(self.sources.link, name, seconds=self.link_seconds)
         expires_at = int(now) + self.link_seconds
@@ -271,14 +269,14 @@ class WikiServices:
 
 
 def make_sources(config: Config) -> Sources | BucketSources:
-    """Where a configuration keeps sources."""
+    """Return the configured storage of sources."""
     if config.kb_store.kind == "s3":
         return BucketSources(config.kb_store.bucket)
     return Sources(config.kb_folder)
 
 
 def make_wiki(config: Config, secret: Secret, database: Database) -> WikiServices:
-    """The configuration of sources, with the pool that searches have."""
+    """Return the services of knowledge bases, with the pool of searches."""
     return WikiServices(
         database=database,
         sources=make_sources(config),
@@ -293,36 +291,35 @@ class Services:
 
     keys: KeyCache
     wallets: Wallets
-    # Done when what any process has to write of the account is written. Raises StoreUnavailable.
+    # Returns when every process has written its rows of the account. Raises StoreUnavailable.
     settled: Callable[[str], Awaitable[None]]
     limits: AccountLimits
-    current: LiveConfig  # which a reload swaps
+    current: LiveConfig  # replaced by reloads
     metrics: Metrics
     tracing: Tracing
     clock: Clock
     new_id: Callable[[], UUID]
-    config: Config  # that the process was started with
+    config: Config  # of the process's start
     refusals: Callable[[RefusedCall], None]
     idempotency: IdempotencyGuard
     conversation: Conversation
     media: MediaServices
     logs: LogServices
     wiki: WikiServices
-    agents: Database  # a pool that no other reader of knowledge bases waits for, nor makes wait
-    media_store: MediaStore | None = None  # None: results stay with their upstreams
+    agents: Database  # a separate pool: agents and searches do not wait for each other
+    media_store: MediaStore | None = None  # None: results stay at their upstreams
     in_flight: RequestsInFlight = field(default_factory=RequestsInFlight)
     bodies: BodyBudget = field(default_factory=lambda: BodyBudget(BODIES_BYTES))
     overload: Overload = field(default_factory=lambda: Overload(None))
-    # Where the work on large bodies is done.
+    # Runs the work on large bodies.
     offload: OffloadPool = field(default_factory=OffloadPool)
 
 
-# The message to a client when no upstream returns its list.
+# The client's error when no upstream returns its list.
 
 
 def unavailable(failure: CatalogUnavailable, redact: Callable[[str], str]) -> GatewayError:
-    """The upstream's status and words; 502 where it could not be reached, 503 where no channel has
-    such a list at all."""
+    """Return the upstream's status and message; 502 if unreachable, 503 without such a channel."""
     reply = failure.reply
     if reply is None:
         return unserved("No channel lists this.")

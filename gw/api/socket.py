@@ -1,14 +1,14 @@
 """The responses protocol over a WebSocket, as its provider documents that mode.
 
 `GET /v1/responses` with `Upgrade: websocket` opens it. A message `response.create` is one call over
-the normal path, from the key's check to its row: its answer comes as the events of the stream, one
-a message. Calls follow one another; `response.processed` is taken and needs no answer. Errors are
-messages `{type: error, status, error, headers}`, after which the socket stays open.
+the ordinary path, from the key's check to its row; each event of its stream is sent as a message.
+Calls run one after another; `response.processed` is accepted without a reply. Errors are messages
+`{type: error, status, error, headers}`, after which the socket stays open.
 
 `previous_response_id` continues the last response of this socket: its input and output are kept
-here, up to STATE_BYTES_MAX, and all sockets of a process keep STATES_BYTES_MAX at most. What is
-not kept is `previous_response_not_found`, after which clients send all of it. `generate: false`
-answers at once and for nothing, with an id that can be continued.
+here, up to STATE_BYTES_MAX, and at most STATES_BYTES_MAX for all sockets of a process. Any other
+response is `previous_response_not_found`, after which clients send all items. `generate: false`
+returns at once and for free, with an id that can be continued.
 """
 
 from __future__ import annotations
@@ -44,24 +44,24 @@ from gw.http.websocket import (
     is_handshake,
 )
 
-# A socket is open for so long at most, as with the protocol's provider, and so long without a call.
+# The longest life of a socket, as with the protocol's provider, and its longest idle time.
 SOCKET_SECONDS_MAX = 3600.0
 IDLE_SECONDS_MAX = 900.0
 MESSAGE_BYTES_MAX = 32 * 1024 * 1024
-# What is kept of a conversation for the next call, by one socket and by all of a process.
+# Bytes kept of a conversation for the next call: by one socket, and by all of a process.
 STATE_BYTES_MAX = 16 * 1024 * 1024
 STATES_BYTES_MAX = 256 * 1024 * 1024
 
 GOING_AWAY, RESTARTING = 1001, 1012
 
 _TERMINAL = ("response.completed", "response.incomplete", "response.failed", "error")
-# Of a response's head, what an error message repeats.
+# Headers of a response that an error message repeats.
 _HEADERS = ("retry-after", "x-gateway-trace", "x-should-retry")
 _LIMITS = "x-ratelimit-"
 
 
 class Conversation:
-    """What one socket keeps of its last response: the items that went in and that came out."""
+    """The last response of a socket: its input and output items."""
 
     def __init__(self, book: SocketBook) -> None:
         self._book = book
@@ -73,11 +73,11 @@ class Conversation:
         return f"<Conversation {self._id} {self._bytes} bytes>"
 
     def items(self, response_id: str) -> list[bytes] | None:
-        """The items of this response; None where it is not the one that is kept."""
+        """Return the items of a response, or None if it is not the one kept."""
         return self._items if response_id == self._id else None
 
     def keep(self, response_id: str, items: list[bytes]) -> None:
-        """Keep these in place of the last ones, unless there is no room."""
+        """Replace the kept items, or drop them if the budget is exceeded."""
         self.forget()
         size = sum(map(len, items))
         if size <= STATE_BYTES_MAX and self._book.kept_bytes + size <= STATES_BYTES_MAX:
@@ -94,7 +94,7 @@ class _Created(Struct):
 
 
 class _SentEvent(Struct):
-    """What is read of an event that goes to the client."""
+    """The members read of an event that is sent to the client."""
 
     type: str = ""
     response: _Created | None = None
@@ -105,7 +105,7 @@ _SENT = msgspec.json.Decoder(_SentEvent)
 
 
 class Turn:
-    """The response of one call: events to messages, and what of them the next call may need."""
+    """The response of one call: sends events as messages, and collects items for the next call."""
 
     def __init__(self, socket: Socket, items: list[bytes]) -> None:
         self.items = items
@@ -137,7 +137,7 @@ class Turn:
         return self._sent if self._sent is not None else _done()
 
     def end(self) -> Future[None]:
-        """See Sink. A response that was cut ends with an error: nothing else would show it."""
+        """See Sink. A cut response ends with an error message: nothing else would show it."""
         if self._status >= 400:
             self._error(json.loads(b"".join(self._whole)).get("error"))
         elif not self.is_complete:
@@ -155,7 +155,7 @@ class Turn:
         if event.type in _TERMINAL:
             self.is_complete = True
             if event.type != "response.completed":
-                self.response_id = ""  # which cannot be continued
+                self.response_id = ""  # cannot be continued
         if event.type == "response.created" and event.response is not None:
             self.response_id = event.response.id
         elif event.type == "response.output_item.done" and len(event.item):
@@ -188,7 +188,7 @@ def _error_message(status: int, error: Any, headers: Mapping[str, str] | None = 
 
 
 class _Message(Struct):
-    """What is read of a client's message; the rest is the body of its call."""
+    """The members of a client's message that are not part of the call's body."""
 
     type: str
     previous_response_id: str | None = None
@@ -198,7 +198,7 @@ class _Message(Struct):
 
 
 _MESSAGE = msgspec.json.Decoder(_Message)
-# Members of a message that are not of the body.
+# Members of a message that are removed from the body.
 _OF_SOCKET = ("type", "generate", "previous_response_id", "stream")
 
 
@@ -207,10 +207,7 @@ class NotFound(Exception):
 
 
 def body_of(message: bytes, conversation: Conversation) -> tuple[bytes, list[bytes], bool]:
-    """The body of a call, its items, and whether it is only to be made ready.
-
-    Raises InvalidRequest, NotFound.
-    """
+    """Return the body of a call, its items, and whether it is a warm-up."""
     members = JsonObject.parse(message)
     try:
         read = _MESSAGE.decode(message)
@@ -247,7 +244,7 @@ def _items(raw: Raw) -> list[bytes]:
 
 
 class WarmUpHandler(ApiHandler):
-    """A call that is only to be made ready: it is checked like one, and costs nothing."""
+    """A warm-up, which is checked like a call and costs nothing."""
 
     protocol = DIALECT.protocol
     route = "responses_warm_up"
@@ -274,7 +271,7 @@ class WarmUpHandler(ApiHandler):
 
 
 async def serve_socket(handler: ApiHandler) -> None:
-    """Open a WebSocket and serve its calls until it is closed. Raises GatewayError before that."""
+    """Open a WebSocket and serve its calls until it is closed. Raises GatewayError before."""
     headers = handler.request.headers
     if not is_handshake(headers):
         message = "Use POST on this endpoint, or a WebSocket hand-shake."
@@ -310,7 +307,7 @@ class _SocketServer:
         return f"<_SocketServer {self._socket} {self._call}>"
 
     async def serve(self) -> None:
-        """Serve until the client leaves, the time is over, or the process ends."""
+        """Serve until a disconnect of the client, a timeout, or the end of the process."""
         closers = self._handler.services.in_flight.closers
         loop = asyncio.get_running_loop()
         until = loop.time() + SOCKET_SECONDS_MAX
@@ -318,7 +315,7 @@ class _SocketServer:
         closers.add(self._go_away)
         try:
             await asyncio.sleep(0)  # the hand-shake is accepted
-            self._handler.release()  # which was counted; each call counts by itself
+            self._handler.release()  # the hand-shake's lease; each call has its own
             while (message := await self._next(reading, until - loop.time())) is not None:
                 await self._serve(message, reading)
         finally:
@@ -329,7 +326,7 @@ class _SocketServer:
             await asyncio.wait((reading,))
 
     async def _next(self, reading: asyncio.Task[None], seconds: float) -> bytes | None:
-        """The next message; None once the socket is closed, or has been open or idle too long."""
+        """Return the next message; None once the socket is closed or timed out."""
         getting = asyncio.ensure_future(self._socket.message())
         try:
             timeout = max(0.0, min(seconds, IDLE_SECONDS_MAX))
@@ -356,7 +353,7 @@ class _SocketServer:
         self._socket.close(GOING_AWAY, "time is over")
 
     async def _serve(self, message: bytes, reading: asyncio.Task[None]) -> None:
-        """Serve one message. A client that leaves meanwhile ends its call."""
+        """Serve one message. A disconnect of the client ends its call."""
         if self._socket.is_closing or _is_processed(message):
             return
         try:
@@ -391,7 +388,7 @@ class _SocketServer:
             self._go_away()
 
     def _go_away(self) -> None:
-        """The process ends: close, once the call that is under way has ended."""
+        """Close the socket after the call under way, because the process ends."""
         self._is_leaving = True
         if self._call is None:
             self._socket.close(RESTARTING, "the gateway restarts")
@@ -412,7 +409,7 @@ class _SocketServer:
 
 
 def _is_processed(message: bytes) -> bool:
-    """Whether a message only confirms that a response was taken."""
+    """Whether a message only acknowledges a response."""
     if len(message) > 1024:
         return False
     try:

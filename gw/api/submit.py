@@ -1,8 +1,8 @@
-"""What the billed POST endpoints of the media family share: the client may name its submit intent.
+"""The shared part of billed POST endpoints of media: submit intents, bodies, models, calls.
 
-The request's `Idempotency-Key` is read here; the use-case claims it with its hold, and the guard
-answers in the use-case's place when the key is not free (`gw/idempotency.py`). A call that
-goes on when its client has left counts for the account's concurrency as long (`detached`).
+The `Idempotency-Key` is read here; the use-case claims it with its hold, and the guard responds
+instead of the use-case when the key is not free (`gw/idempotency.py`). A detached call counts for
+the account's concurrency until its end (`detached`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from metrics.spans import CallSpan
 
 
 async def submission_of(call: ModelCall) -> Submission | None:
-    """The submit intent of the call's request; None without a key. Raises GatewayError."""
+    """Return the submit intent of a call's request; None without a key. Raises GatewayError."""
     handler = call.handler
     request, keys = handler.request, handler.idempotency_keys
     method, path = request.method, request.path
@@ -64,7 +64,7 @@ async def guarded(
     submission: Submission | None,
     use_case: Callable[[ResponseWriter], Awaitable[None]],
 ) -> None:
-    """Run the use-case, or replay. Raises GatewayError while nothing has been sent."""
+    """Run the use-case, or replay its response. Raises GatewayError while nothing has been sent."""
     writer = HandlerWriter(call.handler)
     await _guarded(call, submission, lambda: use_case(writer), writer)
 
@@ -74,7 +74,7 @@ async def detached(
     submission: Submission | None,
     use_case: Callable[[DetachableWriter], Awaitable[None]],
 ) -> None:
-    """The same for a use-case that its client cannot stop by leaving."""
+    """Like `guarded`, for a use-case that continues after a disconnect of the client."""
     writer = DetachableWriter(call)
     try:
         await _guarded(call, submission, lambda: use_case(writer), writer)
@@ -88,17 +88,17 @@ async def _guarded(
     use_case: Callable[[], Awaitable[None]],
     writer: HandlerWriter,
 ) -> None:
-    """The row has the key, so that its owner finds the submissions that belong together."""
+    """Run or replay, with the key in the row, so that its owner finds related submissions."""
     if submission is not None:
-        # It is the client's to choose: it may be its API key, by mistake.
+        # The client chose it: it may be an API key, by mistake.
         call.detail["request"]["idempotency_key"] = redact(submission.claim.key)
     await call.handler.services.idempotency.run(submission, use_case, writer)
 
 
 class DetachableWriter(HandlerWriter):
-    """Writes the response of a call whose client may leave it running (see `DetachedWriter`).
+    """Writes the response of a call that may be detached (see `DetachedWriter`).
 
-    The rights to be in flight and to hold the body are the call's, until it has ended.
+    The call keeps the account's lease and the body's bytes until its end.
     """
 
     def __init__(self, call: ModelCall) -> None:
@@ -108,18 +108,18 @@ class DetachableWriter(HandlerWriter):
         self._is_detached = False
 
     def detached(self) -> None:
-        """The client has left, and the call goes on."""
+        """Take over the lease and the body: the client has disconnected, and the call continues."""
         self._is_detached = True
 
     def ended_detached(self, error: Exception | None) -> None:
-        """The call has ended without a client: an error is in its row alone."""
+        """End a detached call; its error is only in its row."""
         self._leave()
         if error is not None and not isinstance(error, KeyTaken):
             self._handler.log_exception(type(error), error, error.__traceback__)
             self._handler.record_refusal(explain(error))
 
     def ended_attached(self) -> None:
-        """The request has ended, and so has the call unless it was detached."""
+        """End the request, and the call unless it was detached."""
         if not self._is_detached:
             self._leave()
 
@@ -130,9 +130,9 @@ class DetachableWriter(HandlerWriter):
             self._body.forget()
 
 
-# What the endpoints share that ask a media upstream for something: the body, the model, the call.
+# The shared part of endpoints that use a media upstream: the body, the model, the call.
 #
-# What a body may contain are the tables of `gw/media`; a use-case of `gw/calls` runs the call.
+# The tables of `gw/media` validate bodies; a use-case of `gw/calls` runs the call.
 
 A = TypeVar("A")
 Ts = TypeVarTuple("Ts")
@@ -140,14 +140,14 @@ S = TypeVar("S", bound=MediaSubmission)
 
 
 def media_of(handler: ApiHandler) -> MediaServices:
-    """What media endpoints use."""
+    """Return the services of media endpoints."""
     return handler.services.media
 
 
 class MediaSubmit:
-    """One submission to a media endpoint; `output` is what is made, in the words of a span.
+    """One submission to a media endpoint; `output` is the kind of result in the span.
 
-    `begin` makes it: the client's submit intent is read before its body.
+    `begin` creates it, because the submit intent is read before the body.
     """
 
     def __init__(self, call: ModelCall, submission: Submission | None, output: str) -> None:
@@ -162,24 +162,24 @@ class MediaSubmit:
 
     @classmethod
     async def begin(cls, handler: ApiHandler, output: str) -> MediaSubmit:
-        """The submission of a request. Raises GatewayError."""
+        """Return the submission of a request. Raises GatewayError."""
         call = ModelCall(handler)
         return cls(call, await submission_of(call), output)
 
-    # --- What is asked for ---
+    # --- The request ---
 
     async def read(
         self, reading: Callable[[bytes, *Ts], S], *arguments: *Ts, model: Callable[[S], str]
     ) -> S:
-        """The request, its model, and whether the key may use it. Raises GatewayError."""
+        """Read the request and its model, and check the key's allowlist. Raises GatewayError."""
         request = await self.parsed(reading, *arguments)
         self.find_model(model(request), request)
         return request
 
     async def parsed(self, reading: Callable[[bytes, *Ts], A], *arguments: *Ts) -> A:
-        """What `reading` makes of the body and these arguments. Raises GatewayError.
+        """Return the body as parsed by `reading` with these arguments. Raises GatewayError.
 
-        A large body is read in a helper process, and what may be long of a request stays out.
+        A large body is parsed in a helper process, and its long members are left out of the result.
         """
         call, handler = self._call, self._handler
         try:
@@ -196,27 +196,27 @@ class MediaSubmit:
             raise invalid_request(invalid) from None
 
     def find_model(self, named: str, request: MediaSubmission | None = None) -> None:
-        """Find the model that is named; the row shows what was read so far. Raises GatewayError."""
+        """Find the named model, and put the request into the row. Raises GatewayError."""
         call = self._call
         call.find_model(named, {} if request is None else parameters_of(request))
         require_served(call.model, self._handler.protocol)
 
     def show(self, request: MediaSubmission) -> None:
-        """Have the row show what was asked for, where the model was found before it was read."""
+        """Put the request into the row, where the model was found before the request was read."""
         self.detail["request"].update(parameters_of(request))
 
     @property
     def detail(self) -> dict[str, Any]:
-        """What the call's row keeps of the request."""
+        """The row's detail of the request."""
         return self._call.detail
 
     @property
     def model(self) -> ModelSpec:
-        """The model of the request that was read."""
+        """The model of the request, after `read` or `find_model`."""
         return self._call.model
 
     def price(self) -> MediaPrice:
-        """What the model costs."""
+        """Return the price of the model."""
         return MediaPrice.of(self.model)
 
     # --- The call ---
@@ -233,7 +233,7 @@ class MediaSubmit:
         pins: tuple[Pin, ...] = (),
         response_body: bytes | None = None,
     ) -> SubmitCall:
-        """The call that begins a job; its response has `status`, unless a body is given."""
+        """Return the call that begins a job; it responds with `status`, or with `response_body`."""
         handler = self._handler
         begun = {
             "id": job_id,
@@ -244,7 +244,7 @@ class MediaSubmit:
         delivery = Delivery(JSON, dumps(begun) if response_body is None else response_body)
 
         async def deliver(result: SubmitResult) -> Delivery:
-            return delivery  # which has nothing in it that is not known before
+            return delivery  # which has no new facts
 
         return self.call(
             request,
@@ -268,7 +268,7 @@ class MediaSubmit:
         job: NewJob | None = None,
         pins: tuple[Pin, ...] = (),
     ) -> SubmitCall:
-        """The call that has it made; `made_id` and `job_id` are as in `CallFacts`."""
+        """Return the call; `made_id` and `job_id` are as in `CallFacts`."""
         handler, call = self._handler, self._call
         return SubmitCall(
             facts=replace(call.facts(), made_id=made_id, job_id=job_id),
@@ -291,36 +291,36 @@ class MediaSubmit:
         call = self._call
         return begin_span(self._handler, call.model, lambda: {genai.OUTPUT_TYPE: self._output})
 
-    # --- Its run: the call is made, or what it was answered before is sent again ---
+    # --- The run: of the call, or a replay of its response ---
 
     async def run(self, call: SubmitCall, media: Media[SubmitCall]) -> None:
-        """Have it made, as long as the client waits. Raises GatewayError."""
+        """Run the call while the client is connected. Raises GatewayError."""
         await guarded(self._call, self._submission, lambda writer: media.run(call, writer))
 
     async def run_detached(self, call: SubmitCall, media: Media[SubmitCall]) -> None:
-        """Have it made, whether or not the client stays. Raises GatewayError."""
+        """Run the call even if the client disconnects. Raises GatewayError."""
         await detached(
             self._call, self._submission, lambda writer: media.run_detached(call, writer)
         )
 
 
-# What a request names that was made before: voices and avatars, the account's own or presets.
+# References of a request to earlier results: voices and avatars, the account's own or presets.
 #
-# The upstream's name of each takes the place of ours, and the call is pinned to the channel that
-# knows it (contract for media §5). An id of another account's is as unknown as any other.
+# The upstream's name replaces ours, and the call is pinned to the channel that knows it (contract
+# for media §5). An id of another account is treated as unknown.
 
 
 class Reference(NamedTuple):
-    """What an upstream calls it, and the channel that knows it, where only one does."""
+    """The upstream's name, and the channel that knows it, if only one does."""
 
     upstream_id: str
     pins: tuple[Pin, ...] = ()
 
 
 async def own_voice(named: str, voices: Voices, *, account_id: str) -> Reference | None:
-    """A voice that the account has cloned; None for what is no id of a cloned voice.
+    """Return a voice cloned by the account; None for ids of another kind.
 
-    Raises GatewayError for one that is not the account's, and StoreUnavailable.
+    Raises GatewayError for a voice of another account, and StoreUnavailable.
     """
     if not is_voice_id(named):
         return None
@@ -331,7 +331,7 @@ async def own_voice(named: str, voices: Voices, *, account_id: str) -> Reference
 
 
 async def voice_of(named: str, voices: Voices, catalogs: Catalogs, *, account_id: str) -> Reference:
-    """A voice for a digital human: one that was cloned, or a preset.
+    """Return a voice for a digital human: a cloned one, or a preset.
 
     Raises GatewayError, CatalogUnavailable and StoreUnavailable.
     """
@@ -344,7 +344,7 @@ async def voice_of(named: str, voices: Voices, catalogs: Catalogs, *, account_id
 
 
 async def avatar_of(named: str, jobs: Jobs, catalogs: Catalogs, *, account_id: str) -> Reference:
-    """An avatar: one that the account has registered and that is ready, or a preset.
+    """Return an avatar: a ready one registered by the account, or a preset.
 
     Raises GatewayError, CatalogUnavailable and StoreUnavailable.
     """
@@ -369,7 +369,7 @@ def _refuse(param: str, why: str) -> NoReturn:
     raise GatewayError(INVALID_REQUEST, f"{param}: {why}.", param=param)
 
 
-# Lists and single tasks of an account: what the endpoints share that show jobs.
+# Lists and single tasks of an account, for the endpoints that show jobs.
 
 Shown = Callable[[Job], Mapping[str, Any]]
 
@@ -384,9 +384,9 @@ async def listed(
     *,
     word_of: Mapping[State, str] = _AS_THEY_ARE,
 ) -> bytes:
-    """The list that a query asks for, newest first, with links that are good where they can be had.
+    """Return the list for a query, newest first, with valid links where possible.
 
-    `word_of` are states that clients know by another word. Raises GatewayError, StoreUnavailable.
+    `word_of` maps states to the client's names. Raises GatewayError, StoreUnavailable.
     """
     names = ("limit", "status", "before")
     try:
@@ -409,7 +409,7 @@ async def listed(
 
 
 async def polled(handler: ApiHandler, kind: TaskKind, task_id: str, shown: Shown) -> bytes:
-    """One task. Raises GatewayError for one that is not the account's, and StoreUnavailable."""
+    """Return one task. Raises GatewayError for a task of another account, and StoreUnavailable."""
     media = media_of(handler)
     job = await media.jobs.read(handler.principal.account_id, kind, task_id)
     if job is None:
@@ -419,7 +419,7 @@ async def polled(handler: ApiHandler, kind: TaskKind, task_id: str, shown: Shown
 
 
 def error_of(job: Job) -> dict[str, Any]:
-    """The member `error` of a job that did not succeed; nothing of any other."""
+    """Return the member `error` of an unsuccessful job; empty for any other."""
     if job.error_code is None:
         return {}
     return {"error": {"code": job.error_code, "message": job.error_message}}

@@ -1,5 +1,7 @@
-"""`/v1/videos/generations`: films are submitted, polled and listed (spec: Video generation; Digital
-human and smart edit)."""
+"""`/v1/videos/generations`: videos are submitted, polled and listed.
+
+Spec: Video generation; Digital human and smart edit.
+"""
 
 from __future__ import annotations
 
@@ -60,12 +62,12 @@ from metrics.logs import EventLog
 
 # A video task as clients see it (spec: Video task).
 
-# The link to a job's film that the gateway serves itself, good until that instant (Unix seconds).
+# Returns the link to a job's film served by the gateway, valid until an instant (Unix seconds).
 ContentLink = Callable[[Job, float], str]
 
 
 def shown(job: Job, content_link: ContentLink) -> dict[str, Any]:
-    """The members of a task; `content_link` links to films that have no link of their own."""
+    """Return the members of a task; `content_link` makes links to films that have none."""
     members: dict[str, Any] = {
         "id": job.id,
         "status": job.state,
@@ -96,7 +98,7 @@ HUMANS_AND_CLIPS = ("dh-", "clip-")
 
 
 class VideosHandler(ApiHandler):
-    """Films: a task is begun for its price, the list is free."""
+    """Submits videos for their price, and lists them for free."""
 
     route = "videos"
     protocol = VIDEOS.protocol
@@ -124,7 +126,7 @@ class VideosHandler(ApiHandler):
         await submit.run_detached(call, media.video_submit)
 
     async def _read(self, submit: MediaSubmit) -> Video:
-        """The request: what a body may have depends on the model it names. Raises GatewayError."""
+        """Return the request, validated by the rules of its model. Raises GatewayError."""
         try:
             submit.find_model(await submit.parsed(model_of))
             model = submit.model
@@ -139,14 +141,14 @@ class VideosHandler(ApiHandler):
         return request
 
     def _refuse(self, error: GatewayError) -> NoReturn:
-        """Raise the error of a model, with the status that its kind of films has for it."""
+        """Raise the error of a model, with the status of its kind of videos."""
         known = self.services.current.registry.resolve(self.model_name or "")
         model_id = self.model_name if known is None else known.id
         is_human_or_clip = (model_id or "").startswith(HUMANS_AND_CLIPS)
         raise as_http_status(error) if is_human_or_clip else error
 
     async def _referenced(self, request: Video) -> tuple[Video, tuple[Pin, ...]]:
-        """The request by the upstream's names of what it refers to, and where that is known.
+        """Return the request with the upstream's names of its references, and their channels.
 
         Raises GatewayError and StoreUnavailable.
         """
@@ -179,19 +181,19 @@ class VideoHandler(ApiHandler):
 
 
 def _shown_by(handler: ApiHandler) -> Shown:
-    """How tasks are shown: with links of ours where the upstream has none."""
+    """Return the rendering of tasks, with our links where the upstream has none."""
     return partial(shown, content_link=media_of(handler).content_links.link)
 
 
-# `GET /v1/videos/generations/{id}/content`: a film that its upstream gives to our key alone.
+# `GET /v1/videos/generations/{id}/content`: a film whose upstream requires our key.
 #
-# It needs no key: the signature proves that the gateway made the link. The film goes through as it
-# comes; a client that reads slowly slows the upstream, and nothing of it is kept.
+# It needs no key: the signature proves that the gateway made the link. The film is passed through
+# in pieces; a slow client slows the upstream down, and nothing is stored.
 
-# How long an upstream may pause within a film.
+# How long the upstream may pause within a film.
 PAUSE_SECONDS = 30.0
 
-# Headers that are passed on as they are: of the request to the upstream, and of its response.
+# Headers passed through: of the request to the upstream, and of its response.
 PASSED_REQUEST_HEADERS = ("Range", "If-Range")
 PASSED_HEADERS = ("Content-Length", "Content-Range", "Accept-Ranges", "ETag", "Last-Modified")
 _FILM = re.compile(r"video/[\w.+-]{1,60}", re.ASCII)
@@ -218,7 +220,7 @@ class ContentHandler(ApiHandler):
     on_head = on_get
 
     async def _linked(self, task_id: str) -> Job:
-        """The job that the link leads to. Raises GatewayError."""
+        """Return the job of the link. Raises GatewayError."""
         query, media = self.get_query_argument, media_of(self)
         is_good = media.content_links.is_good(
             task_id, query("expires", ""), query("signature", ""), now=self.services.clock.now()
@@ -243,7 +245,7 @@ class ContentHandler(ApiHandler):
             raise GatewayError(UPSTREAM_UNREACHABLE, str(error)) from error
 
     def _take_head(self, response: UpstreamResponse) -> None:
-        """Set the head of the response. Raises GatewayError for one that has no film."""
+        """Set the head of the response. Raises GatewayError if the upstream returns no film."""
         status = response.status
         redactor = self.services.current.redactor
         headers = {name: sendable(response.header(name), redactor) for name in PASSED_HEADERS}
@@ -269,8 +271,7 @@ class ContentHandler(ApiHandler):
         self.set_header("Cache-Control", "private, max-age=3600")
 
     async def _send(self, response: UpstreamResponse) -> None:
-        """Pass the film on. One that is cut ends the connection: its client must not take it for
-        whole."""
+        """Pass the film through; a cut one closes the connection, so that its client notices."""
         pieces = aiter(response.chunks())
         try:
             while True:
@@ -286,10 +287,10 @@ class ContentHandler(ApiHandler):
             self.request.abort()
 
 
-# `GET /v1/media/{name}`: a copy of a result, for clients with a signed link that has not expired.
+# `GET /v1/media/{name}`: a copy of a result, for clients with a valid signed link.
 #
-# A folder's is sent from here, whole or in part (RFC 9110, 14); for a bucket's the client is sent
-# on to the storage, with a link of the storage's own that lasts an hour.
+# A copy in a folder is sent from here, whole or in part (RFC 9110, 14); for a copy in a bucket the
+# client is redirected to the storage, by a link of the storage that is valid for an hour.
 
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
 
@@ -341,13 +342,13 @@ class MediaFileHandler(ApiHandler):
             except StorageFault as fault:
                 if not self.request.has_head_out:
                     raise _unreadable() from fault
-                # Its client must not take what there is of it for the whole.
+                # The connection is closed, so that the client notices the missing part.
                 EventLog("gw.web").warning("media_file_cut", trace=self.call_id.hex, why=str(fault))
                 self.request.abort()
         self.finish()
 
     def _range(self, kept: Kept) -> tuple[int, int]:
-        """From which byte to before which; the whole without a `Range`."""
+        """Return the first byte and the one after the last; the whole copy without a `Range`."""
         headers = self.request.headers
         match = _RANGE.fullmatch(headers.get("Range", ""))
         if match is None or match.group() == "bytes=-":

@@ -1,7 +1,7 @@
-"""`GET /api/v1/ext/wiki/…`: knowledge bases to read and to search (spec: Knowledge base REST).
+"""`GET /api/v1/ext/wiki/…`: knowledge bases, read and searched (spec: Knowledge base REST).
 
-Free at any balance, outside the account's limits, without rows in the call log. A base or a page
-that a user may not read is answered as one that is not there.
+Free at any balance, outside the account's limits, without rows in the call log. A base or page that
+the user may not read is a 404, like a missing one.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from gw.knowledge.reading import (
 from gw.knowledge.search import found_body, search
 from gw.knowledge.sources import Sources, disposition
 
-# The query of a request to a knowledge base: texts as they were sent, whole numbers, ids.
+# The query of a request to a knowledge base: unchanged texts, integers, ids.
 
 QUERY_CHARACTERS_MAX = 500
 LIMIT_DEFAULT, LIMIT_MAX = 20, 50
-# More than any base has pages, and with a window within what PostgreSQL counts with.
+# Above the pages of any base; with a window, within PostgreSQL's integers.
 OFFSET_MAX = 10**9
 IDS_MAX = 25
 
@@ -41,7 +41,7 @@ Query = Mapping[str, Sequence[bytes]]
 
 
 def text(query: Query, name: str) -> str:
-    """The one value of a parameter as it was sent; empty where it is absent. Raises 400."""
+    """Return the one value of a parameter, unchanged; empty if absent. Raises 400."""
     values = list(dict.fromkeys(query.get(name, ())))
     if len(values) > 1:
         raise refuse(name, "is given more than once.")
@@ -52,7 +52,7 @@ def text(query: Query, name: str) -> str:
 
 
 def search_text(query: Query) -> str:
-    """What is searched for. Raises 400."""
+    """Return the search text. Raises 400."""
     found = text(query, "q")
     if not found.strip():
         raise refuse("q", "is required: the words to search for.")
@@ -62,17 +62,17 @@ def search_text(query: Query) -> str:
 
 
 def limit_of(query: Query) -> int:
-    """How many hits are shown; more than LIMIT_MAX is LIMIT_MAX. Raises 400."""
+    """Return the number of hits, at most LIMIT_MAX. Raises 400."""
     return min(_whole(query, "limit", least=1, default=LIMIT_DEFAULT), LIMIT_MAX)
 
 
 def offset_of(query: Query) -> int:
-    """How many hits come before the first that is shown. Raises 400."""
+    """Return the number of hits to skip. Raises 400."""
     return min(_whole(query, "offset", least=0, default=0), OFFSET_MAX)
 
 
 def ids(query: Query) -> list[str]:
-    """The first IDS_MAX ids of a list, each once. Raises 400 when there is none."""
+    """Return the first IDS_MAX distinct ids of a list. Raises 400 if it is empty."""
     found = dict.fromkeys(one.strip() for one in text(query, "ids").split(","))
     found.pop("", None)
     if not found:
@@ -85,7 +85,7 @@ def _whole(query: Query, name: str, *, least: int, default: int) -> int:
     if not value:
         return default
     digits = value.removeprefix("+").lstrip("0") or "0"
-    # A number of more digits is larger than any that matters, and not worth reading.
+    # A number of more digits is above every bound, and is not parsed.
     number = -1
     if value != "+" and digits.isascii() and digits.isdigit():
         number = int(digits) if len(digits) <= 10 else OFFSET_MAX
@@ -98,12 +98,12 @@ def _whole(query: Query, name: str, *, least: int, default: int) -> int:
 
 
 def base_entry(base: Base) -> dict[str, Any]:
-    """A base in the list of those that may be read."""
+    """Return a base as an entry of the list."""
     return {"kb_id": base.kb_id, "name": base.name, "pages": base.pages}
 
 
 def page_body(page: StoredPage) -> dict[str, Any]:
-    """A page with every field."""
+    """Return a page with every field."""
     source = page.source and {
         "r2_key": page.source.r2_key,
         "filename": page.source.filename,
@@ -135,7 +135,7 @@ UNREADABLE = "There is no such knowledge base or page that this key may read."
 
 
 def unreadable() -> GatewayError:
-    """The one answer for what is absent and for what is not for this user."""
+    """Return the same error for missing and for unreadable objects."""
     return GatewayError(NOT_FOUND, UNREADABLE)
 
 
@@ -148,7 +148,7 @@ class WikiHandler(ApiHandler):
 
     @asynccontextmanager
     async def base(self) -> AsyncIterator[tuple[Session, Base]]:
-        """The base that the request names, in one state for all that is read of it. Raises 404."""
+        """Open one snapshot for all reads of the request, with the named base. Raises 404."""
         kb_id = text(self.request.query_arguments, "kb_id") or PERSONAL
         principal = self.principal
         async with one_state(self.wiki.database) as session:
@@ -162,7 +162,7 @@ class WikiHandler(ApiHandler):
     async def page(
         self, session: Session, base: Base, name: str, *, characters: int = reading.WHOLE
     ) -> StoredPage:
-        """The page of this id or alias. Raises 404."""
+        """Return the page of an id or alias. Raises 404."""
         page = await reading.read_page(session, base, name, characters=characters)
         if page is None:
             raise unreadable()
@@ -170,7 +170,7 @@ class WikiHandler(ApiHandler):
 
 
 class BasesHandler(WikiHandler):
-    """The bases that the key's user may read."""
+    """The bases readable by the key's user."""
 
     route = "wiki_kbs"
 
@@ -184,7 +184,7 @@ class BasesHandler(WikiHandler):
 
 
 class SearchHandler(WikiHandler):
-    """Pages that have the words."""
+    """Pages that contain the search words."""
 
     route = "wiki_search"
 
@@ -214,7 +214,7 @@ class TagsHandler(WikiHandler):
 
 
 class TagHandler(WikiHandler):
-    """Every page that has a tag."""
+    """Every page with a tag."""
 
     route = "wiki_tag"
 
@@ -230,7 +230,7 @@ class TagHandler(WikiHandler):
 
 
 class PagesHandler(WikiHandler):
-    """Some pages at once, their bodies cut."""
+    """Several pages, their bodies truncated."""
 
     route = "wiki_pages"
 
@@ -245,7 +245,7 @@ class PagesHandler(WikiHandler):
 
 
 class PageHandler(WikiHandler):
-    """One page in full."""
+    """One whole page."""
 
     route = "wiki_page"
 
@@ -269,7 +269,7 @@ class BacklinksHandler(WikiHandler):
 
 
 class PageSourceHandler(WikiHandler):
-    """Where the source document of a page can be fetched, for a while."""
+    """A temporary link to the source document of a page."""
 
     route = "wiki_source"
 
@@ -283,14 +283,14 @@ class PageSourceHandler(WikiHandler):
         self.write(dumps(await self.wiki.linked(source, base_url=self.base_url(), now=now)))
 
 
-# Source documents by their signed links: no key, the exact bytes, until the link expires.
+# Source documents by signed links: no key, the exact bytes, until the link expires.
 
-# What a slow client keeps in memory of a file.
+# The part of a file in memory while a client is slow.
 CHUNK_BYTES = 256 * 1024
 
 
 class DownloadHandler(ApiHandler):
-    """One source document. Whether it exists is visible only with a link of the gateway."""
+    """One source document. Its existence is visible only with a signed link."""
 
     route = "wiki_download"
     auth = "none"
@@ -325,14 +325,14 @@ class DownloadHandler(ApiHandler):
                 await self.flush()
 
     def _open(self, name: str) -> BinaryIO:
-        """The file of a source. Raises FileNotFoundError; what is in a bucket is fetched there."""
+        """Open the file of a source. Raises FileNotFoundError; buckets serve their own."""
         sources = self.wiki.sources
         if not isinstance(sources, Sources):
             raise FileNotFoundError(name)
         return sources.path(name).open("rb")
 
     def _refusal(self, name: str) -> str:
-        """Why a link is not followed; empty where it is."""
+        """Return the reason to refuse a link, or an empty text."""
         query = self.request.query_arguments
         expires, signature = text(query, "expires"), text(query, "signature")
         if not self.wiki.links.is_genuine(name, expires, signature):

@@ -1,9 +1,9 @@
-"""The input tokens of a request that is only counted: free, without a hold and without a row.
+"""Counts the input tokens of a request: free, without a hold and without a row.
 
-A channel that speaks the client's protocol is asked, another one after it as on chat, at most three
-in all; its refusal is the client's. Where none counts (a translation alone reaches the model, the
-upstream has no such endpoint, none of them is up), the count is estimated. An upstream without the
-endpoint is not asked again for a while.
+A channel of the client's protocol counts, with failover as for chat, at most three attempts; its
+refusal is the client's. If none can (the model is only reached by translation, the upstream has no
+such endpoint, none is available), the count is estimated. An upstream without the endpoint is
+skipped for a while.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ from gw.calls.call import ending_of_refusal
 from gw.config.config import LiveConfig
 from gw.errors import dumps
 
-# How long all attempts of one count may take; agents wait for it before they call.
+# Time of all attempts of one count; agents wait for it before each call.
 COUNT_SECONDS = 15.0
-# How long an upstream without the endpoint is not asked for it.
+# How long an upstream without the endpoint is skipped.
 WITHOUT_SECONDS = 600.0
-# What shows that there is none: the path, its method, or the work behind it.
+# The statuses of a missing endpoint: unknown path, unknown method, not implemented.
 WITHOUT_STATUSES = (404, 405, 501)
-# A count is a few hundred bytes.
+# Bound of the response of a count, which has a few hundred bytes.
 COUNT_BYTES_MAX = 64 * 1024
 
 
 class OfBody(Protocol):
-    """Has a job done on the client's body, here or in a helper process. Raises GatewayError."""
+    """Runs a job on the client's body, here or in a helper process. Raises GatewayError."""
 
     async def __call__(self, job: Callable[..., Any], *arguments: Any) -> tuple[Any, bytes | None]:
-        """What the job gives."""
+        """Return the result of the job."""
 
 
 class CountRequest(Struct, frozen=True, kw_only=True):
-    """What is counted. `own` and `own_headers` are as on chat (`ConversationRequest`)."""
+    """A request to be counted. `own` and `own_headers` are as in `ConversationRequest`."""
 
     protocol: str
     model: ModelSpec
@@ -69,9 +69,9 @@ class Count(Struct, frozen=True):
 
 
 class TokenCounter:
-    """Counts requests. One per process; it remembers which upstreams have no endpoint for it.
+    """Counts requests. One per process; it remembers the upstreams without the endpoint.
 
-    Of those it remembers as many as there are channels and protocols.
+    Their number is bounded by that of channels and protocols.
     """
 
     def __init__(
@@ -81,13 +81,13 @@ class TokenCounter:
         self._wire = wire
         self._current = current
         self._clock = clock
-        self._without: dict[tuple[str, str], float] = {}  # until when: monotonic seconds
+        self._without: dict[tuple[str, str], float] = {}  # end of the skip, monotonic seconds
 
     def __repr__(self) -> str:
         return f"<TokenCounter {len(self._without)} without>"
 
     async def count(self, request: CountRequest) -> Count:
-        """Ask for the count, or estimate it. Raises GatewayError for an upstream's refusal."""
+        """Return an upstream's count or an estimate. Raises GatewayError for its refusal."""
         found = [
             one
             for one in candidates(request.model, request.protocol, self._channels)
@@ -106,7 +106,7 @@ class TokenCounter:
         return Count(dumps({**counting.rest, counting.member: tokens}), is_estimate=True)
 
     def _may_ask(self, candidate: Candidate) -> bool:
-        """Whether the channel is one of the protocol's own upstreams, and has the endpoint."""
+        """Whether the channel speaks the protocol natively, and may have the endpoint."""
         spec = self._channels[candidate.channel_id].spec
         if spec.wire.get(candidate.protocol, PLAIN) != PLAIN:
             return False
@@ -114,17 +114,17 @@ class TokenCounter:
         return until is None or until <= self._clock.monotonic()
 
     async def _asked(self, request: CountRequest, failover: Failover) -> bytes | None:
-        """A channel's count; None where one has no endpoint. Raises FailoverExhausted."""
+        """Return a channel's count; None if it has no endpoint. Raises FailoverExhausted."""
         while True:
             candidate, lease = await failover.lease()
             began = self._clock.monotonic()
-            verdict: Verdict = "abandoned"  # a count shows nothing of how calls fare …
+            verdict: Verdict = "abandoned"  # a count proves nothing about calls …
             try:
                 body = await self._attempt(request, candidate, lease.spec)
                 verdict = "success"
                 return body
             except (CredentialsRefused, UpstreamError) as error:
-                if type(error) is UpstreamUnreachable:  # … but that no call would get there
+                if type(error) is UpstreamUnreachable:  # … except that none can connect
                     verdict = "failure"
                 failover.add_failed(
                     candidate,
@@ -138,7 +138,7 @@ class TokenCounter:
     async def _attempt(
         self, request: CountRequest, candidate: Candidate, channel: ChannelSpec
     ) -> bytes | None:
-        """Ask one channel. Raises UpstreamError, and GatewayError for what the client gets."""
+        """Try one channel. Raises UpstreamError, and GatewayError for the client."""
         _, body = await request.of_body(counted_body, candidate.upstream_model)
         assert body is not None
         asked = counting_of(request.protocol).address.request(
@@ -181,7 +181,7 @@ class TokenCounter:
         raise ending.error
 
     def _has_none(self, candidate: Candidate) -> None:
-        """Note an upstream without the endpoint, and forget channels that are gone."""
+        """Record an upstream without the endpoint, and drop removed channels."""
         for known in [one for one in self._without if one[0] not in self._channels]:
             del self._without[known]
         until = self._clock.monotonic() + WITHOUT_SECONDS

@@ -1,8 +1,8 @@
-"""One submission of a job: hold and job in one transaction, an upstream that takes it, a response.
+"""Submits media jobs: hold and job in one transaction, an upstream that accepts, a response.
 
-Whatever is made, and without HTTP. From the moment in which an upstream has taken it the job is
-polled and settled by any process (`actors/jobs`), and its call is over. A client that leaves stops
-nothing: the submit goes on, and the client finds the job in its list.
+Independent of HTTP and of the kind of job. Once an upstream has accepted it, any process polls and
+settles the job (`actors/jobs`), and the call is over. A disconnect of the client cancels nothing:
+the client finds the job in its list.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ NOTHING = Charged(cost_nano_usd=0)
 
 
 class JobBill:
-    """The bill of a submission: until its job ends there is nothing to pay.
+    """The bill of a submission, which charges nothing until the job ends.
 
-    What the job costs is settled when it ends (`actors/jobs/ending.py`), at the price that is fixed
-    here; the hold is what it may cost.
+    The job is settled at its end (`actors/jobs/ending.py`), at the price fixed here; the hold is
+    its highest cost.
     """
 
     is_complete = True
@@ -56,7 +56,7 @@ class JobBill:
         return NOTHING
 
     def upstream_cost(self, price: UpstreamPrice | None, charged: Charged) -> int | None:
-        return 0  # as far as the submission goes
+        return 0  # for the submission
 
     def attributes(self, charged: Charged, *, first_byte_seconds: float | None) -> Attributes:
         return {}
@@ -72,10 +72,10 @@ class _Orphan(Struct, frozen=True):
 
 
 class JobSubmit(Media[SubmitCall]):
-    """Submits jobs: what a channel has taken is handed over to those that poll it."""
+    """Submits jobs, and hands the accepted ones over to polling."""
 
     def __init__(self, *, upstreams: CancelsJobs, jobs: Jobs, **media: Any) -> None:
-        """`media` is what `Media` takes."""
+        """`media` are the arguments of `Media`."""
         super().__init__(
             unknown=lambda call, channel_id: jobs.submit_unknown(call.facts, channel_id), **media
         )
@@ -85,7 +85,7 @@ class JobSubmit(Media[SubmitCall]):
     async def _finish(
         self, call: SubmitCall, settlement: Settlement[Bill], result: Delivery | SubmitResult
     ) -> Delivery:
-        """The job is its upstream's: the response is kept, the hold waits for the job's end."""
+        """Store the job as accepted and keep its response; the hold stays until the job ends."""
         assert isinstance(result, SubmitResult), result
         candidate, reply = result.candidate, result.reply
         assert isinstance(reply, Accepted), reply

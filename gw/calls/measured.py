@@ -1,8 +1,8 @@
-"""The bill of a call that its upstream measures: in tokens, in searches, in seconds of sound.
+"""The bill of a call measured by its upstream: in tokens, in searches, in seconds of sound.
 
-A model with a price per million tokens is billed by tokens, any other by its unit. What the
-upstream states counts; where it states nothing the estimate is charged (contract §7, Cost of a cut
-call), and the receipt states that.
+A model with a price per million tokens is billed by tokens, any other by its unit. The amount
+stated by the upstream counts; without one the estimate is charged (contract §7, Cost of a cut
+call), and the receipt reports that.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from metrics.spans import Attributes
 
 
 class Amount(Struct, frozen=True, kw_only=True):
-    """So many milliseconds or calls, by the unit of the model's price, and so many tokens."""
+    """Milliseconds or calls, by the unit of the model's price, and tokens."""
 
     quantity: int
     usage: Usage
 
 
 class Measured(Struct, frozen=True, kw_only=True):
-    """What an upstream states of a response; None where it does not."""
+    """The facts stated in an upstream's response; None if missing."""
 
     usage: Usage | None = None
     quantity: int | None = None  # milliseconds or calls
@@ -44,7 +44,7 @@ class Measured(Struct, frozen=True, kw_only=True):
 
 
 class _Price:
-    """What a model costs: by tokens where it has a price for them, else by its unit."""
+    """The price of a model: per token if it has such a price, else per unit."""
 
     def __init__(self, model: ModelSpec) -> None:
         self.by_tokens = model.price.input is not None or model.price.output is not None
@@ -53,15 +53,15 @@ class _Price:
 
     @property
     def stated(self) -> Mapping[str, str]:
-        """The price in the words of a receipt."""
+        """The price as receipts show it."""
         return self._tokens.stated if self.by_tokens else self._unit.stated
 
     def units(self, quantity: int) -> Mapping[str, int]:
-        """So many in the words of a receipt; none where tokens are paid for."""
+        """Return a quantity as receipts show it; empty if tokens are billed."""
         return {} if self.by_tokens else {COUNTED[self._unit.priced_by]: quantity}
 
     def cost_nano_usd(self, amount: Amount) -> int:
-        """At most what the ledger holds."""
+        """Return the cost, at most the largest amount of the ledger."""
         if self.by_tokens:
             return self._tokens.cost_nano_usd(amount.usage)
         unit = self._unit
@@ -72,8 +72,8 @@ class _Price:
 class MeasuredBill:
     """Prices one call; `reading` reads a whole response and raises UpstreamMalformed.
 
-    `most` is held for, `usual` charged where the upstream states nothing. `units_of` makes of a
-    quantity the units of the row.
+    `most` is held, `usual` charged if the upstream states nothing. `units_of` maps a quantity to
+    the units of the row.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class MeasuredBill:
         return self._measured.error
 
     def delivered(self) -> Delivered | None:
-        """None: the response goes out whole, when it is settled."""
+        """Return None: the response is sent whole, after its settlement."""
         return None
 
     def charged(self, *, first_byte_seconds: float | None) -> Charged:
@@ -142,7 +142,7 @@ class MeasuredBill:
         return _Price(price.model).cost_nano_usd(self._amount(measured))
 
     def _amount(self, measured: Measured) -> Amount:
-        """What the upstream states, else the usual."""
+        """Return the stated amount, with the usual one for missing members."""
         usual, quantity, usage = self._usual, measured.quantity, measured.usage
         return Amount(
             quantity=usual.quantity if quantity is None else quantity,

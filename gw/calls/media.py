@@ -1,10 +1,9 @@
-"""One media call: hold, candidates, attempts, response, settlement, whatever is made.
+"""The use-case of media calls: hold, candidates, attempts, response, settlement.
 
-What is made while the client waits is settled before its response is sent: a client that has it
-finds its balance changed. What is made later is a job (`jobs.py`). Pictures are the upstream's
-response byte for byte, and so are its errors (spec: Images; contract §7); for a film, a song, a
-recording, a voice or a script the exchanges of `channels/media` are made. What is counted and
-priced is the call's own bill.
+Results made while the client waits are settled before the response is sent, so that a client with a
+response finds its balance changed. Later results are jobs (`jobs.py`). Images and their errors are
+passed through byte for byte (spec: Images; contract §7); films, songs, recordings, voices and
+scripts use the exchanges of `channels/media`. The bill of a call counts and prices the result.
 """
 
 from __future__ import annotations
@@ -79,21 +78,21 @@ JSON = "application/json"
 
 
 class Pin(Struct, frozen=True):
-    """The one channel that knows what the request names; `param` is the field that names it."""
+    """The only channel that knows an object named by the request; `param` is the naming field."""
 
     channel_id: str
     param: str
 
 
 class SubmitResult(Struct, frozen=True):
-    """The reply of the channel that took the request."""
+    """The reply of the channel that accepted the request."""
 
     candidate: Candidate
     reply: Accepted | Done
 
 
 class Delivery(Struct, frozen=True):
-    """What the client gets; `failed` is the upstream's message where it reports a failure."""
+    """The response to the client; `failed` is the upstream's message if it reports a failure."""
 
     content_type: str
     body: bytes
@@ -106,16 +105,16 @@ class Delivery(Struct, frozen=True):
 
 
 class MediaCall(Call, frozen=True, kw_only=True):
-    """A media call; `cheaper` names what costs less to a client that is refused for its balance."""
+    """A media call; `cheaper` is the advice in the error of a client without enough balance."""
 
     bill: Bill
     cheaper: str
     pins: tuple[Pin, ...] = ()
-    job: NewJob | None = None  # that it begins
+    job: NewJob | None = None  # the job begun by the call
 
 
 class PieceCall(MediaCall, frozen=True, kw_only=True):
-    """A call whose response is the upstream's; `content_type` None: of the type that it states."""
+    """A call that passes the upstream's response through; `content_type` None: the upstream's."""
 
     bill: PieceBill
     request: PieceRequest
@@ -123,10 +122,10 @@ class PieceCall(MediaCall, frozen=True, kw_only=True):
 
 
 class SubmitCall(MediaCall, frozen=True, kw_only=True):
-    """A call that has something made by the exchanges of a media dialect.
+    """A call whose result is made by the exchanges of a media dialect.
 
-    `large` is the client's body where `request` is without it. `deliver` makes the client's
-    response of the result, and keeps what is to be kept of it; should it fail, nothing is charged.
+    `large` holds the client's body if `request` does not. `deliver` renders the client's response
+    and stores the parts to be kept; if it fails, nothing is charged.
     """
 
     request: Submission
@@ -135,7 +134,7 @@ class SubmitCall(MediaCall, frozen=True, kw_only=True):
 
     @property
     def upstream_key(self) -> str:
-        """The idempotency key that the upstream gets: the id of what is made, or the call's."""
+        """The idempotency key sent to the upstream: the id of the job or result, or the call's."""
         return self.facts.job_id or self.facts.made_id or self.facts.call_id.hex
 
 
@@ -145,17 +144,17 @@ T = TypeVar("T")
 
 
 class MediaUpstream(Upstream[C_contra, Delivery | SubmitResult | UpstreamRefusal], Protocol):
-    """One kind of media call as its channels see it."""
+    """The attempts of one kind of media call."""
 
     def makes(self, call: C_contra, candidate: Candidate, channel: ChannelSpec) -> bool:
-        """Whether a channel can make what the call asks for."""
+        """Whether a channel supports the call's request."""
 
 
 class Media(Generic[C]):
-    """Runs media calls of one kind; of its own it has their time.
+    """Runs media calls of one kind, within `total_seconds`.
 
-    `unknown` is called with a channel that may have made what no client got; without it the
-    upstream is not taken to be paid for such.
+    `unknown` is called with a channel that may have made a result that no client received; without
+    it such results are assumed to be unpaid.
     """
 
     def __init__(
@@ -181,14 +180,14 @@ class Media(Generic[C]):
         return f"<{type(self).__name__} {self._upstream!r} {self._limits!r}>"
 
     async def run(self, call: C, writer: ResponseWriter) -> None:
-        """Serve a call to its end; a client that leaves stops it.
+        """Serve a call to its end; a disconnect of the client cancels it.
 
         Raises GatewayError, and KeyTaken when the idempotency key of the call is not free.
         """
         _send(await self._serve(call, writer), writer)
 
     async def run_detached(self, call: C, writer: DetachedWriter) -> None:
-        """The same, but that a client who leaves stops nothing."""
+        """Serve a call to its end, even if its client disconnects. Raises like `run`."""
         _send(await self._detached.run(self._serve(call, Staying(writer)), writer), writer)
 
     async def _serve(self, call: C, client: Client) -> Delivery:
@@ -220,10 +219,10 @@ class Media(Generic[C]):
     async def _finish(
         self, call: C, settlement: Settlement[Bill], result: Delivery | SubmitResult
     ) -> Delivery:
-        """Settle a call that has its result."""
+        """Settle a call with a result."""
         delivery = await self._delivery_of(call, result)
         if delivery.failed is not None:
-            # For instance its way of refusing this prompt: no sign that the channel is ill.
+            # E.g. a refusal of this prompt, which is no failure of the channel.
             settlement.attempts.finish("success", "error_event")
             settlement.fail(ending_of_report(delivery.failed, self._current.redactor))
         settlement.attempts.finish("success", "ok")
@@ -240,12 +239,12 @@ class Media(Generic[C]):
         assert isinstance(call, SubmitCall), call
         try:
             return await call.deliver(result)
-        except BaseException:  # cancelled, too: the process ends before it is kept
+        except BaseException:  # also cancelled, when the process ends before the result is stored
             self._abandon(call, result.candidate.channel_id)
             raise
 
     def _order(self, call: C) -> list[Candidate]:
-        """The channels to ask. Raises GatewayError where the request names another one's."""
+        """Return the candidates. Raises GatewayError if none of them knows the pinned objects."""
         order = candidates(call.model, call.facts.protocol, self._channels)
         for pin in call.pins:
             order = [one for one in order if one.channel_id == pin.channel_id]
@@ -261,7 +260,7 @@ class Media(Generic[C]):
     async def _refuse(
         self, settlement: Settlement[Bill], ending: Ending, passed_body: ErrorBody | None
     ) -> Delivery:
-        """Pass an upstream's error on as it came: what names ours is redacted already."""
+        """Pass the upstream's error through; it is redacted already."""
         if passed_body is None:
             settlement.fail(ending)
         settlement.end(ending)
@@ -274,8 +273,8 @@ class Media(Generic[C]):
         )
 
     def _abandon(self, call: C, channel_id: str) -> None:
-        """Report what this channel has made, or may have made, and no client will get."""
-        # As a connection that is lost with the request on it.
+        """Report a result of this channel, or a possible one, that no client will receive."""
+        # Retried like a connection lost during the request.
         if self._unknown is not None and self._upstream.retry(UpstreamLost()) == "unknown":
             self._unknown(call, channel_id)
 
@@ -289,7 +288,7 @@ class Media(Generic[C]):
 
 
 def kept(delivery: Delivery) -> KeptResponse:
-    """The response as an idempotency key keeps it."""
+    """Return the response in the form kept for an idempotency key."""
     headers = (("Content-Type", delivery.content_type),)
     return KeptResponse(status=delivery.http_status, headers=headers, body=delivery.body)
 
@@ -299,24 +298,24 @@ def _send(delivery: Delivery, writer: ResponseWriter) -> None:
     writer.send(delivery.body)
 
 
-# Work that goes on when the client for whom it was begun has left (contract for media §2.7).
+# Work that continues after its client has disconnected (contract for media §2.7).
 #
-# It runs in a task of its own. As long as the client is there it is the request that is in flight;
-# from then on the work is, by itself, so that a process that is stopped waits for it.
+# It runs in a task of its own. While the client is connected, its request counts as in flight;
+# afterwards the work itself does, so that a draining process waits for it.
 
 
 class DetachedWriter(ResponseWriter, Protocol):
-    """The client's side of work that may go on without it."""
+    """The client's side of detachable work."""
 
     def detached(self) -> None:
-        """The client has left, and the work goes on."""
+        """Called when the client has disconnected and the work continues."""
 
     def ended_detached(self, error: Exception | None) -> None:
-        """Detached work has ended, by this error if it failed."""
+        """Called at the end of detached work, with its error if it failed."""
 
 
 class WorkInFlight(Protocol):
-    """What a stopping process waits for."""
+    """The work in flight, for which a draining process waits."""
 
     def enter(self, request: Work) -> None: ...
 
@@ -324,7 +323,7 @@ class WorkInFlight(Protocol):
 
 
 class Staying:
-    """A client that cannot leave."""
+    """A client whose disconnect is ignored."""
 
     client_gone = False
 
@@ -345,21 +344,21 @@ class Work:
         return f"<Work {self._task.get_name()}>"
 
     def cut(self) -> None:
-        """End now, because the process ends."""
+        """Cancel the work, because the process ends."""
         self._task.cancel()
 
 
 class DetachedTasks:
-    """Runs work that its client cannot stop. One per process."""
+    """Runs work that survives its client's disconnect. One per process."""
 
     def __init__(self, in_flight: WorkInFlight) -> None:
         self._in_flight = in_flight
 
     async def run(self, work: Coroutine[Any, Any, T], writer: DetachedWriter) -> T:
-        """Run it to its end, return or raise what it does, as long as the client is there.
+        """Run the work and return its result, or raise its error, while the client is connected.
 
-        If cancelled, except by a client that leaves, it cancels the work, too, and waits for its
-        end.
+        A cancellation for any other reason than a disconnect cancels the work too, and waits for
+        its end.
         """
         task = asyncio.create_task(work, name="detached")
         try:
@@ -369,7 +368,7 @@ class DetachedTasks:
                 task.cancel()
                 await asyncio.wait([task])
                 if not task.cancelled():
-                    task.exception()  # the process ends: no client is there to get it
+                    task.exception()  # marked as retrieved: the process ends
             elif task.done():
                 _ended(task, writer)
             else:
@@ -395,9 +394,9 @@ def _ended(task: asyncio.Task[Any], writer: DetachedWriter) -> None:
     writer.ended_detached(error if isinstance(error, Exception) else None)
 
 
-# One attempt to have pieces made: the client's bytes go out, and the response is counted.
+# One attempt of a passthrough call: the client's bytes are sent, and the response is counted.
 
-# An error body is passed on whole. One that is longer is a page, and the client gets ours instead.
+# Bound of error bodies passed through; longer ones are web pages, replaced by our error.
 ERROR_BYTES_MAX = 1024 * 1024
 
 
@@ -405,14 +404,14 @@ class PieceBill(Bill, Protocol):
     """Counts the pieces of a response and prices them."""
 
     def read(self, body: bytes, *, now: float) -> str | None:
-        """Count a whole response of the upstream, which came at `now` (Unix seconds).
+        """Count the whole response of an upstream, received at `now` (Unix seconds).
 
-        Returns its message where it reports a failure all the same. Raises UpstreamMalformed.
+        Returns its message if it reports a failure nevertheless. Raises UpstreamMalformed.
         """
 
 
 class PieceUpstream(BaseUpstream):
-    """Makes the attempts of media calls of one kind. Of its own it has their time."""
+    """Makes the attempts of media calls of one kind, each within `attempt_seconds`."""
 
     def __init__(
         self,
@@ -429,7 +428,7 @@ class PieceUpstream(BaseUpstream):
         self._limits = TimeLimits(attempt_seconds)
 
     def makes(self, call: PieceCall, candidate: Candidate, channel: ChannelSpec) -> bool:
-        """See `MediaUpstream`: a channel of the protocol makes whatever it names."""
+        """See `MediaUpstream`; channels of the protocol support every request."""
         return True
 
     def retry(self, error: UpstreamError) -> Retry:
@@ -439,7 +438,7 @@ class PieceUpstream(BaseUpstream):
     async def attempt(
         self, call: PieceCall, candidate: Candidate, channel: ChannelSpec, attempts: Attempts
     ) -> Delivery | UpstreamRefusal:
-        """Try one channel, for as long as one attempt may take. Raises UpstreamError."""
+        """Try one channel within the time of one attempt. Raises UpstreamError."""
         limit = self._limits.begin()
         try:
             with limit:
@@ -468,23 +467,23 @@ class PieceUpstream(BaseUpstream):
             return call.bill.read(body, now=self._clock.now())
         except UpstreamError:
             raise
-        except Exception as error:  # whatever an upstream sends, it is no fault of the call's
+        except Exception as error:  # an unreadable response is the upstream's fault
             raise unreadable(error) from error
 
 
-# One attempt to have something made by a media upstream: the exchanges of its dialect, to the end.
+# One attempt by the exchanges of a media dialect.
 #
-# What it takes to ask for a film, a song, a voice or a script is the dialect's (`channels/media`);
-# what the reply means for the call is `attempts.py` and `call.py`.
+# The dialect builds the requests for a film, a song, a voice or a script (`channels/media`);
+# `attempts.py` and `call.py` decide the consequences of its reply.
 
 
 def dialect_of(candidate: Candidate, channel: ChannelSpec) -> MediaDialect:
-    """The dialect of a candidate's channel."""
+    """Return the media dialect of a candidate's channel."""
     return MEDIA_DIALECTS[channel.dialect_of(candidate.protocol)]
 
 
 class ExchangeUpstream:
-    """Makes the attempts. Holds no state of its own."""
+    """Makes the attempts of calls by exchanges. Stateless."""
 
     def __init__(self, *, wire: Wire, body_bytes_max: int, clock: Clock) -> None:
         self._wire = wire
@@ -505,7 +504,7 @@ class ExchangeUpstream:
     async def attempt(
         self, call: SubmitCall, candidate: Candidate, channel: ChannelSpec, attempts: Attempts
     ) -> SubmitResult | UpstreamRefusal:
-        """Ask one channel. Raises UpstreamError."""
+        """Try one channel. Raises UpstreamError."""
         wire = _WatchedWire(self._wire, attempts)
 
         async def sent(request: MediaRequest, response_bytes_max: int) -> MediaResponse:
@@ -532,7 +531,7 @@ class ExchangeUpstream:
 
 
 class _WatchedWire(Wire):
-    """Sends the requests of one attempt, and reports them to it."""
+    """Sends the requests of one attempt, and reports their responses to it."""
 
     def __init__(self, wire: Wire, attempts: Attempts) -> None:
         self._wire = wire
@@ -556,17 +555,16 @@ async def _exchange(
 
 
 def _submission_for(request: Submission, candidate: Candidate) -> Submission:
-    """The request, with the upstream's name of the model."""
+    """Return the request with the upstream's name of the model."""
     if isinstance(request, AvatarRequest):
         return request
     return replace(request, model=candidate.upstream_model)
 
 
-# One attempt for a recording, which fails over as pictures do (contract for media §5, Speech).
+# One attempt of synchronous speech, which fails over like images (contract for media §5, Speech).
 #
-# A recording is read whole before anything is answered and costs its upstream little: so a
-# connection that is lost within it is one that was lost before it, and a 504 is a failure like any
-# other.
+# A recording is read whole before the response begins and costs its upstream little, so a
+# connection lost during it is retried like one lost before it, and a 504 is an ordinary failure.
 
 
 class SpeechUpstream(ExchangeUpstream):
@@ -579,10 +577,10 @@ class SpeechUpstream(ExchangeUpstream):
     async def attempt(
         self, call: SubmitCall, candidate: Candidate, channel: ChannelSpec, attempts: Attempts
     ) -> SubmitResult | UpstreamRefusal:
-        """Ask one channel. Raises UpstreamError, and TimeoutError when its time is over."""
+        """Try one channel. Raises UpstreamError, and TimeoutError after its time."""
         try:
             return await super().attempt(call, candidate, channel, attempts)
         except UpstreamCut as error:
             raise UpstreamLost(error.detail) from error
-        except UpstreamTimedOut as error:  # reported by the upstream: ours is a TimeoutError
+        except UpstreamTimedOut as error:  # stated by the upstream; our own is a TimeoutError
             raise UpstreamFailed(504, ErrorMembers()) from error

@@ -1,7 +1,7 @@
 """The content of a configuration file, as frozen dataclasses (contract §2).
 
-Made by `load.py` only; channels and models are in `channels/registry.py`. A secret is never part
-of a `repr`, so these may be logged.
+Created only by `load.py`; channels and models are in `channels/registry.py`. Secrets are excluded
+from every `repr`, so these may be logged.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from channels.registry import ModelSpec, Registry
 from gw.config.readers import Caution, ConfigFaults, Fault
 from metrics.logs import hide
 
-# What of a chat request its hold covers: the conversation alone, as in the specification, or all
-# of the body, with tools, instructions and schemas.
+# The part of a chat request covered by its hold: the messages, as in the specification, or the
+# whole body, with tools, instructions and schemas.
 Precharge = Literal["messages", "whole_body"]
 PRECHARGES: tuple[Precharge, ...] = get_args(Precharge)
 
@@ -29,7 +29,7 @@ KB_STORE_KINDS = ("local", "s3")
 
 @dataclass(frozen=True, slots=True)
 class ListenAddress:
-    """Where to listen. An IPv6 host is kept without brackets, port 0 means any free one."""
+    """An address to listen on. An IPv6 host has no brackets, port 0 means any free one."""
 
     host: str
     port: int
@@ -41,7 +41,7 @@ class ListenAddress:
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """What the public listener shows its clients: two PEM files, the whole chain and its key."""
+    """The certificate of the public listener: two PEM files, the whole chain and its key."""
 
     chain: Path
     key: Path
@@ -49,7 +49,7 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """How long to wait for an upstream, in seconds (spec: Limits)."""
+    """The timeouts of upstreams, in seconds (spec: Limits)."""
 
     connect: float
     chat: float
@@ -64,9 +64,12 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True)
 class Tasks:
-    """How asynchronous work is polled, in seconds: the first pause, each next one so many times the
-    last, the longest; polls at once in a process; after how long another takes a poll over; after
-    how long a task is given up; how long what upstreams list is remembered."""
+    """The polling of asynchronous tasks.
+
+    In seconds: the first pause, the factor of each next one, the longest; concurrent polls of a
+    process; when another process takes a poll over; when a task is abandoned; how long the lists of
+    upstreams are cached.
+    """
 
     poll_first: float
     poll_factor: Decimal
@@ -79,33 +82,35 @@ class Tasks:
 
 @dataclass(frozen=True, slots=True)
 class MediaStoreSpec:
-    """Where copies of results are kept, if anywhere: `path` of a folder, or a bucket."""
+    """The storage of copies of results, if any: `path` of a folder, or a bucket."""
 
     kind: Literal["none", "local", "s3"]
     path: Path  # under `data_dir`, unless it is absolute
-    bytes_max: int  # of all in the folder; the oldest make room
-    file_bytes_max: int  # a larger result stays with its upstream
+    bytes_max: int  # of all files in the folder; the oldest are deleted
+    file_bytes_max: int  # a larger result stays at its upstream
     keep_days: int
-    concurrency: int  # copies at once in a process …
-    bytes_per_second: int  # … and all of them together; 0: as fast as they come
+    concurrency: int  # concurrent copies of a process …
+    bytes_per_second: int  # … and their total rate; 0: unlimited
     bucket: BucketSpec
 
 
 @dataclass(frozen=True, slots=True)
 class KbStore:
-    """Where source documents of knowledge bases are: a folder below `data_dir`, or a bucket."""
+    """The storage of knowledge bases' source documents: a folder below `data_dir`, or a bucket."""
 
     kind: str  # one of KB_STORE_KINDS
     path: str
-    link_seconds: int  # how long a link to one is good
+    link_seconds: int  # validity of a link
     max_source_mb: int
     bucket: BucketSpec
 
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
-    """What holds for agents of every account. The figures bound what of knowledge bases is put
-    into a call: so many pages, of each so many characters, and of all together."""
+    """Settings of the agents of every account.
+
+    The figures bound the knowledge put into a call: its pages, the characters of each, and of all.
+    """
 
     default_model: str  # id or alias of a chat model; empty: there is none
     kb_pages: int
@@ -119,21 +124,21 @@ class Config:
 
     listen: ListenAddress
     admin_listen: ListenAddress
-    admin_hosts: tuple[str, ...]  # public names by which metrics are asked for, in lower case
-    console_listen: ListenAddress | None  # None: there is no console
-    console_url: str  # how people reach the console; empty: by the address that it listens on
+    admin_hosts: tuple[str, ...]  # public names under which metrics are served, in lower case
+    console_listen: ListenAddress | None  # None: no console
+    console_url: str  # public URL of the console; empty: its listening address
     tls: Certificate | None  # of the public listener and the console's; None: plain HTTP
     cors_origins: tuple[str, ...]  # pages that may read responses; `*`: any
-    public_url: str  # how clients reach this gateway; empty: from their requests
+    public_url: str  # public URL of the API; empty: taken from requests
     data_dir: Path
     database_url: str = field(repr=False)  # empty: the embedded database under data_dir
     redis_url: str = field(repr=False)  # empty: shared state stays in this process
     secret: str = field(repr=False)  # empty: generated once under data_dir
-    previous_secret: str = field(repr=False)  # empty: none; accepted while keys are stored anew
+    previous_secret: str = field(repr=False)  # empty: none; accepted during a rotation
     credits_per_usd: Decimal
     drain_seconds: float
     precharge: Precharge
-    worker_silence_seconds: float  # of one of several processes, before its parent replaces it
+    worker_silence_seconds: float  # of one of several processes, until its parent replaces it
     shed_delay_ms: int
     max_body_bytes: int
     max_bodies_bytes: int
@@ -150,7 +155,7 @@ class Config:
     registry: Registry
     log_level: str  # a key of metrics.logs.LEVELS
     source: Path  # the file this was read from
-    cautions: tuple[Caution, ...] = ()  # what is allowed and hardly meant
+    cautions: tuple[Caution, ...] = ()  # settings that are allowed and probably mistakes
 
     @property
     def kb_folder(self) -> Path:
@@ -158,12 +163,12 @@ class Config:
         return self.data_dir / self.kb_store.path
 
 
-# What a reload changes: what differs, what waits for a restart, and what is hardly meant.
+# The effects of a reload: differences, those that wait for a restart, and suspicious ones.
 #
-# A reload takes what is read again for each call; what was handed to listeners, pools and engines
-# when they were made stays until the process is restarted.
+# A reload replaces the settings read by each call; those passed to listeners, pools and engines at
+# their creation stay until the process is restarted.
 
-# What a reload does put in force, or what changes nothing.
+# Settings that a reload applies, or that have no effect.
 APPLIED = frozenset(
     {
         "agents",
@@ -174,11 +179,11 @@ APPLIED = frozenset(
         "registry",
         "retention_months",
         "source",
-        "tls",  # the files; switching it on or off is looked at below
+        "tls",  # the files; `needing_restart` checks whether TLS is switched on or off
         "translations",
     }
 )
-# Where the file's key has another unit than the value that was made of it.
+# Keys of the file whose unit differs from that of the value.
 _KEYS: Mapping[str, str] = MappingProxyType(
     {
         "max_body_bytes": "max_body_mb",
@@ -187,14 +192,14 @@ _KEYS: Mapping[str, str] = MappingProxyType(
     }
 )
 
-# A price that moves by more is taken for a slip of the decimal point, or of the unit.
+# A larger factor is regarded as a wrong decimal point or unit.
 PRICE_FACTOR_MAX = 10
-# How many differences the line of a reload names; a list of prices has thousands.
+# Differences in the log line of a reload; a list of prices has thousands.
 CHANGES_MAX = 100
 
 
 def check_prices(running: Config, wanted: Config) -> None:
-    """Raise ConfigFaults for prices that move by more than `PRICE_FACTOR_MAX`, or to or from 0."""
+    """Raise ConfigFaults for prices that move by more than `PRICE_FACTOR_MAX`, or from or to 0."""
     faults = []
     models = running.registry.models
     for index, model in enumerate(wanted.registry.models.values()):
@@ -213,7 +218,7 @@ def check_prices(running: Config, wanted: Config) -> None:
 
 
 def changes(running: Config, wanted: Config) -> list[str]:
-    """What differs, for the log: names, and values of prices alone, at most `CHANGES_MAX`."""
+    """Return at most `CHANGES_MAX` differences for the log: names, with values only of prices."""
     found = [
         *_of_sections("channel", running.registry.channels, wanted.registry.channels),
         *_of_sections("model", running.registry.models, wanted.registry.models),
@@ -239,7 +244,7 @@ def _of_sections(kind: str, before: Mapping[str, Any], after: Mapping[str, Any])
 
 
 def _of_members(before: Any, after: Any) -> Iterator[str]:
-    """Names of what differs; what it is may be a key, or an address with one."""
+    """Yield the names of differences; values may be keys, or addresses with keys."""
     for one in fields(before):
         if not one.init or getattr(before, one.name) == getattr(after, one.name):
             continue
@@ -263,7 +268,7 @@ def _prices(model: ModelSpec) -> dict[str, Decimal]:
 
 
 def needing_restart(running: Config, wanted: Config) -> list[str]:
-    """The keys in which a file differs from what a process was started with, and must wait."""
+    """Return the changed keys that need a restart of the process."""
     keys: list[str] = []
     for one in fields(Config):
         before, after = getattr(running, one.name), getattr(wanted, one.name)
@@ -283,9 +288,9 @@ def needing_restart(running: Config, wanted: Config) -> list[str]:
 
 
 class LiveConfig:
-    """The configuration in force, with its registry and redactor: replaced whole on a reload.
+    """The current configuration, with its registry and redactor; replaced whole by a reload.
 
-    A call reads what it needs at its start and keeps it; nothing here changes under a running call.
+    A call reads its settings once at its start; nothing changes during a call.
     """
 
     def __init__(self, config: Config) -> None:
@@ -298,9 +303,9 @@ class LiveConfig:
         return f"<LiveConfig {len(registry.channels)} channels {len(registry.models)} models>"
 
     def swap(self, config: Config) -> None:
-        """Put another configuration in force: its channels and models.
+        """Replace the configuration: its channels and models.
 
-        What the one before must not show stays hidden: its calls may be under way.
+        The redacted texts of the previous one stay redacted, because its calls may be under way.
         """
         before, self.registry = self.registry, config.registry
         self.config = config
@@ -308,5 +313,5 @@ class LiveConfig:
         self.redactor = Redactor(channels)
 
     def redact(self, text: str) -> str:
-        """A message without what the channels in force must not show."""
+        """Return a message without keys and hosts of the current channels."""
         return self.redactor.text(text)

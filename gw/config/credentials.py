@@ -1,6 +1,6 @@
-"""Credentials of a channel that are more than a key: what each way takes, and what is made of it.
+"""Credentials of a channel other than a key: the members of each method, and their authorizer.
 
-What is missing is found here; whether a key file can be read is checked by `check_credentials`.
+Missing members are reported here; `check_credentials` checks that key files can be read.
 """
 
 from __future__ import annotations
@@ -46,17 +46,16 @@ from gw.config.readers import (
 from gw.config.upstream import PROXY_ALLOWED, is_proxy
 from gw.config.values import Key, Schema, Section, public_url
 
-# How channels are connected to: proxies of the file and of the environment, certificates.
+# The transport of channels: proxies of the file and of the environment, certificates.
 #
-# The files are read here and not with the configuration, as those of the public listener are (this
-# file).
+# The files are read here and not with the configuration, like those of the public listener below.
 
 PROXY_VARIABLES = ("https_proxy", "HTTPS_PROXY")
 NO_PROXY_VARIABLES = ("no_proxy", "NO_PROXY")
 
 
 def check_proxies(channels: Sequence[Section], environ: Mapping[str, str]) -> None:
-    """The proxy of the environment is one, where a channel takes it."""
+    """Check that the environment's proxy is valid, if a channel uses it."""
     for channel in channels:
         if "proxy" not in channel.values or "base_url" not in channel.values:
             continue
@@ -67,13 +66,13 @@ def check_proxies(channels: Sequence[Section], environ: Mapping[str, str]) -> No
                 found=f"{PROXY_VARIABLES[1]} in the environment (not shown), which is none",
                 allowed=PROXY_ALLOWED,
             )
-            return  # once is enough
+            return  # one report is enough
 
 
 def transport_of(
     values: Mapping[str, Any], folder: Path, environ: Mapping[str, str]
 ) -> Transport | None:
-    """How a channel is connected to; None for the usual way. Relative paths start at `folder`."""
+    """Return a channel's transport, or None for the default. Relative paths start at `folder`."""
     url = values["proxy"]
     if url is None:
         url = _of_environment(values["base_url"], environ)
@@ -89,7 +88,7 @@ def transport_of(
 
 
 def check_certificates(config: Config) -> None:
-    """Read what channels trust and show. Raises ConfigFaults, with all faults."""
+    """Read the certificates of channels. Raises ConfigFaults, with all faults."""
     faults = []
     for index, channel in enumerate(config.registry.channels.values()):
         transport = channel.transport
@@ -99,7 +98,7 @@ def check_certificates(config: Config) -> None:
             transport.tls_context()
         except (OSError, ValueError) as error:
             files = (transport.ca_file, transport.certificate, transport.key)
-            # The reason of TLS or of the system; in words, where there are any.
+            # The reason of TLS or of the system, in words if there are any.
             reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
             faults.append(
                 Fault(
@@ -114,7 +113,7 @@ def check_certificates(config: Config) -> None:
 
 
 def _of_environment(base_url: str, environ: Mapping[str, str]) -> str:
-    """The proxy that the environment has for an address; empty for none."""
+    """Return the environment's proxy for an address, or an empty text."""
     parts = urlsplit(base_url)
     if parts.scheme != "https":
         return ""
@@ -125,7 +124,7 @@ def _of_environment(base_url: str, environ: Mapping[str, str]) -> str:
 
 
 def _is_spared(parts: SplitResult, entry: str) -> bool:
-    """Whether an entry of NO_PROXY has a host: itself or a domain above it, and its port."""
+    """Whether an entry of NO_PROXY matches a host: its name or a parent domain, and its port."""
     host = parts.hostname or ""
     port = parts.port or 443
     name = entry.removesuffix(f":{port}").strip("[]").lstrip(".")
@@ -138,7 +137,7 @@ KEY_FILE_CHARACTERS_MAX = 64 * 1024
 
 
 def _key_file_text() -> Reader[str]:
-    """Read the text of a key file. It has lines, and is never reported."""
+    """Read the text of a key file, which has several lines and is never reported."""
 
     def read(node: Node, at: Location) -> str:
         value = node.text if isinstance(node, Scalar) and not node.is_nothing else ""
@@ -159,7 +158,7 @@ def _secret(what: str) -> Key:
     return Key(text(what, may_be_empty=True, secret=True), "")
 
 
-# By the way of `auth`; what is left out is found where the provider's libraries look for it.
+# By the method of `auth`; absent members are found where the provider's libraries look for them.
 CREDENTIALS: Mapping[str, Schema] = {
     AWS_SIGV4: {
         "access_key_id": _secret("the id of an access key"),
@@ -185,7 +184,7 @@ CREDENTIALS: Mapping[str, Schema] = {
 
 
 def check_credentials_of(channel: Section, way: str) -> None:
-    """The credentials of one channel are whole."""
+    """Check that the credentials of one channel are complete."""
     credentials = channel.get("credentials")
     if credentials is None:
         return
@@ -233,7 +232,7 @@ _CHECKS: Mapping[str, Callable[[Section], None]] = {
 
 
 def authorizer_spec(values: Mapping[str, Any], folder: Path) -> AuthorizerSpec | None:
-    """What a channel proves itself by; None where a key does. Relative paths start at `folder`."""
+    """Return the authorizer of a channel; None for a key. Relative paths start at `folder`."""
     way = values["auth"]
     if way not in CREDENTIALS:
         return None
@@ -246,13 +245,13 @@ def authorizer_spec(values: Mapping[str, Any], folder: Path) -> AuthorizerSpec |
 
 
 def check_files(config: Config) -> None:
-    """Read the files that channels name. Raises ConfigFaults, with all faults of a sort."""
+    """Read the files named by channels. Raises ConfigFaults, with all faults of one kind."""
     check_certificates(config)
     check_credentials(config)
 
 
 def check_credentials(config: Config) -> None:
-    """Key files can be read, and what signs is installed. Raises ConfigFaults, with all faults."""
+    """Check key files and signing packages. Raises ConfigFaults, with all faults."""
     faults = []
     for index, channel in enumerate(config.registry.channels.values()):
         found, allowed = _unusable(channel.authorizer)
@@ -263,7 +262,7 @@ def check_credentials(config: Config) -> None:
 
 
 def _unusable(spec: AuthorizerSpec | None) -> tuple[str, str]:
-    """What is wrong and what is allowed; empty where nothing is."""
+    """Return the fault and the allowed values; empty without a fault."""
     if isinstance(spec, AwsSpec) and find_spec("botocore") is None:
         return f"auth: {AWS_SIGV4} without its library", authorizers.AWS_EXTRA
     if isinstance(spec, GoogleSpec):
@@ -282,14 +281,14 @@ def _placed(path: str, folder: Path) -> str:
     return str(folder / path) if path else ""
 
 
-# The certificate of the public listener: what servers need of it, and every fault it may have.
+# The certificate of the public listener, and its faults.
 #
 # The files are read here and not with the configuration, because commands that serve no client may
-# not be allowed to read the key.
+# lack permission to read the key.
 
 
 def server_context(config: Config) -> ssl.SSLContext | None:
-    """What a server needs to speak TLS; None where it is to speak plain HTTP.
+    """Return the TLS context of a server; None for plain HTTP.
 
     Raises ConfigFaults.
     """
@@ -302,21 +301,21 @@ def server_context(config: Config) -> ssl.SSLContext | None:
 
 
 def renew(context: ssl.SSLContext | None, config: Config) -> None:
-    """Show another certificate from now on, to connections made from now on; None shows none.
+    """Use another certificate for new connections; does nothing without TLS.
 
-    Raises ConfigFaults, and the old one stays.
+    Raises ConfigFaults, and keeps the old certificate.
     """
     if context is None or config.tls is None:
         return
-    server_context(config)  # one of its own first, so that a fault leaves this one as it was
+    server_context(config)  # in its own context first, so that a fault does not change this one
     _load(context, config, config.tls)
 
 
 def expires_at(config: Config) -> float:
     """Return the Unix time at which the first certificate of the chain expires; 0 without TLS.
 
-    0 as well for a chain that OpenSSL serves and that cannot be read as X.509 here: a date that
-    is not known refuses no certificate.
+    Also 0 for a chain that OpenSSL accepts and that cannot be parsed as X.509 here: an unknown date
+    refuses no certificate.
     """
     if config.tls is None:
         return 0.0
@@ -337,7 +336,7 @@ def _load(context: ssl.SSLContext, config: Config, tls: Certificate) -> None:
             allowed = "a file that can be read"
             raise ConfigFaults([Fault(file, f"tls.{name}", found, allowed)]) from None
     try:
-        context.load_cert_chain(tls.chain, tls.key, password="")  # never ask at the terminal
+        context.load_cert_chain(tls.chain, tls.key, password="")  # no prompt at the terminal
     except (ssl.SSLError, ValueError) as error:
         found = f"what is none ({getattr(error, 'reason', None) or error})"
         allowed = "a chain of certificates and the key of its first, PEM, without a password"

@@ -1,7 +1,7 @@
-"""From a path to a Config, or to every fault that is in the way.
+"""Loads a Config from a path, or reports every fault.
 
-The steps: bytes, text, tree (`yaml_source.py`), values (`schema.py`), how they fit together
-(`relations.py`), and the frozen result. Nothing is made while there is a fault.
+The steps: bytes, text, tree (`yaml_source.py`), values (`schema.py`), relations between them
+(`relations.py`), and the frozen result. A fault prevents all later steps.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ from gw.config.values import Section, attempt, mapping
 from gw.config.yaml_source import parse
 from metrics.logs import LEVELS
 
-# The frozen configuration, made of values that have been checked.
+# Builds the frozen configuration from checked values.
 
-# The tier of models whose id ends so, unless they set another.
+# The tier of models whose id has this suffix, unless they set another.
 LITE: VideoTier = "lite"
 
 
 def config_of(values: Mapping[str, Any], source: Path, environ: Mapping[str, str]) -> Config:
-    """The configuration of the checked values of the file `source` (an absolute path)."""
+    """Return the configuration of the checked values of the file `source` (an absolute path)."""
     chain, key = values["tls"].values["certificate"], values["tls"].values["key"]
     return Config(
         listen=values["listen"],
@@ -189,7 +189,7 @@ def _channel(
 
 
 def _of_protocols(section: Section, protocols: Sequence[str]) -> dict[str, str]:
-    """The settings of protocols that the channel speaks: its kind may speak more."""
+    """Return the settings of the channel's protocols; its kind may have more."""
     return {
         name: value
         for name, value in section.values.items()
@@ -198,7 +198,7 @@ def _of_protocols(section: Section, protocols: Sequence[str]) -> dict[str, str]:
 
 
 def _query(values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """The parameters of the channel's kind, and its own in place of those of the same name."""
+    """Return the query of the channel's kind, overridden by its own parameters."""
     kind = KINDS.get(values["kind"] or "")
     own: tuple[tuple[str, str], ...] = values["query"].pairs
     names = {name.lower() for name, _ in own}
@@ -240,19 +240,19 @@ def _video(model_id: str, values: Mapping[str, Any]) -> VideoSpec:
     return VideoSpec(**{**values, "tier": tier})
 
 
-# Thousands of models fit; beyond it the wrong file was named.
+# Enough for thousands of models; a larger file is the wrong one.
 MAX_FILE_BYTES = 4 * 1024 * 1024
 LOG_LEVEL_VARIABLE = "GW_LOG_LEVEL"
 DEFAULT_LOG_LEVEL = "info"
 
 
 def load(path: Path, environ: Mapping[str, str]) -> Config:
-    """Read the file at `path`. Raises ConfigFaults, with all faults, and nothing else."""
+    """Read the file at `path`. Raises only ConfigFaults, with all faults."""
     return load_text(read_text(path), environ, source=path)
 
 
 def read_text(path: Path) -> str:
-    """The content of the file at `path`, unchecked. Raises ConfigFaults."""
+    """Return the content of the file at `path`, unchecked. Raises ConfigFaults."""
     report = FaultReport(str(path))
     content = _read(path, report)
     report.raise_if_any()
@@ -262,10 +262,10 @@ def read_text(path: Path) -> str:
 
 
 def reread_text(path: Path) -> str:
-    """The configuration in the file at `path`, for a gateway that runs. Raises ConfigFaults.
+    """Return the text of the file at `path`, for a running gateway. Raises ConfigFaults.
 
-    An empty file is a configuration at a start. At a reload it is one that is being written in
-    place, and would take every channel and model away from calls until the next signal.
+    An empty file is a valid configuration at a start. At a reload it is being overwritten in place,
+    and would remove every channel and model until the next signal.
     """
     text = read_text(path)
     if not text.strip():
@@ -278,10 +278,10 @@ def reread_text(path: Path) -> str:
 def load_text(
     text: str, environ: Mapping[str, str], *, source: Path, is_priced: bool = True
 ) -> Config:
-    """Read a configuration from its text, as if it stood in the file `source`.
+    """Load a configuration from its text, as if read from the file `source`.
 
-    Not `is_priced`: models may lack the price that a gateway needs of them, as for `gw models`,
-    which fills prices in. Raises ConfigFaults.
+    Without `is_priced` models may lack required prices, as for `gw models`, which adds prices.
+    Raises ConfigFaults.
     """
     report = FaultReport(str(source))
     root = parse(text, environ, report)
@@ -357,7 +357,7 @@ def _check(top: Section, *, is_priced: bool) -> None:
 
 
 def _check_log_level(top: Section, environ: Mapping[str, str]) -> None:
-    """The environment decides where the file is silent."""
+    """Check the environment's level, which applies if the file has none."""
     level = environ.get(LOG_LEVEL_VARIABLE)
     if level and top.get("log_level") is None and level not in LEVELS:
         top.location("log_level").blame(
@@ -366,7 +366,7 @@ def _check_log_level(top: Section, environ: Mapping[str, str]) -> None:
         )
 
 
-# Which file is the configuration: `--config`, else `$GW_CONFIG`, else `gw.yaml` (contract §1).
+# The path of the configuration: `--config`, else `$GW_CONFIG`, else `gw.yaml` (contract §1).
 
 DEFAULT_NAME = "gw.yaml"
 VARIABLE = "GW_CONFIG"
@@ -375,8 +375,8 @@ VARIABLE = "GW_CONFIG"
 def find(path_argument: str | None, environ: Mapping[str, str], cwd: Path) -> Path:
     """Return the path of the configuration file, absolute when `cwd` is.
 
-    An empty argument or variable counts as absent. Raises ConfigFaults when no file is there; what
-    is in it is not looked at.
+    An empty argument or variable counts as absent. Raises ConfigFaults when the file does not
+    exist; its content is not read.
     """
     if path_argument:
         named, by = path_argument, "--config"

@@ -1,7 +1,7 @@
 """Readers of prices, for models, channels' entries of models and accounts.
 
-What each member means is `channels/prices.py`. What must hold between a price and the rest of the
-configuration is in `relations.py`.
+`channels/prices.py` defines the members; `relations.py` checks prices against the rest of the
+configuration.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gw.config.values import REQUIRED, Key, Schema, Section, by_name, listing, m
 
 USD = decimal("a price in USD", most=1_000_000, quoted=True)
 FACTOR = decimal("a factor", most=1000, above_zero=True, quoted=True)
-# Of one price; providers have one or two.
+# Steps of one price; providers have one or two.
 STEPS_MAX = 10
 TOKENS_MAX = 1_000_000_000
 SEARCH_SIZES = ("low", "medium", "high")
@@ -31,7 +31,7 @@ STEP: Schema = {"above": Key(whole(0, TOKENS_MAX), REQUIRED), **_PER_MILLION}
 
 
 def steps() -> Reader[tuple[PriceStep, ...]]:
-    """Read the steps of a price for long prompts, in rising order of their bounds."""
+    """Read the steps of a price for long prompts, in ascending order of their bounds."""
     read_steps = listing(mapping(STEP), "a list of {above: tokens, input: price, …}")
 
     def read(node: Node, at: Location) -> tuple[PriceStep, ...]:
@@ -76,7 +76,7 @@ TIER: Schema = {
 
 
 def tiers() -> Reader[dict[str, TierPrice]]:
-    """Read what service tiers cost: a factor or prices of its own for each."""
+    """Read the prices of service tiers: a factor or own prices for each."""
     read_tiers = mapping({name: Key(optional(mapping(TIER)), None) for name in SERVICE_TIERS})
 
     def read(node: Node, at: Location) -> dict[str, TierPrice]:
@@ -97,7 +97,7 @@ def _tier(one: Section) -> TierPrice:
 
 
 def by_size() -> Reader[Decimal | dict[str, Decimal]]:
-    """Read the price of a web search: one for all, or one by the size of its context."""
+    """Read the price of a web search: one for all, or one per size of its context."""
     read_sizes = by_name(USD, f"a price of each of {', '.join(SEARCH_SIZES)}")
 
     def read(node: Node, at: Location) -> Decimal | dict[str, Decimal]:
@@ -136,18 +136,18 @@ PRICE: Schema = {
     "service_tiers": Key(optional(tiers()), None),
     "regions": Key(optional(regions()), None),
 }
-# Of a channel's entry: what differs there from the model's price.
+# The members of a channel's entry that override the model's price.
 ENTRY_PRICE: Schema = {**PRICE, "factor": Key(optional(FACTOR), None)}
 
 
 def entry_price() -> Reader[PriceSpec | None]:
-    """Read the price of a model on one channel; None where nothing is stated."""
+    """Read the price of a model on one channel; None if it has no member."""
     read_price = mapping(ENTRY_PRICE)
 
     def read(node: Node, at: Location) -> PriceSpec | None:
         found = read_price(node, at)
         if len(found.values) < len(ENTRY_PRICE):
-            return None  # blamed already
+            return None  # already reported
         spec = PriceSpec(**found.values)
         return spec if found.locations and spec.stated() else None
 

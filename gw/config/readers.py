@@ -1,7 +1,7 @@
-"""Readers of single values: a scalar in, a checked Python value out, or Refused with the reason.
+"""Readers of single values: they check a scalar and return a Python value, or raise InvalidValue.
 
-Each function here makes a reader; `schema.py` lists which key has which. Addresses and URLs have
-their own file, `values.py`; mappings and lists are in `values.py`.
+Each function here makes a reader; `schema.py` lists the reader of each key. Readers of addresses,
+URLs, mappings and lists are in `values.py`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from difflib import get_close_matches
 from math import ceil
 from typing import Literal, TypeAlias, TypeVar
 
-# What is wrong with a configuration: each fault with its location, all of them reported at once.
+# The faults of a configuration: each with its location, all of them reported together.
 #
-# A `FaultReport` gathers faults while a file is read, a `Location` is a position in that file which
-# can be blamed. `render` is the table a person reads, `fault_records` the same for `--json`. What
-# is no fault, and hardly meant, is a `Caution`: the configuration is taken all the same.
+# A `FaultReport` collects faults while a file is read, a `Location` is a position in that file to
+# which a fault can be attached. `render` returns a table for terminals, `fault_records` the same
+# for `--json`. A `Caution` is about a valid setting that is probably a mistake: the configuration
+# is accepted.
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*", re.ASCII)
 
@@ -34,7 +35,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong. `path` is empty when the file as a whole is meant."""
+    """One fault. `path` is empty when it concerns the whole file."""
 
     file: str
     path: str  # such as channels[0].protocols[1]
@@ -46,7 +47,7 @@ class Fault:
 
     @property
     def where(self) -> str:
-        """File, line and column as editors and compilers write them."""
+        """File, line and column in the form of editors and compilers."""
         return self.file if self.line is None else f"{self.file}:{self.line}:{self.column}"
 
     def __str__(self) -> str:
@@ -57,7 +58,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Caution:
-    """One thing that is allowed and may not be what was meant. Shows nothing secret."""
+    """A setting that is allowed and probably a mistake. Contains no secrets."""
 
     file: str
     path: str
@@ -71,7 +72,7 @@ class Caution:
 
 
 class ConfigFaults(Exception):
-    """The configuration is refused; `faults` has everything that is wrong with it."""
+    """The configuration is refused; `faults` are all of its faults."""
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         assert faults
@@ -81,68 +82,68 @@ class ConfigFaults(Exception):
 
 @dataclass(slots=True)
 class FaultReport:
-    """The faults of one file, gathered while it is read."""
+    """The faults of one file, collected while it is read."""
 
     file: str
     faults: list[Fault] = field(default_factory=list)
     cautions: list[Caution] = field(default_factory=list)
 
     def raise_if_any(self) -> None:
-        """Raise ConfigFaults, in the order of the file, when anything was blamed."""
+        """Raise ConfigFaults, in the order of the file, if there is any fault."""
         if self.faults:
             raise ConfigFaults(sorted(self.faults, key=_in_file_order))
 
     def top(self) -> Location:
-        """The file as a whole."""
+        """Return the location of the whole file."""
         return Location(self, "", None)
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A position that can be blamed: the path of keys to it and its mark in the file."""
+    """A location for faults: the path of keys to it and its mark in the file."""
 
     report: FaultReport = field(repr=False)
     path: str
     mark: Mark | None
 
     def key(self, name: str, mark: Mark | None = None) -> Location:
-        """The member `name` of the mapping here."""
+        """Return the location of the member `name` of this mapping."""
         if not _PLAIN_KEY.fullmatch(name):
             return Location(self.report, f"{self.path}[{json.dumps(name)}]", mark or self.mark)
         path = f"{self.path}.{name}" if self.path else name
         return Location(self.report, path, mark or self.mark)
 
     def item(self, index: int, mark: Mark | None = None) -> Location:
-        """The item at `index`, from 0, of the list here."""
+        """Return the location of the item at `index`, from 0, of this list."""
         return Location(self.report, f"{self.path}[{index}]", mark or self.mark)
 
     def blame(self, *, found: str, allowed: str, hint: str = "") -> None:
-        """Report a fault here; reading goes on, so that the others are found too."""
+        """Report a fault here; reading continues, to find further ones."""
         line, column = (self.mark.line, self.mark.column) if self.mark else (None, None)
         self.report.faults.append(
             Fault(self.report.file, self.path, found, allowed, hint, line, column)
         )
 
     def caution(self, message: str) -> None:
-        """Report something here that is allowed."""
+        """Report a caution here."""
         line, column = (self.mark.line, self.mark.column) if self.mark else (None, None)
         self.report.cautions.append(Caution(self.report.file, self.path, message, line, column))
 
 
 def render(faults: Sequence[Fault]) -> str:
-    """Lay faults out for a person: file, line and column, path, then what was found and allowed."""
+    """Render faults for a terminal: file, line and column, path, text found, values allowed."""
     blocks = [_block(fault) for fault in faults]
     count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
     return "\n".join([*blocks, count])
 
 
 def caution_records(cautions: Sequence[Caution]) -> list[dict[str, str | int | None]]:
-    """Cautions as plain dicts for JSON: file, path, message, line, column."""
+    """Return cautions as dicts for JSON: file, path, message, line, column."""
     return [asdict(caution) for caution in cautions]
 
 
 def fault_records(faults: Sequence[Fault]) -> list[dict[str, str | int | None]]:
-    """The faults as plain dicts for JSON: file, path, found, allowed, hint, line, column."""
+    """Return faults as dicts for JSON: file, path, found, allowed, hint, line, column."""
     return [asdict(fault) for fault in faults]
 
 
@@ -161,12 +162,12 @@ def _in_file_order(fault: Fault) -> tuple[int, int, str]:
     return (fault.line or 0, fault.column or 0, fault.path)
 
 
-# The tree a YAML file is turned into: what was written, where, and what it took from outside.
+# The tree of a YAML file: texts, positions, and values taken from the environment.
 #
-# A scalar keeps its text, so that a price such as 1.10 loses nothing on its way to a Decimal. The
-# tree is made by `yaml_source.py` and read by `values.py` and by the readers below.
+# A scalar keeps its text, so that a price such as 1.10 becomes an exact Decimal. `yaml_source.py`
+# makes the tree; `values.py` and the readers below read it.
 
-# What YAML makes of a scalar. A date is written without quotes and looks like 2023-06-01.
+# The kinds of YAML's scalars. A date has no quotes and a form like 2023-06-01.
 ScalarKind: TypeAlias = Literal["text", "whole", "number", "bool", "null", "date"]
 
 MAX_SHOWN_CHARACTERS = 80
@@ -179,8 +180,11 @@ _SECRET_TEXT = re.compile(r"\b(sk-|pk-|AIza|Bearer\s+)\S{8,}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """One value. `variables` names what its text took from the environment, `taken` is what these
-    gave it: no default of the file."""
+    """One value.
+
+    `variables` are the environment variables in its text, `taken` their values, without defaults of
+    the file.
+    """
 
     text: str
     kind: ScalarKind
@@ -190,7 +194,7 @@ class Scalar:
 
     @property
     def is_nothing(self) -> bool:
-        """True for null, and for a variable that turned out empty."""
+        """Whether it is null, or a variable with an empty value."""
         return self.kind == "null" or (bool(self.variables) and self.text in ("", "null", "~"))
 
 
@@ -220,7 +224,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A node whose fault was reported already: its readers report no other."""
+    """A node whose fault is already reported; its readers report no further one."""
 
     mark: Mark
 
@@ -229,7 +233,7 @@ Node: TypeAlias = Scalar | Items | Table | Unreadable
 
 
 def described(node: Node, *, hidden: bool = False) -> str:
-    """Describe what was found, in short. `hidden` keeps the text of a secret out of the report."""
+    """Describe a node in short. `hidden` keeps the text of a secret out of the report."""
     if isinstance(node, Table):
         if hidden or not node.entries:
             return "a mapping"
@@ -257,7 +261,7 @@ _KIND_NAMES: Mapping[ScalarKind, str] = {
 
 
 def quoted(text: str) -> str:
-    """Quote a text for a fault: one line, printable, cut when long, credentials redacted."""
+    """Quote a text for a fault: one line, printable, truncated, credentials redacted."""
     return _shown(text, quoted=True)
 
 
@@ -279,22 +283,22 @@ def _enumerated(names: list[str]) -> str:
     return f"{shown}, …" if len(names) > 4 else shown
 
 
-# Guesses at misspelled keys and values, for the hint of a fault.
+# Suggestions for misspelled keys and values, for the hint of a fault.
 
 
 def suggestion(word: str, options: Collection[str]) -> str:
-    """Guess what a misspelled word should have been; empty when nothing is close."""
+    """Return a suggestion for a misspelled word; empty when nothing is close."""
     guess = closest(word, options)
     return f"did you mean {guess}?" if guess else ""
 
 
 def closest(word: str, options: Collection[str]) -> str | None:
-    """Return the option a misspelled word is closest to, or None."""
+    """Return the option closest to a misspelled word, or None."""
     folded = {option.lower().replace("-", "_"): option for option in options}
     wanted = word.strip().lower().replace("-", "_")
     matches = get_close_matches(wanted, folded, n=1)
     if not matches and len(wanted) > 2:
-        # chat_completions is far from chat by its letters, and yet what was meant.
+        # chat_completions has a low similarity to chat, and is a likely mistake for it.
         matches = [
             option for option in folded if wanted.startswith(option) or option.startswith(wanted)
         ]
@@ -306,7 +310,7 @@ Reader: TypeAlias = Callable[[Node, Location], T]
 
 MAX_TEXT_CHARACTERS = 4096
 
-# YAML 1.1 reads 010 as 8, 1:30 as 90 and 1e3 as text: only plain decimal digits are taken here.
+# YAML 1.1 reads 010 as 8, 1:30 as 90 and 1e3 as text: only plain decimal digits are accepted.
 _WHOLE = re.compile(r"[-+]?(0|[1-9](_?[0-9]){0,17})", re.ASCII)
 _DECIMAL = re.compile(r"-?(0|[1-9]\d{0,11})(\.\d{1,12})?", re.ASCII)
 _TRUE = frozenset({"true", "yes", "on"})
@@ -315,7 +319,7 @@ _NAME = re.compile(r"[^\s,]{1,200}")
 
 
 class InvalidValue(Exception):
-    """A value is not what its key takes. Caught where the list or mapping around it is read."""
+    """A value is invalid for its key. Caught by the reader of the enclosing list or mapping."""
 
     def __init__(self, *, found: str, allowed: str, hint: str = "") -> None:
         super().__init__(f"{found}, allowed is {allowed}")
@@ -332,9 +336,9 @@ def text(
     least: int = 0,
     placeholders: frozenset[str] = frozenset(),
 ) -> Reader[str]:
-    """Read text of printable characters, at least so many if any. A `secret` is never reported.
+    """Read printable text, empty or at least `least` characters. A `secret` is never reported.
 
-    `placeholders` are texts that examples have where a text of one's own belongs.
+    `placeholders` are texts of examples that the operator has to replace.
     """
 
     def read(node: Node, at: Location) -> str:
@@ -383,7 +387,7 @@ def header_text(allowed: str, *, may_be_empty: bool = False, secret: bool = Fals
 
 def name_reader(what: str) -> Reader[str]:
     """Read an id: up to 200 printable characters without spaces and commas."""
-    # A comma separates ids in the filters of the logs API, so that none may contain one.
+    # A comma separates ids in the filters of the logs API, so no id may contain one.
     allowed = f"{what}: 1 to 200 characters without spaces and commas"
     read_text = text(allowed)
 
@@ -412,7 +416,7 @@ def _path(what: str, *, may_be_empty: bool) -> Reader[str]:
     def read(node: Node, at: Location) -> str:
         value = read_text(node, at)
         if value.startswith("~"):
-            # Taken as it is, this would be something of that name beside the file.
+            # Used literally, it would be a file of that name beside the configuration.
             raise InvalidValue(
                 found=described(node), allowed=f"{what}, without ~", hint="write ${HOME} for it"
             )
@@ -452,7 +456,7 @@ def flag() -> Reader[bool]:
 
 
 def whole(least: int, most: int) -> Reader[int]:
-    """Read a whole number in a range, its ends included."""
+    """Read an integer in an inclusive range."""
     allowed = f"a whole number from {least} to {most}"
 
     def read(node: Node, at: Location) -> int:
@@ -469,7 +473,7 @@ def decimal(
 ) -> Reader[Decimal]:
     """Read a plain decimal exactly as written, from `least` (or above it) to `most`.
 
-    Without an exponent and with at most 12 decimals; as text too where `quoted` allows it.
+    Without an exponent and with at most 12 decimals; also as text if `quoted`.
     """
     lowest = f"above {least} and up" if above_zero else f"from {least}"
     allowed = f"{what}: a plain decimal {lowest} to {most}"
@@ -494,13 +498,13 @@ def decimal(
 
 
 def seconds(*, most: int = 86_400, above_zero: bool = True) -> Reader[float]:
-    """Read a length of time in seconds."""
+    """Read a duration in seconds."""
     read_decimal = decimal("seconds", most=most, above_zero=above_zero)
     return lambda node, at: float(read_decimal(node, at))
 
 
 def binary_size(unit: str, unit_bytes: int, *, most: int, above_zero: bool) -> Reader[int]:
-    """Read a size in `unit` and return it in whole bytes, rounded up."""
+    """Read a size in `unit` and return it in bytes, rounded up."""
     read_decimal = decimal(unit, most=most, above_zero=above_zero)
 
     def read(node: Node, at: Location) -> int:
@@ -510,7 +514,7 @@ def binary_size(unit: str, unit_bytes: int, *, most: int, above_zero: bool) -> R
 
 
 def optional(read_value: Reader[T]) -> Reader[T | None]:
-    """Read a value or nothing: an empty value and null mean that there is none."""
+    """Read a value, or return None for an empty value and null."""
 
     def read(node: Node, at: Location) -> T | None:
         if isinstance(node, Scalar) and node.is_nothing:
@@ -521,7 +525,7 @@ def optional(read_value: Reader[T]) -> Reader[T | None]:
 
 
 def or_blank(read_value: Reader[T]) -> Reader[T | None]:
-    """The same, of a value that is text: a text without characters is none, too."""
+    """Like `optional`, also for an empty text."""
     read_optional = optional(read_value)
 
     def read(node: Node, at: Location) -> T | None:
@@ -533,7 +537,7 @@ def or_blank(read_value: Reader[T]) -> Reader[T | None]:
 
 
 def written_text(node: Node, allowed: str, *, secret: bool = False) -> str:
-    """Return the text of a scalar; refuse what YAML takes for a number, true, false or nothing."""
+    """Return the text of a scalar; refuse one that YAML reads as a number, boolean or null."""
     if not isinstance(node, Scalar):
         raise InvalidValue(found=described(node, hidden=secret), allowed=allowed)
     if node.variables or node.kind in ("text", "date"):

@@ -1,7 +1,7 @@
-"""Checks that need more than one value: ids that clash, models bound to what is not there.
+"""Checks across values: duplicate ids, models bound to missing channels, and the like.
 
-Each function takes sections as read, some of whose keys may have been refused, and blames the
-places where they do not fit together (contract §2, spec: Account wallet, Model catalog entry).
+Each function takes sections as read, some of whose keys may have been refused, and reports the
+locations of conflicts (contract §2, spec: Account wallet, Model catalog entry).
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from gw.config.readers import Location, quoted, suggestion
 from gw.config.upstream import PROVED, Fields, key_fields
 from gw.config.values import Located, Section
 
-# What a bucket cannot be reached without.
+# The settings required to reach a bucket.
 BUCKET_KEYS = ("endpoint", "bucket", "access_key", "secret_key")
 
 
 def check_listeners(top: Section) -> None:
-    """Listeners need an address each; port 0 is a new one each time."""
+    """Check that listeners have distinct addresses; port 0 is always distinct."""
     taken: dict[ListenAddress, str] = {}
     for name in ("listen", "admin_listen", "console_listen"):
         address = top.get(name)
@@ -53,7 +53,7 @@ def check_listeners(top: Section) -> None:
 
 
 def check_secrets(top: Section) -> None:
-    """What the secret was before is another one."""
+    """Check that the previous secret differs from the secret."""
     if top.get("previous_secret") and top.get("previous_secret") == top.get("secret"):
         top.location("previous_secret").blame(
             found="the same as secret", allowed="what secret was before, or empty"
@@ -61,7 +61,7 @@ def check_secrets(top: Section) -> None:
 
 
 def check_retention(top: Section) -> None:
-    """A row of the call log is proved by its entries: these are kept longer than those."""
+    """Check that entries are kept longer than rows of the call log, which they prove."""
     log, ledger = top.get("retention_months"), top.get("ledger_retention_months")
     if ledger is None or (log is not None and ledger > log):
         return
@@ -72,7 +72,7 @@ def check_retention(top: Section) -> None:
 
 
 def check_certificate(tls: Section | None) -> None:
-    """A certificate needs its key, and a key its certificate."""
+    """Check that a certificate has its key, and a key its certificate."""
     if tls is None:
         return
     for name, other in (("certificate", "key"), ("key", "certificate")):
@@ -81,7 +81,7 @@ def check_certificate(tls: Section | None) -> None:
 
 
 def check_buckets(top: Section) -> None:
-    """A bucket needs to be named, the keys to it, and what speaks to it."""
+    """Check that a bucket has its name, its keys, and its client library."""
     for name, others in (("media_store", "none or local"), ("kb_store", "local")):
         store = top.get(name)
         if store is not None and store.get("kind") == "s3":
@@ -101,7 +101,7 @@ def _check_bucket(store: Section, others: str) -> None:
 
 
 def check_channel_ids(channels: Sequence[Section]) -> None:
-    """No two channels share an id."""
+    """Check that channels have distinct ids."""
     first: dict[str, Location] = {}
     for channel in channels:
         channel_id = channel.get("id")
@@ -115,7 +115,7 @@ def check_channel_ids(channels: Sequence[Section]) -> None:
 
 
 def check_model_names(models: Sequence[Section]) -> None:
-    """No id or alias names two models; ids go first, so that an alias is blamed for a clash."""
+    """Check that ids and aliases are distinct; ids first, so that the alias is reported."""
     first: dict[str, Location] = {}
     ids = [
         Located(model.values["id"], model.location("id"))
@@ -134,10 +134,10 @@ def check_model_names(models: Sequence[Section]) -> None:
 
 
 def check_bindings(models: Sequence[Section], channels: Sequence[Section] | None) -> None:
-    """Models are bound to channels that exist, each once. None: the channels are not known."""
+    """Check that models are bound to existing channels, each once. None: unknown channels."""
     known = [channel.get("id") for channel in channels or ()]
     ids = [channel_id for channel_id in known if channel_id is not None]
-    # With a channel whose own id was refused, any binding may be meant for it.
+    # If the id of some channel was refused, any binding may refer to it.
     all_known = channels is not None and len(ids) == len(known)
     for model in models:
         seen: set[str] = set()
@@ -160,7 +160,7 @@ def check_bindings(models: Sequence[Section], channels: Sequence[Section] | None
 
 
 def check_prices(models: Sequence[Section]) -> None:
-    """A model that can be called and has a channel has the price its endpoint is billed by."""
+    """Check that a callable model with a channel has the price of its endpoint."""
     for model in models:
         price = model.get("price")
         if price is None or not model.get("callable") or not model.get("channels"):
@@ -176,7 +176,7 @@ def check_prices(models: Sequence[Section]) -> None:
 def _check_price(price: Section, endpoint_type: str | None) -> None:
     if endpoint_type is None:
         for key in CHAT_PRICES:
-            # Not `is None` alone: a key that is absent was refused, and blamed for that.
+            # Not `is None` alone: an absent key was refused, and is already reported.
             if price.get(key, Decimal(0)) is None:
                 price.location(key).blame(
                     found="no price", allowed="a price: a chat model needs input and output"
@@ -191,7 +191,7 @@ def _check_price(price: Section, endpoint_type: str | None) -> None:
 
 
 def _check_entry_price(bound: Section, endpoint_type: str | None) -> None:
-    """A channel's own price is of tokens: whatever else is sold costs the same on each channel."""
+    """Check that only models billed by tokens have a channel's own price."""
     price: PriceSpec | None = bound.get("price")
     if price is None:
         return
@@ -204,7 +204,7 @@ def _check_entry_price(bound: Section, endpoint_type: str | None) -> None:
 
 
 def check_price_units(price: Section, endpoint_type: str | None) -> None:
-    """Blame prices by a unit that this endpoint is not billed by. Token prices may always stand."""
+    """Report prices of units that this endpoint is not billed by; token prices are allowed."""
     billed: Sequence[str] = (*TOKEN_PRICES, *DIMENSIONS)
     hint = ""
     if endpoint_type is not None:
@@ -235,7 +235,7 @@ def _check_area(price: Section) -> None:
 
 
 def check_of_protocols(channels: Sequence[Section]) -> None:
-    """A channel sets the dialect and the path of protocols that it speaks, and of no other."""
+    """Check that a channel sets dialects and paths only of protocols that it speaks."""
     for channel in channels:
         protocols = channel.get("protocols")
         for section in (channel.get("wire"), channel.get("paths")):
@@ -250,7 +250,7 @@ def check_of_protocols(channels: Sequence[Section]) -> None:
 
 
 def check_hosted_paths(channels: Sequence[Section]) -> None:
-    """Where a host has the model in the path alone, so does a path in place of the host's own."""
+    """Check that a path contains the model if the host's default path does."""
     for channel in channels:
         wires, paths = channel.get("wire"), channel.get("paths")
         if wires is None or paths is None:
@@ -268,7 +268,7 @@ def check_hosted_paths(channels: Sequence[Section]) -> None:
 
 
 def check_keys(channels: Sequence[Section]) -> None:
-    """A task is known to the key that made it alone, so that its polls need that one."""
+    """Check that a channel of tasks has one key: polls need the key that made the task."""
     for channel in channels:
         keys, protocols = channel.get("api_key"), channel.get("protocols")
         tasks = [one for one in protocols or () if FAMILIES[one].has_tasks]
@@ -281,7 +281,7 @@ def check_keys(channels: Sequence[Section]) -> None:
 
 
 def check_fields(channels: Sequence[Section]) -> None:
-    """A channel's own headers and query do not set what its key is sent in."""
+    """Check that a channel's headers and query do not set the fields of its key."""
     for channel in channels:
         protocols, api_key = channel.get("protocols"), channel.get("api_key")
         if protocols is None or "auth" not in channel.values:
@@ -299,7 +299,7 @@ def check_fields(channels: Sequence[Section]) -> None:
 
 
 def check_videos(models: Sequence[Section]) -> None:
-    """`video` is for general video models: those of digital humans and of clips have their own."""
+    """Check that `video` is only set for general video models."""
     for model in models:
         video = model.get("video")
         if video is None or not video.locations or "endpoint_type" not in model.values:
@@ -318,7 +318,7 @@ def check_videos(models: Sequence[Section]) -> None:
 
 
 def check_agents(agents: Section | None, models: Sequence[Section]) -> None:
-    """The model of agents that have none is one that can be called, on chat."""
+    """Check that the default model of agents is a callable chat model."""
     name = agents.get("default_model") if agents is not None else None
     if agents is None or not name:
         return
@@ -335,14 +335,14 @@ def check_agents(agents: Section | None, models: Sequence[Section]) -> None:
         )
 
 
-# What is allowed in a configuration and is hardly meant: it is served, and `gw check-config` warns.
+# Cautions: settings that are served, and that `gw check-config` warns about.
 #
-# Each function takes sections as read, free of faults, and cautions the locations (contract §7:
+# Each function takes sections as read, without faults, and cautions the locations (contract §7:
 # Short names).
 
 
 def caution_wildcard_admin(top: Section) -> None:
-    """The admin listener asks for no key."""
+    """Caution an admin listener on all addresses, because it needs no key."""
     address: ListenAddress = top.values["admin_listen"]
     if _is_wildcard(address.host):
         top.location("admin_listen").caution(
@@ -352,7 +352,7 @@ def caution_wildcard_admin(top: Section) -> None:
 
 
 def caution_unused_channels(models: Sequence[Section], channels: Sequence[Section]) -> None:
-    """A channel that no model is bound to is never called."""
+    """Caution a channel without models, which is never called."""
     used = {bound.values["id"] for model in models for bound in model.values["channels"]}
     for channel in channels:
         if channel.values["id"] not in used:
@@ -360,7 +360,7 @@ def caution_unused_channels(models: Sequence[Section], channels: Sequence[Sectio
 
 
 def caution_unserved_models(models: Sequence[Section], channels: Sequence[Section]) -> None:
-    """A model that is called and whose channels do not speak what it needs is never served."""
+    """Caution a callable model whose channels do not speak its protocol."""
     by_id = {channel.values["id"]: channel.values for channel in channels}
     for model in models:
         family = _family_of(model.values["endpoint_type"])
@@ -382,17 +382,17 @@ def caution_unserved_models(models: Sequence[Section], channels: Sequence[Sectio
 
 
 def _family_of(endpoint_type: str | None) -> Family | None:
-    """The family of a dedicated endpoint; None for a chat model, and for what is withdrawn."""
+    """Return the family of a dedicated endpoint; None for chat models and placeholders."""
     served = (row for row in FAMILIES.values() if not row.is_chat and not row.is_withdrawn)
     return next((row for row in served if endpoint_type in MODEL_TYPES[row.protocol]), None)
 
 
-# Of the models that a caution is about, so many are named.
+# Models listed in one caution.
 MODELS_NAMED_MAX = 3
 
 
 def caution_unpriced(models: Sequence[Section], channels: Sequence[Section]) -> None:
-    """What upstreams of a chat model can report, and take money for, without a price of it."""
+    """Caution billable usage that upstreams of a chat model can report, and that has no price."""
     without_search: dict[str, list[str]] = {}
     of_messages = {
         one.values["id"] for one in channels if MESSAGES.protocol in one.values["protocols"]
@@ -428,7 +428,7 @@ def _unpriced(price: PriceSpec, is_refused: bool, speaks_messages: bool) -> Iter
             " service_tiers has none of them"
         )
     lacks_hour = price.cache_write is not None and price.cache_write_1h is None
-    # Upstreams of messages alone write to a cache for an hour.
+    # Only upstreams of messages have one-hour cache writes.
     if price.has_dimensions and lacks_hour and speaks_messages:
         yield "no cache_write_1h: what is written to a cache for an hour costs as cache_write"
     tiers = price.service_tiers or {}
@@ -441,7 +441,7 @@ def _unpriced(price: PriceSpec, is_refused: bool, speaks_messages: bool) -> Iter
 
 
 def caution_short_names(channels: Sequence[Section]) -> None:
-    """A secret too short to be distinguished from other text is not redacted in upstreams' text."""
+    """Caution a secret too short to be redacted: it may be part of ordinary text."""
     for channel in channels:
         if len(channel.values["id"]) < CHANNEL_ID_CHARACTERS_MIN:
             channel.location("id").caution(
@@ -467,7 +467,7 @@ def _field_secrets(channel: Section) -> frozenset[str]:
 
 
 def caution_versions_twice(channels: Sequence[Section]) -> None:
-    """A version at the end of `base_url` and at the beginning of what is appended to it."""
+    """Caution a version at the end of `base_url` and at the beginning of the appended path."""
     for channel in channels:
         values = channel.values
         last = values["base_url"].rpartition("/")[2]
@@ -484,7 +484,7 @@ def caution_versions_twice(channels: Sequence[Section]) -> None:
 
 
 def caution_unsent_keys(channels: Sequence[Section]) -> None:
-    """A key that is configured and, by `auth`, sent nowhere."""
+    """Caution a configured key that `auth` never sends."""
     for channel in channels:
         way = channel.values["auth"]
         if way in (NO_AUTH, *PROVED) and channel.values["api_key"]:

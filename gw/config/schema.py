@@ -1,7 +1,7 @@
-"""Every key of the configuration file: what it takes, its range, its default (contract §2).
+"""Every key of the configuration file, with its values, range and default (contract §2).
 
-This is the page to lay beside the contract. A `section` is a mapping of its own, REQUIRED stands
-where there is no default; what ties several values together is checked in `relations.py`.
+The page to compare with the contract. A `section` is a nested mapping, REQUIRED means that there is
+no default; `relations.py` checks values against each other.
 """
 
 from __future__ import annotations
@@ -74,13 +74,12 @@ from gw.config.values import (
 )
 from metrics.logs import LEVELS
 
-# Reads a channel: what its `kind` fills in stands where the file has no value.
+# Reads a channel: its `kind` fills in values absent from the file.
 #
-# The kinds are `channels/kinds.py`. A channel whose `auth` is none, or proves by other credentials
-# who asks, has no key to be forgotten. Where a kind's address or paths depend on region and
-# project, those are put in here.
+# The kinds are in `channels/kinds.py`. A channel with `auth: none` or other credentials needs no
+# key. If a kind's address or paths contain region and project, these are inserted here.
 
-KEY_AUTH = "bearer"  # of a kind that is proved otherwise, where a channel of it has a key
+KEY_AUTH = "bearer"  # of a kind with other credentials, if the channel has a key
 
 
 def channel(schema: Schema) -> Reader[Section]:
@@ -93,7 +92,7 @@ def channel(schema: Schema) -> Reader[Section]:
     def read(node: Node, at: Location) -> Section:
         kind = KINDS.get(_written(node, "kind") or "")
         way = _written(node, "auth") or _usual_way(node, kind)
-        # The others are read alike.
+        # Other methods are read alike.
         known = way if way in (NO_AUTH, KEY_AUTH, *PROVED) else ""
         found = reader(kind.name if kind is not None else "", known)(node, at)
         if way in PROVED:
@@ -104,7 +103,7 @@ def channel(schema: Schema) -> Reader[Section]:
 
 
 def no_credentials() -> Reader[Section]:
-    """Read what only some ways of `auth` take: nothing."""
+    """Read the credentials of methods that take none."""
     allowed = f"credentials with auth: {' or '.join(PROVED)}"
 
     def read(node: Node, at: Location) -> Section:
@@ -123,7 +122,7 @@ def _usual_way(node: Node, kind: Kind | None) -> str:
 
 
 def _written(node: Node, name: str) -> str | None:
-    """The text of a key, if there is one; it is checked where the mapping is read."""
+    """Return the text of a key, or None; the mapping's reader validates it."""
     entry = node.entries.get(name) if isinstance(node, Table) else None
     return entry.value.text if entry is not None and isinstance(entry.value, Scalar) else None
 
@@ -159,7 +158,7 @@ def _filled_section(key: Key, defaults: Mapping[str, str]) -> Key:
 
 
 def _placed(found: Section, kind: Kind | None) -> Section:
-    """The channel with region and project in its kind's address and paths, which may need them."""
+    """Return the channel with region and project inserted into its kind's address and paths."""
     values = dict(found.values)
     marks = {REGION: values.get("region") or "", PROJECT: values.get("project") or ""}
     base_url = values.get("base_url")
@@ -179,7 +178,7 @@ def _placed(found: Section, kind: Kind | None) -> Section:
 
 
 def _missing(values: Mapping[str, Any], base_url: str) -> list[str]:
-    """Which of region and project the address, the paths or the signature of a channel lack."""
+    """Return the missing ones of region and project, for address, paths or signature."""
     templates = [base_url]
     if (paths := values.get("paths")) is not None:
         spoken = values.get("protocols") or ()
@@ -200,9 +199,9 @@ KIB, MIB, GIB = 1024, 1024 * 1024, 1024 * 1024 * 1024
 MAX_TOKENS = 1_000_000_000
 LAST_SECOND = 253_402_300_799  # of the year 9999
 
-# What encrypts every stored key must not be guessed: a word is.
+# It encrypts every stored key and must not be guessable, as words are.
 SECRET_MIN = 16
-# What ops/kubernetes/secret.yaml has in the place of a secret.
+# The placeholder of a secret in ops/kubernetes/secret.yaml.
 SECRET_PLACEHOLDERS = frozenset({"set this to 32 bytes in hex"})
 PREVIOUS_SECRET = "the secret before this one, or empty"
 SECRET = f"a secret of {SECRET_MIN} characters or more, or empty for one that is made"
@@ -224,7 +223,7 @@ TIMEOUTS: Schema = {
     "task_poll": Key(seconds(), 10.0),
 }
 
-# How a bucket is named and reached, where the kind of a store is s3.
+# The settings of a bucket, if the kind of a store is s3.
 BUCKET: Schema = {
     "endpoint": Key(public_url(), ""),
     "region": Key(text(), "auto"),
@@ -282,7 +281,7 @@ WIRE: Schema = {
     row.protocol: Key(optional(choice(row.wires)), None) for row in FAMILIES.values() if row.wires
 }
 
-# Of the protocols that have one path each; those of media have several.
+# Of protocols with one path; those of media have several.
 PATHS: Schema = {
     protocol: Key(optional(upstream.path(names_model=MODEL_IN_PATH in dialect.address.path)), None)
     for protocol, dialect in DIALECTS.items()
@@ -291,7 +290,7 @@ PATHS: Schema = {
 CHANNEL: Schema = {
     "id": Key(name_reader("a channel id"), REQUIRED),
     "base_url": Key(base_url(), REQUIRED),
-    # May be empty, for an upstream that asks for none; leaving it out is more likely forgotten.
+    # May be empty, for an upstream without authentication; an absent key is more likely forgotten.
     "api_key": Key(upstream.api_keys(), REQUIRED),
     "protocols": Key(choices(PROTOCOLS, least=1), REQUIRED),
     "tools": Key(choices(BUILTIN_TOOLS), ()),
@@ -303,19 +302,19 @@ CHANNEL: Schema = {
     "first_event_seconds": Key(optional(seconds()), None),
     "wire": section(WIRE),
     "paths": section(PATHS),
-    # Left out, each protocol's own way.
+    # Absent: each protocol's own method.
     "auth": Key(optional(upstream.auth()), None),
-    # Of the ways that need more than a key: what each takes is `credentials.py`.
+    # Of methods that need more than a key, see `credentials.py`.
     "credentials": Key(no_credentials(), None),
     "region": Key(optional(upstream.scope("a region, such as us-east-1")), None),
     "project": Key(optional(upstream.scope("a project's id")), None),
     "headers": Key(upstream.headers(), upstream.Fields()),
     "query": Key(upstream.query(), upstream.Fields()),
-    # Left out: $HTTPS_PROXY, unless $NO_PROXY has the host; empty: none.
+    # Absent: $HTTPS_PROXY, unless $NO_PROXY contains the host; empty: none.
     "proxy": Key(upstream.proxy(), None),
     "ca_file": Key(file(), ""),
     "client_certificate": section(TLS),
-    # Fills in what is left out of the above.
+    # Fills in absent values of the keys above.
     "kind": Key(optional(choice(tuple(KINDS))), None),
 }
 
@@ -323,7 +322,7 @@ CHANNEL: Schema = {
 BINDING: Schema = {
     "id": Key(name_reader("a channel id"), REQUIRED),
     "as": Key(optional(name_reader("the upstream's name of the model")), None),
-    # What differs on this channel, and what its provider takes.
+    # Overrides of the model's price for this channel, and the provider's price.
     "price": Key(entry_price(), None),
     "cost": Key(entry_price(), None),
     "first_event_seconds": Key(optional(seconds()), None),  # in place of the channel's
@@ -362,7 +361,7 @@ MODEL: Schema = {
     "context_size": Key(optional(whole(1, MAX_TOKENS)), None),
     "max_output_tokens": Key(optional(whole(1, MAX_TOKENS)), None),
     "price": section(PRICE),
-    # Of requests for a dearer service tier without a price.
+    # For requests for a dearer service tier without a price.
     "unpriced": Key(choice(UNPRICED), "refuse"),
     "multiplier": Key(decimal("a factor", most=1000, above_zero=True, quoted=True), Decimal(1)),
     "capabilities": Key(choices(CAPABILITIES), ()),
@@ -405,7 +404,7 @@ TOP: Schema = {
     "worker_silence_seconds": Key(seconds(), 10.0),
     "shed_delay_ms": Key(whole(least=0, most=10_000), 20),
     "max_body_mb": Key(binary_size("MB", MIB, most=1024, above_zero=True), 64 * MIB),
-    # Of all that a process holds at once; at least one of them.
+    # For all bodies of a process together; at least one of them.
     "max_bodies_mb": Key(binary_size("MB", MIB, most=1024 * 1024, above_zero=True), 512 * MIB),
     "translations": Key(choices(SETTINGS), ("chat_to_messages", "chat_to_native")),
     "translate": Key(choices(SETTINGS), ()),  # beside those of `translations`

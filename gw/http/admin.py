@@ -1,7 +1,7 @@
-"""The admin listener, on Tornado's own server: metrics, liveness, readiness; never for clients.
+"""The admin listener, on Tornado's own server: metrics, liveness, readiness; not for clients.
 
-These need no key, and answer whatever the public side is doing: scraping runs beside the loop. The
-admin API, which needs a token, is handed on (`admin_api.py`).
+These need no key and respond in every state of the public side: scrapes run beside the loop. The
+admin API, which needs a token, is called through `admin_api.py`.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ from gw.http.server import Acceptor, bind
 from metrics.logs import EventLog
 
 GZIP_LEVEL = 5
-# Scrapers and probes are few. One more closes the connection that has been silent for longest.
+# Scrapers and probes are few. A further connection closes the one that has been idle longest.
 CONNECTIONS_MAX = 32
-# A kept connection that stays silent for so long is closed.
+# An idle connection is closed after this time.
 IDLE_SECONDS = 75.0
-# A body that is not complete by then is not coming.
+# The timeout of a body.
 BODY_SECONDS = 120.0
-# A head that is larger ends the connection without a word.
+# A larger head closes the connection without a response.
 HEADER_BYTES_MAX = 64 * 1024
 _NO_WEIGHT = re.compile(r"q\s*=\s*0(\.0{0,3})?")
 
 Render = Callable[[str], Awaitable[tuple[bytes, str]]]  # `Accept` → page and its content type
-Readiness = Callable[[], Awaitable[str | None]]  # why not ready, or None
+Readiness = Callable[[], Awaitable[str | None]]  # the reason, or None when ready
 
 
-# Names that do not exist in the public DNS: no page of a stranger's stands under one of them.
+# Names outside the public DNS, which no web page of a stranger can use.
 _INNER_NAMES = (".local", ".localhost", ".localdomain", ".internal", ".svc", ".home.arpa")
 
 
 def is_inner(host: str, hosts: Collection[str]) -> bool:
-    """Whether metrics may be asked for by this name, in lower case, without its port.
+    """Whether metrics may be requested under this name, in lower case, without its port.
 
-    A web page can lead its own name to this address and then read what is served there (DNS
-    rebinding); an address, a name without dots and those within one's own network it cannot have.
+    A web page can resolve its own name to this address and read the response (DNS rebinding); it
+    cannot use an address, a name without dots, or a name within the operator's network.
     """
     name = host.removesuffix(".")
     if name in hosts or "." not in name or name.endswith(_INNER_NAMES):
@@ -104,14 +104,14 @@ class MetricsHandler(_AdminHandler):
         self.set_header("Content-Type", content_type)
         self.set_header("Vary", "Accept, Accept-Encoding")
         if _takes_gzip(self.request.headers.get("Accept-Encoding", "")):
-            # A page of some hundred kilobytes takes milliseconds, which the loop has not.
+            # A page of some hundred kilobytes takes milliseconds, too long for the event loop.
             body = await asyncio.to_thread(gzip.compress, body, GZIP_LEVEL)
             self.set_header("Content-Encoding", "gzip")
         self.write(body)
 
 
 def _takes_gzip(accepted: str) -> bool:
-    """Whether a list of codings has gzip, and not with the weight 0 (RFC 9110)."""
+    """Whether a list of codings accepts gzip with a weight above 0 (RFC 9110)."""
     for coding in accepted.lower().split(","):
         name, *parameters = (part.strip() for part in coding.split(";"))
         if name == "gzip":
@@ -120,7 +120,7 @@ def _takes_gzip(accepted: str) -> bool:
 
 
 class LivenessHandler(_AdminHandler):
-    """`/healthz`: the process answers. A busy or draining process is alive."""
+    """`/healthz`: the process responds. A busy or draining process is alive."""
 
     def get(self) -> None:
         self.write(dumps({"status": "ok"}))
@@ -129,7 +129,7 @@ class LivenessHandler(_AdminHandler):
 
 
 class ReadinessHandler(_AdminHandler):
-    """`/readyz`: 200 while new requests may be sent here, else 503 and why not."""
+    """`/readyz`: 200 while new requests may be sent here, else 503 with the reason."""
 
     async def get(self) -> None:
         why_not: str | None = await self.settings["readiness"]()
@@ -154,10 +154,10 @@ def make_admin_application(
     respond: Respond | None = None,
     peer_proof: str = "",
 ) -> Application:
-    """Build the application; `readiness` returns in a word or two why not, e.g. "draining".
+    """Build the application; `readiness` returns the reason in a word or two, e.g. "draining".
 
-    `respond` is the admin API, if it is served; `peer_proof` is known to a parent that hands its
-    clients' requests on (`admin_api.py`).
+    `respond` is the admin API, if it is enabled; `peer_proof` authenticates a parent that forwards
+    its clients' requests (`admin_api.py`).
     """
     api = [] if respond is None else [(f"{PREFIX}(.*)", AdminApiHandler)]
     return Application(
@@ -179,9 +179,9 @@ def make_admin_application(
 
 
 class AdminServer:
-    """The application on an address, on Tornado's own server; port 0 takes any free port.
+    """The application on an address, on Tornado's own server; port 0 is any free port.
 
-    `key` names the address in the configuration; the console's is one of these too.
+    `key` is the configuration key of the address; the console has such a server too.
     """
 
     def __init__(
@@ -207,7 +207,7 @@ class AdminServer:
             max_body_size=body_bytes_max,
             protocol=scheme,
         )
-        self._streams: dict[IOStream, None] = {}  # the one that was used last is the last
+        self._streams: dict[IOStream, None] = {}  # least recently used first
         application.settings["on_use"] = self._used
         self._acceptor: Acceptor | None = None
 
@@ -215,7 +215,7 @@ class AdminServer:
         return f"<AdminServer {self.url} {len(self)} connections>"
 
     def __len__(self) -> int:
-        """How many connections there are."""
+        """The number of connections."""
         return sum(not stream.closed() for stream in list(self._streams))
 
     async def start(self) -> None:
@@ -223,7 +223,7 @@ class AdminServer:
         self._acceptor = Acceptor(self._sockets, self._serve, EventLog("gw.http.admin"))
 
     async def close(self) -> None:
-        """Close every connection that is left."""
+        """Close every remaining connection."""
         if self._acceptor is not None:
             self._acceptor.stop()
         for sock in self._sockets:

@@ -1,7 +1,7 @@
-"""`/admin/v1/…` on the admin listener: a bounded request handed to what responds to it.
+"""`/admin/v1/…` on the admin listener: reads bounded requests and passes them on.
 
-Knows no token and no route. What responds is the API itself (`gw/api/admin/`) or, in the parent of
-several processes, one of these (`gw/processes/`).
+Independent of tokens and routes. The response is made by the API itself (`gw/api/admin/`) or, in
+the parent of several processes, by one of these (`gw/processes/`).
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from tornado.web import RequestHandler, stream_request_body
 from gw.errors import dumps
 
 PREFIX = "/admin/v1/"
-# A system prompt of 64 KiB, each character escaped, and what stands around it.
+# A system prompt of 64 KiB, each character escaped, and the other members.
 BODY_BYTES_MAX = 512 * 1024
-# A longer body is read to its end, and forgotten, up to this length: a client that still sends
-# would not read the response. Beyond it the connection ends with the response.
+# A longer body is read to its end and dropped, up to this length: a client that still sends would
+# not read the response. Beyond it the connection is closed with the response.
 IGNORED_BYTES_MAX = 16 * 1024 * 1024
-# By which a parent reports who asked it, with the proof that it is the parent.
+# In which a parent forwards the client's address, with the proof that it is the parent.
 PEER_HEADER = "X-Gateway-Admin-Peer"
 PROOF_VARIABLE = "GW_ADMIN_PEER_PROOF"
 
@@ -52,7 +52,7 @@ Respond = Callable[[AdminRequest], Awaitable[AdminResponse]]
 
 
 def error_body(code: str, message: str, trace: str) -> bytes:
-    """The one shape of errors."""
+    """Return the body of an error, which has one shape."""
     return dumps({"error": {"code": code, "message": message, "trace_id": trace}})
 
 
@@ -76,7 +76,7 @@ class AdminApiMixin(RequestHandler):
             self._chunks.clear()
 
     async def respond(self, decoded_path: str) -> None:
-        """Any method: which of them a path takes is known to what responds."""
+        """Pass on a request of any method; the API knows the methods of its paths."""
         if self._size > BODY_BYTES_MAX:
             self._refuse_body()
             return
@@ -97,7 +97,7 @@ class AdminApiMixin(RequestHandler):
             self.set_header(name, value)
         self.finish(response.body)
 
-    # HEAD is Tornado's 405: no path takes it, and a parent would wait for the worker's body.
+    # HEAD is Tornado's 405: no path has it, and a parent would wait for the worker's body.
     get = post = put = patch = delete = options = respond
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
@@ -113,7 +113,7 @@ class AdminApiMixin(RequestHandler):
         return self._headers["x-gateway-trace"]
 
     def _address(self) -> str:
-        """The client's address, from the parent where that is what asks."""
+        """Return the client's address, from the parent if it forwards the request."""
         proof, _, address = self.request.headers.get(PEER_HEADER, "").partition(" ")
         expected: str = self.settings["peer_proof"]
         if expected and address and hmac.compare_digest(proof.encode(), expected.encode()):

@@ -1,8 +1,8 @@
-"""Which pages of other origins may read responses: cross-origin resource sharing (Fetch, 3.3).
+"""Cross-origin resource sharing: the origins whose pages may read responses (Fetch, 3.3).
 
-A browser asks before it sends a request that a plain form could not have made (the preflight), and
-hides a response from its page unless the response names the page's origin. Credentials of the
-browser (cookies, certificates) are never allowed: the key in the request alone authenticates.
+A browser sends a preflight before a request that a plain form could not make, and hides a response
+from its page unless the response allows the page's origin. Credentials of the browser (cookies,
+certificates) are never allowed: only the key in the request authenticates.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from gw.http.application import WholeResponse
 from gw.http.tornado_adapter import RequestHeaders, TornadoRequest
 
 ANY: Final = "*"
-# How long a browser may remember a preflight: the file may change, after a restart.
+# How long a browser may cache a preflight: a restart may change the configuration.
 MAX_AGE_SECONDS = 600
-# What a page may read beside the headers that every response has.
+# Headers that a page may read besides the safelisted ones.
 EXPOSED: Final = (
     "X-Gateway-Trace",
     "Retry-After",
@@ -31,12 +31,12 @@ EXPOSED: Final = (
     *("Accept-Ranges", "Content-Disposition", "Content-Length", "Content-Range", "ETag"),
 )
 _EXPOSED = ", ".join(EXPOSED)
-# Names of headers with commas between them.
+# Header names separated by commas.
 _NAMES = re.compile(r"[\w!#$%&'*+.^`|~-]+(?:[ \t]*,[ \t]*[\w!#$%&'*+.^`|~-]+)*", re.ASCII)
 
 
 class Cors:
-    """The headers of responses to pages of these origins; ANY stands for each."""
+    """The headers of responses to pages of these origins; ANY allows all."""
 
     def __init__(self, origins: Iterable[str]) -> None:
         self._origins = frozenset(origins)
@@ -45,7 +45,7 @@ class Cors:
         return f"<Cors {len(self._origins)} origins>"
 
     def headers(self, received: RequestHeaders, headers: Mapping[str, str]) -> dict[str, str]:
-        """The headers of a response, with what its page may do."""
+        """Return the headers of a response with the permissions of its page."""
         vary = headers.get("Vary")
         found = {**headers, "Vary": f"{vary}, Origin" if vary else "Origin"}
         allowed = self._allowed(received.get("Origin"))
@@ -55,7 +55,7 @@ class Cors:
         return found
 
     def preflight(self, request: TornadoRequest, handler: type[Any]) -> WholeResponse | None:
-        """The response to a preflight; None for any other request, and for other origins."""
+        """Return the response to a preflight; None for any other request or origin."""
         received = request.headers
         if request.method != "OPTIONS" or "Access-Control-Request-Method" not in received:
             return None

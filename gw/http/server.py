@@ -27,13 +27,13 @@ from gw.http.connection import (
 )
 from metrics.logs import EventLog
 
-# Listening sockets: bound, and closed without losing a connection that was on its way.
+# Listening sockets: bound, and closed without losing connections under way.
 #
-# A listening socket that is closed resets every connection that waits to be accepted, and every one
-# whose handshake is under way; another socket on the same port (SO_REUSEPORT) inherits neither. So
-# first no handshake begins any more: the kernel drops its first packet, and the client, which sends
-# it again after a second, finds the next process on the port, or is refused. Handshakes under way
-# get a moment to end. Then what waits is taken out of the queue, and the socket is closed.
+# Closing a listening socket resets every connection that waits to be accepted or is in its
+# handshake; another socket on the same port (SO_REUSEPORT) does not inherit them. So new handshakes
+# are stopped first: the kernel drops the first packet, and the client, which repeats it after a
+# second, reaches the next process on the port, or is refused. Handshakes under way get a moment to
+# end. Then the queue is emptied by accepting, and the socket is closed.
 
 BACKLOG = 4096
 # One round trip to a client on the same continent.
@@ -41,8 +41,8 @@ HANDSHAKE_SECONDS = 0.1
 
 # Of <asm-generic/socket.h>; Python has no name for it.
 _SO_ATTACH_FILTER = 26
-# Instructions (code, true, false, operand) on a packet from its TCP header on, in the kernel's
-# classic packet filter: none of it is kept when of SYN and ACK it has SYN alone.
+# Instructions (code, true, false, operand) of the kernel's classic packet filter, on a packet from
+# its TCP header on: drop a packet that has SYN without ACK.
 _FLAGS_BYTE, _SYN, _SYN_ACK, _ALL = 13, 0x02, 0x12, 0xFFFFFFFF
 _DROP_SYN = (
     (0x30, 0, 0, _FLAGS_BYTE),  # load the byte
@@ -54,7 +54,7 @@ _DROP_SYN = (
 
 
 class AddressRefused(OSError):
-    """An address cannot be listened on; the message names the key of the configuration."""
+    """An address cannot be listened on; the message contains the key of the configuration."""
 
 
 def bind(
@@ -65,10 +65,10 @@ def bind(
     shares_port: bool = False,
     is_open: bool = True,
 ) -> tuple[list[socket.socket], str]:
-    """Return sockets of the address, and its URL. Raises AddressRefused, which names `key`.
+    """Return sockets of the address, and its URL. Raises AddressRefused, which contains `key`.
 
-    `shares_port` lets several processes take the same port. Sockets that are not open have the
-    port and take no connections.
+    `shares_port` lets several processes bind the same port. Sockets that are not open reserve the
+    port and accept no connections.
     """
     with _naming(address, key):
         if is_open:
@@ -77,13 +77,13 @@ def bind(
             )
         else:
             sockets = _reserve(address, shares_port=shares_port)
-    for sock in sockets:  # what is accepted has it too: an event of a stream must not wait
+    for sock in sockets:  # inherited by accepted sockets: events of a stream must not wait
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return sockets, f"{scheme}://{ListenAddress(address.host, sockets[0].getsockname()[1])}"
 
 
 def check_free(address: ListenAddress, key: str, *, shares_port: bool = False) -> None:
-    """Raise AddressRefused where `bind` would. No connection is taken meanwhile."""
+    """Raise AddressRefused if `bind` would. No connection is accepted meanwhile."""
     for sock in bind(address, key, shares_port=shares_port, is_open=False)[0]:
         sock.close()
 
@@ -98,7 +98,7 @@ def _naming(address: ListenAddress, key: str) -> Iterator[None]:
 
 
 def _reserve(address: ListenAddress, *, shares_port: bool) -> list[socket.socket]:
-    """Bind a socket to each address that `bind_sockets` takes for a host, and listen on none."""
+    """Bind a socket to each address that `bind_sockets` uses for a host, without listening."""
     found = socket.getaddrinfo(
         address.host or None, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )
@@ -109,7 +109,7 @@ def _reserve(address: ListenAddress, *, shares_port: bool) -> list[socket.socket
             try:
                 sock = socket.socket(family, kind, protocol)
             except OSError as error:
-                if error.errno == errno.EAFNOSUPPORT:  # no IPv6 here
+                if error.errno == errno.EAFNOSUPPORT:  # no IPv6
                     continue
                 raise
             sockets.append(sock)
@@ -122,7 +122,7 @@ def _reserve(address: ListenAddress, *, shares_port: bool) -> list[socket.socket
             except OSError as error:
                 if error.errno != errno.EADDRNOTAVAIL or address.host != "localhost":
                     raise
-                sockets.remove(sock)  # IPv6 is there, and its loopback is not
+                sockets.remove(sock)  # IPv6 without its loopback address
                 sock.close()
                 continue
             port = sock.getsockname()[1]
@@ -134,7 +134,7 @@ def _reserve(address: ListenAddress, *, shares_port: bool) -> list[socket.socket
 
 
 def refuse_handshakes(listening: socket.socket) -> bool:
-    """Have the kernel drop what would begin a handshake; False where it cannot (only Linux can)."""
+    """Let the kernel drop new handshakes; return False where it cannot (only Linux can)."""
     code = b"".join(struct.pack("HBBI", *instruction) for instruction in _DROP_SYN)
     kept = ctypes.create_string_buffer(code)
     program = struct.pack("HP", len(_DROP_SYN), ctypes.addressof(kept))
@@ -148,17 +148,14 @@ def refuse_handshakes(listening: socket.socket) -> bool:
 async def stop_listening(
     sockets: Sequence[socket.socket], stop: Callable[[], None]
 ) -> list[socket.socket]:
-    """Close listening sockets; return connections that were not accepted, for the caller.
-
-    `stop` ends the accepting loop, and may close them.
-    """
-    kept = [sock.dup() for sock in sockets]  # with the last of them the queue would be gone
+    """Close listening sockets; return their unaccepted connections to the caller."""
+    kept = [sock.dup() for sock in sockets]  # the queue ends with the last one
     try:
         refusing = [refuse_handshakes(sock) for sock in kept]
         if any(refusing):
             await asyncio.sleep(HANDSHAKE_SECONDS)
         stop()
-        await asyncio.sleep(0)  # what was accepted in this turn of the loop is known in the next
+        await asyncio.sleep(0)  # connections accepted in this iteration are registered in the next
         return [connection for sock in kept for connection in _waiting(sock)]
     finally:
         for sock in kept:
@@ -170,24 +167,24 @@ def _waiting(listening: socket.socket) -> Iterator[socket.socket]:
     while True:
         try:
             connection, _ = listening.accept()
-        except ConnectionAbortedError:  # it has left meanwhile
+        except ConnectionAbortedError:  # disconnected meanwhile
             continue
-        except OSError:  # none waits, or no more files may be opened
+        except OSError:  # the queue is empty, or the limit of open files is reached
             return
         connection.setblocking(False)
         yield connection
 
 
-# What cannot be accepted is tried again after so long.
+# The pause before the next attempt when a connection could not be accepted.
 ACCEPT_SECONDS = 1.0
-# So many are accepted in one turn of the loop.
+# Connections accepted in one iteration of the loop.
 ACCEPTS_MAX = 64
 
 
 class Acceptor:
-    """Hands each connection of listening sockets to `take`, with its address, until stopped.
+    """Passes each connection of listening sockets to `take`, with its address, until stopped.
 
-    Where the process has no file for one, it pauses for ACCEPT_SECONDS.
+    It pauses for ACCEPT_SECONDS when the process is out of files.
     """
 
     def __init__(
@@ -204,7 +201,7 @@ class Acceptor:
             self._listen(sock)
 
     def stop(self) -> None:
-        """Take no more connections, and close the sockets."""
+        """Stop accepting, and close the sockets."""
         sockets, self._sockets = self._sockets, []
         for sock in sockets:
             self._loop.remove_reader(sock)
@@ -218,14 +215,14 @@ class Acceptor:
         for _ in range(ACCEPTS_MAX):
             try:
                 connection, address = sock.accept()
-            except ConnectionAbortedError:  # it has left meanwhile
+            except ConnectionAbortedError:  # disconnected meanwhile
                 continue
             except BlockingIOError:
                 return
             except OSError as error:
                 if not is_out_of_files(error):
                     raise
-                # It would be ready to accept in each turn of the loop.
+                # Without a pause it would be ready in each iteration of the loop.
                 self._log.error("accept_out_of_files", error=str(error))
                 self._loop.remove_reader(sock)
                 self._loop.call_later(ACCEPT_SECONDS, self._listen, sock)
@@ -234,14 +231,14 @@ class Acceptor:
             self._take(connection, address)
 
 
-# What is left at the end may take so long to send what was written to it.
+# How long a closing connection may take to send its written data.
 CLOSE_SECONDS = 2.0
-# For each so many clients that may be served, one TLS handshake may be under way.
+# One TLS handshake may be under way for this many clients that may be served.
 SERVED_PER_HANDSHAKE = 4
 
 
 class Server:
-    """The application on an address; port 0 takes any free port, `url` has it."""
+    """The application on an address; port 0 is any free port, which `url` contains."""
 
     def __init__(
         self,
@@ -256,7 +253,7 @@ class Server:
         self._loop = asyncio.get_running_loop()
         self._files = files
         self._state = ServerState(application, connections_max, files)
-        # A handshake is bounded like a head, the end of TLS like what comes before it.
+        # A handshake has the timeout of a head, the end of TLS that of a close.
         self._tls_options: dict[str, Any] = (
             {}
             if tls is None
@@ -269,8 +266,8 @@ class Server:
         scheme = "http" if tls is None else "https"
         self._sockets, self.url = bind(address, "listen", scheme=scheme, shares_port=shares_port)
         self._servers: list[asyncio.Server] = []
-        self._acceptor: Acceptor | None = None  # with TLS, in place of these
-        self._handshakes: dict[asyncio.Task[None], None] = {}  # those under way, the longest first
+        self._acceptor: Acceptor | None = None  # with TLS, instead of asyncio's servers
+        self._handshakes: dict[asyncio.Task[None], None] = {}  # under way, oldest first
         self._log = EventLog("gw.http.server")
         if tls is not None:
             under_way = self._handshakes.__len__
@@ -287,7 +284,7 @@ class Server:
 
     async def start(self) -> None:
         """Accept connections."""
-        if self._tls_options:  # the loop's own server counts no handshake, and ends none
+        if self._tls_options:  # asyncio's server neither bounds nor aborts handshakes
             self._acceptor = Acceptor(self._sockets, self._begin_handshake, self._log)
             return
         for sock in self._sockets:
@@ -298,9 +295,9 @@ class Server:
             )
 
     async def stop_accepting(self) -> None:
-        """Take no more connections but those that the kernel has taken already.
+        """Accept no more connections except those already accepted by the kernel.
 
-        From now on a connection is kept only as long as a client can take it for a kept one.
+        From now on a connection is kept only while its client may assume that it is kept.
         """
         self._state.is_draining = True
         for connection in list(self._state.connections):
@@ -314,7 +311,7 @@ class Server:
             await asyncio.gather(*map(self._adopt, waiting))
 
     def _begin_handshake(self, accepted: socket.socket, _: object = None) -> None:
-        """Begin a TLS handshake; for one too many the one that has taken longest is given up."""
+        """Begin a TLS handshake; above the bound the oldest one is aborted."""
         if not self._state.has_file(accepted.fileno()):
             accepted.close()  # nothing can be sent before a handshake
             return
@@ -343,17 +340,17 @@ class Server:
         return {"handshaking": len(self._handshakes), **self._state.counts()}
 
     async def _adopt(self, accepted: socket.socket) -> None:
-        """Serve a connection that the loop's own server has not accepted."""
+        """Serve a connection accepted by our own acceptor."""
         try:
             await self._loop.connect_accepted_socket(
                 partial(Connection, self._state), accepted, **self._tls_options
             )
-        except OSError as error:  # it has left, or its handshake failed
+        except OSError as error:  # a disconnect, or a failed handshake
             self._log.debug("connection_not_made", error=repr(error))
 
     async def wait_for_clients(self, seconds: float) -> None:
-        """Wait so long, or until no client is connected."""
-        if self._handshakes:  # who is amid one is not yet among the connections
+        """Wait until no client is connected, at most `seconds`."""
+        if self._handshakes:  # a client in its handshake is not among the connections
             began = self._loop.time()
             await asyncio.wait(self._handshakes, timeout=min(DRAIN_GRACE_SECONDS, seconds))
             seconds -= self._loop.time() - began
@@ -367,7 +364,7 @@ class Server:
             self._acceptor.stop()
 
     async def close(self) -> None:
-        """Close every connection that is left, once what was written to it is out."""
+        """Close every remaining connection after sending its written data."""
         self._stop_servers()
         while self._give_up_handshake():
             pass

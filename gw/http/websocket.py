@@ -1,13 +1,13 @@
-"""A WebSocket on a client's connection, and the requests that come in over it.
+"""A WebSocket on a client's connection, and the requests received over it.
 
-Frames are Tornado's (`tornado.websocket`), over a connection that is handed over after the
-hand-shake: `SocketStream` is what Tornado's protocol reads and writes, `Socket` the messages. Each
-message may become a `SocketRequest`, which an endpoint's handler serves like one over HTTP: it is
-checked, limited and counted as one, and what it sends goes to a `Sink`. Only what
-`tests/unit/http/test_tornado_adapter.py` names is used of Tornado's inside.
+Frames are Tornado's (`tornado.websocket`), over a connection handed over after the hand-shake:
+`SocketStream` is the stream of Tornado's protocol, `Socket` sends and receives messages. A message
+may become a `SocketRequest`, which an endpoint's handler serves like one over HTTP: it is checked,
+limited and counted as one, and its response is sent to a `Sink`. The parts of Tornado's internals
+in use are listed in `tests/unit/http/test_tornado_adapter.py`.
 
-What one connection holds beside its writes is at most a message of `message_bytes_max` that comes
-in, MESSAGES_WAITING_MAX that wait, and READ_AHEAD_BYTES.
+Besides its writes, a connection holds at most one incoming message of `message_bytes_max`,
+MESSAGES_WAITING_MAX waiting ones, and READ_AHEAD_BYTES.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from gw.http.application import HttpApplication, Outbound
 from gw.http.tornado_adapter import HeldBody, RequestHeaders, TornadoHandler, TornadoRequest
 from metrics.logs import EventLog
 
-# Messages that were read and wait for their turn; behind them nothing is read.
+# Received messages that wait to be served; while they do, reading pauses.
 MESSAGES_WAITING_MAX = 1
 READ_AHEAD_BYTES = 64 * 1024
-# A client is asked so often whether it is there, and has so long to answer.
+# The interval of pings, and the timeout of a pong.
 PING_SECONDS, PONG_SECONDS = 30.0, 20.0
-# A message of fewer bytes does not count for the bodies of the process.
+# A smaller message does not count for the budget of bodies of the process.
 SMALL_MESSAGE_BYTES = 64 * 1024
 
-# One account has so many sockets at most in a process.
+# The sockets of one account in a process.
 ACCOUNT_SOCKETS_MAX = 100
 
 VERSION = "13"
 _TEXT = 0x1
-# Headers of a hand-shake that are not of the requests behind it.
+# Headers of a hand-shake that its requests do not have.
 _OF_HANDSHAKE = ("Upgrade", "Connection", "Content-Length", "Transfer-Encoding", "Expect")
 _SOCKET = "Sec-Websocket-"
 
@@ -60,7 +60,7 @@ def is_handshake(headers: Mapping[str, str]) -> bool:
 
 
 def check_handshake(headers: Mapping[str, str]) -> None:
-    """Raise GatewayError for a hand-shake that is none (RFC 6455, 4.2.1)."""
+    """Raise GatewayError for an invalid hand-shake (RFC 6455, 4.2.1)."""
     if headers.get("Sec-WebSocket-Version", "").strip() != VERSION:
         raise GatewayError(
             UPGRADE_REQUIRED,
@@ -79,7 +79,7 @@ class Served(Protocol):
     client_gone: bool
 
     def hand_over(self, headers: Mapping[str, str]) -> Outbound:
-        """Accept the hand-shake; what comes from now on is for the transport's next protocol."""
+        """Accept the hand-shake; further bytes are for the transport's next protocol."""
 
 
 class SocketBook:
@@ -93,7 +93,7 @@ class SocketBook:
         return f"<SocketBook {self.open.total()} open {self.kept_bytes} bytes>"
 
     def enter(self, account_id: str) -> None:
-        """Raises GatewayError when the account has as many as it may."""
+        """Count a socket. Raises GatewayError if the account has too many."""
         if self.open[account_id] >= ACCOUNT_SOCKETS_MAX:
             raise GatewayError(
                 RATE_LIMIT_EXCEEDED, f"The account has {ACCOUNT_SOCKETS_MAX} WebSockets open."
@@ -107,10 +107,9 @@ class SocketBook:
 
 
 class SocketStream(asyncio.BufferedProtocol):
-    """The connection after its hand-shake, as Tornado's protocol wants a stream.
+    """The connection after its hand-shake, with the interface of a stream for Tornado's protocol.
 
-    Losing the connection, and a client that reads slowly, stay the matter of the protocol that it
-    takes the place of.
+    The previous protocol still handles the loss of the connection and back-pressure.
     """
 
     def __init__(self, out: Outbound) -> None:
@@ -152,7 +151,7 @@ class SocketStream(asyncio.BufferedProtocol):
             more.set_result(None)
 
     async def read_bytes(self, count: int) -> bytes:
-        """So many bytes. Raises StreamClosedError."""
+        """Return `count` bytes. Raises StreamClosedError."""
         while len(self._buffer) < count:
             if self.closed():
                 raise StreamClosedError
@@ -181,7 +180,7 @@ class SocketStream(asyncio.BufferedProtocol):
 class Socket:
     """The messages of one WebSocket. `serve` accepts the hand-shake and reads until it is closed.
 
-    Tornado's protocol knows it as its handler: the methods behind `send` are what it calls.
+    It is the handler of Tornado's protocol, which calls the methods below `send`.
     """
 
     open_args: tuple[Any, ...] = ()
@@ -211,21 +210,21 @@ class Socket:
         return self._stream is None or self._protocol.is_closing()
 
     async def message(self) -> bytes:
-        """The next message, in UTF-8."""
+        """Return the next message, in UTF-8."""
         return await self._messages.get()
 
     def send(self, text: bytes) -> Future[None]:
-        """Send a message; the future is done when the client keeps up, or fails when it left."""
+        """Send a message; the future is done when the client keeps up, or fails on a disconnect."""
         assert self._stream is not None
         if self.is_closing:
             left: Future[None] = asyncio.get_running_loop().create_future()
             left.set_exception(StreamClosedError())
-            left.exception()  # raised where it is awaited, which is optional
+            left.exception()  # marks it as retrieved: awaiting it is optional
             return left
-        return self._protocol._write_frame(True, _TEXT, text)  # its other way makes a task of each
+        return self._protocol._write_frame(True, _TEXT, text)  # its public method makes tasks
 
     def close(self, code: int, reason: str) -> None:
-        """Close, once. The client has some seconds to do the same."""
+        """Close the socket once. The client has some seconds to close its side."""
         if not self.is_closing:
             self._protocol.close(code, reason)
 
@@ -234,7 +233,7 @@ class Socket:
         if self._stream is not None:
             self._protocol._abort()
 
-    # What Tornado's protocol calls
+    # Called by Tornado's protocol
 
     def select_subprotocol(self, names: list[str]) -> str | None:
         return None
@@ -246,7 +245,7 @@ class Socket:
         self._headers.pop(name, None)
 
     def set_status(self, status: int) -> None:
-        assert status == 101, status  # the hand-shake has been checked
+        assert status == 101, status  # checked by `check_handshake`
 
     def finish(self) -> None:
         self._stream = SocketStream(self.request.hand_over(self._headers))
@@ -256,7 +255,7 @@ class Socket:
         return self._stream
 
     def open(self) -> None:
-        """Nothing is sent unasked."""
+        """Send nothing: only requests have responses."""
 
     def on_message(self, message: str | bytes) -> Any:
         if isinstance(message, bytes):
@@ -265,13 +264,13 @@ class Socket:
         return self._messages.put(message.encode())
 
     def on_ping(self, data: bytes) -> None:
-        """Answered by the protocol."""
+        """Do nothing: the protocol responds."""
 
     def on_pong(self, data: bytes) -> None:
-        """Noted by the protocol."""
+        """Do nothing: the protocol records it."""
 
     def on_ws_connection_close(self, code: int | None, reason: str | None) -> None:
-        """`serve` ends with it."""
+        """Do nothing: `serve` returns."""
 
     def log_exception(self, *fault: Any) -> None:
         _LOG.error("websocket_failed", exc_info=True)
@@ -283,17 +282,17 @@ class Sink(Protocol):
     def begin(self, status: int, headers: Mapping[str, str]) -> None: ...
 
     def take(self, chunk: bytes) -> Future[None]:
-        """Take a piece of the body; the future is done when the client keeps up."""
+        """Receive a piece of the body; the future is done when the client keeps up."""
 
     def end(self) -> Future[None]:
         """The response is complete."""
 
 
 class _HeldMessage:
-    """The right to hold a message of some size, among the bodies of the process."""
+    """The bytes of a message in the budget of bodies of the process."""
 
     def __init__(self, application: HttpApplication, size: int) -> None:
-        """Raises GatewayError when there are too many bytes of bodies."""
+        """Raises GatewayError when the budget is exceeded."""
         self._budget = application.services.bodies
         self._size = size if size > SMALL_MESSAGE_BYTES else 0
         if self._size:
@@ -306,7 +305,7 @@ class _HeldMessage:
 
 
 class SocketRequest(TornadoRequest):
-    """One request out of a message: a POST to the path of the hand-shake, with its headers."""
+    """One request from a message: a POST to the path of the hand-shake, with its headers."""
 
     def __init__(
         self, handshake: TornadoRequest, application: HttpApplication, body: bytes, sink: Sink
@@ -333,7 +332,7 @@ class SocketRequest(TornadoRequest):
         return f"<SocketRequest {self.path} {len(self._whole)} bytes>"
 
     async def run(self, make: Callable[[HttpApplication, TornadoRequest], TornadoHandler]) -> None:
-        """Have a handler check and serve it, as one over HTTP is. Raises StreamClosedError."""
+        """Let a handler check and serve it, like one over HTTP. Raises StreamClosedError."""
         services = self._application.services
         self.submitted_at = services.clock.now()
         self._task = asyncio.current_task()
@@ -374,18 +373,18 @@ class SocketRequest(TornadoRequest):
             handler.tell(error)
 
     def leave(self) -> None:
-        """End it, because its client has left. Once."""
+        """End the request once, because its client has disconnected."""
         self.client_gone = True
         if self._task is not None and not self._task.cancelling():
             self._task.cancel()
 
     def cut(self) -> None:
-        """End it now, because the process ends."""
+        """End the request, because the process ends."""
         self._is_cut = True
         if self._task is not None and not self._task.cancelling():
             self._task.cancel()
 
-    # What its handler calls
+    # Called by the handler.
 
     def forget_body(self) -> None:
         self.body = self._whole = b""
@@ -407,7 +406,7 @@ class SocketRequest(TornadoRequest):
         return self._sink.take(chunk)
 
     def abort(self) -> None:
-        """What was sent so far is not all: the sink finds out by what it has taken."""
+        """End an incomplete response: the sink finds that out by the chunks received."""
 
     def finish(self, chunk: bytes, status: int, sent: Future[None] | None) -> Future[None]:
         self.is_finished = True

@@ -1,7 +1,7 @@
-"""Makes keys: draws the text, hashes and seals it, stores the row; and reveals it again.
+"""Creates keys: draws the text, hashes and seals it, stores the row; and reveals it again.
 
-The one place where a key's text meets its row. What a caller may set is checked by the caller (the
-command line, the demo); the rules of the table are in `store.py`.
+The only place that has both a key's text and its row. Callers (the command line, the demo) validate
+the members of a wish; the rules of the table are in `store.py`.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ from gw.keys.principal import AGENT, OWNER
 from gw.keys.secret import KeySealer, Secret
 from gw.keys.store import SQL, NewKey
 
-# The audit of views: a showing of a stored key's text is written down first.
+# The audit of views: each display of a stored key's text is recorded first.
 #
-# Spec: Authentication 8. The text that `gw key create` prints once is no view; every later one is.
+# Spec: Authentication 8. The text printed once by `gw key create` is no view; every later one is.
 
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """Who looks, as the operating system knows them."""
+    """The viewer, as known to the operating system."""
 
     os_user: str
     host: str
 
     @classmethod
     def of_this_process(cls, environ: Mapping[str, str] = os.environ) -> Viewer:
-        """The user this process runs as, and who became that user by `sudo`."""
+        """Return the user of this process, and the user who ran it by `sudo`."""
         uid = os.getuid()
         try:
             user = pwd.getpwuid(uid).pw_name
         except KeyError:  # a container's user without a name
             user = f"uid {uid}"
         behind = environ.get("SUDO_USER", "")
-        if uid == 0 and behind:  # only root's word counts
+        if uid == 0 and behind:  # only root's environment is trusted
             user = f"{behind} as {user}"
         return cls(user, socket.gethostname())
 
@@ -57,22 +57,22 @@ class View:
 
 
 async def note_view(store: Statements, key_id: str, viewer: Viewer) -> None:
-    """Write down that the text of this key is about to be shown."""
+    """Record that the text of this key is about to be shown."""
     await store.execute(SQL["note_view"], (key_id, viewer.os_user, viewer.host))
 
 
 async def views_of(store: Statements, key_id: str) -> list[View]:
-    """Every view of a key, oldest first."""
+    """Return every view of a key, oldest first."""
     return [View(*row) for row in await store.fetch_all(SQL["views"], (key_id,))]
 
 
 class NotRevealable(Exception):
-    """The key is known by its hash only, so it cannot be revealed."""
+    """Only the hash of the key is stored, so it cannot be revealed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyWish:
-    """What is asked of a new key (spec: API key)."""
+    """The members of a new key (spec: API key)."""
 
     account_id: str
     name: str
@@ -88,7 +88,7 @@ class KeyWish:
 
 @dataclass(frozen=True, slots=True)
 class IssuedKey:
-    """A new key: its id, and the text that is shown once."""
+    """A new key: its id, and the text, which is shown once."""
 
     id: str
     text: str
@@ -102,8 +102,8 @@ async def issue_key(
     sealer: KeySealer,
     key_id: str | None = None,
 ) -> IssuedKey:
-    """Make and store a key. Raises UnknownAccount, WrongSecret, StoreError."""
-    # A key hashed under another secret than the gateway's would be refused by it.
+    """Create and store a key. Raises UnknownAccount, WrongSecret, StoreError."""
+    # The gateway would refuse a key hashed with another secret.
     await check_secret(database, sealer)
     issued = IssuedKey(key_id or new_key_id(), new_key_text())
     await store.insert(
@@ -120,7 +120,7 @@ async def issue_key(
 
 
 async def import_hash(database: Statements, wish: KeyWish, *, sha256: bytes) -> str:
-    """Store a key of which only the plain SHA-256 of the text is known; return its id.
+    """Store a key by the plain SHA-256 of its text; return its id.
 
     Raises UnknownAccount, HashIsTaken.
     """
@@ -132,7 +132,7 @@ async def import_hash(database: Statements, wish: KeyWish, *, sha256: bytes) -> 
 async def reveal_key(
     database: Statements, key_id: str, sealer: KeySealer, *, viewer: Viewer
 ) -> str:
-    """Return the text of a stored key, once it is written down who is to see it.
+    """Record the viewer, and return the text of a stored key.
 
     Raises UnknownKey, NotRevealable, WrongSecret.
     """
@@ -145,7 +145,7 @@ async def reveal_key(
 
 
 async def check_secret(database: Statements, sealer: KeySealer) -> None:
-    """Raise WrongSecret when the keys in the database were stored under another secret."""
+    """Raise WrongSecret if the keys in the database were stored with another secret."""
     found = await store.read_oldest_sealed(database)
     if found is not None:
         key_id, sealed = found
@@ -153,7 +153,7 @@ async def check_secret(database: Statements, sealer: KeySealer) -> None:
 
 
 def new_key_id() -> str:
-    """A fresh id of a key."""
+    """Return a new id of a key."""
     return f"key_{secrets.token_hex(10)}"
 
 
@@ -185,10 +185,10 @@ def _row(
     )
 
 
-# Keys that were asked for: a request waits until an operator approves or rejects it.
+# Requests for keys, which wait until an operator approves or rejects them.
 #
-# A key of an agent that is requested by others than an operator has a spend cap (spec: Agent API).
-# The id of the request is that of the key, which is made when it is approved and not before.
+# A key of an agent that is not requested by an operator has a spend cap (spec: Agent API). The id
+# of the request becomes that of the key, which is created on approval.
 
 
 class UnknownRequest(Exception):
@@ -196,7 +196,7 @@ class UnknownRequest(Exception):
 
 
 class RequestIsDecided(Exception):
-    """The request has been approved or rejected before."""
+    """The request was approved or rejected before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +224,7 @@ async def ask(
     requested_by: str,
     spend_cap_nano_usd: int,
 ) -> KeyRequest:
-    """Store a request for a key of an agent, which the caller knows to be of this account."""
+    """Store a request for a key of an agent, which must belong to this account."""
     request_id = new_key_id()
     params = (request_id, account_id, agent_id, name, requested_by, spend_cap_nano_usd)
     await store.execute(SQL["ask"], params)
@@ -232,7 +232,7 @@ async def ask(
 
 
 async def show(store: Statements, request_id: str) -> KeyRequest:
-    """One request. Raises UnknownRequest."""
+    """Return one request. Raises UnknownRequest."""
     row = await store.fetch_one(SQL["request"], (request_id,))
     if row is None:
         raise UnknownRequest(request_id)
@@ -240,13 +240,13 @@ async def show(store: Statements, request_id: str) -> KeyRequest:
 
 
 async def list_of_account(store: Statements, account_id: str) -> list[KeyRequest]:
-    """The requests of an account, oldest first."""
+    """Return the requests of an account, oldest first."""
     return [KeyRequest(*row) for row in await store.fetch_all(SQL["requests"], (account_id,))]
 
 
 @dataclass(frozen=True, slots=True)
 class PendingRequest:
-    """A request that waits; the columns of `pending_requests` in their order."""
+    """A pending request; the columns of `pending_requests` in their order."""
 
     id: str
     account_id: str
@@ -262,7 +262,7 @@ class PendingRequest:
 async def list_pending(
     store: Statements, *, after: tuple[datetime, str] | None, limit: int
 ) -> list[PendingRequest]:
-    """The requests of all accounts that wait, oldest first, from a position on."""
+    """Return the pending requests of all accounts, oldest first, from a position on."""
     at, request_id = after or (None, None)
     params = {"at": at, "id": request_id, "limit": limit}
     return [PendingRequest(*row) for row in await store.fetch_all(SQL["pending_requests"], params)]
@@ -271,7 +271,7 @@ async def list_pending(
 async def approve(
     store: Statements, request_id: str, *, viewer: Viewer, hasher: KeyHasher, sealer: KeySealer
 ) -> IssuedKey:
-    """Make the key that was asked for; `store` is a transaction.
+    """Create the requested key; `store` is a transaction.
 
     Raises UnknownRequest, RequestIsDecided, WrongSecret.
     """
@@ -288,7 +288,7 @@ async def approve(
 
 
 async def reject(store: Statements, request_id: str, *, viewer: Viewer) -> KeyRequest:
-    """Turn a request down, for good. Raises UnknownRequest, RequestIsDecided."""
+    """Reject a request for good. Raises UnknownRequest, RequestIsDecided."""
     return await _decide(store, request_id, "rejected", viewer)
 
 
@@ -300,26 +300,26 @@ async def _decide(store: Statements, request_id: str, status: str, viewer: Viewe
     return await show(store, request_id)
 
 
-# Stores the keys anew under the secret in force, which were stored under the previous one.
+# Stores keys of the previous secret under the current one.
 #
-# While gateways serve: as long as they have both secrets, a key is found under either. Each batch
-# is one statement, so that the command may be stopped and repeated at any time. Keys of which only
-# the plain hash is known depend on no secret.
+# It runs while gateways serve: with both secrets configured, a key is found under either. Each
+# batch is one statement, so that the command may be stopped and repeated at any time. Keys stored
+# by their plain hash depend on no secret.
 
-# Of one statement: gateways read so many keys again when they are next used.
+# Keys of one statement: gateways read them again at their next use.
 ROTATED_AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rotation:
-    """What was done: keys that were stored anew, and those that had been before."""
+    """The numbers of keys stored again, and of those that were before."""
 
     rotated: int
     current: int
 
 
 async def rotate_keys(database: Statements, secret: Secret) -> Rotation:
-    """Store every key anew that needs it. Raises WrongSecret for one that neither secret opens."""
+    """Store keys of the previous secret again. Raises WrongSecret if neither secret opens one."""
     hasher, sealer = KeyHasher(secret), KeySealer(secret)
     rotated = current = 0
     after = ""

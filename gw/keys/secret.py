@@ -1,8 +1,7 @@
-"""The gateway's secret, and the sealing of keys with it; their lookup hash is `cache.py`.
+"""The gateway's secret, and the sealing of keys with it; `cache.py` makes their lookup hashes.
 
-Each use has a subkey of its own (HKDF), so that a leak of one reveals nothing about the other. What
-a key looks like is `cache.py`. While a secret is changed the previous one still opens and checks
-what was made under it.
+Each use has its own subkey (HKDF), so that a leaked subkey reveals nothing about the others. The
+format of keys is in `cache.py`. During a rotation the previous secret still opens and verifies.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-# The file of a secret that was not configured: made once under the data folder, mode 0600.
+# The file of a generated secret: created once in the data folder, mode 0600.
 #
-# Any number of processes may ask at the same moment; all get the same secret.
+# Any number of processes may create it at the same time; all read the same secret.
 
 FILE_NAME = "secret"
 MODE = 0o600
@@ -27,11 +26,11 @@ RANDOM_BYTES = 32
 
 
 class SecretFault(Exception):
-    """The secret of the data folder cannot be read or made; the message names it and the reason."""
+    """The secret of the data folder cannot be read or created; the message has file and reason."""
 
 
 def read_or_make(data_dir: Path) -> str:
-    """Return the secret kept in `data_dir`; make it, and the folder, when there is none.
+    """Return the secret kept in `data_dir`; create it, and the folder, if missing.
 
     Raises SecretFault.
     """
@@ -61,7 +60,7 @@ def _read(path: Path) -> str:
 
 
 def _make(path: Path) -> None:
-    """Write a whole file beside it, then give it the name, which only the first one gets."""
+    """Write a temporary file, then link it to the name, which succeeds once."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, MODE)
     try:
@@ -72,14 +71,14 @@ def _make(path: Path) -> None:
         try:
             os.link(draft, path)
         except FileExistsError:
-            return  # another process was faster: its secret is the one
+            return  # another process was faster: its secret is used
         _sync_folder(path.parent)
     finally:
         draft.unlink()
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the name last: keys stored under a secret that a power cut takes are lost for good."""
+    """Make the name durable: keys stored under a secret lost in a power cut are lost for good."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -94,10 +93,10 @@ SEALED_WITH_AES_GCM = b"\x01"
 
 
 class WrongSecret(Exception):
-    """A stored key cannot be opened: it was stored under another secret than the one in force.
+    """A stored key cannot be opened: it was sealed with another secret than the current one.
 
-    Set `secret` in the configuration (or the file it was generated in) back to what it was when
-    the key was made, or that as `previous_secret`.
+    Set `secret` in the configuration (or the file it was generated in) to its value at the creation
+    of the key, or set that as `previous_secret`.
     """
 
     def __init__(self) -> None:
@@ -106,17 +105,17 @@ class WrongSecret(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """What all subkeys are derived from; never printed."""
+    """The source of all subkeys; never printed."""
 
     text: str = field(repr=False)
-    previous: str = field(default="", repr=False)  # empty: there was none, or it counts no more
+    previous: str = field(default="", repr=False)  # empty: none is accepted
 
     def subkey(self, purpose: str) -> bytes:
         """Derive the 32 bytes for one purpose (RFC 5869)."""
         return _derived(self.text, purpose)
 
     def subkeys(self, purpose: str) -> tuple[bytes, ...]:
-        """The keys for one purpose: what is made is made under the first, all are accepted."""
+        """Return the keys for one purpose: the first one signs, all verify."""
         texts = (self.text, self.previous) if self.previous else (self.text,)
         return tuple(_derived(text, purpose) for text in texts)
 
@@ -127,7 +126,7 @@ def _derived(text: str, purpose: str) -> bytes:
 
 
 def load_secret(configured: str, data_dir: Path, *, previous: str = "") -> Secret:
-    """Return the configured secret, else the one in `data_dir`, which is made when missing.
+    """Return the configured secret, else the one in `data_dir`, created if missing.
 
     Raises SecretFault (contract §2: `secret`).
     """
@@ -135,7 +134,7 @@ def load_secret(configured: str, data_dir: Path, *, previous: str = "") -> Secre
 
 
 class KeySealer:
-    """Encrypts keys for storage, bound to their id: one row cannot pass for another."""
+    """Encrypts keys for storage, bound to their id, so that rows cannot be exchanged."""
 
     def __init__(self, secret: Secret) -> None:
         self._ciphers = [AESGCM(subkey) for subkey in secret.subkeys("gw key sealing")]
@@ -147,14 +146,14 @@ class KeySealer:
         return SEALED_WITH_AES_GCM + nonce + sealed
 
     def unseal(self, sealed: bytes, *, key_id: str) -> str:
-        """Decrypt what `seal` made for this id, also under the previous secret.
+        """Decrypt the result of `seal` for this id, also with the previous secret.
 
         Raises WrongSecret.
         """
         return self.unseal_dated(sealed, key_id=key_id)[0]
 
     def unseal_dated(self, sealed: bytes, *, key_id: str) -> tuple[str, bool]:
-        """As `unseal`; and whether it was made under the secret in force. Raises WrongSecret."""
+        """Like `unseal`; also return whether the current secret sealed it. Raises WrongSecret."""
         method, nonce, rest = sealed[:1], sealed[1 : 1 + NONCE_BYTES], sealed[1 + NONCE_BYTES :]
         if method != SEALED_WITH_AES_GCM:
             raise WrongSecret
@@ -162,5 +161,5 @@ class KeySealer:
             try:
                 return cipher.decrypt(nonce, rest, key_id.encode()).decode(), number == 0
             except (InvalidTag, ValueError):
-                continue  # perhaps the other one
+                continue  # try the next one
         raise WrongSecret

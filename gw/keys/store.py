@@ -1,7 +1,7 @@
 """The table of keys as functions: find, insert, list, change, revoke. The SQL is `keys.sql`.
 
-Key texts do not come here, only what `secret.py` made of them; making a key is `issue.py`. A
-running gateway hears of each change through the database's push, whichever process writes.
+Texts of keys are not used here, only their hashes and seals (`secret.py`); `issue.py` creates keys.
+A running gateway is notified of each change by the database, whichever process writes.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ class KeyIsRevoked(Exception):
 
 
 class HashIsTaken(Exception):
-    """A key with this hash has been imported before."""
+    """A key with this hash was imported before."""
 
 
 class CapIsNeeded(Exception):
-    """The key was requested, and such keys keep a spend cap (spec: Agent API)."""
+    """The key was requested, and such keys must have a spend cap (spec: Agent API)."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundKey:
-    """What a hash led to: whose key it is, and why it is refused apart from expiry, if it is."""
+    """The row of a hash: the principal's facts, and the reason of a refusal except expiry."""
 
     principal: Principal
     refusal: RefusalReason | None
@@ -52,7 +52,7 @@ class FoundKey:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A key as it was read, and what its account had available then."""
+    """A key's row, and its account's available balance at that time."""
 
     key: FoundKey
     available_nano_usd: int
@@ -60,7 +60,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewKey:
-    """A row to be; exactly one of the two hashes is there, `sealed` only with the keyed one."""
+    """A new row; exactly one of the two hashes is set, `sealed` only with the keyed one."""
 
     id: str
     account_id: str
@@ -81,7 +81,7 @@ class NewKey:
 
 @dataclass(frozen=True, slots=True)
 class KeyRecord:
-    """A key as its owner may see it; the columns of `show` and `list` in their order."""
+    """A key as its owner sees it; the columns of `show` and `list` in their order."""
 
     id: str
     account_id: str
@@ -104,7 +104,7 @@ class KeyRecord:
 
 
 class KeyChanges(TypedDict, total=False):
-    """What `change` sets; a name that is absent leaves its column alone, None clears it."""
+    """The columns to set by `change`; an absent name leaves its column alone, None clears it."""
 
     name: str
     kind: str
@@ -116,10 +116,10 @@ class KeyChanges(TypedDict, total=False):
 
 
 async def find(store: Statements, hashes: Mapping[bytes, bytes]) -> dict[bytes, Reading]:
-    """Find the keys of some texts in one statement; what is no key is left out.
+    """Find the keys of some texts in one statement; unknown texts are left out.
 
-    A text is known by its keyed hash, which stands for it in the response, and its plain one. An
-    ordinary key goes before an imported hash of the same text.
+    A text has a keyed hash, which identifies it in the result, and a plain one. An ordinary key
+    takes precedence over an imported hash of the same text.
     """
     params = {"lookup": _bytea_array(hashes), "legacy": _bytea_array(hashes.values())}
     ordinary: dict[bytes, Reading] = {}
@@ -153,7 +153,7 @@ async def insert(store: Statements, key: NewKey) -> None:
 
 
 async def show(store: Statements, key_id: str) -> KeyRecord:
-    """One key. Raises UnknownKey."""
+    """Return one key. Raises UnknownKey."""
     row = await store.fetch_one(SQL["show"], (key_id,))
     if row is None:
         raise UnknownKey(key_id)
@@ -161,12 +161,12 @@ async def show(store: Statements, key_id: str) -> KeyRecord:
 
 
 async def list_of_account(store: Statements, account_id: str) -> list[KeyRecord]:
-    """The keys of an account, oldest first; none when there is no such account."""
+    """Return the keys of an account, oldest first; empty for an unknown account."""
     return [KeyRecord(*row) for row in await store.fetch_all(SQL["list"], (account_id,))]
 
 
 async def change(store: Statements, key_id: str, changes: KeyChanges) -> None:
-    """Set what `changes` names. Raises UnknownKey, KeyIsRevoked, CapIsNeeded."""
+    """Set the columns named by `changes`. Raises UnknownKey, KeyIsRevoked, CapIsNeeded."""
     try:
         touched = await store.execute(SQL["change"], {"id": key_id, **_params(changes)})
     except ConstraintViolated as error:
@@ -185,7 +185,7 @@ async def revoke(store: Statements, key_id: str) -> None:
 
 
 async def read_sealed(store: Statements, key_id: str) -> bytes | None:
-    """The encrypted text of a key, None when only its hash is known. Raises UnknownKey."""
+    """Return the sealed text of a key, None if only its hash is stored. Raises UnknownKey."""
     row = await store.fetch_one(SQL["sealed"], (key_id,))
     if row is None:
         raise UnknownKey(key_id)
@@ -195,7 +195,7 @@ async def read_sealed(store: Statements, key_id: str) -> bytes | None:
 async def read_sealed_after(
     store: Statements, key_id: str, *, limit: int
 ) -> list[tuple[str, bytes]]:
-    """Ids and encrypted texts of the next keys that have one, in the order of their ids."""
+    """Return ids and sealed texts of the next keys that have one, in the order of their ids."""
     rows = await store.fetch_all(SQL["sealed_after"], (key_id, limit))
     return [(row[0], bytes(row[1])) for row in rows]
 
@@ -205,9 +205,9 @@ async def reseal(
     before: Sequence[tuple[str, bytes]],
     after: Sequence[tuple[bytes, bytes]],
 ) -> int:
-    """Give keys (id, encrypted text) another lookup hash and encrypted text; how many got it.
+    """Give keys (id, sealed text) another lookup hash and sealed text; return their number.
 
-    One that is not what it was before stays.
+    A key changed since it was read is left alone.
     """
     if not before:
         return 0
@@ -221,19 +221,19 @@ async def reseal(
 
 
 async def read_oldest_sealed(store: Statements) -> tuple[str, bytes] | None:
-    """Id and encrypted text of the oldest key that has one."""
+    """Return id and sealed text of the oldest key that has one."""
     row = await store.fetch_one(SQL["oldest_sealed"])
     return None if row is None else (row[0], bytes(row[1]))
 
 
 async def write_last_use(store: Statements, used_at: Mapping[str, float]) -> None:
-    """Note when keys (id to Unix seconds) were last used; an earlier time changes nothing."""
+    """Record the last use of keys (id to Unix seconds); an earlier time changes nothing."""
     params = {"ids": list(used_at), "seconds": list(used_at.values())}
     await store.execute(SQL["write_last_use"], params)
 
 
 def _bytea_array(values: Iterable[bytes]) -> str:
-    """An array as one text, which PostgreSQL reads in less time than a list of constants."""
+    """Return an array as one text, which PostgreSQL parses faster than a list of constants."""
     return "{" + ",".join([f'"\\\\x{value.hex()}"' for value in values]) + "}"
 
 

@@ -1,7 +1,7 @@
 """`GET /v1/logs` and `GET /v1/logs/summary` (spec: Call logs).
 
-A client that has seen a call end finds its row: what any process has still to write of the account
-is waited for first.
+The handlers wait for pending writes of every process, so that a client finds the row of a call that
+it has seen end.
 """
 
 from __future__ import annotations
@@ -37,19 +37,18 @@ from gw.errors import LOG_NOT_FOUND, LOGS_RATE_LIMITED, PERMISSION_DENIED, Gatew
 from gw.http.tornado_adapter import spelled
 from gw.keys.principal import AGENT
 
-# What the three endpoints of the call log share: their rate, in the headers of every response, and
-# no agents.
+# The base of the three endpoints of the call log: their rate, its headers, no agents.
 #
-# Free at any balance and outside the account's limits (contract §5); a use of the key like any
-# other. A request counts as soon as its key is good, whatever becomes of it.
+# Free at any balance and outside the account's limits (contract §5); a use of the key. A request
+# counts once its key is valid, whatever its result.
 
 REQUESTS_PER_MINUTE = 60
 
 
 class LogRate(Check):
-    """429 when the key has asked the call log too often (spec: Limits, Log API rate).
+    """429 when the key exceeds the rate of the call log (spec: Limits, Log API rate).
 
-    The count may be other processes' too: its keeper is always asked.
+    The keeper of limits is always asked, because the count may include other processes.
     """
 
     def try_now(self, checked: Checked) -> bool:
@@ -74,7 +73,7 @@ class LogRate(Check):
 class LogsHandler(ApiHandler):
     """One request to the call log: 401, then 403 for an agent key, then 429.
 
-    The rate is asked before the 403, whose response has it, too; it refuses no agent key.
+    The rate is counted before the 403, whose response has its headers; it refuses no agent key.
     """
 
     every_check = (GOOD_KEY, LogRate(), KIND_OF_KEY, FIT_TEXT)
@@ -84,7 +83,7 @@ class LogsHandler(ApiHandler):
         return self.services.logs
 
     def visibility(self, scope: Scope) -> Visibility:
-        """What the key sees in this scope; 403 when it is closed to it."""
+        """Return the visibility of the key in this scope. Raises 403 if it has none."""
         visibility = of_scope(self.principal, scope)
         if visibility is None:
             raise GatewayError(
@@ -95,14 +94,14 @@ class LogsHandler(ApiHandler):
         return visibility
 
     def report_rate(self, status: LimitStatus) -> None:
-        """Write the key's rate to the response, whatever becomes of it."""
+        """Write the headers of the key's rate, for errors too."""
         for name, value in rate_headers(status).items():
             self.default_headers[spelled(name)] = value
             self.set_header(name, value)
 
 
 def rate_headers(status: LimitStatus) -> dict[str, str]:
-    """The headers of spec: Limits, Log API rate."""
+    """Return the headers of spec: Limits, Log API rate."""
     return {
         "x-ratelimit-limit": str(REQUESTS_PER_MINUTE),
         "x-ratelimit-remaining": str(max(0, REQUESTS_PER_MINUTE - status.requests)),
@@ -111,7 +110,7 @@ def rate_headers(status: LimitStatus) -> dict[str, str]:
 
 
 class LogListHandler(LogsHandler):
-    """A page of the calls that the key may see."""
+    """A page of the calls visible to the key."""
 
     route = "logs"
 
@@ -124,7 +123,7 @@ class LogListHandler(LogsHandler):
             now=_now(self.services.clock),
         )
         await until_settled(self.services, query.visibility.account_id)
-        # Jobs first: one that settles in between is shown twice rather than not at all.
+        # Jobs first: a job settled in between is shown twice instead of not at all.
         jobs = await read_in_flight(logs.database, query) if query.with_in_flight else None
         found = await read_page(logs.database, query)
         rendering = Rendering(
@@ -157,7 +156,7 @@ class LogListHandler(LogsHandler):
 
 
 class SummaryHandler(LogsHandler):
-    """What the calls of a window add up to; the same response for the rest of the minute."""
+    """The sums of the calls in a window; cached for the rest of the minute."""
 
     route = "logs_summary"
 
@@ -178,11 +177,11 @@ def _now(clock: Clock) -> datetime:
     return datetime.fromtimestamp(clock.now(), UTC)
 
 
-# `GET /v1/logs/{id}`: one call as it went (spec: Call log detail).
+# `GET /v1/logs/{id}`: the details of one call (spec: Call log detail).
 
 
 class LogDetailHandler(LogsHandler):
-    """A row that the key does not see is as good as none."""
+    """A row invisible to the key is a 404, like a missing one."""
 
     route = "log_detail"
 

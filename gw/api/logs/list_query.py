@@ -1,4 +1,4 @@
-"""One request for a page of the list, read from its query (spec: Call logs, `GET /v1/logs`)."""
+"""A request for a page of the list, parsed from its query (spec: Call logs, `GET /v1/logs`)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from gw.errors import INVALID_REQUEST, GatewayError
 from gw.keys.principal import Principal
 from metrics.logs import redact
 
-# Reads the parameters of a query: each present once, empty counts as absent (spec: Call logs, 1).
+# Parses query parameters: each at most once, an empty one counts as absent (spec: Call logs, 1).
 #
-# What a parameter means is its reader's business; here a text becomes one of several words, a list
-# of words or a number, or a 400 that names the parameter and what it takes.
+# The functions below give parameters their meaning; here a text becomes one of several words, a
+# list of words or a number, or a 400 that names the parameter and its valid values.
 
 TEXT_CHARACTERS_MAX = 4000
 WORDS_MAX = 100
@@ -29,12 +29,12 @@ SHOWN_CHARACTERS_MAX = 60
 
 
 def refuse(name: str, why: str) -> GatewayError:
-    """The 400 for a parameter."""
+    """Return the 400 for a parameter."""
     return GatewayError(INVALID_REQUEST, f"`{name}` {why}", param=name)
 
 
 def quoted(text: str) -> str:
-    """What the client sent, as an error message repeats it."""
+    """Return the client's text as an error message repeats it."""
     shown = redact(text)
     return repr(shown[:SHOWN_CHARACTERS_MAX] + ("…" if len(shown) > SHOWN_CHARACTERS_MAX else ""))
 
@@ -46,14 +46,14 @@ class Parameters:
         self._query = query
 
     def text(self, name: str) -> str | None:
-        """The one value of a parameter, without white space around it; None when there is none."""
+        """Return the one value of a parameter without surrounding white space, or None."""
         values = list(dict.fromkeys(self._values(name)))
         if len(values) > 1:
             raise refuse(name, "is given more than once.")
         return values[0] if values else None
 
     def words(self, name: str) -> tuple[str, ...]:
-        """The values of a comma-separated list, each once; a repeated parameter adds to it."""
+        """Return the distinct values of a comma-separated list; a repeated parameter extends it."""
         found = dict.fromkeys(
             word.strip() for value in self._values(name) for word in value.split(",")
         )
@@ -63,14 +63,14 @@ class Parameters:
         return tuple(found)
 
     def choice(self, name: str, allowed: Collection[str]) -> str | None:
-        """One of the allowed words; None when there is none."""
+        """Return one of the allowed words, or None."""
         value = self.text(name)
         if value is not None and value not in allowed:
             raise _unknown(name, value, allowed)
         return value
 
     def choices(self, name: str, allowed: Collection[str]) -> tuple[str, ...]:
-        """A list of allowed words."""
+        """Return a list of allowed words."""
         values = self.words(name)
         for value in values:
             if value not in allowed:
@@ -78,11 +78,11 @@ class Parameters:
         return values
 
     def whole(self, name: str, *, least: int, most: int) -> int | None:
-        """A whole number within bounds; None when there is none."""
+        """Return an integer within bounds, or None."""
         value = self.text(name)
         if value is None:
             return None
-        # More digits than the bound has cannot be within it, and are not worth reading.
+        # More digits than those of the bound exceed it, and are not parsed.
         is_number = value.isascii() and value.isdigit() and len(value) <= max(10, len(str(most)))
         if not is_number or not least <= int(value) <= most:
             raise refuse(name, f"is a whole number from {least} to {most}, not {quoted(value)}.")
@@ -108,10 +108,10 @@ def _unknown(name: str, value: str, allowed: Collection[str]) -> GatewayError:
     return refuse(name, f"takes {', '.join(allowed)}; {quoted(value)} is none of them.")
 
 
-# What a list is narrowed to, row by row (spec: Call logs, query parameters).
+# The filters of a list, applied row by row (spec: Call logs, query parameters).
 
 STATUSES = ("success", "error", "interrupted", "rejected")
-# Of rows billed by the piece; `chat` stands for those billed by tokens, which have none.
+# The unit types of rows billed by the piece; `chat` selects rows billed by tokens, without one.
 UNIT_TYPES = tuple(unit.name for unit in UNITS)
 TOKEN_BILLED = "chat"
 ROW_FILTERS = ("model", "status", "unit_type", "error_code", "ref")
@@ -123,29 +123,29 @@ _TRACE = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filters:
-    """Each is passed by a row that has one of its values; an empty one by every row."""
+    """The values that pass, by member; an empty member passes every row."""
 
     models: tuple[str, ...] = ()
     statuses: tuple[str, ...] = ()
     unit_types: tuple[str, ...] = ()
     error_codes: tuple[str, ...] = ()
-    ref: str | None = None  # of one row: its task id or its request id
+    ref: str | None = None  # of one row: its task id or request id
 
     @property
     def is_narrow(self) -> bool:
-        """Whether any of the lists is there."""
+        """Whether any list is given."""
         return bool(self.models or self.statuses or self.unit_types or self.error_codes)
 
     @property
     def trace(self) -> UUID | None:
-        """`ref` as a request id: 32 hex digits, or the same as a UUID is usually written."""
+        """`ref` as a request id: 32 hex digits, or the usual form of a UUID."""
         if self.ref is None or _TRACE.fullmatch(self.ref) is None:
             return None
         return UUID(self.ref)
 
 
 def read_filters(parameters: Parameters) -> Filters:
-    """The filters of a list. Raises 400."""
+    """Return the filters of a list. Raises 400."""
     return Filters(
         models=parameters.words("model"),
         statuses=parameters.choices("status", STATUSES),
@@ -156,19 +156,19 @@ def read_filters(parameters: Parameters) -> Filters:
 
 
 def refuse_filters(parameters: Parameters) -> None:
-    """400 for any of them, on the summary."""
+    """Raise 400 for any filter, on the summary."""
     for name in ROW_FILTERS:
         if parameters.words(name):
             raise refuse(name, "narrows a list of rows; the summary takes no such filter.")
 
 
-# Instants as clients write them and as they are shown: RFC 3339, a date alone, UTC throughout.
+# Instants in clients' texts: RFC 3339, or a date alone; always UTC.
 #
-# The standard library reads more than RFC 3339 allows (week dates, no offset) and less (leap
-# seconds, more than six decimals), so the form is checked here.
+# The standard library accepts more than RFC 3339 (week dates, no offset) and less (leap seconds,
+# more than six decimals), so the form is validated here.
 
 _DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)", re.ASCII)
-# A plus that was not escaped in a query arrives as a space.
+# An unescaped plus in a query arrives as a space.
 _INSTANT = re.compile(
     r"(?P<date>\d{4}-\d\d-\d\d)[Tt ](?P<time>\d\d:\d\d:\d\d)(?:\.(?P<fraction>\d{1,30}))?"
     r"(?:[Zz]|(?P<sign>[+\- ])(?P<hours>\d\d):(?P<minutes>\d\d))",
@@ -183,7 +183,7 @@ class NotAnInstant(ValueError):
 
 
 def read_date(text: str) -> date | None:
-    """A date written `YYYY-MM-DD`; None for any other form. Raises NotAnInstant for 31 June."""
+    """Return a date of the form `YYYY-MM-DD`, or None. Raises NotAnInstant for 31 June."""
     if _DATE.fullmatch(text) is None:
         return None
     try:
@@ -193,12 +193,12 @@ def read_date(text: str) -> date | None:
 
 
 def midnight(day: date) -> datetime:
-    """The first instant of a day of UTC."""
+    """Return the first instant of a day of UTC."""
     return datetime(day.year, day.month, day.day, tzinfo=UTC)
 
 
 def read_instant(text: str) -> datetime:
-    """An RFC 3339 timestamp in UTC, cut to microseconds. Raises NotAnInstant."""
+    """Return an RFC 3339 timestamp in UTC, truncated to microseconds. Raises NotAnInstant."""
     found = _INSTANT.fullmatch(text)
     if found is None:
         raise NotAnInstant(text)
@@ -216,17 +216,17 @@ def read_instant(text: str) -> datetime:
 
 
 def show(instant: datetime) -> str:
-    """An instant as RFC 3339 in UTC, with microseconds where it has any."""
+    """Return an instant as RFC 3339 in UTC, with microseconds unless they are zero."""
     return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def to_microseconds(instant: datetime) -> int:
-    """Whole microseconds since 1970, exactly."""
+    """Return the exact microseconds since 1970."""
     return (instant - EPOCH) // _MICROSECOND
 
 
 def of_microseconds(microseconds: int) -> datetime:
-    """The instant so many microseconds after 1970. Raises OverflowError outside years 1–9999."""
+    """Return the instant of microseconds since 1970. Raises OverflowError outside years 1–9999."""
     return EPOCH + timedelta(microseconds=microseconds)
 
 
@@ -239,20 +239,20 @@ def _zone(found: re.Match[str]) -> timezone:
     return timezone(-offset if found["sign"] == "-" else offset)
 
 
-# The window of time that a request asks for: a period that ends now, or `from` and `to`.
+# The time window of a request: a period that ends now, or `from` and `to`.
 #
-# Half-open: a row is in it when `start <= created_at < end`. Days, months and dates are UTC.
+# Half-open: it contains rows with `start <= created_at < end`. Days, months and dates are UTC.
 
 PERIODS = ("today", "7d", "30d", "this_month", "all")
 DEFAULT_PERIOD = "30d"
-# No row lies outside these, and there is room on both sides to reckon with.
+# No row is outside of these, and arithmetic on both sides does not overflow.
 EARLIEST, LATEST = EPOCH, datetime(9000, 1, 1, tzinfo=UTC)
 _DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """From `start` up to but not including `end`, both in UTC."""
+    """From `start` to `end`, which is excluded, both in UTC."""
 
     start: datetime
     end: datetime
@@ -261,9 +261,9 @@ class Window:
 def read_window(
     parameters: Parameters, now: datetime, *, default_period: str = DEFAULT_PERIOD
 ) -> Window:
-    """The window a request asks for (spec: Call logs; rule 2). Raises 400.
+    """Return the window of a request (spec: Call logs; rule 2). Raises 400.
 
-    `from` and `to` win over `period`, which is then not even looked at.
+    `from` and `to` take precedence over `period`, which is then ignored.
     """
     since, until = parameters.text("from"), parameters.text("to")
     if (since is None) != (until is None):
@@ -290,7 +290,7 @@ def _of_period(period: str, now: datetime) -> Window:
 
 
 def _read(name: str, text: str) -> tuple[datetime, datetime]:
-    """The first instant that a text names and the end of what it names: of an instant, itself."""
+    """Return the start and end of the time named by a text; equal for an instant."""
     try:
         day = read_date(text)
         instant = read_instant(text) if day is None else midnight(day)
@@ -304,28 +304,28 @@ def _read(name: str, text: str) -> tuple[datetime, datetime]:
     return instant, instant if day is None else instant + _DAY
 
 
-# Which rows of the call log a key may read (spec: Key visibility matrix).
+# The rows of the call log that a key may read (spec: Key visibility matrix).
 
 Scope = Literal["key", "account"]
 
 
 @dataclass(frozen=True, slots=True)
 class Visibility:
-    """The rows of one account, or of one key of it; never another account's."""
+    """The rows of one account, or of one of its keys; never another account's."""
 
     scope: Scope
     account_id: str
     key_id: str | None  # None: every key of the account
 
     def narrowed(self, key_id: str) -> Visibility:
-        """The scope narrowed to one key."""
+        """Return the scope narrowed to one key."""
         return replace(self, key_id=key_id)
 
 
 def of_scope(principal: Principal, scope: Scope) -> Visibility | None:
-    """What the key sees in this scope; None when the scope is closed to it.
+    """Return the visibility of the key in this scope; None if the scope is forbidden.
 
-    The whole account is open to console-created keys with the toggle on.
+    The whole account is visible to console-created keys with the toggle enabled.
     """
     if scope == "key":
         return Visibility("key", principal.account_id, principal.key_id)
@@ -335,16 +335,16 @@ def of_scope(principal: Principal, scope: Scope) -> Visibility | None:
 
 
 def widest(principal: Principal) -> Visibility:
-    """Everything that the key may see, for what is asked for by its id."""
+    """Return the widest visibility of the key, for look-ups by id."""
     whole = of_scope(principal, "account")
     return whole or Visibility("key", principal.account_id, principal.key_id)
 
 
-# The cursor: where the next page begins, sealed so that only we can write one.
+# The cursor: the start of the next page, sealed so that only the gateway can write one.
 #
-# It carries the window of the first page, the order and the last row shown. Its seal covers the
-# visibility it was made under, so another key's cursor, or one of another scope, opens nothing;
-# what is visible is decided afresh for each page all the same.
+# It contains the window of the first page, the order and the last row shown. Its seal covers the
+# visibility, so a cursor of another key or scope is invalid; visibility is checked again for each
+# page all the same.
 
 Order = Literal["desc", "asc"]
 
@@ -356,12 +356,12 @@ _ORDERS: tuple[Order, Order] = ("desc", "asc")
 
 
 class BadCursor(ValueError):
-    """A text that is no cursor of ours, or not of this visibility."""
+    """The text is no cursor of the gateway, or one of another visibility."""
 
 
 @dataclass(frozen=True, slots=True)
 class PagePosition:
-    """A row's position among all: by its instant, then by its id."""
+    """A row's position among all rows: by its instant, then by its id."""
 
     created_at: datetime
     id: int
@@ -369,7 +369,7 @@ class PagePosition:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """Go on after `position`, in this order, within this window."""
+    """Continue after `position`, in this order, within this window."""
 
     window: Window
     order: Order
@@ -377,7 +377,7 @@ class Cursor:
 
 
 class CursorSeal:
-    """Writes cursors under the first of some keys of 32 bytes and reads those under any."""
+    """Writes cursors with the first of some keys of 32 bytes, and validates them with any."""
 
     def __init__(self, *keys: bytes) -> None:
         self._keys = keys
@@ -386,7 +386,7 @@ class CursorSeal:
         return "<CursorSeal>"
 
     def write(self, cursor: Cursor, visibility: Visibility) -> str:
-        """The opaque text of a cursor."""
+        """Return the opaque text of a cursor."""
         body = _LAYOUT.pack(
             _VERSION,
             _ORDERS.index(cursor.order),
@@ -399,7 +399,7 @@ class CursorSeal:
         return _text(sealed)
 
     def read(self, text: str, visibility: Visibility) -> Cursor:
-        """The cursor of a text. Raises BadCursor."""
+        """Parse and validate a cursor. Raises BadCursor."""
         if len(text) != _TEXT_CHARACTERS or not text.isascii():
             raise BadCursor
         try:
@@ -407,7 +407,7 @@ class CursorSeal:
         except binascii.Error:
             raise BadCursor from None
         if _text(sealed) != text:
-            raise BadCursor  # its last character has bits to spare, which the seal does not cover
+            raise BadCursor  # the spare bits of the last character are not covered by the seal
         body, seal = sealed[: _LAYOUT.size], sealed[_LAYOUT.size :]
         good = [_seal(key, body, visibility) for key in self._keys]
         if not any(hmac.compare_digest(seal, one) for one in good):
@@ -436,7 +436,7 @@ LIMIT_DEFAULT, LIMIT_MAX = 50, 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogListQuery:
-    """What is asked for; `after` is the last row of the page before, None on the first."""
+    """The parsed query; `after` is the last row of the previous page, None on the first."""
 
     visibility: Visibility
     filters: Filters
@@ -455,17 +455,17 @@ def read_list_query(
     seal: CursorSeal,
     now: datetime,
 ) -> LogListQuery:
-    """Read everything, and refuse what cannot be meant. `see` raises 403, the rest is 400.
+    """Parse and validate the whole query. `see` raises 403, the rest is 400.
 
-    On later pages the cursor's window and order hold; `from`, `to` and `period` must still be well
-    written, and an `order` that is given must be the cursor's.
+    On later pages the window and order of the cursor apply; `from`, `to` and `period` must still be
+    well formed, and an `order` must be the cursor's.
     """
     parameters = Parameters(query)
     visibility = read_visibility(parameters, see)
     order = cast(Order | None, parameters.choice("order", ORDERS))
     include = parameters.choices("include", INCLUDES) or ("attempts",)
     filters = read_filters(parameters)
-    # A client with a reference seldom knows how old its row is (contract §7: `ref`).
+    # Clients with a reference rarely know the age of its row (contract §7: `ref`).
     of_any_age = "all" if filters.ref is not None else DEFAULT_PERIOD
     window = read_window(parameters, now, default_period=of_any_age)
     after: PagePosition | None = None
@@ -494,7 +494,7 @@ def read_list_query(
 
 
 def read_visibility(parameters: Parameters, see: Callable[[Scope], Visibility]) -> Visibility:
-    """Scope and key of a request; the key is one of the account's, or nothing is found."""
+    """Return scope and key of a request; a key of another account finds nothing."""
     scope = cast(Scope, parameters.choice("scope", SCOPES) or "key")
     key_id = parameters.text("key_id")
     if key_id is not None and scope != "account":

@@ -1,10 +1,10 @@
-"""Reads a page of the call log with as little looking as its filters allow.
+"""Reads a page of the call log with as few rows as its filters allow.
 
 no filter        down an index of (account or key, instant, id)
 ref              by the index of request ids, and of task ids
-filters          the sums per day, then per hour, show where there are rows that pass, and how
-                 many. Few rows in what fills the page: there they are searched, by the index
-                 that suits. Many: a walk down an index ends soon.
+filters          the sums per day, then per hour, show which of them have rows that pass, and
+                 how many. Few rows in the hours that fill the page: these are searched, by
+                 the suitable index. Many: a walk down an index ends soon.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from actors.store.queries import load
 from actors.wallet.pricing import format_credits
 from gw.api.logs.list_query import TOKEN_BILLED, Filters, LogListQuery, midnight, show
 
-# A row of the call log as it is stored and as it is shown (spec: Call log row).
+# A row of the call log as stored and as shown (spec: Call log row).
 
-CURRENCY = "points"  # the specification's word for credits
+CURRENCY = "points"  # the specification's name for credits
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +77,9 @@ class Rendering:
     redact: Callable[[str], str]
 
     def row(self, row: LogRow, *, with_attempts: bool) -> dict[str, Any]:
-        """One row; `attempts` and their count only when they were asked for.
+        """Return one row; `attempts` and their count only on request.
 
-        The row's `detail` is never shown here: it names channels.
+        The row's `detail` is never shown here, because it names channels.
         """
         attempts = row.attempts or ()
         shown: dict[str, Any] = {
@@ -112,7 +112,7 @@ class Rendering:
         return shown
 
     def job(self, job: InFlightJob) -> dict[str, Any]:
-        """One job under way: what is known before there is a row, and what it holds."""
+        """Return one job under way: the facts known before its row exists, and its hold."""
         return {
             "object": "log.in_flight",
             "task_id": job.task_id,
@@ -143,19 +143,19 @@ SQL: Mapping[str, str] = {
     name: text.replace("{passes}", _TEXTS["passes"]).replace("{in_bucket}", _TEXTS["in_bucket"])
     for name, text in _TEXTS.items()
 }
-# So many rows are read and sorted in some 20 ms; where more pass within the hours that fill a page,
-# walking finds enough of them at once.
+# Rows that are read and sorted in some 20 ms; if more pass within the hours that fill a page,
+# walking the index finds enough of them soon.
 SORTED_ROWS_MAX = 10_000
 IN_FLIGHT_MAX = 200
 _DAY, _HOUR = timedelta(days=1), timedelta(hours=1)
 _MICROSECOND = timedelta(microseconds=1)
 
-# The start of a day or an hour, and how many of its rows pass.
+# The start of a day or an hour, and the number of its rows that pass.
 Busy = Sequence[tuple[datetime, int]]
 
 
 async def read_page(database: Database, query: LogListQuery) -> list[LogRow]:
-    """The rows of the page and one more if there is one, in order. Raises StoreUnavailable."""
+    """Return the page's rows and one more if it exists, in order. Raises StoreUnavailable."""
     params = page_parameters(query)
     if query.filters.ref is not None:
         found = await database.fetch_all(SQL["by_ref"], params)
@@ -169,11 +169,11 @@ async def read_page(database: Database, query: LogListQuery) -> list[LogRow]:
 async def _search(
     database: Database, query: LogListQuery, params: dict[str, Any]
 ) -> list[tuple[Any, ...]]:
-    """The page of a list with filters."""
+    """Return the page of a list with filters."""
     width = _DAY
     busy = enough(await _busy(database, "busy_days", params), width, params)
     if not (has_own_index(query) and _rows(busy) <= SORTED_ROWS_MAX):
-        # What one index does not answer alone is looked for as narrowly as can be.
+        # Search as few hours as possible if no single index selects the rows.
         width = _HOUR
         days = [day for day, _ in busy]
         hours = await _busy(database, "busy_hours", {**params, "days": days})
@@ -202,7 +202,7 @@ def _walk(query: LogListQuery) -> str:
 
 
 def has_own_index(query: LogListQuery) -> bool:
-    """Whether an index holds just the rows that pass: one filter over a whole account."""
+    """Whether an index contains exactly the rows that pass: one filter over a whole account."""
     filters = query.filters
     lists = (filters.models, filters.statuses, filters.unit_types, filters.error_codes)
     is_partial = "success" in filters.statuses or TOKEN_BILLED in filters.unit_types
@@ -210,17 +210,17 @@ def has_own_index(query: LogListQuery) -> bool:
 
 
 async def read_in_flight(database: Database, query: LogListQuery) -> list[InFlightJob]:
-    """The jobs under way that the key may see; filters and window do not apply to them."""
+    """Return the jobs under way visible to the key; filters and window do not apply to them."""
     visibility = query.visibility
     params = {"account": visibility.account_id, "key": visibility.key_id, "limit": IN_FLIGHT_MAX}
     return [InFlightJob(*row) for row in await database.fetch_all(SQL["in_flight"], params)]
 
 
 def enough(busy: Busy, width: timedelta, params: Mapping[str, Any]) -> Busy:
-    """The first days or hours that are sure to hold the page.
+    """Return the first days or hours that certainly fill the page.
 
-    Of one that reaches beyond the window, or has the instant of the cursor's row in it, it is
-    unknown how many of its rows are still to be shown.
+    A bucket that exceeds the window or contains the cursor's instant has an unknown number of rows
+    still to be shown.
     """
     counted = 0
     for rank, (start, count) in enumerate(busy, start=1):
@@ -234,7 +234,7 @@ def enough(busy: Busy, width: timedelta, params: Mapping[str, Any]) -> Busy:
 
 
 def page_parameters(query: LogListQuery) -> dict[str, Any]:
-    """The parameters of the queries; `first` and `last` are what is still to be shown."""
+    """Return the parameters of the queries; `first` and `last` bound the rows still to be shown."""
     after, window, filters = query.after, query.window, query.filters
     first, last = window.start, window.end - _MICROSECOND
     if after is not None:

@@ -1,6 +1,6 @@
-"""One row of the call log as it is stored, for its detail view and its receipt.
+"""One stored row of the call log, for its detail view and its receipt.
 
-A client gets the detail view; the operators' view is `gw/cli/receipt.py`.
+Clients see the detail view; the operators' view is `gw/cli/receipt.py`.
 """
 
 from __future__ import annotations
@@ -51,19 +51,19 @@ class CallRecord:
     task_id: str | None
     attempts: Sequence[Mapping[str, Any]]
     detail: Mapping[str, Any]
-    # The row before its call's true settlement came; None: it never changed.
+    # The row before its call's true settlement; None if it was never corrected.
     corrected_at: datetime | None
     status_before: str | None
     cost_before_nano_usd: int | None
 
     @property
     def trace(self) -> str:
-        """The trace id as clients know it: 32 hex digits."""
+        """The trace id in the form of clients: 32 hex digits."""
         return UUID(self.request_id).hex
 
     @property
     def lines(self) -> list[Line]:
-        """What is paid for, at the price that was used. Raises NoPrice."""
+        """The charged lines, at the price used. Raises NoPrice."""
         return lines_of(
             self.detail,
             input_tokens=self.input_tokens,
@@ -75,7 +75,7 @@ class CallRecord:
 async def find(
     database: Database, call_id: int, sight: Visibility | None = None
 ) -> CallRecord | None:
-    """The row of this id, if there is one and its reader may see it; None sees every row."""
+    """Return the row of an id if visible to its reader, else None; `sight` None sees every row."""
     account, key = (sight.account_id, sight.key_id) if sight is not None else (None, None)
     row = await database.fetch_one(SQL["by_id"], {"id": call_id, "account": account, "key": key})
     if row is None:
@@ -85,7 +85,7 @@ async def find(
 
 
 async def find_ref(database: Database, ref: int | UUID) -> CallRecord | None:
-    """The row of this id or trace id, for an operator."""
+    """Return the row of an id or trace id, for an operator."""
     if isinstance(ref, UUID):
         found = await database.fetch_one(SQL["id_of_trace"], (str(ref),))
         return None if found is None else await find(database, found[0])
@@ -93,7 +93,7 @@ async def find_ref(database: Database, ref: int | UUID) -> CallRecord | None:
 
 
 def read_ref(text: str) -> int | UUID | None:
-    """An id of a row, or a trace id; None for what is neither."""
+    """Return an id of a row, or a trace id; None for any other text."""
     if text.isascii() and text.isdigit() and len(text) < 20:
         return int(text) if int(text) <= ID_MAX else None
     try:
@@ -102,11 +102,11 @@ def read_ref(text: str) -> int | UUID | None:
         return None
 
 
-# The detail view of a row (spec: Call log detail): what a client sees of its own call.
+# The detail view of a row (spec: Call log detail): a client's view of its own call.
 #
 # Three lists of name and text: the request's parameters, the upstream's error, and the receipt.
-# Channels have no names here, only their positions in the order considered; text of upstreams
-# is redacted once more, because a row may be older than the channels of today.
+# Channels are shown by their positions in the order considered, without names; text of upstreams is
+# redacted once more, because the row may be older than the current channels.
 
 Pairs = list[dict[str, str]]
 
@@ -148,12 +148,12 @@ PER: Mapping[int, str] = MappingProxyType({1: "", 1000: "_per_1000", TOKENS_PER_
 
 
 def kind_of(record: CallRecord) -> str | None:
-    """What was made; None for chat and retrieval."""
+    """Return the kind of media; None for chat and retrieval."""
     return DETAIL_KINDS.get(record.unit_type or "")
 
 
 def request_pairs(record: CallRecord) -> tuple[Pairs, str | None]:
-    """The parameters of the request, and why there are none."""
+    """Return the parameters of the request, and the reason if there are none."""
     asked = record.detail.get("request")
     if asked:
         return [_pair(name, redact(str(value))) for name, value in asked.items()], None
@@ -165,7 +165,7 @@ def request_pairs(record: CallRecord) -> tuple[Pairs, str | None]:
 
 
 def upstream_pairs(record: CallRecord, redact: Callable[[str], str]) -> Pairs:
-    """The upstream's error, without a sign of which one it was."""
+    """Return the upstream's error without its identity."""
     upstream = record.detail.get("upstream") or {}
     http_status = upstream.get("status")
     facts: dict[str, Any] = {
@@ -187,7 +187,7 @@ def upstream_pairs(record: CallRecord, redact: Callable[[str], str]) -> Pairs:
 def gateway_pairs(
     record: CallRecord, redact: Callable[[str], str], credits_per_usd: Decimal
 ) -> Pairs:
-    """The receipt: what was decided and why, and the sum that is the cost."""
+    """Return the receipt: decisions with reasons, and the calculation of the cost."""
     detail = record.detail
     facts: dict[str, Any] = {
         "trace_id": record.trace,
@@ -210,7 +210,7 @@ def gateway_pairs(
 
 
 def _correction(record: CallRecord) -> dict[str, str]:
-    """The row until the true settlement of its call came."""
+    """Return the row before its call's true settlement."""
     if record.corrected_at is None:
         return {}
     return {
@@ -238,7 +238,7 @@ def _stated(record: CallRecord, upstream: Mapping[str, Any]) -> Mapping[str, int
 
 
 def _route(record: CallRecord, redact: Callable[[str], str]) -> dict[str, str]:
-    """The channels by their positions in the order, and every attempt."""
+    """Return the channels by their positions in the order, and every attempt."""
     detail = record.detail
     order = detail.get("order")
     if order is None:
@@ -263,7 +263,7 @@ def _route(record: CallRecord, redact: Callable[[str], str]) -> dict[str, str]:
 
 
 def _spoken(record: CallRecord) -> str | None:
-    """The protocol of the channels that serve the row's model; None for a family of the past."""
+    """Return the protocol of the channels of the row's model; None for a removed family."""
     family = FAMILIES.get(record.protocol)
     return None if family is None else family.channel_protocol(record.model)
 
@@ -277,7 +277,7 @@ def _fate(channel: str, passed_over: Mapping[str, str], tried: list[str]) -> str
 
 
 def _attempts(record: CallRecord, order: list[str], redact: Callable[[str], str]) -> dict[str, str]:
-    """One line for each attempt. The failed internal ones come first, in the row's order."""
+    """Return one line for each attempt, the failed internal ones first, in the row's order."""
     numbers = list(dict.fromkeys(order))
     facts = {}
     failed = record.attempts
@@ -301,7 +301,7 @@ def _translation(detail: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _money(record: CallRecord, credits_per_usd: Decimal) -> dict[str, Any]:
-    """Hold, price, counts and the sum. What `cost_usd` is can be worked out from these alone."""
+    """Return hold, price, counts and the sum, from which alone `cost_usd` can be computed."""
     detail = record.detail
     facts: dict[str, Any] = {}
     if "hold" in detail:
@@ -340,7 +340,7 @@ _CHOSEN_BY = ("service_tier", "region", "above_tokens")
 
 
 def _prices(detail: Mapping[str, Any], lines: Sequence[Line]) -> dict[str, Any]:
-    """The prices that the counts were multiplied by, and which ones of the model's those are."""
+    """Return the prices used, and which of the model's prices they are."""
     return {
         **{f"price_{line.name}_usd{PER[line.per]}": line.usd for line in lines},
         "price_multiplier": multiplier_of(detail),
@@ -350,7 +350,7 @@ def _prices(detail: Mapping[str, Any], lines: Sequence[Line]) -> dict[str, Any]:
 
 
 def _protocol(name: str) -> str:
-    # A row may be older than the families of today.
+    # The row may be older than the current families.
     return PUBLIC_NAMES.get(name, name)
 
 

@@ -1,4 +1,4 @@
-"""The sums of a window, read and shown (spec: Call log summary)."""
+"""The sums of a window, read and rendered (spec: Call log summary)."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from gw.api.logs.list_query import (
 )
 from gw.api.logs.pages import CURRENCY
 
-# Covers a window with as few sums and rows as it takes: whole days, whole hours, then single rows.
+# Covers a window with as few sums and rows as possible: whole days, whole hours, then single rows.
 #
 # Each end of the window is moved to the nearest edge of a day, from there back to the nearest edge
-# of an hour, and from there to itself. A step outwards is taken away again, so that no more than
-# half a day of hours and half an hour of rows is read at either end. Pure; instants are UTC.
+# of an hour, and from there to itself. A step outwards is subtracted, so that at either end at most
+# half a day of hours and half an hour of rows is read. Pure; instants are UTC.
 #
 #     |  day  |  day  |  day  |      end at d+19:50:  + days up to d+1
 #                   ▲ end            − hours 20:00…24:00 of d,  − rows 19:50…20:00
@@ -45,7 +45,7 @@ DAY_HOURS = 24
 
 @dataclass(frozen=True, slots=True)
 class WindowPart:
-    """A stretch of sums of so many hours, or of rows (0), to be added (1) or taken away (-1)."""
+    """A range of sums of some hours, or of rows (0), to be added (1) or subtracted (-1)."""
 
     hours: int
     start: datetime
@@ -54,9 +54,9 @@ class WindowPart:
 
 
 def cover(window: Window, now: datetime) -> list[WindowPart]:
-    """The pieces that make up a window; those of no length are left out.
+    """Return the parts of a window, without empty ones.
 
-    What lies behind `now` has no rows yet, so a step into it costs nothing.
+    No rows exist after `now`, so a step beyond it is free.
     """
     days = [_nearest(edge, DAY_HOURS, now) for edge in (window.start, window.end)]
     pieces = list(_stretch(DAY_HOURS, *days, sign=1))
@@ -68,7 +68,7 @@ def cover(window: Window, now: datetime) -> list[WindowPart]:
 
 
 def part_columns(parts: Sequence[WindowPart]) -> dict[str, list[Any]]:
-    """The parts as the arrays that a statement takes."""
+    """Return the parts as the array parameters of a statement."""
     return {
         "hours": [part.hours for part in parts],
         "starts": [part.start for part in parts],
@@ -78,7 +78,7 @@ def part_columns(parts: Sequence[WindowPart]) -> dict[str, list[Any]]:
 
 
 def _stretch(hours: int, start: datetime, end: datetime, *, sign: int) -> Iterator[WindowPart]:
-    """From one instant to another, backwards with the sign turned."""
+    """Yield the range between two instants, with the opposite sign if it runs backwards."""
     if start < end:
         yield WindowPart(hours, start, end, sign)
     elif end < start:
@@ -86,7 +86,7 @@ def _stretch(hours: int, start: datetime, end: datetime, *, sign: int) -> Iterat
 
 
 def _nearest(instant: datetime, hours: int, now: datetime) -> datetime:
-    """The edge of a bucket with the least between it and the instant."""
+    """Return the edge of a bucket with the shortest range to the instant."""
     width = timedelta(hours=hours)
     floor = instant - (instant - EPOCH) % width
     behind, ahead = instant - floor, min(floor + width, max(instant, now)) - instant
@@ -95,14 +95,14 @@ def _nearest(instant: datetime, hours: int, now: datetime) -> datetime:
 
 SQL = load("gw.api.logs", "summary.sql")
 WINDOW_MAX = timedelta(days=365)
-# Refused calls are rows under whatever name the client made up. The models that cost most are shown
-# first, and a response has an end.
+# Refused calls have rows under any name sent by a client. The models of the highest cost are shown
+# first, and the response is bounded.
 MODELS_MAX = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryQuery:
-    """What is summed up. `asked` is how the window was asked for: it stays as time goes on."""
+    """The query of a summary. `asked` is the client's window, which stays the same over time."""
 
     visibility: Visibility
     window: Window
@@ -111,7 +111,7 @@ class SummaryQuery:
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """One line of figures."""
+    """The sums of one line."""
 
     name: str
     requests: int
@@ -124,7 +124,7 @@ class Sums:
 def read_summary_query(
     query: Mapping[str, Sequence[bytes]], *, see: Callable[[Scope], Visibility], now: datetime
 ) -> SummaryQuery:
-    """Read a request for a summary. `see` raises 403, the rest is 400."""
+    """Parse the query of a summary. `see` raises 403, the rest is 400."""
     parameters = Parameters(query)
     visibility = read_visibility(parameters, see)
     refuse_filters(parameters)
@@ -141,7 +141,7 @@ def read_summary_query(
 async def read_sums(
     database: Database, visibility: Visibility, window: Window, now: datetime
 ) -> dict[str, list[Sums]]:
-    """The window's sums by `status`, `day` and `model`. Raises StoreUnavailable."""
+    """Return the window's sums by `status`, `day` and `model`. Raises StoreUnavailable."""
     pieces = cover(window, now)
     found = await database.fetch_all(
         SQL["sums"],
@@ -160,7 +160,7 @@ async def read_sums(
 def show_summary(
     query: SummaryQuery, sums: Mapping[str, Sequence[Sums]], credits_per_usd: Decimal
 ) -> dict[str, Any]:
-    """The response's body; days ascend, models begin with the one that cost most."""
+    """Return the response's body; days ascend, models descend by cost."""
     by_status = {one.name: one.requests for one in sums["status"]}
     total = Sums(
         "total",
@@ -205,20 +205,20 @@ def show_summary(
     }
 
 
-# Summaries that hold for the rest of their minute (spec: Limits, 60-second result cache).
+# Caches summaries for the rest of their minute (spec: Limits, 60-second result cache).
 #
-# A minute of the wall clock is a bucket: requests for the same within it get the same bytes, in
-# every case within 60 seconds of their making. Many who ask at once share one reading; a reading
-# that fails is raised to those who waited for it and forgotten. The processes of one `gw serve`
-# share their summaries through the parent; while that is silent each has its own.
+# A minute of the wall clock is a bucket: equal requests within it receive the same bytes, always
+# within 60 seconds of their creation. Concurrent requests share one read; the error of a read is
+# raised to its requests and not cached. The processes of one `gw serve` share summaries through the
+# parent; without its reply each process has its own.
 
 BUCKET_SECONDS = 60
-# A response has some kilobytes; beyond this the oldest of the minute are made anew when asked for.
+# A response has some kilobytes; above this the oldest of the minute are dropped.
 ENTRIES_MAX = 500
 
 
 class SummaryCache:
-    """The responses of the present minute, made or being made."""
+    """The responses of the current minute, and the pending ones."""
 
     def __init__(self, clock: Clock, *, shared: ParentLink | None = None) -> None:
         self._clock = clock
@@ -232,10 +232,9 @@ class SummaryCache:
     async def get(
         self, question: Hashable, compute: Callable[[], Coroutine[Any, Any, bytes]]
     ) -> bytes:
-        """The response to a question; made by `compute`, whose error is raised, when there is none.
+        """Return the response to a question, made by `compute` if missing. Raises its error.
 
-        Questions are the same when their `repr` is. A caller that is cancelled leaves the making
-        to the others.
+        Questions with the same `repr` are equal. Cancelling one caller does not cancel `compute`.
         """
         minute = int(self._clock.now() // BUCKET_SECONDS)
         if minute != self._minute:
@@ -264,7 +263,7 @@ class SummaryCache:
         name = hashlib.sha256(repr(question).encode()).hexdigest()
         try:
             found = await shared.find(name, minute)
-        except ParentUnavailable:  # the limits, which ask it all the time, log it
+        except ParentUnavailable:  # logged by the limits, which use the parent all the time
             return await compute()
         if found is not None:
             return found
@@ -283,16 +282,16 @@ def _forget_failed(
         del tasks[question]
 
 
-# What the keys of an agent have cost in a window, from the sums of the call log.
+# The cost of an agent's keys in a window, from the sums of the call log.
 #
-# An agent's keys are its own for life, revoked or not, so their rows are the agent's.
+# Keys belong to their agent for life, revoked or not, so their rows are the agent's.
 
 USAGE_SQL = load("gw.api.logs", "agent_usage.sql")
 
 
 @dataclass(slots=True)
 class KeyUsage:
-    """The calls of one key, or of several."""
+    """The sums of one key, or of several."""
 
     key_id: str = ""
     key_name: str = ""
@@ -311,7 +310,7 @@ class KeyUsage:
         output: int,
         cached: int,
     ) -> None:
-        """Count more calls."""
+        """Add the sums of further calls."""
         for status, requests in by_status.items():
             self.by_status[status] = self.by_status.get(status, 0) + requests
             self.requests += requests
@@ -324,7 +323,7 @@ class KeyUsage:
 async def read_usage(
     database: Database, *, account_id: str, agent_id: str, window: Window, now: datetime
 ) -> list[KeyUsage]:
-    """Each key of the agent that has rows in the window. Raises StoreUnavailable."""
+    """Return the keys of the agent that have rows in the window. Raises StoreUnavailable."""
     params = {"account": account_id, "agent": agent_id, **part_columns(cover(window, now))}
     keys: dict[str, KeyUsage] = {}
     for key_id, name, status, requests, *sums in await database.fetch_all(
@@ -336,7 +335,7 @@ async def read_usage(
 
 
 def total(keys: Sequence[KeyUsage]) -> KeyUsage:
-    """All of them together."""
+    """Return the sums of all keys."""
     whole = KeyUsage()
     for key in keys:
         whole.add(
