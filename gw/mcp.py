@@ -1,7 +1,7 @@
-"""One POST: from its head and body to its reply, without HTTP and whatever the tools are.
+"""One POST of the Model Context Protocol: from head and body to its reply.
 
-A reply is one JSON value, or nothing where only notifications came. Nothing is remembered from one
-exchange to the next, so any process serves any of them.
+Independent of HTTP and of the tools. A reply is one JSON value, or empty after notifications only.
+Stateless, so any process serves any exchange.
 """
 
 from __future__ import annotations
@@ -19,19 +19,18 @@ import msgspec
 from metrics.logs import redact
 from metrics.version import release
 
-# JSON-RPC 2.0: bytes into messages, results and errors into bytes.
+# JSON-RPC 2.0: parses messages, encodes results and errors.
 
-# The revisions of the protocol that are served, and the words and numbers of its wire.
+# The supported revisions of the protocol, with their constants.
 #
-# Those with a handshake begin with `initialize`; the newest one has none: each request carries its
-# revision and what the client can do in `_meta`, and repeats of it in headers what a proxy may
-# read.
+# The older ones begin with `initialize`; the newest has no handshake: each request has its revision
+# and the client's capabilities in `_meta`, and repeats some of it in headers for proxies.
 
 HANDSHAKE: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 STATELESS: Final = "2026-07-28"
-# All of them, the newest first.
+# All of them, newest first.
 SUPPORTED: Final = (STATELESS, *reversed(HANDSHAKE))
-# Those that know batches.
+# Those with batches.
 BATCHED: Final = HANDSHAKE[:2]
 
 PARSE_ERROR: Final = -32700
@@ -48,7 +47,7 @@ META_SERVER: Final = "io.modelcontextprotocol/serverInfo"
 
 CAPABILITIES: Final[dict[str, Any]] = {"tools": {}}
 SERVER_INFO: Final = {"name": "gateway-knowledge-base", "version": release()}
-# How long a client may keep what only another release of the gateway changes.
+# How long a client may cache values that only another release of the gateway changes.
 CACHE_MS: Final = 300_000
 
 
@@ -56,7 +55,7 @@ Id = str | int | float
 
 
 class RpcError(Exception):
-    """An error that the client is shown, with the HTTP status that it has in a reply of its own."""
+    """An error for the client, with the HTTP status of a reply that consists of it."""
 
     def __init__(
         self, code: int, message: str, *, http_status: int = 400, data: Any = None
@@ -70,7 +69,7 @@ class RpcError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the client wants a result of; `params` is any JSON value, None where there is none."""
+    """A message with an id; `params` is any JSON value, None if absent."""
 
     id: Id
     method: str
@@ -79,21 +78,21 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """What the client lets the server know."""
+    """A message without an id."""
 
     method: str
 
 
 @dataclass(frozen=True, slots=True)
 class PostedResponse:
-    """A response to a request that no server of this kind ever makes."""
+    """A response, although this server sends no requests."""
 
 
 Message = Request | Notification | PostedResponse
 
 
 def read_json(body: bytes) -> Any:
-    """The value of a body. Raises RpcError."""
+    """Parse the JSON of a body. Raises RpcError."""
     try:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -101,7 +100,7 @@ def read_json(body: bytes) -> Any:
 
 
 def read_message(value: Any) -> Message:
-    """The message that a JSON value is. Raises RpcError."""
+    """Parse the message of a JSON value. Raises RpcError."""
     if not isinstance(value, dict):
         raise RpcError(INVALID_REQUEST, "A message is a JSON object.")
     if value.get("jsonrpc") != "2.0":
@@ -122,18 +121,18 @@ def read_message(value: Any) -> Message:
 
 
 def id_of(value: Any) -> Id | None:
-    """The id of a message, good or bad; None where it has none that a response may repeat."""
+    """Return the id of a message, valid or not; None if a response cannot repeat it."""
     found = value.get("id") if isinstance(value, dict) else None
     return found if isinstance(found, str | int | float) and not isinstance(found, bool) else None
 
 
 def result_body(request_id: Id, result: Any) -> bytes:
-    """A response with a result."""
+    """Encode a response with a result."""
     return encode({"jsonrpc": "2.0", "id": request_id, "result": result})
 
 
 def error_body(request_id: Id | None, error: RpcError) -> bytes:
-    """A response with an error."""
+    """Encode a response with an error."""
     shown: dict[str, Any] = {"code": error.code, "message": error.message}
     if error.data is not None:
         shown["data"] = error.data
@@ -141,13 +140,13 @@ def error_body(request_id: Id | None, error: RpcError) -> bytes:
 
 
 def encode(value: Any) -> bytes:
-    """A value as compact JSON in UTF-8, nothing of it escaped that need not be."""
+    """Encode a value as compact JSON in UTF-8, with the fewest escapes."""
     return msgspec.json.encode(value)
 
 
-# What a tool is to the protocol: how it is listed, how it is called, how it fails.
+# Tools in the protocol: their entries in the list, their calls and errors.
 
-# All tools only read what the gateway itself stores.
+# All tools only read data stored by the gateway.
 _ANNOTATIONS = {
     "readOnlyHint": True,
     "destructiveHint": False,
@@ -179,7 +178,7 @@ class Tool:
 
 
 class ToolError(Exception):
-    """A tool cannot do what it was asked; the text suggests to a model what to ask instead."""
+    """A tool cannot serve its arguments; the text suggests better ones to a model."""
 
 
 class Toolbox(Protocol):
@@ -187,14 +186,14 @@ class Toolbox(Protocol):
 
     @property
     def tools(self) -> Mapping[str, Tool]:
-        """By name, in the order in which they are listed."""
+        """The tools by name, in the order of the list."""
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """What a tool of `tools` finds. Raises ToolError."""
+        """Return the result of a tool. Raises ToolError."""
 
 
 def found_result(structured: dict[str, Any]) -> dict[str, Any]:
-    """The result of a call: the same JSON as a value and as a text, written once."""
+    """Return the result of a call: the same JSON as a value and as a text, encoded once."""
     text = encode(structured)
     return {
         "content": [{"type": "text", "text": text.decode()}],
@@ -204,11 +203,11 @@ def found_result(structured: dict[str, Any]) -> dict[str, Any]:
 
 
 def failed_result(error: ToolError) -> dict[str, Any]:
-    """The result of a call that the tool could not serve."""
+    """Return the result of a call that the tool refused."""
     return {"content": [{"type": "text", "text": str(error)}], "isError": True}
 
 
-# What stands around a message: the head of its POST, and the `_meta` of the newest revision.
+# The envelope of a message: the head of its POST, and the `_meta` of the newest revision.
 
 SHOWN_CHARACTERS_MAX = 60
 _JSON = "application/json"
@@ -218,7 +217,7 @@ _ENCODED = re.compile(r"=\?base64\?(.*)\?=")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """The fields of a POST that the protocol knows; None where there is none."""
+    """The header fields used by the protocol; None if absent."""
 
     content_type: str | None = None
     accept: str | None = None
@@ -228,7 +227,7 @@ class Head:
 
 
 def check_media_types(head: Head) -> None:
-    """JSON comes in, and may go out. Raises RpcError."""
+    """Check that the body is JSON, and that the client accepts JSON. Raises RpcError."""
     if _media_type(head.content_type or "") != _JSON:
         message = "Send the message as `Content-Type: application/json`."
         raise RpcError(INVALID_REQUEST, message, http_status=415)
@@ -238,16 +237,16 @@ def check_media_types(head: Head) -> None:
 
 
 def check_version(version: str | None) -> None:
-    """One of the revisions that are served, or none. Raises RpcError."""
+    """Check that the revision is supported or absent. Raises RpcError."""
     if version is not None and version not in SUPPORTED:
         data = {"supported": SUPPORTED, "requested": redact(version)[:SHOWN_CHARACTERS_MAX]}
         raise RpcError(UNSUPPORTED_VERSION, "This protocol version is not served.", data=data)
 
 
 def is_stateless(head: Head, request: Request) -> bool:
-    """Whether the request is one of the revision without a handshake. Raises RpcError.
+    """Whether the request has the revision without a handshake. Raises RpcError.
 
-    Of a version in `_meta` only a text is one: below that revision `_meta` may hold anything.
+    A version in `_meta` counts only as a text: in older revisions `_meta` may contain anything.
     """
     version = meta_of(request).get(META_VERSION)
     if head.version != STATELESS and isinstance(version, str):
@@ -256,7 +255,7 @@ def is_stateless(head: Head, request: Request) -> bool:
 
 
 def check_envelope(head: Head, request: Request) -> None:
-    """A request of the newest revision has all that it must, twice the same. Raises RpcError."""
+    """Check that a request of the newest revision is complete and consistent. Raises RpcError."""
     meta = meta_of(request)
     if META_VERSION not in meta or not isinstance(meta.get(META_CAPABILITIES), dict):
         message = f"`params._meta` must have `{META_VERSION}` and `{META_CAPABILITIES}`."
@@ -269,7 +268,7 @@ def check_envelope(head: Head, request: Request) -> None:
 
 
 def meta_of(request: Request) -> dict[str, Any]:
-    """The `_meta` of a request; empty where it has none."""
+    """Return the `_meta` of a request; empty if absent."""
     meta = request.params.get("_meta") if isinstance(request.params, dict) else None
     return meta if isinstance(meta, dict) else {}
 
@@ -281,7 +280,7 @@ def _check_header(name: str, value: str | None, expected: Any) -> None:
 
 
 def _decoded(value: str | None) -> str | None:
-    """A header's text, which may be sent encoded; None where the encoding is broken."""
+    """Return a header's text, which may be encoded; None if the encoding is invalid."""
     encoded = _ENCODED.fullmatch(value or "")
     if encoded is None:
         return value
@@ -306,9 +305,9 @@ def _accepts_json(accept: str) -> bool:
     )
 
 
-# The methods of the protocol: of their params and the tools; the result.
+# The methods of the protocol: functions of params and tools that return the result.
 #
-# All raise RpcError for params that will not do, and what a tool raises beside ToolError.
+# All raise RpcError for invalid params, and the errors of tools other than ToolError.
 
 INSTRUCTIONS: Final = (
     "The knowledge bases that this key may read. Find pages with search_wiki, which gives entries"
@@ -322,7 +321,7 @@ Method = Callable[[Toolbox, Params], Awaitable[dict[str, Any]]]
 
 
 async def initialize(toolbox: Toolbox, params: Params) -> dict[str, Any]:
-    """The handshake: the client's revision where it is served, else the newest that has one."""
+    """Return the handshake: the client's revision if supported, else the newest that has one."""
     wanted = params.get("protocolVersion")
     if not isinstance(wanted, str):
         raise RpcError(INVALID_PARAMS, "`protocolVersion` is required: a string.")
@@ -335,12 +334,12 @@ async def initialize(toolbox: Toolbox, params: Params) -> dict[str, Any]:
 
 
 async def ping(toolbox: Toolbox, params: Params) -> dict[str, Any]:
-    """The server is there."""
+    """Return an empty result."""
     return {}
 
 
 async def discover(toolbox: Toolbox, params: Params) -> dict[str, Any]:
-    """The content of a handshake, for revisions without one."""
+    """Return the content of a handshake, for revisions without one."""
     return _to_keep(
         {
             "supportedVersions": SUPPORTED,
@@ -351,17 +350,17 @@ async def discover(toolbox: Toolbox, params: Params) -> dict[str, Any]:
 
 
 async def list_tools(toolbox: Toolbox, params: Params) -> dict[str, Any]:
-    """All tools, always in the same order, in one page."""
+    """Return all tools, always in the same order, in one page."""
     return {"tools": [tool.listed() for tool in toolbox.tools.values()]}
 
 
 async def list_tools_to_keep(toolbox: Toolbox, params: Params) -> dict[str, Any]:
-    """The same, with how long it may be kept."""
+    """Return all tools, with the time they may be cached."""
     return _to_keep(await list_tools(toolbox, params))
 
 
 async def call_tool(toolbox: Toolbox, params: Params) -> dict[str, Any]:
-    """What a tool finds, or why it finds nothing."""
+    """Return the result of a tool, or its error."""
     name = params.get("name")
     if not isinstance(name, str):
         raise RpcError(INVALID_PARAMS, "`name` is required: the name of a tool.")
@@ -377,14 +376,14 @@ async def call_tool(toolbox: Toolbox, params: Params) -> dict[str, Any]:
 
 
 def members(value: Any, name: str) -> dict[str, Any]:
-    """An object that a request has. Raises RpcError for anything else."""
+    """Return an object of a request. Raises RpcError for any other value."""
     if not isinstance(value, dict):
         raise RpcError(INVALID_PARAMS, f"`{name}` must be an object.")
     return value
 
 
 def of_stateless(result: dict[str, Any]) -> dict[str, Any]:
-    """A result as the revision without a handshake has it."""
+    """Return a result in the form of the revision without a handshake."""
     return {**result, "resultType": "complete", "_meta": {META_SERVER: SERVER_INFO}}
 
 
@@ -407,7 +406,7 @@ NOTIFICATIONS: Final = ("notifications/initialized", "notifications/cancelled")
 KNOWN: Final = frozenset({*HANDSHAKE_METHODS, *STATELESS_METHODS, *NOTIFICATIONS})
 
 
-# Messages of one batch; and once its responses are as long as this, the rest must come alone.
+# Messages of one batch; a message after this many bytes of responses must be sent separately.
 BATCH_MAX: Final = 25
 BATCH_BYTES_MAX: Final = 4 * 1024 * 1024
 
@@ -415,7 +414,7 @@ Outcome = Literal["ok", "tool_error", "error", "refused"]
 
 
 class Reply(NamedTuple):
-    """What goes back; an empty body with 202."""
+    """The reply; an empty body with 202."""
 
     http_status: int
     body: bytes
@@ -423,9 +422,9 @@ class Reply(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HandledMessage:
-    """What became of one message, for who counts; `code` is 0 where there was no error.
+    """The result of one message, for metrics; `code` is 0 without an error.
 
-    `method` is empty where the protocol does not know it, `tool` where no known one was called.
+    `method` is empty if unknown to the protocol, `tool` if no known one was called.
     """
 
     method: str
@@ -438,7 +437,7 @@ class HandledMessage:
 class Exchange:
     """One POST of a client.
 
-    `request` is the request that is being served, if any; `served` what became of those before it.
+    `request` is the request being served, if any; `served` are the results of earlier ones.
     """
 
     def __init__(self, head: Head, toolbox: Toolbox) -> None:
@@ -452,7 +451,7 @@ class Exchange:
         return f"<Exchange {self._head.version} {self.request and self.request.method}>"
 
     async def reply(self, body: bytes) -> Reply:
-        """Serve what was posted. Raises what the tools raise beside ToolError."""
+        """Serve a body. Raises the errors of tools other than ToolError."""
         value: Any = None
         try:
             check_media_types(self._head)
@@ -467,7 +466,7 @@ class Exchange:
             return Reply(error.http_status, error_body(id_of(value), error))
 
     def failed(self, code: int) -> None:
-        """Count the request that is being served as one that met a fault of ours."""
+        """Count the request being served as failed by a fault of the gateway."""
         if self.request is not None:
             self._count(self.request.method, self._tool_of(self.request), "error", code)
 
@@ -498,7 +497,7 @@ class Exchange:
         return Reply(200, b"[" + b",".join(bodies) + b"]") if bodies else Reply(202, b"")
 
     async def _one(self, value: Any) -> Reply:
-        """Serve one message. Raises RpcError where it is none."""
+        """Serve one message. Raises RpcError for invalid ones."""
         message = read_message(value)
         if isinstance(message, Request):
             return await self._serve(message)
@@ -533,7 +532,7 @@ class Exchange:
         return Reply(200, result_body(request.id, of_stateless(result) if stateless else result))
 
     def _tool_of(self, request: Request) -> str:
-        """The tool that a request calls; empty where it calls none that there is."""
+        """Return the tool of a request; empty if it calls no known one."""
         if request.method != "tools/call" or not isinstance(request.params, dict):
             return ""
         name = request.params.get("name")

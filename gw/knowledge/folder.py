@@ -1,6 +1,6 @@
-"""A folder of pages on the disk: every file read, every fault found, before anything is stored.
+"""Reads a folder of pages from the disk, and reports every fault before anything is stored.
 
-Names that begin with a dot are left out. Nothing outside the folder is read, wherever links lead.
+Names that begin with a dot are skipped. Symbolic links to files outside the folder are not read.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A source document of a page: where it stands in the folder, and what it holds."""
+    """A source document of a page: its path in the folder, and its content."""
 
     entry: SourceEntry
     path: str  # relative to the folder, with slashes
@@ -39,7 +39,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """Pages by their ids, the sources of those that have one, and what is odd."""
+    """Pages by id, their sources, and warnings."""
 
     pages: dict[str, Page]
     sources: dict[str, Source]
@@ -47,8 +47,7 @@ class Folder:
 
 
 def read_folder(root: Path, *, source_mb_max: int) -> Folder:
-    """Read every page below `root`. Raises FolderFaults with all that is wrong, OSError where
-    there is no way to `root`."""
+    """Read every page below `root`. Raises FolderFaults with all faults, OSError without `root`."""
     faults: list[FolderFault] = []
     warnings: list[FolderFault] = []
     pages: dict[str, Page] = {}
@@ -78,7 +77,7 @@ def read_folder(root: Path, *, source_mb_max: int) -> Folder:
 
 
 def alias_warnings(pages: dict[str, Page]) -> list[FolderFault]:
-    """Aliases that two pages have: the smaller id gets them."""
+    """Return warnings of aliases that two pages have: the page with the smaller id gets them."""
     owner: dict[str, str] = {}
     warnings = []
     for page_id in sorted(pages):
@@ -91,7 +90,7 @@ def alias_warnings(pages: dict[str, Page]) -> list[FolderFault]:
 
 
 def _files(root: Path, faults: list[FolderFault], warnings: list[FolderFault]) -> Iterator[str]:
-    """The paths of pages, relative to `root`, in order."""
+    """Yield the paths of pages, relative to `root`, in order."""
 
     def fail(error: OSError) -> None:
         where = Path(error.filename or root)
@@ -167,7 +166,7 @@ def _source(
 
 
 def filename_fault(name: str) -> str:
-    """Return why a source cannot have this name; empty where it can."""
+    """Return the fault of a source's name, or an empty text."""
     if name in ("", ".", "..") or "/" in name or not name.isprintable():
         return f"{name!a} is no name for a file"
     if len(name.encode("utf-8", "surrogatepass")) > FILENAME_BYTES_MAX:
@@ -176,23 +175,23 @@ def filename_fault(name: str) -> str:
 
 
 def unread(error: OSError) -> str:
-    """Return that a file cannot be read, and why."""
+    """Return the message that a file cannot be read, with the reason."""
     return f"cannot be read: {error.strerror}"
 
 
 def _shown(path: Path) -> str:
-    """A path of the folder as faults name it: one that is not UTF-8 in ASCII."""
+    """Return a path as faults show it: in ASCII if it is not UTF-8."""
     name = path.as_posix()
     return name if name.isprintable() else ascii(name)
 
 
 def _inside(top: Path, path: str) -> Path | str:
-    """The real file behind a path of the folder, or why it may not be read. Raises OSError."""
+    """Return the real file of a path, or the reason not to read it. Raises OSError."""
     if path.startswith(("/", "../")) or path in ("..", "."):
         return "lies outside of the folder"
     try:
         file = (top / path).resolve(strict=True)
-    except RuntimeError:  # what pathlib makes of links in a circle
+    except RuntimeError:  # raised by pathlib for links in a circle
         return "is a link that leads back to itself"
     if not file.is_relative_to(top):
         return "lies outside of the folder"

@@ -1,4 +1,4 @@
-"""A folder into a base, in one transaction, and back; a base or a page of it removed."""
+"""Imports a folder into a base in one transaction, and exports it; removes bases and pages."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from gw.knowledge.sources import SourceStore, r2_key
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 
-# Part of every page's digest: raised when the same file is stored or found differently.
+# Part of every page's digest: increased when the same file is stored or found differently.
 FORMAT = 2
-# How much one statement does at most, so that none takes a second: characters of JSON that it
-# stores, rows that it stores, removes or changes, bytes of pages (which have some lexeme in six),
-# and entries of lists that it writes. At least one page, one row of terms, one list.
+# Bounds of one statement, so that none takes a second: characters of JSON stored; rows stored,
+# removed or changed; bytes of pages (with a lexeme per six bytes or so); entries of lists written.
+# Each is at least one page, one row of terms, one list.
 BATCH_CHARACTERS = 400_000
 ROWS_MAX = 5000
 NOTED_BYTES = 200_000
@@ -40,9 +40,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportTarget:
-    """The base that a folder becomes; without `kb_id` the user's own.
+    """The base of an import; without `kb_id` the user's own.
 
-    None leaves a name or a restriction as it is.
+    None keeps a name or a restriction.
     """
 
     account_id: str
@@ -53,7 +53,7 @@ class ImportTarget:
 
 
 class Stored(NamedTuple):
-    """A page of a base as it is stored; its length is in bytes of its body."""
+    """A stored page; its length is in bytes of its body."""
 
     no: int
     slot: int
@@ -62,7 +62,7 @@ class Stored(NamedTuple):
 
 @dataclass(slots=True)
 class Imported:
-    """What an import has done, counted in pages; `sources` are those of the base."""
+    """The result of an import, counted in pages; `sources` are those of the base."""
 
     pages: int = 0
     added: int = 0
@@ -82,11 +82,11 @@ async def import_folder(
     keep: bool,
     also: Callable[[Session, Imported], Awaitable[None]] | None = None,
 ) -> Imported:
-    """Make the base the folder; with `keep` pages without a file stay.
+    """Replace the base by the folder; with `keep`, pages without a file stay.
 
-    `also` is done in the same transaction, as its last step.
+    `also` runs in the same transaction, as its last step.
 
-    Raises UnknownAccount, FolderFaults when a source has gone meanwhile, OSError when one cannot be
+    Raises UnknownAccount, FolderFaults when a source has disappeared, OSError when one cannot be
     stored, StoreError: nothing has changed. `clean_up` removes sources afterwards.
     """
     result = Imported(warnings=[str(warning) for warning in sorted(folder.warnings)])
@@ -119,7 +119,7 @@ async def import_folder(
 def _changes(
     folder: Folder, stored: Mapping[str, tuple[Stored, bytes]], result: Imported, *, keep: bool
 ) -> tuple[list[tuple[Page, bytes]], list[Stored]]:
-    """The pages to write with their digests, and the stored ones to remove; counts them."""
+    """Return the pages to write with their digests, and those to remove; count them."""
     fresh: list[tuple[Page, bytes]] = []
     gone = [] if keep else [one for page, (one, _) in stored.items() if page not in folder.pages]
     result.removed = len(gone)
@@ -139,14 +139,14 @@ def _changes(
 
 
 async def begin_changing(session: Session, account_id: str) -> None:
-    """Begin to change the bases of an account, which has one change at a time."""
+    """Begin a change of an account's bases, one at a time."""
     await session.execute(SQL["lock_account"], (account_id,))
     await session.execute(SQL["begin_changing"])
     await session.execute(SQL["mark_unclean"], (account_id,))
 
 
 async def settle_pages(session: Session, base_no: int, gone: list[Stored]) -> None:
-    """Bring what depends on all pages of a base up to date; `gone` were removed from it."""
+    """Update the state derived from all pages of a base; `gone` were removed from it."""
     changes: dict[str, Any] = {"base": base_no, "gone": [one.slot for one in gone]}
     after: str | None = ""
     while after is not None:
@@ -162,7 +162,7 @@ async def settle_pages(session: Session, base_no: int, gone: list[Stored]) -> No
 async def remove_pages(
     session: Session, base_no: int, gone: list[Stored], *, are_noted: bool = True
 ) -> None:
-    """Remove pages, and note under which lexemes they are still found (`settle_pages`)."""
+    """Remove pages, and record the lexemes that still list them (`settle_pages`)."""
     for some in _by_length(gone):
         nos = [one.no for one in some]
         if are_noted:
@@ -172,13 +172,13 @@ async def remove_pages(
 
 
 async def until_none(session: Session, name: str, parameters: dict[str, Any]) -> None:
-    """Repeat a statement that removes `limit` rows until fewer are there."""
+    """Repeat a statement that removes `limit` rows until it removes fewer."""
     while await session.execute(SQL[name], {**parameters, "limit": ROWS_MAX}) == ROWS_MAX:
         pass
 
 
 async def _note(session: Session, name: str, base_no: int, pages: list[Stored]) -> None:
-    """Note what of the lists of a base changes with some pages, of a long one in several shares."""
+    """Record the changes of a base's lists by some pages, in several shares if long."""
     shares = max(1, sum(one.length for one in pages) // NOTED_BYTES)
     noted: dict[str, Any] = {"base": base_no, "nos": [one.no for one in pages], "shares": shares}
     for share in range(shares):
@@ -196,7 +196,7 @@ async def _resolve_links(session: Session, nos: list[int]) -> None:
 
 
 def _by_length(pages: list[Stored]) -> Iterator[list[Stored]]:
-    """Pages in portions of so many, and of so much text unless it is a single page."""
+    """Yield pages in portions bounded in number and, except for single pages, in text."""
     some: list[Stored] = []
     length = 0
     for one in pages:
@@ -214,7 +214,7 @@ def _portions(rows: list[T], size: int) -> Iterator[list[T]]:
 
 
 async def _base(session: Session, target: ImportTarget) -> int:
-    """The base's number; a new base where there is none. Raises UnknownAccount."""
+    """Return the base's number; create it if missing. Raises UnknownAccount."""
     row = await session.fetch_one(SQL["find_base"], base_key(target))
     if row is not None:
         settings = {"name": target.name, "restricted": target.is_restricted, "base": row[0]}
@@ -234,7 +234,7 @@ async def _base(session: Session, target: ImportTarget) -> int:
 
 
 def base_key(target: ImportTarget) -> dict[str, Any]:
-    """What the base of a target is found by."""
+    """Return the parameters that select the base of a target."""
     return {"account": target.account_id, "kb": target.kb_id, "user": target.user}
 
 
@@ -263,7 +263,7 @@ def _batches(fresh: list[tuple[Page, bytes]]) -> Iterator[list[tuple[Page, bytes
 
 
 def _by_characters(rows: list[T], length: Callable[[T], int]) -> Iterator[list[T]]:
-    """Rows in portions that end with the one by which they reach so many characters."""
+    """Yield rows in portions, each of which ends with the row that reaches the bound."""
     some: list[T] = []
     characters = 0
     for row in rows:
@@ -284,7 +284,7 @@ async def _insert(
     folder: Folder,
     slots: Iterator[int],
 ) -> list[Stored]:
-    """Store pages, each at the next of the slots."""
+    """Store pages, each in the next slot."""
     rows = [
         {"slot": next(slots), **_row(page, digest, account_id, folder.sources.get(page.id))}
         for page, digest in batch
@@ -359,16 +359,15 @@ def _rows(base_no: int, rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {"base": base_no, "rows": json.dumps(rows, ensure_ascii=False)}
 
 
-# The end of a base, or of one page of it, and of the sources that no page names any more.
+# Removes a base or one of its pages, and sources without pages.
 #
-# Sources go once the change is committed, whose success they are no part of: what cannot be
-# removed is removed by a later command, or by a process of `gw serve`, which looks every few
-# minutes.
+# Sources are removed after the commit and independently of its success: the remaining ones are
+# removed by a later command, or by a process of `gw serve` every few minutes.
 
 CLEANED_EVERY_SECONDS = 600.0
 
 
-# What else is done in a transaction, as its last step.
+# A further step of a transaction, its last one.
 Also = Callable[[Session], Awaitable[None]]
 
 
@@ -393,7 +392,7 @@ async def remove_base(
 async def remove_page(
     database: Database, target: ImportTarget, name: str, *, also: Also | None = None
 ) -> str | None:
-    """Remove one page by its id or alias and return its id; None: there is none.
+    """Remove one page by its id or alias and return its id, or None if it is missing.
 
     Raises UnknownBase.
     """
@@ -420,9 +419,9 @@ async def remove_page(
 
 
 async def clean_up(database: Database, sources: SourceStore, account_id: str) -> list[str]:
-    """Remove the account's sources that no page names, also those of a failed import.
+    """Remove the account's sources without pages, also those of a failed import.
 
-    Returns a warning where that fails; it is tried again (`keep_clean`).
+    Returns a warning if that fails; `keep_clean` tries again.
     """
     try:
         async with database.transaction() as session:
@@ -438,7 +437,7 @@ async def clean_up(database: Database, sources: SourceStore, account_id: str) ->
 async def keep_clean(
     database: Database, sources: SourceStore, clock: Clock, metrics: Metrics
 ) -> None:
-    """Remove what clean-ups have left, every few minutes; until it is cancelled."""
+    """Remove left-over sources every few minutes, until cancelled."""
     log = EventLog("gw.knowledge")
     while True:
         await clock.sleep(CLEANED_EVERY_SECONDS)
@@ -454,7 +453,7 @@ async def keep_clean(
             metrics.knowledge.sources_left(left)
 
 
-# A base back into a folder, from which it can be imported again to the same.
+# Exports a base into a folder; importing that returns the same base.
 
 
 class ExportRefused(Exception):
@@ -464,7 +463,7 @@ class ExportRefused(Exception):
 async def export_base(
     store: Statements, base: BaseRecord, sources: SourceStore, folder: Path
 ) -> int:
-    """Write the files of a base; return how many pages. Raises ExportRefused, OSError."""
+    """Write the files of a base; return the number of pages. Raises ExportRefused, OSError."""
     rows = await store.fetch_all(SQL["exported"], (base.no,))
     await asyncio.to_thread(_write, rows, sources, folder)
     return len(rows)
@@ -479,7 +478,7 @@ def _write(rows: list[tuple[Any, ...]], sources: SourceStore, folder: Path) -> N
         target.parent.mkdir(parents=True, exist_ok=True)
         with target.open("x", encoding="utf-8", newline="\n") as file:
             file.write(text)
-    # Later than the pages, because a source may be one of them, byte by byte as it was.
+    # After the pages, because a source may be one of them, byte by byte.
     found: dict[str, str] = {}
     for _, _, path, name in rows:
         if path is None or found.get(path) == name:

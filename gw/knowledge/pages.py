@@ -1,4 +1,4 @@
-"""A file of Markdown into a page (contract on knowledge bases §2); no file is opened here."""
+"""Parses a Markdown file into a page (contract on knowledge bases §2); opens no file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import yaml
 FENCE = "---"
 KEYS = ("title", "summary", "tags", "aliases", "confidence", "needs_review", "source")
 SOURCE_KEYS = ("file", "filename", "locator", "compiled_at", "model")
-# libyaml's where it was built in: ten times as fast.
+# libyaml's if available: ten times as fast.
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAG = "tag:yaml.org,2002:"
 _WORDS = {"str": "a text", "bool": "true or false", "seq": "a list", "map": "a mapping"}
@@ -38,7 +38,7 @@ class SourceEntry:
 
 @dataclass(slots=True)
 class FrontMatter:
-    """The keys of a page, as far as they are there."""
+    """The keys of a page that are present."""
 
     title: str = ""
     summary: str = ""
@@ -50,7 +50,7 @@ class FrontMatter:
 
 
 def split(text: str) -> tuple[str, str, bool]:
-    """Cut a file into head (fences included), body and whether the head is closed."""
+    """Split a file into head (with its fences), body and whether the head is closed."""
     lines = text.split("\n")
     if lines[0].rstrip() != FENCE:
         return "", text, True
@@ -63,7 +63,7 @@ def split(text: str) -> tuple[str, str, bool]:
 
 
 def parse(head: str, blame: Blame, warn: Blame) -> FrontMatter:
-    """Read the head of a page; what is wrong goes to `blame` with its line in the file."""
+    """Parse the head of a page; faults are passed to `blame` with their line in the file."""
     front = FrontMatter()
     if not head:
         return front
@@ -106,7 +106,7 @@ def _take(front: FrontMatter, name: str, node: Any, blame: Blame, warn: Blame) -
 def _entries(
     node: Any, known: tuple[str, ...], where: str, blame: Blame, warn: Blame
 ) -> list[tuple[str, Any]]:
-    """The known keys of a mapping, each once."""
+    """Return the known keys of a mapping, each once."""
     found: dict[str, Any] = {}
     for key, value in node.value:
         name = key.value if isinstance(key, yaml.ScalarNode) else None
@@ -176,7 +176,7 @@ def _source(node: Any, blame: Blame, warn: Blame) -> SourceEntry | None:
             continue
         if name == "file":
             line = _line(value)
-        # YAML reads an instant as one of its own kinds; it is kept as it was written.
+        # YAML parses an instant to its own type; its text is kept.
         if name == "compiled_at" and kind == "timestamp":
             texts[name] = value.value
         else:
@@ -202,11 +202,11 @@ def _described(kind: str) -> str:
 
 
 def _line(node: Any) -> int:
-    """The line in the file: the opening fence is the first."""
+    """Return the line in the file: the opening fence is the first."""
     return int(node.start_mark.line) + 2
 
 
-# Markdown as far as a page needs it: wiki links and the first heading, outside code.
+# The parts of Markdown used by pages: wiki links and the first heading, outside code.
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 _TICKS = re.compile(r"`+")
@@ -216,7 +216,7 @@ _CLOSING = re.compile(r"[ \t]+#+[ \t]*$")
 
 
 def links(body: str) -> list[str]:
-    """The distinct targets of `[[target]]`, `[[target|label]]` and `[[target#part]]`, in order."""
+    """Return the distinct targets of `[[target]]`, `[[target|label]]` and `[[target#part]]`."""
     found: dict[str, None] = {}
     for block in _blocks(body):
         for match in _LINK.finditer(_without_spans(block)):
@@ -227,7 +227,7 @@ def links(body: str) -> list[str]:
 
 
 def first_heading(body: str) -> str:
-    """The text of the first `# ` heading; empty where there is none."""
+    """Return the text of the first `# ` heading, or an empty one."""
     for block in _blocks(body):
         for line in block.split("\n"):
             match = _HEADING.fullmatch(line.rstrip())
@@ -237,7 +237,7 @@ def first_heading(body: str) -> str:
 
 
 def _blocks(body: str) -> Iterator[str]:
-    """The text between code fences, cut at blank lines, beyond which no code span reaches."""
+    """Yield the text between code fences, split at blank lines, which no code span crosses."""
     kept: list[str] = []
     fence = ""
     for line in body.split("\n"):
@@ -257,11 +257,11 @@ def _blocks(body: str) -> Iterator[str]:
 
 
 def _without_spans(text: str) -> str:
-    """Leave out code spans: a run of backticks up to the next run of the same length."""
+    """Remove code spans: a run of backticks up to the next run of the same length."""
     runs = list(_TICKS.finditer(text))
     if not runs:
         return text
-    # The next run of the same length, found from behind: linear however many there are.
+    # The next run of the same length, searched backwards: linear in the number of runs.
     closing: list[int | None] = [None] * len(runs)
     latest: dict[int, int] = {}
     for at in range(len(runs) - 1, -1, -1):
@@ -280,12 +280,12 @@ def _without_spans(text: str) -> str:
     return " ".join(kept)
 
 
-# What is wrong with a folder of pages, or merely odd about it: every place at once.
+# The faults and warnings of a folder of pages, all of them reported together.
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class FolderFault:
-    """One thing at a line (from 1) of a file, whose path is relative to the folder."""
+    """One fault at a line (from 1) of a file, whose path is relative to the folder."""
 
     file: str
     line: int
@@ -296,7 +296,7 @@ class FolderFault:
 
 
 class FolderFaults(Exception):
-    """A folder that cannot be imported; nothing of it was."""
+    """The folder cannot be imported; nothing was changed."""
 
     def __init__(self, faults: Sequence[FolderFault]) -> None:
         self.faults = sorted(faults)
@@ -311,7 +311,7 @@ SUFFIX = ".md"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """One page as in its file; `head` and `body` together are the file."""
+    """One page of a file; `head` and `body` together are the file."""
 
     id: str
     path: str
@@ -330,7 +330,7 @@ class Page:
 def parse_page(
     path: str, content: bytes, faults: list[FolderFault], warnings: list[FolderFault]
 ) -> Page | None:
-    """Make a page of a file; None where a fault leaves nothing to make it of."""
+    """Parse a page of a file; None if faults prevent it."""
 
     def blame(line: int, text: str) -> None:
         faults.append(FolderFault(path, line, text))
@@ -377,7 +377,7 @@ def parse_page(
 
 
 def id_fault(page_id: str) -> str:
-    """Return why a text cannot be a page's id; empty where it can."""
+    """Return the fault of a page's id, or an empty text."""
     if not 1 <= len(page_id) <= ID_CHARACTERS_MAX:
         return f"a page's name has 1 to {ID_CHARACTERS_MAX} characters"
     for character in page_id:

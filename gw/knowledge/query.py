@@ -1,7 +1,7 @@
-"""What a reader searches for, as terms, and as PostgreSQL's `tsquery` texts; no input is an error.
+"""Parses a search into terms and PostgreSQL's `tsquery` texts; no input is an error.
 
-A term is a word, a phrase or a CJK run. A page must have every term; where none has, any will do,
-and runs then count by the pairs of their characters. Linear in the query's length.
+A term is a word, a phrase or a CJK run. A page must have every term; if no page has, any term is
+enough, and runs are then replaced by the pairs of their characters. Linear in the query's length.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from snowballstemmer import stemmer
 
 from gw.knowledge.pages import Page
 
-# Text into the words, characters and emoji that it is found by (contract on knowledge bases §4).
+# Splits text into searchable words, characters and emoji (contract on knowledge bases §4).
 #
-# Text is normalised first: NFKC, accents off; a token is case-folded as well. English endings fold
-# by the Snowball algorithm, whatever the language. Everything is linear in the text's length.
+# Text is normalised first: NFKC, without accents; a token is case-folded as well. English endings
+# are stemmed by the Snowball algorithm, whatever the language. Everything is linear in the text's
+# length.
 
-# A longer word is known by its beginning.
+# A longer word is indexed by its prefix.
 WORD_CHARACTERS_MAX = 60
-# Longer ones have no ending that means anything.
+# Longer words are not stemmed.
 STEMMED_CHARACTERS_MAX = 40
 WORDS_KEPT = 65_536
 
@@ -35,7 +36,7 @@ _HAN = "\u3005-\u3007\u3021-\u3029\u3038-\u303b\u3400-\u4dbf\u4e00-\u9fff\uf900-
 _KANA = "\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\u3099\u309a"
 _HANGUL = "\u1100-\u11ff\u3131-\u318e\ua960-\ua97c\uac00-\ud7a3\ud7b0-\ud7fb"
 CJK = _HAN + _KANA + _HANGUL
-# Signs that belong to the letter before them, in scripts that have them.
+# Marks that are part of the preceding letter, in scripts that have them.
 _MARKS = "".join(
     chr(code)
     for block in (range(0x300, 0x1100), range(0x1700, 0x1C00), range(0xA800, 0xAC00))
@@ -53,7 +54,7 @@ _TOKEN = re.compile(
     "|(?P<emoji>[\U0001f1e6-\U0001f1ff]{2}"
     f"|{_PICTURE}[\ufe0f\U0001f3fb-\U0001f3ff]*(?:\u200d{_PICTURE}[\ufe0f\U0001f3fb-\U0001f3ff]*)*)"
 )
-# What breaks a run off and is not seen, because these scripts have no spaces.
+# Line breaks between the characters of a run, ignored because these scripts have no spaces.
 LINE_BREAK = re.compile(r"[^\S\n]*\n[^\S\n]*")
 _PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9]+|[A-Z0-9]+")
 _SEPARATORS = re.compile(r"[._\-]+")
@@ -64,10 +65,10 @@ _stemmer = stemmer("english")
 
 
 class Group(NamedTuple):
-    """What stands together: a word with its parts, a CJK run or an emoji.
+    """A unit of text: a word with its parts, a CJK run or an emoji.
 
-    `parts` are the lexemes of consecutive positions; `whole` stands where the first of them does.
-    A run has its text in `run`, and no parts.
+    `parts` are the lexemes of consecutive positions; `whole` has the position of the first. A run
+    has its text in `run`, and no parts.
     """
 
     start: int  # in the normalised text
@@ -75,12 +76,12 @@ class Group(NamedTuple):
     parts: tuple[str, ...]
     whole: str = ""
     run: str = ""
-    plain: str = ""  # the word in small letters, before its ending is folded
-    is_continued: bool = False  # a run that the run before it was broken off for, at a line's end
+    plain: str = ""  # the word in lower case, not stemmed
+    is_continued: bool = False  # continues the previous run after the end of a line
 
 
 def normalise(text: str) -> str:
-    """Unify how characters are written, and take accents off; lines stay lines."""
+    """Normalise characters and remove accents; lines stay lines."""
     if text.isascii():
         return text
     text = unicodedata.normalize("NFKC", text)
@@ -89,12 +90,12 @@ def normalise(text: str) -> str:
 
 
 def folded_name(text: str) -> str:
-    """What two names have in common that are equal for a reader."""
+    """Return the form of a name that is equal for names equal to a reader."""
     return " ".join(normalise(text).casefold().replace("\0", "").split())
 
 
 def groups(normalised: str) -> Iterator[Group]:
-    """Cut normalised text into what it is found by, in order."""
+    """Yield the groups of normalised text, in order."""
     run_end = 0  # of the last one
     for match in _TOKEN.finditer(normalised):
         kind, text = match.lastgroup, match[0]
@@ -114,7 +115,7 @@ def groups(normalised: str) -> Iterator[Group]:
 
 @lru_cache(WORDS_KEPT)
 def _word(text: str) -> tuple[tuple[str, ...], str, str]:
-    """The lexemes of a word's parts; those of the whole, and its plain form, where they differ."""
+    """Return the lexemes of a word's parts; those of the whole and its plain form, if different."""
     text = text.replace("\u2019", "'")
     contraction = _CONTRACTION.fullmatch(text)
     if contraction is not None and "'" not in contraction[1]:
@@ -138,12 +139,12 @@ def _lexeme(text: str) -> str:
 
 @lru_cache(WORDS_KEPT)
 def stem(word: str) -> str:
-    """Fold the English ending of a word in small letters."""
+    """Stem the English ending of a word in lower case."""
     folded: str = _stemmer.stemWord(word) if word.isascii() else word
     return folded
 
 
-# English words that do not distinguish pages, with and without their apostrophes.
+# Stop words of English, with and without their apostrophes.
 
 _WORDS = """
     a about after again all also am an and any are as at be because been before being both but by
@@ -161,25 +162,25 @@ _WORDS = """
 STOP_WORDS = frozenset(_WORDS.split())
 
 
-# The fields of a page as PostgreSQL keeps them: `tsvector` texts with positions of our own.
+# The fields of a page as PostgreSQL stores them: `tsvector` texts with explicit positions.
 #
-# A position in a vector is at most 16,383 and a vector at most a megabyte, so a long field is cut
-# into parts. They overlap by more positions than a query has, so that whatever stands together in
-# the field stands together in one part.
+# A position in a vector is at most 16,383 and a vector at most a megabyte, so a long field is split
+# into parts. They overlap by more positions than a query has, so that every match within the field
+# is within one part.
 
 TITLE, ALIAS, TAG, SUMMARY, BODY = range(5)
 PART_POSITIONS = 2000
-# A query has at most 500 characters, and each is at most one position.
+# A query has at most 500 characters, each at most one position.
 OVERLAP_POSITIONS = 500
-# PostgreSQL keeps so many of a lexeme's positions.
+# PostgreSQL stores at most this many positions of a lexeme.
 LEXEME_POSITIONS_MAX = 255
-# Between two values of a list: neighbours in different ones are no neighbours.
+# Between two values of a list, so that no phrase matches across them.
 VALUE_GAP = 10
 
 
 @dataclass(frozen=True, slots=True)
 class FieldPart:
-    """A row of terms: the text of a `tsvector`, and where in the field it stands."""
+    """A row of terms: the text of a `tsvector`, and its range in the field."""
 
     field: int
     part: int
@@ -197,7 +198,7 @@ class _Term:
 
 
 def field_parts(page: Page, base_no: int) -> list[FieldPart]:
-    """Every row of terms of a page; a field without terms has none."""
+    """Return the rows of terms of a page; none for a field without terms."""
     fields: tuple[tuple[int, tuple[str, ...]], ...] = (
         (TITLE, (page.title,)),
         (ALIAS, (page.id, *page.aliases)),
@@ -213,12 +214,12 @@ def field_parts(page: Page, base_no: int) -> list[FieldPart]:
 
 
 def lexeme_prefix(base_no: int) -> str:
-    """What the lexemes of a base begin with."""
+    """Return the prefix of a base's lexemes."""
     return f"{base_no}:"
 
 
 def quoted(lexeme: str) -> str:
-    """A lexeme as the texts of `tsvector` and `tsquery` have it."""
+    """Return a lexeme in the syntax of `tsvector` and `tsquery`."""
     return "'" + lexeme.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
@@ -248,7 +249,7 @@ def _terms(values: Iterable[str]) -> Iterator[_Term]:
 
 
 def _parts(field: int, terms: Iterable[_Term], prefix: str, length: int) -> Iterator[FieldPart]:
-    """The parts of a field; the first begins and the last ends where its text does."""
+    """Yield the parts of a field; the first begins and the last ends with its text."""
     number = 0
     current: list[_Term] = []
     for term in terms:
@@ -280,8 +281,10 @@ def _part(
 
 
 class _Offsets:
-    """Maps an offset of the normalised text to that of the text as written; to one near it in lines
-    whose length the normalising has changed."""
+    """Maps offsets of the normalised text to the original.
+
+    Approximately in lines whose length was changed by normalising.
+    """
 
     def __init__(self, text: str, normalised: str) -> None:
         self._is_same = len(text) == len(normalised)
@@ -305,17 +308,19 @@ def _line_starts(text: str) -> list[int]:
 
 
 _QUOTED = re.compile('["\u201c\u201d]([^"\u201c\u201d]*)["\u201c\u201d]')
-# Of so many terms it is looked how near each other they stand.
+# The number of terms whose proximity is ranked.
 NEAR_TERMS_MAX = 8
 
-# Lexemes, each with its distance from the one before it.
+# Lexemes, each with its distance from the previous one.
 Sequence_ = tuple[tuple[int, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One thing to find: any of some sequences of lexemes. `shown` are what a reader sees of it:
-    lexemes of words, and runs."""
+    """One search term: any of some sequences of lexemes.
+
+    `shown` are the parts visible to a reader: lexemes of words, and runs.
+    """
 
     sequences: tuple[Sequence_, ...]
     shown: tuple[str, ...] = ()
@@ -323,32 +328,32 @@ class Term:
 
     @property
     def is_lexeme(self) -> bool:
-        """Whether a single lexeme is all that it asks for."""
+        """Whether it consists of a single lexeme."""
         return len(self.sequences) == 1 and len(self.sequences[0]) == 1
 
     def tsquery(self, prefix: str) -> str:
-        """The condition on a row of terms, of the base with this prefix of lexemes."""
+        """Return the condition on a row of terms of the base with this prefix."""
         alternatives = (_sequence(sequence, prefix) for sequence in self.sequences)
         return f"({' | '.join(alternatives)})"
 
     def any_lexeme(self, prefix: str) -> str:
-        """The condition that one of its lexemes is there."""
+        """Return the condition that one of its lexemes is present."""
         lexemes = dict.fromkeys(lexeme for sequence in self.sequences for _, lexeme in sequence)
         return " | ".join(quoted(prefix + lexeme) for lexeme in lexemes)
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """The terms that all must be there, and those of which any will do."""
+    """The terms of which all are required, and those of which any is enough."""
 
     every: tuple[Term, ...]
     any: tuple[Term, ...]
 
 
 def parse_query(text: str) -> Query:
-    """Read a search. Without any term both tuples are empty."""
+    """Parse a search. Without any term both tuples are empty."""
     normalised = normalise(text.replace("\0", " "))
-    terms: dict[Term, bool] = {}  # whether it is nothing but a stop word
+    terms: dict[Term, bool] = {}  # whether it is only a stop word
     position = 0
     for match in _QUOTED.finditer(normalised):
         _add_plain(terms, normalised[position : match.start()])
@@ -361,7 +366,7 @@ def parse_query(text: str) -> Query:
 
 
 def near_tsquery(terms: Iterable[Term], prefix: str) -> str:
-    """The condition that all of some terms stand in one row; empty for a single term."""
+    """Return the condition that one row has all terms; empty for a single term."""
     few = list(terms)[:NEAR_TERMS_MAX]
     return " & ".join(term.tsquery(prefix) for term in few) if len(few) > 1 else ""
 
@@ -409,7 +414,7 @@ def _run_term(run: str) -> Term:
 
 
 def _run_lexemes(run: str) -> list[tuple[int, str]]:
-    """As few pairs as cover a run, each with where it stands; the character, where there is one."""
+    """Return the fewest pairs that cover a run, with their positions; or its only character."""
     if len(run) == 1:
         return [(0, run)]
     offsets = [*range(0, len(run) - 1, 2)]

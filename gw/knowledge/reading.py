@@ -1,4 +1,4 @@
-"""Pages as a reader sees them: by their names, by tag, by who links to them."""
+"""Reads pages by name, by tag and by backlink."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from actors.store.database import Database, Session, Statements
 from actors.store.queries import load
 from actors.wallet.ledger import UnknownAccount
 
-# A body is cut to as many characters as are asked for; this is more than any body has.
+# Bodies are truncated to a number of characters; no body is longer than this.
 WHOLE = 2**30
 
 
 @dataclass(frozen=True, slots=True)
 class StoredSource:
-    """A page's reference to its source document; `r2_key` is the name it is stored under."""
+    """A page's reference to its source document; `r2_key` is its name in the storage."""
 
     r2_key: str
     filename: str
@@ -60,7 +60,7 @@ class Listed:
 
 
 async def resolve(store: Statements, base: Base, names: Sequence[str]) -> list[int | None]:
-    """The pages that ids or aliases mean, in their order; None where there is none."""
+    """Return the pages of ids or aliases, in their order; None for unknown names."""
     found = await first_of(store, [base.no], [(name, None) for name in names])
     return [page_no for _, page_no in found]
 
@@ -68,8 +68,8 @@ async def resolve(store: Statements, base: Base, names: Sequence[str]) -> list[i
 async def first_of(
     store: Statements, base_nos: Sequence[int], names: Sequence[tuple[str, int | None]]
 ) -> list[tuple[int, int] | tuple[None, None]]:
-    """Base and page of each name: of the first base that has it, or of the one beside it."""
-    # PostgreSQL keeps no NUL, so no page has one in its name.
+    """Return base and page of each name: of the first base that has it, or of its own base."""
+    # PostgreSQL stores no NUL, so no page has one in its name.
     params = {
         "bases": list(base_nos),
         "names": [name.replace("\0", "\ufffd") for name, _ in names],
@@ -82,7 +82,7 @@ async def first_of(
 async def read_pages(
     store: Statements, base: Base, nos: Sequence[int], *, characters: int = WHOLE
 ) -> dict[int, StoredPage]:
-    """Pages by their numbers, each body cut to so many characters."""
+    """Return pages by their numbers, each body truncated to a number of characters."""
     params = {"nos": list(nos), "characters": characters}
     rows = await store.fetch_all(SQL["pages"], params)
     return {row[0]: _page(base, *row) for row in rows}
@@ -91,7 +91,7 @@ async def read_pages(
 async def read_page(
     store: Statements, base: Base, name: str, *, characters: int = WHOLE
 ) -> StoredPage | None:
-    """One page by its id or alias."""
+    """Return one page by its id or alias."""
     (no,) = await resolve(store, base, [name])
     if no is None:
         return None
@@ -99,12 +99,12 @@ async def read_page(
 
 
 async def tags(store: Statements, base: Base) -> list[tuple[str, int]]:
-    """The tags of a base, each with how many pages have it, the commonest first."""
+    """Return the tags of a base with their numbers of pages, most frequent first."""
     return [(row[0], row[1]) for row in await store.fetch_all(SQL["tags"], (base.no,))]
 
 
 async def tagged(store: Statements, bases: Sequence[Base], tag: str) -> list[tuple[Base, Listed]]:
-    """The pages that have a tag, base by base, by id."""
+    """Return the pages with a tag, by base, then by id."""
     by_no = {base.no: base for base in bases if base.no}
     if "\0" in tag or not by_no:
         return []
@@ -113,7 +113,7 @@ async def tagged(store: Statements, bases: Sequence[Base], tag: str) -> list[tup
 
 
 async def backlinks(store: Statements, page_no: int) -> list[Listed]:
-    """The other pages that link to a page, by id."""
+    """Return the other pages that link to a page, by id."""
     rows = await store.fetch_all(SQL["backlinks"], {"page": page_no})
     return [Listed(*row) for row in rows]
 
@@ -142,16 +142,16 @@ def _page(base: Base, no: int, *row: Any) -> StoredPage:
     )
 
 
-# Pages by name over several bases: the first base that has it wins, `KB_ID/ID` names one exactly.
+# Finds pages by name in several bases: the first base that has it wins, `KB_ID/ID` is exact.
 #
-# What a page is called in turn is made so that the name leads back to it.
+# Names in results are chosen so that they lead back to their page.
 
-SEPARATOR = "/"  # which no base's and no page's id has
+SEPARATOR = "/"  # not allowed in ids of bases and pages
 
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """Where a page is; `page_no` is the database's own number of it."""
+    """The location of a page; `page_no` is its number in the database."""
 
     base: Base
     page_no: int
@@ -160,15 +160,15 @@ class Located:
 async def locate(
     store: Statements, bases: Sequence[Base], names: Sequence[str]
 ) -> list[Located | None]:
-    """Where ids or aliases lead, in their order; None where nothing has the name.
+    """Return the locations of ids or aliases, in their order; None for unknown names.
 
-    `bases` are those that may be read, in the order in which they are looked through.
+    `bases` are the readable ones, in the order of the search.
     """
     by_no = {base.no: base for base in bases if base.no}
     if not by_no or not names:
         return [None] * len(names)
     by_id = {base.kb_id: base.no for base in by_no.values()}
-    # A name may be read in two ways, of which the exact one goes first.
+    # A name may have two interpretations; the exact one takes precedence.
     readings: list[tuple[str, int | None]] = []
     owners: list[int] = []
     for at, name in enumerate(names):
@@ -189,7 +189,7 @@ async def locate(
 async def name_pages(
     store: Statements, bases: Sequence[Base], pages: Sequence[tuple[Base, str]]
 ) -> list[str]:
-    """What each page of a base is called so that `locate` finds it: its id, where that does."""
+    """Return a name of each page that `locate` finds: its id, if that is enough."""
     filled = [base for base in bases if base.no]
     first = filled[0].no if filled else 0
     asked = list(dict.fromkeys(page_id for base, page_id in pages if base.no != first))
@@ -206,7 +206,7 @@ def _leads_to(located: Located | None, base: Base) -> bool:
     return located is not None and located.base.no == base.no
 
 
-# Which bases a user may read, and how an operator finds, grants and removes them.
+# The bases readable by a user, and an operator's functions: find, grant, remove.
 
 SQL = load("gw.knowledge", "knowledge.sql")
 PERSONAL = "default"
@@ -215,7 +215,7 @@ GRANTEE_MISSING = "kb_grants_to_account"
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """A base as one user reads it; `no` is 0 for a personal base that nothing was imported into."""
+    """A base as one user sees it; `no` is 0 for a personal base without imports."""
 
     no: int
     kb_id: str
@@ -245,14 +245,14 @@ class UnknownBase(Exception):
 
 @asynccontextmanager
 async def one_state(database: Database) -> AsyncIterator[Session]:
-    """One state of all bases for the statements of a request."""
+    """Open one snapshot of all bases for the statements of a request."""
     async with database.transaction() as session:
         await session.execute(SQL["begin_reading"])
         yield session
 
 
 async def readable_bases(store: Statements, *, account_id: str, user: str) -> list[Base]:
-    """Every base that the user may read: the personal one, the account's, the granted ones."""
+    """Return every base readable by the user: the personal one, the account's, the granted ones."""
     params = {"account": account_id, "user": user, "kb": None}
     found = [Base(*row) for row in await store.fetch_all(SQL["readable"], params)]
     if not found or found[0].kb_id != PERSONAL:
@@ -263,7 +263,7 @@ async def readable_bases(store: Statements, *, account_id: str, user: str) -> li
 async def readable_base(
     store: Statements, kb_id: str, *, account_id: str, user: str
 ) -> Base | None:
-    """The base of this id; None whether it is absent or not for this user."""
+    """Return the base of an id; None if it is missing or not readable by this user."""
     params = {"account": account_id, "user": user, "kb": kb_id}
     row = await store.fetch_one(SQL["readable"], params)
     if row is None:
@@ -272,7 +272,7 @@ async def readable_base(
 
 
 async def find(store: Statements, account_id: str, kb_id: str, user: str | None) -> BaseRecord:
-    """A base of an account. Raises UnknownBase; a personal one is always there."""
+    """Return a base of an account. Raises UnknownBase; a personal one always exists."""
     params = {"account": account_id, "kb": kb_id, "user": user}
     row = await store.fetch_one(SQL["find_base"], params)
     if row is None:
@@ -283,19 +283,19 @@ async def find(store: Statements, account_id: str, kb_id: str, user: str | None)
 
 
 async def list_all(store: Statements, account_id: str) -> list[BaseRecord]:
-    """Every base of an account that something was imported into."""
+    """Return every imported base of an account."""
     return await _detailed(store, await store.fetch_all(SQL["list_bases"], (account_id,)))
 
 
 async def unresolved(store: Statements, base: BaseRecord) -> list[tuple[str, str]]:
-    """Page and target of each link that leads nowhere."""
+    """Return page and target of each unresolved link."""
     return [(row[0], row[1]) for row in await store.fetch_all(SQL["unresolved"], (base.no,))]
 
 
 async def grant(
     store: Statements, base: BaseRecord, *, user: str | None, account: str | None
 ) -> None:
-    """Let a user of its account, or all users of another account, read a base.
+    """Grant a base to a user of its account, or to all users of another account.
 
     Raises UnknownAccount.
     """
@@ -311,7 +311,7 @@ async def grant(
 async def revoke(
     store: Statements, base: BaseRecord, *, user: str | None, account: str | None
 ) -> bool:
-    """Take a grant back; False when there was none."""
+    """Revoke a grant; return False if there was none."""
     params = {"base": base.no, "user": user, "account": account}
     return bool(await store.execute(SQL["revoke"], params))
 
@@ -327,5 +327,5 @@ def _nothing_yet() -> Base:
 
 
 def alias_key(text: str) -> str:
-    """What an alias is found by: it has no case."""
+    """Return the case-insensitive form of an alias."""
     return unicodedata.normalize("NFC", text).casefold()

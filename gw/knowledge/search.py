@@ -1,7 +1,7 @@
-"""Searches bases: what is found, in which order, and the line of text that shows why.
+"""Searches bases: matches, their order, and snippets.
 
-The order is the contract's (§4): terms found, a name that equals the search, the best field, then
-how often, how near and how rare.
+The order is the contract's (§4): number of terms, a name equal to the search, the best field, then
+frequency, proximity and rarity.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ from gw.knowledge.query import (
 )
 from gw.knowledge.reading import SQL, Base
 
-# The text of a page around what a search has found in it, on one line; pure.
+# The snippet of a page around the matches of a search, on one line; pure.
 #
-# Looks at a stretch of the body of bounded length, chosen by the database. A window of it is found
-# by the beginnings of words, which is cheap however long the stretch and the search are; only what
-# is in the window is cut into words and looked up.
+# It is cut from a stretch of the body, of bounded length, chosen by the database. Its window is
+# found by the prefixes of words, which is cheap for any length of stretch and search; only the text
+# of the window is split into words and looked up.
 
 SNIPPET_CHARACTERS = 240
 CUT = "…"
-# So much of a body is looked at.
+# The length of the stretch.
 STRETCH_CHARACTERS_MAX = 16_000
-# A window is looked for by so many of the terms, and so many positions of each.
+# The numbers of terms used to find a window, and of positions of each.
 STARTS_MAX = 48
 POSITIONS_MAX = 8
-# So many of the best windows are looked into: a word that begins like a term may be another.
+# The best windows that are checked, because a prefix may belong to another word.
 WINDOWS_MAX = 4
 WINDOW_CHARACTERS = 3 * SNIPPET_CHARACTERS
-# How far a cut moves so as not to go through a word.
+# How far a cut is moved to a word's boundary.
 WORD_SLACK = 20
 
 _TOKEN = re.compile(rf"[^\W{CJK}]+(?:['.\u2019-][^\W{CJK}]+)*|[{CJK}]+|[^\w\s]+")
 _PART = re.compile(r"[^\W_]+")
-# A word of one part: the letters after its first are not large ones within small ones.
+# A word of one part: no upper-case letter follows a lower-case one.
 _PLAIN = re.compile(r"[^\W_](?:[^\W_A-Z]*|[A-Z]*)")
 _RUN = re.compile(f"[{CJK}]+")
 _BROKEN_RUN = re.compile(f"(?<=[{CJK}]){LINE_BREAK.pattern}(?=[{CJK}])")
@@ -61,7 +61,7 @@ Span = tuple[int, int]
 
 
 class _Folds(dict[int, str]):
-    """One character, small and without accent, for each one."""
+    """Maps each character to one in lower case without accent."""
 
     def __missing__(self, code: int) -> str:
         folded = normalise(chr(code)).casefold()
@@ -79,7 +79,7 @@ class Finder:
         shown = dict.fromkeys(one for term in terms for one in term.shown)
         self._runs = [one for one in shown if _RUN.fullmatch(one)]
         self._lexemes = frozenset(shown) - frozenset(self._runs)
-        # A folded ending may have been spelled otherwise: happi, happy.
+        # Stemming may have changed the ending: happi, happy.
         starts = (
             one[:-1] if len(one) > 3 and one[-1] in "aeiy" and one.isascii() else one
             for one in shown
@@ -87,8 +87,7 @@ class Finder:
         self._starts = tuple(dict.fromkeys(starts))
 
     def window(self, text: str) -> tuple[int, list[Span]] | None:
-        """Where the part of a line begins that has the most of the terms, and where they
-        stand in it; None: it has none."""
+        """Return the start of the window with the most terms, and their spans; None without any."""
         positions = sorted(self._positions(text))
         ats = [at for at, _ in positions]
         scored = []
@@ -103,7 +102,7 @@ class Finder:
         return None
 
     def spans(self, text: str) -> list[Span]:
-        """Where the terms stand, in order and apart."""
+        """Return the spans of the terms, in order, without overlaps."""
         found: list[Span] = []
         for start, end in self._each(text):
             if found and start < found[-1][1]:
@@ -115,7 +114,7 @@ class Finder:
         return found
 
     def _positions(self, text: str) -> Iterator[tuple[int, int]]:
-        """Where words begin as a term does, and which of the terms."""
+        """Yield the starts of words that have a term as prefix, with the term's index."""
         folded = text.lower() if text.isascii() else text.translate(_FOLDS)
         for which, start in enumerate(self._starts[:STARTS_MAX]):
             at = folded.find(start)
@@ -149,7 +148,7 @@ class Finder:
                 yield from [match.span()] if is_whole or not parts else parts
 
     def _may_be_meant(self, token: str) -> bool:
-        """Whether a word begins like a term, or has parts: folding the endings of all is dear."""
+        """Whether a word may match: it has a prefix or parts. Stemming every word is expensive."""
         return token.translate(_FOLDS).startswith(self._starts) or not _PLAIN.fullmatch(token)
 
 
@@ -162,7 +161,7 @@ def _occurrences(text: str, run: str) -> Iterator[int]:
 
 @lru_cache(WORDS_KEPT)
 def _lexemes(token: str) -> tuple[str, ...]:
-    """What a word (its whole first), or a row of signs, is found by."""
+    """Return the lexemes of a word (the whole first), or of a row of signs."""
     found = [
         lexeme
         for group in groups(normalise(token))
@@ -173,7 +172,7 @@ def _lexemes(token: str) -> tuple[str, ...]:
 
 
 def snippet(stretch: str, finder: Finder, *, is_beginning: bool, is_end: bool) -> str | None:
-    """Mark and cut a stretch of text around its best matches; None: it has none."""
+    """Mark and cut a stretch of text around its best matches; None without a match."""
     text = _one_line(stretch)
     window = finder.window(text)
     if window is None:
@@ -185,12 +184,12 @@ def snippet(stretch: str, finder: Finder, *, is_beginning: bool, is_end: bool) -
 
 
 def plain_snippet(beginning: str, *, is_end: bool) -> str:
-    """The beginning of a text that nothing was found in, on one line."""
+    """Return the beginning of a text without matches, on one line."""
     return _cut(_one_line(beginning), [], is_beginning=True, is_end=is_end)
 
 
 def _one_line(text: str) -> str:
-    """Lines put together: with a space, but none in the middle of a CJK run."""
+    """Join lines by a space, but without one inside a CJK run."""
     return " ".join(_BROKEN_RUN.sub("", text).split())
 
 
@@ -200,7 +199,7 @@ def _cut(text: str, spans: list[Span], *, is_beginning: bool, is_end: bool) -> s
     start, end = _at_words(text, start, end, spans)
     cut_before = start > 0 or not is_beginning
     cut_after = end < len(text) or not is_end
-    # The cuts count, too.
+    # The marks of the cuts are counted.
     room = SNIPPET_CHARACTERS - cut_before - cut_after
     end = min(end, start + room)
     cut_after = cut_after or end < len(text)
@@ -209,7 +208,7 @@ def _cut(text: str, spans: list[Span], *, is_beginning: bool, is_end: bool) -> s
 
 
 def _best_start(text: str, spans: list[Span]) -> int:
-    """Where the window begins that has the most different matches, then the most, then is first."""
+    """Return the start of the first window with the most distinct, then the most matches."""
     starts = [start for start, _ in spans]
     best, best_key = 0, (-1, -1)
     for at, (start, _) in enumerate(spans):
@@ -223,7 +222,7 @@ def _best_start(text: str, spans: list[Span]) -> int:
 
 
 def _at_words(text: str, start: int, end: int, spans: list[Span]) -> Span:
-    """Move the ends of a window so that they cut no word, where one ends near by."""
+    """Move the ends of a window to the nearest boundaries of words."""
     if start > 0:
         match = _WORD_END.search(text, start, min(start + WORD_SLACK, end))
         first = min((a for a, _ in spans if a >= start), default=end)
@@ -246,21 +245,21 @@ def _marked(text: str, start: int, end: int, spans: list[Span]) -> str:
     return "".join([*pieces, text[at:end]])
 
 
-# So many of the best are ordered by how near their terms stand.
+# The number of best pages whose order includes the proximity of terms.
 NEAR_PAGES = 50
-# So many pages are weighed for a search, each once for every term that it has; where terms have
-# more, the commonest are left out.
+# Pages weighed for a search, each once per term that it has; above this the most frequent terms are
+# ignored.
 WEIGHED_PAGES_MAX = 100_000
-# To find a phrase the terms of a page are read: so much dearer than to know a word is in it.
+# The cost of a phrase, which reads the terms of a page, relative to that of a word.
 PHRASE_COST = 8
-# Stands for a base's prefix in what is asked of several; no lexeme has it.
+# Placeholder of a base's prefix in conditions for several bases; no lexeme contains it.
 PREFIX_MARK = "\x01"
-# How the database's number for a page's place is cut (see kb_rank), and what a score is made of.
+# The bits of the database's rank of a page (see kb_rank), and the parts of a score.
 _FOUND_BIT, _EQUAL_BIT, _FIELD_BIT = 50, 49, 44
 _TERM, _EQUAL, _FIELD, _FRACTION = 1000.0, 500.0, 20.0, 19.0
-# Half of what a fraction can be.
+# Half of the maximum of the fraction.
 _HALF_WEIGHT = float(4096 * 256 * 5)
-# Of a body of which nothing was found: no more is needed for its beginning.
+# The characters read of a body without matches.
 BEGINNING_CHARACTERS = 1000
 
 Match = Literal["all", "any", "none"]
@@ -268,7 +267,7 @@ Match = Literal["all", "any", "none"]
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A page that was found."""
+    """A page in the result."""
 
     base: Base
     id: str
@@ -283,7 +282,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """The hits of one window, and how many there are in all; `match` is which terms they have."""
+    """The hits of one window, and their total; `match` is whether they have all terms or any."""
 
     total: int
     hits: list[Hit]
@@ -292,7 +291,7 @@ class SearchResult:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A page's place in the order, without its text."""
+    """A page's rank, without its text."""
 
     page_no: int
     base_no: int
@@ -327,7 +326,7 @@ async def rank(
     offset: int,
     limit: int,
 ) -> tuple[int, list[Ranked]]:
-    """How many pages have all (or any) of the terms, and those of one window, best first."""
+    """Return the number of pages with all (or any) terms, and those of one window, best first."""
     bases = [base for base in bases if base.no and base.pages]
     if not bases or not terms:
         return 0, []
@@ -344,7 +343,7 @@ async def rank(
 
 
 def asked(terms: Sequence[Term]) -> dict[str, Any]:
-    """The terms as `kb_rank` takes them, whatever bases they are looked for in."""
+    """Return the terms as parameters of `kb_rank`, independent of the bases."""
     numbers, alternatives, lexemes = [], [], []
     for n, term in enumerate(terms):
         for alternative, sequence in enumerate(term.sequences):
@@ -401,7 +400,7 @@ async def _hits(
     hits = []
     for one in ranked:
         hits.append(_hit(by_no[one.base_no], one.score, finder, *rows[one.page_no]))
-        await asyncio.sleep(0)  # let others run that waited meanwhile
+        await asyncio.sleep(0)  # let other tasks run
     return hits
 
 
@@ -430,7 +429,7 @@ def _hit(
 
 
 def found_body(text: str, offset: int, found: SearchResult) -> dict[str, Any]:
-    """One window of what a search has found."""
+    """Return the body of one window of results."""
     return {
         "query": text,
         "total_hits": found.total,
@@ -442,7 +441,7 @@ def found_body(text: str, offset: int, found: SearchResult) -> dict[str, Any]:
 
 
 def hit_entry(hit: Hit) -> dict[str, Any]:
-    """A page that was found."""
+    """Return a hit as JSON values."""
     return {
         "id": hit.id,
         "title": hit.title,

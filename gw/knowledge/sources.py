@@ -1,7 +1,7 @@
-"""Source documents as files below one folder, and the signed links that they are fetched by.
+"""Source documents as files below one folder, and their signed links.
 
-A link needs no key until it expires: the signature proves that the gateway made it, and
-the same secret signs it in every process.
+A link needs no key until it expires: the signature proves that the gateway made it, and every
+process signs with the same secret.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ ROOT = "kb"
 
 
 def r2_key(account_id: str, sha256: str, filename: str) -> str:
-    """The name of a source: the same file of the same account under the same name has the same."""
+    """Return the name of a source, equal for equal account, file and file name."""
     return f"{ROOT}/{account_id}/{sha256}/{filename}"
 
 
 def disposition(name: str) -> str:
-    """The `Content-Disposition` of a source: a file to be saved, under its own name."""
+    """Return the `Content-Disposition` of a source: a download under its own name."""
     return f"attachment; filename*=UTF-8''{quote(PurePosixPath(name).name, safe='')}"
 
 
 class SourceStore(Protocol):
-    """Where sources are kept. Every method blocks and raises OSError."""
+    """A storage of sources. Every method blocks and raises OSError."""
 
     def put(self, name: str, file: Path, sha256: str) -> None:
-        """Store a file under a name with its hash, unless it is there."""
+        """Store a file under a name with its hash, unless it exists."""
 
     def fetch(self, name: str, target: Path) -> None:
         """Write a source into a file."""
@@ -55,7 +55,7 @@ class Sources:
         return f"<Sources {self._folder}>"
 
     def path(self, name: str) -> Path:
-        """Where a source stands; it may be gone."""
+        """Return the path of a source, which may be missing."""
         return self._folder / name
 
     def put(self, name: str, file: Path, sha256: str) -> None:
@@ -66,7 +66,7 @@ class Sources:
             (self._folder / folder).chmod(0o700)
         self._folder.chmod(0o700)
         if path.exists():
-            path.chmod(0o600)  # kept readable for others by an earlier version
+            path.chmod(0o600)  # an earlier version made it readable for others
             return
         draft = path.parent / f".{sha256[:16]}.{secrets.token_hex(4)}"
         try:
@@ -96,7 +96,7 @@ class Sources:
 
 
 class SourceLinks:
-    """Makes links and recognises its own, under keys of 32 bytes; the first signs."""
+    """Makes links and validates them, with keys of 32 bytes; the first one signs."""
 
     def __init__(self, *keys: bytes, public_url: str) -> None:
         self._signer = LinkSigner(*keys)
@@ -106,16 +106,16 @@ class SourceLinks:
         return f"<SourceLinks {self._public_url}>"
 
     def link(self, name: str, *, base_url: str, expires_at: int) -> str:
-        """The link to a source until that instant (Unix seconds)."""
+        """Return the link to a source, valid until `expires_at` (Unix seconds)."""
         query = self._signer.query(name, expires_at)
         return f"{self._public_url or base_url}{LINKS}/{quote(name)}?{query}"
 
     def is_genuine(self, name: str, expires: str, signature: str) -> bool:
-        """Whether a link of these was made here; it may have expired."""
+        """Whether the link was made by the gateway; it may have expired."""
         return self._signer.is_genuine(name, expires, signature)
 
 
-# Source documents in a bucket, fetched by links that the storage itself takes.
+# Source documents in a bucket, fetched by presigned links of the storage.
 
 CONNECTIONS: Final = 4
 CHUNK_BYTES: Final = 1024 * 1024
@@ -133,7 +133,7 @@ class BucketSources:
         return f"<BucketSources {self._name}>"
 
     def put(self, name: str, file: Path, sha256: str) -> None:
-        """Store a file under a name with its hash, unless it is there."""
+        """Store a file under a name with its hash, unless it exists."""
         if self._is_there(name):
             return
         with file.open("rb") as body:
@@ -153,7 +153,7 @@ class BucketSources:
                 self._client.ask("delete_object", name)
 
     def link(self, name: str, *, seconds: int) -> str:
-        """A link to a source that needs no key for so long; the object may be gone."""
+        """Return a link to a source, valid for `seconds`; the object may be missing."""
         return self._client.link(
             name, seconds=seconds, ResponseContentDisposition=disposition(name)
         )

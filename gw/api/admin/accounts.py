@@ -31,7 +31,7 @@ from gw.keys.principal import OWNER
 from gw.keys.store import KeyChanges
 from gw.keys.store import show as show_key
 
-# What a list of models may hold.
+# The length of a list of models.
 MODELS_MAX = 500
 
 Name = Annotated[str, Meta(min_length=1, max_length=LABEL_MAX)]
@@ -44,7 +44,7 @@ Kind = Annotated[str, Meta(pattern="^(console|employee|compute|agent)$")]
 
 
 def models_of(names: list[str] | None, registry: Registry) -> list[str] | None:
-    """Canonical ids of a list; None is every model. Raises Refused."""
+    """Return the canonical ids of a list; None is every model. Raises Refused."""
     return None if names is None else canonical_models(names, registry)
 
 
@@ -52,7 +52,7 @@ def models_of(names: list[str] | None, registry: Registry) -> list[str] | None:
 
 
 class NewAccount(Struct, forbid_unknown_fields=True):
-    """An account to be made, with its first credit."""
+    """A new account, with its first credit."""
 
     name: Name
     credit_usd: Usd = "0"
@@ -62,7 +62,7 @@ class NewAccount(Struct, forbid_unknown_fields=True):
 
 
 class AccountSettings(Struct, forbid_unknown_fields=True):
-    """What is to be set of an account; an absent member stays, null lifts it."""
+    """New settings of an account; absent members stay, null removes a limit."""
 
     enabled: bool | UnsetType = UNSET
     rpm_limit: Limit | UnsetType | None = UNSET
@@ -79,7 +79,7 @@ class TopUp(Struct, forbid_unknown_fields=True):
 
 
 class TopUpView(Struct, frozen=True):
-    """A top-up as it was booked, and the balance right after it."""
+    """A recorded top-up, and the balance right after it."""
 
     account_id: str
     amount_usd: str
@@ -141,7 +141,7 @@ async def top_up(call: Call, session: Session) -> TopUpView:
 
 
 class NewKey(Struct, forbid_unknown_fields=True):
-    """A key to be made. `allowed_models`: null is every model, an empty list none."""
+    """A new key. `allowed_models`: null is every model, an empty list none."""
 
     account_id: Id
     name: Name
@@ -155,7 +155,7 @@ class NewKey(Struct, forbid_unknown_fields=True):
 
 
 class KeySettings(Struct, forbid_unknown_fields=True):
-    """What is to be set of a key; an absent member stays, null lifts it."""
+    """New settings of a key; absent members stay, null removes a limit."""
 
     name: Name | UnsetType = UNSET
     kind: Kind | UnsetType = UNSET
@@ -167,7 +167,7 @@ class KeySettings(Struct, forbid_unknown_fields=True):
 
 
 class KeyViewed(Struct, frozen=True):
-    """One showing of a key's text after its making."""
+    """One view of a key's text after its creation."""
 
     viewed_at: Instant
     os_user: str
@@ -175,12 +175,12 @@ class KeyViewed(Struct, frozen=True):
 
 
 class KeyViews(Struct, frozen=True):
-    """The last showings of a key's text, oldest first."""
+    """The latest views of a key's text, oldest first."""
 
     data: list[KeyViewed]
 
 
-# Of the showings of one key so many are listed, the latest.
+# The views of one key in a list, the latest ones.
 VIEWS_MAX = 200
 
 

@@ -40,7 +40,7 @@ User = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._@-]{1,64}$")]
 
 
 class NewAgentBody(Struct, forbid_unknown_fields=True):
-    """An agent to be made. `user`: whose bases it may read; `model`: null is the account's."""
+    """A new agent. `user`: the reader of its bases; `model`: null is the account's."""
 
     account_id: Id
     name: Name
@@ -54,7 +54,7 @@ class NewAgentBody(Struct, forbid_unknown_fields=True):
 
 
 class AgentSettings(Struct, forbid_unknown_fields=True):
-    """What is to be set of an agent; an absent member stays, `kbs` is the whole list."""
+    """New settings of an agent; absent members stay, `kbs` is the whole list."""
 
     name: Name | UnsetType = UNSET
     enabled: bool | UnsetType = UNSET
@@ -125,19 +125,19 @@ async def set_agent(call: Call, session: Session) -> AgentView:
 
 
 class OneBase(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which base of the id is meant: a user's personal one, or the named one."""
+    """Selects a base by its id: a user's personal one, or the named one."""
 
     user: User | None = None
 
 
 class WhatOfBase(OneBase, frozen=True):
-    """What of a base is meant: all of it, or one page by its id or an alias."""
+    """Selects a part of a base: all of it, or one page by its id or an alias."""
 
     page: Annotated[str, Meta(min_length=1, max_length=500)] | None = None
 
 
 class Grantee(Struct, forbid_unknown_fields=True):
-    """Whom a grant is to: a user of the base's account, or all users of another account."""
+    """The grantee: a user of the base's account, or all users of another account."""
 
     user: User | None = None
     account_id: Id | None = None

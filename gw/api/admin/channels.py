@@ -1,4 +1,4 @@
-"""Routes of channels, of models as they are served, and of the ledger's proof."""
+"""Routes of channels, of served models, and of the ledger's verification."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 def page_in_order(rows: Sequence[T], query: PageQuery, name: Callable[[T], str]) -> Page[T]:
-    """A page of rows that are in the order of the configuration. Raises Invalid."""
+    """Return a page of rows in the configuration's order. Raises Invalid."""
     last = query.position(str)
     start = 0
     if last is not None:
@@ -41,7 +41,7 @@ def page_in_order(rows: Sequence[T], query: PageQuery, name: Callable[[T], str])
 
 
 class Drain(Struct, forbid_unknown_fields=True):
-    """How long the response waits for the end of the calls under way, in seconds."""
+    """How long the response waits for calls under way to end, in seconds."""
 
     wait_seconds: Annotated[float, Meta(ge=0, le=DRAIN_WAIT_SECONDS_MAX)] = 0
 
@@ -101,14 +101,14 @@ async def test_channel(call: Call) -> ChannelTest:
 
 
 class BoundChannel(Struct, frozen=True):
-    """A channel that serves a model, and the model's name over there."""
+    """A channel of a model, and the upstream's name of the model."""
 
     id: str
     upstream_model: str
 
 
 class ModelView(Struct, frozen=True):
-    """A model as it is served. `prices`: decimal USD, before the multiplier, as configured.
+    """A served model. `prices`: decimal USD, before the multiplier, as configured.
 
     `protocols`: the public names of those that reach it without translation.
     """
@@ -168,7 +168,7 @@ def _model(call: Call, model: ModelSpec) -> ModelView:
 
 
 def _plain(value: Any) -> Any:
-    """A price as JSON has it: amounts in plain decimals, whatever they stand in."""
+    """Return a price for JSON: amounts in plain decimals, at any depth."""
     if isinstance(value, Decimal):
         return f"{value:f}"
     if isinstance(value, dict):
@@ -184,7 +184,7 @@ def _unknown(value: Any) -> Any:
 
 
 class Proof(Struct, forbid_unknown_fields=True):
-    """What is proved beside the balances: each call's cost, everything since the first entry."""
+    """What to verify besides the balances: each call's cost, everything since the first entry."""
 
     costs: bool = False
     all: bool = False

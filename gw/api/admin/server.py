@@ -1,7 +1,7 @@
 """Responds to requests to the admin API: token, rate, route, scope, body; then the use-case.
 
-Every refusal has one shape. What was changed, its row in the audit trail and, where the request had
-an idempotency key, the response to it are one transaction.
+Every refusal has one shape. A change, its row in the audit trail and the response kept for an
+idempotency key are one transaction.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from gw.errors import RETRY_AFTER
 from gw.http.admin_api import AdminRequest, AdminResponse, error_body
 from metrics.logs import EventLog
 
-# One effect for requests under one idempotency key, however many come and wherever they land.
+# One effect for all requests under one idempotency key, in every process.
 #
 # The key, the effect and the response are one transaction. A second request waits for the end of
-# the first one's transaction, whichever process carries it out, and gets the same response.
+# the first one's transaction, in whichever process, and receives the same response.
 
 _KEY = re.compile(r"[!-~]{1,255}")
 
 
 def read_key(text: str) -> str:
-    """An idempotency key: 1 to 255 visible ASCII characters. Raises Invalid."""
+    """Return a valid idempotency key: 1 to 255 visible ASCII characters. Raises Invalid."""
     if not _KEY.fullmatch(text):
         raise Invalid("Idempotency-Key: it is 1 to 255 visible ASCII characters")
     return text
@@ -46,10 +46,10 @@ def read_key(text: str) -> str:
 async def once(
     session: Session, scope: str, key: str, body: bytes, make: Callable[[], Awaitable[bytes]]
 ) -> tuple[bytes, bool]:
-    """The response of `make`, and whether it is one that was given before.
+    """Return the response of `make`, and whether it is a replay.
 
-    `session` is the transaction of what `make` does; `scope` distinguishes kinds of requests.
-    Raises Refused where another body came under the key.
+    `session` is the transaction of `make`; `scope` separates kinds of requests. Raises Refused if
+    the key was used with another body.
     """
     digest = sha256(body).digest()
     row = {"scope": scope, "key": key}
@@ -67,12 +67,12 @@ async def once(
     return kept[1].encode(), True
 
 
-# Requests of one token in any minute, over all processes.
+# Requests of one token within a minute, over all processes.
 REQUESTS_PER_MINUTE = 300
-# Requests without a good token from one address in any minute, and the addresses remembered.
+# Requests without a valid token from one address within a minute, and the addresses counted.
 FAILURES_PER_MINUTE = 20
 ADDRESSES_MAX = 1000
-# Of a query, so much is read.
+# The length of a query.
 QUERY_CHARACTERS_MAX = 4096
 IDEMPOTENCY_HEADER = "Idempotency-Key"
 REPLAYED_HEADER = "Idempotent-Replayed"
@@ -81,7 +81,7 @@ _PARAMETER = re.compile(r"\{(\w+)\}")
 
 
 class TooMany(Refused):
-    """A rate is used up."""
+    """A rate limit is exceeded."""
 
     def __init__(self, message: str, retry_after_seconds: int) -> None:
         super().__init__(message, "rate_limit_exceeded", http_status=429)
@@ -89,7 +89,7 @@ class TooMany(Refused):
 
 
 class FailedAuthentications:
-    """How often each address has come without a good token in the last minute."""
+    """Counts requests without a valid token per address, over the last minute."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -99,11 +99,11 @@ class FailedAuthentications:
         return f"<FailedAuthentications of {len(self._failures)} addresses>"
 
     def __len__(self) -> int:
-        """How many addresses are remembered."""
+        """Return the number of counted addresses."""
         return len(self._failures)
 
     def add(self, address: str) -> None:
-        """Count one. Raises TooMany."""
+        """Count one request. Raises TooMany."""
         now = self._clock.monotonic()
         times = self._failures.setdefault(address, deque())
         self._failures.move_to_end(address)
@@ -141,11 +141,11 @@ class AdminApi:
         return f"<AdminApi {len(self._paths)} paths {self._failures!r}>"
 
     async def close(self) -> None:
-        """Give up what goes on beside responses."""
+        """Cancel the background work."""
         await self._services.proofs.close()
 
     async def respond(self, request: AdminRequest) -> AdminResponse:
-        """The response to a request; never raises for what a client sends."""
+        """Respond to a request; no request raises."""
         try:
             return await self._respond(request)
         except Exception as error:  # noqa: BLE001 - a defect is a response, too, and logged
@@ -155,7 +155,7 @@ class AdminApi:
                 body = error_body("internal_error", "The gateway failed.", request.trace)
                 return AdminResponse(500, body)
             message = refusal.message
-            if isinstance(error, StoreUnavailable):  # whose text names hosts, perhaps to a stranger
+            if isinstance(error, StoreUnavailable):  # its text contains hosts
                 message = "The database cannot be reached. Try again shortly."
             body = error_body(refusal.code, message, request.trace)
             return AdminResponse(refusal.http_status, body, _headers(error, refusal.http_status))
@@ -227,7 +227,7 @@ class AdminApi:
             if key is None or route.once is None:
                 body = await changed()
             else:
-                # The body as it was read: white space and the order of members do not matter.
+                # The parsed body: white space and the order of members do not matter.
                 digest_of = msgspec.json.encode(call.body)
                 scope = route.once(call)
                 body, is_replayed = await once(session, scope, read_key(key), digest_of, changed)
@@ -247,7 +247,7 @@ class WrongMethod(Refused):
 
 
 def _headers(error: Exception, http_status: int) -> dict[str, str]:
-    """What goes with a refusal."""
+    """Return the headers of a refusal."""
     if isinstance(error, TooMany):
         return {"Retry-After": str(error.retry_after_seconds)}
     if isinstance(error, WrongMethod):
@@ -258,7 +258,7 @@ def _headers(error: Exception, http_status: int) -> dict[str, str]:
 
 
 def _matched(parts: Sequence[str], segments: Sequence[str]) -> Mapping[str, str] | None:
-    """The ids that a path holds; None where it is another."""
+    """Return the ids in a path; None if the route does not match."""
     if len(parts) != len(segments):
         return None
     found = {}
@@ -276,7 +276,7 @@ def _matched(parts: Sequence[str], segments: Sequence[str]) -> Mapping[str, str]
 
 
 def _read_query(text: str, kind: type[Any]) -> Any:
-    """The parameters of a query. Raises Invalid."""
+    """Parse the parameters of a query. Raises Invalid."""
     if len(text) > QUERY_CHARACTERS_MAX:
         raise Invalid(f"query: it has more than {QUERY_CHARACTERS_MAX} characters")
     try:
@@ -295,7 +295,7 @@ def _read_query(text: str, kind: type[Any]) -> Any:
 
 
 def _read_body(body: bytes, kind: type[Any]) -> Any:
-    """The body of a request. Raises Invalid."""
+    """Parse the body of a request. Raises Invalid."""
     try:
         return msgspec.json.decode(body or b"{}", type=kind)
     except (msgspec.DecodeError, RecursionError) as error:

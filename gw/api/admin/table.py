@@ -1,7 +1,7 @@
-"""The one table of the admin API: what each route takes, gives and does.
+"""The one table of the admin API's routes: parameters, responses and functions.
 
-Both what is served (`server.py`) and what is described (`gw/admin_services.py`) come of it, so that
-no route is without a description.
+The served routes (`server.py`) and their description (`gw/admin_services.py`) are both made from
+it, so that no route lacks a description.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from gw.knowledge.sources import SourceStore
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminServices:
-    """What routes may use. `database` is a pool of the admin API's own."""
+    """The services of routes. `database` is a pool of the admin API's own."""
 
     database: Database
     current: LiveConfig
@@ -44,13 +44,13 @@ class AdminServices:
     make_endings: MakeEndings
 
     async def in_force(self) -> None:
-        """Return when what has been changed holds in every process. Raises StoreUnavailable."""
+        """Return when committed changes apply in every process. Raises StoreUnavailable."""
         await heard_by_all(self.database, token=secrets.token_hex(8))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One request, read and allowed. `path`: its ids by the names of the route's path."""
+    """One parsed and authorised request. `path`: its ids by the names in the route's path."""
 
     services: AdminServices
     actor: Actor
@@ -60,12 +60,12 @@ class Call:
 
     @property
     def registry(self) -> Registry:
-        """The models and channels in force."""
+        """The current models and channels."""
         return self.services.current.registry
 
 
 class NoQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """A route that takes no parameters."""
+    """A route without parameters."""
 
 
 Work = Callable[[Call, Session], Awaitable[Any]]
@@ -76,9 +76,9 @@ Read = Callable[[Call], Awaitable[Any]]
 class Route:
     """One method of one path.
 
-    `change` runs in a transaction, which holds the audit's row too; `read` opens what it needs
-    itself. `in_force`: the response waits until every process has heard of the change. `once`: the
-    request may have an idempotency key, and this is its scope.
+    `change` runs in a transaction, which includes the audit's row; `read` opens its own sessions.
+    `in_force`: the response waits until every process has received the change. `once`: the request
+    may have an idempotency key, and this is its scope.
     """
 
     method: str
@@ -101,5 +101,5 @@ class Route:
 
     @property
     def names_things(self) -> bool:
-        """Whether a request names something that may not be there."""
+        """Whether a request names objects that may be missing."""
         return "{" in self.path or self.body is not None or self.query is not NoQuery
