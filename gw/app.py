@@ -62,7 +62,7 @@ def routes() -> list[Route]:
     """Path to handler, in the order of the specification."""
     return [
         # Chat
-        (r"/v1/chat/completions", AgentCompletionsHandler),
+        (r"/v1/chat/completions", AgentCompletionsHandler),  # serves every kind of key
         (r"/v1/messages", MessagesHandler),
         (r"/v1/messages/count_tokens", CountTokensHandler),
         (r"/v1/responses", endpoint(responses.DIALECT, on_get=serve_socket)),

@@ -8,8 +8,8 @@ it ends the job, which the ledger does once.
 A channel whose upstream does not respond gets few polls at a time, so that it does not delay the
 others; a process whose calls wait for its loop begins few polls.
 
-While no process has a lease, no job is due before the earliest known one, or one accepted
-meanwhile, which the database pushes: until then the process sleeps.
+While no job is leased, the poller sleeps until the earliest job is due, or until the database
+notifies it of a new one.
 """
 
 from __future__ import annotations

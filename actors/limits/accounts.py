@@ -17,11 +17,6 @@ from actors.clock import Clock
 from actors.limits.shared import WINDOW_SECONDS, Dimension, LimitStatus, SharedLimits
 from metrics.prometheus import Metrics
 
-# Requests per minute and requests in flight, by name, as seen by this process.
-#
-# Exact and sans I/O: the window keeps every admission, and the time is an argument. It decides
-# alone without Redis, or while that is unavailable, and otherwise only keeps the figures.
-
 # Drops the idle entries of a dictionary a few at a time, so that no round takes long.
 #
 # For dictionaries that grow with the number of accounts seen: a scan of all entries every second
@@ -110,6 +105,12 @@ class WindowUsage(Generic[Slot]):
         return not self.flying and (
             requests == 0 or now - self.admitted_at(requests - 1) >= WINDOW_SECONDS
         )
+
+
+# Requests per minute and requests in flight, by name, as seen by this process.
+#
+# Exact and sans I/O: the window keeps every admission, and the time is an argument. It decides
+# alone without Redis, or while that is unavailable, and otherwise only keeps the figures.
 
 
 class SlidingWindows(Generic[Slot]):

@@ -2,9 +2,9 @@
 
 A lease is a part of an account's balance that the database counts as taken (`leases`, guarded like
 a hold). The process admits calls from it without the database: the maximum cost of an admitted call
-counts against the lease until the call is written, as a hold, or, if it has ended by then, as hold
-and settlement at once. Once written it counts in the database, and the lease is whole again; if the
-balance does not cover both, the lease shrinks by it (`ledger_batch`).
+counts against the lease until its hold is stored, together with its settlement if it has ended by
+then. A stored hold no longer uses the lease; if the balance does not cover hold and lease, the
+lease is reduced by the hold (`ledger_batch`).
 
 A lease belongs to one identity of its process and ends with it. Calls are therefore admitted only
 while the database has lately confirmed the identity: for less time than others wait before they

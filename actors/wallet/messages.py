@@ -21,7 +21,7 @@ from metrics.spans import ChildSpan
 # The part of an idempotency key in a hold and its settlement.
 #
 # A call claims its key in the transaction that holds its money; the settlement ends the claim. The
-# rows are in the table `idempotency` (its migration has the rules); `gw/idempotency/` reads them.
+# rows are in the table `idempotency` (its migration has the rules); `gw/idempotency.py` reads them.
 
 # What a claim finds under its key (spec: States, Idempotent submission): a call under way; or a
 # completed one, of a different request, or of the same request with its response, or with a note
@@ -96,7 +96,7 @@ END_STATES: tuple[EndState, ...] = get_args(EndState)
 class NewJob(Struct, frozen=True, kw_only=True):
     """The job that a call begins (`CallFacts.job_id`), made with the hold of its money.
 
-    `price` is its price (`UnitPrice.stated`), fixed from here on. `quantity` is the requested
+    `price` is its price (`MediaPrice.stated`), fixed from here on. `quantity` is the requested
     quantity in the unit of its kind: milliseconds of video, characters of speech, 1 of anything
     else; it is billed if the upstream does not report how much was made. `held` is the quantity
     that the hold covers; None: the same. `request` is the part of the request that responses need;

@@ -247,12 +247,11 @@ def converse(
     writer: ResponseWriter | None = None,
     address: Address | None = None,
 ) -> Coroutine[Any, Any, None]:
-    """Serve the call: what is returned has to be awaited. Both raise GatewayError while nothing has
-    been sent.
+    """Return the coroutine that serves the call. Both raise GatewayError while nothing is sent.
 
     `path`, `own` and `address` are those of `ConversationRequest`; a call with an address of its
-    own is not translated. `body` is what `request` was
-    read of where that is not the client's, `writer` what takes a response that is not its client's.
+    own is not translated. `body` replaces the client's body if the request was parsed from another
+    one, `writer` the client's connection.
     """
     handler, model = call.handler, call.model
     services = handler.services

@@ -47,30 +47,30 @@ from gw.config.config import LiveConfig
 from gw.errors import NO_CHANNEL_AVAILABLE, GatewayError
 from metrics.logs import EventLog
 
-# Whether another channel may be asked after an attempt has failed, by the kind of call.
+# Whether another channel may be tried after a failed attempt, by the kind of call.
 #
 #     an attempt ends with                        chat           sold by the piece   submitted
 #     no connection                               next channel   next channel        next channel
-#     no event (whole: no head) in time              next channel   -                   -
+#     no event (whole: no head) in time           next channel   -                   -
 #     lost after the request was sent             next channel   next channel        unknown
 #     5xx                                         next channel   next channel        next channel
 #     504                                         next channel   next channel        unknown
-#     a response that cannot be used, or was cut   next channel   unknown             unknown
-#     a response that reports a failed work   next channel   unknown             final
-#     3xx, 204 or another status of no use        final          unknown             unknown
-#     no response in time                           final          final               unknown
+#     an unusable response, or a cut one          next channel   unknown             unknown
+#     a response that reports failed work         next channel   unknown             final
+#     3xx, 204 or another unusable status         final          unknown             unknown
+#     no response in time                         final          final               unknown
 #
-# What comes of a chat call costs nothing until it is read, so it may be asked for again. What is
-# sold by the piece is made once: after a response that had begun and cannot be used, pieces may
-# have been made that are to be paid for, and no other channel makes them again. What is submitted
-# to be made (a film, a song, a voice, a script) is paid for once the upstream has taken it,
-# whichever side hears of it: wherever it may have, nothing is sent again.
+# A chat call can be repeated: its response costs nothing until it is read. Pieces are made once:
+# after an unusable response some may have been made and billed, and no other channel makes them
+# again. A submission (a film, a song, a voice, a script) is billed once the upstream has accepted
+# it: where it may have, nothing is sent again.
 #
-# A refusal (4xx) is no failed attempt and passes; on chat one of the channel's own key is, as a
-# 5xx. After a trial (`Failover`) the next channel is asked whatever it ended with.
+# A refusal (4xx) goes to the client and is no failed attempt, except on chat a refusal of the
+# channel's own key, which counts like a 5xx. After a trial (`Failover`) the next channel is always
+# tried.
 
-# `unknown`: the upstream may have done what was asked, so nothing is sent again; the operator is
-# warned, because it may ask to be paid for what no client got.
+# `unknown`: the upstream may have done the work, so nothing is sent again; the operator is warned,
+# because it may bill a result that no client received.
 Retry = Literal["next_channel", "final", "unknown"]
 
 

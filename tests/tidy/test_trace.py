@@ -13,7 +13,7 @@ from tests.tidy.files import ROOT, tree
 from tests.unit.calls import sse
 from tests.unit.calls.world import answer, world
 
-_STEP = re.compile(r"(?P<number>\d?)(?P<indent> +)(?P<file>[\w/]+\.py):(?P<function>\w+)")
+_STEP = re.compile(r"(?P<number>\d?)(?P<indent> *)(?P<file>[\w/]+\.py):(?P<function>\w+)")
 # Where the call of a test begins, and what stands in its place there.
 BEGINNING = ("gw/calls/chat.py", "run")
 FAKED = {("channels/http/client.py", "open")}
@@ -38,10 +38,10 @@ class Step:
         )
 
 
-def steps() -> Iterator[Step]:
-    """Yield the lines of the trace, each with its caller."""
+def steps(heading: str = "One streaming call") -> Iterator[Step]:
+    """Yield the lines of a trace, each with its caller."""
     text = (ROOT / "ops/map.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"^## One streaming call\n.*?```\n(.*?)```", text, re.DOTALL | re.M)
+    (block,) = re.findall(rf"^## {heading}\n.*?```\n(.*?)```", text, re.DOTALL | re.M)
     open_steps: list[tuple[int, Step]] = []
     for line in block.splitlines():
         found = _STEP.match(line)
@@ -106,9 +106,9 @@ async def seen_of_a_call() -> tuple[set[tuple[Function, Function]], list[Functio
     return seen, list(order)
 
 
-def test_every_function_of_the_trace_is_there() -> None:
-    missing = [str(step) for step in steps() if not bodies(step.function)]
-    assert not missing
+def test_every_function_of_a_trace_is_there() -> None:
+    every = [*steps(), *steps("An image, a video, a search")]
+    assert not [str(step) for step in every if not bodies(step.function)]
 
 
 async def test_every_function_of_the_trace_is_called_by_the_one_it_stands_under() -> None:

@@ -3,8 +3,8 @@
 -- p_numbers …     of each lexeme: which term it is of, which of the term's alternatives; without a base's prefix
 -- p_costs         of each term: 1 for a single lexeme, more for a phrase, whose pages must be looked at one by one
 -- p_phrases       the conditions of the terms that are no single lexeme, by p_phrase_numbers, and any of their lexemes in
---                 p_phrase_lexemes: ts_rank knows no frequency of phrases, but makes of a lexeme that stands n times the
---                 sum of 1/k² for k from 1 to n by that of all, from which n is got back
+--                 p_phrase_lexemes. ts_rank does not return the frequency n of a phrase, but the sum of 1/k² for k from 1
+--                 to n, divided by π²/6; n is computed from that
 -- p_near          so many of the first pages are ordered again by how near p_near_terms terms stand in one field, by the
 --                 condition p_near_query
 -- p_budget        how many pages are weighed at most, the rarest terms first; the commonest beyond it are left out

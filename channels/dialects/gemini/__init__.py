@@ -1,9 +1,8 @@
 """The native-content dialect, which is Gemini's (spec: Native-content).
 
-`dialect.py` is what the rest of the gateway knows of it. Passed through: `request.py` is the table
-of members, `request.py` validates and rewrites what the client sent, `events.py` and `events.py`
-read what the upstream answers, `array_stream.py` is the stream's other form. Translated: `codec.py`
-lists the decoders and encoders beside it. No I/O here.
+`dialect.py` has its record, which the rest of the gateway uses. `request.py` validates and rewrites
+requests by a table of members, `events.py` reads responses and their usage, `array_stream.py` is
+the other form of a stream. `codec.py` lists the decoders and encoders of translations. No I/O here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The images dialect: requests, and responses counted by the piece (spec: Images).
 
-`dialect.py` is what the rest of the gateway knows of it. `dialect.py` is the table of a request's
-members, `dialect.py` validates what the client sent, `dialect.py` counts what the upstream made.
-No I/O here.
+`dialect.py` has its record, the table of a request's members, their validation, and the count of
+the pictures made. No I/O here.
 """
 
 from __future__ import annotations

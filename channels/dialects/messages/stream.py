@@ -213,7 +213,6 @@ def _thinking_of(block: dict[str, Any]) -> list[Event]:
 # The protocol sends one block after the other; elsewhere tool calls may be interleaved. The first
 # block is open on the wire, the following ones wait until it is complete: a text as soon as another
 # block follows, a call when its arguments are a JSON object.
-# else follows, a call when its arguments are a JSON object.
 
 _DELTA = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":'
 
