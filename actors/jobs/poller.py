@@ -137,6 +137,167 @@ class Ends(Protocol):
     async def end(self, job_id: str, end: End) -> EndedJob | None: ...
 
 
+class PollsUnderWay:
+    """The polls and endings under way, and how many more each channel may have."""
+
+    __slots__ = ("_finished", "_of_channel", "_silent", "_tasks", "concurrency")
+
+    def __init__(self, concurrency: int) -> None:
+        self.concurrency = concurrency
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._of_channel: Counter[str] = Counter()
+        self._silent: set[str] = set()  # channels that do not respond
+        self._finished = 0  # since the last round
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    @property
+    def free(self) -> int:
+        """How many more may be under way."""
+        return self.concurrency - len(self._tasks)
+
+    @property
+    def is_half_done(self) -> bool:
+        """Whether as many have finished since the last round as half of those that may run."""
+        return 2 * self._finished >= self.concurrency
+
+    def begin_round(self) -> None:
+        """Count those that finish from here on."""
+        self._finished = 0
+
+    def shares(self, channel_ids: Collection[str], limit: int) -> dict[str, int]:
+        """Return how many more polls of each channel may begin; without channels that have none."""
+        shares = {name: min(limit, self._most(name)) for name in channel_ids}
+        return {name: share for name, share in shares.items() if share > 0}
+
+    def is_silent(self, channel_id: str) -> bool:
+        """Whether the channel gets few polls."""
+        return channel_id in self._silent
+
+    def responded(self, channel_id: str, *, is_silent: bool) -> None:
+        """Note whether the last poll of a channel took long and got no response."""
+        if is_silent:
+            self._silent.add(channel_id)
+        else:
+            self._silent.discard(channel_id)
+
+    def add(self, channel_id: str, task: asyncio.Task[None]) -> None:
+        """Add a task that polls a job of the channel, and may end it."""
+        self._of_channel[channel_id] += 1
+        self._tasks.add(task)
+
+    def polled(self, channel_id: str) -> None:
+        """Give the poll back to its channel; the ending of its job may follow."""
+        self._of_channel[channel_id] -= 1
+
+    def finished(self, task: asyncio.Task[None]) -> None:
+        """Remove a task that is done."""
+        self._tasks.discard(task)
+        self._finished += 1
+
+    def cancel(self) -> None:
+        """Drop all of them; their leases expire."""
+        for task in self._tasks:
+            task.cancel()
+
+    def _most(self, channel_id: str) -> int:
+        most = self.concurrency
+        if self.is_silent(channel_id):
+            most = max(1, most // SILENT_SHARE)
+        return most - self._of_channel[channel_id]
+
+
+class Rounds:
+    """When the next round of a poller begins, and how many polls it may begin (`pace`)."""
+
+    __slots__ = (
+        "_changed",
+        "_clock",
+        "_cpu_seconds",
+        "_quiet_seconds",
+        "_quiet_until",
+        "_wake",
+        "pace",
+        "tick_seconds",
+    )
+
+    def __init__(
+        self,
+        clock: Clock,
+        changed: asyncio.Event,
+        *,
+        tick_seconds: float,
+        quiet_seconds: float,
+        cpu_seconds: Callable[[], float],
+    ) -> None:
+        self.pace = Pace()
+        self.tick_seconds = tick_seconds
+        self._quiet_seconds = quiet_seconds
+        self._quiet_until = float("-inf")  # no job is due before, unless something changes
+        self._clock = clock
+        self._changed = changed
+        self._wake = asyncio.Event()
+        self._cpu_seconds = cpu_seconds
+
+    def begin(self) -> None:
+        """Begin a round: what was reported before has an effect in it."""
+        self._wake.clear()
+        self._changed.clear()
+        self._quiet_until = float("-inf")
+
+    def be_quiet(self, seconds: float | None) -> None:
+        """Sleep for so long after this round, unless something changes; None: no job is known."""
+        seconds = self._quiet_seconds if seconds is None else seconds
+        self._quiet_until = self._clock.monotonic() + min(seconds, self._quiet_seconds)
+
+    def wake(self) -> None:
+        """Begin the next round early."""
+        self._wake.set()
+
+    async def until_next(self) -> None:
+        """Wait for the next round; a late wake-up shows how busy the loop is."""
+        due = self._clock.monotonic() + GATHER_SECONDS
+        await self._clock.sleep(GATHER_SECONDS)
+        now = self._clock.monotonic()
+        self.pace.measured(late=now - due, worked=self._cpu_seconds(), now=now)
+        await _set_within(self._wake, self.tick_seconds)
+        quiet_seconds = self._quiet_until - self._clock.monotonic()
+        if quiet_seconds > 0 and not self._wake.is_set():
+            await _set_within(self._changed, quiet_seconds)
+
+
+class JobLeases:
+    """Leases due jobs to one process, each time under a name of its own."""
+
+    __slots__ = ("_database", "_names", "_seconds")
+
+    def __init__(self, database: Database, *, name: str, seconds: float) -> None:
+        self._database = database
+        self._names = (f"{name}/{number}" for number in itertools.count(1))
+        self._seconds = seconds
+
+    async def claim(self, shares: dict[str, int], limit: int) -> list[Claimed]:
+        """Lease due jobs: of each channel at most its share."""
+        return await store.claim(
+            self._database,
+            shares=shares,
+            limit=limit,
+            lease=next(self._names),
+            lease_seconds=self._seconds,
+        )
+
+    async def claim_overdue_elsewhere(self, known: Collection[str], limit: int) -> list[Claimed]:
+        """Lease overdue jobs of channels that are not among the known ones."""
+        return await store.claim_overdue_elsewhere(
+            self._database,
+            known=list(known),
+            limit=limit,
+            lease=next(self._names),
+            lease_seconds=self._seconds,
+        )
+
+
 class Poller(Actor[Booked]):
     """Leases, polls and books, until it is stopped."""
 
@@ -165,30 +326,26 @@ class Poller(Actor[Booked]):
         """
         super().__init__(clock=clock, metrics=metrics)
         self.log = EventLog("actors.jobs")
-        self._leases = (f"{name}/{number}" for number in itertools.count(1))
         self._database = database
         self._upstreams = upstreams
         self._endings = endings
         self._schedule = schedule
-        self._concurrency = concurrency
-        self._lease_seconds = lease_seconds
         self._chance = chance
-        self._changed = changed
-        self._tick_seconds = tick_seconds
-        self._quiet_seconds = quiet_seconds
-        self._quiet_until = float("-inf")  # no job is due before, unless something changes
-        self._cpu_seconds = cpu_seconds
-        self._pace = Pace()
-        self._wake = asyncio.Event()
-        self._under_way: set[asyncio.Task[None]] = set()  # polls and endings
-        self._polls: Counter[str] = Counter()  # under way, by channel
-        self._silent: set[str] = set()  # channels that do not respond
-        self._finished = 0  # polls and endings since the last round
+        self._leases = JobLeases(database, name=name, seconds=lease_seconds)
+        self._polls = PollsUnderWay(concurrency)
+        self._rounds = Rounds(
+            clock,
+            changed,
+            tick_seconds=tick_seconds,
+            quiet_seconds=quiet_seconds,
+            cpu_seconds=cpu_seconds,
+        )
         self._unbooked: list[Booked] = []
         self._gone_at = self._count_at = float("-inf")
 
     def __repr__(self) -> str:
-        return f"<Poller {len(self._under_way)}/{self._concurrency} under way {self._pace!r}>"
+        polls = self._polls
+        return f"<Poller {len(polls)}/{polls.concurrency} under way {self._rounds.pace!r}>"
 
     async def run(self) -> None:
         """Work until cancelled; polls under way are dropped, and their leases expire."""
@@ -199,22 +356,19 @@ class Poller(Actor[Booked]):
                 except StoreError as error:
                     self.log.warning("tasks_postponed", error=str(error))
                     await self.clock.sleep(BACKOFF_SECONDS)
-                await self._until_next()
+                await self._rounds.until_next()
         finally:
-            for task in self._under_way:
-                task.cancel()
+            self._polls.cancel()
 
     async def _round(self) -> None:
-        self._finished = 0
-        self._wake.clear()
-        self._changed.clear()
-        self._quiet_until = float("-inf")
+        self._polls.begin_round()
+        self._rounds.begin()
         if len(self.mailbox):
             self.handle_all(await self.mailbox.take_all())
         if self._unbooked:
             await store.book(self._database, self._unbooked)
             self._unbooked = []
-        if await self._claim() == 0 and not (self._under_way or len(self.mailbox)):
+        if await self._claim() == 0 and not (len(self._polls) or len(self.mailbox)):
             await self._look_ahead()
         now = self.clock.monotonic()
         if now - self._gone_at >= GONE_SECONDS:
@@ -225,81 +379,48 @@ class Poller(Actor[Booked]):
             self.metrics.tasks.in_flight({kind: counts.get(kind, 0) for kind in TASK_KINDS})
             self._count_at = now
 
-    async def _until_next(self) -> None:
-        """Wait for the next round; a late wake-up shows how busy the loop is."""
-        due = self.clock.monotonic() + GATHER_SECONDS
-        await self.clock.sleep(GATHER_SECONDS)
-        now = self.clock.monotonic()
-        self._pace.measured(late=now - due, worked=self._cpu_seconds(), now=now)
-        await _set_within(self._wake, self._tick_seconds)
-        quiet_seconds = self._quiet_until - self.clock.monotonic()
-        if quiet_seconds > 0 and not self._wake.is_set():
-            await _set_within(self._changed, quiet_seconds)
-
     # Leases
 
     async def _claim(self) -> int | None:
         """Lease due jobs and begin to poll them; return their number, None if none is granted."""
-        free = self._concurrency - len(self._under_way)
-        limit = self._pace.grant(free, self.clock.monotonic())
+        pace, polls = self._rounds.pace, self._polls
+        limit = pace.grant(polls.free, self.clock.monotonic())
         if limit <= 0:
             return None
-        shares = {name: self._share(name, limit) for name in self._upstreams.channel_ids()}
-        shares = {name: share for name, share in shares.items() if share > 0}
+        shares = polls.shares(self._upstreams.channel_ids(), limit)
         if not shares:
             return None
-        claimed = await store.claim(
-            self._database,
-            shares=shares,
-            limit=limit,
-            lease=next(self._leases),
-            lease_seconds=self._lease_seconds,
-        )
-        self._pace.began(len(claimed))
+        claimed = await self._leases.claim(shares, limit)
+        pace.began(len(claimed))
         self._start(claimed)
         return len(claimed)
 
     async def _look_ahead(self) -> None:
         """Find out until when no job is due on the channels here, in any process."""
         seconds = await store.read_quiet_seconds(
-            self._database, self._upstreams.channel_ids(), tick_seconds=self._tick_seconds
+            self._database,
+            self._upstreams.channel_ids(),
+            tick_seconds=self._rounds.tick_seconds,
         )
-        quiet_seconds = self._quiet_seconds if seconds is None else seconds
-        now = self.clock.monotonic()
-        self._quiet_until = now + min(quiet_seconds, self._quiet_seconds)
-
-    def _share(self, channel_id: str, limit: int) -> int:
-        """Return how many more polls of a channel may be under way."""
-        most = self._concurrency
-        if channel_id in self._silent:
-            most = max(1, most // SILENT_SHARE)
-        return min(limit, most - self._polls[channel_id])
+        self._rounds.be_quiet(seconds)
 
     async def _claim_gone(self) -> None:
         """End overdue jobs whose channels are no longer configured."""
-        claimed = await store.claim_overdue_elsewhere(
-            self._database,
-            known=list(self._upstreams.channel_ids()),
-            limit=self._concurrency,
-            lease=next(self._leases),
-            lease_seconds=self._lease_seconds,
-        )
-        self._start(claimed)
+        known, limit = self._upstreams.channel_ids(), self._polls.concurrency
+        self._start(await self._leases.claim_overdue_elsewhere(known, limit))
 
     def _start(self, claimed: list[Claimed]) -> None:
         for one in claimed:
-            self._polls[one.channel_id] += 1
             task = asyncio.create_task(self._poll(one))
-            self._under_way.add(task)
+            self._polls.add(one.channel_id, task)
             task.add_done_callback(self._done)
 
     def _done(self, task: asyncio.Task[None]) -> None:
-        self._under_way.discard(task)
-        self._finished += 1
+        self._polls.finished(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self.log.error("task_poll_broken", error=repr(error))
-        if 2 * self._finished >= self._concurrency and not self._pace.is_busy:
-            self._wake.set()
+        if self._polls.is_half_done and not self._rounds.pace.is_busy:
+            self._rounds.wake()
 
     # Polls
 
@@ -308,7 +429,7 @@ class Poller(Actor[Booked]):
         try:
             seen = await self._ask(claimed)
         finally:
-            self._polls[claimed.channel_id] -= 1
+            self._polls.polled(claimed.channel_id)
         step = observe(claimed.kind, claimed.watch, seen, is_overdue=claimed.is_overdue)
         if step.logs is not None:
             failures = step.watch.failures
@@ -330,10 +451,8 @@ class Poller(Actor[Booked]):
         started = self.clock.monotonic()
         seen = await self._upstreams.poll(claimed)
         seconds = self.clock.monotonic() - started
-        if isinstance(seen, TimedOut | Unreachable) and seconds >= SILENT_SECONDS:
-            self._silent.add(channel)
-        else:
-            self._silent.discard(channel)
+        is_silent = isinstance(seen, TimedOut | Unreachable) and seconds >= SILENT_SECONDS
+        self._polls.responded(channel, is_silent=is_silent)
         outcome = outcome_of(seen)
         if outcome is not None:
             lag = claimed.lag_seconds + seconds

@@ -250,6 +250,78 @@ class _Entry:
         self.usable_until = until + GRACE_SECONDS
 
 
+class KeyEntries:
+    """At most `capacity` entries by hash, the least recently used first.
+
+    They are also found by the payloads of pushes: `key:<id>`, `account:<id>` and `agent:<id>`.
+    """
+
+    __slots__ = ("_agents", "_hash_of_key", "_hashes_of", "by_hash", "capacity")
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.by_hash: OrderedDict[bytes, _Entry] = OrderedDict()
+        self._hash_of_key: dict[str, bytes] = {}
+        self._hashes_of: dict[str, set[bytes]] = {}  # of accounts and agents
+        # One agent, with its system prompt, for all of its keys.
+        self._agents: WeakValueDictionary[str, Agent] = WeakValueDictionary()
+
+    def __len__(self) -> int:
+        return len(self.by_hash)
+
+    def add(self, key_hash: bytes, entry: _Entry) -> None:
+        """Add an entry whose hash has none; the oldest one is dropped when there are too many."""
+        self.by_hash[key_hash] = entry
+        principal = entry.found.principal
+        self._hash_of_key[principal.key_id] = key_hash
+        for owner in _owners(principal):
+            self._hashes_of.setdefault(owner, set()).add(key_hash)
+        if len(self.by_hash) > self.capacity:
+            self.drop(next(iter(self.by_hash)))
+
+    def drop(self, key_hash: bytes) -> None:
+        """Drop the entry of this hash, if there is one."""
+        entry = self.by_hash.pop(key_hash, None)
+        if entry is None:
+            return
+        principal = entry.found.principal
+        del self._hash_of_key[principal.key_id]
+        for owner in _owners(principal):
+            siblings = self._hashes_of[owner]
+            siblings.discard(key_hash)
+            if not siblings:
+                del self._hashes_of[owner]
+
+    def drop_key(self, key_id: str) -> None:
+        """Drop the entry of a key, if there is one."""
+        if key_id in self._hash_of_key:
+            self.drop(self._hash_of_key[key_id])
+
+    def drop_of(self, owner: str) -> None:
+        """Drop all entries of an account or an agent."""
+        for key_hash in list(self._hashes_of.get(owner, ())):
+            self.drop(key_hash)
+
+    def drop_idle(self, limit: float) -> None:
+        """Drop some of the oldest entries that were to be read again before this moment."""
+        for _ in range(FORGET_MAX):
+            key_hash = next(iter(self.by_hash), None)
+            if key_hash is None or self.by_hash[key_hash].reread_at > limit:
+                return
+            self.drop(key_hash)
+
+    def shared(self, found: FoundKey) -> FoundKey:
+        """Return the same row with the agent of the other entries, if that is equal."""
+        agent = found.principal.agent
+        if agent is None:
+            return found
+        known = self._agents.get(agent.id)
+        if known != agent:
+            self._agents[agent.id] = agent
+            return found
+        return replace(found, principal=replace(found.principal, agent=known))
+
+
 class KeyCache:
     """An LRU cache of at most `capacity` keys.
 
@@ -272,24 +344,18 @@ class KeyCache:
         self._clock = clock
         self._metrics = metrics
         self._ttl_seconds = ttl_seconds
-        self._capacity = capacity
         self._on_balance = on_balance
         self._epoch = 0  # entries of an earlier epoch are invalid
         self._heard_at = -math.inf  # every change before this moment has been pushed
-        self._entries: OrderedDict[bytes, _Entry] = OrderedDict()
+        self._entries = KeyEntries(capacity)
         self._unknown: OrderedDict[bytes, float] = OrderedDict()  # hash to its next read
-        self._hash_of_key: dict[str, bytes] = {}
-        # By the payloads of pushes, `account:<id>` and `agent:<id>`.
-        self._hashes_of: dict[str, set[bytes]] = {}
-        # One agent, with its system prompt, for all of its keys.
-        self._agents: WeakValueDictionary[str, Agent] = WeakValueDictionary()
         self._reads: SharedReads[str, FoundKey | None] = SharedReads(self._read)
         self._touched: dict[str, float] = {}
 
     def __repr__(self) -> str:
         return (
-            f"<KeyCache {len(self._entries)}/{self._capacity} keys {len(self._unknown)} unknown"
-            f" {len(self._reads)} loading>"
+            f"<KeyCache {len(self._entries)}/{self._entries.capacity} keys"
+            f" {len(self._unknown)} unknown {len(self._reads)} loading>"
         )
 
     async def authenticate(self, key_text: str, *, touch: bool = True) -> Principal:
@@ -327,11 +393,9 @@ class KeyCache:
         if kind == "key":
             # It may be a new key whose text was used before it existed.
             self._unknown.clear()
-            if name in self._hash_of_key:
-                self._drop(self._hash_of_key[name])
+            self._entries.drop_key(name)
         else:
-            for key_hash in list(self._hashes_of.get(payload, ())):
-                self._drop(key_hash)
+            self._entries.drop_of(payload)
         self._reads.note(payload)
 
     def clear(self) -> None:
@@ -350,11 +414,7 @@ class KeyCache:
     def forget_idle(self) -> None:
         """Drop entries that are expired beyond the grace period; to be called every second."""
         limit = self._clock.monotonic() - self._ttl_seconds - GRACE_SECONDS
-        for _ in range(FORGET_MAX):
-            key_hash = next(iter(self._entries), None)
-            if key_hash is None or self._entries[key_hash].reread_at > limit:
-                return
-            self._drop(key_hash)
+        self._entries.drop_idle(limit)
 
     def touched(self) -> dict[str, float]:
         """Return and reset the keys used since the last call, key id to Unix seconds."""
@@ -363,7 +423,8 @@ class KeyCache:
 
     def _fresh(self, key_hash: bytes) -> FoundKey | None:
         """Return the row of a key while its entry is valid."""
-        entry = self._entries.get(key_hash)
+        entries = self._entries.by_hash
+        entry = entries.get(key_hash)
         if entry is None or entry.epoch != self._epoch:
             return None
         now = self._clock.monotonic()
@@ -372,7 +433,7 @@ class KeyCache:
             if now >= vouched_until:
                 return None
             entry.believe(vouched_until)
-        self._entries.move_to_end(key_hash)
+        entries.move_to_end(key_hash)
         return entry.found
 
     async def _find(self, key_hash: bytes, key_text: str) -> FoundKey:
@@ -410,7 +471,7 @@ class KeyCache:
         results: dict[bytes, FoundKey | Exception | None] = {}
         for key_hash in texts:
             reading = readings.get(key_hash) or readings.get(previous.get(key_hash, b""))
-            found = self._shared(reading.key) if reading is not None else None
+            found = self._entries.shared(reading.key) if reading is not None else None
             if _is_overtaken(found, heard):
                 continue
             self._keep(key_hash, found, read_at=read_at)
@@ -426,7 +487,7 @@ class KeyCache:
 
     def _in_grace(self, key_hash: bytes) -> FoundKey | None:
         """Return the row of a key within the grace period of an unreachable database."""
-        entry = self._entries.get(key_hash)
+        entry = self._entries.by_hash.get(key_hash)
         now = self._clock.monotonic()
         if entry is None or now >= entry.usable_until:
             return None
@@ -437,48 +498,20 @@ class KeyCache:
 
     def _keep(self, key_hash: bytes, found: FoundKey | None, *, read_at: float) -> None:
         fresh_until = read_at + self._ttl_seconds
-        self._drop(key_hash)
+        self._entries.drop(key_hash)
         if found is None:
             self._unknown[key_hash] = fresh_until
             if len(self._unknown) > UNKNOWN_CAPACITY:
                 self._unknown.popitem(last=False)
             return
         self._unknown.pop(key_hash, None)
-        self._entries[key_hash] = _Entry(
+        entry = _Entry(
             found,
             epoch=self._epoch,
             fresh_until=fresh_until,
             reread_at=read_at + REREAD_SECONDS,
         )
-        principal = found.principal
-        self._hash_of_key[principal.key_id] = key_hash
-        for owner in _owners(principal):
-            self._hashes_of.setdefault(owner, set()).add(key_hash)
-        if len(self._entries) > self._capacity:
-            self._drop(next(iter(self._entries)))
-
-    def _drop(self, key_hash: bytes) -> None:
-        entry = self._entries.pop(key_hash, None)
-        if entry is None:
-            return
-        principal = entry.found.principal
-        del self._hash_of_key[principal.key_id]
-        for owner in _owners(principal):
-            siblings = self._hashes_of[owner]
-            siblings.discard(key_hash)
-            if not siblings:
-                del self._hashes_of[owner]
-
-    def _shared(self, found: FoundKey) -> FoundKey:
-        """The same with the agent that is here already, if it is no other."""
-        agent = found.principal.agent
-        if agent is None:
-            return found
-        known = self._agents.get(agent.id)
-        if known != agent:
-            self._agents[agent.id] = agent
-            return found
-        return replace(found, principal=replace(found.principal, agent=known))
+        self._entries.add(key_hash, entry)
 
 
 def _owners(principal: Principal) -> tuple[str, ...]:

@@ -499,8 +499,8 @@ MUTATIONS = (
     Mutation(
         "new-key-stays-unknown",
         "gw/keys",
-        "            self._unknown.clear()\n            if name in",
-        "            if name in",
+        "            self._unknown.clear()\n            self._entries.drop_key",
+        "            self._entries.drop_key",
         "tests/unit/keys/test_cache.py::test_key_is_believed_for_its_time_and_never_after_a_change",
     ),
     Mutation(

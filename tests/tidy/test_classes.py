@@ -51,8 +51,6 @@ WIDE = {
     "ChatCall": (13, "what is known of a request before its channel is chosen"),
     "Request": (20, "what all four protocols can ask for; and the stages of one request's reading"),
     "Database": (14, "a pool's limits, and its connections by state"),
-    "KeyCache": (16, "entries by hash, key and account, so that each change finds them"),
-    "Poller": (23, "what it polls, its bounds, and what is under way"),
     "SharedLimits": (13, "the link's state, and what is owed over it"),
 }
 

@@ -287,7 +287,7 @@ async def test_channel_that_does_not_answer_keeps_no_other_waiting(
         probe = await mine.submit(channel="silent")
         upstreams.say(probe.upstream_id or "", TimedOut())
         async with mine.polling():
-            while not mine.poller._silent:
+            while not mine.poller._polls.is_silent("silent"):
                 await asyncio.sleep(0.01)
             gate = upstreams.gate = asyncio.Event()
             for _ in range(20):
