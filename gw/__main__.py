@@ -1,4 +1,4 @@
-"""Makes `python -m gw` the same as the command `gw`."""
+"""Makes `python -m gw` equivalent to the command `gw`."""
 
 from __future__ import annotations
 

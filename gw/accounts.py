@@ -1,7 +1,7 @@
 """The table of accounts as functions: create, list, show, limit, enable. The SQL is `accounts.sql`.
 
-Amounts are only read here; `actors/wallet/ledger.py` moves them. A running gateway hears of a
-changed limit or of a disabled account through the database's push.
+Amounts are only read here; `actors/wallet/ledger.py` moves them. The database notifies running
+gateways of changed limits and disabled accounts.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ class Account:
     rpm_limit: int | None
     concurrency_limit: int | None
     created_at: datetime
-    default_model: str | None  # of agents that have none
+    default_model: str | None  # of agents without one
     allowed_models: list[str] | None  # of agents; None: every model
 
     @property
     def available_nano_usd(self) -> int:
-        """What no open hold has reserved (contract §3)."""
+        """The balance without open holds (contract §3)."""
         return self.balance_nano_usd - self.held_nano_usd
 
 
 class LimitChanges(TypedDict, total=False):
-    """Limits to set; an absent name leaves a limit alone, None lifts it."""
+    """Limits to set; an absent name leaves a limit alone, None removes it."""
 
     rpm_limit: int | None
     concurrency_limit: int | None
 
 
 class ModelChanges(TypedDict, total=False):
-    """What agents may call; an absent name leaves it alone, None is no default and every model."""
+    """The models of agents; an absent name leaves it alone, None is no default, or every model."""
 
     default_model: str | None
     allowed_models: list[str] | None
@@ -65,7 +65,7 @@ async def create(
     credit_nano_usd: int = 0,
     with_trial: bool = False,
 ) -> Account:
-    """Make an account with its first credits, all of it or nothing. Raises StoreError."""
+    """Create an account with its first credits in one transaction. Raises StoreError."""
     async with database.transaction() as session:
         return await insert(
             session,
@@ -86,7 +86,7 @@ async def insert(
     credit_nano_usd: int = 0,
     with_trial: bool = False,
 ) -> Account:
-    """The same in the transaction of the caller. Raises StoreError."""
+    """Like `create`, in the transaction of the caller. Raises StoreError."""
     account_id = new_account_id()
     row = {
         "id": account_id,
@@ -105,9 +105,9 @@ async def insert(
 async def create_once(
     session: Session, account_id: str, name: str, *, credit_nano_usd: int, is_enabled: bool
 ) -> bool:
-    """Make an account of this id with its credit; False, and nothing done, when there is one.
+    """Create an account of this id with its credit; return False if it exists.
 
-    Two that do so at once wait for each other, and one of them makes it. Raises StoreError.
+    Concurrent calls wait for each other, and one of them creates it. Raises StoreError.
     """
     row = {"id": account_id, "name": name, "enabled": is_enabled}
     if not await session.execute(SQL["insert_once"], row):
@@ -118,7 +118,7 @@ async def create_once(
 
 
 async def show(database: Statements, account_id: str) -> Account:
-    """One account. Raises UnknownAccount."""
+    """Return one account. Raises UnknownAccount."""
     row = await database.fetch_one(SQL["show"], (account_id,))
     if row is None:
         raise UnknownAccount(account_id)
@@ -126,7 +126,7 @@ async def show(database: Statements, account_id: str) -> Account:
 
 
 async def list_all(database: Database) -> list[Account]:
-    """Every account, oldest first."""
+    """Return every account, oldest first."""
     return [Account(*row) for row in await database.fetch_all(SQL["list"])]
 
 
@@ -138,18 +138,18 @@ async def set_limits(database: Statements, account_id: str, changes: LimitChange
 
 
 async def set_models(database: Statements, account_id: str, changes: ModelChanges) -> None:
-    """Set what `changes` names, in canonical ids. Raises UnknownAccount."""
+    """Set the models named by `changes`, in canonical ids. Raises UnknownAccount."""
     params = settings(changes, ModelChanges.__annotations__)
     if not await database.execute(SQL["set_models"], {"id": account_id, **params}):
         raise UnknownAccount(account_id)
 
 
 async def set_enabled(database: Statements, account_id: str, *, enabled: bool) -> None:
-    """Let the account's keys work, or refuse them all. Raises UnknownAccount."""
+    """Enable or disable all keys of the account. Raises UnknownAccount."""
     if not await database.execute(SQL["enable"], {"id": account_id, "enabled": enabled}):
         raise UnknownAccount(account_id)
 
 
 def new_account_id() -> str:
-    """A fresh id of an account."""
+    """Return a new id of an account."""
     return f"acct_{secrets.token_hex(10)}"

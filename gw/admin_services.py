@@ -1,4 +1,4 @@
-"""The admin API of a process: its routes, its description in OpenAPI, what it is wired to."""
+"""Creates the admin API of a process: its routes, its services, its description in OpenAPI."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from gw.media_services import endings_of
 from metrics.prometheus import Metrics
 from metrics.version import release
 
-# The description in OpenAPI 3.1: made of the table of routes and the code's own types.
+# The description in OpenAPI 3.1, made from the table of routes and the types of the code.
 
-# What any request may get, whatever its route.
+# Errors of every route.
 EVERY = (400, 401, 429, 500, 503)
 OF_CHANGES = (403, 413, 422)
 TEMPLATE = "#/components/schemas/{name}"
 
 
 class ErrorMembers(Struct, frozen=True):
-    """What was wrong: a code for programs, a message for people, the id of the request's trace."""
+    """An error: a code for programs, a message for people, the id of the request's trace."""
 
     code: str
     message: str
@@ -52,7 +52,7 @@ class ErrorBody(Struct, frozen=True):
 
 
 def description(routes: Sequence[Route]) -> bytes:
-    """The whole document as JSON."""
+    """Return the whole document as JSON."""
     types: list[Any] = [ErrorBody]
     for route in routes:
         types += [route.response, route.query, *([route.body] if route.body is not None else [])]
@@ -62,7 +62,7 @@ def description(routes: Sequence[Route]) -> bytes:
     for route in routes:
         operation = _operation(route, by_type, schemas)
         paths.setdefault(f"/admin/v1/{route.path}", {})[route.method.lower()] = operation
-    for route in routes:  # its members are listed one by one, as parameters
+    for route in routes:  # its members are listed as parameters
         schemas.pop(_name(by_type[id(route.query)]), None)
     for schema in schemas.values():
         if "properties" in schema:
@@ -180,7 +180,7 @@ def make_admin_api(
     clock: Clock,
     metrics: Metrics,
 ) -> AdminApi:
-    """Make it; `database` is a pool of its own. To be closed."""
+    """Return the API, to be closed; `database` is its own pool."""
     services = AdminServices(
         database=database,
         current=current,

@@ -1,4 +1,4 @@
-"""What the media endpoints use, and the media store: made of the configuration, wired."""
+"""Creates the services of media endpoints, and the media store, from the configuration."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ from gw.runtime import Pools
 from gw.voices import Voices
 from metrics.prometheus import Metrics
 
-# Asynchronous jobs as this gateway runs them: made of the configuration, wired to the rest.
+# The asynchronous jobs of this gateway.
 
 
 def make_jobs(
     tasks: Tasks, database: Database, clock: Clock, metrics: Metrics, links: Links = as_stored
 ) -> Jobs:
-    """The jobs that endpoints begin and show, their results with these links."""
+    """Return the jobs for the endpoints, with these links to results."""
     return Jobs(
         database=database,
         schedule=_schedule(tasks),
@@ -78,7 +78,7 @@ def make_poller(
     metrics: Metrics,
     changed: asyncio.Event,
 ) -> Poller:
-    """What polls and ends jobs in this process; `database` is of its own, `changed` as there."""
+    """Return the poller of this process; `database` is its own pool, `changed` as in `Poller`."""
     config = current.config
     upstreams = make_upstreams(current, wire=wire, clock=clock)
     return Poller(
@@ -105,7 +105,7 @@ def make_poller(
 
 
 def make_upstreams(current: LiveConfig, *, wire: Wire, clock: Clock) -> JobUpstreams:
-    """Where jobs are polled and given up: the channels in force."""
+    """Return the client of jobs at the current channels."""
 
     def channels() -> Mapping[str, ChannelSpec]:
         return current.registry.channels
@@ -121,7 +121,7 @@ def make_upstreams(current: LiveConfig, *, wire: Wire, clock: Clock) -> JobUpstr
 
 
 def make_content_links(current: LiveConfig, secret: Secret) -> ContentLinks:
-    """The links to films that the gateway serves itself, the same in every process."""
+    """Return the links to films served by the gateway, equal in every process."""
     keys = secret.subkeys("gw film links")
     return ContentLinks(*keys, public_url=current.config.public_url)
 
@@ -136,7 +136,7 @@ def make_endings(
     clock: Clock,
     metrics: Metrics,
 ) -> Endings:
-    """What ends jobs, by whatever applies their settlements."""
+    """Return the endings of jobs, which settle by `settle`."""
     return Endings(
         database=database,
         settle=settle,
@@ -158,7 +158,7 @@ def endings_of(
     clock: Clock,
     metrics: Metrics,
 ) -> Callable[[Settles], Endings]:
-    """What ends jobs beside the poller: for an operator who cancels one."""
+    """Return the endings of jobs outside of the poller: for an operator's cancellation."""
 
     def make(settle: Settles) -> Endings:
         return make_endings(
@@ -182,7 +182,7 @@ def _schedule(tasks: Tasks) -> Schedule:
     )
 
 
-# Ten pictures of some twenty megabytes each; the upstream writes them in base64.
+# Ten images of some twenty megabytes each, in base64.
 MEDIA_RESPONSE_BYTES_MAX = 256 * 1024 * 1024
 
 
@@ -199,9 +199,9 @@ def make_media_services(
     clock: Clock,
     metrics: Metrics,
 ) -> MediaServices:
-    """Make them; `links` are those of results.
+    """Create the services; `links` are those of results.
 
-    A process that is stopped waits for what is in `in_flight`.
+    A draining process waits for the work in `in_flight`.
     """
     config = current.config
     jobs = make_jobs(config.tasks, database, clock, metrics, links)
@@ -266,7 +266,7 @@ def make_media_services(
     )
 
 
-# The media store as this gateway has it: made of the configuration, wired to the rest.
+# The media store of this gateway.
 
 
 def start_media_store(
@@ -277,7 +277,7 @@ def start_media_store(
     clock: Clock,
     metrics: Metrics,
 ) -> MediaStore | None:
-    """Have results copied in this process; None where the configuration wants no copies."""
+    """Start copying results in this process; None if no copies are configured."""
     config = current.config
     spec = config.media_store
     if spec.kind == "none":
@@ -312,9 +312,9 @@ def start_media_store(
 
 
 def links_of(media_store: MediaStore | None, public_url: str) -> Links:
-    """What puts our own links into the results of jobs, where there are copies.
+    """Return the replacement of links in the results of jobs, if there are copies.
 
-    A link begins with `public_url` or, without one, as its client reached us when it submitted.
+    A link begins with `public_url` or, without one, with the URL of the job's submission.
     """
     if media_store is None:
         return as_stored
@@ -334,13 +334,13 @@ def links_of(media_store: MediaStore | None, public_url: str) -> Links:
 
 
 class Locator:
-    """Where results are, by the channels in force at that moment."""
+    """Locates results, using the current channels."""
 
     def __init__(self, current: LiveConfig) -> None:
         self._current = current
 
     async def locate(self, copy: Copy) -> FileLocation | None:
-        """A link, or what the channel gives for its own key; None for a channel that is gone."""
+        """Return a link, or the file behind the channel's key; None for a removed channel."""
         channel = self._current.registry.channels.get(copy.channel_id)
         if channel is None:
             return None

@@ -1,8 +1,8 @@
-"""What a coding agent needs to work through this gateway, as its own configuration files.
+"""Generates the configuration files of coding agents for this gateway.
 
-Pure: of a gateway's address, a key and models it makes the files that a client reads, and the
-sentences for what no file can set. The command line prints or merges them (`gw/cli/setup.py`). The
-names of files and members are those of each client's documentation (`ops/clients.md`).
+Pure: from a gateway's address, a key and models it makes the files of a client, and instructions
+for settings outside of files. The command line prints or merges them (`gw/cli/setup.py`). The names
+of files and members are those of each client's documentation (`ops/clients.md`).
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from channels.translation.session import upstream_protocols
 
 Format = Literal["json", "toml", "yaml", "env"]
 
-# Under which name the gateway stands in clients' files.
+# The gateway's name in clients' files.
 NAME = "gateway"
-# Stands in what is shown where no key is given.
+# Shown if no key is given.
 NO_KEY = "sk-platform-…"
 
 
 @dataclass(frozen=True, slots=True)
 class ClientFile:
-    """One file of a client: its path below the home directory, and what has to be in it.
+    """One file of a client: its path below the home directory, and its required members.
 
-    `usual` are members that a file must have, whatever they are.
+    `usual` are members that a file must have, with any value.
     """
 
     path: str
@@ -41,13 +41,13 @@ class ClientFile:
 
     @property
     def text(self) -> str:
-        """A file that holds nothing else."""
+        """The file with only these members."""
         return WRITERS[self.format]({**self.usual, **self.values})
 
 
 @dataclass(frozen=True, slots=True)
 class ClientSetup:
-    """All that a client needs: files, and what is set by hand or by commands."""
+    """The set-up of a client: files, and steps by hand or by commands."""
 
     files: Sequence[ClientFile] = ()
     steps: Sequence[str] = ()
@@ -55,9 +55,9 @@ class ClientSetup:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The gateway as a client reaches it; the first model is the one that is used.
+    """The gateway as seen by a client; the first model is its default.
 
-    `url` has no path. `protocols`: of each model those that reach it, by its id.
+    `url` has no path. `protocols`: by model id, the protocols that reach it.
     """
 
     url: str
@@ -73,7 +73,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """One coding agent: its name for people, the protocols it speaks, how it is set up."""
+    """One coding agent: its display name, its protocols, its set-up."""
 
     title: str
     protocols: Sequence[str]
@@ -90,7 +90,7 @@ def reached_by(
 def models_for(
     client: Client, models: Sequence[ModelSpec], registry: Registry, translations: frozenset[str]
 ) -> tuple[list[ModelSpec], dict[str, list[str]]]:
-    """Those that the client can call, and by which of its protocols; native ones come first."""
+    """Return the models callable by the client, and their protocols; native ones first."""
     protocols = {
         model.id: [
             *(one for one in client.protocols if registry.reaches(model, {one})),
@@ -108,26 +108,26 @@ def models_for(
     return able, protocols
 
 
-# --- How values are written ---
+# --- Formats of values ---
 
 
 def json_text(values: Mapping[str, Any]) -> str:
-    """Values as a JSON file, as people indent one."""
+    """Return values as an indented JSON file."""
     return json.dumps(values, indent=2, ensure_ascii=False) + "\n"
 
 
 def yaml_text(values: Mapping[str, Any]) -> str:
-    """Values as a YAML file, in their order."""
+    """Return values as a YAML file, in their order."""
     return yaml.safe_dump(dict(values), sort_keys=False, allow_unicode=True, width=1000)
 
 
 def env_text(values: Mapping[str, Any]) -> str:
-    """Values as a file of environment variables."""
+    """Return values as a file of environment variables."""
     return "".join(f"{name}={value}\n" for name, value in values.items())
 
 
 def toml_text(values: Mapping[str, Any]) -> str:
-    """Values as a TOML file: what is no table first, then each table under its whole name."""
+    """Return values as a TOML file: plain values first, then each table under its full name."""
     lines = [f"{toml_key(name)} = {toml_value(one)}" for name, one in _plain(values)]
     for path, table in toml_tables(values):
         lines += ["", f"[{path}]"]
@@ -136,7 +136,7 @@ def toml_text(values: Mapping[str, Any]) -> str:
 
 
 def toml_tables(values: Mapping[str, Any], above: str = "") -> list[tuple[str, Mapping[str, Any]]]:
-    """Tables that hold a value themselves, each under its whole name."""
+    """Return the tables that contain plain values, each under its full name."""
     found: list[tuple[str, Mapping[str, Any]]] = []
     for name, one in values.items():
         if isinstance(one, Mapping):
@@ -148,7 +148,7 @@ def toml_tables(values: Mapping[str, Any], above: str = "") -> list[tuple[str, M
 
 
 def toml_value(value: object) -> str:
-    """A value that is no table; the strings of JSON are strings of TOML, but for one character."""
+    """Return a plain value; JSON strings are TOML strings, except for one character."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -157,7 +157,7 @@ def _plain(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 def toml_key(name: str) -> str:
-    """A name as it stands before a value, or in that of a table."""
+    """Return a name as a key or a part of a table's name."""
     is_bare = name.isascii() and name.replace("-", "").replace("_", "").isalnum()
     return name if is_bare else toml_value(name)
 
@@ -183,7 +183,7 @@ def _claude_code(access: Access) -> ClientSetup:
         "ANTHROPIC_BASE_URL": access.url,
         "ANTHROPIC_AUTH_TOKEN": access.key,
         "ANTHROPIC_MODEL": model,
-        # What it calls for small work beside the conversation.
+        # Its model for small tasks beside the conversation.
         "ANTHROPIC_DEFAULT_HAIKU_MODEL": access.models[-1].id,
     }
     server = {"type": "http", "url": f"{access.url}/mcp", "headers": access.bearer}
@@ -202,7 +202,7 @@ def _codex(access: Access) -> ClientSetup:
         "experimental_bearer_token": access.key,
     }
     server = {"url": f"{access.url}/mcp", "http_headers": access.bearer}
-    # Codex asks for web search otherwise, which is refused where no channel of a model has it.
+    # Codex requests web search by default, which is refused for models without it.
     values: dict[str, Any] = {
         "model": access.models[0].id,
         "model_provider": NAME,
@@ -236,7 +236,7 @@ def _gemini(access: Access) -> ClientSetup:
     )
 
 
-# The packages by which opencode speaks each protocol.
+# opencode's packages for each protocol.
 _PACKAGES = {
     CHAT.protocol: "@ai-sdk/openai-compatible",
     MESSAGES.protocol: "@ai-sdk/anthropic",

@@ -16,24 +16,24 @@ from metrics.logs import EventLog
 
 SQL = load("gw", "voices.sql")
 
-# Rows of one list; an account that has more sees the newest.
+# Rows of one list, newest first.
 LIST_MAX = 1000
 _ID = re.compile(r"voc_[0-9a-f]{32}", re.ASCII)
 
 
 def new_voice_id() -> str:
-    """A fresh id."""
+    """Return a new id."""
     return f"voc_{uuid.uuid4().hex}"
 
 
 def is_voice_id(text: str) -> bool:
-    """Whether this is how the ids of cloned voices look; no preset is called so."""
+    """Whether a text has the form of a cloned voice's id, which no preset has."""
     return _ID.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Voice:
-    """A voice of an account; `upstream_id` is what `channel_id` calls it."""
+    """A voice of an account; `upstream_id` is its id at `channel_id`."""
 
     id: str
     name: str
@@ -50,9 +50,10 @@ class Voices:
         self._log = EventLog("gw.voices")
 
     async def add(self, voice: Voice, *, account_id: str, call_id: UUID, created_at: float) -> None:
-        """Keep a voice that was made by a call at that instant (Unix seconds).
+        """Store a voice made by a call at that instant (Unix seconds).
 
-        Waits for a database that is away, however long: its upstream has made it.
+        Waits for an unreachable database without a timeout, because the upstream has made the
+        voice.
         """
         row = (
             *(voice.id, account_id, voice.name, voice.channel_id, voice.upstream_id),
@@ -67,11 +68,11 @@ class Voices:
         )
 
     async def find(self, voice_id: str, *, account_id: str) -> Voice | None:
-        """A voice that is the account's; None for any other. Raises StoreUnavailable."""
+        """Return a voice of the account; None for any other. Raises StoreUnavailable."""
         row = await in_time(self._database.fetch_one(SQL["one"], (voice_id, account_id)))
         return None if row is None else Voice(*row)
 
     async def of_account(self, account_id: str) -> Sequence[Voice]:
-        """An account's voices, newest first. Raises StoreUnavailable."""
+        """Return an account's voices, newest first. Raises StoreUnavailable."""
         rows = await in_time(self._database.fetch_all(SQL["of_account"], (account_id, LIST_MAX)))
         return [Voice(*row) for row in rows]

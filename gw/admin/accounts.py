@@ -1,4 +1,4 @@
-"""Accounts as an operator handles them: made, credited, limited, switched off; each change noted.
+"""An operator's functions of accounts: create, credit, limit, disable; each change is audited.
 
 The table is `gw/accounts.py`, the credit `actors/wallet/ledger.py`.
 """
@@ -23,9 +23,9 @@ TOP_UP_MIN_NANO_USD = NANO_PER_USD
 
 
 class AccountView(Struct, frozen=True):
-    """An account as it is shown; amounts are decimal strings.
+    """An account as shown; amounts are decimal strings.
 
-    `default_model` and `allowed_models` are of its agents; null is no default, and every model.
+    `default_model` and `allowed_models` apply to its agents; null is no default, and every model.
     """
 
     id: str
@@ -42,7 +42,7 @@ class AccountView(Struct, frozen=True):
 
 
 class AccountChanges(TypedDict, total=False):
-    """What `change` sets; an absent name leaves it alone. Models are canonical ids."""
+    """The settings to change; an absent name leaves one alone. Models are canonical ids."""
 
     enabled: bool
     rpm_limit: int | None
@@ -52,7 +52,7 @@ class AccountChanges(TypedDict, total=False):
 
 
 def view(account: Account) -> AccountView:
-    """An account as it is shown."""
+    """Return an account as shown."""
     return AccountView(
         id=account.id,
         name=account.name,
@@ -69,14 +69,14 @@ def view(account: Account) -> AccountView:
 
 
 async def page(store: Statements, query: PageQuery) -> Page[AccountView]:
-    """Accounts, the newest first. Raises Invalid."""
+    """Return a page of accounts, newest first. Raises Invalid."""
     rows = await store.fetch_all(SQL["page_of_accounts"], after(query))
     found = [view(Account(*row)) for row in rows]
     return page_of(found, query.limit, lambda one: Position(one.created_at, one.id))
 
 
 async def show(store: Statements, account_id: str) -> AccountView:
-    """One account. Raises UnknownAccount."""
+    """Return one account. Raises UnknownAccount."""
     return view(await accounts.show(store, account_id))
 
 
@@ -90,7 +90,7 @@ async def create(
     credit_nano_usd: int = 0,
     with_trial: bool = False,
 ) -> AccountView:
-    """Make an account with its first credits. Raises StoreError."""
+    """Create an account with its first credits. Raises StoreError."""
     made = await accounts.insert(
         session,
         name,
@@ -111,7 +111,7 @@ async def create(
 
 
 def check_top_up(amount_nano_usd: int) -> None:
-    """Raise Refused for an amount that is no top-up (spec: Account wallet)."""
+    """Raise Refused for an invalid amount of a top-up (spec: Account wallet)."""
     if amount_nano_usd < TOP_UP_MIN_NANO_USD:
         least = format_usd(TOP_UP_MIN_NANO_USD)
         given = format_usd(amount_nano_usd)
@@ -130,7 +130,7 @@ async def top_up(
     *,
     reference: str | None = None,
 ) -> AccountView:
-    """Credit an account; `reference` is the payment's, for the trail.
+    """Credit an account; `reference` identifies the payment in the audit trail.
 
     Raises UnknownAccount, Refused.
     """
@@ -148,7 +148,7 @@ async def top_up(
 async def change(
     session: Session, actor: Actor, account_id: str, changes: AccountChanges
 ) -> AccountView:
-    """Set limits, models, and whether its keys work. Raises UnknownAccount, Invalid."""
+    """Set limits, models, and whether its keys are enabled. Raises UnknownAccount, Invalid."""
     if not changes:
         raise Invalid("nothing to set: name at least one setting")
     limits, models = LimitChanges(), ModelChanges()

@@ -1,4 +1,4 @@
-"""Agents as an operator handles them: made, changed, switched off; each change noted.
+"""An operator's functions of agents: create, change, disable; each change is audited.
 
 The table is `gw/agents.py`.
 """
@@ -20,7 +20,7 @@ from gw.knowledge.reading import readable_base
 
 
 class AgentView(Struct, frozen=True):
-    """An agent as it is shown; `effective_model` is the one it calls, by its account's default."""
+    """An agent as shown; `effective_model` includes the default of its account."""
 
     id: str
     account_id: str
@@ -38,13 +38,13 @@ class AgentView(Struct, frozen=True):
 
 
 class AgentQuery(PageQuery, frozen=True):
-    """Which agents to list."""
+    """The query of a list of agents."""
 
     account_id: str | None = None
 
 
 def view(agent: AgentRecord, platform_default: str) -> AgentView:
-    """An agent as it is shown."""
+    """Return an agent as shown."""
     return AgentView(
         id=agent.id,
         account_id=agent.account_id,
@@ -63,7 +63,10 @@ def view(agent: AgentRecord, platform_default: str) -> AgentView:
 
 
 async def page(database: Statements, query: AgentQuery, platform_default: str) -> Page[AgentView]:
-    """Agents of an account, or of all, the newest first. Raises UnknownAccount, Invalid."""
+    """Return a page of one or all accounts' agents, newest first.
+
+    Raises UnknownAccount, Invalid.
+    """
     if query.account_id is not None:
         await accounts.show(database, query.account_id)
     params = {"account": query.account_id, **after(query)}
@@ -73,7 +76,7 @@ async def page(database: Statements, query: AgentQuery, platform_default: str) -
 
 
 async def create(session: Session, actor: Actor, wish: NewAgent) -> AgentRecord:
-    """Make an agent. Raises UnknownAccount, Invalid."""
+    """Create an agent. Raises UnknownAccount, Invalid."""
     await accounts.show(session, wish.account_id)
     await _check_bases(session, wish.kbs, account_id=wish.account_id, user=wish.user_name)
     agent_id = await agents.create(session, wish)
@@ -94,7 +97,10 @@ async def create(session: Session, actor: Actor, wish: NewAgent) -> AgentRecord:
 async def change(
     session: Session, actor: Actor, agent_id: str, changes: AgentChanges
 ) -> AgentRecord:
-    """Set what `changes` names; its user may read all its bases. Raises UnknownAgent, Invalid."""
+    """Set the members named by `changes`; the user must be able to read all bases.
+
+    Raises UnknownAgent, Invalid.
+    """
     if not changes:
         raise Invalid("nothing to set: name at least one setting")
     before = await agents.show(session, agent_id)

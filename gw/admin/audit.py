@@ -1,7 +1,7 @@
-"""The audit trail: who changed what, when and from where, in the transaction of the change.
+"""The audit trail: actor, change, time and origin, written in the transaction of the change.
 
-Every use-case of this room that changes anything writes one row. Never a secret: of a key its id,
-of a prompt its length.
+Every use-case of this folder that changes data writes one row, without secrets: of a key its id, of
+a prompt its length.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from gw.keys.issue import Viewer
 
 SQL = load("gw.admin", "admin.sql")
 
-# Who acts: a command, a token of the admin API, or one who is signed in to the console.
+# The actor: a command, a token of the admin API, or a user signed in to the console.
 ActorKind = Literal["command", "token", "operator", "owner"]
 
 
 class Actor(Struct, frozen=True):
-    """Who makes a change. `origin`: the client's address, or the host on which a command runs."""
+    """The author of a change. `origin`: the client's address, or the host of a command."""
 
     kind: ActorKind
     name: str
@@ -33,19 +33,19 @@ class Actor(Struct, frozen=True):
 
     @classmethod
     def of_this_process(cls) -> Actor:
-        """The user whose command this process is."""
+        """Return the user of this process, which runs a command."""
         viewer = Viewer.of_this_process()
         return cls("command", viewer.os_user, viewer.host)
 
     @property
     def viewer(self) -> Viewer:
-        """The same as who looks at the text of a key."""
+        """The actor as the viewer of a key's text."""
         name = self.name if self.kind == "command" else f"{self.kind} {self.name}"
         return Viewer(name, self.origin)
 
 
 class AuditEntry(Struct, frozen=True):
-    """One change. `details` is what was set, without secrets."""
+    """One change. `details` are the new values, without secrets."""
 
     id: int
     at: Instant
@@ -59,7 +59,7 @@ class AuditEntry(Struct, frozen=True):
 
 
 class AuditQuery(PageQuery, frozen=True):
-    """Which changes to list."""
+    """The query of a list of changes."""
 
     account_id: str | None = None
     object: str | None = None
@@ -76,7 +76,7 @@ async def note(
     account_id: str | None = None,
     details: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write one change down; `session` is the transaction that makes it."""
+    """Record one change; `session` is its transaction."""
     row = {
         "kind": actor.kind,
         "actor": actor.name,
@@ -90,7 +90,7 @@ async def note(
 
 
 async def trail(store: Statements, query: AuditQuery) -> Page[AuditEntry]:
-    """Changes, the newest first. Raises Invalid for a cursor of another list."""
+    """Return a page of changes, newest first. Raises Invalid for a cursor of another list."""
     before = query.position(int)
     rows = await store.fetch_all(
         SQL["trail"],

@@ -1,6 +1,6 @@
-"""Knowledge bases as an operator handles them: listed, filled, granted, removed; each change noted.
+"""An operator's functions of knowledge bases: list, import, grant, remove; each change is audited.
 
-What a base is, is `gw/knowledge/`.
+The bases are in `gw/knowledge/`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from gw.knowledge.sources import SourceStore
 
 
 class BaseView(Struct, frozen=True):
-    """A base as it is shown. `user`: whose personal base it is, null of a named one."""
+    """A base as shown. `user`: the owner of a personal base, null for a named one."""
 
     kb_id: str
     user: str | None
@@ -42,7 +42,7 @@ class BaseView(Struct, frozen=True):
 
 
 class Removed(Struct, frozen=True, omit_defaults=True):
-    """What was removed: a base, or one page of it. `warnings`: sources that are still stored."""
+    """A removed base, or page of one. `warnings`: sources that are still stored."""
 
     kb_id: str
     user: str | None
@@ -52,7 +52,7 @@ class Removed(Struct, frozen=True, omit_defaults=True):
 
 
 def view(base: BaseRecord) -> BaseView:
-    """A base as it is shown."""
+    """Return a base as shown."""
     return BaseView(
         kb_id=base.kb_id,
         user=base.user,
@@ -69,13 +69,13 @@ def view(base: BaseRecord) -> BaseView:
 
 
 async def list_all(store: Statements, account_id: str) -> list[BaseView]:
-    """Every base of an account that something was imported into. Raises UnknownAccount."""
+    """Return every imported base of an account. Raises UnknownAccount."""
     await accounts.show(store, account_id)
     return [view(base) for base in await reading.list_all(store, account_id)]
 
 
 async def find(store: Statements, target: ImportTarget) -> BaseRecord:
-    """One base. Raises UnknownAccount, UnknownBase."""
+    """Return one base. Raises UnknownAccount, UnknownBase."""
     await accounts.show(store, target.account_id)
     return await reading.find(store, target.account_id, target.kb_id, target.user)
 
@@ -89,7 +89,7 @@ async def import_pages(
     *,
     keep: bool,
 ) -> Imported:
-    """Make a base the folder. Raises as `import_folder`."""
+    """Replace a base by the folder. Raises like `import_folder`."""
 
     async def noted(session: Session, done: Imported) -> None:
         details = {
@@ -140,7 +140,7 @@ async def grant(
     user: str | None,
     account: str | None,
 ) -> BaseView:
-    """Let a user of its account, or all users of another one, read a base.
+    """Grant a base to a user of its account, or to all users of another one.
 
     Raises UnknownAccount, UnknownBase, Invalid, Refused.
     """
@@ -160,7 +160,7 @@ async def revoke(
     user: str | None,
     account: str | None,
 ) -> BaseView:
-    """Take a grant back. Raises UnknownAccount, UnknownBase, Invalid, Refused."""
+    """Revoke a grant. Raises UnknownAccount, UnknownBase, Invalid, Refused."""
     base = await _granted(session, target, user, account)
     if not await reading.revoke(session, base, user=user, account=account):
         raise Refused("there is no such grant", "grant_not_found", http_status=404)

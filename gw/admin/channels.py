@@ -1,7 +1,7 @@
-"""Channels as an operator handles them: their state in every process, taken out of service, tested.
+"""An operator's functions of channels: state in every process, withdrawal, test.
 
-Breaker, slots and keys that are set aside are each process's own; they are asked of all of them
-(`actors/changes.py`). That a channel is out of service holds for all, and after a restart.
+Breaker, slots and suspended keys belong to each process and are collected from all of them
+(`actors/changes.py`). A withdrawal applies to all processes, and after a restart.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from gw.admin.audit import SQL, Actor
 from gw.admin.values import Instant, Refused
 from metrics.logs import EventLog
 
-# One cheap request to a channel that shows whether address and key are good: its list of models.
+# A cheap request that tests a channel's address and key: its list of models.
 #
-# It costs nothing with any provider that has one. Any other response shows at least that a server
-# is there; its text is shown to the operator.
+# It is free at every provider that has one. Any other response proves at least that a server
+# responds; its text is shown to the operator.
 
-# The longest list known, with a description of each model, takes about a megabyte.
+# The longest known list, with a description of each model, has about a megabyte.
 LIST_BYTES_MAX = 8 * 1024 * 1024
-# The member that holds the list, and that of a model which names it.
+# The member that holds the list, and the member with a model's name.
 _LISTS = (
     ("data", "id"),
     ("models", "name"),
@@ -56,9 +56,9 @@ _BEARER = Address(path="", key=bearer)
 
 
 class Probe(Struct, frozen=True):
-    """The response. `status` is None where there was none; `models` where it is no list of them.
+    """The result. `status` is None without a response; `models` if it is no list of models.
 
-    `message` is the upstream's or what went wrong, without keys and hosts of any channel.
+    `message` is the upstream's or the failure, without keys and hosts of any channel.
     """
 
     status: int | None
@@ -67,14 +67,14 @@ class Probe(Struct, frozen=True):
 
     @property
     def is_good(self) -> bool:
-        """Whether the key was taken."""
+        """Whether the key was accepted."""
         return self.status is not None and 200 <= self.status < 300
 
 
 async def probe(
     channel: ChannelSpec, wire: Wire, redactor: Redactor, *, timeout_seconds: float
 ) -> Probe:
-    """Request the list of models. Never raises for what the upstream does."""
+    """Request the list of models. No behaviour of the upstream raises."""
     try:
         async with asyncio.timeout(timeout_seconds):
             response = await wire.open(models_request(channel))
@@ -92,7 +92,7 @@ async def probe(
 
 
 def models_request(channel: ChannelSpec) -> UpstreamRequest:
-    """The request, in the form of the channel's first protocol."""
+    """Return the request, in the form of the channel's first protocol."""
     spoken = (one.address for protocol, one in DIALECTS.items() if protocol in channel.protocols)
     address = next(spoken, _BEARER)
     kind = KINDS.get(channel.kind)
@@ -120,12 +120,12 @@ def _message(status: int, upstream: str | None, models: tuple[str, ...] | None) 
 
 
 def _models(body: bytes) -> tuple[str, ...] | None:
-    """The names in a list, in one of the forms that there are."""
+    """Return the names in a list of any known form, or None."""
     try:
         value = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError):
         return None
-    if isinstance(value, list):  # of Together, without anything around it
+    if isinstance(value, list):  # of Together, a bare list
         return tuple(_names(value, "id"))
     if not isinstance(value, dict):
         return None
@@ -142,7 +142,7 @@ def _names(listed: list[Any], name: str) -> Iterable[str]:
 
 
 PROBE_SECONDS = 20.0
-# So long is waited for the reports of processes, and so long what they reported is good.
+# The timeout of the processes' reports, and the time for which they are cached.
 REPORT_SECONDS = 2.0
 FRESH_SECONDS = 1.0
 RETRY_SECONDS = 1.0
@@ -151,17 +151,17 @@ Order = Literal["draining", "closed"]
 
 
 class KeyOfRing(Struct, frozen=True):
-    """One key of a channel, by its number in the configuration. `aside_until`: null is in use."""
+    """One key of a channel, by its index in the configuration. `aside_until`: null if in use."""
 
     number: int
     aside_until: Instant | None
 
 
 class ChannelInProcess(Struct, frozen=True):
-    """A channel as one process has it.
+    """A channel's state in one process.
 
     `breaker` is closed, open or half_open; `open_until` is the end of its cooldown. `withdrawn`: it
-    grants no lease by an operator's order.
+    grants no lease, by an operator's order.
     """
 
     process_id: str
@@ -177,7 +177,7 @@ class ChannelInProcess(Struct, frozen=True):
 
 
 class ChannelView(Struct, frozen=True):
-    """A channel in every process.
+    """A channel's state in every process.
 
     `state`: open_for_calls, draining (out of service, calls under way), drained, closed. `health`:
     ok, degraded (not in every process) or down, by breakers and keys. `silent_processes` have not
@@ -202,9 +202,9 @@ class ChannelView(Struct, frozen=True):
 
 
 class ChannelTest(Struct, frozen=True):
-    """What a channel responds to a request for its list of models.
+    """A channel's response to a request for its list of models.
 
-    `models`: how many it lists; `not_listed`: those of the configuration that it does not.
+    `models`: their number; `not_listed`: configured models missing from it.
     """
 
     channel: str
@@ -216,7 +216,7 @@ class ChannelTest(Struct, frozen=True):
 
 
 class Reported(Struct, frozen=True):
-    """What one process reports."""
+    """The report of one process."""
 
     host: str
     pid: int
@@ -224,7 +224,7 @@ class Reported(Struct, frozen=True):
 
 
 def report_of(channels: ChannelDirectory, identity: ProcessIdentity, clock: Clock) -> str:
-    """What this process reports of its channels, in ASCII."""
+    """Return this process's report of its channels, in ASCII."""
     now, monotonic = datetime.now(UTC), clock.monotonic()
     reported = Reported(
         host=identity.host,
@@ -258,7 +258,7 @@ def _facts(actor: ChannelActor, now: datetime, monotonic: float) -> dict[str, An
 
 
 class ChannelStates:
-    """The channels of all processes, as they have reported a moment ago."""
+    """The channels of all processes, from recent reports."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -270,18 +270,18 @@ class ChannelStates:
         return f"<ChannelStates of {len(self._reports)} processes>"
 
     async def all(self, registry: Registry) -> list[ChannelView]:
-        """Every channel of the configuration, in its order. Raises StoreUnavailable."""
+        """Return every channel of the configuration, in its order. Raises StoreUnavailable."""
         reports = await self._fresh()
         orders = await orders_of(self._database)
         return [_view(spec, registry, reports, orders) for spec in registry.channels.values()]
 
     async def show(self, registry: Registry, channel_id: str) -> ChannelView:
-        """One channel. Raises Refused, StoreUnavailable."""
+        """Return one channel. Raises Refused, StoreUnavailable."""
         spec = find(registry, channel_id)
         return _view(spec, registry, await self._fresh(), await orders_of(self._database))
 
     def forget(self) -> None:
-        """Ask anew: something has been changed."""
+        """Drop cached reports after a change."""
         self._good_until = 0.0
 
     async def _fresh(self) -> Mapping[str, Reported | None]:
@@ -304,14 +304,14 @@ Orders = Mapping[str, tuple[Order, datetime, str]]
 
 
 async def orders_of(store: Statements) -> Orders:
-    """The channels that are out of service: how, since when and by whom."""
+    """Return the withdrawn channels: state, time and operator."""
     return {
         row[0]: (row[1], row[2], row[3]) for row in await store.fetch_all(SQL["channel_orders"])
     }
 
 
 def find(registry: Registry, channel_id: str) -> ChannelSpec:
-    """A channel of the configuration. Raises Refused."""
+    """Return a channel of the configuration. Raises Refused."""
     spec = registry.channels.get(channel_id)
     if spec is None:
         raise Refused(f"there is no channel {channel_id}", "channel_not_found", http_status=404)
@@ -360,7 +360,7 @@ def _view(
 
 
 def state_of(order: Order | None, in_use: int) -> str:
-    """A channel's state by its order and the calls under way."""
+    """Return a channel's state by its order and its calls under way."""
     if order is None:
         return "open_for_calls"
     return "drained" if order == "draining" and not in_use else order
@@ -377,13 +377,13 @@ def _aside(one: ChannelInProcess) -> int:
     return sum(key.aside_until is not None for key in one.keys)
 
 
-# Orders: written for all, and what a process does when it hears of one.
+# Orders: stored for all processes, and applied by each.
 
 
 async def order(
     session: Session, actor: Actor, registry: Registry, channel_id: str, state: Order
 ) -> None:
-    """Take a channel out of service in every process; calls under way end. Raises Refused."""
+    """Withdraw a channel in every process; calls under way finish. Raises Refused."""
     find(registry, channel_id)
     by = f"{actor.kind} {actor.name}"
     await session.execute(SQL["order_channel"], {"id": channel_id, "state": state, "by": by})
@@ -392,7 +392,7 @@ async def order(
 
 
 async def reopen(session: Session, actor: Actor, registry: Registry, channel_id: str) -> None:
-    """Put a channel back into service, with a breaker and keys that have not failed.
+    """Reopen a channel, and reset its breaker and keys.
 
     Raises Refused.
     """
@@ -402,7 +402,7 @@ async def reopen(session: Session, actor: Actor, registry: Registry, channel_id:
 
 
 class ChannelOrders:
-    """Puts in force in this process which channels are out of service."""
+    """Applies the stored orders to the channels of this process."""
 
     def __init__(self, database: Database, channels: ChannelDirectory, clock: Clock) -> None:
         self._database = database
@@ -410,19 +410,19 @@ class ChannelOrders:
         self._clock = clock
         self._reading = asyncio.Lock()
         self._changed = asyncio.Event()
-        self._stale: set[str] = {""}  # the channels that were pushed; at first all of them
+        self._stale: set[str] = {""}  # the changed channels; all of them at first
         self._log = EventLog("gw.admin")
 
     def __repr__(self) -> str:
         return f"<ChannelOrders {'stale' if self._stale else 'in force'}>"
 
     def changed(self, channel_id: str = "") -> None:
-        """A change of one was pushed, or may have been missed."""
+        """Mark a channel whose change was pushed, or may have been missed."""
         self._stale.add(channel_id)
         self._changed.set()
 
     async def load(self) -> None:
-        """Return when what was pushed before is in force. Raises StoreUnavailable."""
+        """Return when earlier pushes are applied. Raises StoreUnavailable."""
         async with self._reading:
             stale, self._stale = self._stale, set()
             if not stale:
@@ -435,7 +435,7 @@ class ChannelOrders:
             self._channels.withdraw(orders, reopened=stale - orders.keys())
 
     async def run(self) -> None:
-        """Load whatever is pushed, until cancelled."""
+        """Apply pushed changes until cancelled."""
         while True:
             await self._changed.wait()
             self._changed.clear()
@@ -447,13 +447,13 @@ class ChannelOrders:
                 self._changed.set()
 
 
-# A test by the one cheap request that every provider has.
+# The test of a channel by one cheap request.
 
 
 async def tested(
     spec: ChannelSpec, registry: Registry, wire: Wire, redactor: Redactor
 ) -> ChannelTest:
-    """Ask a channel for its list of models. Never raises for what the upstream does."""
+    """Request a channel's list of models. No behaviour of the upstream raises."""
     found = await probe(spec, wire, redactor, timeout_seconds=PROBE_SECONDS)
     listed = set(found.models or ())
     missing = [name for name in _asked_for(registry, spec.id) if name not in listed]
@@ -468,7 +468,7 @@ async def tested(
 
 
 def _asked_for(registry: Registry, channel_id: str) -> list[str]:
-    """The names under which models are asked for on a channel."""
+    """Return the upstream names of a channel's models."""
     return [
         bound.upstream_model or model.id
         for model in registry.models.values()

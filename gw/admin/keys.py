@@ -1,7 +1,7 @@
-"""Keys as an operator handles them: made, requested, changed, revealed, revoked; each noted.
+"""An operator's functions of keys: create, request, change, reveal, revoke; each is audited.
 
-The table is `gw/keys/store.py`; how a text is made is `gw/keys/cache.py`, how a key is issued
-`gw/keys/issue.py`.
+The table is `gw/keys/store.py`; `gw/keys/cache.py` defines the text of keys, `gw/keys/issue.py`
+issues them.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from gw.keys.store import KeyChanges, KeyRecord
 class KeyView(Struct, frozen=True):
     """A key without its text; amounts are decimal strings.
 
-    `status` is what a request with it would meet, its account apart: active, revoked, disabled or
-    expired. `allowed_models`: null is every model.
+    `status` is the result of authentication, without the account's state: active, revoked, disabled
+    or expired. `allowed_models`: null is every model.
     """
 
     id: str
@@ -54,13 +54,13 @@ class KeyView(Struct, frozen=True):
 
 
 class KeyWithText(KeyView, frozen=True):
-    """A key with its text, which is shown by its making and by a reveal alone."""
+    """A key with its text, returned only by its creation and by a reveal."""
 
     key: str
 
 
 def view(key: KeyRecord) -> KeyView:
-    """A key as it is shown."""
+    """Return a key as shown."""
     cap = key.spend_cap_nano_usd
     return KeyView(
         id=key.id,
@@ -86,12 +86,12 @@ def view(key: KeyRecord) -> KeyView:
 
 
 def with_text(key: KeyRecord, text: str) -> KeyWithText:
-    """A key as it is shown beside its text."""
+    """Return a key with its text."""
     return KeyWithText(**structs.asdict(view(key)), key=text)
 
 
 def status(key: KeyRecord, now: datetime) -> str:
-    """What a request with this key would meet, its account apart."""
+    """Return the result of authentication with this key, without the account's state."""
     if key.revoked_at is not None:
         return "revoked"
     if not key.enabled:
@@ -102,13 +102,13 @@ def status(key: KeyRecord, now: datetime) -> str:
 
 
 class KeyQuery(PageQuery, frozen=True):
-    """Which keys to list."""
+    """The query of a list of keys."""
 
     account_id: str | None = None
 
 
 async def page(database: Statements, query: KeyQuery) -> Page[KeyView]:
-    """Keys of an account, or of all, the newest first. Raises UnknownAccount, Invalid."""
+    """Return a page of one or all accounts' keys, newest first. Raises UnknownAccount, Invalid."""
     if query.account_id is not None:
         await accounts.show(database, query.account_id)
     params = {"account": query.account_id, **after(query)}
@@ -118,12 +118,12 @@ async def page(database: Statements, query: KeyQuery) -> Page[KeyView]:
 
 
 async def show(database: Statements, key_id: str) -> KeyView:
-    """One key. Raises UnknownKey."""
+    """Return one key. Raises UnknownKey."""
     return view(await store.show(database, key_id))
 
 
 def check_wish(wish: KeyWish) -> None:
-    """Raise Invalid for settings of a new key that do not go together."""
+    """Raise Invalid for conflicting settings of a new key."""
     if (wish.agent_id is not None) != (wish.kind == AGENT):
         raise Invalid(f"an agent goes with the kind {AGENT}, and that needs one")
     if wish.kind == AGENT:
@@ -131,9 +131,9 @@ def check_wish(wish: KeyWish) -> None:
 
 
 def check_changes(changes: KeyChanges, key: KeyRecord) -> None:
-    """Raise Invalid for what cannot be set on `key`: an agent's key is fenced in.
+    """Raise Invalid for changes that `key` does not allow: an agent's key is restricted.
 
-    It can neither leave the fence nor slip in behind it.
+    Its restrictions cannot be removed, and other keys cannot get them.
     """
     if not changes:
         raise Invalid("nothing to set: name at least one setting")
@@ -148,7 +148,7 @@ def check_changes(changes: KeyChanges, key: KeyRecord) -> None:
 
 
 def _check_fence(*, has_models: bool, reads_logs: bool) -> None:
-    """What an agent may call is decided by its organisation, and it reads no logs."""
+    """Raise Invalid for models and logs of an agent's key, which its account decides."""
     if has_models:
         raise Invalid(
             f"a key of kind {AGENT} has no list of models of its own: see `gw account set`"
@@ -160,7 +160,7 @@ def _check_fence(*, has_models: bool, reads_logs: bool) -> None:
 async def create(
     session: Session, actor: Actor, wish: KeyWish, secret: Secret
 ) -> tuple[KeyRecord, str]:
-    """Make a key; its text is returned here and by a reveal alone.
+    """Create a key; its text is returned only here and by a reveal.
 
     Raises UnknownAccount, Invalid, WrongSecret.
     """
@@ -173,7 +173,7 @@ async def create(
 
 
 async def import_hash(session: Session, actor: Actor, wish: KeyWish, *, sha256: bytes) -> KeyRecord:
-    """Store a key of which only the hash is known. Raises UnknownAccount, Invalid, HashIsTaken."""
+    """Store a key by its hash. Raises UnknownAccount, Invalid, HashIsTaken."""
     check_wish(wish)
     await _check_agent(session, wish.account_id, wish.agent_id)
     key_id = await issue.import_hash(session, wish, sha256=sha256)
@@ -181,7 +181,7 @@ async def import_hash(session: Session, actor: Actor, wish: KeyWish, *, sha256: 
 
 
 async def change(session: Session, actor: Actor, key_id: str, changes: KeyChanges) -> KeyRecord:
-    """Set what `changes` names. Raises UnknownKey, KeyIsRevoked, CapIsNeeded, Invalid."""
+    """Set the members named by `changes`. Raises UnknownKey, KeyIsRevoked, CapIsNeeded, Invalid."""
     before = await store.show(session, key_id)
     check_changes(changes, before)
     await store.change(session, key_id, changes)
@@ -197,7 +197,7 @@ async def revoke(session: Session, actor: Actor, key_id: str) -> KeyRecord:
 async def reveal(
     session: Session, actor: Actor, key_id: str, secret: Secret
 ) -> tuple[KeyRecord, str]:
-    """The text of a stored key; the view is written down with it, in the list of the key too.
+    """Return the text of a stored key, and record the view in the list of the key too.
 
     Raises UnknownKey, NotRevealable, WrongSecret.
     """
@@ -235,7 +235,7 @@ async def ask(
 async def approve(
     session: Session, actor: Actor, request_id: str, secret: Secret
 ) -> tuple[KeyRecord, str]:
-    """Make the key that was asked for. Raises UnknownRequest, RequestIsDecided, WrongSecret."""
+    """Create the requested key. Raises UnknownRequest, RequestIsDecided, WrongSecret."""
     issued = await issue.approve(
         session,
         request_id,
@@ -247,14 +247,14 @@ async def approve(
 
 
 async def reject(session: Session, actor: Actor, request_id: str) -> KeyRequest:
-    """Turn a request down, for good. Raises UnknownRequest, RequestIsDecided."""
+    """Reject a request for good. Raises UnknownRequest, RequestIsDecided."""
     request = await issue.reject(session, request_id, viewer=actor.viewer)
     await audit.note(session, actor, "key.reject", request_id, account_id=request.account_id)
     return request
 
 
 async def _check_agent(session: Statements, account_id: str, agent_id: str | None) -> None:
-    """An agent that is named is one of the account. Raises UnknownAccount, Invalid."""
+    """Check that an agent belongs to the account. Raises UnknownAccount, Invalid."""
     if agent_id is None:
         return
     await accounts.show(session, account_id)
@@ -287,7 +287,7 @@ async def _noted(
 
 
 def _shown(changes: KeyChanges) -> dict[str, Any]:
-    """Changes as the trail keeps them."""
+    """Return changes as the audit trail stores them."""
     shown: dict[str, Any] = {**changes}
     if "spend_cap_nano_usd" in shown:
         cap = shown.pop("spend_cap_nano_usd")

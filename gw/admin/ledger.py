@@ -1,6 +1,6 @@
-"""The proof of the ledger as an operator runs it: one at a time where it is asked for by requests.
+"""An operator's verification of the ledger: one at a time for requests.
 
-The invariants are `actors/wallet/verify.py`.
+The invariants are in `actors/wallet/verify.py`.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from gw.admin.audit import SQL, Actor
 from gw.admin.values import Instant, Refused
 from metrics.logs import EventLog
 
-# So long the response to a request for a proof waits for its end; most take less.
+# How long the response to a request waits for the end of a verification; most are shorter.
 WAIT_SECONDS = 10.0
-# Of the rows that are off, so many are kept and shown.
+# The rows with faults that are stored and shown.
 FAULTS_SHOWN = 100
-# Any number will do as long as no other user of the database takes it.
+# An arbitrary number, unique among the users of the database.
 LOCK_KEY = 0x67775F70726F6F66
 
 
 class ProofView(Struct, frozen=True):
-    """A proof of the ledger. `faults`: how many rows were off; `rows`: the first of them.
+    """A verification of the ledger. `faults`: the number of faulty rows; `rows`: the first ones.
 
-    `counts`, `rows` and the rest are null of a proof by an earlier program.
+    `counts`, `rows` and the rest are null for a verification by an earlier program.
     """
 
     proved_at: Instant
@@ -49,7 +49,7 @@ class ProofView(Struct, frozen=True):
 
 
 class ProofState(Struct, frozen=True):
-    """Whether a proof runs in any process, and what the last one found."""
+    """Whether a verification runs in any process, and the result of the last one."""
 
     is_running: bool
     last: ProofView | None
@@ -58,7 +58,7 @@ class ProofState(Struct, frozen=True):
 async def prove(
     database: Database, actor: Actor, *, with_costs: bool = False, is_everything: bool = False
 ) -> VerifyReport:
-    """Prove the ledger, and keep what was found for every process. Raises StoreError."""
+    """Verify the ledger, and store the result for every process. Raises StoreError."""
     began = time.monotonic()
     report = await verify(database, with_costs=with_costs, is_everything=is_everything)
     found = {
@@ -78,7 +78,7 @@ async def prove(
 
 
 class LedgerProofs:
-    """Runs proofs for requests, one at a time over all processes."""
+    """Runs verifications for requests, one at a time over all processes."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -89,14 +89,14 @@ class LedgerProofs:
         return f"<LedgerProofs {'running' if self._running else 'idle'}>"
 
     async def state(self) -> ProofState:
-        """Whether one runs, and the last. Raises StoreError."""
+        """Return whether one runs, and the last result. Raises StoreError."""
         rows = await self._database.fetch_all(SQL["proof_runs"], {"key": LOCK_KEY})
         return ProofState(bool(rows), _view(await last_proof(self._database)))
 
     async def run(self, actor: Actor, *, with_costs: bool, is_everything: bool) -> ProofState:
-        """Begin a proof and wait a while for its end; it goes on afterwards.
+        """Begin a verification and wait for its end for a while; it continues afterwards.
 
-        Raises Refused where one runs, StoreError.
+        Raises Refused while another one runs, StoreError.
         """
         session = await self._database.session(statement_seconds=STATEMENT_SECONDS)
         try:
@@ -116,7 +116,7 @@ class LedgerProofs:
         return await self.state()
 
     async def close(self) -> None:
-        """Give a running one up."""
+        """Cancel a running verification."""
         if self._running is not None and not self._running.done():
             self._running.cancel()
             await asyncio.wait([self._running])
@@ -124,7 +124,7 @@ class LedgerProofs:
     async def _run(
         self, session: Session, actor: Actor, options: Mapping[str, bool]
     ) -> StoreError | None:
-        """The session holds the lock, whatever becomes of this process."""
+        """Verify in a session that holds the lock, which ends with this process."""
         try:
             await prove(self._database, actor, **options)
             return None

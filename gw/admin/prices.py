@@ -1,7 +1,7 @@
-"""Prices agreed with accounts, as an operator handles them: set, listed, taken back; each noted.
+"""An operator's functions of prices agreed with accounts: set, list, remove; each is audited.
 
-How they are read and what they do to a call is `gw/keys/principal.py`. A change holds for calls
-that come after it: the price of a call that was admitted stands in its receipt.
+`gw/keys/principal.py` reads and applies them. A change applies to later calls: the price of an
+admitted call is in its receipt.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from gw.config.values import attempt, mapping
 from gw.config.yaml_source import parse
 
 SQL = load("gw.admin", "prices.sql")
-# Of one account, those that hold or will: all of them are read with each of its keys.
+# The current and future prices of one account, which are read with each of its keys.
 AGREED_MAX = 100
 PATTERNS_MAX = 100
 PATTERN_CHARACTERS_MAX = 200
@@ -39,7 +39,7 @@ PRICES_CHARACTERS_MAX = 20_000
 
 
 class AgreedPriceView(Struct, frozen=True):
-    """A price as it is shown. `models` are patterns; of `factor` and `prices` one is null."""
+    """A price as shown. `models` are patterns; either `factor` or `prices` is null."""
 
     id: str
     account_id: str
@@ -81,7 +81,7 @@ def read_prices(text: str) -> PriceSpec:
 
 
 def read_patterns(patterns: Sequence[str]) -> list[str]:
-    """Read patterns of model ids, where * stands for any text; none mean all. Raises Invalid."""
+    """Read patterns of model ids, with * for any text; an empty list is all. Raises Invalid."""
     found = list(dict.fromkeys(patterns)) or ["*"]
     if len(found) > PATTERNS_MAX:
         raise Invalid(f"models: more than {PATTERNS_MAX} patterns")
@@ -102,7 +102,7 @@ async def add(
     valid_from: datetime | None = None,
     valid_until: datetime | None = None,
 ) -> AgreedPriceView:
-    """Agree on a price, from now unless stated. Raises UnknownAccount, Invalid, Refused."""
+    """Add a price, from now by default. Raises UnknownAccount, Invalid, Refused."""
     if (factor is None) == (prices is None):
         raise Invalid("give a factor or prices, one of them")
     row = await session.fetch_one(SQL["count"], (account_id,))
@@ -143,13 +143,13 @@ async def add(
 
 
 async def list_of(store: Statements, account_id: str) -> list[AgreedPriceView]:
-    """All prices agreed with an account, also those that are over. Raises UnknownAccount."""
+    """Return all prices agreed with an account, expired ones too. Raises UnknownAccount."""
     await accounts.show(store, account_id)
     return [AgreedPriceView(*row) for row in await store.fetch_all(SQL["list"], (account_id,))]
 
 
 async def remove(session: Session, actor: Actor, account_id: str, price_id: str) -> None:
-    """Take a price back from now on. Raises UnknownAccount, Refused."""
+    """Remove a price from now on. Raises UnknownAccount, Refused."""
     await accounts.show(session, account_id)
     if not await session.execute(SQL["remove"], (price_id, account_id)):
         raise Refused(

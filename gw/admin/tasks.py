@@ -1,7 +1,7 @@
-"""Asynchronous tasks as an operator handles them: listed, looked at, cancelled.
+"""An operator's functions of asynchronous tasks: list, show, cancel.
 
 A cancellation is one transaction in the database, whichever process polls the task meanwhile; then
-its upstream is asked to give up, if it can be. What tasks are is `actors/jobs`.
+the upstream's task is cancelled, if possible. The tasks are in `actors/jobs`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gw.admin.values import Instant, Page, PageQuery, Refused, page_of
 
 
 class TaskView(Struct, frozen=True):
-    """A task with its channel, and what the upstream calls it."""
+    """A task with its channel, and its id at the upstream."""
 
     id: str
     kind: TaskKind
@@ -46,7 +46,7 @@ class TaskView(Struct, frozen=True):
 
 
 class Cancelled(Struct, frozen=True):
-    """A task that was cancelled, and what of its hold the account got back."""
+    """A cancelled task, and the refund of its hold."""
 
     id: str
     status: str
@@ -54,19 +54,19 @@ class Cancelled(Struct, frozen=True):
 
 
 class TaskQuery(PageQuery, frozen=True):
-    """Which tasks to list."""
+    """The query of a list of tasks."""
 
     account_id: str | None = None
     status: State | None = None
     kind: TaskKind | None = None
 
 
-# Makes what ends jobs, by a way to have their settlements applied.
+# Makes the endings of jobs, given the function that applies their settlements.
 MakeEndings = Callable[[Settles], Endings]
 
 
 def view(job: Job) -> TaskView:
-    """A task as it is shown."""
+    """Return a task as shown."""
     return TaskView(
         id=job.id,
         kind=job.kind,
@@ -87,7 +87,7 @@ def view(job: Job) -> TaskView:
 
 
 async def page(database: Statements, query: TaskQuery) -> Page[TaskView]:
-    """Tasks, the newest first. Raises Invalid."""
+    """Return a page of tasks, newest first. Raises Invalid."""
     jobs = await store.read_newest(
         database,
         account_id=query.account_id,
@@ -100,7 +100,7 @@ async def page(database: Statements, query: TaskQuery) -> Page[TaskView]:
 
 
 async def show(database: Statements, job_id: str) -> TaskView:
-    """One task. Raises Refused."""
+    """Return one task. Raises Refused."""
     return view(await _find(database, job_id))
 
 
@@ -117,7 +117,7 @@ async def cancel(
         )
 
     async def settle(facts: CallFacts, outcome: Outcome, job_end: JobEnd) -> None:
-        """A transaction of its own: neither a command nor this room has a ledger writer."""
+        """Settle in a separate transaction, because there is no ledger writer here."""
         settlement = Settle(facts=facts, outcome=outcome, job_end=job_end)
         async with database.transaction() as session:
             batch = Batch(settlements=[settlement])
@@ -127,7 +127,7 @@ async def cancel(
 
     asked = ended_as(job.kind, "cancelled", asks_to_cancel=True)
     ended = await make_endings(settle).end(job.id, asked)
-    if ended is None:  # its upstream was quicker
+    if ended is None:  # its upstream was faster
         raise _finished(await _find(database, job.id))
     return Cancelled(job.id, "cancelled", format_usd(ended.held_nano_usd))
 

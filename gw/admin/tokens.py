@@ -1,4 +1,4 @@
-"""Tokens of the admin API: made once, kept as a digest, revoked for good."""
+"""Tokens of the admin API: shown once, stored as a digest, revoked for good."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TokenView(Struct, frozen=True):
 
 
 async def create(session: Statements, actor: Actor, name: str, scope: Scope) -> tuple[str, str]:
-    """Make a token; its id and its text, which is shown this once."""
+    """Create a token; return its id, and its text, which is shown only once."""
     token_id, text = f"adm_{secrets.token_hex(10)}", PREFIX + secrets.token_hex(32)
     await session.execute(
         SQL["insert_token"], (token_id, name, scope, _digest(text), f"{actor.kind} {actor.name}")
@@ -44,7 +44,7 @@ async def create(session: Statements, actor: Actor, name: str, scope: Scope) -> 
 
 
 async def show(store: Statements, token_id: str) -> TokenView:
-    """One token. Raises Refused."""
+    """Return one token. Raises Refused."""
     row = await store.fetch_one(SQL["token"], (token_id,))
     if row is None:
         raise Refused(f"there is no token {token_id}", "token_not_found", http_status=404)
@@ -52,12 +52,12 @@ async def show(store: Statements, token_id: str) -> TokenView:
 
 
 async def list_all(store: Statements) -> list[TokenView]:
-    """Every token, oldest first."""
+    """Return every token, oldest first."""
     return [TokenView(*row) for row in await store.fetch_all(SQL["tokens"])]
 
 
 async def find(store: Statements, text: str) -> TokenView | None:
-    """The token of a text, if it works."""
+    """Return the valid token of a text, or None."""
     if len(text) > 100 or _TOKEN.fullmatch(text) is None:
         return None
     row = await store.fetch_one(SQL["find_token"], (_digest(text),))
@@ -65,7 +65,7 @@ async def find(store: Statements, text: str) -> TokenView | None:
 
 
 async def revoke(session: Statements, actor: Actor, token_id: str) -> TokenView:
-    """End a token for good; a second time changes nothing. Raises Refused."""
+    """Revoke a token for good; repeating it changes nothing. Raises Refused."""
     await session.execute(SQL["revoke_token"], (token_id,))
     token = await show(session, token_id)
     await audit.note(session, actor, "admin_token.revoke", token_id, details={"name": token.name})

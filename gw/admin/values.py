@@ -1,4 +1,4 @@
-"""Values that operators give, and refusals: the same for commands, the admin API and pages."""
+"""Values given by operators, and refusals: common to commands, the admin API and pages."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from gw.keys.secret import WrongSecret
 from gw.keys.store import CapIsNeeded, HashIsTaken, KeyIsRevoked, UnknownKey
 from gw.knowledge.reading import UnknownBase
 
-# Why an operator's request is not done: one table for the command line, the admin API and pages.
+# The refusals of an operator's request: one table for the command line, the admin API and pages.
 #
-# What is wrong with the request itself is `Invalid`; what was understood and not done is
-# `Refused`, or an exception of the room that refused it.
+# `Invalid` is a fault of the request itself; `Refused`, or an exception of the room that refused
+# it, is a conflict with the current state.
 
 
 class Refused(Exception):
-    """The request was understood and not done; `code` is the reason in one word."""
+    """A valid request was refused; `code` is the reason in one word."""
 
     def __init__(self, message: str, code: str, *, http_status: int = 409) -> None:
         super().__init__(message)
@@ -40,19 +40,19 @@ class Refused(Exception):
 
 
 class Invalid(Exception):
-    """The request cannot be carried out as it is written, whatever the database has."""
+    """The request is invalid, whatever the state of the database."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A request that was not done, in words."""
+    """A refused request as a message."""
 
     code: str
     message: str
     http_status: int
 
 
-# The first kind that fits is taken, so that the special ones stand before the general ones.
+# The first matching type is used, so special ones precede general ones.
 _WORDINGS: Mapping[type[Exception], tuple[int, str, str]] = {
     Invalid: (400, "invalid_request", "{}"),
     UnknownAccount: (404, "account_not_found", "there is no account {}"),
@@ -75,13 +75,13 @@ _WORDINGS: Mapping[type[Exception], tuple[int, str, str]] = {
     ),
     WrongSecret: (503, "wrong_secret", "{}"),
     StoreUnavailable: (503, "database_unavailable", "the database cannot be reached: {}"),
-    # An amount that the ledger's columns cannot hold, and nothing else that a request contains.
+    # An amount beyond the ledger's columns; nothing else in a request causes it.
     StatementRefused: (422, "database_refused", "the database refused the command: {}"),
 }
 
 
 def explain(error: Exception) -> Refusal | None:
-    """Put an exception into words; None for one that should not have come."""
+    """Return the refusal of an exception; None for an unexpected one."""
     if isinstance(error, Refused):
         return Refusal(error.code, str(error), error.http_status)
     for kind, (http_status, code, wording) in _WORDINGS.items():
@@ -91,10 +91,10 @@ def explain(error: Exception) -> Refusal | None:
 
 
 LABEL_MAX = 200
-# What the column holds; a limit that large is none anyway.
+# The range of the column; a limit that large is none anyway.
 COUNT_MAX = 2**31 - 1
 PROMPT_BYTES_MAX = 64 * 1024
-# Of unknown models so many are named, each with a guess.
+# Unknown models listed in an error, each with a suggestion.
 UNKNOWN_NAMED = 5
 
 _USER_NAME = re.compile(r"[A-Za-z0-9._@-]{1,64}")
@@ -118,14 +118,14 @@ def user_name(text: str) -> str:
 
 
 def identifier(text: str) -> str:
-    """Read an id; whether there is such a thing the database knows. Raises Invalid."""
+    """Read an id, without looking it up. Raises Invalid."""
     if not (text.isascii() and text.isprintable() and text):
         raise Invalid(f"{text!a} is not an id")
     return text
 
 
 def usd(text: str) -> int:
-    """Read an amount in USD, also a negative one, into nano-USD. Raises Invalid."""
+    """Read an amount in USD, possibly negative, as nano-USD. Raises Invalid."""
     try:
         return parse_usd(text)
     except MoneyError as error:
@@ -133,7 +133,7 @@ def usd(text: str) -> int:
 
 
 def usd_or_more(text: str) -> int:
-    """Read an amount in USD that is not negative into nano-USD. Raises Invalid."""
+    """Read a non-negative amount in USD as nano-USD. Raises Invalid."""
     amount = usd(text)
     if amount < 0:
         raise Invalid(f"{text} is negative")
@@ -146,13 +146,13 @@ def prompt(text: str) -> str:
         raise Invalid(f"system prompt: it has more than {PROMPT_BYTES_MAX} bytes")
     if not text.strip():
         raise Invalid("system prompt: it is empty")
-    if "\0" in text:  # which PostgreSQL takes in no text
+    if "\0" in text:  # which PostgreSQL does not store
         raise Invalid("system prompt: it has a NUL character")
     return text
 
 
 def canonical_models(names: Sequence[str], registry: Registry) -> list[str]:
-    """Ids for ids and aliases, each once. Raises Refused with guesses for unknown ones."""
+    """Return distinct ids of ids and aliases. Raises Refused with suggestions for unknown ones."""
     unknown = [name for name in dict.fromkeys(names) if registry.resolve(name) is None]
     if unknown:
         raise Refused(
@@ -165,7 +165,7 @@ def canonical_models(names: Sequence[str], registry: Registry) -> list[str]:
 
 
 def read_chat_model(name: str | None, registry: Registry) -> str | None:
-    """The id of a model that an agent may be given; None stays None. Raises Invalid."""
+    """Return the id of a chat model for an agent; None stays None. Raises Invalid."""
     if name is None:
         return None
     model = chat_model(registry, name)
@@ -182,13 +182,13 @@ def _unknown(name: str, registry: Registry) -> str:
     return f"there is no model {name}" + (f", did you mean {guess}?" if guess else "")
 
 
-# Lists page by page: how long a page is, and where the next one begins.
+# Pagination of lists: the length of a page, and the cursor of the next one.
 
 PAGE_DEFAULT = 50
 PAGE_MAX = 200
 CURSOR_CHARACTERS_MAX = 400
 
-# An instant with its zone: in UTC as it is shown, in any as it is given.
+# An instant with its zone: shown in UTC, accepted in any zone.
 Instant = Annotated[datetime, Meta(tz=True)]
 
 T = TypeVar("T")
@@ -196,20 +196,20 @@ P = TypeVar("P")
 
 
 class Page(Struct, Generic[T], frozen=True):
-    """Some rows of a list. `next_cursor`: what to ask with for the next ones, null at the end."""
+    """Some rows of a list. `next_cursor`: the cursor of the next page, null at the end."""
 
     data: list[T]
     next_cursor: str | None
 
 
 class PageQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which page of a list: its length, and where it begins."""
+    """The query of a page: its length and its cursor."""
 
     limit: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = PAGE_DEFAULT
     cursor: Annotated[str, Meta(max_length=CURSOR_CHARACTERS_MAX)] | None = None
 
     def position(self, kind: type[P]) -> P | None:
-        """What the cursor holds; None at the beginning. Raises Invalid."""
+        """Return the position in the cursor; None at the beginning. Raises Invalid."""
         if self.cursor is None:
             return None
         try:
@@ -222,26 +222,26 @@ class PageQuery(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Position(Struct, frozen=True, array_like=True):
-    """Between two rows of a list by age: after the one made at this instant, of this id."""
+    """A position in a list by age: after the row of this instant and id."""
 
     at: datetime
     id: Annotated[str, Meta(max_length=200, pattern=r"^[ -~]+$")]
 
 
 def after(query: PageQuery) -> dict[str, Any]:
-    """The parameters of a statement that lists by age. Raises Invalid."""
+    """Return the parameters of a statement that lists by age. Raises Invalid."""
     position = query.position(Position)
     at, last_id = (None, None) if position is None else (position.at, position.id)
     return {"at": at, "id": last_id, "limit": query.limit + 1}
 
 
 def page_of(rows: Sequence[T], limit: int, position: Callable[[T], Any]) -> Page[T]:
-    """A page of rows, of which one more than `limit` was asked for."""
+    """Return a page of rows, which were read with one more than `limit`."""
     kept = list(rows[:limit])
     cursor = cursor_of(position(kept[-1])) if len(rows) > limit else None
     return Page(kept, cursor)
 
 
 def cursor_of(position: Any) -> str:
-    """The text of a position."""
+    """Return the text of a position."""
     return base64.urlsafe_b64encode(msgspec.json.encode(position)).rstrip(b"=").decode()

@@ -93,10 +93,10 @@ SEALED_WITH_AES_GCM = b"\x01"
 
 
 class WrongSecret(Exception):
-    """A stored key cannot be opened: it was sealed with another secret than the current one.
+    """A stored key cannot be opened: it was stored under another secret than the one in force.
 
-    Set `secret` in the configuration (or the file it was generated in) to its value at the creation
-    of the key, or set that as `previous_secret`.
+    Set `secret` in the configuration (or the file it was generated in) back to what it was when
+    the key was made, or that as `previous_secret`.
     """
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
-"""N workers on one port: one that dies is started again, all are reloaded and stopped in order.
+"""Runs N workers on one port: restarts dead ones, reloads and stops all of them in order.
 
-Their page of metrics is one, with the parent's own.
+Their metrics are merged to one page, with the parent's own.
 """
 
 from __future__ import annotations
@@ -22,14 +22,13 @@ from actors.clock import Clock
 from metrics.families import ConfigMetrics, Families
 from metrics.logs import EventLog, lines_lost
 
-# One worker process as its parent sees it: a `gw serve` of its own on the shared port.
+# One worker process as seen by its parent: a `gw serve` on the shared port.
 #
 # Parent and worker exchange lines of JSON. The parent sends `{"config": TEXT}`, at the start and
-# for each reload: the text that it has accepted, because the file may have changed by the time
-# that a worker has to be replaced. The worker sends `{"admin": …}` when it serves, `{"reloaded":
-# …}` after each reload, and `{"alive": true}` from its loop again and again in between: one that
-# falls silent hangs. A worker whose standard input ends has lost its parent, and
-# drains.
+# for each reload: the text that it has accepted, because the file may have changed by the time that
+# a worker has to be replaced. The worker sends `{"admin": …}` when it serves, `{"reloaded": …}`
+# after each reload, and `{"alive": true}` from its loop at intervals: a silent worker hangs. A
+# worker whose standard input is closed has lost its parent, and drains.
 
 READY_SECONDS = 120.0
 RELOAD_SECONDS = 30.0
@@ -46,7 +45,7 @@ class Worker:
 
     process: asyncio.subprocess.Process
     admin_url: str = ""
-    heard_at: float = field(default_factory=monotonic)  # when it last sent anything
+    heard_at: float = field(default_factory=monotonic)  # time of the last line
     _replies: asyncio.Queue[dict[str, Any]] = field(default_factory=asyncio.Queue)
     _reading: asyncio.Task[None] | None = None
     _log: EventLog = field(default_factory=lambda: EventLog("gw.processes"))
@@ -71,15 +70,15 @@ class Worker:
         descriptors: Sequence[int] = (),
         environ: Mapping[str, str] | None = None,
     ) -> Worker:
-        """Start `gw serve` on the configuration `text` and wait until it serves.
+        """Start `gw serve` with the configuration `text` and wait until it serves.
 
-        It has `descriptors` under their numbers here. Raises WorkerFailed.
+        It inherits `descriptors` under their numbers. Raises WorkerFailed.
         """
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "gw", "serve", *arguments),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
-            # Ctrl-C reaches the whole terminal; the parent signals its workers itself.
+            # Ctrl-C signals the whole terminal; the parent signals its workers itself.
             start_new_session=True,
             pass_fds=descriptors,
             env=environ,
@@ -97,23 +96,23 @@ class Worker:
         return worker
 
     async def reload(self, text: str) -> bool:
-        """Put another configuration in force; False when it refused. Raises WorkerFailed."""
+        """Apply another configuration; return False if refused. Raises WorkerFailed."""
         self._post(text)
         return bool((await self._reply(RELOAD_SECONDS))["reloaded"])
 
     def stop(self) -> None:
-        """Let it drain and end."""
+        """Let the worker drain and exit."""
         self._signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill the worker."""
         self._signal(signal.SIGKILL)
 
     async def ended(self) -> int:
-        """Wait for its end; return its exit code."""
+        """Wait for the worker's end; return its exit code."""
         code = await self.process.wait()
         if self._reading is not None:
-            await asyncio.wait([self._reading])  # which goes on when the waiting task is cancelled
+            await asyncio.wait([self._reading])  # it continues when the waiting task is cancelled
         return code
 
     def _post(self, text: str) -> None:
@@ -146,18 +145,18 @@ class Worker:
                 reply = json.loads(line)
                 if reply != ALIVE:
                     self._replies.put_nowait(reply)
-            except ValueError:  # not from us: some library prints
+            except ValueError:  # not ours: a library prints
                 printed = line.decode(errors="replace").strip()
                 self._log.warning("process_printed", pid=self.process.pid, line=printed)
         self._replies.put_nowait({})
 
 
-# One page of metrics of several processes: every series with the label `process`.
+# Merges the metrics of several processes: every series gets the label `process`.
 #
-# Nothing is added up: what a sum means differs from metric to metric, and the one who asks knows it
-# (`sum without (process) (…)`, `max without (process) (…)`).
+# Nothing is aggregated: each metric needs another function, which the query chooses (`sum without
+# (process) (…)`, `max without (process) (…)`).
 
-# How a page of OpenMetrics ends.
+# The end of a page of OpenMetrics.
 END = "# EOF"
 _SAMPLE = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)(\{)?")
 
@@ -165,14 +164,14 @@ _SAMPLE = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)(\{)?")
 def merged(pages: Iterable[tuple[str, str]]) -> str:
     """Join pages of the text format 0.0.4, or of OpenMetrics, given as (process, page).
 
-    Exemplars stay with their samples. The end of an OpenMetrics page is left to the caller.
+    Exemplars stay with their samples. The caller adds the end of an OpenMetrics page.
     """
     heads: dict[str, list[str]] = {}
     samples: dict[str, list[str]] = {}
     for process, page in pages:
         family = ""
         is_known = False
-        for line in page.split("\n"):  # a label's value may have any other line separator
+        for line in page.split("\n"):  # a label's value may contain any other line separator
             if line.startswith(("# HELP ", "# TYPE ", "# UNIT ")):
                 name = line.split(" ", 3)[2]
                 if name != family:
@@ -189,7 +188,7 @@ def merged(pages: Iterable[tuple[str, str]]) -> str:
 
 
 def labelled(sample: str, process: str) -> str:
-    """One sample with the label `process`, which comes first."""
+    """Return one sample with the label `process`, which is the first one."""
     found = _SAMPLE.match(sample)
     assert found is not None, sample
     label = f'process="{process}"'
@@ -199,7 +198,7 @@ def labelled(sample: str, process: str) -> str:
     return f"{found[1]}{{{label}{'' if rest.startswith('}') else ','}{rest}"
 
 
-# What the parent of several processes reports beside what they report themselves.
+# The metrics of the parent itself.
 
 
 class FleetMetrics:
@@ -243,27 +242,27 @@ class FleetMetrics:
         self._lost_so_far = 0
 
     def configured(self, count: int) -> None:
-        """So many workers there should be."""
+        """Set the number of configured workers."""
         self._configured.set(count)
 
     def running(self, count: int) -> None:
-        """So many workers serve."""
+        """Set the number of serving workers."""
         self._running.set(count)
 
     def hung(self) -> None:
-        """A worker that hangs is killed."""
+        """Count a worker killed because it hung."""
         self._hung.inc()
 
     def silent(self, seconds: float) -> None:
-        """The longest silence of a worker, at the moment."""
+        """Set the longest current silence of a worker."""
         self._silent.set(seconds)
 
     def restarted(self) -> None:
-        """A worker that had died is started again."""
+        """Count the restart of a dead worker."""
         self._restarts.inc()
 
     def render(self, accept: str = "") -> str:
-        """What the parent alone has, in the format that a scraper asks for."""
+        """Render the parent's own series, in the format that the scraper accepts."""
         lost = lines_lost()
         self._log_lines_lost.inc(lost - self._lost_so_far)
         self._lost_so_far = lost
@@ -271,27 +270,25 @@ class FleetMetrics:
         return encode(self._registry).decode()
 
     def render_config(self, accept: str) -> str:
-        """Series that workers have as well: a label separates them."""
+        """Render series that workers have as well: a label separates them."""
         encode, _ = choose_encoder(accept)
         return encode(self._config_registry).decode()
 
 
-# Kills workers that hang: each owes its parent a sign of life from its own loop.
+# Kills workers that hang: each must send signs of life from its own loop.
 #
-# A worker that is stopped, or whose loop does not turn, keeps its share of the port, and the kernel
-# goes on giving it connections that are never answered. Its silence is only believed by a parent
-# that was awake to hear it: one that was itself paused, or busy, counts from when it woke. And its
-# silence alone is no death: it is killed, and replaced, and its calls are settled, when the kernel
-# reports that it has ended.
+# A worker that is stopped or blocked keeps its share of the port, and the kernel gives it further
+# connections that are never served. The parent judges silence only while it was awake itself: after
+# a pause it counts from its waking. Silence alone is no death: the worker is killed, and its
+# replacement and the settlement of its calls begin when the kernel reports its end.
 
-# So many signs of life, or looks for them, within the silence that is one too long; and never
-# further apart than a second.
+# Signs of life, and checks, within the tolerated silence; their interval is at most a second.
 BEATS = 5
 BEAT_SECONDS_MAX = 1.0
 
 
 class Watched(Protocol):
-    """A worker that serves; `heard_at` is of the watch's clock."""
+    """A serving worker; `heard_at` is of the watch's clock."""
 
     @property
     def pid(self) -> int: ...
@@ -306,12 +303,12 @@ class Watched(Protocol):
 
 
 def beat_seconds(silence_seconds: float) -> float:
-    """How far apart signs of life are, where so long a silence ends a worker."""
+    """Return the interval of signs of life for a tolerated silence."""
     return min(BEAT_SECONDS_MAX, silence_seconds / BEATS)
 
 
 class WorkerWatchdog:
-    """Looks at the workers, as there are at the moment, every now and then."""
+    """Checks the current workers at intervals."""
 
     def __init__(
         self,
@@ -325,7 +322,7 @@ class WorkerWatchdog:
         self._silence_seconds = silence_seconds
         self._clock = clock
         self._metrics = metrics
-        self._killed: set[Watched] = set()  # and not yet dead
+        self._killed: set[Watched] = set()  # and not yet ended
         self._log = EventLog("gw.processes")
 
     def __repr__(self) -> str:
@@ -334,13 +331,13 @@ class WorkerWatchdog:
         )
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Check until cancelled."""
         pause = beat_seconds(self._silence_seconds)
         looked_at = awake_since = self._clock.monotonic()
         while True:
             await self._clock.sleep(pause)
             now = self._clock.monotonic()
-            if now - looked_at > 2 * pause:  # what was sent meanwhile has still to be read
+            if now - looked_at > 2 * pause:  # lines sent meanwhile have not been read yet
                 awake_since = now
             looked_at = now
             self._look(now, awake_since)
@@ -360,9 +357,9 @@ class WorkerWatchdog:
         self._metrics.silent(longest)
 
 
-# Between the ends of a worker that dies again and again; the first one is replaced at once.
+# Pauses before the restarts of a worker that fails repeatedly; the first one is immediate.
 BACKOFF_SECONDS = (0.0, 0.5, 1.0, 2.0, 5.0)
-# One that has lived for so long has not died of its start.
+# A worker that has lived for this long did not fail at its start.
 SETTLED_SECONDS = 60.0
 
 
@@ -379,7 +376,7 @@ class Fleet:
         clock: Clock,
         metrics: FleetMetrics,
     ) -> None:
-        self._text = text  # in force, whatever the file contains by now
+        self._text = text  # the current one, whatever the file contains
         self._start = start
         self._clock = clock
         self._metrics = metrics
@@ -401,7 +398,7 @@ class Fleet:
         return self._workers
 
     async def start(self) -> None:
-        """Start all. Raises WorkerFailed, and leaves none behind, when one does not serve."""
+        """Start all workers. Raises WorkerFailed, after stopping all, when one does not serve."""
         try:
             # The first one prepares the database and the secret for the others.
             await self._start_at(0)
@@ -420,11 +417,11 @@ class Fleet:
         self._count()
 
     async def reload(self, text: str) -> bool:
-        """Reload one after the other; False, and the rest unchanged, when one refuses."""
+        """Reload the workers one by one; False, and the rest unchanged, when one refuses."""
         self._text = text
         for index, worker in enumerate(list(self._workers)):
             if worker is None:
-                continue  # `_start_at` sees to it
+                continue  # `_start_at` applies it
             try:
                 if not await worker.reload(text):
                     return False
@@ -433,8 +430,8 @@ class Fleet:
         return True
 
     async def stop(self) -> list[int]:
-        """Let all drain at the same time; return their exit codes when the last has ended."""
-        # First those who would replace a worker that ends.
+        """Drain all workers at the same time; return their exit codes when the last has ended."""
+        # First, the tasks that would replace a worker.
         for keeper in self._keepers:
             keeper.cancel()
         await asyncio.gather(*self._keepers, return_exceptions=True)
@@ -442,7 +439,7 @@ class Fleet:
         for worker in workers:
             worker.stop()
         codes = [await worker.ended() for worker in workers]
-        if self._watching is not None:  # until now: one may hang while it drains
+        if self._watching is not None:  # until now: a worker may hang while it drains
             self._watching.cancel()
         return codes
 
@@ -450,7 +447,7 @@ class Fleet:
         text = self._text
         worker = await self._start(text)
         try:
-            while text != self._text:  # a reload has passed it by
+            while text != self._text:  # a reload has missed it
                 text = self._text
                 await worker.reload(text)
         except BaseException:
@@ -460,7 +457,7 @@ class Fleet:
         self._workers[index] = worker
 
     async def _keep(self, index: int) -> None:
-        """Replace a worker that has ended, for as long as we run."""
+        """Replace the worker whenever it has ended, until the fleet stops."""
         failures = 0
         while True:
             worker = self._workers[index]

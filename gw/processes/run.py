@@ -1,7 +1,7 @@
 """The parent of several gateway processes, from start to exit (contract §1: --processes).
 
-It serves no client: it holds the port's number, keeps the workers running, and answers on the admin
-listener for all of them. The workers share the port; the kernel deals out the connections.
+It serves no client: it reserves the port, keeps the workers running, and serves the admin listener
+for all of them. The workers share the port; the kernel distributes connections.
 """
 
 from __future__ import annotations
@@ -60,21 +60,21 @@ from gw.serve import Gateway
 from metrics.logs import EventLog, set_level, write_line
 
 ASK_SECONDS = 3.0
-# Of one worker's page of metrics; far more than there are series for.
+# Bound of one worker's page of metrics, far above that of all series.
 PAGE_BYTES_MAX = 64 * 1024 * 1024
-# What the admin API needs at most: a change waits so long until every process has heard of it.
+# Timeout of the admin API: a change waits this long for every process to apply it.
 ADMIN_SECONDS = 60.0
-# By it the workers know who reports the address of a client.
+# Proves to the workers that the parent reports a client's address.
 _PROOF = secrets.token_hex(32)
-# What of a request to the admin API a worker reads.
+# Headers of a request to the admin API that are forwarded to a worker.
 _ADMIN_HEADERS = ("Authorization", "Content-Type", "Idempotency-Key")
 
-# The label `process` of what parent and workers both have.
+# The label `process` of series that parent and workers both have.
 PARENT = "parent"
 
 
 class Parent:
-    """The fleet with its port and its admin listener. `config` is `text`, read."""
+    """The fleet with its port and its admin listener. `config` is `text`, parsed."""
 
     def __init__(self, config: Config, text: str, *, count: int) -> None:
         self._config = config
@@ -99,12 +99,12 @@ class Parent:
         self._wire = HttpWire(connect_seconds=ASK_SECONDS)
 
     async def start(self) -> None:
-        """Start everything. Raises WorkerFailed or OSError, and nothing stays behind."""
+        """Start all parts. Raises WorkerFailed or OSError, after stopping them."""
         set_level(self._config.log_level)
         self._metrics.config.started(self._clock.now())
         log_cautions(self._config)
         try:
-            # Bound and never listening: the number is ours, the connections are the workers'.
+            # Bound and never listening: it reserves the port for the workers.
             scheme = "http" if self._config.tls is None else "https"
             sockets, self.listen_url = bind(
                 self._config.listen, "listen", scheme=scheme, shares_port=True, is_open=False
@@ -133,10 +133,10 @@ class Parent:
             raise
 
     async def reload(self) -> None:
-        """Reload the workers one after the other, unless the file has a fault (contract §1)."""
+        """Reload the workers one by one, unless the file has a fault (contract §1)."""
         async with self._reloading:
             try:
-                # In a thread: a large file takes seconds, and the workers wait for responses.
+                # In a thread: a large file takes seconds, while workers wait for replies.
                 text, config = await asyncio.to_thread(accepted_file, self._config.source)
             except ConfigFaults as faults:
                 self._metrics.config.refused()
@@ -151,7 +151,7 @@ class Parent:
             log_reload(self._config, config)
 
     async def stop(self) -> int:
-        """Drain all workers and end; return what all their exit codes come to."""
+        """Drain all workers and end; return the combined exit code."""
         self._is_draining = True
         codes = await self._fleet.stop()
         await self._stack.aclose()
@@ -184,7 +184,7 @@ class Parent:
             await self._clock.sleep(1.0)
             self._shared.forget_idle()
 
-    # The admin listener
+    # --- The admin listener ---
 
     async def _render(self, accept: str) -> tuple[bytes, str]:
         pages = await asyncio.gather(
@@ -192,7 +192,7 @@ class Parent:
         )
         named = [(str(index), page) for index, (_, page) in enumerate(pages) if page]
         named.append((PARENT, self._metrics.render_config(accept)))
-        # In a thread: the workers wait for responses of this loop.
+        # In a thread: the workers wait for replies of this loop.
         return await asyncio.to_thread(joined, self._metrics.render(accept), named, accept=accept)
 
     async def _why_not_ready(self) -> str | None:
@@ -205,7 +205,7 @@ class Parent:
         return f"not ready: process {', '.join(late)}" if late else None
 
     async def _respond(self, request: AdminRequest) -> AdminResponse:
-        """What the first worker that can be reached responds to a request to the admin API."""
+        """Forward a request to the admin API to the first reachable worker."""
         headers = [(name, value) for name in _ADMIN_HEADERS if (value := request.headers.get(name))]
         headers.append((PEER_HEADER, f"{_PROOF} {request.address}"))
         path = f"{PREFIX}{request.path}" + (f"?{request.query}" if request.query else "")
@@ -253,7 +253,7 @@ class Parent:
 
 
 def accepted_file(source: Path) -> tuple[str, Config]:
-    """The text of a file that changed, and the configuration that it is. Raises ConfigFaults."""
+    """Return the text of a changed file, and its configuration. Raises ConfigFaults."""
     text = reread_text(source)
     config = load_text(text, os.environ, source=source)
     server_context(config)
@@ -262,7 +262,7 @@ def accepted_file(source: Path) -> tuple[str, Config]:
 
 
 def joined(own: str, pages: Iterable[tuple[str, str]], *, accept: str) -> tuple[bytes, str]:
-    """One page of the parent's own metrics and those of its workers, and its content type."""
+    """Join the parent's metrics and those of its workers; return page and content type."""
     _, content_type = choose_encoder(accept)
     page = own.removesuffix(f"{END}\n") + merged(pages)
     if own.endswith(f"{END}\n"):
@@ -316,19 +316,19 @@ def _port_of(sock: socket.socket) -> int:
     return port
 
 
-# What a worker runs: the gateway, on the parent's port, talking to it (see `fleet.py`).
+# The worker: a gateway on the parent's port, connected to it (see `fleet.py`).
 
-# JSON writes a character that is not ASCII, of two bytes or more, as six.
+# JSON escapes a non-ASCII character, of two bytes or more, as six.
 LINE_BYTES_MAX = 3 * MAX_FILE_BYTES + 1024
 
 
 class ParentGone(Exception):
-    """The parent ended before it sent what to serve."""
+    """The parent ended before it sent a configuration."""
 
 
 def first_config(source: Path) -> Config:
     """Wait for the parent's first configuration. Raises ParentGone, ConfigFaults."""
-    line = sys.stdin.buffer.readline()  # and no more: the parent waits until we serve
+    line = sys.stdin.buffer.readline()  # one line: the parent waits until the worker serves
     if not line:
         raise ParentGone
     return _config_of(line, source)
@@ -337,13 +337,13 @@ def first_config(source: Path) -> Config:
 async def run_worker(
     config: Config, *, address: ListenAddress, parent_descriptor: int | None
 ) -> int:
-    """Serve on `address`, which others share, until a signal or the end of the parent.
+    """Serve on the shared `address` until a signal or the end of the parent.
 
-    `parent_descriptor` is a socket to the parent, which keeps what all of them share.
+    `parent_descriptor` is a socket to the parent, which keeps the shared state.
     """
 
     def placed(read: Config) -> Config:
-        # Metrics and readiness are asked for by the parent alone.
+        # Only the parent requests metrics and readiness.
         return replace(read, listen=address, admin_listen=ListenAddress("127.0.0.1", 0))
 
     def read_config(line: bytes) -> Config:
@@ -352,7 +352,7 @@ async def run_worker(
     async def listen_to_parent(gateway: Gateway) -> None:
         reader = asyncio.StreamReader(limit=LINE_BYTES_MAX)
         loop = asyncio.get_running_loop()
-        # For the parent alone: a sender that signals the whole group means the same, and not twice.
+        # Only the parent handles it: a signal to the whole group would reload twice.
         loop.add_signal_handler(signal.SIGHUP, lambda: None)
         transport, _ = await loop.connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
@@ -382,9 +382,9 @@ async def run_worker(
 
 
 async def _beat(seconds: float) -> None:
-    """Report to the parent again and again that the loop turns.
+    """Send signs of life from the loop to the parent.
 
-    A parent that does not read, because it is paused itself, is not waited for.
+    It does not wait for a parent that reads nothing because it is paused itself.
     """
     while True:
         if select.select((), (sys.stdout,), (), 0)[1]:
