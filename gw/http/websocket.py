@@ -50,25 +50,41 @@ _TEXT = 0x1
 # Headers of a hand-shake that its requests do not have.
 _OF_HANDSHAKE = ("Upgrade", "Connection", "Content-Length", "Transfer-Encoding", "Expect")
 _SOCKET = "Sec-Websocket-"
+# What is left of a hand-shake behind a proxy that removes the headers of one connection.
+_KEPT_BY_PROXIES = ("Sec-WebSocket-Key", "Sec-WebSocket-Version")
 
 _LOG = EventLog("gw.web")
 
 
 def is_handshake(headers: Mapping[str, str]) -> bool:
-    """Whether a request is a WebSocket hand-shake."""
+    """Whether a request is a WebSocket hand-shake, also if a proxy has taken its `Upgrade` out."""
+    return _asks_upgrade(headers) or any(name in headers for name in _KEPT_BY_PROXIES)
+
+
+def _asks_upgrade(headers: Mapping[str, str]) -> bool:
     return headers.get("Upgrade", "").strip().lower() == "websocket"
 
 
 def check_handshake(headers: Mapping[str, str]) -> None:
-    """Raise GatewayError for an invalid hand-shake (RFC 6455, 4.2.1)."""
+    """Raise GatewayError for an invalid hand-shake (RFC 6455, 4.2.1).
+
+    One without `Upgrade` or its word in `Connection` came through a proxy that passes no WebSocket:
+    it gets 426, after which clients continue over HTTP at once.
+    """
+    words = {one.strip().lower() for one in headers.get("Connection", "").split(",")}
+    if not _asks_upgrade(headers) or "upgrade" not in words:
+        raise GatewayError(
+            UPGRADE_REQUIRED,
+            "A proxy before the gateway passes no WebSocket. Use POST over HTTP.",
+            headers={"Upgrade": "websocket"},
+        )
     if headers.get("Sec-WebSocket-Version", "").strip() != VERSION:
         raise GatewayError(
             UPGRADE_REQUIRED,
             f"The WebSocket version has to be {VERSION}.",
             headers={"Sec-WebSocket-Version": VERSION},
         )
-    words = {one.strip().lower() for one in headers.get("Connection", "").split(",")}
-    if "upgrade" not in words or not headers.get("Sec-WebSocket-Key", "").strip():
+    if not headers.get("Sec-WebSocket-Key", "").strip():
         raise GatewayError(INVALID_REQUEST, "The WebSocket hand-shake is not complete.")
 
 

@@ -153,7 +153,11 @@ def test_a_client_that_leaves_ends_its_call(h: House, tenant: Tenant) -> None:
 
 @pytest.mark.parametrize(
     ("headers", "status"),
-    [({"Authorization": "Bearer sk-platform-no"}, 401), ({"Sec-WebSocket-Version": "8"}, 426)],
+    [
+        ({"Authorization": "Bearer sk-platform-no"}, 401),
+        ({"Sec-WebSocket-Version": "8"}, 426),
+        ({"Connection": "close", "Upgrade": ""}, 426),
+    ],
 )
 def test_a_hand_shake_is_refused_over_http(
     h: House, tenant: Tenant, headers: dict[str, str], status: int

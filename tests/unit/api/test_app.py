@@ -85,6 +85,19 @@ def test_a_hand_shake_is_426_where_there_is_no_websocket() -> None:
     assert run(scene("/v1/nothing")).status == 404
 
 
+def test_a_hand_shake_whose_upgrade_a_proxy_removed_is_426() -> None:
+    async def scene(path: str, *headers: str) -> Answer:
+        async with served(World().application()) as address:
+            return await address.ask(request("GET", path, "Connection: close", *headers))
+
+    for header in ("Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", "sec-websocket-version: 13"):
+        for path in ("/v1/responses", "/v1/chat/completions"):
+            answer = run(scene(path, header))
+            assert (answer.status, answer.code) == (426, "upgrade_required"), (path, header)
+            assert answer.headers["x-should-retry"] == "false"
+    assert run(scene("/v1/responses")).status == 405
+
+
 def test_each_finished_answer_is_counted_by_its_route() -> None:
     async def scene() -> World:
         world = World()

@@ -247,6 +247,7 @@ def test_tornado_has_what_is_used_of_it() -> None:
 
 
 GOOD = {
+    "Upgrade": "websocket",
     "Sec-WebSocket-Version": "13",
     "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
     "Connection": "keep-alive, Upgrade",
@@ -257,7 +258,8 @@ GOOD = {
     "name, value, status",
     ("Sec-WebSocket-Version", "8", 426),
     ("Sec-WebSocket-Key", "", 400),
-    ("Connection", "keep-alive", 400),
+    ("Connection", "keep-alive", 426),
+    ("Upgrade", "", 426),
 )
 def test_a_hand_shake_that_is_none_is_refused(name: str, value: str, status: int) -> None:
     check_handshake(GOOD)
