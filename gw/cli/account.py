@@ -1,6 +1,6 @@
-"""`gw account`: make accounts, look at them, give them credit, limit, enable and disable them.
+"""`gw account`: create, list, credit, limit, enable and disable accounts.
 
-What is done is `gw/admin/accounts.py` (contract §1).
+The functions are in `gw/admin/accounts.py` (contract §1).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""`gw admin`: tokens of the admin API, and the trail of what has been changed.
+"""`gw admin`: tokens of the admin API, and the audit trail.
 
-What is done is `gw/admin/tokens.py`; the API itself is `gw/api/admin/`.
+The functions are in `gw/admin/tokens.py`; the API itself is `gw/api/admin/`.
 """
 
 from __future__ import annotations

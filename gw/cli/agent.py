@@ -1,4 +1,4 @@
-"""`gw agent`: make agents, change them, switch them off and on, see what they cost.
+"""`gw agent`: create, change, enable and disable agents, and report their cost.
 
 The table is `gw/agents.py`.
 """
@@ -45,15 +45,15 @@ if TYPE_CHECKING:
     from gw.cli.arguments import Parser, Subparsers
 
 
-# The options that define an agent, and the window of its usage.
+# The options of an agent's settings, and the window of its usage.
 #
-# What `set` is not given stays as it is; `--kb` replaces the whole list.
+# `set` keeps the settings not given; `--kb` replaces the whole list.
 
 SWITCHES = ("web_search", "image_generation")
 
 
 def add_create_options(parser: Parser) -> None:
-    """Take every setting of a new agent."""
+    """Add every option of a new agent."""
     parser.add_argument("--name", metavar="NAME", type=label, required=True)
     parser.add_argument(
         "--user", metavar="NAME", type=user_name, default=OWNER, help="whose bases it may read"
@@ -67,7 +67,7 @@ def add_create_options(parser: Parser) -> None:
 
 
 def add_set_options(parser: Parser) -> None:
-    """Take any of the settings; an option that is not given leaves no trace."""
+    """Add the options of settings; one that is not given sets no attribute."""
     absent = SUPPRESS
     parser.add_argument("--name", metavar="NAME", type=label, default=absent)
     parser.add_argument("--user", metavar="NAME", type=user_name, default=absent)
@@ -91,14 +91,14 @@ def add_set_options(parser: Parser) -> None:
 
 
 def check_set(options: Namespace) -> None:
-    """Raise UsageFault when nothing is to be set."""
+    """Raise UsageFault without any option."""
     names = ("name", "user", "system_prompt", "model", "temperature", "kb", *SWITCHES)
     if not any(name in options for name in names):
         raise UsageFault("nothing to set: name at least one setting")
 
 
 def read_changes(context: Context, options: Namespace) -> AgentChanges:
-    """What is to be changed of an agent. Raises Invalid."""
+    """Return the changes of an agent. Raises Invalid."""
     changes = AgentChanges()
     if "name" in options:
         changes["name"] = options.name
@@ -120,7 +120,7 @@ def read_changes(context: Context, options: Namespace) -> AgentChanges:
 
 
 def read_prompt(path: Path) -> str:
-    """The text of a system prompt. Raises UsageFault for a file that cannot be one."""
+    """Return the text of a system prompt. Raises UsageFault for an unusable file."""
     try:
         with path.open("rb") as file:
             content = file.read(PROMPT_BYTES_MAX + 1)
@@ -137,12 +137,12 @@ def read_prompt(path: Path) -> str:
 
 
 def check_usage(options: Namespace) -> None:
-    """Raise UsageFault for what is no window."""
+    """Raise UsageFault for an invalid window."""
     read_window_of(options)
 
 
 def read_window_of(options: Namespace) -> Window:
-    """The window as the call log reads it. Raises UsageFault."""
+    """Return the window, parsed like that of the call log. Raises UsageFault."""
     asked = {"period": options.period, "from": options.since, "to": options.until}
     query = {name: [text.encode()] for name, text in asked.items() if text is not None}
     try:
@@ -151,7 +151,7 @@ def read_window_of(options: Namespace) -> Window:
         raise UsageFault(refused.message) from refused
 
 
-# How agents are shown, and what they have cost.
+# The output of agents and of their cost.
 
 COLUMNS = ("id", "account_id", "name", "user", "effective_model", "kbs", "enabled")
 KEY_COLUMNS = ("key_id", "key_name", "requests", "cost_usd", "cost")
@@ -173,7 +173,7 @@ def agent_list_result(agents: Sequence[AgentRecord], platform_default: str) -> R
 def usage_result(
     agent: AgentRecord, window: Window, keys: Sequence[KeyUsage], credits_per_usd: Decimal
 ) -> Result:
-    """What the keys of an agent have cost in a window, the dearest first."""
+    """Return the cost of an agent's keys in a window, highest first."""
 
     def cost(amount_nano_usd: int) -> Mapping[str, str]:
         return {

@@ -1,7 +1,7 @@
-"""How command lines are read: the parser that all commands share, and the kinds of values.
+"""Parses command lines: the parser common to all commands, and the types of values.
 
-Every option that takes a value names one of the readers below; each raises ArgumentTypeError with
-what was wrong. What the options mean is in the file of each noun.
+Every option with a value uses one of the readers below, which raise ArgumentTypeError with the
+fault. The options are defined in the file of each noun.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ from gw.knowledge.pages import FolderFaults
 
 # The output of a command: one record for programs, tables for people (contract §1: `--json`).
 #
-# Commands build an `Result` and `main.py` prints it; nothing else in a command writes to stdout.
+# Commands return a `Result`, which `main.py` prints; nothing else in a command writes to stdout.
 
 GAP = "  "
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The output of a command in both forms, and the exit code that goes with it."""
+    """The output of a command in both forms, and its exit code."""
 
     record: Mapping[str, Any]
     text: str
@@ -58,41 +58,41 @@ class Result:
 
 
 def print_result(result: Result, *, as_json: bool) -> None:
-    """Print it on stdout: the record as one JSON object, or the text."""
+    """Print a result on stdout: the record as one JSON object, or the text."""
     print_line(to_json(result.record) if as_json else result.text)
 
 
 def print_line(text: str) -> None:
-    """Print on stdout, also where the terminal's encoding lacks a character."""
+    """Print a line on stdout, replacing characters missing from the terminal's encoding."""
     encoding = sys.stdout.encoding or "utf-8"
     print(text.encode(encoding, "backslashreplace").decode(encoding), flush=True)
 
 
 def to_json(record: Mapping[str, Any]) -> str:
-    """Write a record on one line, in ASCII."""
+    """Return a record on one line, in ASCII."""
     return json.dumps(record, default=_plain)
 
 
 def rfc3339(instant: datetime | None) -> str | None:
-    """Write an instant in UTC with a Z; None stays None."""
+    """Return an instant in UTC with a Z; None stays None."""
     if instant is None:
         return None
     return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def sheet(record: Mapping[str, Any]) -> str:
-    """Lay one record out with a line for each of its fields."""
+    """Return one record with a line for each field."""
     return _aligned([name, shown(value)] for name, value in record.items())
 
 
 def table(records: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
-    """Lay records out below a header, some of their fields as columns."""
+    """Return records below a header, with some of their fields as columns."""
     rows = [[shown(record[column]) for column in columns] for record in records]
     return _aligned([list(columns), *rows])
 
 
 def shown(value: Any) -> str:
-    """One value as a person reads it."""
+    """Return one value for people."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -112,7 +112,7 @@ def _aligned(rows: Iterable[Sequence[str]]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """What the database gives and JSON does not know."""
+    """Convert types of the database that JSON lacks."""
     if isinstance(value, Decimal):
         return int(value) if value == value.to_integral_value() else str(value)
     if isinstance(value, datetime):
@@ -120,18 +120,17 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{value!r} has no place in an answer")
 
 
-# The output of a command that cannot do its work: a message, a code, an exit code.
+# The output of a failed command: a message, a code, an exit code.
 #
-# Every exception that is no fault of this program has its line here; any other one is ours and
-# shows its traceback.
+# Every expected exception has its line here; any other one is a defect and shows its traceback.
 
 EXIT_REFUSED = 1
 EXIT_USAGE = 2
-EXIT_INTERRUPTED = 130  # the shells' code of a command that Ctrl-C ended
+EXIT_INTERRUPTED = 130  # the shells' code for Ctrl-C
 
 
 class UsageFault(Invalid):
-    """The command line cannot be understood; `usage` is the line that shows how it is written."""
+    """The command line is invalid; `usage` is the line that shows its form."""
 
     def __init__(self, message: str, usage: str = "") -> None:
         super().__init__(message)
@@ -139,12 +138,12 @@ class UsageFault(Invalid):
 
 
 class CommandRefused(Refused):
-    """The command was understood and not done; `code` is the reason in one word."""
+    """A valid command was refused; `code` is the reason in one word."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommandFailure:
-    """How a command ends that did not do its work."""
+    """The end of a failed command."""
 
     message: str
     code: str
@@ -154,7 +153,7 @@ class CommandFailure:
 
 
 def explain(error: Exception) -> CommandFailure | None:
-    """Put an exception into words; None for one that should not have come."""
+    """Return the failure of an exception; None for an unexpected one."""
     if isinstance(error, Invalid):
         text = f"{error.usage if isinstance(error, UsageFault) else ''}error: {error}"
         return CommandFailure(str(error), "usage", EXIT_USAGE, text=text)
@@ -178,14 +177,14 @@ def explain(error: Exception) -> CommandFailure | None:
 
 
 def print_failure(failure: CommandFailure, *, as_json: bool) -> None:
-    """Report it on stderr and, for programs, with one JSON object on stdout."""
+    """Print a failure on stderr and, for programs, as one JSON object on stdout."""
     print(failure.text or f"error: {failure.message}", file=sys.stderr, flush=True)
     if as_json:
         error = {"message": failure.message, "code": failure.code, **failure.more}
         print_line(to_json({"error": error}))
 
 
-# The first kind that fits is taken, so that the special ones stand before the general ones.
+# The first matching type is used, so special ones precede general ones.
 _WORDINGS: Mapping[type[Exception], tuple[str, str]] = {
     ExportRefused: ("export_refused", "{}"),
     SecretFault: ("secret_unavailable", "{}"),
@@ -210,15 +209,15 @@ _RFC3339 = re.compile(
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that takes options by their full names only, and leaves exiting to its caller."""
+    """A parser that accepts only full names of options, and raises instead of exiting."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(allow_abbrev=False, **options)
         self.register_common()
 
     def register_common(self) -> None:
-        """Take the options of every command at every place (contract §1)."""
-        # No defaults: those of an inner parser would undo what was given to an outer one.
+        """Accept the common options at every place (contract §1)."""
+        # No defaults: those of an inner parser would overwrite values of an outer one.
         absent = argparse.SUPPRESS
         self.add_argument(
             "--config",
@@ -235,11 +234,11 @@ class Parser(argparse.ArgumentParser):
 
 
 class VersionAsked(Exception):
-    """The command line asks for nothing but the version."""
+    """The command line requests the version."""
 
 
 class Version(argparse.Action):
-    """Ends the reading of the command line, whatever else it lacks."""
+    """Ends parsing, even if the command line is incomplete."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(nargs=0, default=argparse.SUPPRESS, **options)
@@ -249,7 +248,7 @@ class Version(argparse.Action):
 
 
 def add_noun(nouns: Subparsers, name: str, text: str) -> Subparsers:
-    """Add `gw NAME` with verbs to come."""
+    """Add `gw NAME`, whose verbs are added later."""
     parser = nouns.add_parser(name, help=text, description=text)
     return parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
@@ -257,14 +256,14 @@ def add_noun(nouns: Subparsers, name: str, text: str) -> Subparsers:
 def add_command(
     commands: Subparsers, name: str, text: str, run: Callable[[argparse.Namespace], Any]
 ) -> Parser:
-    """Add a command that `run` carries out."""
+    """Add a command that calls `run`."""
     parser = commands.add_parser(name, help=text, description=text)
     parser.set_defaults(run=run)
     return parser
 
 
 def _reader(read: Callable[[str], T]) -> Callable[[str], T]:
-    """A reader of values that reports faults as the parser wants them."""
+    """Return a reader of values that raises the parser's error."""
 
     def reader(text: str) -> T:
         try:
@@ -283,25 +282,25 @@ usd_or_more = _reader(values.usd_or_more)
 
 
 def count(text: str) -> int:
-    """Read a whole number from 1 on."""
+    """Read an integer from 1."""
     if not (text.isascii() and text.isdigit() and 1 <= int(text[:11]) <= values.COUNT_MAX):
         raise argparse.ArgumentTypeError(f"{text!a} is not a whole number from 1 on")
     return int(text)
 
 
 def temperature(text: str) -> float:
-    """Read how freely a model may choose its words, from 0 to 2."""
+    """Read a sampling temperature from 0 to 2."""
     try:
         value = float(text)
     except ValueError:
         value = -1.0
-    if not 0 <= value <= 2:  # which NaN is not, either
+    if not 0 <= value <= 2:  # also refuses NaN
         raise argparse.ArgumentTypeError(f"{text!a} is not a number from 0 to 2")
     return value
 
 
 def instant(text: str) -> datetime:
-    """Read an RFC 3339 time, such as 2027-01-31T12:00:00Z; it may lie in the past."""
+    """Read an RFC 3339 time, such as 2027-01-31T12:00:00Z, possibly in the past."""
     message = f"{text!a} is not an RFC 3339 time such as 2027-01-31T12:00:00Z"
     match = _RFC3339.fullmatch(text)
     if match is None:
@@ -317,7 +316,7 @@ def instant(text: str) -> datetime:
 
 
 def or_none(read: Callable[[str], T]) -> Callable[[str], T | None]:
-    """Read `none` as None and anything else with `read`."""
+    """Read `none` as None and any other text with `read`."""
     return lambda text: None if text == "none" else read(text)
 
 
@@ -332,7 +331,7 @@ def sha256_hex(text: str) -> bytes:
 
 
 def add_model_options(parser: Parser) -> None:
-    """Take a list of allowed models, none, or all; at most one of the three."""
+    """Add the options of a list of allowed models, none, or all, which exclude each other."""
     models = parser.add_mutually_exclusive_group()
     models.add_argument(
         "--allow", metavar="MODEL", action="append", help="may be repeated; replaces the list"
@@ -347,43 +346,43 @@ def names_models(options: Namespace) -> bool:
 
 
 def allowed_models(options: Namespace, registry: Registry) -> list[str] | None:
-    """The list that the options make: None is every model. Raises Refused."""
+    """Return the list given by the options: None is every model. Raises Refused."""
     if options.allow_none:
         return []
     return canonical_models(options.allow, registry) if options.allow else None
 
 
 def shown_models(allowed: Sequence[str] | None) -> str:
-    """The list as a person reads it."""
+    """Return the list for people."""
     return "all" if allowed is None else ", ".join(allowed) or "none"
 
 
-# What a command works with: the configuration, and the database for as long as it runs.
+# The context of a command: the configuration, and the open database.
 #
-# Opens the same database as a running gateway, or starts the embedded one around the command when
-# no gateway runs; both may use it at once.
+# It uses the database of a running gateway, or starts the embedded one for the command; both may
+# use it at once.
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The world of one command."""
+    """The configuration and services of one command."""
 
     config: Config
     database: Database
 
     def secret(self) -> Secret:
-        """The secret keys are stored under. Raises SecretFault."""
+        """Return the secret of stored keys. Raises SecretFault."""
         config = self.config
         return load_secret(config.secret, config.data_dir, previous=config.previous_secret)
 
     @asynccontextmanager
     async def change(self) -> AsyncIterator[tuple[Session, Actor]]:
-        """A transaction, and who makes the changes in it."""
+        """Open a transaction, with the actor of its changes."""
         async with self.database.transaction() as session:
             yield session, Actor.of_this_process()
 
     async def in_force(self) -> None:
-        """Return when what has been changed holds in every running gateway (contract §1)."""
+        """Return when committed changes apply in every running gateway (contract §1)."""
         await heard_by_all(self.database, token=secrets.token_hex(8))
 
 
@@ -392,9 +391,9 @@ Check = Callable[[Namespace], None]
 
 
 def with_database(work: Work, *, check: Check | None = None) -> Callable[[Namespace], Result]:
-    """Make a command of `work`: read the configuration, open the database, do it, close.
+    """Return a command that reads the configuration, opens the database and calls `work`.
 
-    `check` sees the options before anything is opened and raises what is wrong with them.
+    `check` validates the options before anything is opened.
     """
 
     async def do(config: Config, options: Namespace) -> Result:
@@ -415,13 +414,13 @@ def read_config(options: Namespace) -> Config:
 
 
 def find_config(options: Namespace) -> Path:
-    """Where the configuration file is (contract §1). Raises ConfigFaults."""
+    """Return the path of the configuration file (contract §1). Raises ConfigFaults."""
     return find(getattr(options, "config", None), os.environ, Path.cwd())
 
 
 @asynccontextmanager
 async def opened(config: Config) -> AsyncIterator[Context]:
-    """Open the database of `config`, brought to this program's schema.
+    """Open the database of `config`, migrated to this program's schema.
 
     Raises StoreError, EmbeddedFault, MigrationFault.
     """

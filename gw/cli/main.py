@@ -1,7 +1,7 @@
-"""The command `gw`: the whole command line put together, and one command carried out.
+"""The command `gw`: builds the command line, and runs one command.
 
-What each command does is in the file of its noun. Exit codes: 0 done, 1 refused or failed, 2 the
-command line or the configuration is at fault (contract §1).
+The commands are in the files of their nouns. Exit codes: 0 done, 1 refused or failed, 2 an invalid
+command line or configuration (contract §1).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from gw.cli.arguments import (
 )
 from metrics.version import commit, release
 
-# Each noun's file. Only those a command line names are imported, so that `gw key create` does not
-# wait for the server.
+# Each noun's file. Only those of the command line are imported, so that `gw key create` does not
+# import the server.
 NOUNS = {
     "demo": "gw.cli.demo",
     "init": "gw.cli.init",
@@ -51,27 +51,26 @@ NOUNS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Carry out one command line (default: this process's) and return its exit code."""
+    """Run one command line (default: this process's) and return its exit code."""
     arguments = sys.argv[1:] if argv is None else list(argv)
     _open_standard_streams()
     if not logging.getLogger().handlers:
-        # A failure is reported once, by the command; `serve` sets up its own log.
+        # The command reports a failure once; `serve` sets up its own log.
         logging.getLogger().addHandler(logging.NullHandler())
     try:
         return _carried_out(arguments)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output has gone; keep the interpreter from complaining at exit.
+        # The reader of the output is gone: prevents an error of the interpreter at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 
 
 def _open_standard_streams() -> None:
-    """Where the caller has closed one, put what takes everything in its place.
+    """Open the null device for standard streams that are closed.
 
-    Else its number is given to the next file or connection, and what is meant for people lands in
-    there.
+    Otherwise the next file or connection gets the number, and messages are written to it.
     """
     while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(fd, True)
@@ -83,7 +82,7 @@ def _open_standard_streams() -> None:
 
 
 def make_parser(arguments: Sequence[str]) -> Parser:
-    """Build the parser of what a command line names; of everything, where it names no command."""
+    """Build the parser for the commands of a command line, or for all if it has none."""
     parser = Parser(prog="gw", description="A prepaid gateway in front of many model providers.")
     parser.add_argument("--version", action=Version, help="print version and commit and exit")
     nouns = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
@@ -94,7 +93,7 @@ def make_parser(arguments: Sequence[str]) -> Parser:
 
 
 def _carried_out(arguments: Sequence[str]) -> int:
-    as_json = "--json" in arguments  # a guess, for a command line that cannot be read
+    as_json = "--json" in arguments  # a guess, for an invalid command line
     try:
         options = make_parser(arguments).parse_args(arguments)
         as_json = "json" in options

@@ -1,4 +1,4 @@
-"""`gw secret`: store keys anew when the secret changes (`ops/running.md`)."""
+"""`gw secret`: store keys again after a change of the secret (`ops/running.md`)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def rotate(context: Context, options: Namespace) -> Result:
     secret = context.secret()
     if not secret.previous:
         raise CommandRefused(_NO_PREVIOUS, "no_previous_secret")
-    done = await rotate_keys(context.database, secret)  # each portion is committed by itself
+    done = await rotate_keys(context.database, secret)  # each batch is committed separately
     async with context.change() as (session, actor):
         await audit.note(session, actor, "secret.rotate", "secret", details=asdict(done))
     EventLog("gw.cli").info("secret_rotated", rotated=done.rotated, current=done.current)

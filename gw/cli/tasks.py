@@ -1,6 +1,6 @@
-"""`gw tasks`: look at asynchronous tasks and cancel them (contract-media §2).
+"""`gw tasks`: list and cancel asynchronous tasks (contract-media §2).
 
-What is done is `gw/admin/tasks.py`.
+The functions are in `gw/admin/tasks.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A request for a clip: a film cut by a template (contract for media §4: `clip-*`).
+"""Requests for clips: films cut by a template (contract for media §4: `clip-*`).
 
-Fields that are another scene's are neither looked at nor sent.
+Fields of other scenes are neither validated nor sent.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from gw.media.reading import (
 MATERIALS_MAX = 10
 NEWS_SECONDS_LEAST, NEWS_SECONDS_MOST = 5, 300
 
-# What upstreams call the scenes of templates (spec: Avatars, `clip-templates`), in this order.
+# The upstreams' names of template scenes (spec: Avatars, `clip-templates`), in this order.
 TEMPLATE_SCENES = ("virtualman", "realMan", "oralMixCutting", "newsMixCutting")
 # The model of each scene.
 SCENES: Mapping[str, ClipScene] = {
@@ -63,7 +63,7 @@ class _Card(Struct, gc=False):
 
 
 class _Clip(Struct, gc=False, kw_only=True):
-    """What every scene takes."""
+    """The fields of every scene."""
 
     model: Model
     style_id: Reference
@@ -135,7 +135,7 @@ _NEWS = FieldTable(_News, _WORDS | {"duration": "a number of seconds"})
 
 
 def read_clip(body: bytes, scene: ClipScene) -> ClipVideo:
-    """Check a body of a scene. Raises InvalidRequest."""
+    """Validate a body of a scene. Raises InvalidRequest."""
     if scene == "realman":
         return _real_man(_REALMAN.read(body))
     return _mix_cut(_MIXCUT.read(body)) if scene == "mixcut" else _news(_NEWS.read(body))
@@ -179,7 +179,7 @@ def _news(read: _News) -> ClipVideo:
 
 
 def _shared(read: _Clip) -> dict[str, Any]:
-    """The fields of every scene, checked."""
+    """Return the validated fields of every scene."""
     card = read.introduce_card
     fields = {} if card is None else {"name": card.name, "description": card.description}
     return {

@@ -1,8 +1,8 @@
-"""Read a body against a table of fields: types and ranges as a struct, the same in words.
+"""Validates a body against a table of fields: types and ranges as a struct, errors as sentences.
 
-A field that is null is one that was left out. Lengths are Unicode code points as in JSON,
-nothing trimmed or normalised. Broken JSON, a lone surrogate and a member that is there twice are
-refused where the members are found (`channels/json.py`).
+A null field counts as absent. Lengths are Unicode code points as in JSON, without trimming or
+normalising. Broken JSON, lone surrogates and duplicate members are refused by the parser of members
+(`channels/json.py`).
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from channels.json import InvalidJson, JsonObject
 from channels.links import scope_of
 from channels.media.canonical import ClipVideo, GeneralVideo, MotionVideo, Submission
 
-# Which links a client may name for an upstream to fetch (contract for media §4, User URLs).
+# Validates links that an upstream will fetch (contract for media §4, User URLs).
 #
-# Nothing here resolves or fetches: a link is refused for its text alone. A host is read as browsers
-# read it, and as older libraries do: addresses in every spelling, digits and dots of other scripts,
-# labels in Punycode. Where two readers may differ, neither may reach an address that is not public.
+# Nothing is resolved or fetched here: a link is refused by its text alone. A host is parsed like in
+# browsers, and like in older libraries: addresses in every notation, digits and dots of other
+# scripts, labels in Punycode. Every interpretation of an ambiguous host must be public.
 
 URL_CHARACTERS_MAX = 2048
 HOST_CHARACTERS_MAX = 253
 LABEL_CHARACTERS_MAX = 63
-# An image may stand in the request itself where that is allowed; its bytes are not looked at.
+# An image may be embedded in the request where allowed; its bytes are not validated.
 DATA_HEAD_CHARACTERS_MAX = 256
 
 ALLOWED = "an http or https URL that is publicly reachable"
@@ -54,21 +54,21 @@ _SCHEME = re.compile(r"https?://", re.IGNORECASE)
 _AUTHORITY_END = re.compile(r"[/?#]")
 _PORT = re.compile(r"[0-9]{0,5}", re.ASCII)
 _DATA = re.compile(r"data:image/[\w.+-]+(?:;[\w.+=-]+)*,", re.IGNORECASE | re.ASCII)
-# What no public name ends with: reserved names, and those that /etc/hosts gives to the host itself.
+# Suffixes of non-public names: reserved names, and those of the host itself in /etc/hosts.
 _PRIVATE_NAMES = (
     *(".localhost", ".local", ".internal", ".localdomain", ".home.arpa"),
     *(".localhost4", ".localhost6", ".localdomain4", ".localdomain6"),
     *(".ip6-localhost", ".ip6-loopback", ".ip6-localnet", ".ip6-mcastprefix"),
     *(".ip6-allnodes", ".ip6-allrouters", ".ip6-allhosts"),
 )
-# What IDNA takes for a dot.
+# The dots of IDNA.
 _DOTS = str.maketrans("\u3002\uff0e\uff61", "...")
 _NUMBER = re.compile(r"0x[0-9a-f]*|[0-9]+", re.IGNORECASE | re.ASCII)
 _ASCII_LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?", re.ASCII)
 
 
 def fault_of(url: str) -> str | None:
-    """Why a link is refused, in words that follow its name; None for one that is taken."""
+    """Return the reason to refuse a link, which follows its name; None for a valid one."""
     if len(url) > URL_CHARACTERS_MAX:
         return f"is longer than {URL_CHARACTERS_MAX} characters"
     scheme = _SCHEME.match(url)
@@ -87,12 +87,12 @@ def fault_of(url: str) -> str | None:
 
 
 def is_embedded_image(url: str) -> bool:
-    """Is this an image that is its own link?"""
+    """Whether a link is an embedded image."""
     return _DATA.match(url[:DATA_HEAD_CHARACTERS_MAX]) is not None and url.isascii()
 
 
 def _host_and_port(authority: str) -> tuple[str, str]:
-    """The host, brackets included, and what follows its colon."""
+    """Return the host, with brackets, and the text after its colon."""
     if authority.startswith("["):
         host, bracket, rest = authority.partition("]")
         is_good = bracket and (not rest or rest.startswith(":"))
@@ -111,7 +111,7 @@ def _is_public(host: str) -> bool:
         return False
     if f".{name}".endswith(_PRIVATE_NAMES):
         return False
-    if _NUMBER.fullmatch(labels[-1]):  # then it is an address, or nothing
+    if _NUMBER.fullmatch(labels[-1]):  # then it is an address or invalid
         addresses = list(_ipv4_readings(labels))
         return bool(addresses) and all(_is_public_address(str(one)) for one in addresses)
     return True
@@ -133,7 +133,7 @@ def _is_label(label: str) -> bool:
 
 
 def _is_punycode(encoded: str) -> bool:
-    """Whether it decodes to a label that needs Punycode and is normalised."""
+    """Whether a label is valid, normalised Punycode of a label that needs it."""
     try:
         label = encoded.encode("ascii").decode("punycode")
     except (UnicodeError, OverflowError, ValueError):
@@ -142,10 +142,10 @@ def _is_punycode(encoded: str) -> bool:
 
 
 def _ipv4_readings(labels: list[str]) -> Iterator[IPv4Address]:
-    """Every address that one to four numbers may mean; none where they mean none.
+    """Yield every address that one to four numbers may mean.
 
-    A number is decimal, hexadecimal after 0x, octal after 0, which other readers take for decimal;
-    the last one fills what is left.
+    A number is decimal, hexadecimal after 0x, octal after 0, which other parsers read as decimal;
+    the last one fills the remaining bytes.
     """
     if len(labels) > 4 or not all(map(_NUMBER.fullmatch, labels)):
         return
@@ -169,11 +169,11 @@ def _number_readings(label: str) -> set[int]:
 
 Body = TypeVar("Body", bound=Struct)
 
-# Words that the contract defines as strings only: a ratio, a language.
+# Texts that the contract defines only as strings: a ratio, a language.
 WORD_CHARACTERS_MAX = 64
 # Ids of avatars, voices, templates.
 REFERENCE_CHARACTERS_MAX = 256
-# Titles, tags, descriptions, where the contract has no length of its own.
+# Titles, tags, descriptions without a length in the contract.
 LINE_CHARACTERS_MAX = 1000
 DURATION_SECONDS_MAX = 3600
 
@@ -204,7 +204,7 @@ class Named(Struct, gc=False):
 
 
 class FieldTable(Generic[Body]):
-    """One kind of body: its types, and in words what each field may be."""
+    """One kind of body: its types, and the allowed values of each field as a sentence."""
 
     __slots__ = ("_allowed", "_decoder", "_names")
 
@@ -217,11 +217,11 @@ class FieldTable(Generic[Body]):
         return f"<FieldTable {self._decoder.type.__name__}>"
 
     def members(self, body: bytes) -> JsonObject:
-        """The members as they came. Raises InvalidRequest."""
+        """Return the members, unvalidated. Raises InvalidRequest."""
         return read_members(body, self._names)
 
     def fields(self, members: JsonObject) -> Body:
-        """The fields as types, others left out. Raises InvalidRequest naming the one at fault."""
+        """Return the typed fields, without unknown ones. Raises InvalidRequest with the field."""
         try:
             return self._decoder.decode(members.body)
         except msgspec.ValidationError as error:
@@ -232,7 +232,7 @@ class FieldTable(Generic[Body]):
             raise InvalidJson("The request body is nested too deeply.") from None
 
     def read(self, body: bytes) -> Body:
-        """Both at once."""
+        """Parse and validate a body."""
         return self.fields(self.members(body))
 
 
@@ -240,29 +240,29 @@ _NAMED = FieldTable(Named, {"model": MODEL_WORDS})
 
 
 def model_of(body: bytes) -> str:
-    """The model that a body names. Raises InvalidRequest."""
+    """Return the model of a body. Raises InvalidRequest."""
     return check_model(_NAMED.read(body).model)
 
 
 def refuse(name: str, message: str) -> NoReturn:
-    """Raise InvalidRequest: the field, with a colon where no sentence begins, and what is wrong."""
+    """Raise InvalidRequest: the field, with a colon unless a sentence begins, and the reason."""
     raise InvalidRequest(f"{name} {message}.", name.removesuffix(":"))
 
 
 def require(name: str, words: str) -> NoReturn:
-    """Raise InvalidRequest for a field that is not there."""
+    """Raise InvalidRequest for a missing field."""
     raise InvalidRequest(f"{name} is missing: expected {words}.", name)
 
 
 def check_one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    """Raise InvalidRequest for a word that is none of those."""
+    """Raise InvalidRequest for a value that is not allowed."""
     if value not in allowed:
         expected = ", ".join(allowed)
         refuse(f"{name}:", f"expected one of {expected}, found {described(value)}")
 
 
 def url(name: str, value: str) -> str:
-    """A link that a client may name. Raises InvalidRequest."""
+    """Return a valid link. Raises InvalidRequest."""
     fault = fault_of(value)
     if fault is not None:
         refuse(f"{name}:" if fault.startswith("expected") else name, fault)
@@ -270,20 +270,20 @@ def url(name: str, value: str) -> str:
 
 
 def url_if_any(name: str, value: str | None) -> str | None:
-    """The same for a field that may be left out."""
+    """Like `url`, for an optional field."""
     return None if value is None else url(name, value)
 
 
 def required_url(name: str, value: str | None) -> str:
-    """The same for a field that must be there."""
+    """Like `url`, for a required field."""
     return require(name, "an http or https URL") if value is None else url(name, value)
 
 
-# A media request as the call log shows it: how something was asked for, never what.
+# A media request in the call log: its settings, without its content.
 #
-# Of texts, links and files only their number; see `channels/dialects/validate.py`.
+# Of texts, links and files only lengths and numbers; see `channels/dialects/validate.py`.
 
-# Fields that are settings, by the names that clients know them by.
+# Fields that are settings, by their names for clients.
 _SETTINGS: Mapping[str, str] = MappingProxyType(
     {
         **{name: name for name in ("resolution", "ratio", "watermark", "video_mode")},
@@ -294,12 +294,12 @@ _SETTINGS: Mapping[str, str] = MappingProxyType(
         "is_async": "async",
     }
 )
-# Fields that a person wrote, logged by their length.
+# Fields written by a person, logged by their length.
 _TEXTS = ("prompt", "lyrics", "input", "text")
 
 
 def parameters_of(request: Submission) -> dict[str, str]:
-    """The parameters of a checked request, as text."""
+    """Return the parameters of a validated request, as text."""
     parameters: dict[str, str] = {}
     for field, name in _SETTINGS.items():
         value = getattr(request, field, None)
@@ -312,7 +312,7 @@ def parameters_of(request: Submission) -> dict[str, str]:
 
 
 def _pieces(request: Submission) -> dict[str, int]:
-    """How many files a request names."""
+    """Return the numbers of files in a request."""
     if isinstance(request, GeneralVideo | MotionVideo):
         found = Counter(item.type for item in request.content)
         return {
@@ -324,7 +324,7 @@ def _pieces(request: Submission) -> dict[str, int]:
     return {"materials": len(request.materials)} if isinstance(request, ClipVideo) else {}
 
 
-# The query of a list of tasks: how many, in which states, older than which (spec: Limits).
+# The query of a list of tasks: number, states, position (spec: Limits).
 
 LIMIT_DEFAULT = 30
 LIMIT_MAX = 100
@@ -336,7 +336,7 @@ _TASK_STATES = ("queued", "running", "succeeded", "failed", "expired", "cancelle
 
 @dataclass(frozen=True, slots=True)
 class ListKind:
-    """One list: what its ids begin with, and the words of its states."""
+    """One kind of list: the prefix of its ids, and its names of states."""
 
     prefix: str
     states: tuple[str, ...]
@@ -352,7 +352,7 @@ _ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class TaskListQuery:
-    """What to list, newest first. No `states`: all of them."""
+    """A query of tasks, newest first. No `states`: all of them."""
 
     limit: int
     states: frozenset[str]
@@ -360,7 +360,7 @@ class TaskListQuery:
 
 
 def read_list(query: Mapping[str, str], kind: ListKind) -> TaskListQuery:
-    """Check a query; a parameter that is empty is none. Raises InvalidRequest."""
+    """Validate a query; an empty parameter counts as absent. Raises InvalidRequest."""
     return TaskListQuery(
         limit=_limit(query.get("limit", "")),
         states=_states(query.get("status", ""), kind),

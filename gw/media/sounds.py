@@ -68,7 +68,7 @@ _SPEECH_TABLE = FieldTable(
 
 
 def read_speech(body: bytes) -> SpeechRequest:
-    """Check a body. Raises InvalidRequest. What is paid for are the code points of `input`."""
+    """Validate a body. Raises InvalidRequest. The code points of `input` are billed."""
     read = _SPEECH_TABLE.read(body)
     is_async = bool(read.is_async)
     if not is_async and len(read.input) > INPUT_CHARACTERS_MAX:
@@ -114,9 +114,9 @@ _SONG_TABLE = FieldTable(
 
 
 def read_music(body: bytes) -> MusicRequest:
-    """Check a body. Raises InvalidRequest.
+    """Validate a body. Raises InvalidRequest.
 
-    With lyrics the prompt is not sent, of an instrumental piece the lyrics are not.
+    With lyrics the prompt is not sent; for an instrumental piece the lyrics are not.
     """
     read = _SONG_TABLE.read(body)
     lyrics = _text_or_none(read.lyrics) if not read.instrumental else None
@@ -135,11 +135,11 @@ def read_music(body: bytes) -> MusicRequest:
 
 
 def _text_or_none(text: str | None) -> str | None:
-    """The text; None for one that is missing or blank."""
+    """Return the text, or None if it is absent or blank."""
     return text if text is not None and text.strip() else None
 
 
-# What is registered from a recording or a picture, or taken from a link: voices, avatars, scripts.
+# Requests that register a recording or a picture, or use a link: voices, avatars, scripts.
 #
 # Spec: Avatars; contract §6: POST /v1/audio/voices, POST /v1/transcripts/extract.
 
@@ -190,7 +190,7 @@ _TRANSCRIPT = FieldTable(
 
 
 def read_avatar(body: bytes) -> AvatarRequest:
-    """Check a body. Raises InvalidRequest."""
+    """Validate a body. Raises InvalidRequest."""
     read = _AVATAR.read(body)
     return AvatarRequest(
         name=read.name,
@@ -200,7 +200,7 @@ def read_avatar(body: bytes) -> AvatarRequest:
 
 
 def read_voice(body: bytes) -> VoiceRequest:
-    """Check a body. Raises InvalidRequest."""
+    """Validate a body. Raises InvalidRequest."""
     read = _VOICE.read(body)
     return VoiceRequest(
         model=check_model(read.model),
@@ -211,7 +211,7 @@ def read_voice(body: bytes) -> VoiceRequest:
 
 
 def read_transcript(body: bytes, default_model: str) -> TranscriptRequest:
-    """Check a body; one that names no model gets the default. Raises InvalidRequest."""
+    """Validate a body, with the default model if it names none. Raises InvalidRequest."""
     read = _TRANSCRIPT.read(body)
     return TranscriptRequest(
         model=default_model if read.model is None else check_model(read.model),

@@ -1,7 +1,6 @@
-"""A request for a general video: what its model takes, what is sent, what is withheld.
+"""Requests for general videos: the fields of each model, those sent, and those withheld.
 
-Contract for media §4. The kind of a video follows from the id of its model; clips are in
-`clips.py`.
+Contract for media §4. The id of the model determines the kind of video; clips are in `clips.py`.
 """
 
 from __future__ import annotations
@@ -52,8 +51,8 @@ from gw.media.reading import (
 
 # The items of `content`: texts, and links to images, films and sounds (spec: Video generation).
 #
-# An item is sent as the client wrote it, other members included. So no member of it may be there
-# twice: an upstream may read the other one.
+# An item is sent unchanged, with unknown members. So duplicate members are refused, because an
+# upstream may read the other one.
 
 ITEMS_MAX = 100
 IMAGES_MAX = 10
@@ -63,7 +62,7 @@ _TYPE_WORDS = f"one of {', '.join(TYPES)}"
 
 
 def read_items(items: list[Raw], *, embeds_images: bool) -> tuple[ContentItem, ...]:
-    """Check the items; `embeds_images`: an image may be a `data:` URL. Raises InvalidRequest."""
+    """Validate the items; `embeds_images` allows `data:` URLs. Raises InvalidRequest."""
     if len(items) > ITEMS_MAX:
         refuse("content", f"holds more than {ITEMS_MAX} items")
     return tuple(
@@ -73,7 +72,7 @@ def read_items(items: list[Raw], *, embeds_images: bool) -> tuple[ContentItem, .
 
 
 def role_of(item: ContentItem) -> str | None:
-    """The `role` of an item that has been read; None where it has none."""
+    """Return the `role` of a validated item, or None."""
     return msgspec.json.decode(item.object, type=_Role).role
 
 
@@ -123,7 +122,7 @@ def _text(at: str, members: JsonObject, name: str, words: str) -> str:
 
 
 def _value(members: JsonObject, name: str) -> Any:
-    """A member's value; one that cannot be decoded becomes another that is no string either."""
+    """Return a member's value; an undecodable one becomes another value that is no string."""
     raw = members.raw.get(name)
     if raw is None:
         return None
@@ -137,7 +136,7 @@ def _value(members: JsonObject, name: str) -> Any:
 
 VideoKind: TypeAlias = Literal["general", "avatar", "lipsync", "motion", "clip"]
 
-# Which resolutions a tier takes; only the lite one requires one.
+# The resolutions of a tier; only the lite one requires one.
 RESOLUTIONS: Mapping[VideoTier, tuple[str, ...]] = {
     "lite": ("720p", "1080p"),
     "mini": ("480p", "720p"),
@@ -149,7 +148,7 @@ EXTEND = "extend"
 EXTEND_SECONDS = (2, 10)
 REFERENCE_ROLES = ("reference_image", "reference_video", "reference_audio")
 
-# Fields of other kinds: known, and none of a general video.
+# Fields of other kinds, refused in a general video.
 _OTHER_KINDS = frozenset(
     (
         *("avatar", "audio_url", "voice", "text", "title", "source_video_url", "face_count"),
@@ -157,12 +156,12 @@ _OTHER_KINDS = frozenset(
         *("cover_url", "introduce_card"),
     )
 )
-# What never leaves the gateway.
+# Fields that are never sent upstream.
 _OURS = frozenset(("callback_url", "portrait_auth"))
 
 
 class VideoBody(Struct, gc=False, kw_only=True):
-    """The fields that every kind of video may have."""
+    """The fields common to every kind of video."""
 
     model: Model
     duration: Seconds | None = None
@@ -195,7 +194,7 @@ _KNOWN = frozenset(_Body.__struct_fields__)
 
 
 def read_general(body: bytes, spec: VideoSpec) -> GeneralVideo:
-    """Check a body for a model of this specification. Raises InvalidRequest."""
+    """Validate a body for a model of this specification. Raises InvalidRequest."""
     members = _TABLE.members(body)
     read = _TABLE.fields(members)
     content = read_items(read.content, embeds_images=not spec.real_person)
@@ -265,7 +264,10 @@ def _check_resolution(resolution: str | None, spec: VideoSpec) -> None:
 
 
 def _withheld(request: GeneralVideo) -> GeneralVideo:
-    """Without what the source of the film decides (spec: Video generation, rule 1)."""
+    """Return the request without fields determined by the film's source.
+
+    Spec: Video generation, rule 1.
+    """
     types = {item.type for item in request.content}
     if "video_url" in types:
         duration = request.duration if request.video_mode == EXTEND else None
@@ -273,10 +275,10 @@ def _withheld(request: GeneralVideo) -> GeneralVideo:
     return replace(request, ratio=None) if "image_url" in types else request
 
 
-# A request for a digital human: an avatar that speaks, lips that follow, people replaced.
+# Requests for digital humans: a speaking avatar, lip-sync, replaced people.
 #
-# Contract for media §4. `avatar` and `voice` are the client's references still; the submit replaces
-# them with the upstream's ids.
+# Contract for media §4. `avatar` and `voice` are still the client's references; the submission
+# replaces them with the upstream's ids.
 
 TEXT_CHARACTERS_MAX = 10_000
 TITLE_CHARACTERS_MAX = 20
@@ -331,7 +333,7 @@ _MOTION = FieldTable(
 
 
 def read_avatar_video(body: bytes) -> AvatarVideo:
-    """Check a body of `dh-avatar`. Raises InvalidRequest."""
+    """Validate a body of `dh-avatar`. Raises InvalidRequest."""
     read = _AVATAR.read(body)
     shared = _shared(read)
     _check_speech(read)
@@ -346,7 +348,7 @@ def read_avatar_video(body: bytes) -> AvatarVideo:
 
 
 def read_lipsync_video(body: bytes) -> LipSyncVideo:
-    """Check a body of `dh-lipsync` and its better tiers. Raises InvalidRequest."""
+    """Validate a body of `dh-lipsync` and its better tiers. Raises InvalidRequest."""
     read = _LIPSYNC.read(body)
     shared = _shared(read)
     return LipSyncVideo(
@@ -357,9 +359,9 @@ def read_lipsync_video(body: bytes) -> LipSyncVideo:
 
 
 def read_motion_video(body: bytes) -> MotionVideo:
-    """Check a body of `dh-motion`. Raises InvalidRequest.
+    """Validate a body of `dh-motion`. Raises InvalidRequest.
 
-    How many faces there are is not held against the number of portraits.
+    The number of faces is not compared with that of the portraits.
     """
     read = _MOTION.read(body)
     shared = _shared(read)
@@ -380,7 +382,7 @@ def read_motion_video(body: bytes) -> MotionVideo:
 
 
 def _check_speech(read: _Avatar) -> None:
-    """Exactly one of a recording and a text with its voice."""
+    """Require exactly one of a recording and a text with its voice."""
     if read.audio_url is not None:
         if read.voice is not None or read.text is not None:
             refuse("audio_url", "cannot go with voice and text: expected the one or the others")
@@ -393,7 +395,7 @@ def _check_speech(read: _Avatar) -> None:
 
 
 def _shared(read: VideoBody) -> dict[str, Any]:
-    """The fields of every kind; the duration must be there."""
+    """Return the fields of every kind; the duration is required."""
     if read.duration is None:
         require("duration", SECONDS_WORDS)
     return {
@@ -407,15 +409,15 @@ def _shared(read: VideoBody) -> dict[str, Any]:
     }
 
 
-# Which kind of video a model makes, by its id, and how a request for that kind is read.
+# The kind of video of a model, by its id, and the validation of its requests.
 
 AVATAR, LIPSYNC, MOTION, CLIP = "dh-avatar", "dh-lipsync", "dh-motion", "clip-"
 
 
 def read_video(body: bytes, model_id: str, spec: VideoSpec) -> Video | None:
-    """Check a body for a model of this specification. Raises InvalidRequest.
+    """Validate a body for a model of this specification. Raises InvalidRequest.
 
-    None: no kind is known by that id.
+    Returns None for an id of no known kind.
 
     The request has the model's canonical id until a channel is chosen.
     """
@@ -432,18 +434,18 @@ def read_video(body: bytes, model_id: str, spec: VideoSpec) -> Video | None:
     return read_general(body, spec)
 
 
-# How many milliseconds of film are held and paid for (contract for media §3).
+# The milliseconds of film that are held and billed (contract for media §3).
 #
-# Their price is `actors/wallet/pricing.py`.
+# `actors/wallet/pricing.py` prices them.
 
 GENERAL_SECONDS = 12
 CLIP_SECONDS = 300
-# What `dh-motion` costs by, where the request names no resolution.
+# The resolution that prices `dh-motion` if the request has none.
 MOTION_RESOLUTION = "standard"
 
 
 def held_milliseconds(request: Video) -> int:
-    """What is held before the upstream gets the request."""
+    """Return the milliseconds held before the request is sent upstream."""
     asked = request.asked_duration
     if isinstance(request, ClipVideo):
         seconds = CLIP_SECONDS if request.scene == "news" else max(CLIP_SECONDS, asked or 0)
@@ -453,25 +455,25 @@ def held_milliseconds(request: Video) -> int:
 
 
 def unreported_milliseconds(request: Video) -> int:
-    """What is paid for where the upstream does not report the real length."""
+    """Return the milliseconds billed if the upstream does not report the length."""
     if request.asked_duration is None:
         return held_milliseconds(request)
     return _milliseconds(request.asked_duration)
 
 
 def priced_resolution(request: Video) -> str | None:
-    """The resolution that may have a price of its own."""
+    """Return the resolution that may have a price of its own."""
     if isinstance(request, MotionVideo) and request.resolution is None:
         return MOTION_RESOLUTION
     return request.resolution
 
 
 def unit_count(milliseconds: int) -> int:
-    """Whole seconds of a row: rounded half up, at least one."""
+    """Return the whole seconds of a row: rounded half up, at least one."""
     return max((milliseconds + 500) // 1000, 1)
 
 
 def _milliseconds(seconds: float) -> int:
-    """Above 0, however little is asked for."""
+    """Return milliseconds, always above 0."""
     exact = Decimal(str(seconds)) * 1000
     return max(int(exact.to_integral_value(ROUND_HALF_UP)), 1)
