@@ -20,7 +20,7 @@ from channels.errors import InvalidRequest
 from channels.families import Family
 from channels.http.interfaces import Authorizer, UpstreamRequest
 from channels.http.sse import Render
-from channels.json import JsonObject, dumps
+from channels.json import JsonObject, dumps, text_of
 from channels.registry import (
     ChannelKey,
     ChannelSpec,
@@ -151,6 +151,28 @@ class Address:
 HeaderPairs = tuple[tuple[str, str], ...]
 
 
+class TierHeader(Struct, frozen=True):
+    """The header in which a host takes a service tier, and states the one that it served.
+
+    `words` are its names by those of the dialect's `member`; without a name no header is sent.
+    `stated` writes a served tier into a whole response.
+    """
+
+    name: str
+    member: str
+    words: Mapping[str, str | None]
+    stated: Callable[[bytes, str], bytes]
+
+    def pairs(self, parameters: Mapping[str, str]) -> HeaderPairs:
+        """Return the header for a request with these parameters."""
+        word = self.words.get(parameters.get(self.member, ""))
+        return () if word is None else ((self.name, word),)
+
+    def replaces(self, member: str, raw: bytes) -> bool:
+        """Whether the header states a member of the body."""
+        return member == self.member and text_of(msgspec.json.decode(raw)) in self.words
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Hosting:
     """One way to host a dialect.
@@ -163,8 +185,9 @@ class Hosting:
     host cannot express.
 
     `new_render` decodes streams in Amazon's framing; it takes a name for the response and one for
-    the model, for hosts that state neither. `whole` converts a whole response to the dialect's own,
-    by the model's name; it raises UpstreamMalformed. Without them responses are the dialect's own.
+    the model, for hosts that state neither, and the served tier. `whole` converts a whole response
+    to the dialect's own, by the model's name; it raises UpstreamMalformed. Without them responses
+    are the dialect's own.
     """
 
     address: Address
@@ -176,12 +199,14 @@ class Hosting:
     renames: Mapping[str, str] = field(default_factory=dict)
     mends: Mapping[str, Callable[[bytes], bytes]] = field(default_factory=dict)
     rewrite: Callable[[dict[str, Any]], dict[str, Any]] | None = None
-    new_render: Callable[[str, str], Render] | None = None
+    new_render: Callable[[str, str, str], Render] | None = None
     whole: Callable[[bytes, str], bytes] | None = None
+    tier: TierHeader | None = None
 
-    def headers(self, headers: HeaderPairs) -> HeaderPairs:
-        """Return the client's headers that stay headers."""
-        return tuple(pair for pair in headers if pair[0].lower() not in self.moves)
+    def headers(self, headers: HeaderPairs, parameters: Mapping[str, str]) -> HeaderPairs:
+        """Return the client's headers that stay headers, and its tier if that is one here."""
+        kept = tuple(pair for pair in headers if pair[0].lower() not in self.moves)
+        return kept if self.tier is None else kept + self.tier.pairs(parameters)
 
     def body(self, body: bytes, headers: HeaderPairs) -> bytes:
         """Return the dialect's body for this host; values are unchanged byte for byte."""
@@ -199,6 +224,7 @@ class Hosting:
             self.renames.get(name, name): self._mended(name, bytes(raw))
             for name, raw in JsonObject.parse(body).raw.items()
             if name not in self.without and name not in added
+            if self.tier is None or not self.tier.replaces(name, bytes(raw))
         }
         members.update(added)
         pairs = [b"%b:%b" % (msgspec.json.encode(name), raw) for name, raw in members.items()]

@@ -118,7 +118,9 @@ class ChatUpstream(BaseUpstream):
         try:
             if call.is_stream:
                 if plan.hosting is not None and plan.hosting.new_render is not None:
-                    render = plan.hosting.new_render(call.facts.call_id.hex, call.model.id)
+                    render = plan.hosting.new_render(
+                        call.facts.call_id.hex, call.model.id, plan.served_tier(response)
+                    )
                     response = EventStreamResponse(response, render)
                 stream = await self._begin_stream(call, plan, response, channel, attempts)
                 attempts.observer.first_chunk()
@@ -129,6 +131,8 @@ class ChatUpstream(BaseUpstream):
                 if weight_of(body) > READ_VALUES_MAX:
                     raise UpstreamMalformed("an answer of too many values")
                 body = plan.hosting.whole(body, call.model.id)
+            if plan.hosting is not None and plan.hosting.tier is not None:
+                body = plan.hosting.tier.stated(body, plan.served_tier(response))
             redaction = self._current.redactor.responses
             if not redaction.is_clear(body):  # rare, so the coroutine is made only then
                 body = await redaction.redact_whole(body)

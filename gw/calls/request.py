@@ -31,7 +31,7 @@ from channels.dialects.multipart import FormRequest
 from channels.dialects.table import CHAT_DIALECTS, DIALECTS
 from channels.errors import InvalidRequest, TakesLong
 from channels.families import DEARER_TIERS, SERVICE_TIERS
-from channels.http.interfaces import UpstreamRequest
+from channels.http.interfaces import UpstreamRequest, UpstreamResponse
 from channels.json import READ_VALUES_MAX, TRANSLATED_VALUES_MAX, JsonObject
 from channels.offload.jobs import passthrough_job, submission_body
 from channels.offload.pool import Helpers, OffloadFailed, OffloadFull
@@ -221,6 +221,11 @@ class UpstreamPlan(Struct, frozen=True):
             headers["X-Protocol-Warning"] = warning
         return headers
 
+    def served_tier(self, response: UpstreamResponse) -> str:
+        """Return the tier in the head of a response, as its host names it; empty without any."""
+        tier = None if self.hosting is None else self.hosting.tier
+        return "" if tier is None else response.header(tier.name) or ""
+
 
 class ConversationRequest(ClientRequest):
     """A checked request of a chat protocol.
@@ -275,7 +280,10 @@ class ConversationRequest(ClientRequest):
         if dialect.hostings and (wire := channel.wire.get(candidate.protocol, PLAIN)) != PLAIN:
             wire, hosting = hosting_for(dialect.hostings, wire, candidate.upstream_model)
             hosted = Hosted(wire, own_headers)
-            address, own_headers = hosting.address, hosting.headers(own_headers)
+            address, own_headers = (
+                hosting.address,
+                hosting.headers(own_headers, self._chat.parameters if is_own else {}),
+            )
         try:
             if hosting is not None and hosting.rewrite is not None and self._chat.fault is not None:
                 raise self._chat.fault  # which an upstream of the dialect's own form would judge

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support.client import CHAT, HELLO, Reply
-from tests.support.house import House, channel, model, shared_house
+from tests.support.house import PRICE, House, channel, model, shared_house
 from tests.support.postgres import PostgresForTests
 from tests.support.processes import CommandFailed
 from tests.support.rows import each
@@ -77,6 +77,11 @@ def channels(simulator_url: str) -> list[dict[str, Any]]:
 MODELS = [
     model("claude-signed", {"id": "bedrock-signed", "as": PROFILE}),
     model("claude-keyed", {"id": "bedrock-keyed", "as": "arn:aws:bedrock:x:1:p/claude-1"}),
+    model(
+        "claude-tiered",
+        {"id": "bedrock-signed", "as": PROFILE},
+        price={**PRICE, "service_tiers": {"priority": {"factor": "2"}}},
+    ),
     model("claude-vertex", {"id": "vertex-sim", "as": "claude-sim@20250929"}),
     model("nova-signed", {"id": "bedrock-signed", "as": NOVA}),
     model("nova-keyed", {"id": "bedrock-keyed", "as": NOVA}),
@@ -151,6 +156,21 @@ def test_claude_is_served_and_charged_wherever_it_is_hosted(
             "nova-keyed": ("converse", "converse-stream"),
         }[model_id][stream]
     )
+
+
+@each("stream", [False, True])
+@each("served, times", [("priority", 2), ("default", 1)])
+def test_a_tier_is_asked_of_bedrock_in_a_header_and_the_one_that_it_states_is_charged(
+    h: House, tenant: Tenant, served: str, times: int, stream: bool
+) -> None:
+    said = [hello(usage=USAGE, headers={"X-Amzn-Bedrock-Service-Tier": served})]
+    body = {"model": "claude-tiered", "max_tokens": 100, "stream": stream, "messages": said}
+    reply = tenant.client.send("POST", "/v1/messages", {**body, "service_tier": "priority"})
+    assert reply.status == 200, reply
+    sent = h.upstream.last_request()
+    assert sent["headers"]["x-amzn-bedrock-service-tier"] == "priority"
+    assert "service_tier" not in json.loads(sent["body"])
+    assert h.row(reply.trace)["cost_nano_usd"] == times * COST_NANO_USD
 
 
 def test_model_is_in_the_path_and_betas_where_the_host_wants_them(h: House, tenant: Tenant) -> None:

@@ -30,8 +30,15 @@ _INFERENCE: Mapping[str, str] = MappingProxyType(
     }
 )
 _CHOICES: Mapping[str, _Json] = MappingProxyType({"auto": {"auto": {}}, "any": {"any": {}}})
-_TIERS: Mapping[str, _Json | None] = MappingProxyType(
-    {"auto": None, "standard_only": {"type": "default"}}
+# Bedrock's service tiers by the words of `service_tier`; None: it chooses.
+TIERS: Mapping[str, str | None] = MappingProxyType(
+    {
+        "auto": None,
+        "default": "default",
+        "standard_only": "default",
+        "priority": "priority",
+        "flex": "flex",
+    }
 )
 _IMAGES = {f"image/{one}": one for one in ("png", "jpeg", "gif", "webp")}
 _DOCUMENTS = {"application/pdf": "pdf", "text/plain": "txt"}
@@ -242,10 +249,10 @@ def _metadata(metadata: Mapping[str, Any]) -> _Json:
 
 
 def _tier(tier: Any) -> _Json:
-    if tier not in _TIERS:
+    if tier not in TIERS:
         raise _unsayable("service_tier", "this tier")
-    found = _TIERS[tier]
-    return {} if found is None else {"serviceTier": found}
+    found = TIERS[tier]
+    return {} if found is None else {"serviceTier": {"type": found}}
 
 
 _MEMBERS: Mapping[str, Callable[[Any], _Json]] = MappingProxyType(
@@ -293,7 +300,7 @@ _USAGE: Mapping[str, str] = MappingProxyType(
 )
 _TTLS = ("5m", "1h")
 # Tiers with their own prices; others are the standard one, or prepaid.
-_TIERED = ("priority", "flex")
+TIERED = ("priority", "flex")
 
 
 def messages_body(body: bytes, model: str) -> bytes:
@@ -486,7 +493,7 @@ def _usage(value: Mapping[str, Any]) -> _Json | None:
     if kept:
         members["cache_creation"] = kept
     tier = value.get("serviceTier")
-    if isinstance(tier, Mapping) and tier.get("type") in _TIERED:
+    if isinstance(tier, Mapping) and tier.get("type") in TIERED:
         members["service_tier"] = tier["type"]
     return members
 

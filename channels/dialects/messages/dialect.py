@@ -10,9 +10,11 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from channels.dialects.dialect import MODEL, Address, ChatDialect, Counting, Hosting
+from channels.dialects.dialect import MODEL, Address, ChatDialect, Counting, Hosting, TierHeader
 from channels.dialects.messages import VERSION, MessagesMeter, codec, ends
 from channels.dialects.messages.converse import (
+    TIERED,
+    TIERS,
     ConverseStream,
     converse_body,
     error_event,
@@ -22,7 +24,7 @@ from channels.dialects.messages.request import read_request, upstream_body, with
 from channels.errors import UpstreamMalformed
 from channels.families import MESSAGES
 from channels.http.sse import EventMessage, server_sent
-from channels.json import UNREADABLE, JsonObject
+from channels.json import UNREADABLE, InvalidJson, JsonObject
 from channels.registry import KEY_HEADERS
 from channels.translation.signatures import TAG, Turn, edited, opened
 
@@ -49,8 +51,38 @@ _CHUNK = msgspec.json.Decoder(_Chunk)
 _TYPED = msgspec.json.Decoder(_Typed)
 
 
+def stated(data: bytes, tier: str, within: str = "") -> bytes:
+    """Return a response with the served tier in its usage; the same object for the standard one.
+
+    `within` names the member that has the response. What cannot be read is left to the meter.
+    """
+    if tier not in TIERED:
+        return data
+    try:
+        members = JsonObject.parse(data)
+        if within:
+            inner = members.raw.get(within, b"")
+            return members.edited(replace={within: stated(bytes(inner), tier)}, add={})
+        usage = JsonObject.parse(bytes(members.raw["usage"]))
+    except (InvalidJson, KeyError):
+        return data
+    word = {"service_tier": msgspec.json.encode(tier)}
+    is_there = "service_tier" in usage.raw
+    noted = usage.edited(replace=word if is_there else {}, add={} if is_there else word)
+    return members.edited(replace={"usage": noted}, add={})
+
+
 class InvokeStream:
-    """Decodes a stream of Bedrock's invoke: each message has one event of the dialect."""
+    """Decodes a stream of Bedrock's invoke: each message has one event of the dialect.
+
+    `tier` is the service tier that the head of the response states.
+    """
+
+    def __init__(self, tier: str = "") -> None:
+        self._tier = tier
+
+    def __repr__(self) -> str:
+        return f"<InvokeStream {self._tier}>"
 
     def take(self, message: EventMessage) -> bytes:
         """Return the dialect's event in a message. Raises UpstreamMalformed."""
@@ -60,7 +92,10 @@ class InvokeStream:
             return b""  # of an unknown kind
         try:
             data = _CHUNK.decode(message.payload).event
-            return server_sent(_TYPED.decode(data).type, data)
+            kind = _TYPED.decode(data).type
+            if self._tier and kind == "message_start":
+                data = stated(data, self._tier, "message")
+            return server_sent(kind, data)
         except UNREADABLE as error:
             raise UpstreamMalformed("an event that cannot be read") from error
 
@@ -94,7 +129,8 @@ HOSTINGS: Mapping[str, Hosting] = MappingProxyType(
             moves={BETA_HEADER: "anthropic_beta"},
             only="claude",
             otherwise="converse",
-            new_render=lambda name, model: InvokeStream(),
+            new_render=lambda name, model, tier: InvokeStream(tier),
+            tier=TierHeader("X-Amzn-Bedrock-Service-Tier", "service_tier", TIERS, stated),
         ),
         "converse": Hosting(
             address=Address(
@@ -107,7 +143,7 @@ HOSTINGS: Mapping[str, Hosting] = MappingProxyType(
             adds={},
             moves={BETA_HEADER: "anthropic_beta"},
             rewrite=converse_body,
-            new_render=ConverseStream,
+            new_render=lambda name, model, tier: ConverseStream(name, model),
             whole=messages_body,
         ),
     }

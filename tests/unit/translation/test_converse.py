@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -40,6 +41,46 @@ def shape(name: str) -> Any:
 def request(**members: Any) -> dict[str, Any]:
     hello = [user("Hello")]
     return {"model": "m", "max_tokens": 9, "messages": hello, **members}
+
+
+@each("tier", ["priority", "flex", "default"])
+def test_a_tier_goes_where_the_service_takes_it_and_the_one_served_is_metered(tier: str) -> None:
+    assert sent(request(service_tier=tier))["serviceTier"] == {"type": tier}
+    hosting = HOSTINGS["bedrock"]
+    body = json.dumps(request(service_tier=tier)).encode()
+    assert "service_tier" not in json.loads(hosting.body(body, ()))
+    ((name, word),) = hosting.headers((), {"service_tier": tier})
+    for one in ("InvokeModel", "InvokeModelWithResponseStream"):
+        for member in (
+            shape(f"{one}Request").members["serviceTier"],
+            shape(f"{one}Response").members["serviceTier"],
+        ):
+            assert (member.serialization["name"], word in member.enum) == (name, True)
+
+    usage: dict[str, Any] = {"input_tokens": 7, "output_tokens": 2}
+    for told in (usage, {**usage, "service_tier": "standard"}):
+        whole, meter = json.dumps({"type": "message", "usage": told}).encode(), MessagesMeter()
+        assert hosting.tier is not None
+        meter.body(hosting.tier.stated(whole, tier))
+        started, begun = MessagesMeter(), {"type": "message_start", "message": {"usage": told}}
+        assert hosting.new_render is not None
+        render = hosting.new_render("id", "m", tier)
+        for event in (begun, {"type": "message_delta", "usage": {"output_tokens": 2}}):
+            payload = {"bytes": b64encode(json.dumps(event).encode()).decode()}
+            chunk = bedrock.stream_event("chunk", json.dumps(payload).encode())
+            (frame,) = EventStreamDecoder(render).feed(chunk).split(b"data: ")[1:]
+            started.event(frame.strip())
+        for metered in (meter.usage, started.usage):
+            assert metered is not None
+            assert (metered.input_tokens, metered.output_tokens) == (7, 2)
+            served = metered.parts and metered.parts.service_tier
+            assert served == (None if tier == "default" else tier)
+
+
+@each("tier", [5, "reserved", {"type": "priority"}, "Priority"])
+def test_a_word_that_is_no_tier_is_left_to_the_upstream(tier: Any) -> None:
+    body = json.dumps(request(service_tier=tier)).encode()
+    assert json.loads(HOSTINGS["bedrock"].body(body, ()))["service_tier"] == tier
 
 
 def said(*blocks: Any, role: str = "user") -> dict[str, Any]:
