@@ -1,7 +1,7 @@
-"""`gw demo`: the whole gateway on this machine with nothing configured (contract §1).
+"""`gw demo`: run the whole gateway on this machine without configuration (contract §1).
 
-What runs is `gw/demo`, imported only when it is needed. `--config` names the file that the demo
-writes its configuration to, next to its data; other commands take the same file.
+`gw/demo` is imported only when needed. `--config` is the path to which the demo writes its
+configuration, next to its data; other commands accept the same file.
 """
 
 from __future__ import annotations

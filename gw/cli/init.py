@@ -1,6 +1,6 @@
-"""`gw init`: a first `gw.yaml` out of the keys in the environment (contract §1).
+"""`gw init`: write a first `gw.yaml` from the keys in the environment (contract §1).
 
-Asks nothing and connects to nothing; what is written is `gw/price_list/writing.py`.
+It neither prompts nor connects; `gw/price_list/writing.py` writes the file.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def init(options: Namespace) -> Result:
         {"channel": kind.name, "kind": kind.name, "unset": missing(kind, os.environ)}
         for kind in kinds
     ]
-    # A file of another name has to be named to the next commands, too.
+    # Further commands need the name of a file with another one.
     named = "" if path == Path.cwd() / DEFAULT_NAME else f" --config {path}"
     following = [f"gw check-config{named}", f"gw serve{named}"]
     text = [f"wrote {path}", "", table(channels, COLUMNS), "", "next:", *following]
@@ -62,13 +62,13 @@ def init(options: Namespace) -> Result:
 
 
 def _kinds(named: Sequence[str]) -> list[Kind]:
-    """Those named, and those there is a key for, each once."""
+    """Return the named kinds, and those with a key, each once."""
     found = [*(KINDS[name] for name in named), *kinds_found(os.environ)]
     return list({kind.name: kind for kind in found}.values())
 
 
 def _write(path: Path, text: str, *, is_forced: bool) -> None:
-    """Write the file whole; one that is there stays unless it `is_forced`."""
+    """Write the whole file; an existing one stays unless it `is_forced`."""
     try:
         with path.open("w" if is_forced else "x", encoding="utf-8") as file:
             file.write(text)

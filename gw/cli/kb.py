@@ -103,7 +103,7 @@ def add(nouns: Subparsers) -> None:
 
 
 def check_base(options: Namespace) -> None:
-    """Raise UsageFault for options that do not go together."""
+    """Raise UsageFault for conflicting options."""
     if options.kb is not None and options.user is not None:
         raise UsageFault("--user names a personal base, which has no --kb")
     if options.kb is None and getattr(options, "restricted", None) is not None:
@@ -111,7 +111,7 @@ def check_base(options: Namespace) -> None:
 
 
 def check_import(options: Namespace) -> None:
-    """Raise UsageFault for options that do not go together, or no folder."""
+    """Raise UsageFault for conflicting options, or a missing folder."""
     check_base(options)
     try:
         is_folder = stat.S_ISDIR(options.folder.stat().st_mode)
@@ -199,7 +199,7 @@ async def revoke(context: Context, options: Namespace) -> Result:
 
 @contextmanager
 def _disk_errors() -> Iterator[None]:
-    """Put into words the system's errors of files that are written, or of sources that are read."""
+    """Convert the system's errors of written files and read sources to refusals."""
     try:
         yield
     except BucketFault:

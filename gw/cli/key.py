@@ -1,4 +1,4 @@
-"""`gw key`: make keys, list and reveal them, change, disable and revoke them (contract §1).
+"""`gw key`: create, list, reveal, change, disable and revoke keys (contract §1).
 
 The table is `gw/keys/store.py`.
 """
@@ -46,16 +46,16 @@ if TYPE_CHECKING:
     from gw.cli.arguments import Parser, Subparsers
 
 
-# The options for what a key may do, of `gw key create`, `import-hash` and `set`.
+# The options of a key's permissions, of `gw key create`, `import-hash` and `set`.
 #
-# Reads them into what `gw/keys` takes, the models against the registry of the configuration. What
-# `set` is not given stays as it is (contract §7: `--allow` replaces the whole list).
+# They are converted to the types of `gw/keys`, models by the registry of the configuration. `set`
+# keeps the settings not given (contract §7: `--allow` replaces the whole list).
 
 DEFAULT_KIND = "console"
 
 
 def add_create_options(parser: Parser) -> None:
-    """Take the account, the name and every setting of a new key."""
+    """Add the account, the name and every setting of a new key."""
     parser.add_argument("--account", metavar="ID", type=identifier, required=True)
     parser.add_argument("--name", metavar="NAME", type=label, required=True)
     parser.add_argument("--kind", choices=KEY_KINDS, default=DEFAULT_KIND)
@@ -77,7 +77,7 @@ def add_create_options(parser: Parser) -> None:
 
 
 def add_set_options(parser: Parser) -> None:
-    """Take any of the settings; an option that is not given leaves no trace."""
+    """Add the options of settings; one that is not given sets no attribute."""
     absent = SUPPRESS
     parser.add_argument("--name", metavar="NAME", type=label, default=absent)
     parser.add_argument("--kind", choices=KEY_KINDS, default=absent)
@@ -94,8 +94,8 @@ def add_set_options(parser: Parser) -> None:
 
 
 def check_create(options: Namespace) -> None:
-    """Raise Invalid for options that do not go together."""
-    # Which models these are, the registry knows; here it counts that there is a list.
+    """Raise Invalid for conflicting options."""
+    # The registry knows the models; here it only matters that there is a list.
     models: list[str] | None = [] if options.allow or options.allow_none else None
     admin.check_wish(
         KeyWish(
@@ -110,7 +110,7 @@ def check_create(options: Namespace) -> None:
 
 
 def read_wish(options: Namespace, registry: Registry) -> KeyWish:
-    """What is asked of a new key. Raises CommandRefused for a model that is not there."""
+    """Return the members of a new key. Raises CommandRefused for an unknown model."""
     return KeyWish(
         account_id=options.account,
         name=options.name,
@@ -125,14 +125,14 @@ def read_wish(options: Namespace, registry: Registry) -> KeyWish:
 
 
 def check_set(options: Namespace) -> None:
-    """Raise UsageFault when nothing is to be set."""
+    """Raise UsageFault without any option."""
     names = ("name", "kind", "expires", "spend_cap_usd", "account_logs")
     if not names_models(options) and not any(name in options for name in names):
         raise UsageFault("nothing to set: name at least one setting")
 
 
 def read_changes(options: Namespace, registry: Registry) -> KeyChanges:
-    """What is to be changed of a key. Raises Refused for a model that is not there."""
+    """Return the changes of a key. Raises Refused for an unknown model."""
     changes = KeyChanges()
     if "name" in options:
         changes["name"] = options.name
@@ -149,9 +149,9 @@ def read_changes(options: Namespace, registry: Registry) -> KeyChanges:
     return changes
 
 
-# How a key is shown: as a record, in a list, and with its text where that is asked for.
+# The output of keys: as a record, in a list, and with the text on request.
 #
-# The text of a key is printed by `create` and `reveal` only (spec: API key).
+# Only `create` and `reveal` print the text of a key (spec: API key).
 
 REQUEST_COLUMNS = ("id", "agent_id", "name", "requested_by", "spend_cap_usd", "status")
 VIEW_COLUMNS = ("viewed_at", "os_user", "host")
@@ -159,32 +159,32 @@ COLUMNS = ("id", "name", "kind", "prefix", "status", "models", "expires_at", "la
 
 
 def key_result(key: KeyRecord) -> Result:
-    """One key without its text."""
+    """Return one key without its text."""
     record = key_record(key)
     return Result(record, _sheet(record))
 
 
 def new_key_result(key: KeyRecord, text: str) -> Result:
-    """A key that has just been made."""
+    """Return a new key with its text."""
     record = {"id": key.id, "key": text, **key_record(key)}
     return Result(record, f"{_sheet(record)}\n\nThe key is not shown again unless it is revealed.")
 
 
 def revealed_result(key: KeyRecord, text: str) -> Result:
-    """A key whose text was asked for again."""
+    """Return a revealed key with its text."""
     record = {"id": key.id, "key": text, **key_record(key)}
     return Result(record, _sheet(record))
 
 
 def key_list_result(keys: Sequence[KeyRecord]) -> Result:
-    """The keys of an account."""
+    """Return the keys of an account."""
     records = [key_record(key) for key in keys]
     rows = [{**record, "models": shown_models(record["allowed_models"])} for record in records]
     return Result({"keys": records}, table(rows, COLUMNS))
 
 
 def key_views_result(views: Sequence[View]) -> Result:
-    """Who has been shown a key's text, oldest first."""
+    """Return the views of a key's text, oldest first."""
     records = [
         {"viewed_at": rfc3339(view.viewed_at), "os_user": view.os_user, "host": view.host}
         for view in views
@@ -194,26 +194,26 @@ def key_views_result(views: Sequence[View]) -> Result:
 
 
 def key_record(key: KeyRecord) -> dict[str, Any]:
-    """A key as `--json` shows it; amounts are decimal strings, times RFC 3339 or null."""
+    """Return a key for `--json`; amounts are decimal strings, times RFC 3339 or null."""
     record: dict[str, Any] = msgspec.to_builtins(admin.view(key))
     return record
 
 
 def key_request_result(request: KeyRequest) -> Result:
-    """What became of a request for a key; of one that waits, no more than its id."""
+    """Return a decided request for a key; of a pending one only its id."""
     record = key_request_record(request)
     shown = {name: record[name] for name in ("id", "status")}
     return Result(shown, sheet(record))
 
 
 def key_requests_result(requests: Sequence[KeyRequest]) -> Result:
-    """The requests of an account."""
+    """Return the requests of an account."""
     records = [key_request_record(request) for request in requests]
     return Result({"requests": records}, table(records, REQUEST_COLUMNS))
 
 
 def key_request_record(request: KeyRequest) -> dict[str, Any]:
-    """A request for a key as `--json` shows it."""
+    """Return a request for a key for `--json`."""
     return {
         "id": request.id,
         "account_id": request.account_id,

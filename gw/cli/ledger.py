@@ -1,7 +1,6 @@
-"""`gw ledger`: prove from the database that the money adds up, and mend rows (contract §1, §3).
+"""`gw ledger`: verify the ledger, and repair duplicate rows (contract §1, §3).
 
-The invariants are `actors/wallet/verify.py`, what is mended `actors/wallet/verify.py`; this
-only prints their results.
+Invariants and repairs are in `actors/wallet/verify.py`; this only prints their results.
 """
 
 from __future__ import annotations
@@ -93,12 +92,12 @@ async def repair(context: Context, options: Namespace) -> Result:
 def _user() -> str:
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # a number without a name, as containers have
+    except (KeyError, OSError):  # a number without a name, as in containers
         return f"uid {os.getuid()}"
 
 
 def repair_result(found: Sequence[Repair], *, by: str, is_applied: bool) -> Result:
-    """Each call that has, or had, more rows than one: what stays, what goes, what is booked."""
+    """Return each call with several rows: those that stay, are removed and are posted."""
     calls = [_repaired(one) for one in found]
     record = {"applied": is_applied, "by": by, "calls": calls}
     if not calls:
@@ -140,7 +139,7 @@ def _rows_text(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def verify_result(report: VerifyReport) -> Result:
-    """The counts, and every row that breaks an invariant."""
+    """Return the counts, and every row that breaks an invariant."""
     faults = [dict(fault) for fault in report.faults]
     record = {
         "ok": report.ok,
@@ -158,7 +157,7 @@ def verify_result(report: VerifyReport) -> Result:
 
 
 def _tables(faults: Sequence[Mapping[str, Any]]) -> list[str]:
-    """One table for each invariant that does not hold."""
+    """Return one table for each broken invariant."""
     by_invariant: dict[str, list[Mapping[str, Any]]] = {}
     for fault in faults:
         by_invariant.setdefault(fault["invariant"], []).append(fault)

@@ -1,6 +1,6 @@
-"""`gw receipt`: one call's receipt for operators, and its cost worked out once more.
+"""`gw receipt`: one call's receipt for operators, with its cost computed again.
 
-What clients see of the same row is `gw/api/logs/record.py`; here channels have their names.
+Clients see the same row as in `gw/api/logs/record.py`; here channels have their names.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ async def receipt(context: Context, options: Namespace) -> Result:
 
 
 def recomputed(record: CallRecord) -> tuple[int | None, str]:
-    """The cost that the row's price and counts come to in nano-USD, and how; None: no price.
+    """Return the cost by the row's price and counts in nano-USD, and its formula; None: no price.
 
-    A call without a price and without a cost was refused, and comes to nothing.
+    A call without a price and without a cost was refused, and costs nothing.
     """
     try:
         lines = record.lines
@@ -82,7 +82,7 @@ def recomputed(record: CallRecord) -> tuple[int | None, str]:
 
 
 def _channels(record: CallRecord) -> list[dict[str, Any]]:
-    """The channels considered by name, in their order, and what became of each."""
+    """Return the channels considered by name, in their order, with their results."""
     detail = record.detail
     tried = {channel: (ms, outcome) for channel, _, ms, outcome in detail.get("tried", ())}
     passed_over = detail.get("passed_over", {})

@@ -1,6 +1,6 @@
 """`gw serve`: run the gateway until a signal stops it (contract §1).
 
-What runs is `gw/run.py`, imported only when it is needed: the other commands start faster.
+`gw/run.py` is imported only when needed: other commands start faster.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Served(Protocol):
-    """Where it is reached."""
+    """The URLs of the gateway."""
 
     @property
     def listen_url(self) -> str: ...
@@ -39,7 +39,7 @@ def add(nouns: Subparsers) -> None:
     parser.add_argument(
         "--processes", metavar="N", type=count, default=1, help="processes that share the port (1)"
     )
-    # What the parent of several processes starts each of them with.
+    # The option with which the parent of several processes starts each of them.
     parser.add_argument("--worker", metavar="HOST:PORT", type=_address, help=SUPPRESS)
     parser.add_argument("--parent-socket", metavar="DESCRIPTOR", type=int, help=SUPPRESS)
 
@@ -57,7 +57,7 @@ def serve(options: Namespace) -> int:
 
 
 def _serving(options: Namespace) -> Coroutine[Any, Any, int]:
-    """What to run; everything that the configuration has against it is raised here."""
+    """Return the coroutine to run; raises every fault of the configuration."""
     if options.worker is not None:
         return _worker(options)
     source = find_config(options)
@@ -71,7 +71,7 @@ def _serving(options: Namespace) -> Coroutine[Any, Any, int]:
     return run_gateway(
         config,
         read_again=lambda: load_text(reread_text(config.source), os.environ, source=config.source),
-        shares_port=True,  # with the process that takes its place (ops/decisions)
+        shares_port=True,  # with the process that replaces it (ops/decisions)
         on_ready=on_ready,
     )
 

@@ -27,27 +27,27 @@ from gw.api.logs.list_query import (
 from gw.api.logs.summary import Sums, read_sums
 from gw.console.pages import TEXTS, ConsoleHandler, change, in_force
 
-# Plots as SVG, drawn by the server: spending by day and by model.
+# Plots as SVG, rendered by the server: spending by day and by model.
 #
-# Colours and type are the style sheet's, by class; every bar has its figure as a title, and the
-# page has the same figures as a table for those who see no plot.
+# The style sheet defines colours and type, by class; every bar has its figure as a title, and the
+# page has the same figures as a table.
 
 WIDTH, HEIGHT = 720, 160
-BASE = 136  # below are the dates
+BASE = 136  # above the dates
 GAP = 2
 MODELS_MAX = 8
 ROW = 28
 
 
 def usd_text(nano_usd: int) -> str:
-    """An amount, in full."""
+    """Return an amount in full."""
     whole, fraction = divmod(abs(nano_usd), 1_000_000_000)
     sign = "−" if nano_usd < 0 else ""
     return f"{sign}{whole:,}.{f'{fraction:09d}'.rstrip('0').ljust(2, '0')} USD"
 
 
 def days_plot(days: Sequence[Sums], first: date, last: date, label: str) -> str:
-    """A bar for each day from `first` to `last`, those without calls too."""
+    """Return a bar for each day from `first` to `last`, with days without calls."""
     costs = {one.name: one.cost_nano_usd for one in days}
     count = (last - first).days + 1
     names = [(first + timedelta(days=step)).isoformat() for step in range(count)]
@@ -71,7 +71,7 @@ def days_plot(days: Sequence[Sums], first: date, last: date, label: str) -> str:
 
 
 def models_plot(models: Sequence[Sums], label: str) -> str:
-    """A bar for each of the models that cost most."""
+    """Return a bar for each of the models of the highest cost."""
     shown = sorted(models, key=lambda one: (-one.cost_nano_usd, one.name))[:MODELS_MAX]
     most = max([one.cost_nano_usd for one in shown] + [1])
     rows = []
@@ -99,16 +99,16 @@ def _svg(height: int, label: str, body: str) -> str:
 SQL = load("gw.console", "account.sql")
 PAGE = 50
 DAYS = 30
-# A statement is written in portions; more than so many lines go by one after the other.
+# The lines of a portion of a statement, which is written in portions.
 PORTION = 1000
 CREDITS_SHOWN = 20
 SPENDERS_SHOWN = 20
-# Conversations are no columns of the log: their sums are those of so many rows, read one by one.
+# Conversations are no column of the log: their sums are computed from this many rows.
 CONVERSATION_CALLS = 5000
 
 
 class AccountsHandler(ConsoleHandler):
-    """Every account, the newest first."""
+    """Every account, newest first."""
 
     for_operators = True
 
@@ -187,7 +187,7 @@ class AccountHandler(ConsoleHandler):
         )
 
     async def post(self, account_id: str) -> None:
-        """What only operators change: credit, limits, whether its keys work."""
+        """Apply an operator's change: credit, limits, whether the keys are enabled."""
         if not self.who.is_operator:
             self.refuse(404, "error.not_found")
         await self.account(account_id)
@@ -216,7 +216,7 @@ class AccountHandler(ConsoleHandler):
 
 
 class StatementHandler(ConsoleHandler):
-    """What an account was given and what it paid, as CSV: every line once, the oldest first."""
+    """The credits and charges of an account as CSV: every line once, oldest first."""
 
     async def get(self, account_id: str) -> None:
         account = await self.account(account_id)
@@ -229,7 +229,7 @@ class StatementHandler(ConsoleHandler):
         await self.finish()
 
     async def _lines(self, account_id: str, window: Window) -> AsyncIterator[list[Sequence[Any]]]:
-        """Credits and calls of the window, merged, in portions."""
+        """Yield credits and calls of the window, merged, in portions."""
         after: tuple[datetime, int, int] = (window.start, -1, -1)
         while True:
             params = {
@@ -251,7 +251,7 @@ class StatementHandler(ConsoleHandler):
 
 
 def limit(text: str) -> int | None:
-    """A limit of a form; empty is none. Raises Invalid."""
+    """Return a limit of a form; None if empty. Raises Invalid."""
     if not text:
         return None
     is_number = text.isascii() and text.isdigit() and len(text) <= 10
@@ -261,20 +261,20 @@ def limit(text: str) -> int | None:
 
 
 def escaped(text: str) -> str:
-    """A text that LIKE takes as it stands."""
+    """Escape a text for LIKE."""
     return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
-# Cursors of lists by age: the last row's instant and id. Who may see what is decided anew.
+# Cursors of lists by age: the last row's instant and id. Permissions are checked for each page.
 
 
 def write_cursor(at: datetime, row_id: str | int) -> str:
-    """Where the next page begins."""
+    """Return the cursor of the next page."""
     return f"{to_microseconds(at)}.{row_id}"
 
 
 def read_cursor(text: str | None) -> tuple[datetime, str] | None:
-    """The position that a cursor holds; None for the beginning, and for what is no cursor."""
+    """Return the position of a cursor; None for the beginning, and for an invalid one."""
     at, dot, row_id = (text or "").partition(".")
     if not dot or not (at.isascii() and at.isdigit() and len(at) <= 17):
         return None
@@ -285,7 +285,7 @@ def read_cursor(text: str | None) -> tuple[datetime, str] | None:
 
 
 def start_csv(handler: ConsoleHandler, name: str) -> None:
-    """Begin a file of lines."""
+    """Begin a CSV file."""
     handler.set_header("Content-Type", "text/csv; charset=utf-8")
     handler.set_header("Content-Disposition", f'attachment; filename="{name}"')
 
@@ -293,7 +293,7 @@ def start_csv(handler: ConsoleHandler, name: str) -> None:
 async def write_csv(
     handler: ConsoleHandler, head: Sequence[str] | None, rows: Sequence[Sequence[Any]]
 ) -> None:
-    """Write some lines; a cell that a spreadsheet would take for a formula is a text."""
+    """Write some lines; a cell that a spreadsheet would read as a formula becomes a text."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\r\n")
     if head is not None:

@@ -1,4 +1,4 @@
-"""The console: its routes on one page, signing in and out, and what it needs of its process."""
+"""The console: its routes on one page, signing in and out, and its services."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ from gw.http.admin import AdminServer
 from gw.keys.secret import Secret
 from metrics.prometheus import Metrics
 
-# The way in and out: the page of a link, the session it opens, who is in and what they did.
+# Sign-in and sign-out, the list of sessions, and the audit trail.
 
 TOKENS_PAGE = 100
 
 
 class SignInHandler(ConsoleHandler):
-    """A link: its page has a button, so that whatever only looks at the address spends nothing."""
+    """A sign-in link: its page has a button, so that previews of the address do not use it."""
 
     needs_session = False
 
@@ -70,7 +70,7 @@ class SignInHandler(ConsoleHandler):
         self.page("sign_in.html", http_status=200 if is_good else 410, is_good=is_good)
 
     async def head(self, token: str) -> None:
-        """As good as a look: nothing."""
+        """Respond to HEAD without using the link."""
 
     async def post(self, token: str) -> None:
         async with self.services.database.transaction() as transaction:
@@ -91,7 +91,7 @@ class SignInHandler(ConsoleHandler):
         if found is None:
             self.page("sign_in.html", http_status=410, is_good=False)
             return
-        # Lax, so that a link to a call in a message of a colleague opens; forms carry a token.
+        # Lax, so that links to calls from other sites work; forms carry a token.
         self.set_cookie(
             self.cookie_name,
             found[0],
@@ -105,7 +105,7 @@ class SignInHandler(ConsoleHandler):
 
 
 class SignOutHandler(ConsoleHandler):
-    """The end of one's own session."""
+    """Ends the own session."""
 
     async def post(self) -> None:
         async with change(self) as (transaction, actor):
@@ -123,7 +123,7 @@ class SignOutHandler(ConsoleHandler):
 
 
 class SessionsHandler(ConsoleHandler):
-    """Who is signed in: everyone's for operators, an account's for its owner."""
+    """Open sessions: all of them for operators, an account's for its owner."""
 
     async def get(self) -> None:
         found = await sessions.list_open(self.services.database, self.who.account_id)
@@ -145,7 +145,7 @@ class SessionsHandler(ConsoleHandler):
 
 
 class AuditHandler(ConsoleHandler):
-    """Who changed what: everything for operators, an account's for its owner."""
+    """The audit trail: all of it for operators, an account's for its owner."""
 
     async def get(self) -> None:
         query = AuditQuery(account_id=self.who.account_id, cursor=self.parameters.text("cursor"))
@@ -157,7 +157,7 @@ class AuditHandler(ConsoleHandler):
 
 
 class TokensHandler(ConsoleHandler):
-    """Tokens of the admin API, the newest first: made, shown once, revoked."""
+    """Tokens of the admin API, newest first: created, shown once, revoked."""
 
     for_operators = True
 
@@ -180,7 +180,7 @@ class TokensHandler(ConsoleHandler):
         await self._show(text)
 
     async def _show(self, text: str | None) -> None:
-        """The page; a new token's text is in the response to a form alone."""
+        """Render the page; a new token's text is only in the response to a form."""
         start = self.parameters.whole("start", least=0, most=1_000_000) or 0
         found = (await tokens.list_all(self.services.database))[::-1]
         self.page(
@@ -192,7 +192,7 @@ class TokensHandler(ConsoleHandler):
         )
 
 
-# Streams and the pages of a small crowd.
+# Enough for the streams and pages of some dozen users.
 CONNECTIONS_MAX = 256
 BODY_BYTES_MAX = 256 * 1024
 
@@ -201,7 +201,7 @@ _CALL = r"/calls/([0-9a-fA-F-]{1,36})"
 
 
 def routes() -> list[tuple[str, type[Any]]]:
-    """Path to handler."""
+    """Return path and handler of each route."""
     return [
         (r"/", OverviewHandler),
         (r"/stream", StreamHandler),
@@ -251,7 +251,7 @@ def make_console(
     tls: ssl.SSLContext | None,
     shares_port: bool,
 ) -> AdminServer:
-    """The console on its address, its sampler started. Raises AddressRefused."""
+    """Return the console on its address, with its sampler started. Raises AddressRefused."""
     figures = Figures(
         process_id=process_id,
         database=database,
@@ -295,4 +295,4 @@ def make_console(
 
 
 def _no_log(handler: Any) -> None:
-    """Requests are not logged one by one."""
+    """Disable Tornado's log of requests."""

@@ -1,4 +1,4 @@
-"""The overview and its stream: for operators the fleet, for an owner their account."""
+"""The overview and its stream: all processes for operators, their account for owners."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from gw.console.pages import TEXTS, ConsoleHandler, Refusal, Show
 from gw.errors import dumps
 
 OWNER_SECONDS = 2.0
-# A quiet stream is kept open by a comment, which proxies count as life.
+# An idle stream sends a comment, which keeps it open in proxies.
 KEEP_SECONDS = 15.0
-# Of so many events one is preceded by a look at the session.
+# The session is checked once per this many events.
 LOOK_EVERY = 5
 
 
 class OverviewHandler(ConsoleHandler):
-    """The page as it is now; the stream keeps it up."""
+    """The current page, which the stream updates."""
 
     async def get(self) -> None:
         account_id = self.who.account_id
@@ -46,7 +46,7 @@ class OverviewHandler(ConsoleHandler):
 
 
 class StreamHandler(ConsoleHandler):
-    """Server-sent events, one a second at most: the figures, as the page shows them."""
+    """Server-sent events, at most one a second: the figures as the page shows them."""
 
     _task: asyncio.Task[None] | None = None
     _looks = 0
@@ -68,7 +68,7 @@ class StreamHandler(ConsoleHandler):
             else:
                 await self._own(OwnerBoard(self, account_id))
         except (StreamClosedError, asyncio.CancelledError, Refusal):
-            return  # the reader has left, or their session has ended
+            return  # disconnected, or the session has ended
         finally:
             figures.leave(event)
             self._task = None
@@ -98,7 +98,7 @@ class StreamHandler(ConsoleHandler):
         await self.flush()
 
     async def _is_good(self) -> bool:
-        """True as long as the session has not ended, which is looked at now and then."""
+        """Whether the session is valid, which is checked at intervals."""
         self._looks += 1
         if self._looks % LOOK_EVERY == 0:
             await self._find_session()
@@ -110,7 +110,7 @@ class StreamHandler(ConsoleHandler):
 
 
 def fleet_values(board: Board) -> dict[str, Any]:
-    """The figures as texts, by the id of what shows them; the numbers of lines beside them."""
+    """Return the figures as texts, by the id of their element, with the numbers of plots."""
     show = Show()
     first = board.first_byte_seconds
     return {
@@ -130,7 +130,7 @@ def fleet_values(board: Board) -> dict[str, Any]:
 
 
 def tiles_of(board: Board) -> list[dict[str, Any]]:
-    """The channels' tiles, as the stream sends them."""
+    """Return the channels' tiles in the form of the stream."""
     return [
         {**msgspec.structs.asdict(one), "state_text": TEXTS(f"state.{one.state}")}
         for one in board.channels
@@ -142,7 +142,7 @@ def _share(share: float | None) -> str:
 
 
 class OwnerBoard:
-    """One account's day so far, and what moved since the last look."""
+    """One account's figures of the day, and the changes since the last read."""
 
     def __init__(self, handler: ConsoleHandler, account_id: str) -> None:
         self._services = handler.services
@@ -153,7 +153,7 @@ class OwnerBoard:
         return f"<OwnerBoard {self._account_id}>"
 
     async def values(self) -> dict[str, Any]:
-        """The figures as `fleet_values` has them. Raises StoreError."""
+        """Return the figures in the form of `fleet_values`. Raises StoreError."""
         database = self._services.database
         ((balance, held, *sums),) = await database.fetch_all(SQL["today"], (self._account_id,))
         calls, errors, cost, entered, cached = map(int, sums)

@@ -1,7 +1,7 @@
-"""What stands before every page: the session, the origin of a form, the headers, errors in words.
+"""The base of every page: the session, the origin of a form, the headers, error pages.
 
-A page is a template of `templates/` and texts of `messages.yaml`, both read once. No script and no
-style stands in a page, so that text of a stranger that got into one could still do nothing.
+A page is a template of `templates/` and texts of `messages.yaml`, both read once. No page has
+inline scripts or styles, so that injected text could not run.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ FIELD_CHARACTERS_MAX = 4000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsoleServices:
-    """What the pages work with. `settled` waits for what any process has still to write."""
+    """The services of the pages. `settled` waits for pending writes of every process."""
 
     current: LiveConfig
     database: Database
@@ -102,7 +102,7 @@ class Texts:
         return text.format(**values) if values else text
 
     def get(self, name: str, default: str) -> str:
-        """A text that there may be, for words that come from elsewhere."""
+        """Return an optional text, for values defined elsewhere."""
         return self._texts.get(name, default)
 
 
@@ -130,7 +130,7 @@ class ConsoleHandler(RequestHandler):
 
     @property
     def services(self) -> ConsoleServices:
-        """What the page works with."""
+        """The services of the page."""
         services: ConsoleServices = self.settings["services"]
         return services
 
@@ -148,7 +148,7 @@ class ConsoleHandler(RequestHandler):
             self.set_header("Strict-Transport-Security", "max-age=31536000")
 
     def compute_etag(self) -> None:
-        """No ETags: a page is made for its reader."""
+        """No ETags: a page is rendered for its reader."""
 
     async def prepare(self) -> None:
         self._check_host()
@@ -158,10 +158,10 @@ class ConsoleHandler(RequestHandler):
         if self.request.method not in ("GET", "HEAD") and self.needs_session:
             self._check_csrf()
 
-    # Who asks
+    # --- Authentication ---
 
     def _check_host(self) -> None:
-        """No page of a stranger reads these by leading its own name here (DNS rebinding)."""
+        """Refuse unknown hosts: a stranger's name could resolve to this address (DNS rebinding)."""
         config = self.services.current.config
         known = {config.console_listen.host if config.console_listen else ""}
         if config.console_url:
@@ -170,7 +170,7 @@ class ConsoleHandler(RequestHandler):
             self.refuse(421, "error.host")
 
     def _check_origin(self) -> None:
-        """A form that changes something was sent by a page of ours."""
+        """Check that a form was sent by a page of the console."""
         origin = self.request.headers.get("Origin")
         if origin is None:
             site = self.request.headers.get("Sec-Fetch-Site")
@@ -184,7 +184,7 @@ class ConsoleHandler(RequestHandler):
             self.refuse(403, "error.origin")
 
     def _check_csrf(self) -> None:
-        """The form carries what only a page of this session can have."""
+        """Check the form's token, which only a page of this session has."""
         given = self.get_body_argument(CSRF_FIELD, "") or self.request.headers.get("X-Csrf", "")
         expected = sessions.csrf_token(self._token)
         if not hmac.compare_digest(given.encode(), expected.encode()):
@@ -204,13 +204,13 @@ class ConsoleHandler(RequestHandler):
 
     @property
     def is_secure(self) -> bool:
-        """Whether people reach the console by TLS, ours or a proxy's."""
+        """Whether the console is reached by TLS, its own or a proxy's."""
         url = self.services.current.config.console_url
         return self.request.protocol == "https" or url.startswith("https:")
 
     @property
     def cookie_name(self) -> str:
-        """A name that only this host may set, where the connection allows one."""
+        """The name of the cookie, which only this host can set if the connection allows it."""
         return f"__Host-{COOKIE}" if self.is_secure else COOKIE
 
     @property
@@ -221,11 +221,11 @@ class ConsoleHandler(RequestHandler):
 
     @property
     def now(self) -> datetime:
-        """The time."""
+        """The current time."""
         return datetime.fromtimestamp(self.services.clock.now(), UTC)
 
     async def account(self, account_id: str) -> Account:
-        """An account that the session may see; any other one is 404."""
+        """Return an account visible to the session, else 404."""
         if not self.who.is_operator and account_id != self.who.account_id:
             self.refuse(404, "error.not_found")
         try:
@@ -239,13 +239,13 @@ class ConsoleHandler(RequestHandler):
         return Parameters(self.request.query_arguments)
 
     def field(self, name: str) -> str:
-        """A field of a form, without white space around it."""
+        """Return a field of a form, without surrounding white space."""
         value = self.get_body_argument(name, "")
         if len(value) > FIELD_CHARACTERS_MAX:
             self.refuse(400, "error.long")
         return value
 
-    # What it gets
+    # --- Response ---
 
     def refuse(self, status: int, name: str, /, **values: object) -> NoReturn:
         """End the request with an error page of this text."""
@@ -312,12 +312,12 @@ class NotFoundHandler(ConsoleHandler):
 
 
 class StaticHandler(ConsoleHandler):
-    """Style, script and icon: the same bytes for everyone, kept by browsers for good."""
+    """Style, script and icon: the same bytes for all users, cached by browsers for good."""
 
     needs_session = False
 
     async def prepare(self) -> None:
-        """Nothing to look up."""
+        """Do nothing: there is no session to find."""
 
     def get(self, name: str) -> None:
         found = STATIC.get(name)
@@ -329,10 +329,10 @@ class StaticHandler(ConsoleHandler):
 
 
 class Show:
-    """How values are written in a page."""
+    """Renders values in a page."""
 
     def usd(self, nano_usd: int | None) -> str:
-        """An amount in full, with two decimals at least."""
+        """Return an amount in full, with at least two decimals."""
         if nano_usd is None:
             return "–"
         sign = "−" if nano_usd < 0 else ""
@@ -341,16 +341,16 @@ class Show:
         return f"{sign}{whole:,}.{decimals}"
 
     def column(self, nano_usd: int | None) -> str:
-        """An amount in a column: the point stands where it does in the other rows."""
+        """Return an amount for a column, with decimal points aligned."""
         text = self.usd(nano_usd)
         return text + "\u2007" * (9 - len(text.partition(".")[2])) if "." in text else text
 
     def count(self, number: int | None) -> str:
-        """A whole number with separators."""
+        """Return an integer with separators."""
         return "–" if number is None else f"{number:,}"
 
     def instant(self, at: datetime | float | None) -> str:
-        """An instant as an element that the script puts into the reader's zone."""
+        """Return an instant as an element that the script converts to the reader's zone."""
         if at is None:
             return "–"
         moment = at if isinstance(at, datetime) else datetime.fromtimestamp(at, UTC)
@@ -359,21 +359,21 @@ class Show:
         return f'<time datetime="{text}">{shown}</time>'
 
     def state(self, word: str) -> str:
-        """A word of a state as people read it."""
+        """Return the text of a state."""
         return TEXTS.get(f"state.{word}", word)
 
 
-# How a page changes something: in one transaction with its row of the audit trail.
+# Changes by a page: one transaction with the row of the audit trail.
 
 
 def actor_of(session: Session) -> Actor:
-    """Who makes a change, as the audit trail has it."""
+    """Return the actor of a change, for the audit trail."""
     return Actor(session.role, f"{session.name} ({session.id})", session.origin)
 
 
 @asynccontextmanager
 async def change(handler: ConsoleHandler) -> AsyncIterator[tuple[Transaction, Actor]]:
-    """A transaction and who acts in it."""
+    """Open a transaction with its actor."""
     with in_words():
         async with handler.services.database.transaction() as transaction:
             yield transaction, actor_of(handler.who)
@@ -381,7 +381,7 @@ async def change(handler: ConsoleHandler) -> AsyncIterator[tuple[Transaction, Ac
 
 @contextmanager
 def in_words() -> Iterator[None]:
-    """What a use-case refuses becomes a page with its words."""
+    """Convert a use-case's refusal to an error page."""
     try:
         yield
     except Exception as error:
@@ -393,5 +393,5 @@ def in_words() -> Iterator[None]:
 
 
 async def in_force(handler: ConsoleHandler) -> None:
-    """Return when what has been changed holds in every running gateway (contract §1)."""
+    """Return when committed changes apply in every running gateway (contract §1)."""
     await heard_by_all(handler.services.database, token=secrets.token_hex(8))

@@ -1,8 +1,8 @@
-"""The playground: one prompt to any model by any of the four protocols, as a client would send it.
+"""The playground: one prompt to any model by any of the four protocols.
 
-The process itself calls the public listener with a key of the account, which it unseals for the
-request and never writes into a page. So a call from here is checked, held, served, settled and
-logged like any other, and its response is passed on as it comes.
+The process calls the public listener with a key of the account, which it unseals for the request
+and never writes into a page. So the call is checked, held, served, settled and logged like any
+other, and its response is streamed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ OPEN_SECONDS = 300.0
 
 
 class PlaygroundHandler(ConsoleHandler):
-    """The form; what it sends is `PlayHandler`'s."""
+    """The form, which is submitted to `PlayHandler`."""
 
     async def get(self) -> None:
         account_id = self.who.account_id or self.parameters.text("account")
@@ -52,12 +52,12 @@ class PlaygroundHandler(ConsoleHandler):
 
 
 def may_play(key: KeyRecord, handler: ConsoleHandler) -> bool:
-    """Whether a call may be made with this key from here."""
+    """Whether the playground may call with this key."""
     return key.is_revealable and key.kind != AGENT and status(key, handler.now) == "active"
 
 
 class PlayHandler(ConsoleHandler):
-    """Sends the prompt and passes the response on."""
+    """Sends the prompt and streams the response."""
 
     async def post(self) -> None:
         key_id, prompt = self.field("key"), self.get_body_argument("prompt", "")
@@ -74,7 +74,7 @@ class PlayHandler(ConsoleHandler):
                 raise Invalid(TEXTS("playground.no_key"))
             sealed = await store.read_sealed(transaction, key_id)
             assert sealed is not None
-            # The call itself is a row of the call log; that its key was used from here is noted.
+            # The call log has the call itself; the audit trail has the use of the key.
             await audit.note(
                 transaction, actor, "playground.call", key_id, account_id=key.account_id
             )
@@ -107,7 +107,7 @@ class PlayHandler(ConsoleHandler):
 
     async def _pass_on(self, response: UpstreamResponse) -> None:
         self.set_status(response.status)
-        # Never HTML: what an upstream writes is shown as text.
+        # Never HTML: an upstream's text is shown as text.
         self.set_header("Content-Type", "text/plain; charset=utf-8")
         self.set_header("x-call-trace", response.header("x-gateway-trace") or "")
         async for chunk in response.chunks():
@@ -116,7 +116,7 @@ class PlayHandler(ConsoleHandler):
 
 
 class CostHandler(ConsoleHandler):
-    """What a call of the playground cost, once it has been settled."""
+    """The cost of a call of the playground, after its settlement."""
 
     async def get(self) -> None:
         trace = self.parameters.text("trace") or ""
@@ -136,7 +136,7 @@ class CostHandler(ConsoleHandler):
 def request_of(
     protocol: str, model: str, prompt: str, *, is_streamed: bool
 ) -> tuple[str, dict[str, Any]]:
-    """Path and body of a prompt in a protocol."""
+    """Return path and body of a prompt in a protocol."""
     messages = [{"role": "user", "content": prompt}]
     if protocol == "messages":
         body = {"model": model, "max_tokens": OUTPUT_TOKENS, "messages": messages}

@@ -1,7 +1,8 @@
-"""Who is signed in to the console: links that work once, and the sessions they open.
+"""Sign-in to the console: links that work once, and their sessions.
 
-The database keeps digests of links and sessions, so that every process knows them and a copy of
-the database opens nothing. A link is used up by the button on its page, never by a look at it.
+The database stores only digests of links and sessions, so that every process validates them and a
+copy of the database is useless for signing in. A link is used by the button on its page, never by a
+GET.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from gw.config.config import Config, ListenAddress
 
 SQL = load("gw.console", "console.sql")
 
-# Long enough to be pasted, too short to be found in an old mail.
+# Long enough for pasting, too short for a link found in an old mail.
 LINK_SECONDS = 15 * 60
-# A session ends after so long in any case, and after so long without a request.
+# A session ends after this time in any case, and after the next one without a request.
 SESSION_SECONDS = 12 * 3600
 IDLE_SECONDS = 2 * 3600
-# A use is written down at most so often.
+# The shortest interval between two records of a session's use.
 SEEN_SECONDS = 60
 SESSIONS_SHOWN_MAX = 200
 TOKEN_BYTES = 32
@@ -36,7 +37,7 @@ Role = Literal["operator", "owner"]
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Who makes a request. `account_id` is None of an operator, who sees everything."""
+    """The user of a request. `account_id` is None for an operator, who sees everything."""
 
     id: str
     account_id: str | None
@@ -47,12 +48,12 @@ class Session:
 
     @property
     def role(self) -> Role:
-        """What the session may see: everything, or one account."""
+        """The visibility of the session: everything, or one account."""
         return "operator" if self.account_id is None else "owner"
 
     @property
     def is_operator(self) -> bool:
-        """Whether the session sees every account, and what belongs to none."""
+        """Whether the session sees every account, and objects without an account."""
         return self.account_id is None
 
 
@@ -71,17 +72,17 @@ class OpenSession:
 
 
 def digest(token: str) -> bytes:
-    """What is kept of a link or a session; any text has one."""
+    """Return the stored digest of a link or a session; any text has one."""
     return sha256(token.encode("utf-8", "replace")).digest()
 
 
 def csrf_token(session_token: str) -> str:
-    """The text that a form of this session carries; nothing else can be made of it."""
+    """Return the token of this session's forms, from which nothing else can be derived."""
     return sha256(b"csrf\0" + session_token.encode("utf-8", "replace")).hexdigest()
 
 
 async def make_link(store: Statements, *, account_id: str | None, made_by: str) -> str:
-    """Make a link's token; without an account it is an operator's. Raises UnknownAccount."""
+    """Create a link's token; without an account it is an operator's. Raises UnknownAccount."""
     token = secrets.token_urlsafe(TOKEN_BYTES)
     row = {
         "digest": digest(token),
@@ -97,7 +98,7 @@ async def make_link(store: Statements, *, account_id: str | None, made_by: str) 
 
 
 def base_url(config: Config, address: ListenAddress) -> str:
-    """How the console is reached: by its configured address, else by the one it listens on."""
+    """Return the console's URL: the configured one, else that of its listening address."""
     if config.console_url:
         return config.console_url
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address.host, address.host)
@@ -106,19 +107,19 @@ def base_url(config: Config, address: ListenAddress) -> str:
 
 
 def link_url(base: str, token: str) -> str:
-    """The address that a link is opened by."""
+    """Return the URL of a link."""
     return f"{base}/sign-in/{token}"
 
 
 async def is_good_link(store: Statements, token: str) -> bool:
-    """Whether this link would sign in now. It stays as it is."""
+    """Whether this link is valid. It is not used."""
     return await store.fetch_one(SQL["find_link"], (digest(token),)) is not None
 
 
 async def sign_in(
     store: Statements, token: str, *, origin: str, browser: str
 ) -> tuple[str, Session] | None:
-    """Use a link up and open its session: its token, and who it is; None for no good link.
+    """Use a link and open its session; return its token and the session, or None.
 
     `store` is a transaction.
     """
@@ -143,20 +144,20 @@ async def sign_in(
 
 
 async def find(store: Statements, token: str) -> Session | None:
-    """The session of a cookie; None when there is none, or it is over."""
+    """Return the session of a cookie; None if it is invalid or expired."""
     params = {"digest": digest(token), "idle": IDLE_SECONDS}
     row = await store.fetch_one(SQL["find_session"], params)
     return None if row is None else Session(*row)
 
 
 async def see(store: Statements, session: Session, now: datetime) -> None:
-    """Note that a session is in use, at most once a minute."""
+    """Record the use of a session, at most once a minute."""
     if (now - session.last_seen_at).total_seconds() >= SEEN_SECONDS:
         await store.execute(SQL["see_session"], (session.id,))
 
 
 async def list_open(store: Statements, account_id: str | None) -> list[OpenSession]:
-    """The open sessions of an account's owners, or of everyone; newest first."""
+    """Return the open sessions of an account's owners, or all of them; newest first."""
     params = {"account": account_id, "idle": IDLE_SECONDS, "limit": SESSIONS_SHOWN_MAX}
     return [OpenSession(*row) for row in await store.fetch_all(SQL["sessions"], params)]
 
