@@ -1,8 +1,8 @@
-"""The endpoints of the chat protocols, and the call of a model that any request asks for.
+"""The endpoints of the chat protocols, and the model call common to all endpoints with a model.
 
-A call's body is read, its model found, its row begun: a part of every endpoint that calls a model,
-whatever the protocol. Which model a call means, and whether its key may use it, is decided here
-(contract §7: order of checks); running the call is a use-case of `gw/calls`.
+A model call reads the body, finds the model and begins the row, whatever the protocol. The model of
+a call, and its key's permission, are decided here (contract §7: order of checks); a use-case of
+`gw/calls` runs the call.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ from metrics import genai
 from metrics.logs import redact
 from metrics.spans import Attributes, AttributeValue
 
-# A name this long is no model's; it is shortened where it is shown.
+# No model has a name this long; it is truncated where it is shown.
 SHOWN_CHARACTERS_MAX = 100
 
 F = TypeVar("F", bound=FormRequest)
@@ -79,8 +79,8 @@ F = TypeVar("F", bound=FormRequest)
 class ModelCall:
     """One call of a model, over the handler of its request.
 
-    `weight`: values that the body may hold (`channels/json.py`). `model` and `detail` are
-    there once the model is found; `detail` is what the call's row keeps of the request.
+    `weight`: the number of values in the body (`channels/json.py`). `model` and `detail` are set
+    once the model is found; `detail` is the row's detail of the request.
     """
 
     __slots__ = ("detail", "handler", "model", "weight")
@@ -97,16 +97,16 @@ class ModelCall:
 
     @property
     def is_heavy(self) -> bool:
-        """Whether the body is read in a helper process: nothing of it is here but its bytes."""
+        """Whether the body is parsed in a helper process, and only its bytes are here."""
         return self.weight > READ_VALUES_MAX
 
     @property
     def helpers(self) -> Callable[[], Helpers]:
-        """Makes the helper processes as the account uses them, in its turns."""
+        """The factory of the helper processes, scheduled per account."""
         return partial(self.handler.services.offload.of, self.handler.principal.account_id)
 
     async def read(self, dialect: Dialect, **path: Any) -> Any:
-        """The request, as its dialect reads it of body and `path`; its model is found.
+        """Return the request, parsed by its dialect from body and `path`; find its model.
 
         Raises GatewayError.
         """
@@ -122,7 +122,7 @@ class ModelCall:
         return request
 
     async def read_form(self, reading: Awaitable[F]) -> F:
-        """The form that `reading` reads; its model is found, and is for the endpoint.
+        """Return the form parsed by `reading`; find its model, which must be the endpoint's.
 
         Raises GatewayError.
         """
@@ -135,11 +135,11 @@ class ModelCall:
         return request
 
     async def offload(self, job: Job, *arguments: Any) -> tuple[Any, bytes | None]:
-        """Have a job done on the body. Raises what the job raises, or GatewayError."""
+        """Run a job on the body. Raises the errors of the job, or GatewayError."""
         return await offloaded(self.helpers(), job, self.handler.request.body, *arguments)
 
     def find_model(self, named: str, parameters: Mapping[str, str]) -> None:
-        """Find the model that the request names; `parameters` is what the call log shows of it.
+        """Find the named model; `parameters` are those shown in the call log.
 
         Raises GatewayError.
         """
@@ -147,7 +147,7 @@ class ModelCall:
         handler.model_name = named
         registry = handler.services.current.registry
         is_known = registry.resolve(named) is not None
-        # What is no model may be anything, a key in the wrong place too.
+        # An unknown name may be any text, even a misplaced key.
         shown = named if is_known else redact(named)
         self.detail = handler.row_detail = {"request": {"model": shown, **parameters}}
         self.model = resolve_model(registry, named, handler.principal)
@@ -158,7 +158,7 @@ class ModelCall:
                 self.detail["account_price"] = agreed
 
     def facts(self) -> CallFacts:
-        """What is known of the call before it is admitted."""
+        """Return the facts of the call before its admission."""
         handler = self.handler
         principal = handler.principal
         return CallFacts(
@@ -172,7 +172,7 @@ class ModelCall:
 
 
 def resolve_model(registry: Registry, model_id: str, principal: Principal) -> ModelSpec:
-    """The model of this id or alias. Raises GatewayError: not found, a placeholder, not allowed."""
+    """Return the model of an id or alias. Raises GatewayError: unknown, placeholder, not allowed."""
     model = registry.resolve(model_id)
     if model is None or not model.callable:
         raise GatewayError(
@@ -192,16 +192,16 @@ def resolve_model(registry: Registry, model_id: str, principal: Principal) -> Mo
 
 
 def first_of(registry: Registry, endpoint_type: str) -> str:
-    """The first model of a type that can be called, for requests that name none; empty: none is."""
+    """Return the first callable model of a type, the default of requests; empty without one."""
     models = registry.models.values()
     return next((m.id for m in models if m.endpoint_type == endpoint_type and m.callable), "")
 
 
 def require_served(model: ModelSpec, protocol: str) -> None:
-    """Raise GatewayError for a model that is for another endpoint.
+    """Raise GatewayError for a model of another endpoint.
 
-    To the media endpoints this comes before the hold: such a model has no price there. The chat
-    endpoints find out when they look for channels (spec: General facts 4).
+    The media endpoints check it before the hold, because such a model has no price there; the chat
+    endpoints when they look for channels (spec: General facts 4).
     """
     if not model.is_served_on(protocol):
         shown = f"No channel serves the model `{model.id}` on this endpoint."
@@ -215,7 +215,7 @@ def require_served(model: ModelSpec, protocol: str) -> None:
 
 
 def number_of(text: str | None) -> float | None:
-    """A parameter that the call log shows, as a number; None for what is none."""
+    """Return a parameter shown in the call log as a number, or None."""
     try:
         number = float(text or "")
     except ValueError:
@@ -223,14 +223,14 @@ def number_of(text: str | None) -> float | None:
     return number if math.isfinite(number) else None
 
 
-# Headers by which clients name a conversation, the first that is there counts (contract §4).
+# Headers by which clients name a conversation; the first one present counts (contract §4).
 CONVERSATION_HEADERS = (
     *("session_id", "session-id"),  # the specification's, and that of agents of the responses
     *("conversation_id", "thread-id"),  # protocol, older and newer
     "x-claude-code-session-id",
     *("x-session-id", "x-session-affinity", "x-opencode-session"),
 )
-# One turn of fewer bytes, without instructions or tools, has no prefix that any provider caches.
+# A shorter single turn, without instructions or tools, has no prefix that any provider caches.
 PREFIX_BYTES_MIN = 4 * 1024
 
 
@@ -276,7 +276,7 @@ def converse(
         content_bytes=request.content_bytes,
         body_bytes=len(body),
         max_tokens=request.max_tokens,
-        # An account chooses among its own pins alone.
+        # An account can only use its own pins.
         pin=None if conversation is None else f"{handler.principal.account_id}/{conversation}",
         is_named=conversation is not None and not conversation.startswith(PREFIX),
         span=begin_span(handler, model, lambda: _attributes(handler, request)),
@@ -307,7 +307,7 @@ def converse(
 
 
 def _reach(model: ModelSpec, parameters: Mapping[str, str], body: bytes) -> Reach | None:
-    """What the request may be billed by beside plain tokens. Raises GatewayError."""
+    """Return the members billed besides plain tokens. Raises GatewayError."""
     price: TokenPrice = model.made.get(TokenPrice) or price_of(model)
     tier = None
     if "service_tier" in parameters or "speed" in parameters or "serviceTier" in parameters:
@@ -321,7 +321,7 @@ def _reach(model: ModelSpec, parameters: Mapping[str, str], body: bytes) -> Reac
 def _refuse_tools(
     call: ModelCall, dialect: ChatDialect, tools: Sequence[str], reached: Sequence[str]
 ) -> None:
-    """A tool that no channel of the model has is refused before anything is held."""
+    """Refuse a tool that no channel of the model has, before anything is held."""
     lacking = lacking_tool(
         tools,
         call.model,
@@ -342,7 +342,7 @@ _CONVERSATION_HEADERS = frozenset(map(spelled, CONVERSATION_HEADERS))
 
 
 def _named(handler: ApiHandler) -> str | None:
-    """What the client's headers call the conversation (spec: Agent API; contract §4)."""
+    """Return the conversation's name in the client's headers (spec: Agent API; contract §4)."""
     headers = handler.request.headers
     if not headers.has_any(_CONVERSATION_HEADERS):
         return None
@@ -361,7 +361,7 @@ PROVIDER_HEADERS_MAX = 16
 PROVIDER_NAME_CHARACTERS_MAX = 64
 PROVIDER_VALUE_CHARACTERS_MAX = 2048
 PROVIDER_CHARACTERS_MAX = 8 * 1024  # of all of them together
-# A name that has one of these between its hyphens is left out.
+# A header whose name contains one of these words between hyphens is left out.
 _CLIENTS_OWN = frozenset(
     {
         *("key", "token", "auth", "authorization", "secret", "cookie", "credential", "credentials"),
@@ -371,7 +371,7 @@ _CLIENTS_OWN = frozenset(
 
 
 def provider_headers(handler: ApiHandler, dialect: ChatDialect) -> Pairs:
-    """The client's headers for channels of its own protocol. Raises GatewayError."""
+    """Return the client's headers for channels of its own protocol. Raises GatewayError."""
     prefix, headers = spelled(dialect.header_prefix), handler.request.headers
     if not prefix or not headers.may_begin(prefix):
         return ()
@@ -404,7 +404,7 @@ def _check_bounds(found: Pairs, prefix: str) -> None:
 
 
 def _provider_value(name: str, value: str) -> str:
-    """A value to pass on; a key of ours in the wrong place goes nowhere. Raises GatewayError."""
+    """Return a value to forward; empty if it contains a key of the gateway. Raises GatewayError."""
     is_text = value.isascii() and value.isprintable()
     if not is_text or len(value) > PROVIDER_VALUE_CHARACTERS_MAX:
         shown = name[:PROVIDER_NAME_CHARACTERS_MAX]
@@ -430,7 +430,7 @@ def _conversation(handler: ApiHandler, request: ParsedChatRequest, body_bytes: i
 
 
 def _attributes(handler: ApiHandler, request: ParsedChatRequest) -> Attributes:
-    """The attributes of the request in the span of a sampled call."""
+    """Return the attributes of the request in the span of a sampled call."""
     parameters = request.parameters
     session = _named(handler) or session_of(request.object.raw)
     pairs: dict[str, AttributeValue | None] = {
