@@ -15,7 +15,7 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from channels.errors import UpstreamCut, UpstreamError, UpstreamLost, UpstreamMalformed
 from channels.http.interfaces import Sink
-from channels.http.transport import has_unacknowledged
+from channels.http.transport import RequestWriter, has_unacknowledged
 
 # One response: its head, and the buffered part of its body.
 #
@@ -297,8 +297,6 @@ WAITING_BYTES_MAX = 64 * 1024
 HEAD_BYTES_MAX = 32 * 1024
 # Limit of consecutive bytes that are no part of the body: trailers, or chunk extensions.
 BARE_BYTES_MAX = 64 * 1024
-# A body up to this size is joined to its head: one copy is cheaper than a second buffer.
-JOINED_BODY_BYTES_MAX = 16 * 1024
 
 
 class StaleConnection(Exception):
@@ -328,17 +326,17 @@ class UpstreamConnection(asyncio.Protocol):
         "_bare_bytes",
         "_exchanges",
         "_head_room",
-        "_is_large",
-        "_is_sending",
         "_owner",
         "_parser",
         "_response",
         "_transport",
         "_unread",
+        "_writer",
         "is_held",
     )
 
     _transport: asyncio.Transport
+    _writer: RequestWriter
 
     def __init__(self, owner: ConnectionOwner) -> None:
         self._owner = owner
@@ -348,8 +346,6 @@ class UpstreamConnection(asyncio.Protocol):
         self._bare_bytes = 0  # since the last piece of a body
         self.is_held = False  # reading is paused
         self._unread = b""  # read, and parsed in the next turns of the loop
-        self._is_sending = False  # part of a request is not yet written to the system
-        self._is_large = False  # with TLS a large one may be unwritten without being reported
         self._parser = HttpResponseParser(self)
         # These deviations leave the ends of lines and of chunk sizes unambiguous.
         self._parser.set_dangerous_leniencies(
@@ -376,13 +372,7 @@ class UpstreamConnection(asyncio.Protocol):
         response = self._response = Http1Response(self)
         self._exchanges += 1
         self._head_room = HEAD_BYTES_MAX
-        self._is_large = len(body) > JOINED_BODY_BYTES_MAX
-        if not self._is_large:
-            self._transport.write(head + body)
-        else:
-            self._transport.writelines((head, body))
-        if self._transport.is_closing():  # nothing was written
-            self._is_sending = True
+        self._writer.write(head, body)
         return response
 
     def resume(self) -> None:
@@ -396,6 +386,7 @@ class UpstreamConnection(asyncio.Protocol):
     def abort(self) -> None:
         """Close at once and drop what is buffered, so that the upstream stops working."""
         self._response = None
+        self._writer.end()
         self._transport.abort()
 
     def break_off(self) -> None:
@@ -414,6 +405,7 @@ class UpstreamConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
         self._transport = cast(asyncio.Transport, transport)
+        self._writer = RequestWriter(self._transport)
         # `pause_writing` is called whenever something is buffered, `resume_writing` when the buffer
         # is empty. TLS writes nothing with a limit of 0, and would pause with each read and write.
         is_secure = transport.get_extra_info("sslcontext") is not None
@@ -422,11 +414,11 @@ class UpstreamConnection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """Note that written data is buffered."""
-        self._is_sending = True
+        self._writer.pause()
 
     def resume_writing(self) -> None:
         """Note that all written data was passed to the system."""
-        self._is_sending = False
+        self._writer.resume()
 
     def data_received(self, data: bytes) -> None:
         """Parse data of the response under way."""
@@ -477,7 +469,7 @@ class UpstreamConnection(asyncio.Protocol):
             response.ended()
         elif response is not None:
             # The end of its stream acknowledges all that it had received by then.
-            is_stale = self._is_sending or has_unacknowledged(self._transport)
+            is_stale = self._writer.has_unsent or has_unacknowledged(self._transport)
             self._lose(response, "the upstream closed the connection", is_stale=is_stale)
         self.abort()
 
@@ -486,9 +478,10 @@ class UpstreamConnection(asyncio.Protocol):
         response, self._response = self._response, None
         if response is not None:
             # A reset acknowledges nothing, but unwritten data was certainly not received.
-            self._lose(response, f"connection lost: {exc!r}", is_stale=self._is_sending)
+            self._lose(response, f"connection lost: {exc!r}", is_stale=self._writer.has_unsent)
         self._owner.on_closed(self)
         self._unread = b""
+        self._writer.end()
         del self._parser  # it refers to this object
 
     # --- From the parser ---
@@ -534,8 +527,8 @@ class UpstreamConnection(asyncio.Protocol):
             return
         self._response = None
         # The rest of an upload that was answered early may never be read, nor the next request.
-        is_sending = self._is_sending or (self._is_large and has_unacknowledged(self._transport))
-        keeps_alive = self._parser.should_keep_alive() and not is_sending
+        may_be_unread = self._writer.may_be_unread
+        keeps_alive = self._parser.should_keep_alive() and not may_be_unread
         response.ended()
         if keeps_alive:
             if self.is_held:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import random
 import ssl
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
-from channels.errors import UpstreamUnreachable
+from channels.errors import UpstreamLost, UpstreamUnreachable
 from channels.http.client import HttpWire
+from channels.http.connection import UpstreamConnection
 from channels.http.interfaces import UpstreamRequest
+from channels.http.transport import PIECE_BYTES
 from tests.support.aio import both_loops
 from tests.support.certificates import contexts
 from tests.support.rows import cases
@@ -146,3 +151,106 @@ async def test_connection_with_a_half_sent_upload_is_not_used_again(is_secure: b
             assert server.connections == connections
             response.close()
         await wire.close()
+
+
+class Owner:
+    """Has one connection, and does nothing with it."""
+
+    def on_open(self, connection: UpstreamConnection) -> None: ...
+
+    def on_idle(self, connection: UpstreamConnection) -> None: ...
+
+    def on_closed(self, connection: UpstreamConnection) -> None: ...
+
+
+class CountingTransport:
+    """Counts the bytes that a transport is given, and the most of one turn of the loop."""
+
+    def __init__(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+        self.given = self.turn = self.turn_most = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        if not self.turn:
+            asyncio.get_running_loop().call_soon(self._end_turn)
+        self.given += len(data)
+        self.turn += len(data)
+        self.turn_most = max(self.turn_most, self.turn)
+        self._transport.write(data)  # type: ignore[attr-defined]
+
+    def _end_turn(self) -> None:
+        self.turn = 0
+
+
+class CountedConnection(UpstreamConnection):
+    """A connection over a transport that counts."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.counted = CountingTransport(transport)
+        super().connection_made(self.counted)  # type: ignore[arg-type]
+
+
+BODY_BYTES = 48 << 20
+# The buffers of the two systems, at most: those of the receiver grow to 6 MB and more.
+SYSTEM_BYTES = 24 << 20
+
+
+@cases("is_secure, ending", *itertools.product((False, True), ("read", "lost", "closed")))
+async def test_large_body_is_written_as_fast_as_the_upstream_reads_it(
+    is_secure: bool, ending: str
+) -> None:
+    served, trusting = contexts(NAME)
+    body = random.Random(1).randbytes(1 << 20) * (BODY_BYTES >> 20)
+    began, may_read = asyncio.Event(), asyncio.Event()
+    received = b""
+
+    async def script(peer: Peer) -> None:
+        nonlocal received
+        await peer.reader.readuntil(b"\r\n\r\n")
+        began.set()
+        await may_read.wait()
+        if ending == "read":
+            received = await peer.reader.readexactly(len(body))
+            await peer.send(OK)
+        elif ending == "lost":
+            peer.reset()
+        else:
+            await peer.gone()
+
+    async with RawServer(script, tls=served if is_secure else None) as server:
+        _, connection = await asyncio.get_running_loop().create_connection(
+            lambda: CountedConnection(Owner()),
+            "127.0.0.1",
+            server.port,
+            ssl=trusting if is_secure else None,
+            server_hostname=NAME if is_secure else None,
+        )
+        transport = connection.counted
+        head = b"POST / HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body)
+        response = connection.exchange(head, body)
+        await began.wait()
+        given = -1
+        while given != transport.given:  # until it is stuck
+            given = transport.given
+            for _ in range(100):
+                await asyncio.sleep(0)
+        assert 0 < given < SYSTEM_BYTES
+        assert transport.get_write_buffer_size() <= 3 * PIECE_BYTES
+        may_read.set()
+        if ending == "read":
+            await response.opened()
+            assert await response.read(100) == b"{}"
+            assert received == body
+            assert transport.given == len(head) + len(body)
+        elif ending == "lost":
+            with pytest.raises(UpstreamLost):  # which another channel is tried after
+                await response.opened()
+        else:
+            response.close()
+            await asyncio.sleep(0)
+            assert transport.given < SYSTEM_BYTES
+        assert transport.turn_most <= len(head) + PIECE_BYTES
+        connection.abort()
