@@ -172,7 +172,7 @@ class ModelCall:
 
 
 def resolve_model(registry: Registry, model_id: str, principal: Principal) -> ModelSpec:
-    """Return the model of an id or alias. Raises GatewayError: unknown, placeholder, not allowed."""
+    """Return the model of an id or alias. Raises GatewayError: unknown, placeholder, forbidden."""
     model = registry.resolve(model_id)
     if model is None or not model.callable:
         raise GatewayError(
