@@ -43,7 +43,7 @@ from actors.wallet.messages import (
     Void,
 )
 from actors.wallet.recorder import Recorder
-from actors.wallet.writer import LedgerWriter
+from actors.wallet.writer import LedgerWriter, Wallet
 from channels.resources import FutureTimeouts
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
@@ -133,28 +133,6 @@ class LiveCalls:
         self._reported.clear()
 
 
-# The wallet of one account in this process: its last known balance.
-#
-# A wallet decides nothing: admission is the guarded update in PostgreSQL, which the writer
-# (`writer.py`) runs, and the account's holds and settlements are ordered by the writer's mailbox. A
-# wallet keeps a snapshot of the balance, which may admit a request to the hold without a read, but
-# never refuses by itself.
-
-
-class Wallet:
-    """The available balance of an account when it was last read."""
-
-    __slots__ = ("account_id", "available_nano_usd", "last_used")
-
-    def __init__(self, account_id: str) -> None:
-        self.account_id = account_id
-        self.available_nano_usd: int | None = None  # None: not read yet
-        self.last_used = 0.0
-
-    def __repr__(self) -> str:
-        return f"<Wallet {self.account_id} available={self.available_nano_usd}>"
-
-
 # Limit of waiting holds and records, for a database that does not keep up; the rest is refused.
 # Settlements do not count; there are never more of them than holds.
 WAITING_MAX = 50_000
@@ -200,7 +178,7 @@ class Wallets:
         self._writer = writer
         self._database = database
         self._clock = clock
-        self._wallets: dict[str, Wallet] = {}
+        self._wallets = writer.wallets
         self._sweep = IdleSweep(self._wallets)
         self._leases = writer.leases
         self._leases.on_written = self.recorder.written
@@ -210,7 +188,6 @@ class Wallets:
         self._reads: dict[str, asyncio.Task[int]] = {}
         self._waiting = 0
         self._timeouts = FutureTimeouts(HOLD_SECONDS, LedgerUnavailable)
-        writer.on_balance = self._on_balance
         writer.on_settled = self.recorder.forget
 
     def __repr__(self) -> str:
@@ -394,11 +371,6 @@ class Wallets:
         wallet.last_used = self._clock.monotonic()
         return wallet
 
-    def _on_balance(self, account_id: str, available_nano_usd: int) -> None:
-        wallet = self._wallets.get(account_id)
-        if wallet is not None:
-            wallet.available_nano_usd = available_nano_usd
-
     def _forget_read(self, account_id: str, read: asyncio.Task[int]) -> None:
         del self._reads[account_id]
         if not read.cancelled():
@@ -407,7 +379,9 @@ class Wallets:
     async def _read(self, account_id: str) -> int:
         found = await in_time(read_balance(self._database, account_id))
         available = found[0] - found[1] if found is not None else 0
-        self._on_balance(account_id, available)
+        wallet = self._wallets.get(account_id)
+        if wallet is not None:
+            wallet.available_nano_usd = available
         return available
 
 

@@ -183,6 +183,28 @@ class KeyedMailbox(Mailbox[M], Generic[M]):
             self._ready.set()
 
 
+# The wallet of one account in this process: its last known balance.
+#
+# A wallet decides nothing: admission is the guarded update in PostgreSQL, which the writer
+# runs, and the account's holds and settlements are ordered by the writer's mailbox. A
+# wallet keeps a snapshot of the balance, which may admit a request to the hold without a read, but
+# never refuses by itself.
+
+
+class Wallet:
+    """The available balance of an account when it was last read."""
+
+    __slots__ = ("account_id", "available_nano_usd", "last_used")
+
+    def __init__(self, account_id: str) -> None:
+        self.account_id = account_id
+        self.available_nano_usd: int | None = None  # None: not read yet
+        self.last_used = 0.0
+
+    def __repr__(self) -> str:
+        return f"<Wallet {self.account_id} available={self.available_nano_usd}>"
+
+
 # Measured: a larger batch saves little CPU and adds latency.
 BATCH_MAX = 256
 # A transaction costs about as much as ten calls in it. After a large batch the next one may
@@ -251,7 +273,7 @@ class LedgerWriter(Actor[Message]):
         self._session: Session | None = None
         # How long the oldest message that did not fit into the last batch has waited.
         self.backlog_seconds = 0.0
-        self.on_balance: Callable[[str, int], None] = lambda _account, _available: None
+        self.wallets: dict[str, Wallet] = {}  # made and forgotten by `Wallets`
         self.on_settled: Callable[[UUID], None] = lambda _call: None
 
     def __repr__(self) -> str:
@@ -370,7 +392,9 @@ class LedgerWriter(Actor[Message]):
                 await reregister(session, self._identity, signed, self.metrics)
                 return [e for e in work if not _is_given_up(e)]
             for account_id, (balance, held) in applied.balances.items():
-                self.on_balance(account_id, balance - held)
+                wallet = self.wallets.get(account_id)
+                if wallet is not None:
+                    wallet.available_nano_usd = balance - held
             self._look_for_late(batch, applied, is_repeat=is_repeat)
             if applied.is_buried:
                 await reregister(session, self._identity, signed, self.metrics)

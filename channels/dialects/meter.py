@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from channels.dialects.error_body import code_in, fit, message_in
 from channels.families import SERVICE_TIERS
-from channels.json import NULL, UNREADABLE, is_heavy_event, read_loosely
+from channels.json import NULL, is_heavy_event, read_loosely
 
 # Token counts of one call, the same for every dialect.
 #
@@ -451,22 +451,16 @@ class ResponseMeter(ABC, Generic[One, Read]):
         """The counts stated while `usage` is None; None without any."""
         return None
 
+    @abstractmethod
     def event(self, data: bytes) -> bool:
-        """Decode and meter one event. Never raises; False if only some clients get the event."""
-        try:
-            read = self._decode(data)
-        except UNREADABLE:
-            return self.take(None if is_heavy_event(data) else self.read(data))
-        return self._take(read)
+        """Decode and meter one event. Never raises; False if only some clients get the event.
+
+        Decodes a documented event by itself, and any other by `read` unless it is heavy.
+        """
 
     @abstractmethod
     def _take(self, one: One) -> bool:
         """Meter a documented event; returns as `event`."""
-
-    @staticmethod
-    @abstractmethod
-    def _decode(data: bytes, /) -> One:
-        """Decode a documented event, first tried by `read`. Raises the errors in UNREADABLE."""
 
     @staticmethod
     @abstractmethod

@@ -39,6 +39,7 @@ from channels.json import (
     UNREADABLE,
     characters_of,
     dumps,
+    is_heavy_event,
     is_stated,
     raw_of,
     read_loosely,
@@ -496,8 +497,15 @@ class ChatMeter(ResponseMeter[Chunk, Chunk]):
         total = self._stated.total_tokens
         return None if total is None else PartialUsage(None, None, total)
 
-    _decode = staticmethod(decode_chunk)
     read = staticmethod(read_chunk)
+
+    def event(self, data: bytes) -> bool:
+        """Decode and meter one event. Never raises; False if only some clients get the event."""
+        try:
+            chunk = decode_chunk(data)
+        except UNREADABLE:
+            return self.take(None if is_heavy_event(data) else read_chunk(data))
+        return self._take(chunk)
 
     def take(self, read: Chunk | None) -> bool:
         """Meter a decoded event.

@@ -28,7 +28,16 @@ from channels.dialects.meter import (
     with_parts,
 )
 from channels.errors import UpstreamMalformed
-from channels.json import NULL, UNREADABLE, length_of, raw_of, read_json, read_loosely, text_of
+from channels.json import (
+    NULL,
+    UNREADABLE,
+    is_heavy_event,
+    length_of,
+    raw_of,
+    read_json,
+    read_loosely,
+    text_of,
+)
 
 _Count = Annotated[int, Meta(ge=0, le=TOKENS_MAX)]
 # Some upstreams close this protocol as they would chat-completions.
@@ -467,8 +476,15 @@ class GeminiMeter(ResponseMeter[Chunk, Sequence[Chunk]]):
     def partial_usage(self) -> PartialUsage | None:
         return self._stated.partial() if self.usage is None else None
 
-    _decode = staticmethod(decode_chunk)
     read = staticmethod(read_chunks)
+
+    def event(self, data: bytes) -> bool:
+        """Decode and meter one event. Never raises; False if only some clients get the event."""
+        try:
+            chunk = decode_chunk(data)
+        except UNREADABLE:
+            return self.take(None if is_heavy_event(data) else read_chunks(data))
+        return self._take(chunk)
 
     def take(self, read: Sequence[Chunk] | None) -> bool:
         """Meter what was read of an event. True, as every event is forwarded."""

@@ -28,7 +28,16 @@ from channels.dialects.meter import (
     with_parts,
 )
 from channels.errors import UpstreamMalformed
-from channels.json import NULL, UNREADABLE, is_stated, length_of, raw_of, read_loosely, text_of
+from channels.json import (
+    NULL,
+    UNREADABLE,
+    is_heavy_event,
+    is_stated,
+    length_of,
+    raw_of,
+    read_loosely,
+    text_of,
+)
 
 
 class Delta(Struct, gc=False):
@@ -426,8 +435,15 @@ class MessagesMeter(ResponseMeter[Event, Event]):
     def partial_usage(self) -> PartialUsage | None:
         return self._stated.partial
 
-    _decode = staticmethod(decode_event)
     read = staticmethod(read_event)
+
+    def event(self, data: bytes) -> bool:
+        """Decode and meter one event. Never raises; False if only some clients get the event."""
+        try:
+            event = decode_event(data)
+        except UNREADABLE:
+            return self.take(None if is_heavy_event(data) else read_event(data))
+        return self._take(event)
 
     def body(self, body: bytes) -> None:
         """Meter a whole response. Raises UpstreamMalformed if it is not a JSON object."""

@@ -439,8 +439,15 @@ class ResponsesMeter(ResponseMeter[Event, Event]):
     def usage(self) -> Usage | None:
         return self._stated.usage
 
-    _decode = staticmethod(decode_event)
     read = staticmethod(read_event)
+
+    def event(self, data: bytes) -> bool:
+        """Decode and meter one event. Never raises; False if only some clients get the event."""
+        try:
+            event = decode_event(data)
+        except UNREADABLE:
+            return self.take(None if is_heavy_event(data) else read_event(data))
+        return self._take(event)
 
     def body(self, body: bytes) -> None:
         """Meter a whole response. Raises UpstreamMalformed if it is not a JSON object."""

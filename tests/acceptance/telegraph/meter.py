@@ -45,7 +45,9 @@ class TelegraphMeter(ResponseMeter[Event, Event]):
     def usage(self) -> Usage | None:
         return self._usage
 
-    _decode = staticmethod(decode_event)
+    def event(self, data: bytes) -> bool:
+        """Decode and meter one event. True, as every event is forwarded."""
+        return self.take(self.read(data))
 
     @staticmethod
     def read(data: bytes) -> Event | None:
