@@ -391,10 +391,7 @@ class LedgerWriter(Actor[Message]):
             if applied.is_buried and number is not None:  # nothing was applied
                 await reregister(session, self._identity, signed, self.metrics)
                 return [e for e in work if not _is_given_up(e)]
-            for account_id, (balance, held) in applied.balances.items():
-                wallet = self.wallets.get(account_id)
-                if wallet is not None:
-                    wallet.available_nano_usd = balance - held
+            self._note_balances(applied)
             self._look_for_late(batch, applied, is_repeat=is_repeat)
             if applied.is_buried:
                 await reregister(session, self._identity, signed, self.metrics)
@@ -406,6 +403,12 @@ class LedgerWriter(Actor[Message]):
                 self._reply_to_holds(holds, applied)
         self._report(work)
         return left
+
+    def _note_balances(self, applied: Applied) -> None:
+        for account_id, (balance, held) in applied.balances.items():
+            wallet = self.wallets.get(account_id)
+            if wallet is not None:
+                wallet.available_nano_usd = balance - held
 
     async def _without_applied(self, work: list[Work], number: int, signed: str) -> list[Work]:
         """Return the unapplied part of a batch whose reply is missing.
