@@ -7,8 +7,15 @@ from typing import Any, Protocol
 
 from actors.wallet.pricing import ImagePrice
 from actors.wallet.wallets import Delivered
-from channels.dialects.images import ImagesRequest, ImagesResponse, parse_response, pixels_of
-from channels.dialects.images.dialect import DIALECT, EDITS, read_edits
+from channels.dialects.images.dialect import (
+    DIALECT,
+    EDITS,
+    ImagesRequest,
+    ImagesResponse,
+    parse_response,
+    pixels_of,
+    read_edits,
+)
 from channels.links import is_link, lasts_until
 from channels.registry import ModelSpec
 from gw.api.base import ApiHandler, HandlerWriter, begin_span

@@ -14,7 +14,7 @@ from actors.wallet.messages import CallFacts, Claim, NewJob
 from actors.wallet.pricing import ImagePrice
 from actors.wallet.wallets import LiveCalls, Wallets
 from channels.dialects import chat
-from channels.dialects import images as pictures
+from channels.dialects.images import dialect as pictures
 from channels.http.interfaces import Wire
 from channels.offload.pool import OffloadPool
 from channels.redaction import Redactor

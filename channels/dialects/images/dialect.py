@@ -1,4 +1,4 @@
-"""The record of the images dialect: what the rest of the gateway knows of it."""
+"""The images dialect: requests, responses counted by the piece, and its record (spec: Images)."""
 
 from __future__ import annotations
 

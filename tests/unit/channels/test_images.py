@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from channels.dialects import multipart
 from channels.dialects.dialect import renamed_body
-from channels.dialects.images import parse_response, pixels_of, read_request
+from channels.dialects.images.dialect import parse_response, pixels_of, read_request
 from channels.dialects.multipart import (
     HEAD_BYTES_MAX,
     PARTS_MAX,

@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from channels.dialects import chat, gemini, images, messages, responses
+from channels.dialects import chat, gemini, messages, responses
 from channels.dialects.dialect import renamed_body
+from channels.dialects.images import dialect as images
 from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.json import READ_VALUES_MAX, TRANSLATED_VALUES_MAX, dumps, weight_of
