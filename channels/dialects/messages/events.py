@@ -223,6 +223,18 @@ class _Usage(_Counts, gc=False):
 
 _USAGE = msgspec.json.Decoder(_Usage)
 _COUNTS = msgspec.json.Decoder(_Counts)
+# The members beside the counts, each decoded alone where the whole usage cannot be.
+_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_BESIDE = {
+    name: msgspec.json.Decoder(kind)
+    for name, kind in (
+        ("server_tool_use", _ServerTools | None),
+        ("service_tier", str | None),
+        ("speed", str | None),
+        ("inference_geo", str | None),
+        ("iterations", list[_Iteration] | None),
+    )
+}
 # The iteration that summarises the conversation, which the counts of the usage exclude. They also
 # exclude those of an adviser: it is another model without a price here, reported as unpriced.
 _SUMMARY, _ADVISER = "compaction", "advisor_message"
@@ -305,13 +317,14 @@ class UsageReader:
         return PartialUsage(input=stated, output_tokens=self._output)
 
     def take(self, stated: msgspec.Raw, *, is_start: bool, container: msgspec.Raw = NULL) -> bool:
-        """Take one usage member. False if a count is negative or not an integer.
+        """Take one usage member. False if some of it cannot be read, or a count is negative.
 
+        Counts are taken together, the other members each alone.
         The output stated at a stream's start is only its first moment's, and is ignored.
         `container` is the one that the response's code ran in.
         """
         try:
-            counts, more = _read_counts(stated)
+            counts, is_readable = _read_usage(stated)
         except (msgspec.DecodeError, RecursionError):
             return False
         fresh, read = counts.input_tokens, counts.cache_read_input_tokens
@@ -335,9 +348,8 @@ class UsageReader:
                 self._output = output
             if thought is not None:
                 self._thought = thought
-        if more is not None:
-            self._take_more(more, container)
-        return True
+        self._take_more(counts, container)
+        return is_readable
 
     def _take_more(self, stated: _Usage, container: msgspec.Raw) -> None:
         """Take the tier, the region, the tools and the iterations, if stated."""
@@ -395,13 +407,23 @@ class UsageReader:
         return with_parts(usage, replace(self._parts or UsageParts(), cache_write_1h_tokens=hour))
 
 
-def _read_counts(stated: msgspec.Raw) -> tuple[_Counts, _Usage | None]:
-    """Decode the counts of a usage, and all of it if possible. Raises like a decoder."""
+def _read_usage(stated: msgspec.Raw) -> tuple[_Usage, bool]:
+    """Decode a usage, without the members that are malformed; whether all of it could be read.
+
+    Raises like a decoder if its counts are malformed.
+    """
     try:
-        whole = _USAGE.decode(stated)
+        return _USAGE.decode(stated), True
     except (msgspec.DecodeError, RecursionError):
-        return _COUNTS.decode(stated), None
-    return whole, whole
+        counts, beside = _COUNTS.decode(stated), {}
+    for name, raw in _MEMBERS.decode(stated).items():
+        if name in _BESIDE:
+            try:
+                beside[name] = _BESIDE[name].decode(raw)
+            except (msgspec.DecodeError, RecursionError):
+                continue
+    of_counts = {name: getattr(counts, name) for name in _Counts.__struct_fields__}
+    return _Usage(**of_counts, **beside), False
 
 
 # Meters a messages response as it is passed on: usage, characters, how it ended.

@@ -367,6 +367,32 @@ def test_cut_messages_stream_tells_its_input() -> None:
     assert meter.partial_usage == PartialUsage(Usage(12, 0, cached_tokens=7), None)
 
 
+@each("name", ["server_tool_use", "service_tier", "speed", "inference_geo", "iterations", "other"])
+@each("broken", ["x", 5, [5], {"web_search_requests": "x"}])
+def test_a_malformed_member_of_a_usage_hides_no_other(name: str, broken: Any) -> None:
+    stated = {
+        "input_tokens": 10,
+        "output_tokens": 9,
+        "server_tool_use": {"web_search_requests": 3},
+        "service_tier": "priority",
+        "inference_geo": "us",
+        "iterations": [{"type": "advisor_message", "output_tokens": 7}],
+    }
+    parts = {
+        "server_tool_use": {"web_searches": 3},
+        "service_tier": {"service_tier": "priority"},
+        "inference_geo": {"region": "us"},
+        "iterations": {"advisor_tokens": 7},
+    }
+    is_text = broken == "x" and name in ("service_tier", "speed", "inference_geo")
+    if is_text:
+        broken = "global"  # a text is no fault there
+    left = {key: value for one, read in parts.items() if one != name for key, value in read.items()}
+    meter = metered("messages", {"type": "message_delta", "usage": {**stated, name: broken}})
+    assert meter.usage == Usage(10, 9, parts=UsageParts(**left))
+    assert meter.malformed_events == int(not is_text and name != "other")
+
+
 def test_the_region_and_the_adviser_of_a_stream_may_come_with_its_end() -> None:
     advised = {"input_tokens": 800, "cache_read_input_tokens": 7, "output_tokens": 531}
     start = {"input_tokens": 10, "output_tokens": 1, "inference_geo": "not_available"}

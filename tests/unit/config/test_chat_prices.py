@@ -127,6 +127,20 @@ def test_a_channels_price_is_checked_alike(entry: str, path: str, found: str) ->
     assert found in fault.found
 
 
+@cases(
+    "kind, price",
+    ("images_generations", "per_image: 1"),
+    ("videos_generations", "per_second: 1"),
+    ("audio_speech", "per_character: 1"),
+    ("music_generations", "per_generation: 1"),
+)
+def test_what_is_sold_by_the_piece_costs_the_same_on_each_channel(kind: str, price: str) -> None:
+    for own in ('factor: "2"', price, "input: 1"):
+        fault = fault_of(written(price, kind=kind, entry=f"{{id: other-one, price: {{{own}}}}}"))
+        assert fault.path == "models[0].channels[1].price"
+        assert fault.allowed == "a price of tokens on a channel of a chat model"
+
+
 def test_dimensions_are_of_chat_models() -> None:
     fault = fault_of(written("per_image: 1, per_request: 1", kind="images_generations"))
     assert fault.path == "models[0].price.per_request"
