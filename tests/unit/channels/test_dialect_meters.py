@@ -378,7 +378,7 @@ def test_a_malformed_member_of_a_usage_hides_no_other(name: str, broken: Any) ->
         "inference_geo": "us",
         "iterations": [{"type": "advisor_message", "output_tokens": 7}],
     }
-    parts = {
+    parts: dict[str, dict[str, Any]] = {
         "server_tool_use": {"web_searches": 3},
         "service_tier": {"service_tier": "priority"},
         "inference_geo": {"region": "us"},
