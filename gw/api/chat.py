@@ -175,10 +175,11 @@ def resolve_model(registry: Registry, model_id: str, principal: Principal) -> Mo
     """Return the model of an id or alias. Raises GatewayError: unknown, placeholder, forbidden."""
     model = registry.resolve(model_id)
     if model is None or not model.callable:
+        shown = model_id[:SHOWN_CHARACTERS_MAX]
+        fault = f"The model `{shown}` does not exist." if shown else "The endpoint has no default."
         raise GatewayError(
             MODEL_NOT_FOUND,
-            f"The model `{model_id[:SHOWN_CHARACTERS_MAX]}` does not exist. "
-            "GET /v1/models lists the models there are.",
+            f"{fault} GET /v1/models lists the models there are.",
             param="model",
         )
     allowed = principal.allowed_models

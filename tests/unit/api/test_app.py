@@ -98,6 +98,17 @@ def test_a_hand_shake_whose_upgrade_a_proxy_removed_is_426() -> None:
     assert run(scene("/v1/responses")).status == 405
 
 
+def test_an_endpoint_without_a_default_model_asks_for_one() -> None:
+    async def scene() -> Answer:
+        async with served(World().application()) as address:
+            head = request("POST", "/v1/moderations", "Content-Length: 14")
+            return await address.ask(head, b'{"input": "x"}')
+
+    answer = run(scene())
+    assert (answer.status, answer.code) == (400, "model_not_found")
+    assert "``" not in answer.json()["error"]["message"]
+
+
 def test_each_finished_answer_is_counted_by_its_route() -> None:
     async def scene() -> World:
         world = World()
