@@ -297,6 +297,8 @@ WAITING_BYTES_MAX = 64 * 1024
 HEAD_BYTES_MAX = 32 * 1024
 # Limit of consecutive bytes that are no part of the body: trailers, or chunk extensions.
 BARE_BYTES_MAX = 64 * 1024
+# A body up to this size is joined to its head: one copy is cheaper than a second buffer.
+JOINED_BODY_BYTES_MAX = 16 * 1024
 
 
 class StaleConnection(Exception):
@@ -372,7 +374,14 @@ class UpstreamConnection(asyncio.Protocol):
         response = self._response = Http1Response(self)
         self._exchanges += 1
         self._head_room = HEAD_BYTES_MAX
-        self._writer.write(head, body)
+        writer = self._writer
+        writer.is_large = len(body) > JOINED_BODY_BYTES_MAX
+        if writer.is_large:
+            writer.write(head, body)
+        else:
+            self._transport.write(head + body)
+            if self._transport.is_closing():  # nothing was written
+                writer.pause()
         return response
 
     def resume(self) -> None:
@@ -527,7 +536,8 @@ class UpstreamConnection(asyncio.Protocol):
             return
         self._response = None
         # The rest of an upload that was answered early may never be read, nor the next request.
-        may_be_unread = self._writer.may_be_unread
+        writer = self._writer
+        may_be_unread = (writer.is_large or writer.is_paused) and writer.may_be_unread
         keeps_alive = self._parser.should_keep_alive() and not may_be_unread
         response.ended()
         if keeps_alive:

@@ -146,10 +146,8 @@ def has_unacknowledged(transport: asyncio.BaseTransport) -> bool:
     return any(count)
 
 
-# Requests on their way out.
+# Requests with a large body.
 
-# A body up to this size is joined to its head: one copy is cheaper than a second buffer.
-JOINED_BODY_BYTES_MAX = 16 * 1024
 # A longer body than this is written in pieces of this size, at most one in a turn of the loop and
 # only while the transport has nothing buffered: TLS would encrypt the whole body at once, and hold
 # it twice while the upstream reads slowly.
@@ -159,19 +157,20 @@ _NOTHING = memoryview(b"")
 
 
 class RequestWriter:
-    """Writes requests to a transport, one after another; a large body piece by piece.
+    """Writes requests with a large body to a transport, piece by piece.
 
-    The transport's protocol passes on `pause_writing` and `resume_writing`.
+    The transport's protocol passes on `pause_writing` and `resume_writing`, and sets `is_large` for
+    each request: with TLS part of a large body may be unwritten without being reported.
     """
 
-    __slots__ = ("_is_large", "_is_paused", "_is_scheduled", "_rest", "_transport")
+    __slots__ = ("_is_scheduled", "_rest", "_transport", "is_large", "is_paused")
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
         self._rest = _NOTHING  # of a body, not passed to the transport yet
-        self._is_paused = False  # the transport has data that the system has not
+        self.is_paused = False  # the transport has data that the system has not
         self._is_scheduled = False  # the next piece is written in the next turn
-        self._is_large = False  # with TLS a large body may be unwritten without being reported
+        self.is_large = False
 
     def __repr__(self) -> str:
         return f"<RequestWriter {len(self._rest)} bytes unsent>"
@@ -179,26 +178,23 @@ class RequestWriter:
     @property
     def has_unsent(self) -> bool:
         """Whether part of a request was not passed to the system."""
-        return self._is_paused or bool(self._rest)
+        return self.is_paused or bool(self._rest)
 
     @property
     def may_be_unread(self) -> bool:
         """Whether part of a request, ended early by its response, may never be read."""
-        return self.has_unsent or (self._is_large and has_unacknowledged(self._transport))
+        return self.has_unsent or (self.is_large and has_unacknowledged(self._transport))
 
     def write(self, head: bytes, body: bytes) -> None:
         """Write a request; the one before it was written."""
-        self._is_large = len(body) > JOINED_BODY_BYTES_MAX
-        if not self._is_large:
-            self._transport.write(head + body)
-        elif len(body) <= PIECE_BYTES:
+        if len(body) <= PIECE_BYTES:
             self._transport.writelines((head, body))
         else:
             self._transport.write(head)
             self._rest = memoryview(body)
             self._write_piece()
         if self._transport.is_closing():  # nothing was written
-            self._is_paused = True
+            self.is_paused = True
 
     def end(self) -> None:
         """Write no more: the connection is closed."""
@@ -206,18 +202,18 @@ class RequestWriter:
 
     def pause(self) -> None:
         """Wait: the transport has something buffered."""
-        self._is_paused = True
+        self.is_paused = True
 
     def resume(self) -> None:
         """Continue: the transport has nothing buffered."""
-        self._is_paused = False
+        self.is_paused = False
         if self._rest and not self._is_scheduled:
             self._is_scheduled = True
             asyncio.get_running_loop().call_soon(self._continue)
 
     def _continue(self) -> None:
         self._is_scheduled = False
-        if self._rest and not self._is_paused:
+        if self._rest and not self.is_paused:
             self._write_piece()
 
     def _write_piece(self) -> None:
@@ -226,5 +222,5 @@ class RequestWriter:
         self._transport.write(self._rest[:PIECE_BYTES])
         if not self._transport.is_closing():  # else it was not written
             self._rest = self._rest[PIECE_BYTES:] or _NOTHING  # an empty part would keep the body
-            if not self._is_paused:
+            if not self.is_paused:
                 self.resume()
