@@ -168,6 +168,9 @@ def test_a_body_without_what_is_counted_is_refused() -> None:
         ("messages", b'{"messages":[],"model":1}', "model"),
         ("native", b"{}", "contents"),
         ("responses", b'{"input":"x"}', "model"),
+        ("responses", b'{"model":"m","input":7}', "input"),
+        ("messages", b'{"model":"m","messages":"x"}', "messages"),
+        ("native", b'{"contents":{}}', "contents"),
     ):
         with pytest.raises(InvalidRequest) as raised:
             read_count(body, protocol)
