@@ -78,8 +78,12 @@ def check(usage: Usage) -> None:
     sheet = EVERYTHING.sheet
     assert sheet is not None
     parts = usage.parts
-    assert set(sheet.unpriced(usage)) <= {"regions"}
-    assert sheet.unpriced(usage) == [] or (parts and parts.region not in (None, "us")), usage
+    unpriced = set()
+    if parts is not None and parts.advisor_tokens:
+        unpriced.add("advisor")  # of another model
+    if parts is not None and parts.region not in (None, "us"):
+        unpriced.add("regions")
+    assert set(sheet.unpriced(usage)) == unpriced, usage
     fresh = usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens
     if parts is not None:
         # What the parts are disjoint by is their own, and not left to the arithmetic.
