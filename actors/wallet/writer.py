@@ -212,9 +212,9 @@ BATCH_MAX = 256
 BATCH_THRESHOLD = 20
 GATHER_PER_MESSAGE = 75e-6  # seconds
 GATHER_MAX_SECONDS = 0.003
-# A settlement or row has no waiting caller: it is sent with the next message that has one, or after
-# this time. At half of saturation 10 ms take 0.050 ms of PostgreSQL's CPU a call, 2 ms take 0.078.
-LINGER_SECONDS = 0.01
+# A settlement or row has no waiting caller: it is sent with the next hold, or alone after this
+# time.
+LINGER_SECONDS = 0.002
 # Stored responses of idempotency keys make a batch heavy: past this, the next takes the rest.
 RESPONSE_BYTES_MAX = 2 * 1024 * 1024
 # Messages without a caller are accepted above this limit; `Wallets` limits those with one.

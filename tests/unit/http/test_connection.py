@@ -151,19 +151,20 @@ async def test_absolute_target_means_its_path(target: str, status: int) -> None:
     assert found == status
 
 
+def requests_alive() -> list[object]:
+    return [one for one in gc.get_objects() if isinstance(one, Request | TornadoHandler)]
+
+
 def test_answered_request_is_freed_without_the_garbage_collector() -> None:
     async def scene() -> list[object]:
         async with served(make_app(World())) as address, address.client() as client:
             gc.collect()
             gc.disable()
             try:
+                before = {id(one) for one in requests_alive()}  # of other tests
                 for _ in range(20):
                     await client.ask(request("POST", "/v1/echo", "Content-Length: 2"), b"{}")
-                return [
-                    found
-                    for found in gc.get_objects()
-                    if isinstance(found, Request | TornadoHandler)
-                ]
+                return [one for one in requests_alive() if id(one) not in before]
             finally:
                 gc.enable()
 
