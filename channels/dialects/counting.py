@@ -258,7 +258,7 @@ def read_count(body: bytes, protocol: str) -> tuple[str, None]:
     if counting.needs and not any(name in request.raw for name in counting.needs):
         raise InvalidRequest(f"{counting.needs[0]}: this field is required.", counting.needs[0])
     for name in request.raw.keys() & set(_TURNS):
-        first = bytes(request.raw[name])[:1]
+        first = bytes(memoryview(request.raw[name])[:1])
         if first != b"[" and not (name == "input" and first == b'"'):
             raise InvalidRequest(f"{name}: a list is expected.", name)
     if counting.is_in_path:

@@ -60,8 +60,6 @@ SETTINGS: dict[str, Any] = {
         model("claude", "speaks-messages"),
         model("codex", "speaks-responses"),
         model("both", "failing", "next"),
-        *(model(f"open-{name}", of, max_output_tokens=None) for name, of in CHANNELS.items()),
-        model("moving", "failing", "speaks-messages"),
         model("writing", "speaks-messages", price={**PRICE, "cache_write": "1.25"}),
         model("unread", "speaks-messages", price={"input": "1", "output": "10"}),
     ],
