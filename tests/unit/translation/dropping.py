@@ -23,23 +23,20 @@ _UNDOCUMENTED = ("telepathy", "something")
 _INTRODUCTION = """\
 # What a translation cannot say
 
-A channel of another protocol than the client's is spoken to over one of these paths, where
-`translations` or `translate` in the configuration switches it on. The answer says so in
-`X-Protocol-Translation`.
-Every member of a request arrives, or is named in `X-Protocol-Warning`; a request with
-`X-Protocol-Strict: 1` is refused with a 400 that names it, before anything is sent.
+Every member of a request arrives, or is named in `X-Protocol-Warning`; with `X-Protocol-Strict: 1`
+the request is refused with a 400 that names it, before anything is sent. Listed are the documented
+members that are left out, or changed because the other protocol has a narrower place for them: a
+temperature above 1, a schema that is not enforced as strictly. Some only count where they say
+something: `n` of 1 loses nothing. Members that a protocol does not document are left out and named
+as well.
 
-Below are the documented members that are left out, or changed because the other protocol has a
-narrower place for them: a temperature above 1, a schema that is not enforced as strictly. Some are
-only where they say something: `n` of 1 loses nothing. Members that a protocol does not document
-are left out and named as well.
+No message is left out, as the conversation would be another one without it. One that is empty, or
+of which nothing can be said, stays as an empty message where the other protocol has such
+(chat-completions, responses); else it is 400 `invalid_request`, naming the message. Empty
+instructions are none. Messages of one role that follow one another are one turn.
 
-No message is ever left out, as the conversation would be another one without it. One that is empty,
-or of which nothing can be said, stays as an empty message where the other protocol has such
-(chat-completions, responses); the others refuse them, and so does the gateway: 400
-`invalid_request`, naming the message. Empty instructions are none. Messages of one role that follow
-one another are one turn. This page is made from the tables of the tests
-(`python -m tests.unit.translation.dropping`).
+In brackets stand a way's name in `translations`, and what `X-Protocol-Translation` says of it.
+Written by `python -m tests.unit.translation.dropping`.
 """
 
 
@@ -53,15 +50,22 @@ def dropped(translation: Translation) -> list[str]:
     return [name for name in found if not any(mark in name for mark in _UNDOCUMENTED)]
 
 
+def _names(fields: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in fields)
+
+
 def page() -> str:
-    """The whole page."""
+    """The whole page: by the client's protocol, what is lost to all others and to each."""
     sections = [_INTRODUCTION]
-    for row in TRANSLATIONS.values():
-        names = " · ".join(f"`{name}`" for name in dropped(row))
-        sections.append(
-            f"## {row.path}: {NAMES[row.client]} to {NAMES[row.upstream]}\n\n"
-            f"`{row.header}`, switched on by `{row.setting}`.\n\n{names}\n"
-        )
+    for client in dict.fromkeys(row.client for row in TRANSLATIONS.values()):
+        lost = {row: dropped(row) for row in TRANSLATIONS.values() if row.client == client}
+        first, *others = lost.values()
+        common = [name for name in first if all(name in names for names in others)]
+        sections.append(f"## From {NAMES[client]}\n\nTo each: {_names(common)}\n")
+        for row, names in lost.items():
+            only = _names([name for name in names if name not in common])
+            heading = f"**To {NAMES[row.upstream]}** (`{row.setting}`, `{row.header}`)"
+            sections.append(f"{heading} also: {only}\n")
     return "\n".join(sections)
 
 
