@@ -20,13 +20,7 @@ from tests.support.tenants import Tenant
 from tests.support.waiting import until
 
 # Their modules change no configuration.
-SHARED = (
-    common.SETTINGS,
-    agents.SETTINGS,
-    pictures.SETTINGS,
-    sounds.SETTINGS,
-    translated.SETTINGS,
-)
+SHARED = (common.SETTINGS, agents.SETTINGS, pictures.SETTINGS, sounds.SETTINGS, translated.SETTINGS)
 
 
 @pytest.fixture(scope="session")
@@ -45,9 +39,7 @@ def houses(postgres: PostgresForTests) -> Iterator[Callable[[int], House]]:
 
 @pytest.fixture(scope="module")
 def shared(
-    request: pytest.FixtureRequest,
-    postgres: PostgresForTests,
-    houses: Callable[[int], House],
+    request: pytest.FixtureRequest, postgres: PostgresForTests, houses: Callable[[int], House]
 ) -> Iterator[House]:
     """The house of this module."""
     settings: dict[str, Any] = getattr(request.module, "SETTINGS", common.SETTINGS)

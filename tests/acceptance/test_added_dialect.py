@@ -39,10 +39,7 @@ ADDED = {
         ("# --- The rows ---\n", (FOLDER / "family.py").read_text().partition("Family\n")[2]),
         ("_ROWS = (\n", "    TELEGRAPH,\n"),
     ],
-    "gw/app.py": [
-        ("        # Chat\n", ROUTE),
-        ("from typing import Any\n", IMPORT),
-    ],
+    "gw/app.py": [("        # Chat\n", ROUTE), ("from typing import Any\n", IMPORT)],
     "channels/translation/session.py": [("_ROWS = (\n", WAYS)],
 }
 SENT = [
@@ -100,10 +97,7 @@ def shared(postgres: PostgresForTests, wire: str) -> Iterator[House]:
     """A house whose every process, the command line too, runs from the copy."""
     settings: dict[str, Any] = {
         "translations": ["telegraph_to_chat", "chat_to_telegraph"],
-        "channels": [
-            channel("wire", protocols=["telegraph"], base_url=wire),
-            channel("one"),
-        ],
+        "channels": [channel("wire", protocols=["telegraph"], base_url=wire), channel("one")],
         "models": [model("morse", "wire"), model("sim-model", "one")],
     }
     with temporary_folder() as tree, pytest.MonkeyPatch.context() as patch:

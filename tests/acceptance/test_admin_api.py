@@ -64,12 +64,7 @@ def test_key_is_made_used_revealed_set_and_revoked(shared: House, admin: AdminCl
     assert [chat(shared, made["key"]) for _ in range(6)] == [401] * 6
     assert admin.patch(path, {"name": "n"}).code == "key_revoked"
     trail = admin.get(f"audit?object={made['id']}").body["data"]
-    assert [one["action"] for one in trail] == [
-        "key.revoke",
-        "key.reveal",
-        "key.set",
-        "key.create",
-    ]
+    assert [one["action"] for one in trail] == ["key.revoke", "key.reveal", "key.set", "key.create"]
     assert {one["actor_kind"] for one in trail} == {"token"}
     assert {one["origin"] for one in trail} == {"127.0.0.1"}
     assert made["key"] not in str(trail)
@@ -231,7 +226,7 @@ def test_channel_is_tested_and_models_are_listed(shared: House, admin: AdminClie
     first = admin.get("channels?limit=2").body
     second = admin.get(f"channels?limit=2&cursor={first['next_cursor']}").body
     assert [one["id"] for one in first["data"] + second["data"]] == [
-        *("one", "two", "three", "films"),
+        *("one", "two", "three", "films")
     ]
     sold, _ = admin.get("models").body["data"]
     assert sold["prices"] == {"input": "1", "output": "10", "cached_input": "0.1"}

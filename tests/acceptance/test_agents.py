@@ -216,12 +216,7 @@ def test_what_an_agent_costs_is_its_accounts_and_added_up(h: House, tenant: Tena
     told = h.gw("agent", "usage", agent.agent_id, "--period", "today")
     assert (told["requests"], told["cost_usd"], told["cost"]) == (4, "0.0006", "0.6")
     assert (told["input_tokens"], told["output_tokens"]) == (300, 30)
-    assert told["status_counts"] == {
-        "success": 3,
-        "error": 0,
-        "interrupted": 0,
-        "rejected": 1,
-    }
+    assert told["status_counts"] == {"success": 3, "error": 0, "interrupted": 0, "rejected": 1}
     assert [(one["key_id"], one["requests"], one["cost_usd"]) for one in told["by_key"]] == [
         (agent.key_id, 3, "0.0004"),
         (second.key_id, 1, "0.0002"),
@@ -290,10 +285,7 @@ def test_a_response_in_one_piece_is_what_the_stream_says(h: House, tenant: Tenan
     with OpenAI(base_url=f"{h.gateway.url}/v1", api_key=agent.key, max_retries=0) as sdk:
         chunks = list(
             sdk.chat.completions.create(
-                model="any",
-                messages=messages,
-                stream=True,
-                stream_options={"include_usage": True},
+                model="any", messages=messages, stream=True, stream_options={"include_usage": True}
             )
         )
         whole = sdk.chat.completions.create(model="any", messages=messages)

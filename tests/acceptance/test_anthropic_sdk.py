@@ -138,11 +138,7 @@ def test_thinking_comes_before_the_text_and_may_be_sent_back(
     ],
 )
 def test_errors_are_the_librarys_own(
-    h: House,
-    sdk: Anthropic,
-    of_model: str,
-    status: int,
-    kind: type[anthropic.APIStatusError],
+    h: House, sdk: Anthropic, of_model: str, status: int, kind: type[anthropic.APIStatusError]
 ) -> None:
     told_to(h, of_model, status=status, message="No, not this.")
     with pytest.raises(kind, match="No, not this"):

@@ -19,10 +19,7 @@ from tests.support.waiting import until
 
 pytestmark = pytest.mark.long
 
-SETTINGS: dict[str, Any] = {
-    "channels": [channel("one")],
-    "models": [model("sim-model", "one")],
-}
+SETTINGS: dict[str, Any] = {"channels": [channel("one")], "models": [model("sim-model", "one")]}
 
 
 def postgres_tool(name: str, *arguments: str) -> None:

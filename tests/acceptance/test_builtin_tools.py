@@ -91,10 +91,7 @@ def charged(tenant: Tenant) -> int:
 def test_sdk_streams_a_web_search_with_its_source(h: House, sdk: OpenAI, tenant: Tenant) -> None:
     raw = sdk.chat.completions.with_raw_response.create(
         model="gpt-5",
-        messages=[
-            {"role": "system", "content": "Be brief."},
-            *said(text="Who won?", usage=USAGE),
-        ],
+        messages=[{"role": "system", "content": "Be brief."}, *said(text="Who won?", usage=USAGE)],
         tools=[SEARCH],
         stream=True,
         stream_options={"include_usage": True},

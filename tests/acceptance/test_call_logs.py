@@ -280,11 +280,7 @@ def test_figures_are_those_of_the_calls(h: House, tenant: Tenant) -> None:
         *("object", "currency", "scope", "period_from", "period_to"),
         *("total", "status_counts", "by_day", "by_model"),
     ]
-    assert (found["object"], found["currency"], found["scope"]) == (
-        "logs.summary",
-        "points",
-        "key",
-    )
+    assert (found["object"], found["currency"], found["scope"]) == ("logs.summary", "points", "key")
     begin, end = (datetime.fromisoformat(found[name]) for name in ("period_from", "period_to"))
     assert end - begin == timedelta(days=30)
     assert found["total"] == {
@@ -321,15 +317,7 @@ def test_an_answer_holds_for_its_minute_and_no_longer(h: House, tenant: Tenant) 
     pytest.fail("three minutes ended one after the other")
 
 
-@each(
-    "query",
-    [
-        "period=all",
-        "model=sim-model",
-        "from=2024-01-01&to=2024-12-31",
-        "scope=nobody",
-    ],
-)
+@each("query", ["period=all", "model=sim-model", "from=2024-01-01&to=2024-12-31", "scope=nobody"])
 def test_what_a_summary_does_not_take_is_400(h: House, query: str) -> None:
     h.upstream.reset()
     tenant = h.tenant()

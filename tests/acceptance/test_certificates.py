@@ -38,11 +38,7 @@ ANSWER: dict[str, Any] = {
     "object": "chat.completion",
     "model": "sim-model",
     "choices": [
-        {
-            "index": 0,
-            "message": {"role": "assistant", "content": "Ahoy"},
-            "finish_reason": "stop",
-        }
+        {"index": 0, "message": {"role": "assistant", "content": "Ahoy"}, "finish_reason": "stop"}
     ],
     "usage": {"prompt_tokens": 3, "completion_tokens": 1, "total_tokens": 4},
 }

@@ -16,15 +16,7 @@ from loadtests.attacks.frozen_process import (
     freeze_under_calls,
     gateways,
 )
-from tests.acceptance.submissions import (
-    PRICE,
-    SETTINGS,
-    begin,
-    conflict,
-    refusal,
-    spent,
-    submit,
-)
+from tests.acceptance.submissions import PRICE, SETTINGS, begin, conflict, refusal, spent, submit
 from tests.support.client import Client
 from tests.support.house import house
 from tests.support.waiting import until

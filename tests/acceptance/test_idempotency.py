@@ -11,15 +11,7 @@ from typing import Any
 import openai
 import pytest
 
-from tests.acceptance.submissions import (
-    PRICE,
-    age_keys,
-    begin,
-    conflict,
-    refusal,
-    spent,
-    submit,
-)
+from tests.acceptance.submissions import PRICE, age_keys, begin, conflict, refusal, spent, submit
 from tests.acceptance.submissions import SETTINGS as SETTINGS
 from tests.support.house import House
 from tests.support.rows import each

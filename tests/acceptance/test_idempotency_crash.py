@@ -56,10 +56,7 @@ def reply_or_nothing(call: Call) -> Reply | None:
 
 
 def test_hundred_at_once_over_two_gateways_are_one_call(database_url: str, tmp_path: Path) -> None:
-    with (
-        shop(database_url, tmp_path) as h,
-        closing(GatewayProcess(h.config)) as second,
-    ):
+    with shop(database_url, tmp_path) as h, closing(GatewayProcess(h.config)) as second:
         tenant = h.tenant()
         clients = [tenant.client, Client(second.url, h.another(tenant).key)]
         h.upstream.fault("one", delay_headers_ms=500)
@@ -83,10 +80,7 @@ def test_hundred_at_once_over_two_gateways_are_one_call(database_url: str, tmp_p
 def test_hundred_at_once_and_the_gateway_killed_are_one_charge(
     database_url: str, tmp_path: Path
 ) -> None:
-    with (
-        shop(database_url, tmp_path) as h,
-        closing(GatewayProcess(h.config)) as second,
-    ):
+    with shop(database_url, tmp_path) as h, closing(GatewayProcess(h.config)) as second:
         tenant = h.tenant()
         h.upstream.fault("one", hang="headers")
         urls = [h.gateway.url, second.url]

@@ -282,11 +282,7 @@ TTS = {"model": "tts", "input": "Hello", "voice": "v", "async": True}
 
 @each(
     "path, asked",
-    [
-        ("/v1/videos/generations", FILM),
-        ("/v1/music/generations", SONG),
-        ("/v1/audio/speech", TTS),
-    ],
+    [("/v1/videos/generations", FILM), ("/v1/music/generations", SONG), ("/v1/audio/speech", TTS)],
 )
 def test_task_tells_nothing(
     h: House, tenant: Tenant, leaky: LeakyUpstream, path: str, asked: dict[str, Any]

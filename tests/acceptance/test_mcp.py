@@ -21,10 +21,7 @@ from tests.support.tenants import Tenant
 from tests.support.waiting import until
 
 WIKI = "/api/v1/ext/wiki"
-HEADERS = {
-    "Content-Type": "application/json",
-    "Accept": "application/json, text/event-stream",
-}
+HEADERS = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 TEAM = {

@@ -186,10 +186,7 @@ def test_task_that_fails_says_why_and_is_refunded(h: House, tenant: Tenant, kind
     h.upstream.fault("one", task_seconds=0.3, task_error=error)
     begun = ask(tenant.client, kind)
     done = ended(tenant.client, SUBMITS[kind][0], begun.json["id"])
-    assert (done["status"], done["error"]) == (
-        "failed",
-        "Not this." if kind == "avatar" else error,
-    )
+    assert (done["status"], done["error"]) == ("failed", "Not this." if kind == "avatar" else error)
     row = h.row(begun.trace)
     code = "generation_failed" if kind == "avatar" else "blocked"  # its record shows none
     assert (row["status"], row["error_code"], row["unit_count"]) == ("error", code, 0)

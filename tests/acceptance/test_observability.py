@@ -23,11 +23,7 @@ SETTINGS: dict[str, Any] = {
         channel("bad", health={"failures": FAILURES, "cooldown": 3600}, max_concurrency=7),
         channel("away", base_url=NOBODY),
     ],
-    "models": [
-        model("sim-model", "good"),
-        model("unsteady", "bad", "good"),
-        model("lost", "away"),
-    ],
+    "models": [model("sim-model", "good"), model("unsteady", "bad", "good"), model("lost", "away")],
 }
 SETTINGS["channels"][0]["priority"] = 2  # tried after the others
 USAGE = {"input": 100, "output": 20, "cached": 40}

@@ -62,10 +62,7 @@ def server_of(h: House) -> dict[str, Any]:
 
 def test_call_and_its_steps_are_one_tree(h: House, sink: Sink, tenant: Tenant) -> None:
     reply = tenant.client.chat(
-        max_tokens=50,
-        temperature=0.5,
-        headers={"session_id": "dialogue-7"},
-        sim={"usage": USAGE},
+        max_tokens=50, temperature=0.5, headers={"session_id": "dialogue-7"}, sim={"usage": USAGE}
     )
     call, (hold, attempt, settle) = sink.tree(reply.trace, HOLD, "chat sim-model", SETTLE)
     assert (call.name, call.kind, call.parent_id) == ("chat sim-model", "server", "")

@@ -89,10 +89,7 @@ def test_process_that_dies_is_replaced_and_its_calls_are_settled(h: House) -> No
             os.kill(pid, signal.SIGKILL)
         until(lambda: len(workers(h) - before) == COUNT, what="all replaced")
     until(lambda: readiness(h) == 200, what="ready again")
-    until(
-        lambda: [row["status"] for row in h.rows(tenant)] == ["interrupted"],
-        what="its row",
-    )
+    until(lambda: [row["status"] for row in h.rows(tenant)] == ["interrupted"], what="its row")
     assert h.held_nano_usd(tenant) == 0
     assert tenant.client.chat().status == 200
     page = Admin(h.gateway.admin_url).page()

@@ -97,10 +97,7 @@ def test_bad_file_is_refused_as_a_whole_and_the_old_one_stays(h: House, tenant: 
     good = h.config.read_text()
     h.write(
         channels=[*h.settings["channels"], channel("fresh", protocols=["chatt"])],
-        models=[
-            model("new", "one"),
-            model("broken", "nowhere", price={"input": "much"}),
-        ],
+        models=[model("new", "one"), model("broken", "nowhere", price={"input": "much"})],
     )
     for text in (h.config.read_text(), "channels: [", "nonsense", "", "\n"):
         h.config.write_text(text)

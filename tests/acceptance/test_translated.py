@@ -8,15 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.acceptance.translated import (
-    PATHS,
-    SCHEMA,
-    SETTINGS,
-    chat,
-    chunks,
-    gemini,
-    sent,
-)
+from tests.acceptance.translated import PATHS, SCHEMA, SETTINGS, chat, chunks, gemini, sent
 from tests.support.house import House
 from tests.support.rows import each
 from tests.support.tenants import Tenant

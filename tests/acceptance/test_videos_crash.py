@@ -161,10 +161,7 @@ def test_film_whose_process_is_killed_while_its_upstream_is_asked_is_refunded(
 
 def test_two_hundred_films_and_a_kill_in_the_middle(database_url: str, tmp_path: Path) -> None:
     films = 200
-    with (
-        studio(database_url, tmp_path) as h,
-        closing(GatewayProcess(h.config)) as second,
-    ):
+    with studio(database_url, tmp_path) as h, closing(GatewayProcess(h.config)) as second:
         granted = 4 * SECOND * films
         tenant = h.tenant(nano_usd=granted)
         h.upstream.fault("one", task_seconds=2, real_seconds=4)

@@ -92,17 +92,11 @@ def walker(postgres: PostgresForTests) -> Iterator[Walker]:
 
 def _walker(url: str, folder: Path) -> Iterator[Walker]:
     (folder / "sitecustomize.py").write_text(recorder.SITE, encoding="utf-8")
-    environ = {
-        "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}",
-        recorder.VARIABLE: str(folder / "walk"),
-    }
+    environ = {"PYTHONPATH": f"{folder}{os.pathsep}{ROOT}", recorder.VARIABLE: str(folder / "walk")}
     settings = {
         **films.SETTINGS,
         "translations": ["messages_to_chat"],
-        "models": [
-            *films.SETTINGS["models"],
-            pictures.picture("picture", "painter"),
-        ],
+        "models": [*films.SETTINGS["models"], pictures.picture("picture", "painter")],
         "channels": [
             *films.SETTINGS["channels"],
             {**films.SETTINGS["channels"][0], "id": "painter", "protocols": ["images"]},
@@ -143,10 +137,7 @@ def search(walker: Walker) -> None:
         "method": "tools/call",
         "params": {"name": "search_wiki", "arguments": {"q": "dams"}},
     }
-    headers = {
-        "Accept": "application/json, text/event-stream",
-        "Content-Type": "application/json",
-    }
+    headers = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
     reply = walker.tenant.client.send("POST", "/mcp", call, headers=headers)
     assert reply.status == 200
     assert b"result" in reply.body

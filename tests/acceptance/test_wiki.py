@@ -84,17 +84,7 @@ def test_windows_of_a_search_fit_together(reader: Tenant) -> None:
     assert min(scores) > 0
 
 
-@each(
-    "query",
-    [
-        "q=%20",
-        "q=%ff",
-        f"q={'x' * 501}",
-        "q=x&limit=0",
-        "q=x&offset=1.5",
-        "q=x&q=y",
-    ],
-)
+@each("query", ["q=%20", "q=%ff", f"q={'x' * 501}", "q=x&limit=0", "q=x&offset=1.5", "q=x&q=y"])
 def test_a_bad_search_is_400(reader: Tenant, query: str) -> None:
     reply = reader.client.get(f"{WIKI}/search?{query}")
     assert reply.refusal == (400, "invalid_request_error", "invalid_request")

@@ -310,13 +310,7 @@ MUTATIONS = (
         "tests/unit/api/test_base.py::test_both_forms_refuse_alike",
     ),
     # Retries and failover.
-    Mutation(
-        "fourth-try",
-        "actors",
-        "TRIES_MAX = 3",
-        "TRIES_MAX = 4",
-        SIMULATION,
-    ),
+    Mutation("fourth-try", "actors", "TRIES_MAX = 3", "TRIES_MAX = 4", SIMULATION),
     Mutation(
         "timeout-retried",
         "gw",

@@ -61,10 +61,7 @@ class CopyTable:
     """The rows by id. `on_kept` is told of each copy that is there from now on."""
 
     def __init__(
-        self,
-        jobs: FakeJobs,
-        ended: Mapping[str, Mapping[str, Any]],
-        now: Callable[[], float],
+        self, jobs: FakeJobs, ended: Mapping[str, Mapping[str, Any]], now: Callable[[], float]
     ) -> None:
         self._jobs = jobs
         self._ended = ended

@@ -54,9 +54,7 @@ def run_test(test: Callable[[], Coroutine[Any, Any, None]], *, on_both_loops: bo
 
 
 async def eventually(
-    condition: Callable[[], bool | Awaitable[bool]],
-    *,
-    what: str = "the condition",
+    condition: Callable[[], bool | Awaitable[bool]], *, what: str = "the condition"
 ) -> None:
     """Poll `condition` until it is true; fail with its name when it does not come."""
     deadline = time.monotonic() + PATIENCE_SECONDS

@@ -41,11 +41,7 @@ async def write_rows(database: Database, rows: Iterable[Row]) -> list[Row]:
     """
     rows = list(rows)
     written = [
-        {
-            **asdict(row),
-            "created_at": row.created_at.isoformat(),
-            "request_id": row.request_id.hex,
-        }
+        {**asdict(row), "created_at": row.created_at.isoformat(), "request_id": row.request_id.hex}
         for row in rows
     ]
     found = await database.fetch_all(

@@ -188,13 +188,7 @@ def image_call(asking: Asking, *, submission: Submission | None = None, **body: 
 
 
 def job_call(
-    facts: CallFacts,
-    model: ModelSpec,
-    job: NewJob,
-    *,
-    hold_nano_usd: int,
-    body: bytes,
-    **more: Any,
+    facts: CallFacts, model: ModelSpec, job: NewJob, *, hold_nano_usd: int, body: bytes, **more: Any
 ) -> SubmitCall:
     """A call that begins a job; `body` is its response."""
 

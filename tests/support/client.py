@@ -194,11 +194,7 @@ class Client:
         return self.send("GET", path, headers=headers)
 
     def chat(
-        self,
-        body: bytes | None = None,
-        *,
-        headers: Mapping[str, str] | None = None,
-        **members: Any,
+        self, body: bytes | None = None, *, headers: Mapping[str, str] | None = None, **members: Any
     ) -> Reply:
         """One chat call; `members` replace those of the ordinary body."""
         return self.begin_chat(body, headers=headers, **members).reply()

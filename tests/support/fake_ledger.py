@@ -365,11 +365,7 @@ class FakeLedger:
             self.rows.setdefault(call_id, row)
 
     def _hold(self, hold: dict[str, Any]) -> str | None:
-        call_id, account, key = (
-            UUID(hold["call_id"]),
-            hold["account_id"],
-            hold["key_id"],
-        )
+        call_id, account, key = (UUID(hold["call_id"]), hold["account_id"], hold["key_id"])
         if call_id in self.holds:
             return None
         if account not in self.balances:
@@ -490,15 +486,7 @@ _RARE = (
 )
 _HOLD = ("seq", "call_id", "account_id", "key_id", "amount", "cap")
 _NUMBERS = frozenset(
-    (
-        "cost",
-        "input_tokens",
-        "output_tokens",
-        "cached_tokens",
-        "latency_ms",
-        "seq",
-        "amount",
-    )
+    ("cost", "input_tokens", "output_tokens", "cached_tokens", "latency_ms", "seq", "amount")
 )
 
 

@@ -310,10 +310,7 @@ def house(
 
 @contextmanager
 def shared_house(
-    postgres: PostgresForTests,
-    *,
-    expected_log: Sequence[str] = (),
-    **settings: Any,
+    postgres: PostgresForTests, *, expected_log: Sequence[str] = (), **settings: Any
 ) -> Iterator[House]:
     """A house for all tests of a module, which must have logged no other error by the end."""
     with temporary_folder() as folder, postgres.database() as url:

@@ -247,9 +247,7 @@ class LedgerMachine(RuleBasedStateMachine):
             Batch(
                 settlements=[self.settlement(facts, cost)],
                 holds=[Hold(facts=fresh, amount_nano_usd=amount, cap_nano_usd=cap)],
-                records=[
-                    Record(facts=refused, outcome=outcome(0, status="rejected")),
-                ],
+                records=[Record(facts=refused, outcome=outcome(0, status="rejected"))],
             )
         )
         self.close(facts, cost)

@@ -140,11 +140,7 @@ class GatewayProcess(Process):
     """A gateway as `gw serve` starts it."""
 
     def __init__(
-        self,
-        config: Path,
-        *,
-        processes: int = 1,
-        environ: Mapping[str, str] | None = None,
+        self, config: Path, *, processes: int = 1, environ: Mapping[str, str] | None = None
     ) -> None:
         arguments = ["gw", "serve", "--config", str(config)]
         if processes != 1:

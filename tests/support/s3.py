@@ -19,10 +19,7 @@ REGION = "us-east-1"
 # What is asked of it before it demands keys: a user, its key, its rights, the bucket.
 FREE_ACTIONS = 4
 POLICY = json.dumps(
-    {
-        "Version": "2012-10-17",
-        "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}],
-    }
+    {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}
 )
 SERVER = """
 import logging, sys

@@ -63,7 +63,4 @@ def stop_server(data: Path) -> None:
 
 def _end(postmaster: Postmaster, how: signal.Signals) -> None:
     postmaster.send(how)
-    until(
-        lambda: not postmaster.is_alive,
-        what=f"the end of {postmaster.pid} by {how.name}",
-    )
+    until(lambda: not postmaster.is_alive, what=f"the end of {postmaster.pid} by {how.name}")

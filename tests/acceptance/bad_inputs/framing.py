@@ -87,11 +87,7 @@ _SMUGGLING = (
         request(method="GET", target="/v1/models", body=NEXT),
         (GOOD,),
     ),
-    Case(
-        "smuggling: a request in a body that is refused",
-        request(body=NEXT, key=None),
-        (NO_KEY,),
-    ),
+    Case("smuggling: a request in a body that is refused", request(body=NEXT, key=None), (NO_KEY,)),
     Case(
         "smuggling: a request behind an unknown method with a body",
         request(method="BREW", body=BODY) + NEXT,
@@ -180,12 +176,7 @@ CASES = (
         stays=False,
     ),
     Case("too large in one chunk", _chunks(chunked(TOO_MANY)), (TOO_LARGE,), stays=False),
-    Case(
-        "too large without a key",
-        request(body=TOO_MANY, key=None),
-        (NO_KEY,),
-        stays=False,
-    ),
+    Case("too large without a key", request(body=TOO_MANY, key=None), (NO_KEY,), stays=False),
     *_SMUGGLING,
     *_PIPELINED,
 )

@@ -118,11 +118,7 @@ CASES = (
         for name, line in _ODD_LINES.items()
     ),
     *(
-        Case(
-            f"read all the same: {name}",
-            request(body=BODY, target=target),
-            (UNKNOWN_MODEL,),
-        )
+        Case(f"read all the same: {name}", request(body=BODY, target=target), (UNKNOWN_MODEL,))
         for name, target in {
             "an absolute target": f"http://gateway{CHAT}",
             "an absolute target of another host": f"HTTPS://elsewhere.example:8443{CHAT}?x",
@@ -132,10 +128,7 @@ CASES = (
     ),
     Case("an empty line before", b"\r\n" + request(body=BODY), (UNKNOWN_MODEL,)),
     Case(
-        "HTTP/1.0",
-        request(body=BODY, version="HTTP/1.0", host=None),
-        (UNKNOWN_MODEL,),
-        stays=False,
+        "HTTP/1.0", request(body=BODY, version="HTTP/1.0", host=None), (UNKNOWN_MODEL,), stays=False
     ),
     Case(
         "HTTP/1.0 kept open",

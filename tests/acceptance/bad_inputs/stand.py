@@ -144,10 +144,7 @@ class Stand:
     def check_quiet(self) -> None:
         """Nothing is in flight, nothing is held, no connection is left."""
         until(lambda: self._connections() == 0, what="no connection left")
-        until(
-            lambda: self.admin.page().total("gw_calls_in_flight") == 0,
-            what="no call in flight",
-        )
+        until(lambda: self.admin.page().total("gw_calls_in_flight") == 0, what="no call in flight")
         self.house.settled(self.tenant)
         assert self.house.query("SELECT * FROM holds") == []
         assert self.house.held_nano_usd(self.tenant) == 0

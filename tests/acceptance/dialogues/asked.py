@@ -127,11 +127,7 @@ def _messages(asked: Asked) -> dict[str, Any]:
         ]
         messages.append({"role": "assistant", "content": calls})
         messages.append({"role": "user", "content": results})
-    body: dict[str, Any] = {
-        "system": SYSTEM,
-        "messages": messages,
-        "max_tokens": asked.max_tokens,
-    }
+    body: dict[str, Any] = {"system": SYSTEM, "messages": messages, "max_tokens": asked.max_tokens}
     if asked.has_tools or asked.has_results:
         body["tools"] = [
             {"name": name, "description": DESCRIPTION, "input_schema": schema}

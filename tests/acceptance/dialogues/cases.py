@@ -80,12 +80,7 @@ APART = ("chat", "responses")
 
 # What the answer ended by, in each client's word.
 FINISHES: Mapping[str, Mapping[str, str]] = {
-    "stop": {
-        "chat": "stop",
-        "messages": "end_turn",
-        "responses": "completed",
-        "native": "STOP",
-    },
+    "stop": {"chat": "stop", "messages": "end_turn", "responses": "completed", "native": "STOP"},
     "calls": {
         "chat": "tool_calls",
         "messages": "tool_use",

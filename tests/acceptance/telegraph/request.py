@@ -20,12 +20,7 @@ class _Body(Struct):
     stream: bool | None = None
 
 
-ALLOWED = {
-    "model": "a string",
-    "text": "a string",
-    "words": "an integer",
-    "stream": "a boolean",
-}
+ALLOWED = {"model": "a string", "text": "a string", "words": "an integer", "stream": "a boolean"}
 _DECODER = msgspec.json.Decoder(_Body)
 _NAMES = lookalikes_of(_Body.__struct_fields__)
 

@@ -162,11 +162,7 @@ async def process(
             recorder=recorder,
         )
         heartbeat = Heartbeat(
-            identity=identity,
-            database=database,
-            live=live,
-            clock=clock,
-            metrics=metrics,
+            identity=identity, database=database, live=live, clock=clock, metrics=metrics
         )
         recovery = Recovery(
             heartbeat=heartbeat,

@@ -83,9 +83,7 @@ async def the_job(database: Database, job_id: str = JOB) -> Job:
     return job
 
 
-async def test_job_outlives_its_process_and_is_ended_by_another_once(
-    database_url: str,
-) -> None:
+async def test_job_outlives_its_process_and_is_ended_by_another_once(database_url: str) -> None:
     async with ledger_of(database_url) as database:
         async with process(database_url, "proc_dead", pid=GONE) as dead:
             facts = await begin(dead)
@@ -214,10 +212,7 @@ async def test_hold_without_a_process_or_a_job_is_found(database_url: str) -> No
         facts = await begin(mine)
         await database.execute("UPDATE holds SET job_id = 'job_none'")
         (fault,) = (await verify(database)).faults
-        assert (fault["invariant"], fault["call"]) == (
-            "hold_has_a_live_call",
-            str(facts.call_id),
-        )
+        assert (fault["invariant"], fault["call"]) == ("hold_has_a_live_call", str(facts.call_id))
         await database.execute("UPDATE holds SET job_id = NULL")
         assert [f["invariant"] for f in (await verify(database)).faults] == ["hold_has_a_live_call"]
         await end(mine, facts, "expired")

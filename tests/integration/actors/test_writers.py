@@ -48,8 +48,7 @@ async def test_balance_is_admitted_exactly_whoever_asks(database_url: str) -> No
 async def test_spend_cap_of_a_key_is_kept_exactly_across_processes(database_url: str) -> None:
     async with two_processes(database_url, 1_000_000) as (_, *processes):
         answers = await asyncio.gather(
-            *(p.hold(100, cap=1150) for _ in range(30) for p in processes),
-            return_exceptions=True,
+            *(p.hold(100, cap=1150) for _ in range(30) for p in processes), return_exceptions=True
         )
         reasons = [a.reason for a in answers if isinstance(a, HoldRefused)]
         assert reasons == ["spend_cap"] * 49

@@ -171,10 +171,7 @@ def test_prices_are_agreed_listed_and_taken_back(gw: Gw) -> None:
     )
     own = '{"input": "2.50", "above_tokens": [{"above": 200000, "input": "5"}]}'
     _, second = gw.answers("account", "price", account_id, "--prices", own)["prices"]
-    assert second["prices"] == {
-        "input": "2.50",
-        "above_tokens": [{"above": 200000, "input": "5"}],
-    }
+    assert second["prices"] == {"input": "2.50", "above_tokens": [{"above": 200000, "input": "5"}]}
     listed = gw.answers("account", "price", account_id, "--remove", first["id"])["prices"]
     assert [one["removed_at"] is None for one in listed] == [False, True]
     assert gw.refuses("account", "price", account_id, "--remove", first["id"])[0] == (

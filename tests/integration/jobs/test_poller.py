@@ -164,9 +164,7 @@ async def test_job_of_a_channel_that_is_gone_waits_for_it_until_its_deadline(
             assert (await mine.ended(waiting)).state == "succeeded"
 
 
-async def test_two_processes_share_what_is_due_and_end_each_job_once(
-    database_url: str,
-) -> None:
+async def test_two_processes_share_what_is_due_and_end_each_job_once(database_url: str) -> None:
     upstreams = ScriptedUpstreams()
     async with (
         ledger(database_url) as database,
@@ -333,10 +331,7 @@ async def sleeping(
 async def test_process_without_jobs_looks_once_and_is_woken_by_one_of_another_process(
     monkeypatch: pytest.MonkeyPatch, database_url: str
 ) -> None:
-    async with (
-        sleeping(database_url, monkeypatch) as (idle, found),
-        watched(database_url) as other,
-    ):
+    async with sleeping(database_url, monkeypatch) as (idle, found), watched(database_url) as other:
         await open_account(other.database, BALANCE)
         listener = await idle.database.listen(
             CHANGES_CHANNEL,

@@ -28,9 +28,7 @@ from tests.support.aio import eventually
 from tests.unit.keys.fakes import CacheCounter
 
 
-async def test_issued_key_is_found_by_its_text_and_nowhere_in_the_clear(
-    database_url: str,
-) -> None:
+async def test_issued_key_is_found_by_its_text_and_nowhere_in_the_clear(database_url: str) -> None:
     async with Database(database_url) as database:
         account_id = await account_in(database)
         expires_at = datetime(2100, 1, 1, tzinfo=UTC)

@@ -195,8 +195,7 @@ async def shape(database: Database) -> list[list[Any]]:
     await database.execute("SELECT call_logs_make_partitions('2026-09-01', 1)")
     return [
         sorted(
-            (row for row in await database.fetch_all(query) if "entries_2" not in str(row)),
-            key=str,
+            (row for row in await database.fetch_all(query) if "entries_2" not in str(row)), key=str
         )
         for query in SHAPES
     ]

@@ -101,9 +101,7 @@ async def test_hundred_callers_for_a_balance_of_seven_calls_are_seven(
         assert await found[0].hold(BALANCE // 2)
 
 
-async def test_calls_in_memory_and_calls_in_the_database_share_a_balance(
-    database_url: str,
-) -> None:
+async def test_calls_in_memory_and_calls_in_the_database_share_a_balance(database_url: str) -> None:
     """What one process admits in memory is not there for what the other asks for."""
     async with ledger_of(database_url, BALANCE) as database, processes(database_url, 2) as found:
         one, other = found
@@ -117,10 +115,7 @@ async def test_calls_in_memory_and_calls_in_the_database_share_a_balance(
         for facts in mine:
             one.settle(facts, AMOUNT)
         await one.wallets.settled(ACCOUNT)
-        assert await read_balance(database, ACCOUNT) == (
-            BALANCE - 5 * AMOUNT,
-            BALANCE - 5 * AMOUNT,
-        )
+        assert await read_balance(database, ACCOUNT) == (BALANCE - 5 * AMOUNT, BALANCE - 5 * AMOUNT)
 
 
 async def test_dead_process_leaves_its_calls_and_no_lease(

@@ -49,10 +49,7 @@ async def test_odd_text_never_keeps_a_call_from_being_settled(
     odd: Mapping[str, Any], database_url: str
 ) -> None:
     async with held(database_url, 1, 2) as database:
-        settlements = [
-            settle(1, 10, **odd),
-            settle(2, 20),
-        ]
+        settlements = [settle(1, 10, **odd), settle(2, 20)]
         applied = await apply(database, PROCESS, Batch(settlements=settlements))
         assert applied.settled == {UUID(int=1), UUID(int=2)}
         assert applied.balances == {ACCOUNT: (970, 0)}
@@ -195,10 +192,7 @@ async def test_values_that_can_never_be_are_refused(database_url: str) -> None:
         for statement in REFUSED.values():
             with pytest.raises(ConstraintViolated):
                 await database.execute(statement)
-        for batch in (
-            Batch(holds=[hold(2, -1)]),
-            Batch(settlements=[settle(1, 7, "odd")]),
-        ):
+        for batch in (Batch(holds=[hold(2, -1)]), Batch(settlements=[settle(1, 7, "odd")])):
             with pytest.raises(ConstraintViolated):
                 await apply(database, PROCESS, batch)
         assert (await ledger.read_balance(database, ACCOUNT)) == (1000, 100)

@@ -10,14 +10,7 @@ from typing import Any
 
 import pytest
 
-from actors.actor import (
-    OUT_OF_FILES_SECONDS,
-    Actor,
-    ActorStopped,
-    Mailbox,
-    MailboxFull,
-    Supervisor,
-)
+from actors.actor import OUT_OF_FILES_SECONDS, Actor, ActorStopped, Mailbox, MailboxFull, Supervisor
 from actors.store.embedded.access import EmbeddedFault
 from actors.wallet.writer import KeyedMailbox
 from metrics.prometheus import Metrics

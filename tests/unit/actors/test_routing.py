@@ -32,10 +32,7 @@ def channel(
     channel_id: str, *, priority: int = 1, protocols: str = "chat", slots: int = 10
 ) -> ChannelSpec:
     return make_channel(
-        channel_id,
-        protocols=frozenset(protocols.split()),
-        max_concurrency=slots,
-        priority=priority,
+        channel_id, protocols=frozenset(protocols.split()), max_concurrency=slots, priority=priority
     )
 
 

@@ -79,10 +79,7 @@ class FakeMoney:
     def __init__(self) -> None:
         self.available_nano_usd = 10**9
         self.figures = Spending(
-            balance_nano_usd=5 * 10**9,
-            held_nano_usd=0,
-            key_spent_nano_usd=0,
-            key_held_nano_usd=0,
+            balance_nano_usd=5 * 10**9, held_nano_usd=0, key_spent_nano_usd=0, key_held_nano_usd=0
         )
         self.after_lag: Spending | None = None
         self.lag: asyncio.Event | None = None

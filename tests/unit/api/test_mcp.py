@@ -60,10 +60,7 @@ async def ask(world: World, value: Any) -> Answer:
 @logs("request_failed")
 @pytest.mark.parametrize(
     ("error", "status", "message"),
-    [
-        (StoreUnavailable, 503, STORE_MESSAGE),
-        (RuntimeError, 500, INTERNAL_MESSAGE),
-    ],
+    [(StoreUnavailable, 503, STORE_MESSAGE), (RuntimeError, 500, INTERNAL_MESSAGE)],
 )
 @pytest.mark.parametrize("shape", [lambda one: one, lambda one: [one]], ids=["one", "batch"])
 async def test_a_fault_of_ours_is_json_rpc(

@@ -182,17 +182,12 @@ async def stage(
     """
     channels = [
         make_channel(
-            name,
-            priority=priority,
-            protocols=frozenset({"videos"}),
-            health=HealthSpec(failures=3),
+            name, priority=priority, protocols=frozenset({"videos"}), health=HealthSpec(failures=3)
         )
         for priority, name in enumerate(scripts, start=1)
     ]
     model = make_model(
-        *scripts,
-        endpoint_type="videos_generations",
-        price=PriceSpec(per_second=Decimal("0.1")),
+        *scripts, endpoint_type="videos_generations", price=PriceSpec(per_second=Decimal("0.1"))
     )
     async with world(scripts, balance=balance, channels=channels, model=model) as w:
         database = LeavingDatabase(w.ledger)

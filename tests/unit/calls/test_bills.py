@@ -320,10 +320,7 @@ def test_an_hour_in_the_cache_is_seen() -> None:
     ([{"type": "web_search_20250305", "max_uses": 5}], {"per_web_search": 5}),
     ([{"type": "web_search"}], {"per_web_search": 1}),
     ([{"type": "web_search", "max_uses": 10**8}], {"per_web_search": TOOL_CALLS_MAX}),
-    (
-        [{"googleSearch": {}}, {"codeExecution": {}}],
-        {"per_web_search": 1, "per_code_session": 1},
-    ),
+    ([{"googleSearch": {}}, {"codeExecution": {}}], {"per_web_search": 1, "per_code_session": 1}),
     ([{"type": "file_search"}], {"per_file_search": 1}),
 )
 def test_tools_of_the_upstream_are_counted(

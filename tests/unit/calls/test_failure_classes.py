@@ -54,11 +54,7 @@ BEFORE_THE_BODY = {
     "lost within the head": Fails((UpstreamCut(),), ERROR, "upstream_cut", "cut"),
     "no HTTP": Fails((UpstreamMalformed(),), ERROR, "upstream_malformed", "malformed"),
     "500": Fails(
-        answer(REPORT, status=500),
-        (500, "upstream_error"),
-        "upstream_500",
-        "status_5xx",
-        says=True,
+        answer(REPORT, status=500), (500, "upstream_error"), "upstream_500", "status_5xx", says=True
     ),
     "503 without a body": Fails(
         answer(status=503), (503, "upstream_error"), "upstream_503", "status_5xx"
@@ -87,11 +83,7 @@ BEFORE_THE_BODY = {
     ),
     "an error body": Fails(answer(REPORT), ERROR, "upstream_error", "error_event", says=True),
     "an error body of another form": Fails(
-        answer(OTHER_REPORT),
-        ERROR,
-        "upstream_error",
-        "error_event",
-        says=True,
+        answer(OTHER_REPORT), ERROR, "upstream_error", "error_event", says=True
     ),
     "lost within the body": Fails(answer(b'{"id"', UpstreamCut()), ERROR, "upstream_cut", "cut"),
     "without an end": Fails(answer(b" " * 1_000_001), ERROR, "upstream_malformed", "malformed"),

@@ -24,14 +24,7 @@ from gw.media.videos import read_video
 from tests.support.aio import eventually
 from tests.support.logs import logs
 from tests.support.rows import cases, each
-from tests.unit.calls.submitting import (
-    ANSWER,
-    HELD,
-    TAKEN,
-    SubmittingWriter,
-    portrait,
-    stage,
-)
+from tests.unit.calls.submitting import ANSWER, HELD, TAKEN, SubmittingWriter, portrait, stage
 from tests.unit.calls.world import ACCOUNT, FOR_EVER, Head, Script, answer
 
 DOWN: Script = (UpstreamUnreachable("refused"), Head())

@@ -37,9 +37,7 @@ WHOLE: dict[str, Any] = {
         "status": "completed",
         "output": [{"type": "message", "content": [{"type": "output_text", "text": LEAK}]}],
     },
-    "native": {
-        "candidates": [{"content": {"parts": [{"text": LEAK}]}, "finishReason": "STOP"}],
-    },
+    "native": {"candidates": [{"content": {"parts": [{"text": LEAK}]}, "finishReason": "STOP"}]},
 }
 SAYS: dict[str, Callable[[str], bytes]] = {
     "chat": sse.delta,

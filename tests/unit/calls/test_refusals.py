@@ -194,8 +194,7 @@ FORMS = [("a body", False), ("a body", True), ("an event", True)]
 
 
 @each(
-    "code, status",
-    [(1002, 429), (1004, 401), (1008, 402), (1026, 400), (2013, 400), ("2049", 401)],
+    "code, status", [(1002, 429), (1004, 401), (1008, 402), (1026, 400), (2013, 400), ("2049", 401)]
 )
 @each("form, stream", FORMS)
 @each("way", ON_CHAT)

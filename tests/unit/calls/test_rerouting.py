@@ -229,12 +229,7 @@ QUIET_CASES = [
         outcomes=["silent", "ok"],
         **{name: value for name, value in ELSEWHERE.items() if name != "tokens"},
     )
-    for script in (
-        (FOR_EVER, Head()),
-        quiet(),
-        quiet(*PAUSES),
-        quiet(sse.usage_event(10, 1)),
-    )
+    for script in ((FOR_EVER, Head()), quiet(), quiet(*PAUSES), quiet(sse.usage_event(10, 1)))
 ]
 QUIET_CASES.append(
     streamed(

@@ -157,10 +157,7 @@ async def test_client_that_does_not_read_the_rest_is_not_waited_for_either() -> 
 @cases("leaves", True, False)
 async def test_client_that_leaves_behind_the_terminator_has_had_its_answer(leaves: bool) -> None:
     async with world(a=[answer(HELLO, sse.DONE, COMMENT, FOR_EVER)]) as w:
-        call, writer = (
-            w.prepare(stream=True),
-            RecordingWriter(leaves_after=None if leaves else 2),
-        )
+        call, writer = (w.prepare(stream=True), RecordingWriter(leaves_after=None if leaves else 2))
         w.begin(call, writer)
         await eventually(lambda: sse.DONE in writer.sent)
         if leaves:

@@ -103,9 +103,7 @@ async def stage(
         for place, name in enumerate(scripts, start=1)
     ]
     model = make_model(
-        *scripts,
-        endpoint_type="audio_speech",
-        price=PriceSpec(per_character=Decimal("0.00003")),
+        *scripts, endpoint_type="audio_speech", price=PriceSpec(per_character=Decimal("0.00003"))
     )
     async with world(scripts, channels=channels, model=model) as w:
         unknown: list[str] = []

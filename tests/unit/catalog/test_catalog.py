@@ -97,12 +97,7 @@ def test_a_public_entry_is_complete() -> None:
             },
             "callable": True,
             "endpoint_type": None,
-            "supported_protocols": [
-                "chat_completions",
-                "messages",
-                "responses",
-                "native_content",
-            ],
+            "supported_protocols": ["chat_completions", "messages", "responses", "native_content"],
             "price_multiplier": "0.6",
         }
     ]

@@ -38,12 +38,7 @@ def test_request_goes_to_its_path_with_the_channels_key(protocol: str) -> None:
     if protocol in CHAT_DIALECTS:
         accepted += ", text/event-stream"
     request = DIALECTS[protocol].address.request(
-        CHANNEL,
-        b"{}",
-        protocol=protocol,
-        upstream_model="m",
-        stream=False,
-        extra_headers=TRACE,
+        CHANNEL, b"{}", protocol=protocol, upstream_model="m", stream=False, extra_headers=TRACE
     )
     assert (request.method, request.body) == ("POST", b"{}")
     assert request.url == f"https://up.example:8443{path}"
@@ -271,10 +266,7 @@ def test_media_request_is_addressed_likewise() -> None:
     assert sent.headers == (("X-Team", "a"),)
     usual = addressed(channel(), MediaRequest(method="POST", path="/v1/videos", body=b"{}"))
     assert usual.url == f"{PREFIX}/v1/videos"
-    assert usual.headers == (
-        ("Authorization", "Bearer sk-1"),
-        ("Content-Type", "application/json"),
-    )
+    assert usual.headers == (("Authorization", "Bearer sk-1"), ("Content-Type", "application/json"))
 
 
 async def test_all_of_it_arrives_at_a_server() -> None:

@@ -12,12 +12,7 @@ from typing import Any
 import pytest
 
 from channels.errors import UpstreamCut
-from channels.http.connection import (
-    TURN_BYTES,
-    TURN_LINES,
-    WAITING_BYTES_MAX,
-    UpstreamConnection,
-)
+from channels.http.connection import TURN_BYTES, TURN_LINES, WAITING_BYTES_MAX, UpstreamConnection
 from channels.http.interfaces import Sink, UpstreamResponse
 from tests.support.aio import both_loops, eventually
 from tests.support.rows import cases

@@ -82,11 +82,7 @@ Reader = Callable[[str], Any]
     (instant, "1999-01-31t12:00:00z", datetime(1999, 1, 31, 12, tzinfo=UTC)),
     (instant, "2027-01-31 12:00:00+02:00", datetime(2027, 1, 31, 10, tzinfo=UTC)),
     (instant, "2027-01-31T12:00:00-00:30", datetime(2027, 1, 31, 12, 30, tzinfo=UTC)),
-    (
-        instant,
-        "2027-01-31T12:00:00.5Z",
-        datetime(2027, 1, 31, 12, 0, 0, 500_000, tzinfo=UTC),
-    ),
+    (instant, "2027-01-31T12:00:00.5Z", datetime(2027, 1, 31, 12, 0, 0, 500_000, tzinfo=UTC)),
     (
         instant,
         "2027-01-31T12:00:00.123456789Z",
@@ -214,13 +210,7 @@ def test_common_options_stand_anywhere(arguments: tuple[str, ...]) -> None:
     ),
     (
         words("account create --rpm 60 --concurrency 2 --trial --credit-usd 0.5 Ann"),
-        {
-            "name": "Ann",
-            "credit_usd": 500_000_000,
-            "trial": True,
-            "rpm": 60,
-            "concurrency": 2,
-        },
+        {"name": "Ann", "credit_usd": 500_000_000, "trial": True, "rpm": 60, "concurrency": 2},
     ),
     (["account", "list"], {}),
     (["account", "topup", "a", "1.5"], {"id": "a", "amount": 1_500_000_000}),
@@ -246,10 +236,7 @@ def test_common_options_stand_anywhere(arguments: tuple[str, ...]) -> None:
     (["init", "--provider", "groq", "--force"], {"provider": ["groq"], "force": True}),
     (["matrix"], {"markdown": False}),
     (["matrix", "--markdown"], {"markdown": True}),
-    (
-        ["serve"],
-        {"processes": 1, "worker": None, "parent_socket": None},
-    ),
+    (["serve"], {"processes": 1, "worker": None, "parent_socket": None}),
     (["demo"], {}),
 )
 def test_command_line_is_understood(arguments: list[str], options: dict[str, Any]) -> None:

@@ -58,10 +58,7 @@ def done(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> 
             },
             ["azure-openai", "mistral"],
         ),
-        (
-            {"AWS_PROFILE": "team", "AWS_REGION": "us-east-1"},
-            ["bedrock"],
-        ),
+        ({"AWS_PROFILE": "team", "AWS_REGION": "us-east-1"}, ["bedrock"]),
         (
             {
                 "AWS_BEARER_TOKEN_BEDROCK": SECRET,

@@ -451,11 +451,7 @@ def test_people_get_a_table(
     "kind, base_url, url",
     ("openai", "https://api.openai.com", "https://api.openai.com/v1/models"),
     ("groq", "https://api.groq.com/openai", "https://api.groq.com/openai/v1/models"),
-    (
-        "zhipu",
-        "https://open.bigmodel.cn",
-        "https://open.bigmodel.cn/api/paas/v4/models",
-    ),
+    ("zhipu", "https://open.bigmodel.cn", "https://open.bigmodel.cn/api/paas/v4/models"),
 )
 def test_kind_has_its_list_where_it_is_documented(kind: str, base_url: str, url: str) -> None:
     assert models_request(make_channel("one", kind=kind, base_url=base_url)).url == url

@@ -304,11 +304,7 @@ def test_value_out_of_a_list_is_a_fault_with_its_place(
     (channel("cooldown: 5"), "channels[0].cooldown", "cooldown belongs under health"),
     (model("input: 5"), "models[0].input", "input belongs under price"),
     (model(price="{input: 1, output: 1, inputs: 1}"), "models[0].price.inputs", "input?"),
-    (
-        model().replace("[a]", "[{id: a, As: b}]"),
-        "models[0].channels[0].As",
-        "did you mean as?",
-    ),
+    (model().replace("[a]", "[{id: a, As: b}]"), "models[0].channels[0].As", "did you mean as?"),
     ("zzz: 1", "zzz", ""),
     ('"a b\\n": 1', '["a b\\n"]', ""),
     ('"": 1', '[""]', ""),

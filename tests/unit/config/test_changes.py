@@ -181,10 +181,7 @@ FAULTS: list[tuple[str, list[str]]] = [
         "auth: aws-sigv4, region: r, credentials: {client_id: a}",
         ["channels[0].credentials.client_id"],
     ),
-    (
-        "auth: google-service-account, credentials: {json: '{}'}",
-        ["channels[0].credentials.json"],
-    ),
+    ("auth: google-service-account, credentials: {json: '{}'}", ["channels[0].credentials.json"]),
     (
         f"auth: google-service-account, credentials: {{file: a, json: {json.dumps(KEY_FILE)}}}",
         ["channels[0].credentials.json"],
@@ -286,8 +283,7 @@ def test_key_file_that_is_none_is_a_fault(tmp_path: Path, content: str | None) -
 
 
 @pytest.mark.parametrize(
-    ("way", "extra"),
-    [("aws-sigv4, region: r", "[aws]"), ("google-service-account", "[google]")],
+    ("way", "extra"), [("aws-sigv4, region: r", "[aws]"), ("google-service-account", "[google]")]
 )
 def test_library_that_is_not_there_is_a_fault(
     monkeypatch: pytest.MonkeyPatch, way: str, extra: str

@@ -295,11 +295,7 @@ def test_channel_whose_protocols_were_refused_is_not_blamed_for_its_wire() -> No
 @cases(
     "model_id, video, spec",
     ("film", "{}", VideoSpec()),
-    (
-        "film",
-        "{tier: mini, real_person: true}",
-        VideoSpec(tier="mini", real_person=True),
-    ),
+    ("film", "{tier: mini, real_person: true}", VideoSpec(tier="mini", real_person=True)),
     ("film", "{third_party: yes, multimodal: on}", VideoSpec(None, False, True, True)),
     ("film-lite", "{}", VideoSpec(tier="lite")),
     ("film-lite", "{tier: full}", VideoSpec(tier="full")),
@@ -315,10 +311,7 @@ def test_video_model(model_id: str, video: str, spec: VideoSpec) -> None:
     "changes, found",
     ({"model_id": "dh-motion"}, '"dh-motion", which is of another kind by its id'),
     ({"model_id": "clip-news"}, '"clip-news", which is of another kind by its id'),
-    (
-        {"endpoint_type": "videos_avatars", "price": "{per_call: 1}"},
-        "a model of videos_avatars",
-    ),
+    ({"endpoint_type": "videos_avatars", "price": "{per_call: 1}"}, "a model of videos_avatars"),
     ({"endpoint_type": "null", "price": "{input: 1, output: 1}"}, "a chat model"),
 )
 def test_video_on_a_model_of_another_kind_is_a_fault(changes: dict[str, str], found: str) -> None:
@@ -360,10 +353,7 @@ def test_price_by_resolution_that_cannot_be(price: str, path: str) -> None:
 
 def test_price_by_resolution_needs_the_usual_one_and_a_video() -> None:
     fault = fault_of(media_written(price="{per_second_by_resolution: {4k: 1}}"))
-    assert (fault.path, fault.found) == (
-        "models[0].price",
-        "no price by the unit that is billed",
-    )
+    assert (fault.path, fault.found) == ("models[0].price", "no price by the unit that is billed")
     price = "{per_call: 1, per_second_by_resolution: {4k: 1}}"
     fault = fault_of(media_written(endpoint_type="videos_avatars", price=price))
     assert fault.path == "models[0].price.per_second_by_resolution"

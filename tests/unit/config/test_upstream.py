@@ -238,11 +238,7 @@ URLS = [
     ("fireworks", "chat", "https://api.fireworks.ai/inference/v1/chat/completions"),
     ("zhipu", "chat", "https://open.bigmodel.cn/api/paas/v4/chat/completions"),
     ("ark", "responses", "https://ark.cn-beijing.volces.com/api/v3/responses"),
-    (
-        "dashscope",
-        "chat",
-        "https://dashscope.aliyuncs.com/compatible-mode/v1/chat/completions",
-    ),
+    ("dashscope", "chat", "https://dashscope.aliyuncs.com/compatible-mode/v1/chat/completions"),
     ("minimax", "messages", "https://api.minimax.io/anthropic/v1/messages"),
 ]
 

@@ -92,10 +92,7 @@ def test_key_given_twice_is_a_fault_with_both_places() -> None:
 
 
 def test_key_given_twice_is_found_below_an_unknown_key() -> None:
-    assert places_of("unknown:\n  - a: 1\n    a: 2\n") == [
-        (1, "unknown"),
-        (3, "unknown[0].a"),
-    ]
+    assert places_of("unknown:\n  - a: 1\n    a: 2\n") == [(1, "unknown"), (3, "unknown[0].a")]
 
 
 def test_key_that_is_no_text_is_a_fault() -> None:

@@ -56,9 +56,7 @@ async def test_kept_connection_and_what_is_no_request(tmp_path: Path) -> None:
 
 
 @both_loops
-async def test_client_that_leaves_is_noticed_and_a_slow_one_gets_it_all(
-    tmp_path: Path,
-) -> None:
+async def test_client_that_leaves_is_noticed_and_a_slow_one_gets_it_all(tmp_path: Path) -> None:
     config, trust = configured(tmp_path)
 
     world, script = World(), Script()

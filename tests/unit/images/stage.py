@@ -42,18 +42,12 @@ def stage(
     scripts = {**(given or {}), **named}
     channels = [
         make_channel(
-            name,
-            priority=place,
-            protocols=frozenset({"images"}),
-            health=HealthSpec(failures=3),
+            name, priority=place, protocols=frozenset({"images"}), health=HealthSpec(failures=3)
         )
         for place, name in enumerate(scripts, start=1)
     ]
     model = make_model(
-        *scripts,
-        endpoint_type="images_generations",
-        price=price,
-        multiplier=Decimal(multiplier),
+        *scripts, endpoint_type="images_generations", price=price, multiplier=Decimal(multiplier)
     )
     return world(scripts, balance=balance, channels=channels, model=model)
 

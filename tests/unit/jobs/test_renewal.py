@@ -223,8 +223,5 @@ async def test_film_is_asked_for_in_the_way_of_its_channel() -> None:
     await content.open(cast(Job, Place()), (("Range", "bytes=0-"),))
     (request,) = wire.requests
     assert request.transport is transport
-    assert request.headers == (
-        ("Authorization", "Bearer api-key-of-one"),
-        ("Range", "bytes=0-"),
-    )
+    assert request.headers == (("Authorization", "Bearer api-key-of-one"), ("Range", "bytes=0-"))
     assert spec.ring.aside == 1

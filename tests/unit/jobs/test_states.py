@@ -80,11 +80,7 @@ CASES: list[tuple[Observation, str, Follows]] = [
 @each("kind", TASK_KINDS)
 @each("is_overdue", [False, True])
 def test_every_observation_in_every_state(
-    seen: Observation,
-    state: Any,
-    follows: Follows,
-    kind: TaskKind,
-    is_overdue: bool,
+    seen: Observation, state: Any, follows: Follows, kind: TaskKind, is_overdue: bool
 ) -> None:
     expected, code, asks_to_cancel = follows
     step = observe(kind, Watch(state=state), seen, is_overdue=is_overdue)

@@ -135,9 +135,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_everyone_gets_the_answer_to_their_own_question(
-    steps: list[tuple[str, int]],
-) -> None:
+def test_everyone_gets_the_answer_to_their_own_question(steps: list[tuple[str, int]]) -> None:
     """In any order: an answer is the asker's own, and from a read begun after the last change."""
 
     async def main() -> None:

@@ -202,8 +202,7 @@ def test_anything_else_is_malformed(text: str) -> None:
 
 
 @given(
-    position=st.integers(min_value=0, max_value=75),
-    character=st.characters(exclude_categories=()),
+    position=st.integers(min_value=0, max_value=75), character=st.characters(exclude_categories=())
 )
 def test_one_changed_character_is_accepted_only_as_a_hex_digit(
     position: int, character: str

@@ -60,11 +60,6 @@ def test_run_ends_in_a_sentence(
     is_kept: bool, gateway: float | None, busy: float, sentence: str
 ) -> None:
     ended = conclusion(
-        rate=312.2,
-        p95_ms=41.0,
-        is_kept=is_kept,
-        gateway_cores=gateway,
-        busy_cores=busy,
-        cores=4,
+        rate=312.2, p95_ms=41.0, is_kept=is_kept, gateway_cores=gateway, busy_cores=busy, cores=4
     )
     assert sentence in ended

@@ -126,10 +126,7 @@ REFUSED: list[tuple[str, str, list[Any]]] = [
 CASES = [(kind, field, value) for kind, field, values in REFUSED for value in values]
 
 
-@each(
-    "kind, field, value",
-    CASES,
-)
+@each("kind, field, value", CASES)
 def test_bad_field_is_named(kind: str, field: str, value: Any) -> None:
     top = field.partition("[")[0].partition(".")[0]
     error = refused(kind, **{top: value})

@@ -86,8 +86,7 @@ def ends_with_its_body(path: str, *, after: float = 0.0, repeats: bool = False) 
 async def test_exchange_goes_on_where_its_response_says_so() -> None:
     upstream = Upstream(b"first", b"second")
     first: Exchange[bytes] = Exchange(
-        request=asked("/a"),
-        read=lambda _: ends_with_its_body("/b", after=1.5),
+        request=asked("/a"), read=lambda _: ends_with_its_body("/b", after=1.5)
     )
     assert await perform(first, upstream.send, upstream.sleep, body_bytes_max=9) == b"second"
     assert upstream.log == ["/a 9", 1.5, "/b 7"]

@@ -60,24 +60,17 @@ POLLS: list[tuple[Any, PollReply]] = [
     (
         {"status": "SUCCESS", "video_url": FILM, "expires_at": NOW + 60, "duration": 0.0005},
         video(
-            "succeeded",
-            "SUCCESS",
-            result=VideoResult(url=FILM, expires_at=NOW + 60),
-            seconds_ms=1,
+            "succeeded", "SUCCESS", result=VideoResult(url=FILM, expires_at=NOW + 60), seconds_ms=1
         ),
     ),
-    (
-        {"status": "done", "video_url": FILM},
-        video(None, "done"),
-    ),
+    ({"status": "done", "video_url": FILM}, video(None, "done")),
     (
         {"status": "complete"},
         video(
             "failed",
             "complete",
             error=TaskError(
-                code="no_result",
-                message="The upstream reported success without a result to fetch.",
+                code="no_result", message="The upstream reported success without a result to fetch."
             ),
         ),
     ),
@@ -246,10 +239,7 @@ def test_lists_of_what_everybody_may_use() -> None:
     templates = PLAIN.templates("realMan")
     assert templates is not None
     request = templates.request
-    assert (request.path, request.query) == (
-        "/v1/videos/clip-templates",
-        (("scene", "realMan"),),
-    )
+    assert (request.path, request.query) == ("/v1/videos/clip-templates", (("scene", "realMan"),))
     listed = [{"id": "s1", "title": "T", "cover": FILM, "has_title": False}, {"title": "no id"}, 7]
     assert end(templates, response({"templates": listed})) == CatalogValue(
         (Template(id="s1", title="T", cover=FILM, has_title=False, has_persona=True),)

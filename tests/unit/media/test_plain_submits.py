@@ -32,16 +32,7 @@ from channels.media.canonical import (
 )
 from channels.media.plain import Plain
 from tests.support.rows import cases, each
-from tests.unit.media.wire import (
-    KEY,
-    end,
-    general,
-    item,
-    next_of,
-    response,
-    sent,
-    submit,
-)
+from tests.unit.media.wire import KEY, end, general, item, next_of, response, sent, submit
 
 PLAIN = Plain()
 FILM = "https://cdn.example/a.mp4"
@@ -73,11 +64,7 @@ SUBMITS: list[tuple[str, Submission, str, Any]] = [
             "camera": {"fixed": True},
             "content": [
                 {"type": "text", "text": "A cat"},
-                {
-                    "type": "image_url",
-                    "image_url": {"url": "https://i"},
-                    "role": "reference_image",
-                },
+                {"type": "image_url", "image_url": {"url": "https://i"}, "role": "reference_image"},
             ],
         },
     ),
@@ -273,11 +260,7 @@ def test_images_are_registered_before_the_film_is_asked_for() -> None:
     assert sent(film.request) == {
         "model": "film",
         "content": [
-            {
-                "type": "image_url",
-                "image_url": {"url": "asset://as1"},
-                "role": "reference_image",
-            },
+            {"type": "image_url", "image_url": {"url": "asset://as1"}, "role": "reference_image"},
             {"type": "text", "text": "A cat"},
             {"type": "image_url", "image_url": {"url": "asset://as2"}},
         ],

@@ -119,16 +119,11 @@ def test_file_of_a_task_is_asked_for() -> None:
         (("task_id", "7"),),
     )
     file = next_of(poll, response({"status": "Success", "file_id": 99, "base_resp": GOOD}))
-    assert (file.request.path, file.request.query) == (
-        "/v1/files/retrieve",
-        (("file_id", "99"),),
-    )
+    assert (file.request.path, file.request.query) == ("/v1/files/retrieve", (("file_id", "99"),))
     url = "https://cdn.example/a.mp3"
     found = end(file, response({"file": {"download_url": url}, "base_resp": GOOD}))
     assert found == Polled(
-        state="succeeded",
-        word="Success",
-        result=SpeechResult(url=url, expires_at=NOW + 9 * 3600),
+        state="succeeded", word="Success", result=SpeechResult(url=url, expires_at=NOW + 9 * 3600)
     )
     signed = f"{url}?Expires={int(NOW) + 60}"
     ends_earlier = end(file, response({"file": {"download_url": signed}}))

@@ -79,12 +79,7 @@ MATCHER = re.compile(r"([a-z_]+)(=~|!~|!=|=)\"([^\"]*)\"")
 
 EXPRESSIONS = [
     (query.owner, query)
-    for query in (
-        *recorded_queries(),
-        *alert_queries(),
-        *panel_queries(),
-        *annotation_queries(),
-    )
+    for query in (*recorded_queries(), *alert_queries(), *panel_queries(), *annotation_queries())
 ]
 
 
@@ -199,10 +194,7 @@ def test_panels_are_laid_out_without_overlap(name: str) -> None:
     assert all(panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24 for panel in panels)
 
 
-@each(
-    "name, panel",
-    [(name, panel) for name, panel in PANELS if panel["type"] != "row"],
-)
+@each("name, panel", [(name, panel) for name, panel in PANELS if panel["type"] != "row"])
 def test_panel_says_what_it_shows(name: str, panel: dict[str, Any]) -> None:
     assert panel["description"]
     assert panel["fieldConfig"]["defaults"]["unit"]

@@ -170,12 +170,7 @@ def test_latencies_show_a_traced_call_to_scrapers_that_read_it(world: World) -> 
     metrics = world.metrics
     metrics.call_started("chat")
     metrics.call_finished(
-        protocol="chat",
-        model="gpt-5",
-        status="success",
-        code="ok",
-        seconds=0.3,
-        trace_id=trace_id,
+        protocol="chat", model="gpt-5", status="success", code="ok", seconds=0.3, trace_id=trace_id
     )
     metrics.first_byte(protocol="chat", model="gpt-5", seconds=0.2, trace_id=trace_id)
     metrics.attempt(channel="a", outcome="ok", seconds=0.25, trace_id=trace_id)
@@ -245,10 +240,7 @@ def test_cell_is_made_once_for_each_label_value() -> None:
     family["a", "b"].value += 1
     family["a", "b"].value += 1
     family["b", "a"].value += 1
-    assert {values: cell.value for values, cell in family.shown()} == {
-        ("a", "b"): 2,
-        ("b", "a"): 1,
-    }
+    assert {values: cell.value for values, cell in family.shown()} == {("a", "b"): 2, ("b", "a"): 1}
 
 
 def test_family_without_labels_has_its_cell_from_the_start() -> None:

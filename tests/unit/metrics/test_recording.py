@@ -23,13 +23,7 @@ from metrics import genai, recording
 from metrics.families import Families, Number, SeriesFamily
 from metrics.prometheus import NAME_CHARACTERS_MAX, PAIRS_PER_MODEL_MAX
 from metrics.recording import RecordedCall, RecordedChild, Recorder
-from metrics.spans import (
-    FIRST_CHUNK,
-    REQUEST_READ,
-    RESPONSE_HEAD,
-    TraceParent,
-    parse,
-)
+from metrics.spans import FIRST_CHUNK, REQUEST_READ, RESPONSE_HEAD, TraceParent, parse
 from metrics.version import release
 from tests.unit.metrics.worlds import World
 

@@ -198,10 +198,7 @@ _chat_tools = st.builds(
                 "none",
                 "required",
                 _named,
-                {
-                    "type": "allowed_tools",
-                    "allowed_tools": {"mode": "auto", "tools": [_named]},
-                },
+                {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [_named]}},
             ]
         ),
         parallel_tool_calls=st.booleans(),

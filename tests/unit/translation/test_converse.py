@@ -323,10 +323,7 @@ EVENTS: list[tuple[str, dict[str, Any]]] = [
     ("contentBlockStop", {"contentBlockIndex": 1}),
     (
         "contentBlockStart",
-        {
-            "contentBlockIndex": 2,
-            "start": {"toolUse": {"toolUseId": "t-1", "name": "weather"}},
-        },
+        {"contentBlockIndex": 2, "start": {"toolUse": {"toolUseId": "t-1", "name": "weather"}}},
     ),
     ("contentBlockDelta", {"contentBlockIndex": 2, "delta": {"toolUse": {"input": '{"city":'}}}),
     ("contentBlockDelta", {"contentBlockIndex": 2, "delta": {"toolUse": {"input": '"Z"}'}}}),

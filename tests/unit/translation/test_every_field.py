@@ -12,12 +12,7 @@ from typing import Any, get_args, get_type_hints
 
 from channels.translation.model import Protocol
 from tests.support.rows import each
-from tests.unit.translation import (
-    dropping,
-    fields_of_chat,
-    fields_of_messages,
-    fields_of_responses,
-)
+from tests.unit.translation import dropping, fields_of_chat, fields_of_messages, fields_of_responses
 from tests.unit.translation.gemini import fields_of_gemini
 from tests.unit.translation.gemini.pieces import asked
 from tests.unit.translation.pieces import user
@@ -72,11 +67,7 @@ def at(body: Any, path: str) -> Any:
 
 @each("client, upstream, field, fragment, said", ROWS)
 def test_field_arrives_where_it_belongs_or_is_listed(
-    client: Protocol,
-    upstream: Protocol,
-    field: str,
-    fragment: dict[str, Any],
-    said: str | None,
+    client: Protocol, upstream: Protocol, field: str, fragment: dict[str, Any], said: str | None
 ) -> None:
     body = asked(**fragment) if client == "native" else {**PLAIN[client], **fragment}
     is_own = (client, upstream) == ("chat", "responses")
@@ -134,10 +125,7 @@ def test_every_member_the_official_library_of_messages_knows_is_in_the_table() -
     )
     from anthropic.types.message_create_params import MessageCreateParamsBase
 
-    known = {
-        *MessageCreateParamsBase.__annotations__,
-        *BetaMessageCreateParams.__annotations__,
-    }
+    known = {*MessageCreateParamsBase.__annotations__, *BetaMessageCreateParams.__annotations__}
     fields = {field for field, *_ in fields_of_messages.FIELDS}
     refused = {"thread"}  # before any channel is chosen
     assert known - {field.partition(".")[0] for field in fields} == refused

@@ -325,13 +325,10 @@ KEPT = {
     "chat": STATED,
     "responses": STATED,
     "messages": replace(
-        STATED,
-        parts=UsageParts(cache_write_1h_tokens=5, web_searches=2, service_tier="priority"),
+        STATED, parts=UsageParts(cache_write_1h_tokens=5, web_searches=2, service_tier="priority")
     ),
     "native": replace(
-        STATED,
-        cache_write_tokens=0,
-        parts=replace(PARTS, cache_write_1h_tokens=0, web_searches=0),
+        STATED, cache_write_tokens=0, parts=replace(PARTS, cache_write_1h_tokens=0, web_searches=0)
     ),
 }
 EVENTS: list[Event] = [

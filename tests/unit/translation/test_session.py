@@ -125,12 +125,7 @@ def test_tools_that_are_no_functions_come_back_as_what_they_are() -> None:
     kept = ("type", "namespace", "name", "arguments", "input")
     assert [{key: item[key] for key in kept if key in item} for item in answer["output"]] == [
         {"type": "function_call", "name": "mcp__a__f", "arguments": '{"input":"x"}'},
-        {
-            "type": "function_call",
-            "namespace": "mcp__a",
-            "name": "f",
-            "arguments": '{"input":"x"}',
-        },
+        {"type": "function_call", "namespace": "mcp__a", "name": "f", "arguments": '{"input":"x"}'},
         {"type": "custom_tool_call", "namespace": "n.1", "name": "k", "input": "x"},
         {"type": "custom_tool_call", "name": "edit", "input": "x"},
     ]

@@ -34,13 +34,7 @@ def encoder(*, include_usage: bool = False) -> StreamEncoder:
 
 
 def test_stream_is_role_text_finish_usage_terminator() -> None:
-    events: list[Event] = [
-        Began("x", "up"),
-        TextDelta("Hi"),
-        Finished("stop"),
-        USAGE,
-        Ended(),
-    ]
+    events: list[Event] = [Began("x", "up"), TextDelta("Hi"), Finished("stop"), USAGE, Ended()]
     chunks = data_of(written("chat", events))
     head = {"id": "answer-1", "object": "chat.completion.chunk", "created": 1_700_000_000}
     assert all(head.items() <= chunk.items() for chunk in chunks[:-1])
@@ -334,10 +328,7 @@ BLOCKS: dict[str, tuple[list[Event], list[Any]]] = {
             *(CallBegan(1, "c2", "g"), CallDelta(1, '{"b"'), CallBegan(2, "c3", "h")),
             *(CallDelta(0, ":1}"), CallDelta(2, "{}"), CallDelta(1, ":2}"), Finished("tool_calls")),
         ],
-        [
-            *(call("c1", "f", '{"a"', ":1}"), call("c2", "g", '{"b"', ":2}")),
-            call("c3", "h", "{}"),
-        ],
+        [*(call("c1", "f", '{"a"', ":1}"), call("c2", "g", '{"b"', ":2}")), call("c3", "h", "{}")],
     ),
     "text amid a call waits for its end": (
         [

@@ -315,10 +315,7 @@ ANSWERS: dict[str, tuple[dict[str, Any], Response]] = {
             explanation="BLOCKLIST",
         ),
     ),
-    "no reason": (
-        chunk("a"),
-        Response(id="r", model="g", parts=(Text("a"),), finish=None),
-    ),
+    "no reason": (chunk("a"), Response(id="r", model="g", parts=(Text("a"),), finish=None)),
 }
 
 

@@ -212,10 +212,7 @@ async def test_killed_redis_is_done_without_and_told_everything_when_it_is_back(
 async def test_frozen_redis_is_given_up_and_what_ended_meanwhile_is_told_later(
     valkey: MortalValkey,
 ) -> None:
-    async with (
-        process(valkey.url + PATIENT, name="proc_2") as patient,
-        process(valkey.url) as one,
-    ):
+    async with process(valkey.url + PATIENT, name="proc_2") as patient, process(valkey.url) as one:
         place = await one.place(rpm=9, concurrency=1)
         valkey.freeze()
         # The answer never comes; a judge of its own says no, and Redis must not count it.
@@ -319,6 +316,5 @@ def test_several_processes_keep_the_rules_that_one_does(redis_url: str) -> None:
             self.settle()
 
     run_state_machine_as_test(
-        OverRedis,
-        settings=settings(max_examples=25, stateful_step_count=30, deadline=None),
+        OverRedis, settings=settings(max_examples=25, stateful_step_count=30, deadline=None)
     )

@@ -193,6 +193,5 @@ class OverTheParent(SharedLimitsMachine):
 
 def test_several_processes_keep_the_rules_that_one_does() -> None:
     run_state_machine_as_test(
-        OverTheParent,
-        settings=settings(max_examples=50, stateful_step_count=30, deadline=None),
+        OverTheParent, settings=settings(max_examples=50, stateful_step_count=30, deadline=None)
     )

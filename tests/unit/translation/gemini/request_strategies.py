@@ -24,9 +24,7 @@ _signed = st.builds(
     names,
 )
 _thoughts = st.builds(
-    lambda text, rest: {"text": text, "thought": True, **rest},
-    words,
-    maybe(thoughtSignature=names),
+    lambda text, rest: {"text": text, "thought": True, **rest}, words, maybe(thoughtSignature=names)
 )
 _inline = st.builds(
     lambda data, kind, rest: {"inlineData": {"data": data, "mimeType": kind, **rest}},
@@ -126,10 +124,7 @@ _functions = st.builds(
     lambda name, rest: {"name": name, **rest},
     names,
     maybe(
-        description=words,
-        parameters=_schemas,
-        behavior=st.just("NON_BLOCKING"),
-        response=_schemas,
+        description=words, parameters=_schemas, behavior=st.just("NON_BLOCKING"), response=_schemas
     )
     | maybe(parametersJsonSchema=objects),
 )

@@ -319,10 +319,7 @@ OWN_SCHEMAS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"type": "string", "format": "date-time"},
     ),
     "an example": ({"type": "STRING", "example": "x"}, {"type": "string", "examples": ["x"]}),
-    "the other spelling": (
-        {"any_of": [{"type": "STRING"}]},
-        {"anyOf": [{"type": "string"}]},
-    ),
+    "the other spelling": ({"any_of": [{"type": "STRING"}]}, {"anyOf": [{"type": "string"}]}),
     "definitions": (
         {"ref": "#/$defs/A", "defs": {"A": {"type": "STRING"}}},
         {"$ref": "#/$defs/A", "$defs": {"A": {"type": "string"}}},

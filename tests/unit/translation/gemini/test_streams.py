@@ -74,12 +74,7 @@ STREAMS: dict[str, tuple[list[Any], list[Event]]] = {
     ),
     "the signature of a text, last and empty": (
         [chunk("x"), chunk({"text": "", "thoughtSignature": "s"}, finishReason="STOP")],
-        [
-            BEGAN,
-            TextDelta("x"),
-            ThinkingDelta("", signature="s", signer="native"),
-            *stopped(),
-        ],
+        [BEGAN, TextDelta("x"), ThinkingDelta("", signature="s", signer="native"), *stopped()],
     ),
     "a draft of an image among the thoughts": (
         [chunk({**inline("image/png", PNG), "thought": True}), chunk("x", finishReason="STOP")],
@@ -274,11 +269,7 @@ WRITTEN: dict[str, tuple[list[Event], list[Any]]] = {
             spoken({"text": "hm", "thought": True}),
             spoken({"text": "", "thought": True, "thoughtSignature": sealed("messages:sig")}),
             spoken(
-                {
-                    "text": "",
-                    "thought": True,
-                    "thoughtSignature": sealed("messages:redacted:data"),
-                }
+                {"text": "", "thought": True, "thoughtSignature": sealed("messages:redacted:data")}
             ),
             TEXT,
             ending(),
@@ -313,10 +304,7 @@ WRITTEN: dict[str, tuple[list[Event], list[Any]]] = {
         [TEXT, ending()],
     ),
     "a pause": ([TextDelta("a"), Finished("pause"), Ended()], [TEXT, ending("MAX_TOKENS")]),
-    "a refusal in words": (
-        [RefusalDelta("a"), *STOPPED],
-        [TEXT, ending("SAFETY")],
-    ),
+    "a refusal in words": ([RefusalDelta("a"), *STOPPED], [TEXT, ending("SAFETY")]),
     "a refusal without any": (
         [Finished("refusal", explanation="no"), Ended()],
         [ending("SAFETY", content=False, finishMessage="no")],
