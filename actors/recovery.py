@@ -351,7 +351,7 @@ class Recovery:
                 outcome = self._interrupted(call, _delivered_since(call, {}, held[call_id]))
                 hold = Hold(facts=begun.facts, amount_nano_usd=begun.amount_nano_usd)
                 self._wallets.settle_unwritten(hold, begun.identity, outcome, is_recovery=True)
-        for account_id in {held[call_id].account_id for (call_id,) in rows}:
+        for account_id in dict.fromkeys(held[call_id].account_id for (call_id,) in rows):
             await self._wallets.settled(account_id)
         self._metrics.recovery.recovered(len(rows))
         return len(rows)
@@ -368,7 +368,7 @@ class Recovery:
         rows = await self._database.fetch_all(SQL["recovered_of"], (list(ended),))
         for (call_id,) in rows:
             self._wallets.settle(ended[call_id].facts, ended[call_id].outcome)
-        for account_id in {ended[call_id].facts.account_id for (call_id,) in rows}:
+        for account_id in dict.fromkeys(ended[call_id].facts.account_id for (call_id,) in rows):
             await self._wallets.settled(account_id)
 
     async def _settle_all(self, process_id: str, recorded: Mapping[UUID, Recorded]) -> int:

@@ -454,7 +454,7 @@ class Neighbours:
             asked = [await self._asked.get()]
             while not self._asked.empty():
                 asked.append(self._asked.get_nowait())
-            wanted = {(kind, account_id) for kind, _, account_id in asked}
+            wanted = dict.fromkeys((kind, account_id) for kind, _, account_id in asked)
             try:
                 await asyncio.gather(*(self._replies[kind](account) for kind, account in wanted))
                 replies = [f"{DONE} {question} {self._identity.id}" for _, question, _ in asked]

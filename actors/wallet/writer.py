@@ -214,7 +214,7 @@ GATHER_PER_MESSAGE = 75e-6  # seconds
 GATHER_MAX_SECONDS = 0.003
 # A settlement or row has no waiting caller: it is sent with the next hold, or alone after this
 # time.
-LINGER_SECONDS = 0.002
+LINGER_SECONDS = 0.010
 # Stored responses of idempotency keys make a batch heavy: past this, the next takes the rest.
 RESPONSE_BYTES_MAX = 2 * 1024 * 1024
 # Messages without a caller are accepted above this limit; `Wallets` limits those with one.
@@ -420,7 +420,9 @@ class LedgerWriter(Actor[Message]):
             self._numbers.unanswered = None
             return work
         batch = _batch_of(work)
-        leases = await leases_of(session, signed, list({account_of(e.message) for e in work}))
+        leases = await leases_of(
+            session, signed, list(dict.fromkeys(account_of(e.message) for e in work))
+        )
         self._numbers.unanswered = None
         self.leases.changed(signed, leases, batch.changes)
         done = [e for e in work if not isinstance(e.message, Hold | Void)]

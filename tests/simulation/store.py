@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
@@ -150,10 +151,13 @@ class SimulatedStore(FakeStore):
 
     def _claim(self, params: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         left = dict(zip(params["channels"], params["counts"], strict=True))
-        due = sorted(
-            (poll.due_at, job_id)
-            for job_id, poll in self.jobs.polls.items()
-            if poll.due_at <= self._now
+        due = sorted(  # by time alone: ids are new in each replay
+            (
+                (poll.due_at, job_id)
+                for job_id, poll in self.jobs.polls.items()
+                if poll.due_at <= self._now
+            ),
+            key=itemgetter(0),
         )
         claimed: list[tuple[Any, ...]] = []
         for due_at, job_id in due:

@@ -272,7 +272,7 @@ class FakeLedger:
             for hold in written
             if str(UUID(hold["call_id"])) not in late
         ]
-        for account in {account for account, _ in taken}:
+        for account in dict.fromkeys(account for account, _ in taken):
             amount = sum(amount for name, amount in taken if name == account)
             if needed[account] >= self.available(account) and (process, account) in self.leases:
                 place = process, account
