@@ -1,8 +1,8 @@
-"""`gw demo`: everything on one machine with nothing configured, until Ctrl-C.
+"""`gw demo`: the complete gateway on one machine without any configuration, until Ctrl-C.
 
-The upstream simulator runs as a process of its own; the gateway runs here, on an embedded
-PostgreSQL below the data folder, with an account that has credit. The configuration is written
-where the other commands can be pointed at it. A second demo finds the same account and key again.
+The upstream simulator runs in a process of its own; the gateway runs in this one, on an embedded
+PostgreSQL below the data folder, with an account that has credit. The configuration is written to
+a file that the other commands can use. A second demo finds the same account and key again.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from gw.run import run_gateway
 from gw.serve import Gateway
 from metrics.logs import write_line
 
-# The demo's account and key: made once, found again by the next demo on the same data.
+# The demo's account and key, created once and found by the next demo on the same data.
 
 NAME = "demo"
 CREDIT_NANO_USD = 10 * NANO_PER_USD
@@ -56,7 +56,7 @@ CREDIT_NANO_USD = 10 * NANO_PER_USD
 
 @dataclass(frozen=True, slots=True)
 class DemoKey:
-    """The key to paste, and whose it is."""
+    """The key to copy, its account, and the account's balance."""
 
     text: str
     key_id: str
@@ -65,7 +65,7 @@ class DemoKey:
 
 
 async def open_account(database: Database, secret: Secret) -> DemoKey:
-    """Find or make the account and a key of it that works; fill up an empty wallet."""
+    """Find or create the account and a valid key of it; top up an empty wallet."""
     found = [a for a in await accounts.list_all(database) if a.name == NAME and a.enabled]
     actor = Actor.of_this_process()
     async with database.transaction() as session:
@@ -81,7 +81,7 @@ async def open_account(database: Database, secret: Secret) -> DemoKey:
 
 
 async def find_or_issue(database: Database, secret: Secret, wish: KeyWish) -> tuple[str, str]:
-    """Id and text of a key of this name and agent that works; it is made where there is none."""
+    """Return id and text of a valid key of this name and agent; create one if there is none."""
     actor = Actor.of_this_process()
     found = await keys.list_of_account(database, wish.account_id)
     async with database.transaction() as session:
@@ -94,9 +94,9 @@ async def find_or_issue(database: Database, secret: Secret, wish: KeyWish) -> tu
     return made.id, text
 
 
-# The demo's knowledge base, which is the project's own pages, and the agent that answers by it.
+# The demo's knowledge base, which is the project's own pages, and its agent.
 
-# How to operate the gateway, as it stands beside its code.
+# The folder of the pages that describe the gateway.
 PROJECT = Path(__file__).resolve().parents[1]
 PAGES = ("README.md", "ops/running.md", "ops/protocols.md", "ops/runbooks/*.md")
 SYSTEM_PROMPT = (
@@ -107,7 +107,7 @@ SYSTEM_PROMPT = (
 
 @dataclass(frozen=True, slots=True)
 class DemoAgent:
-    """The agent's id, the key that speaks for it, and how many pages it has to answer by."""
+    """The agent's id, its key, and the number of pages in its knowledge base."""
 
     id: str
     key: str
@@ -115,9 +115,9 @@ class DemoAgent:
 
 
 async def open_agent(gateway: Gateway, account_id: str) -> DemoAgent | None:
-    """Make the personal base the project's present pages, and find or make the agent.
+    """Import the project's pages into the personal base, and find or create the agent.
 
-    None where the program was installed without its pages.
+    None if the program was installed without its pages.
     """
     files = [file for pattern in PAGES for file in sorted(PROJECT.glob(pattern))]
     if not files:
@@ -158,9 +158,9 @@ async def _agent(gateway: Gateway, account_id: str) -> str:
     return made.id
 
 
-# What a running demo prints: a line to paste for every endpoint.
+# What a running demo prints: a line to copy for every endpoint.
 
-# What it is -> path and body of a first call; a native-content stream is another path.
+# Label: path and body of a first call; a native-content stream has another path.
 CALLS = {
     "chat-completions": (
         "/v1/chat/completions",
@@ -196,7 +196,7 @@ CALLS = {
     ),
 }
 
-# The same for what takes seconds: the response is an id, and the list below it has the file.
+# The same for tasks of seconds: the response is an id, and the lists below contain the file.
 MEDIA_CALLS = {
     "a film": (
         "/v1/videos/generations",
@@ -234,7 +234,7 @@ MEDIA_CALLS = {
         '{"model": "demo-script", "url": "https://example.com/short"}',
     ),
 }
-# What assistants ask of the knowledge bases, in the words of the Model Context Protocol.
+# Requests of assistants to the knowledge bases, in the Model Context Protocol.
 MCP_CALLS = {
     "the tools there are": ("/mcp", '{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}'),
     "a search": (
@@ -265,11 +265,11 @@ LISTS = (
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """What a running demo offers."""
+    """The addresses and credentials of a running demo."""
 
     url: str
     admin_url: str
-    sign_in: str  # a link to the console, for once
+    sign_in: str  # a link to the console that works once
     config: Path
     key: DemoKey
     agent: DemoAgent | None
@@ -331,7 +331,7 @@ The command line beside it:
 
 
 def _knowledge(demo: Demo) -> str:
-    """Lines for the base and the agent, if there are any."""
+    """Return the lines on the knowledge base and the agent; empty without an agent."""
     agent, url = demo.agent, demo.url
     if agent is None:
         return ""
@@ -346,7 +346,7 @@ curl '{url}{SEARCH}' -H 'Authorization: Bearer {demo.key.text}'
 
 
 def _is_served(method: str, path: str) -> bool:
-    """Whether the gateway has such an endpoint: no line is printed that leads nowhere."""
+    """Whether the gateway has the endpoint; lines of missing ones are not printed."""
     return any(
         re.fullmatch(route[0], path)
         and issubclass(route[1], TornadoHandler)
@@ -366,13 +366,13 @@ def _post(
 
 
 def command() -> str:
-    """What calls the command line from here: an environment of its own may be on no other path."""
+    """Return the command that runs this program; its environment may not be on the path."""
     called = Path(sys.argv[0])
     return shown(called) if called.name == "gw" else f"{shown(Path(sys.executable))} -m gw"
 
 
 def shown(path: Path) -> str:
-    """A path as short as it can be written from here."""
+    """Return the path relative to the working folder if it is below it."""
     try:
         return str(path.relative_to(Path.cwd()))
     except ValueError:
@@ -380,7 +380,7 @@ def shown(path: Path) -> str:
 
 
 READY_SECONDS = 30.0
-# Tried first, so that the printed lines look the same every time.
+# Preferred ports, so that the printed lines are usually the same.
 PORT, ADMIN_PORT, CONSOLE_PORT = 8080, 9090, 9080
 
 MARK = "# Written by `gw demo`"
@@ -449,10 +449,10 @@ models:
   - {{id: demo-script, endpoint_type: transcripts_extract, channels: [simulator-a, simulator-b],
      price: {{per_call: "0.02"}}}}
 """
-# What the simulator lists, as the configuration names them.
+# The models that the simulator lists.
 MODELS = re.findall(r"\bid: ([\w-]+)", CONFIGURATION.partition("\nmodels:")[2])
 MEDIA = "videos, avatars, clips, music, speech, voices, transcripts"
-# So long the simulator makes a film or a song.
+# How long the simulator takes for a film or a song.
 TASK_SECONDS = 3
 
 
@@ -461,12 +461,12 @@ class SimulatorMissing(Exception):
 
 
 def is_ours(path: Path) -> bool:
-    """May the configuration be written there? Only over nothing, or over an earlier demo's."""
+    """Whether the file is missing or a demo's, so that the configuration may replace it."""
     return not path.exists() or path.read_text("utf-8", "replace").startswith(MARK)
 
 
 async def run_demo(path: Path, *, is_json: bool) -> int:
-    """Run until Ctrl-C or SIGTERM, configuration at `path`; return the exit code."""
+    """Run until Ctrl-C or SIGTERM, with the configuration at `path`; return the exit code."""
     async with _simulator() as upstream:
         _write_configuration(path, upstream)
 
@@ -499,7 +499,7 @@ def _write_configuration(path: Path, upstream: str) -> None:
 
 @asynccontextmanager
 async def _simulator() -> AsyncIterator[str]:
-    """The simulator's address, while it runs."""
+    """Run the simulator; yield its address."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -511,7 +511,7 @@ async def _simulator() -> AsyncIterator[str]:
         "--models",
         ",".join(MODELS),
         stderr=asyncio.subprocess.PIPE,
-        # Ctrl-C reaches the whole terminal; the simulator must outlive the calls that drain.
+        # Ctrl-C reaches the terminal's whole group; the simulator must outlive draining calls.
         start_new_session=True,
     )
     assert process.stderr is not None
@@ -539,7 +539,7 @@ async def _pass_on(stream: asyncio.StreamReader) -> None:
 
 
 def _free_or_any(port: int) -> int:
-    """This port if it is free, else 0 for any."""
+    """Return the port if it is free, else 0 for any."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -550,7 +550,7 @@ def _free_or_any(port: int) -> int:
 
 
 def _any_free() -> int:
-    """A port that is free now, for a listener whose number others must know."""
+    """Return a free port, for a listener whose number must be known in advance."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

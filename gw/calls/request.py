@@ -1,8 +1,8 @@
-"""What was asked, and what a channel is sent for it: one plan an attempt.
+"""A checked request, and the upstream request made of it: one plan per attempt.
 
-A body of many values is worked on in a helper process (`channels/offload`): it would hold up the
-loop. Where that is done is decided here, by the weight of the body, and nowhere else. Nothing here
-knows HTTP, so a whole call runs in a test without a socket.
+A body of many values is processed in a helper process (`channels/offload`), because it would block
+the loop; only this file decides it, by the weight of the body. Nothing here depends on HTTP, so a
+whole call runs in a test without a socket.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _TOO_LONG = "The request takes too long to be read or translated: send fewer val
 
 
 class ParsedRequest(Protocol):
-    """A checked request of any protocol; `object` is the body as it came."""
+    """A checked request of any protocol; `object` is the parsed body."""
 
     @property
     def object(self) -> JsonObject: ...
@@ -57,7 +57,7 @@ class ParsedRequest(Protocol):
 async def offloaded(
     helpers: Helpers, job: Job, body: bytes, *arguments: Any
 ) -> tuple[Any, bytes | None]:
-    """Have a job done in a helper process. Raises what the job raises, or GatewayError."""
+    """Run a job in a helper process. Raises the errors of the job, or GatewayError."""
     try:
         return await helpers.run(job, body, *arguments)
     except JobTooLong as error:
@@ -67,9 +67,9 @@ async def offloaded(
 
 
 class LargeSubmission:
-    """The body of a request to a media upstream, where the request is here without it.
+    """The body of a media submission whose request is parsed in a helper process only.
 
-    `reading` and its arguments are what `channels/offload/jobs.py` reads it by.
+    `reading` and `arguments`: the parser of the request, and its arguments after the body.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class LargeSubmission:
         return f"<LargeSubmission {len(self._body)} bytes>"
 
     async def body_for(self, wire: str, upstream_model: str, *, idempotency_key: str) -> bytes:
-        """The body for a channel of this wire. Raises GatewayError."""
+        """Return the body for a channel of this wire. Raises GatewayError."""
         about = (self._reading, self._arguments, wire, upstream_model, idempotency_key)
         _, written = await offloaded(self._helpers(), submission_body, self._body, *about)
         assert written is not None
@@ -96,9 +96,9 @@ class LargeSubmission:
 
 
 class ClientRequest:
-    """One checked request; `weight` is the number of its values, at most.
+    """One checked request; `weight`: the upper bound of its number of values.
 
-    `path` is what its reader took from the request's path.
+    `path`: the values parsed from the request's path.
     """
 
     def __init__(
@@ -122,14 +122,14 @@ class ClientRequest:
         return f"<{type(self).__name__} {self.protocol} {len(self._body)} bytes>"
 
     def forget(self) -> None:
-        """Release its bytes: no other channel is tried any more."""
+        """Release the bytes, once no other channel will be tried."""
         self._body = b""
         self._parsed.object.forget()
 
     async def passthrough_body(
         self, options: Mapping[str, Any], hosted: Hosted | None = None
     ) -> bytes:
-        """The body for a channel of the client's own protocol. Raises InvalidRequest."""
+        """Return the body for a channel of the client's own protocol. Raises InvalidRequest."""
         if self._weight <= READ_VALUES_MAX:
             return DIALECTS[self.protocol].passthrough_body(self._parsed, options, hosted)
         _, written = await self.offloaded(
@@ -138,7 +138,7 @@ class ClientRequest:
         return self._body if written is None else written
 
     async def done(self, job: Job, *arguments: Any, values_max: int) -> tuple[Any, bytes | None]:
-        """Have a job done on the body: here, unless it has more values than these or takes long."""
+        """Run a job on the body in this process, or offload it above `values_max` or when slow."""
         if self._weight <= values_max:
             try:
                 return job(self._body, *arguments, is_here=True)
@@ -147,7 +147,7 @@ class ClientRequest:
         return await self.offloaded(job, *arguments)
 
     async def offloaded(self, job: Job, *arguments: Any) -> tuple[Any, bytes | None]:
-        """Have a job done on the body in a helper process."""
+        """Run a job on the body in a helper process."""
         return await offloaded(self._helpers(), job, self._body, *arguments)
 
 
@@ -155,7 +155,7 @@ class PieceRequest(ClientRequest):
     """A checked media request."""
 
     async def upstream_request(self, candidate: Candidate, channel: ChannelSpec) -> UpstreamRequest:
-        """What this channel is sent."""
+        """Return the request for this channel."""
         model = candidate.upstream_model
         body = await self.passthrough_body({"upstream_model": model})
         return DIALECTS[self.protocol].address.request(
@@ -164,7 +164,7 @@ class PieceRequest(ClientRequest):
 
 
 class FormUpload(PieceRequest):
-    """A checked form with files; `address` is that of its endpoint."""
+    """A checked form with files; `address` is its endpoint's."""
 
     def __init__(self, form: FormRequest, address: Address, *, protocol: str, body: bytes) -> None:
         super().__init__(form, protocol=protocol, body=body, weight=0, helpers=_no_helpers)
@@ -172,7 +172,7 @@ class FormUpload(PieceRequest):
         self._address = address
 
     async def upstream_request(self, candidate: Candidate, channel: ChannelSpec) -> UpstreamRequest:
-        """What this channel is sent."""
+        """Return the request for this channel."""
         model = candidate.upstream_model
         request = self._address.request(
             channel,
@@ -190,17 +190,17 @@ def _no_helpers() -> Helpers:
     raise AssertionError("a form is read in portions, not in a helper process")
 
 
-# What a channel is sent for a chat call, and how its response will be read: one plan an attempt.
+# The upstream request of a chat call, and how its response is parsed: one plan per attempt.
 #
-# A channel that speaks the client's protocol gets the client's bytes, but for what the gateway has
-# to change; any other gets their translation (`channels/translation`), whose way back stays in the
-# plan.
+# A channel of the client's protocol gets the client's bytes, except for what the gateway must
+# change; any other gets a translation (`channels/translation`), and the plan translates its
+# response back.
 
 
 class UpstreamPlan(Struct, frozen=True):
-    """The request to one channel, the dialect of its response, and the way back if translated.
+    """The request to one channel, the dialect of its response, and the translation back, if any.
 
-    `hosting` is how the response is read where the dialect is hosted elsewhere.
+    `hosting`: how the response is parsed if the dialect is hosted by another provider.
     """
 
     request: UpstreamRequest
@@ -210,7 +210,7 @@ class UpstreamPlan(Struct, frozen=True):
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """The headers of a translation for the client (spec: Translation paths)."""
+        """The response headers of a translation (spec: Translation paths)."""
         if self.translated is None:
             return {}
         headers = {}
@@ -230,11 +230,10 @@ class UpstreamPlan(Struct, frozen=True):
 class ConversationRequest(ClientRequest):
     """A checked request of a chat protocol.
 
-    `own` are values for its dialect's own headers; these and `own_headers` go to channels of the
-    client's own protocol only. `is_session`: the client's headers name the conversation.
-    `is_strict`: the client asks that nothing be dropped for it (`X-Protocol-Strict: 1`). `redact`
-    makes an upstream's message fit for a client. `address` takes the place of the dialect's where
-    the endpoint is another one of the protocol.
+    `own`: values for the dialect's own headers; these and `own_headers` are only sent to channels
+    of the client's own protocol. `is_session`: the client's headers name the conversation.
+    `is_strict`: nothing may be dropped (`X-Protocol-Strict: 1`). `redact`: applied to an upstream's
+    messages. `address`: the endpoint's, if it is not the dialect's main one.
     """
 
     def __init__(
@@ -269,9 +268,9 @@ class ConversationRequest(ClientRequest):
     async def plan_for(
         self, candidate: Candidate, channel: ChannelSpec, pin: str | None = None
     ) -> UpstreamPlan:
-        """What this channel is sent, with the key that the conversation `pin` keeps.
+        """Return the plan for a channel, with the key of the conversation `pin`.
 
-        Raises GatewayError for what cannot be expressed to it.
+        Raises GatewayError if the channel's protocol cannot express the request.
         """
         dialect = CHAT_DIALECTS[candidate.protocol]
         is_own = candidate.protocol == self.protocol
@@ -286,11 +285,11 @@ class ConversationRequest(ClientRequest):
             )
         try:
             if hosting is not None and hosting.rewrite is not None and self._chat.fault is not None:
-                raise self._chat.fault  # which an upstream of the dialect's own form would judge
+                raise self._chat.fault  # the dialect's own upstreams would judge it
             if is_own:
                 options = dialect.options(candidate.upstream_model, channel, self._model)
                 if self._address is not None:
-                    options["default_max_tokens"] = None  # which its endpoint may not know
+                    options["default_max_tokens"] = None  # its endpoint may not have it
                 body = await self.passthrough_body(options, hosted)
                 translated = None
             else:
@@ -299,7 +298,7 @@ class ConversationRequest(ClientRequest):
         except InvalidRequest as invalid:
             raise invalid_request(invalid) from None
         except RecursionError:
-            # Read once already, but with fewer calls on the stack.
+            # Parsed once, but with fewer frames on the stack.
             raise GatewayError(
                 INVALID_REQUEST, "The request body is nested too deeply to be translated."
             ) from None
@@ -318,8 +317,8 @@ class ConversationRequest(ClientRequest):
     async def _translation(
         self, candidate: Candidate, channel: ChannelSpec, hosted: Hosted | None
     ) -> tuple[TranslatedCall, bytes]:
-        """The way back, and the body for a channel of another protocol. Raises InvalidRequest."""
-        if self._chat.fault is not None:  # which an upstream of the client's own would judge
+        """Return the translation back, and the body, for a channel. Raises InvalidRequest."""
+        if self._chat.fault is not None:  # an upstream of the client's dialect would judge it
             raise self._chat.fault
         made, written = await self.done(
             translated_body,
@@ -342,7 +341,7 @@ class ConversationRequest(ClientRequest):
     def _translation_options(
         self, candidate: Candidate, channel: ChannelSpec, hosted: Hosted | None
     ) -> dict[str, Any]:
-        """What the translation of a request has to know of the channel."""
+        """Return the facts of the channel and model that the request's translation needs."""
         dialect = CHAT_DIALECTS[candidate.protocol]
         maximum = self._chat.max_tokens or self._model.max_output_tokens
         if maximum is None and dialect.needs_max_tokens:
@@ -354,14 +353,14 @@ class ConversationRequest(ClientRequest):
         }
         if dialect.takes_max_tokens_param and channel.max_tokens_param is not None:
             options["max_tokens_param"] = channel.max_tokens_param
-        # Where its price makes reading a cache no cheaper, writing one would only cost the client.
+        # If cached input is not cheaper, writing a cache would only cost the client more.
         is_plain = hosted is None or dialect.hostings[hosted.wire].rewrite is None
         if dialect.marks_cache and is_plain and self._model.price.cached_input is not None:
             options["is_session"] = self._is_session
         return options
 
     def _refuse_losses(self, translated: TranslatedCall) -> None:
-        """A client may ask that nothing be dropped for it. Raises GatewayError."""
+        """Raise GatewayError if a strict client's request would lose something."""
         warning = translated.report.warning()
         if warning is not None and self._is_strict:
             raise GatewayError(
@@ -372,31 +371,31 @@ class ConversationRequest(ClientRequest):
 
 
 class ChatCall(Call, frozen=True, kw_only=True):
-    """A chat call, in whichever protocol."""
+    """A chat call of any protocol."""
 
     is_stream: bool
     forwards_usage: bool  # the client asked for the usage chunk
     content_bytes: int  # of `messages` as sent, for the pre-charge
-    body_bytes: int  # of all that was sent
+    body_bytes: int  # of the body as received
     max_tokens: int | None
-    pin: str | None  # the conversation, which keeps a channel and a key of it
-    is_named: bool  # by its client
+    pin: str | None  # the conversation, which keeps a channel and its key
+    is_named: bool  # the client named the conversation
     request: ConversationRequest
-    reach: Reach | None = None  # where the price depends on it
-    tools: tuple[str, ...] = ()  # built-in ones that were asked for
-    tools_protocol: str | None = None  # what these run over, where it is not the client's
+    reach: Reach | None = None  # if the price depends on it
+    tools: tuple[str, ...] = ()  # the requested built-in tools
+    tools_protocol: str | None = None  # the protocol that runs these, if not the client's
     framing: Framing = msgspec.field(default_factory=SseFraming)
-    translations: Sequence[str] = ()  # protocols this one may be translated to
+    translations: Sequence[str] = ()  # protocols to which it may be translated
 
 
-# Which channels may take a call, by the built-in tools it asks for: those that a provider runs.
+# The channels for a call with built-in tools, which the provider runs.
 #
-# No translation carries such a tool, so only channels that are spoken to in the client's protocol
-# count; on chat-completions, where the tools run over responses, those that speak that (contract
-# §7: Built-in tools). Whether any channel of a model has a tool is known from the configuration
-# alone, and asked before anything is held; which of them are tried is decided when the call is.
+# No translation carries such a tool, so only channels of the client's protocol count; on
+# chat-completions, whose tools run over responses, those of responses (contract §7: Built-in
+# tools). Whether a channel of the model has a tool is known from the configuration, and checked
+# before anything is held; the channels to try are chosen during the call.
 
-# The flag of a model that a tool wants (spec: Model catalog entry).
+# The model's flag for a tool (spec: Model catalog entry).
 _CAPABILITIES = {"web_search": "web_search", "image_generation": "image_gen"}
 
 
@@ -409,10 +408,10 @@ def lacking_tool(
     run_over: str,
     reached: Sequence[str] = (),
 ) -> str | None:
-    """The tool that the channels of the model lack; None also where the model has no channel.
+    """Return a tool that the model's channels lack; None also if no channel serves the model.
 
-    `protocol` is the client's, `run_over` the one that tools are run over, which is the same but on
-    chat-completions; `reached` are those the client's may be translated to.
+    `protocol`: the client's; `run_over`: the protocol that runs tools, different only on
+    chat-completions; `reached`: the protocols to which the client's may be translated.
     """
     if not tools or model.endpoint_type is not None:
         return None
@@ -436,9 +435,9 @@ def lacking_tool(
 
 
 def is_run_for(tool: str, model: ModelSpec) -> bool:
-    """Whether the gateway runs a tool for a model: not where the model's flags leave it out.
+    """Whether the gateway runs a tool for a model, unless the model's flags exclude it.
 
-    A model of which no flag is configured is taken at its channels' word.
+    For a model without flags the channels' configuration decides.
     """
     capability = _CAPABILITIES.get(tool)
     if capability is None:
@@ -449,7 +448,7 @@ def is_run_for(tool: str, model: ModelSpec) -> bool:
 def channels_for(
     call: ChatCall, channels: Mapping[str, ChannelView]
 ) -> tuple[list[Candidate], list[Candidate]]:
-    """The channels considered, in order, and those of them to try, which have the tools."""
+    """Return the channels considered, in order, and those of them to try, which have the tools."""
     protocol = call.facts.protocol
     if not call.tools:
         usual = candidates(
@@ -462,27 +461,27 @@ def channels_for(
 
 
 def _configured(tools: Sequence[str]) -> frozenset[str]:
-    """A provider's other tools are not in the configuration: the provider judges them itself."""
+    """Return the tools that a configuration lists; the provider checks all others itself."""
     return frozenset(BUILTIN_TOOLS).intersection(tools)
 
 
-# What a request may be billed by at most, where its model has more than the four plain prices.
+# The most that a request may be billed by, if its model has more than the four plain prices.
 #
-# The service tier that a request names is a member of its own, read strictly: a dearer one without
-# a price is refused (`unpriced`). The rest is looked for in the text of the body, because it only
-# decides how much is held; what is charged is what the upstream reports.
+# The service tier is a member of the request, parsed strictly: a dearer one without a price is
+# refused (`unpriced`). Other members are searched for in the text of the body, since they only
+# decide the hold; the charge follows the upstream's usage.
 
-# The members that name a tier, in the protocols' spellings.
-SPEED = "speed"  # of messages, where fast is no tier of service
+# The members of a tier, as spelled by the protocols.
+SPEED = "speed"  # of messages, whose fast mode is no service tier
 TIER_MEMBERS = ("service_tier", SPEED, "serviceTier")
 REGION = "inference_geo"
-_PREFIX = "service_tier_"  # of the native protocol's names in full
-# Of a longer body its beginning and its end are looked through, which takes a millisecond.
+_PREFIX = "service_tier_"  # of the native protocol's names
+# Of a longer body only the first and the last half of this are searched, for a millisecond.
 LOOKED_THROUGH_BYTES_MAX = 1024 * 1024
-# What is held for calls of tools, whatever a request states.
+# The limit of tool calls in a hold.
 TOOL_CALLS_MAX = 1000
 
-# A price of a part of the tokens, and the texts of which one shows that a request reaches it.
+# Prices of parts of the tokens: texts of which any one shows that a request may be billed by it.
 _MARKS: Mapping[str, tuple[bytes, ...]] = {
     "cache_write": (b'"cache_control"',),
     "audio_input": (b'"input_audio"', b'"audio/'),
@@ -501,17 +500,17 @@ _SIZE = re.compile(rb'"search_context_size"\s*:\s*"(low|medium|high)"')
 
 
 def tier_named(model: ModelSpec, price: TokenPrice, parameters: Mapping[str, str]) -> str | None:
-    """The tier that a request names, None for the standard one.
+    """Return the tier that a request names; None for the standard one.
 
-    Raises GatewayError where it is a dearer one without a price, unless the model's policy is to
-    sell that at the standard price.
+    Raises GatewayError for a dearer one without a price, unless the model's policy is to bill it at
+    the standard price.
     """
     for member in TIER_MEMBERS:
         tier = parameters.get(member, "").lower().removeprefix(_PREFIX)
         if tier not in SERVICE_TIERS:
             continue
         if tier == "fast" and member != SPEED:
-            tier = "priority"  # its other name
+            tier = "priority"  # the other name
         if tier in DEARER_TIERS and model.refuses_unpriced and not has_tier(price, tier):
             raise GatewayError(
                 INVALID_REQUEST,
@@ -553,7 +552,7 @@ def refuse_advisor(model: ModelSpec, tools: Sequence[str]) -> None:
 
 
 def reach_of(body: bytes, tier: str | None, region: str | None = None) -> Reach:
-    """What a request can reach by its body, in this tier and region."""
+    """Return the members that a request may be billed by, in this tier and region."""
     text = body
     if len(body) > LOOKED_THROUGH_BYTES_MAX:
         half = LOOKED_THROUGH_BYTES_MAX // 2

@@ -1,9 +1,9 @@
-"""`gw check-config`: read the configuration and report every fault at once (contract §1, §2).
+"""`gw check-config`: parse the configuration and report every fault at once (contract §1, §2).
 
-Nothing is made or changed. The certificate is opened, and the list of migrations read of a database
-that runs: one that refuses this program is a warning. With `--probe` each channel is asked for its
-list of models, which costs nothing, and exit code 1 reports that one did not take its key. The
-faults and their wording are `gw/config/readers.py`. Warnings leave the exit code 0.
+It changes nothing. It opens the certificate, and reads the list of migrations of a running
+database: one that would refuse this program is a warning. `--probe` requests each channel's list of
+models, which is free of charge; exit code 1 means that a channel refused its key. The faults and
+their texts are in `gw/config/readers.py`. Warnings leave the exit code 0.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 
 EXIT_OK, EXIT_NOT_TAKEN = 0, 1
-# Of one channel, from the connection to the last byte; and how many are asked at once.
+# The channels that are probed at once.
 PROBES_MAX = 8
-# Of the database, from its name's address to the list of its migrations.
+# The limit for name resolution, connection and the list of migrations together.
 DATABASE_SECONDS = 5.0
 NOT_COMPARED = "the database was not compared with the migrations of this program"
 
@@ -75,9 +75,9 @@ def check_config(options: Namespace) -> Result:
 
 
 def _unwritable(config: Config) -> list[Caution]:
-    """Return a caution where this user cannot write `data_dir`, or make it.
+    """Return a caution if this user can neither write nor create `data_dir`.
 
-    A caution and no fault: the file may be checked by another user than the gateway's.
+    It is no fault, because another user than the gateway's may check the file.
     """
     folders = (config.data_dir, *config.data_dir.parents)
     there = next(one for one in folders if os.path.exists(one))
@@ -88,7 +88,7 @@ def _unwritable(config: Config) -> list[Caution]:
 
 
 async def _refusing_database(config: Config) -> list[Caution]:
-    """Return a caution where a start would be refused by the database, or where that is unknown."""
+    """Return a caution if the database would refuse a start, or cannot be compared."""
     path, message = "database_url" if config.database_url else "data_dir", ""
     try:
         async with asyncio.timeout(DATABASE_SECONDS):
@@ -106,9 +106,9 @@ async def _refusing_database(config: Config) -> list[Caution]:
 
 
 def _embedded_url(config: Config) -> str | None:
-    """Where the embedded PostgreSQL listens; None before its first start.
+    """Return the embedded PostgreSQL's address; None before its first start.
 
-    Raises EmbeddedFault where it does not run: to start it here would write to its files. OSError.
+    Raises OSError, and EmbeddedFault if it is stopped, because starting it would write its files.
     """
     embedded = EmbeddedPostgres(config.data_dir)
     if not embedded.is_made:
@@ -120,7 +120,7 @@ def _embedded_url(config: Config) -> str | None:
 
 
 async def _probed(config: Config) -> list[dict[str, Any]]:
-    """What each channel answered, in the file's order; so many are asked at once."""
+    """Probe each channel, `PROBES_MAX` at once; return the results in the file's order."""
     registry = config.registry
     redactor = Redactor(registry.channels.values())
     hide(redactor.secrets)

@@ -1,7 +1,7 @@
-"""`gw margin`: what calls brought and what they cost the operator, by channel, model, account, day.
+"""`gw margin`: revenue and upstream cost of calls by channel, model, account or day.
 
-Money is exact. The margin is of calls whose cost is known alone: the others are counted beside it,
-with what they brought, and never taken for free.
+Amounts are exact. Only calls with a known cost are in the margin; the others are counted beside it
+with their revenue, and never as free of cost.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ COLUMNS: Mapping[str, str] = {
     "account": "account_id",
     "day": "day",
 }
-# Without --from: this day and those before it.
+# The default of --from: the period's days, the last one included.
 DAYS = 30
 FIGURES = ("calls", "revenue_usd", "cost_usd", "margin_usd", "margin_percent", "unknown_calls")
 
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """What some calls came to; `revenue` is of all of them, `known_revenue` and `cost` of those
-    whose cost is known."""
+    """Sums over calls; `revenue` is of all of them, `known_revenue` and `cost` of those with a
+    known cost."""
 
     calls: int = 0
     unknown_calls: int = 0
@@ -50,7 +50,7 @@ class Sums:
 
     @property
     def record(self) -> dict[str, Any]:
-        """The figures of a line. Without revenue there is no percentage."""
+        """The figures of a row. Without revenue there is no percentage."""
         margin = self.known_revenue_nano_usd - self.cost_nano_usd
         percent = None
         if self.known_revenue_nano_usd:
@@ -77,7 +77,7 @@ def add(nouns: Subparsers) -> None:
 
 
 def add_days(parser: Parser) -> None:
-    """Take the first and the last day."""
+    """Add the options of the first and the last day."""
     parser.add_argument(
         "--from",
         dest="first",
@@ -91,7 +91,7 @@ def add_days(parser: Parser) -> None:
 
 
 def day(text: str) -> date:
-    """Read a day."""
+    """Parse a day. Raises ArgumentTypeError."""
     try:
         if len(text) == len("2027-01-31"):
             return date.fromisoformat(text)
@@ -101,7 +101,7 @@ def day(text: str) -> date:
 
 
 def check_days(options: Namespace) -> None:
-    """Put the days in that were not given. Raises UsageFault."""
+    """Set the defaults of missing days. Raises UsageFault."""
     if options.last is None:
         options.last = max(datetime.now(UTC).date(), options.first or date.min)
     if options.first is None:

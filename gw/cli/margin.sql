@@ -1,7 +1,7 @@
 -- margins --
--- What calls of these days brought and cost, as far as that is known, by one of their columns. The sums of unknown cost
--- have a mark behind the channel (`call_logs_add_margins`); of calls from before these sums only the log's own know,
--- so what those have more is of unknown cost.
+-- Revenue and cost of the calls of these days, grouped by one of their columns. Sums of unknown cost have a mark after
+-- the channel (`call_logs_add_margins`); calls before these sums are only in the log's own sums, so the difference
+-- between the two is of unknown cost.
 WITH counted AS (
     SELECT day, account_id, model, split_part(channel_id, ' ', 1) AS channel, requests, unknown_costs,
         cost_nano_usd AS revenue, CASE WHEN unknown_costs = 0 THEN cost_nano_usd ELSE 0 END AS known_revenue,

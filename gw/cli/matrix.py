@@ -1,7 +1,7 @@
-"""`gw matrix`: which protocol reaches which model with this configuration, and how.
+"""`gw matrix`: which protocol can call which model with this configuration, and how.
 
-Nothing is opened or asked: the answer is the file's (spec: Protocol compatibility). The matrix is
-`gw/api/matrix.py`; this lays it out.
+It only reads the file (spec: Protocol compatibility). `gw/api/matrix.py` makes the matrix; this
+file formats it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def matrix(options: Namespace) -> Result:
 
 
 def _kinds(registry: Registry) -> list[dict[str, Any]]:
-    """The channels that have a kind, with what is known of it."""
+    """Return the channels that have a kind, with the kind's facts."""
     return [
         {
             "channel": channel.id,
@@ -65,7 +65,7 @@ def _kinds(registry: Registry) -> list[dict[str, Any]]:
 
 
 def markdown(rows: Sequence[MatrixRow]) -> str:
-    """The matrix as a Markdown table."""
+    """Format the matrix as a Markdown table."""
     head = ["Models", *_titles(), "Built-in tools"]
     lines = [head, ["---"] * len(head)]
     for row in rows:
@@ -75,7 +75,7 @@ def markdown(rows: Sequence[MatrixRow]) -> str:
 
 
 def _text(rows: Sequence[MatrixRow]) -> str:
-    """A table for a terminal; below it the models of each row, which may be many."""
+    """Format a table for a terminal; the models of each row, which may be many, follow it."""
     if not rows:
         return "no models"
     titles = _titles()
@@ -96,20 +96,20 @@ def _titles() -> list[str]:
 
 
 def _explained(cell: MatrixCell) -> str:
-    """A cell in words, and what would have to be switched on for one that has none."""
+    """Return a cell as text, with the disabled translations that could serve it."""
     words = _served_text(cell)
     return f"{words} ({' or '.join(cell.switched_off)} is off)" if cell.switched_off else words
 
 
 def _served_text(cell: MatrixCell, mark: str = "") -> str:
-    """A cell in words: translations by the value of the header that announces them."""
+    """Return a cell as text: translations by the value of their response header."""
     words = ["native"] if cell.is_passthrough else []
     words += [f"translated: {mark}{header}{mark}" for header in cell.headers]
     return ", else ".join(words) or NO_CHANNEL
 
 
 def _tools(row: MatrixRow) -> str:
-    """The row's built-in tools, each with where it may be used when that is not everywhere."""
+    """Return the row's built-in tools, each with its protocols unless it has all served ones."""
     served = [cell for cell in row.cells if cell.served != "no_channel"]
     names = []
     for tool in BUILTIN_TOOLS:

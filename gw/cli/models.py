@@ -1,7 +1,7 @@
-"""`gw models`: models and prices of a price list into the configuration, and what another changes.
+"""`gw models`: add models and prices of a price list to the configuration, or compare the two.
 
-The list is the one that comes with the program (`gw/price_list`), or a file. `import` connects to
-nothing; a running gateway takes the new prices when it reloads the file.
+The list is the bundled one (`gw/price_list`) or a file. `import` opens no connection; a running
+gateway uses the new prices once it reloads the file.
 """
 
 from __future__ import annotations
@@ -42,22 +42,22 @@ if TYPE_CHECKING:
     from gw.cli.arguments import Parser, Subparsers
 
 
-# Puts a file in place whole: a reader finds the old one or the new one, whatever happens.
+# Replaces a file atomically: a reader finds the old content or the new one.
 
 
 def replace_file(path: Path, text: str, *, before: str) -> None:
-    """Write `text` in place of `before`, which a file has held, with the same rights.
+    """Replace a file's text `before` by `text`, with the same mode.
 
-    Raises CommandRefused when the file has been changed meanwhile, or it cannot be written.
+    Raises CommandRefused if the file was changed meanwhile, or cannot be written.
     """
-    target = path.resolve()  # what a link leads to, not the link
+    target = path.resolve()  # the target of a link, not the link
     if read_text(target) != before:
         raise CommandRefused(f"{path} was changed meanwhile: try again", "file_changed")
     _put(target, text, mode=target.stat().st_mode & 0o777)
 
 
 def create_file(path: Path, text: str) -> None:
-    """Write a file that was not there. Raises CommandRefused, also when it is there by now."""
+    """Write a new file. Raises CommandRefused, also if it exists."""
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
@@ -66,7 +66,7 @@ def create_file(path: Path, text: str) -> None:
 
 
 def write_secrets(path: Path, text: str) -> None:
-    """Write a file that its owner alone may read. Raises CommandRefused."""
+    """Write a file that only its owner can read. Raises CommandRefused."""
     _put(path, text, mode=0o600)
 
 
@@ -107,7 +107,7 @@ def add(nouns: Subparsers) -> None:
     )
     import_parser.add_argument(
         "--apply",
-        "--replace-prices",  # its name of before
+        "--replace-prices",  # the former name
         dest="is_replacing",
         action="store_true",
         help="prices that are there give way to the list's: what `diff` shows is done",
@@ -171,7 +171,7 @@ def import_(options: Namespace) -> Result:
         **_unmapped(price_list),
     }
     if moved:
-        # A reload refuses prices that move by more than that.
+        # A reload refuses such changes of prices.
         record["needs_restart"] = list(moved)
     return Result(record, sheet(record))
 
@@ -179,7 +179,7 @@ def import_(options: Namespace) -> Result:
 def _leaps(
     path: Path, text: str, price_list: PriceList, only: frozenset[str]
 ) -> dict[str, list[str]]:
-    """The models whose prices move by much, and which of their members."""
+    """Return the models whose prices change tenfold or more, with these members."""
     config = load_text(text, os.environ, source=path, is_priced=False)
     found: dict[str, list[str]] = {}
     for one in compare(config.registry, price_list).differing:
@@ -191,7 +191,7 @@ def _leaps(
 
 
 def days(text: str) -> int:
-    """Read a number of days."""
+    """Parse a number of days."""
     number = count(text)
     if number > DAYS_MAX:
         raise argparse.ArgumentTypeError(f"{text} is more than {DAYS_MAX}")
@@ -229,17 +229,17 @@ def diff(options: Namespace) -> Result:
 
 
 def _has_database(config: Config) -> bool:
-    """Whether there is one by now: a list may be compared before a gateway ever ran."""
+    """Whether a database exists: a comparison may precede the first start of a gateway."""
     try:
         return bool(config.database_url) or EmbeddedPostgres(config.data_dir).is_made
-    except OSError:  # its folder is another user's
+    except OSError:  # its folder belongs to another user
         return False
 
 
 async def _more(
     config: Config, differing: Sequence[Difference], days: int
 ) -> tuple[list[dict[str, Any]], int]:
-    """What calls of models whose price differs would have cost more, and all of them together."""
+    """Return the additional cost of calls by model, and their total in nano-USD."""
     since = datetime.now(UTC) - timedelta(days=days)
     async with opened(config) as context:
         found = await reprice(context.database, differing, since=since)
@@ -272,7 +272,7 @@ def _plain(amount: Decimal | None) -> str | None:
 
 
 def _unmapped(price_list: PriceList) -> dict[str, Any]:
-    """What a list of another form has that could not be read of it, where there is something."""
+    """Return the entries that a list of another form could not express, if any."""
     return {"unmapped": list(price_list.unmapped)} if price_list.unmapped else {}
 
 
@@ -291,6 +291,6 @@ def _with_list(parser: Parser) -> Parser:
         metavar="LIST",
         help="another price list than the one that comes with the program, or LiteLLM's",
     )
-    # Its name of before.
+    # The former name of LIST.
     parser.add_argument("--from", dest="source", type=Path, help=argparse.SUPPRESS)
     return parser

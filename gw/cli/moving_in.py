@@ -1,7 +1,7 @@
-"""`gw import`: move in from another gateway. With `--dry-run`: what would come over and what not.
+"""`gw import`: carry over another gateway's configuration; `--dry-run` only reports the result.
 
-The sources and what is made of them are `gw/moving_in`. Nothing is written before all of it was
-read, and the result read back; to import twice is to import once.
+The sources and their conversion are in `gw/moving_in`. All input is read, and the result parsed,
+before anything is written; a second import changes nothing.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def new_api(options: Namespace) -> Result:
 
 
 async def _booked(target: Target, plan: Plan, written: Written) -> list[Booked]:
-    """Make the accounts, in the database that the configuration names now."""
+    """Create the accounts in the database of the new configuration."""
     environ = {**plan.unset(), **os.environ, **written.secrets}
     config = load_text(written.text, environ, source=target.path, is_priced=False)
     planned = [one.with_models(config.registry) for one in plan.accounts]
@@ -107,7 +107,7 @@ async def _booked(target: Target, plan: Plan, written: Written) -> list[Booked]:
 
 
 class Target:
-    """The configuration that is moved into, and the file of variables beside it."""
+    """The configuration that receives the import, and the file of variables beside it."""
 
     def __init__(self, options: Namespace) -> None:
         named = getattr(options, "config", "") or os.environ.get(VARIABLE) or DEFAULT_NAME
@@ -119,7 +119,7 @@ class Target:
         self.secrets: Mapping[str, str] = read_env_file(self.env_text)
 
     def write(self, plan: Plan, *, is_dry_run: bool) -> Written:
-        """Put the plan into both files. Raises ConfigFaults, CommandRefused."""
+        """Write the plan to both files. Raises ConfigFaults, CommandRefused."""
         written = write_plan(plan, self.text, os.environ, source=self.path, secrets=self.secrets)
         if is_dry_run:
             return written
@@ -169,7 +169,7 @@ def _result(
 
 
 def _in_words(plan: Plan, booked: Sequence[Booked] | None) -> Sequence[Booked]:
-    """What was booked; before it is, what would be."""
+    """Return the accounts created or, in a dry run, those that would be."""
     return [Booked(one, is_new=True) for one in plan.accounts] if booked is None else booked
 
 

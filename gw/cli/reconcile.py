@@ -1,7 +1,7 @@
-"""`gw reconcile`: where a provider's usage export and the call log differ, by day and model.
+"""`gw reconcile`: compare a provider's usage export with the call log, by day and model.
 
-Exit code 0: nothing differs, 1: something does, 2: the file is no export. What exports there are,
-and how one is read in bounded memory, is `gw/price_list/exports.py`.
+Exit code 0: equal, 1: different, 2: the file is no export. `gw/price_list/exports.py` parses
+exports in bounded memory.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ KINDS: Mapping[str, frozenset[str]] = {
 }
 MEMBERS = ("input", "cached", "cache_write", "output", "cost")
 COLUMNS = ("day", "model", "what", "ours", "theirs", "difference")
-# What is kept of an export: figures by day and model, and names that are not ours.
+# Limits of an export: days, names of models outside the configuration, figures by day and model.
 DAYS_MAX = 1100
 MODELS_MAX = 10_000
 FIGURES_MAX = 200_000
@@ -55,7 +55,7 @@ Key = tuple[date, str]
 
 @dataclass(slots=True)
 class Sums:
-    """Figures by day and model; those of a day without calls are there as nothing."""
+    """Figures by day and model; `days` includes those without calls."""
 
     days: set[date] = field(default_factory=set)
     figures: dict[Key, dict[str, Fraction]] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class Sums:
             found[name] = found.get(name, Fraction()) + value
 
     def total(self, member: str) -> Fraction:
-        """All days and models together."""
+        """Return the sum over all days and models."""
         return sum((one.get(member, Fraction()) for one in self.figures.values()), Fraction())
 
 
@@ -107,7 +107,7 @@ def reconcile(options: Namespace) -> Result:
 
 
 def _channels(registry: Registry, provider: str, wanted: Iterable[str]) -> tuple[str, ...]:
-    """The channels whose calls are counted. Raises UsageFault where there is none."""
+    """Return the channels whose calls are counted. Raises UsageFault if there is none."""
     unknown = [one for one in wanted if one not in registry.channels]
     if unknown:
         raise UsageFault(f"there is no channel {', '.join(unknown)}")
@@ -123,7 +123,7 @@ _DATED = re.compile(r"(?:-latest|[-@]\d{4}-?\d\d-?\d\d|-\d{3})$", re.ASCII)
 
 
 def _plain(name: str) -> str:
-    """A model's name without its date, and as the words of a text have it."""
+    """Return a model's name without date and prefix, in lower case."""
     return _DATED.sub("", name.lower().rpartition("/")[2])
 
 
@@ -132,7 +132,7 @@ def _words(name: str) -> str:
 
 
 class _Names:
-    """Which of our models a provider's name is. Ours are named as they are over there."""
+    """The upstream names of these channels, and how a provider's texts map to them."""
 
     def __init__(self, registry: Registry, channels: Iterable[str]) -> None:
         self.of: dict[tuple[str, str], str] = {
@@ -144,7 +144,7 @@ class _Names:
         names = sorted(set(self.of.values()))
         self._exact = {name.lower(): name for name in names}
         self._plain = {_plain(name): name for name in reversed(names)}
-        # The longest first, those of the list too: "gemini 2.5 flash lite" is no "… flash".
+        # The longest first, listed models included: "gemini 2.5 flash lite" is no "… flash".
         listed: dict[str, str | None] = {row.upstream: None for row in bundled().rows}
         known = {**listed, **{name: name for name in names}}
         self._words = sorted(
@@ -153,7 +153,7 @@ class _Names:
         self._known: dict[str, str | None] = {}
 
     def find(self, theirs: str) -> str | None:
-        """Our model of this name, or of this text that it stands in; None: none of ours."""
+        """Return the upstream name that equals or occurs in a text; None if there is none."""
         if theirs not in self._known:
             if len(self._known) >= MODELS_MAX:
                 raise NoExport(f"it has more than {MODELS_MAX} names of models")
@@ -174,7 +174,7 @@ def _length(pair: tuple[str, str | None]) -> int:
 
 
 def _theirs(export: Export, names: _Names) -> tuple[Sums, list[str]]:
-    """The sums of an export, and which members it states. Raises NoExport."""
+    """Return the sums of an export, and the members that it states. Raises NoExport."""
     sums = Sums()
     members: set[str] = set()
     for entry in export.entries:
@@ -222,8 +222,10 @@ async def _add_day(
 
 
 def _differences(theirs: Sums, ours: Sums, members: Iterable[str]) -> list[dict[str, Any]]:
-    """A line for each day, model and member that differs. Of a cost each of our calls is rounded
-    to a billionth of a USD, so that as many of them may be missing."""
+    """Return a record for each day, model and member that differs.
+
+    Each call's cost is rounded to a nano-USD in the log, so costs may differ by one per call.
+    """
     lines = []
     for day, model in sorted({*theirs.figures, *ours.figures}):
         mine, other = (one.figures.get((day, model), {}) for one in (ours, theirs))

@@ -1,6 +1,6 @@
 -- bought --
--- What calls of a day took at their channels, by model and channel. Rows that no upstream counted are left out; of those
--- from before the channel stood in the row the receipt has it.
+-- The usage of a day's calls by model and channel, without rows that no upstream counted. Old rows without a channel have
+-- it in their receipt.
 SELECT l.model, coalesce(l.channel_id, l.detail #>> '{tried,-1,0}'), count(*)::bigint,
     sum(l.input_tokens)::bigint, sum(l.cached_tokens)::bigint,
     sum(coalesce((l.detail ->> 'cache_write')::bigint, 0))::bigint, sum(l.output_tokens)::bigint,

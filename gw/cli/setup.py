@@ -1,8 +1,8 @@
 """`gw setup`: a coding agent's own configuration for this gateway, printed or merged.
 
-What a client needs is `gw/setup.py`; here its files are read, merged and written. What is there
-stays: members of other names, other lines, and a copy of each file that is changed. A file that
-cannot be read as what it should be is left alone.
+`gw/setup.py` has what a client needs; this file reads, merges and writes its files. Members and
+lines of other names are kept, and each changed file is copied first. A file that cannot be parsed
+is not changed.
 """
 
 from __future__ import annotations
@@ -52,18 +52,18 @@ if TYPE_CHECKING:
     from gw.cli.arguments import Subparsers
 
 KEY_PREFIX = "sk-platform-"
-# The copy of a file as it was before the last change.
+# The suffix of the copy made before a change.
 BACKUP = ".before-gateway"
 
 # --- One file merged with what is there ---
 
 
 class Unmergeable(Exception):
-    """What is there cannot be read, or not be changed without a loss."""
+    """A file that cannot be parsed, or not changed without loss; the message gives the reason."""
 
 
 def merged(there: Any, values: Any) -> Any:
-    """Values laid over what is there: tables member by member, lists by the names in them."""
+    """Merge values into `there`: tables by member, lists by the `name` of their items."""
     if isinstance(there, Mapping) and isinstance(values, Mapping):
         more = {name: merged(there.get(name), one) for name, one in values.items()}
         return {**there, **more}
@@ -79,7 +79,7 @@ def merged(there: Any, values: Any) -> Any:
 
 
 def merged_text(file: ClientFile, there: str) -> str:
-    """The text of a file with the client's values in it. Raises Unmergeable."""
+    """Return the text of a file with the client's values merged in. Raises Unmergeable."""
     if not there.strip():
         return file.text
     values = _read(file.format, there)
@@ -106,7 +106,7 @@ def _is_same(kind: str, text: str, expected: object) -> bool:
 
 
 def _read(kind: str, text: str) -> dict[str, Any]:
-    """The values of a file. Raises Unmergeable."""
+    """Parse the values of a file. Raises Unmergeable."""
     try:
         if kind == "env":
             return _env_values(text)
@@ -134,7 +134,7 @@ _READERS: Mapping[str, Callable[[str], Any]] = {
 
 
 def _with_lines(there: str, lines: Mapping[str, str], pattern: str) -> str:
-    """Each line in place of the first of its name, else at the end."""
+    """Replace the first line of each name, or append it."""
     for name, line in lines.items():
         found = re.search(pattern.format(re.escape(name)), there, re.MULTILINE)
         if found is None:
@@ -154,12 +154,12 @@ def _edited_yaml(there: str, values: Mapping[str, Any]) -> str:
     return _with_lines(there, lines, r"^{}[ \t]*:.*$")
 
 
-# A line that begins a table, or a list of tables.
+# The header of a table, or of a list of tables.
 _HEADER = re.compile(r"^[ \t]*\[", re.MULTILINE)
 
 
 def _edited_toml(there: str, values: Mapping[str, Any]) -> str:
-    """The single values before the first table, each table in place of the one of its name."""
+    """Set single values before the first table, and replace each table by name."""
     found = _HEADER.search(there)
     at = found.start() if found is not None else len(there)
     lines = {
@@ -200,7 +200,7 @@ _EDITS: Mapping[str, Callable[[str, Mapping[str, Any]], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What becomes of one file: `text` in place of `there`, which is None where none is."""
+    """The change of one file: `text` replaces `there`, which is None for a new file."""
 
     path: Path
     there: str | None
@@ -213,7 +213,7 @@ class Change:
         return "unchanged" if self.text == self.there else "merged"
 
     def write(self) -> None:
-        """Write the file, whole or not at all, and the copy of it as it was. Raises OSError."""
+        """Write the file atomically, after a copy of it as it was. Raises OSError."""
         if self.text == self.there:
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -225,8 +225,8 @@ class Change:
 
 
 def change_of(file: ClientFile, home: Path) -> Change:
-    """What a file below `home` would become. Raises CommandRefused where it has to stay."""
-    path = (home / file.path).resolve()  # a link stays one, and what it leads to is changed
+    """Return the change of a file below `home`. Raises CommandRefused if it must not be changed."""
+    path = (home / file.path).resolve()  # the target of a link is changed
     try:
         there = path.read_text(encoding="utf-8") if path.exists() else None
         return Change(path, there, merged_text(file, there or ""))
@@ -235,7 +235,7 @@ def change_of(file: ClientFile, home: Path) -> Change:
 
 
 def _replace(path: Path, text: str, mode: int) -> None:
-    """Put a whole file in place of what is there."""
+    """Replace a file atomically."""
     number, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(number, "w", encoding="utf-8") as file:
@@ -283,7 +283,7 @@ def setup(options: Namespace) -> Result:
         return client.setup(Access(url, key, able, protocols, with_mcp))
 
     if options.write:
-        for file in made_for(NO_KEY).files:  # before a key is made that would be in none
+        for file in made_for(NO_KEY).files:  # before a key is made that no file would hold
             change_of(file, home)
     made = made_for(asyncio.run(_key(config, options)))
     outcomes = ["printed"] * len(made.files)
@@ -313,7 +313,7 @@ def _write(change: Change) -> None:
 
 
 def _models(config: Config, options: Namespace) -> tuple[list[ModelSpec], dict[str, list[str]]]:
-    """The models of the client, in the order of the options. Raises CommandRefused."""
+    """Return the client's models in the order of the options. Raises CommandRefused."""
     client, registry = CLIENTS[options.client], config.registry
     named = [_named(config, name) for name in options.model]
     every = [model for model in registry.models.values() if model.callable]
@@ -346,7 +346,7 @@ def _url(config: Config, options: Namespace) -> str:
 
 
 async def _key(config: Config, options: Namespace) -> str:
-    """The text of the key that is named, revealed or made."""
+    """Return the text of the given, revealed or created key."""
     if options.account is None and (options.key is None or options.key.startswith(KEY_PREFIX)):
         return options.key or NO_KEY
     async with opened(config) as context:

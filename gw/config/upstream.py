@@ -1,7 +1,6 @@
-"""Readers of how a channel's requests are addressed: its paths, its way to send the key, its own
-headers and query.
+"""Readers of how a channel's requests are addressed: paths, authentication, headers and query.
 
-What a value takes from the environment counts as a secret, and is masked wherever a key is.
+A value from an environment variable is a secret, and is redacted wherever a key is.
 """
 
 from __future__ import annotations
@@ -37,27 +36,27 @@ FIELDS_MAX = 32
 KEYS_MAX = 100
 PROXY_ALLOWED = "http://[user:password@]host:port, or empty for no proxy"
 
-# What the ways below send.
+# The headers of the schemes below.
 PROOF_HEADERS = ("authorization", "x-amz-content-sha256", "x-amz-date", "x-amz-security-token")
-# Signed, or with a token that expires: `credentials.py`.
+# Signed requests, or tokens that expire: `credentials.py`.
 PROVED = (AWS_SIGV4, GOOGLE_SERVICE_ACCOUNT, AZURE_AD)
 _AUTHS = (*KEY_HEADERS, f"{QUERY_AUTH}NAME", *PROVED, NO_AUTH)
 _AUTH_ALLOWED = f"one of {', '.join(_AUTHS)}"
 _PARAMETER = re.compile(r"[A-Za-z0-9_.~-]{1,100}", re.ASCII)
 _SCOPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.:-]{0,99}", re.ASCII)
-# Fields whose name ends in such a word hold a secret, also where the file itself has it.
+# Fields whose name ends in such a word are secret, even if the file contains the value.
 _SECRET_NAME = re.compile(
     r"(?:.*[-_.])?(?:(?:api|access|auth)?(?:key|token)|secret|passwd|password|auth|authorization"
     r"|cookie|credentials?|sig|signature)",
     re.IGNORECASE | re.ASCII,
 )
-# What goes before a secret in a header, and is none.
+# The scheme before a secret in a header, which is not secret.
 _SCHEME = re.compile(r"\A(?:ApiKey|Basic|Bearer|Key|Token) +(?=.)", re.IGNORECASE | re.ASCII)
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}", re.ASCII)
 _PATH = re.compile(
     r"(?:/(?!\.{1,2}(?:/|\Z))(?:[\w.~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2}|\{model\})+)+", re.ASCII
 )
-# Each request has its own: written by the gateway, or of the connection alone.
+# Headers of each request or connection, which the gateway writes itself.
 OWN_HEADERS = frozenset(
     {
         "accept",
@@ -86,9 +85,9 @@ OWN_HEADERS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """Headers or parameters in the order of the file, and what of them is secret.
+    """Headers or parameters in the order of the file, and the secrets among them.
 
-    That is what comes from the environment, and values of fields that are called secret.
+    Secrets are values from environment variables, and those of fields with a secret's name.
     """
 
     pairs: tuple[tuple[str, str], ...] = ()
@@ -99,7 +98,7 @@ NameCheck: TypeAlias = Callable[[str], str]
 
 
 def api_keys() -> Reader[tuple[str, ...]]:
-    """Read a key, or a list of keys of which none is empty; none at all for an empty text."""
+    """Read a key or a list of non-empty keys; an empty text is no key."""
     read_one = header_text("the upstream's key", may_be_empty=True, secret=True)
     read_many = listing(placed(header_text("a key", secret=True)), "a key, or a list of keys")
 
@@ -119,7 +118,7 @@ def api_keys() -> Reader[tuple[str, ...]]:
 
 
 def auth() -> Reader[str]:
-    """Read the way in which the key is sent."""
+    """Read the scheme by which the key is sent."""
 
     def read(node: Node, at: Location) -> str:
         value = written_text(node, _AUTH_ALLOWED)
@@ -136,7 +135,7 @@ def auth() -> Reader[str]:
 
 
 def key_fields(way: str | None, protocols: Sequence[str]) -> tuple[set[str], set[str]]:
-    """The headers and the parameters that carry the credentials, in lower case."""
+    """Return the headers and the parameters that carry the credentials, in lower case."""
     if way == NO_AUTH:
         return set(), set()
     if way in PROVED:
@@ -150,7 +149,7 @@ def key_fields(way: str | None, protocols: Sequence[str]) -> tuple[set[str], set
 
 
 def path(*, names_model: bool) -> Reader[str]:
-    """Read the whole path of a protocol. One that `names_model` has MODEL in it, others may."""
+    """Read the whole path of a protocol; MODEL is required in it if `names_model`."""
     allowed = f"a path from / on, without a query; {MODEL} stands for the upstream's model"
     if names_model:
         allowed = f"a path from / on with {MODEL} in it, up to the colon of the method"
@@ -168,7 +167,7 @@ def path(*, names_model: bool) -> Reader[str]:
 
 
 def scope(what: str) -> Reader[str]:
-    """Read what stands in hosts and paths of a provider: a region, a project."""
+    """Read a part of a provider's hosts and paths: a region, a project."""
     allowed = f"{what}: letters, digits, dots, colons and -"
 
     def read(node: Node, at: Location) -> str:
@@ -181,7 +180,7 @@ def scope(what: str) -> Reader[str]:
 
 
 def proxy() -> Reader[str]:
-    """Read the URL of a proxy, or an empty text for none. It may hold a password."""
+    """Read a proxy's URL, which may contain a password; an empty text means no proxy."""
     read_text = text(PROXY_ALLOWED, may_be_empty=True, secret=True)
 
     def read(node: Node, at: Location) -> str:
@@ -194,7 +193,7 @@ def proxy() -> Reader[str]:
 
 
 def is_proxy(url: str) -> bool:
-    """Whether a proxy can be reached by it."""
+    """Whether the URL is valid for a proxy."""
     try:
         Proxy.of(url)
     except ValueError:
@@ -203,12 +202,12 @@ def is_proxy(url: str) -> bool:
 
 
 def headers() -> Reader[Fields]:
-    """Read the headers that every request of a channel has."""
+    """Read the headers added to every request of a channel."""
     return _fields("a header", _header_fault)
 
 
 def query() -> Reader[Fields]:
-    """Read the parameters that every request of a channel has."""
+    """Read the parameters added to every request of a channel."""
     return _fields("a parameter", _parameter_fault)
 
 
@@ -227,7 +226,7 @@ def _parameter_fault(name: str) -> str:
 
 
 def _fields(what: str, fault_of: NameCheck) -> Reader[Fields]:
-    """Read a mapping of names to values; a name in the other case is the same name."""
+    """Read a mapping of names, compared without case, to values."""
     allowed = f"a mapping of at most {FIELDS_MAX} names to values, each {what}"
     read_value = text(f"the value of {what}", secret=True)
 
@@ -257,7 +256,7 @@ def _fields(what: str, fault_of: NameCheck) -> Reader[Fields]:
 
 
 def _sent(read_value: Reader[str]) -> Reader[str]:
-    """Read what stands in a request's head as it is."""
+    """Read a value that is sent unchanged in a request's head."""
 
     def read(node: Node, at: Location) -> str:
         value = read_value(node, at)

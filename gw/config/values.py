@@ -1,6 +1,6 @@
-"""Readers of addresses: where to listen, where an upstream is, where the engines are.
+"""Readers of addresses: of listeners, upstreams and engines; and of mappings and lists.
 
-What a URL may carry besides an address (user, password) is never reported back.
+Users and passwords in URLs are never reported.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from gw.config.readers import (
 )
 
 _LISTEN_ALLOWED = "host:port, such as 127.0.0.1:8080 or [::1]:8080, port 0 to 65535"
-# Of web pages, and of the schemes of extensions and applications.
+# Origins of web pages, and of extensions and applications with schemes of their own.
 _ORIGIN = re.compile(
     r"\*|[a-z][a-z0-9+.-]*://[a-z0-9_.-]+(?::\d{1,5})?|[a-z]+://\[[0-9a-f:.]+\](?::\d{1,5})?", re.I
 )
@@ -55,7 +55,7 @@ _MAX_PORT = 65_535
 
 
 def listen_address() -> Reader[ListenAddress]:
-    """Read `host:port`; an IPv6 host stands in brackets."""
+    """Read `host:port`; an IPv6 host is in brackets."""
 
     def read(node: Node, at: Location) -> ListenAddress:
         if isinstance(node, Scalar) and node.kind == "whole" and not node.variables:
@@ -77,7 +77,7 @@ def listen_address() -> Reader[ListenAddress]:
 
 
 def host_name() -> Reader[str]:
-    """Read the name of a host, in lower case."""
+    """Read a host's name, in lower case."""
 
     def read(node: Node, at: Location) -> str:
         value = written_text(node, _HOST_NAME_ALLOWED)
@@ -89,7 +89,7 @@ def host_name() -> Reader[str]:
 
 
 def origin() -> Reader[str]:
-    """Read the origin of a page as browsers state it, or `*`."""
+    """Read the origin of a page as browsers send it, or `*`."""
 
     def read(node: Node, at: Location) -> str:
         value = written_text(node, _ORIGIN_ALLOWED)
@@ -101,7 +101,7 @@ def origin() -> Reader[str]:
 
 
 def base_url() -> Reader[str]:
-    """Read the scheme, host and path of an upstream; a trailing slash is dropped."""
+    """Read the scheme, host and path of an upstream, without a trailing slash."""
 
     def read(node: Node, at: Location) -> str:
         value = written_text(node, _BASE_URL_ALLOWED)
@@ -119,7 +119,7 @@ def base_url() -> Reader[str]:
 
 
 def public_url() -> Reader[str]:
-    """Read how clients reach this gateway, or an empty text; trailing slashes are dropped."""
+    """Read the gateway's address for clients, or an empty text, without trailing slashes."""
     read_text = text(_PUBLIC_URL_ALLOWED, may_be_empty=True)
 
     def read(node: Node, at: Location) -> str:
@@ -136,7 +136,7 @@ def public_url() -> Reader[str]:
 
 
 def engine_url(schemes: Sequence[str]) -> Reader[str]:
-    """Read the URL of an engine; empty where there is none. It may hold a password."""
+    """Read the URL of an engine, which may contain a password; empty without an engine."""
     allowed = f"empty, or {' or '.join(f'{scheme}://…' for scheme in schemes)}"
     read_text = text(allowed, may_be_empty=True, secret=True)
 
@@ -159,7 +159,7 @@ def _beginning(value: str) -> str:
 
 
 def _host(written: str) -> str | None:
-    """Return the host without brackets, or None when it is none."""
+    """Return the host without brackets, or None if it is invalid."""
     try:
         if written.startswith("["):
             return str(IPv6Address(written[1:-1]))
@@ -194,10 +194,10 @@ def _base_url_hint(value: str) -> str:
     return ""
 
 
-# Reads `redis_url`: where the state is that several processes share, and how to ask there.
+# Reads `redis_url`: the address of the state that processes share.
 #
-# Everything the client library would stumble over when it connects is refused here already. What is
-# written is never reported back: it may hold a password.
+# Whatever the client library would reject on connecting is reported here. The URL is never
+# reported, since it may contain a password.
 
 _SCHEMES = ("redis", "rediss", "unix")
 _ALLOWED = (
@@ -206,7 +206,7 @@ _ALLOWED = (
 )
 _NUMBER = re.compile(r"[0-9]{1,5}", re.ASCII)
 _SECONDS = re.compile(r"[0-9]{1,4}(\.[0-9]{1,6})?", re.ASCII)
-# What may stand behind the question mark, by scheme.
+# The query's parameters, by scheme.
 _COMMON = {"db", "socket_timeout"}
 _OPTIONS = {
     "redis": _COMMON,
@@ -216,7 +216,7 @@ _OPTIONS = {
 
 
 def redis_url() -> Reader[str]:
-    """Read the URL of Redis, or nothing; `socket_timeout` is how many seconds it has to answer."""
+    """Read the URL of Redis, or an empty text; `socket_timeout` is in seconds."""
     read_url = engine_url(_SCHEMES)
 
     def read(node: Node, at: Location) -> str:
@@ -270,16 +270,16 @@ def _fault_of_options(parts: SplitResult) -> str | None:
     return None
 
 
-# Readers of mappings and lists: walk them by a table of keys, blame each part that is refused.
+# Readers of mappings and lists: they apply a table of keys and report each refused part.
 #
-# A part that is refused is left out and reading goes on, so that one run reports every fault. What
-# is read keeps its location, for the checks that need more than one value (`relations.py`).
+# A refused part is omitted and reading continues, so that one run reports every fault. Values keep
+# their locations, for checks of more than one value (`relations.py`).
 
 T = TypeVar("T")
 
 
 class Required:
-    """Instead of a default: the key must be there."""
+    """A marker in place of a default: the key is required."""
 
 
 REQUIRED = Required()
@@ -287,11 +287,11 @@ REQUIRED = Required()
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What a key takes, and what holds when it is absent."""
+    """The reader of a key, and the default of an absent one."""
 
     read: Reader[Any]
     default: Any
-    inside: Schema | None = None  # the keys of the mapping it takes
+    inside: Schema | None = None  # the keys of its mapping
 
 
 Schema = Mapping[str, Key]
@@ -299,7 +299,7 @@ Schema = Mapping[str, Key]
 
 @dataclass(frozen=True, slots=True)
 class Located(Generic[T]):
-    """A value and the location it was read from."""
+    """A value and its location."""
 
     value: T
     at: Location
@@ -307,23 +307,23 @@ class Located(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """What was read of a mapping. A key whose value was refused is absent from `values`."""
+    """The values read from a mapping; `values` lacks the keys whose value was refused."""
 
     values: Mapping[str, Any]
     at: Location
     locations: Mapping[str, Location]  # of the keys that are written
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return the value of a key, or `default` when it was refused."""
+        """Return the value of a key, or `default` if it was refused."""
         return self.values.get(name, default)
 
     def location(self, name: str) -> Location:
-        """Where a key is written, or else the mapping that lacks it."""
+        """Return the location of a key or, if it is absent, its location in the mapping."""
         return self.locations.get(name) or self.at.key(name)
 
 
 def attempt(read: Reader[T], node: Node, at: Location) -> list[T]:
-    """Read a value; blame its location when it is refused. Returns one value or none."""
+    """Return a value in a list; report a refused one and return an empty list."""
     if isinstance(node, Unreadable):
         return []
     try:
@@ -334,12 +334,12 @@ def attempt(read: Reader[T], node: Node, at: Location) -> list[T]:
 
 
 def section(schema: Schema) -> Key:
-    """A key that takes a mapping and may be absent as a whole."""
+    """A key with a mapping, which may be absent."""
     return Key(mapping(schema), None, inside=schema)
 
 
 def mapping(schema: Schema) -> Reader[Section]:
-    """Read a mapping by its table of keys; nothing at all counts as an empty one."""
+    """Read a mapping by its table of keys; a null value is an empty mapping."""
     allowed = f"a mapping of {', '.join(schema)}"
 
     def read(node: Node, at: Location) -> Section:
@@ -367,7 +367,7 @@ def mapping(schema: Schema) -> Reader[Section]:
 
 
 def by_name(read: Reader[T], what: str, *, most: int = 100) -> Reader[dict[str, T]]:
-    """Read a mapping with names of the operator's own, and a value of one kind for each."""
+    """Read a mapping of the operator's own names to values of one kind."""
     allowed = f"a mapping of names to values, {what}, 1 to {most} of them"
 
     def read_names(node: Node, at: Location) -> dict[str, T]:
@@ -383,7 +383,7 @@ def by_name(read: Reader[T], what: str, *, most: int = 100) -> Reader[dict[str, 
 
 
 def listing(read: Reader[T], allowed: str) -> Reader[tuple[T, ...]]:
-    """Read a list of values; nothing at all counts as an empty one."""
+    """Read a list of values; a null value is an empty list."""
 
     def read_list(node: Node, at: Location) -> tuple[T, ...]:
         if isinstance(node, Scalar) and node.is_nothing:
@@ -401,7 +401,7 @@ def listing(read: Reader[T], allowed: str) -> Reader[tuple[T, ...]]:
 
 
 def distinct(read: Reader[str], allowed: str, *, least: int = 0) -> Reader[tuple[str, ...]]:
-    """Read a list in which each value stands once, with `least` values or more."""
+    """Read a list of distinct values, at least `least`."""
     read_list = listing(placed(read), allowed)
 
     def read_distinct(node: Node, at: Location) -> tuple[str, ...]:
@@ -425,12 +425,12 @@ def choices(options: Sequence[str], *, least: int = 0) -> Reader[tuple[str, ...]
 
 
 def placed(read: Reader[T]) -> Reader[Located[T]]:
-    """Keep the location along with the value."""
+    """Return a reader that keeps the value's location."""
     return lambda node, at: Located(read(node, at), at)
 
 
 def _blame_unknown_keys(node: Table, schema: Schema, at: Location) -> set[str]:
-    """Blame keys the schema does not have; return those they were probably meant to be."""
+    """Report keys that the schema lacks; return the keys that were probably meant."""
     meant = set()
     for name, entry in node.entries.items():
         if name not in schema:

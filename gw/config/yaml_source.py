@@ -1,8 +1,8 @@
-"""YAML text to a tree of nodes, with every fault of the writing itself reported at its position.
+"""Parses YAML text into a tree of nodes, and reports every syntactic fault with its position.
 
-PyYAML parses; nothing is constructed from tags, and no value is interpreted here. Keys given
-twice, tags, unset variables and the like are reported, and reading goes on; a syntax error ends it.
-Anchors and `<<` merges work; what is merged gives way to what is written out.
+PyYAML parses; no objects are constructed from tags, and no value is interpreted. Duplicate keys,
+tags, unset variables and the like are reported, and parsing continues; a syntax error ends it.
+Anchors and `<<` merges work; members that are written out override merged ones.
 """
 
 from __future__ import annotations
@@ -30,12 +30,11 @@ from gw.config.readers import (
 
 # `${NAME}` and `${NAME:-text}` inside a value, and `$${` for a literal `${` (contract §2).
 #
-# Works on the text of one scalar after YAML has been read, so that a variable can hold anything and
-# never changes the structure of the file. A `$` that is not followed by `{` stands for itself.
-# Braces and commas mean something else to YAML inside `{ }`: `shielded` disguises those of a
-# substitution before parsing, character by character so that positions stay, `unshielded` undoes
-# it.
-
+# The substitution applies to the text of one scalar after YAML is parsed, so a variable can have
+# any value and never changes the structure of the file. A `$` without `{` after it is literal.
+# Braces and commas have another meaning to YAML inside `{ }`: `shielded` replaces those of a
+# substitution before parsing, one character each so that positions stay the same, and `unshielded`
+# reverses it.
 _PIECE = re.compile(
     r"(?P<escape>\$\$\{)"
     r"|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}"
@@ -43,15 +42,15 @@ _PIECE = re.compile(
     re.ASCII | re.DOTALL,
 )
 
-# Without quotes in the text: one would have to be followed over the end of a quoted scalar.
+# Without quotes, which could end a quoted scalar.
 _SUBSTITUTION = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*(:-[^{}\"'\n]*)?\}", re.ASCII)
-# Code points of a private plane: YAML takes them as ordinary letters, and files do not hold them.
+# Code points of a private plane: letters to YAML, and absent from files.
 _SHIELD = {ord(mark): 0xF0000 + index for index, mark in enumerate("{}[],:#")}
 _UNSHIELD = {shield: mark for mark, shield in _SHIELD.items()}
 
 
 class SubstitutionFault(Exception):
-    """A substitution that cannot be done."""
+    """An invalid substitution."""
 
     def __init__(self, found: str, allowed: str, hint: str) -> None:
         super().__init__(found)
@@ -61,19 +60,19 @@ class SubstitutionFault(Exception):
 
 
 def shielded(text: str) -> str:
-    """Disguise what YAML would take for its own inside `${…}`."""
+    """Replace the characters inside `${…}` that have a meaning in YAML."""
     if any(chr(shield) in text for shield in _UNSHIELD):
         return text
     return _SUBSTITUTION.sub(lambda piece: piece[0].translate(_SHIELD), text)
 
 
 def unshielded(text: str) -> str:
-    """Undo `shielded`."""
+    """Reverse `shielded`."""
     return text.translate(_UNSHIELD)
 
 
 class Substituted(NamedTuple):
-    """A text with its variables filled in, their names in order, and what they were set to."""
+    """A text after substitution, the variables' names in order, and their values if not empty."""
 
     text: str
     names: tuple[str, ...]
@@ -81,10 +80,10 @@ class Substituted(NamedTuple):
 
 
 def substitute(text: str, environ: Mapping[str, str]) -> Substituted:
-    """Fill in the variables.
+    """Substitute the variables.
 
-    A variable that is set but empty counts as its default text where there is one, as in a shell.
-    Raises SubstitutionFault for the first one that is unset or not well formed.
+    A set but empty variable counts as unset if there is a default text, as in a shell. Raises
+    SubstitutionFault for the first one that is unset or malformed.
     """
     names: list[str] = []
 
@@ -118,7 +117,7 @@ def _value(name: str, default: str | None, environ: Mapping[str, str]) -> str:
     try:
         value.encode("utf-8")
     except UnicodeEncodeError:
-        # The operating system hands over bytes that are no text as lone surrogates.
+        # The operating system passes bytes that are not UTF-8 as lone surrogates.
         raise SubstitutionFault(f"${{{name}}}, whose bytes are not UTF-8", "text", "") from None
     return value
 
@@ -132,7 +131,7 @@ _KINDS: Mapping[str, ScalarKind] = {
     f"{_YAML_TAG}bool": "bool",
     f"{_YAML_TAG}null": "null",
     f"{_YAML_TAG}timestamp": "date",
-    # A lone `=` or `<<` is an ordinary text where a value stands.
+    # A single `=` or `<<` as a value is a text.
     f"{_YAML_TAG}value": "text",
     _MERGE: "text",
 }
@@ -140,9 +139,9 @@ _QUOTE_HINT = "put quotes around a value that has any of : # [ ] { } * & ! % @ `
 
 
 def parse(text: str, environ: Mapping[str, str], report: FaultReport) -> Node:
-    """Read one YAML document; an empty one is a null scalar.
+    """Parse one YAML document; an empty one is a null scalar.
 
-    Faults go to `report`; what they leave unusable becomes Unreadable in the tree.
+    Faults are added to `report`; each unusable node becomes Unreadable in the tree.
     """
     nowhere = Unreadable(Mark(1, 1))
     try:
@@ -157,13 +156,13 @@ def parse(text: str, environ: Mapping[str, str], report: FaultReport) -> Node:
     except RecursionError:
         report.top().blame(found="lists and mappings nested too deep", allowed="a few levels")
     except (ValueError, OverflowError) as error:
-        # Escapes and directives with impossible numbers: PyYAML lets these through as they are.
+        # Escapes and directives with impossible numbers, which PyYAML does not catch.
         report.top().blame(found=f"YAML that cannot be read: {error}", allowed="valid YAML")
     return nowhere
 
 
 class _Tree:
-    """Turns PyYAML's nodes into ours. An anchor used twice is turned once."""
+    """Converts PyYAML's nodes; an anchor used twice is converted once."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
@@ -249,7 +248,7 @@ def _is_whole_text(text: str) -> bool:
 
 
 def _joined_surrogates(text: str) -> str:
-    """Join \\ud83d\\ude00, as JSON writes one character, and refuse a half alone."""
+    """Join surrogate pairs (\\ud83d\\ude00), as JSON escapes one character. Raises UnicodeError."""
     if _is_whole_text(text):
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16")

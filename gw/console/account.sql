@@ -1,5 +1,5 @@
 -- accounts --
--- A page of accounts, the newest first, of all or of those whose name or id has a text in it.
+-- A page of accounts, the newest first; all, or those whose name or id contains a text.
 SELECT id, name, enabled, balance_nano_usd, held_nano_usd, rpm_limit, concurrency_limit, created_at, default_model,
        allowed_models
 FROM accounts
@@ -8,19 +8,19 @@ WHERE (%(after_at)s IS NULL OR (created_at, id) < (%(after_at)s::timestamptz, %(
 ORDER BY created_at DESC, id DESC LIMIT %(limit)s
 
 -- credits --
--- What an account was given, the newest first.
+-- The credits of an account, the newest first.
 SELECT created_at, kind::text, amount_nano_usd FROM entries
 WHERE account_id = %(account)s AND kind IN ('topup', 'trial') ORDER BY created_at DESC, id DESC LIMIT %(limit)s
 
 -- spenders --
--- The keys of an account that have cost most since an instant, each with the agent that it speaks for.
+-- The keys of an account with the highest cost since an instant, each with its agent.
 SELECT r.key_id, k.name, a.id, a.name, sum(r.requests)::bigint, sum(r.cost_nano_usd)::bigint
 FROM call_log_rollups r LEFT JOIN keys k ON k.id = r.key_id LEFT JOIN agents a ON a.id = k.agent_id
 WHERE r.account_id = %(account)s AND r.hours = 24 AND r.bucket >= %(start)s
 GROUP BY 1, 2, 3, 4 ORDER BY 6 DESC, 1 LIMIT %(limit)s
 
 -- conversations --
--- The conversations that cost most among an account's newest calls: label, calls, cost, the last call and its instant.
+-- The conversations with the highest cost among an account's newest calls: label, calls, cost, last call, its instant.
 WITH newest AS MATERIALIZED (
     SELECT id, created_at, cost_nano_usd, detail ->> 'conversation' AS conversation FROM call_logs
     WHERE account_id = %(account)s AND created_at >= %(start)s
@@ -30,13 +30,13 @@ SELECT conversation, count(*), sum(cost_nano_usd)::bigint, max(id), max(created_
 FROM newest WHERE conversation IS NOT NULL GROUP BY 1 ORDER BY 3 DESC, 4 DESC LIMIT %(limit)s
 
 -- last_minute --
--- An account's calls that ended in the last minute, and when the oldest of them came.
+-- An account's calls that both began and ended in the last minute, and the start of the oldest.
 SELECT count(*), min(submitted_at) FROM call_logs
 WHERE account_id = %s AND created_at > now() - interval '1 minute' AND submitted_at > now() - interval '1 minute'
     AND status <> 'rejected'
 
 -- statement --
--- A portion of credits and calls in the order of time. Calls are as they are now, corrections with them.
+-- A portion of credits and calls by time. Calls are as they are now, after corrections.
 (
     SELECT created_at, 0, id, kind::text, NULL::text, NULL::text, NULL::text, amount_nano_usd
     FROM entries

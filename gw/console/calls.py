@@ -1,4 +1,4 @@
-"""The call log as pages: a list with every filter of the API, one call with its receipt, a file."""
+"""The call log as pages: a list with every filter of the API, one call with its receipt, CSV."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ from gw.keys import store as keys
 
 SQL = load("gw.console", "calls.sql")
 RECENT = 50
-# Of a file so many rows are read at a time, and so many there are at most.
+# A CSV file is read in portions of so many rows, and has at most CSV_ROWS_MAX.
 PORTION = 200
 CSV_ROWS_MAX = 50_000
 SETTLE_SECONDS = 2.0
-# What a filter's form has, and the periods that it offers.
+# The parameters of the filter's form, and the periods that it offers.
 FILTERS = ("status", "unit_type", "model", "error_code", "key_id", "ref", "period", "from", "to")
 CSV_COLUMNS = (
     "id",
@@ -71,7 +71,7 @@ CSV_COLUMNS = (
 
 
 class RecentHandler(ConsoleHandler):
-    """The newest calls of every account, one page after the other by their ids."""
+    """The newest calls of all accounts, in pages by id."""
 
     for_operators = True
 
@@ -85,10 +85,10 @@ class RecentHandler(ConsoleHandler):
 
 
 class ListedHandler(ConsoleHandler):
-    """What list and file share: the filters of the API, over the whole account."""
+    """The common parts of list and file: the filters of the API, over the whole account."""
 
     def read_query(self, account_id: str, **more: str) -> LogListQuery:
-        """What is asked for. Raises 400 as the API does."""
+        """Parse the query. Raises 400 as the API does."""
         query = {name: list(values) for name, values in self.request.query_arguments.items()}
         query = {name: [one for one in values if one] for name, values in query.items()}
         query["scope"] = [b"account"]
@@ -103,7 +103,7 @@ class ListedHandler(ConsoleHandler):
 
 
 class CallsHandler(ListedHandler):
-    """A page of an account's calls, with those under way above them."""
+    """A page of an account's calls, preceded by those in flight."""
 
     async def get(self, account_id: str) -> None:
         account = await self.account(account_id)
@@ -133,7 +133,7 @@ class CallsHandler(ListedHandler):
         )
 
     def _next(self, query: LogListQuery, rows: Sequence[LogRow], *, has_more: bool) -> str | None:
-        """The query of the next page."""
+        """Return the query of the next page; None on the last."""
         if not has_more:
             return None
         position = PagePosition(rows[-1].created_at, rows[-1].id)
@@ -146,7 +146,7 @@ class CallsHandler(ListedHandler):
         return urlencode({**kept, "cursor": self.services.cursors.write(cursor, query.visibility)})
 
     async def _settled(self, account_id: str) -> None:
-        """Wait briefly for what has ended and is not written yet."""
+        """Wait up to SETTLE_SECONDS for calls that have ended to be written."""
         try:
             async with asyncio.timeout(SETTLE_SECONDS):
                 await self.services.settled(account_id)
@@ -155,7 +155,7 @@ class CallsHandler(ListedHandler):
 
 
 class CallsFileHandler(ListedHandler):
-    """The same as CSV, page after page, at most CSV_ROWS_MAX rows."""
+    """The same rows as CSV, at most CSV_ROWS_MAX."""
 
     async def get(self, account_id: str) -> None:
         account = await self.account(account_id)
@@ -198,7 +198,7 @@ class CallsFileHandler(ListedHandler):
 
 
 class SearchHandler(ConsoleHandler):
-    """A call by its trace id or the id of its row, from the top of every page."""
+    """The search for a call by trace id or by the id of its row."""
 
     async def get(self) -> None:
         text = (self.parameters.text("q") or "").lower()
@@ -210,7 +210,7 @@ class SearchHandler(ConsoleHandler):
 
 
 class CallHandler(ConsoleHandler):
-    """One call as it went."""
+    """One call with its attempts, price and error."""
 
     async def get(self, name: str) -> None:
         record = await find_seen(self, name)
@@ -239,7 +239,7 @@ class CallHandler(ConsoleHandler):
 
 
 async def find_seen(handler: ConsoleHandler, text: str) -> CallRecord | None:
-    """The call of this id or trace id, if the session may see it."""
+    """Return the call of this id or trace id, if the session may see it."""
     ref = read_ref(text.strip())
     if ref is None:
         return None
@@ -254,13 +254,13 @@ async def find_seen(handler: ConsoleHandler, text: str) -> CallRecord | None:
 def timeline(
     record: CallRecord, redact: Callable[[str], str], *, is_operator: bool
 ) -> list[dict[str, Any]]:
-    """Each attempt by when it began and ended within the call, in percent of the whole."""
+    """Return the attempts with start and width in permille of the call, then skipped channels."""
     begun = record.submitted_at.timestamp()
     whole_ms = max(record.latency_ms, 1)
     order = list(dict.fromkeys(one[0] for one in record.detail.get("order", ())))
 
     def name_of(channel: str) -> str:
-        """Its id for an operator, its position for an owner."""
+        """Return the channel's id for an operator, its position for an owner."""
         if is_operator:
             return channel
         number = order.index(channel) + 1 if channel in order else "?"
@@ -268,7 +268,7 @@ def timeline(
 
     steps = []
     for number, (channel, at, ms, outcome) in enumerate(record.detail.get("tried", ())):
-        # The clocks differ by milliseconds: of a short call, a step may begin behind its end.
+        # Clocks differ by milliseconds: an attempt of a short call may start after the call's end.
         width = min(max(ms / whole_ms, 0.004), 1.0)
         start = min(max((at - begun) * 1000 / whole_ms, 0.0), 1 - width)
         failed = record.attempts[number] if number < len(record.attempts) else None
@@ -289,7 +289,7 @@ def timeline(
 
 
 def receipt_of(record: CallRecord) -> Mapping[str, Any] | None:
-    """The lines, their sum and whether it is what was charged; None where no price is kept."""
+    """Return the receipt and whether it equals the cost; None without the price."""
     try:
         lines = record.lines
     except NoPrice:

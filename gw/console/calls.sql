@@ -1,5 +1,5 @@
 -- recent --
--- The newest calls of every account, by their ids.
+-- The newest calls of all accounts, by id.
 SELECT l.id, l.created_at, l.submitted_at, l.account_id, l.key_id, k.name, k.prefix, l.request_id, l.model, l.status,
     l.error_code, l.error_message, l.input_tokens, l.output_tokens, l.cached_tokens, l.unit_count, l.unit_type,
     l.cost_nano_usd, l.latency_ms, l.task_id, NULL, NULL, NULL

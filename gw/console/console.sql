@@ -1,37 +1,37 @@
 -- make_link --
--- A link that signs in once; those that have expired go.
+-- Insert a link that signs in once; delete expired ones.
 WITH gone AS (DELETE FROM console_links WHERE expires_at < now())
 INSERT INTO console_links (digest, account_id, made_by, expires_at)
 VALUES (%(digest)s, %(account)s, %(made_by)s, now() + %(seconds)s * interval '1 second')
 
 -- find_link --
--- Whether a link is good, without using it up.
+-- A link's row if it is valid, without using it.
 SELECT account_id FROM console_links WHERE digest = %s AND expires_at >= now()
 
 -- use_link --
--- Use a link up: of two who do so at once one gets the row.
+-- Use a link: of two concurrent uses only one gets the row.
 DELETE FROM console_links WHERE digest = %s AND expires_at >= now() RETURNING account_id, made_by
 
 -- open_session --
--- A session begins; those that have expired go.
+-- Insert a session; delete expired ones.
 WITH gone AS (DELETE FROM console_sessions WHERE expires_at < now())
 INSERT INTO console_sessions (id, digest, account_id, name, origin, browser, expires_at)
 VALUES (%(id)s, %(digest)s, %(account)s, %(name)s, %(origin)s, %(browser)s,
         now() + %(seconds)s * interval '1 second')
 
 -- find_session --
--- The session of a digest, with the name of its account. An idle one is over.
+-- The session of a digest, with the name of its account. An idle session has ended.
 SELECT s.id, s.account_id, a.name, s.name, s.origin, s.last_seen_at
 FROM console_sessions s LEFT JOIN accounts a ON a.id = s.account_id
 WHERE s.digest = %(digest)s AND s.expires_at >= now()
     AND s.last_seen_at >= now() - %(idle)s * interval '1 second'
 
 -- see_session --
--- A session is in use.
+-- Record a use of a session.
 UPDATE console_sessions SET last_seen_at = now() WHERE id = %s
 
 -- sessions --
--- The sessions that are open, of everyone or of an account's owners, newest first.
+-- The open sessions, of everyone or of an account's owners, the newest first.
 SELECT id, account_id, name, origin, browser, created_at, last_seen_at, expires_at
 FROM console_sessions
 WHERE expires_at >= now() AND last_seen_at >= now() - %(idle)s * interval '1 second'

@@ -1,9 +1,9 @@
-"""The live figures of the overview: what every process has done lately, a row each, added up.
+"""The live figures of the overview: a sample of each process, summed.
 
-A process with a console writes its sample, sums since its start, to the database once a second
-while any console is watched; one that is watched reads all of them, once a second for all who look
-on, and a figure is the difference over some seconds. A call adds nothing but its usual metrics, so
-three thousand calls a second look like one.
+While any overview is watched, each process with a console writes its sample, sums since its start,
+to the database once a second; a process that is watched reads all of them once a second for all of
+its watchers, and a figure is a difference over some seconds. A call costs only its usual metrics,
+at any rate of calls.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ from metrics.series import FIRST_BYTE_SECONDS
 SQL = load("gw.console", "overview.sql")
 
 TICK_SECONDS = 1.0
-# A figure is the mean of so many seconds: calm, and never older than that.
+# The period of a mean, in seconds: long enough to be steady.
 WINDOW_SECONDS = 5.0
-# Of the line behind a figure.
+# The number of boards in the line of a figure.
 HISTORY = 90
-# A process that has written nothing for so long has ended.
+# A process that has written nothing for this time counts as ended.
 SAMPLE_SECONDS = 5.0
-# While no overview is watched a sample is written so much more seldom, for the page of channels.
+# Without a watcher a sample is written every QUIET_TICKS, for the page of channels.
 QUIET_TICKS = 10
 QUIET_SECONDS = 30.0
-# The last hour of a channel is known by the minute.
+# The last hour of a channel is sampled by the minute.
 MINUTES = 60
-# Money moves more slowly than calls, and its sum reads every account.
+# The sum of wallets reads every account, so it is read less often.
 WALLETS_EVERY = 5
 STREAMS_MAX = 64
 
 
 class ChannelSample(Struct, frozen=True):
-    """A channel in one process: state of its breaker, slots, attempts since the start."""
+    """A channel in one process: its breaker's state, slots, and attempts since the start."""
 
     state: str
     in_use: int
@@ -61,12 +61,12 @@ class ChannelSample(Struct, frozen=True):
     failures: int
     hour_attempts: int  # in the last hour, as the next two
     hour_failures: int
-    hour_seconds: float  # of all of its attempts together
-    key_seconds: list[float]  # for each key: how long it is still set aside
+    hour_seconds: float  # the sum over these attempts
+    key_seconds: list[float]  # for each key: the time until it is used again
 
 
 class Sample(Struct, frozen=True):
-    """One process, since its start."""
+    """The sums of one process since its start."""
 
     calls: int = 0
     errors: int = 0
@@ -75,20 +75,20 @@ class Sample(Struct, frozen=True):
     input_tokens: int = 0
     cached_tokens: int = 0
     saved_nano_usd: int = 0
-    first_bytes: list[int] = field(default_factory=list)  # in each of FIRST_BYTE_SECONDS, and above
+    first_bytes: list[int] = field(default_factory=list)  # per bucket of FIRST_BYTE_SECONDS
     channels: dict[str, ChannelSample] = field(default_factory=dict)
     conditions: list[str] = field(default_factory=list)  # as `Metrics.conditions`
 
 
 class Fleet(NamedTuple):
-    """All processes together: their channels, and the names of conditions that any of them has."""
+    """All processes: their channels, and the names of their conditions."""
 
     channels: list[ChannelTile]
     conditions: list[str]
 
 
 class ChannelTile(Struct, frozen=True):
-    """A channel over all processes: the worst state, and failed attempts in the last seconds."""
+    """A channel over all processes: the worst state, and attempts in the window."""
 
     id: str
     state: str
@@ -103,17 +103,17 @@ class ChannelTile(Struct, frozen=True):
 
     @property
     def keys(self) -> int:
-        """How many keys there are."""
+        """The number of keys."""
         return len(self.key_seconds)
 
     @property
     def aside(self) -> int:
-        """How many of them some process has set aside."""
+        """The number of keys that some process has set aside."""
         return sum(seconds > 0 for seconds in self.key_seconds)
 
 
 class Board(Struct, frozen=True):
-    """What an overview shows at one instant; None where there was nothing to measure."""
+    """The figures of an overview at one instant; None if there was nothing to measure."""
 
     calls_per_second: float = 0.0
     usd_per_hour: float = 0.0
@@ -138,7 +138,7 @@ class _Seen:
 
 
 class Figures:
-    """The sampler of one process, and the board of those who watch in it."""
+    """The sampler of one process, and the boards for its watchers."""
 
     def __init__(
         self,
@@ -168,22 +168,22 @@ class Figures:
 
     @property
     def boards(self) -> Sequence[Board]:
-        """The last ones, oldest first; none before a first look."""
+        """The last boards, the oldest first; empty without a watcher."""
         return tuple(self._boards)
 
     @property
     def is_full(self) -> bool:
-        """Whether no more streams are taken."""
+        """Whether no more watchers are accepted."""
         return len(self._watchers) >= STREAMS_MAX
 
     def watch(self) -> asyncio.Event:
-        """Take part: the event is set for each new board. `leave` ends it."""
+        """Return an event that is set for each new board, until `leave`."""
         event = asyncio.Event()
         self._watchers.add(event)
         return event
 
     def leave(self, event: asyncio.Event) -> None:
-        """No longer take part."""
+        """Stop setting this watcher's event."""
         self._watchers.discard(event)
 
     async def run(self) -> None:
@@ -222,7 +222,7 @@ class Figures:
             event.set()
 
     async def fleet(self) -> Fleet:
-        """What all processes report, this one as it is now. Raises StoreError."""
+        """Return what all processes report, with a fresh sample of this one. Raises StoreError."""
         samples = await self._samples(QUIET_SECONDS)
         own = {self._process_id: self.sample()}
         last = list(({name: one for name, (_, one) in samples.items()} | own).values())
@@ -247,7 +247,7 @@ class Figures:
         )
 
     def sample(self) -> Sample:
-        """What this process has done since it started."""
+        """Return the sums of this process since its start."""
         totals = self._metrics.totals()
         self._savings.add(totals.cached_tokens, self._current.registry.models)
         return Sample(
@@ -286,7 +286,7 @@ def _channel(
 
 
 class Savings:
-    """What input from caches has saved, each token at the price of its time."""
+    """The savings by cached input, each token at the price in force."""
 
     def __init__(self) -> None:
         self.nano_usd = Decimal(0)
@@ -296,7 +296,7 @@ class Savings:
         return f"<Savings {self.nano_usd}>"
 
     def add(self, cached_tokens: Mapping[str, int], models: Mapping[str, ModelSpec]) -> None:
-        """Count what has come since the last time."""
+        """Add the tokens since the last call."""
         for name, cached in cached_tokens.items():
             more = cached - self._seen.get(name, 0)
             self._seen[name] = cached
@@ -305,7 +305,7 @@ class Savings:
 
 
 def saved_nano_usd(model: ModelSpec) -> Decimal:
-    """What a token of input costs less when it comes from the cache."""
+    """Return what a cached input token saves, in nano-USD."""
     price = model.price
     if price.input is None or price.cached_input is None:
         return Decimal(0)
@@ -316,7 +316,7 @@ Samples = Mapping[str, tuple[datetime, Sample]]
 
 
 def board_of(readings: Sequence[Samples]) -> Board:
-    """What some readings of all processes come to; the oldest first. Pure."""
+    """Return the board of some readings of all processes, the oldest first."""
     if not readings:
         return Board()
     last = [sample for _, sample in readings[-1].values()]
@@ -341,7 +341,7 @@ def board_of(readings: Sequence[Samples]) -> Board:
 
 
 def _steps(readings: Sequence[Samples]) -> Iterator[tuple[Sample, Sample]]:
-    """Each process before and after, from reading to reading; one that has just come has none."""
+    """Yield each process's samples of consecutive readings that both have it."""
     for before, after in pairwise(readings):
         for name, (_, sample) in after.items():
             if name in before:
@@ -349,7 +349,7 @@ def _steps(readings: Sequence[Samples]) -> Iterator[tuple[Sample, Sample]]:
 
 
 def _seconds(readings: Sequence[Samples]) -> float:
-    """How long the readings span, by the clock of the database."""
+    """Return the time that the readings span, by the database's clock."""
     first, last = (
         max((at for at, _ in one.values()), default=None) for one in (readings[0], readings[-1])
     )
@@ -359,7 +359,7 @@ def _seconds(readings: Sequence[Samples]) -> float:
 
 
 def _median(steps: Sequence[tuple[Sample, Sample]]) -> float | None:
-    """The upper bound of the bucket that half of the first bytes came within, in seconds."""
+    """Return the upper bound of the median's bucket of first bytes, in seconds."""
     counts = [0] * (len(FIRST_BYTE_SECONDS) + 1)
     for before, after in steps:
         for index, count in enumerate(after.first_bytes):
@@ -378,7 +378,7 @@ _WORST = {"closed": 0, "half_open": 1, "open": 2, "withdrawn": 3}
 
 
 def _tiles(last: Sequence[Sample], steps: Sequence[tuple[Sample, Sample]]) -> list[ChannelTile]:
-    """The channels of all processes, in the order of their ids."""
+    """Return the channels of all processes, by id."""
     return [
         _tile(
             channel_id,
@@ -407,7 +407,7 @@ def _tile(
         hour_attempts=sum(one.hour_attempts for one in each),
         hour_failures=sum(one.hour_failures for one in each),
         hour_seconds=sum(one.hour_seconds for one in each),
-        # Processes of two configurations may have different numbers of keys.
+        # Processes of two configurations may differ in their number of keys.
         key_seconds=[
             max(some) for some in zip_longest(*[one.key_seconds for one in each], fillvalue=0.0)
         ],

@@ -1,4 +1,4 @@
-"""Keys: a list, making one, and one with its settings, its text on demand, its set-up, its end."""
+"""Pages of keys: list and form, one key with its settings and text, client set-up, requests."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ MODELS_TICKED_MAX = 2000
 
 
 class KeysPage(ConsoleHandler):
-    """What the pages of keys share."""
+    """The common parts of the pages of keys."""
 
     async def key(self, account_id: str, key_id: str) -> tuple[Account, KeyRecord]:
-        """A key of an account that the session may see; any other one is 404."""
+        """Return a key of an account that the session may see; refuse any other with 404."""
         account = await self.account(account_id)
         try:
             key = await store.show(self.services.database, key_id)
@@ -39,7 +39,7 @@ class KeysPage(ConsoleHandler):
         return account, key
 
     def read_settings(self) -> dict[str, Any]:
-        """What a form sets: name, models, expiry, cap, logs. Raises Invalid, Refused."""
+        """Parse a form: name, models, expiry, cap, logs. Raises Invalid, Refused."""
         cap = self.field("cap")
         return {
             "name": values.label(self.field("name")),
@@ -66,7 +66,7 @@ class KeysPage(ConsoleHandler):
             raise Invalid(TEXTS("error.day", text=text[:40])) from error
 
     def show_key(self, account: Account, key: KeyRecord, *, text: str | None, is_new: bool) -> None:
-        """The page of a key; its text is in the response to a form alone, which nothing keeps."""
+        """Show a key; its text only in the response to a form, which is never cached."""
         self.page(
             "key.html",
             account=account,
@@ -80,7 +80,7 @@ class KeysPage(ConsoleHandler):
 
 
 class KeysHandler(KeysPage):
-    """The keys of an account, newest first, and the form that makes one."""
+    """The keys of an account, the newest first, and the form that creates one."""
 
     async def get(self, account_id: str) -> None:
         account = await self.account(account_id)
@@ -126,7 +126,7 @@ class KeyHandler(KeysPage):
             return
         async with change(self) as (transaction, actor):
             if act == "revoke":
-                # The word is its name, which a slip of the hand does not type.
+                # Its name must be typed, so that no slip of the hand revokes a key.
                 if self.field("word") != key.name:
                     raise Invalid(TEXTS("keys.wrong_word", name=key.name))
                 await handled.revoke(transaction, actor, key_id)
@@ -136,7 +136,7 @@ class KeyHandler(KeysPage):
         self.redirect(f"/accounts/{account_id}/keys/{key_id}", status=303)
 
     def _changes(self, act: str, key: KeyRecord) -> KeyChanges:
-        """What the form of this button changes. Raises Invalid, Refused."""
+        """Return the changes of the button's form. Raises Invalid, Refused."""
         if act in ("enable", "disable"):
             return {"enabled": act == "enable"}
         if act != "set":
@@ -150,7 +150,7 @@ class KeyHandler(KeysPage):
 
 
 class RequestsHandler(KeysPage):
-    """Requests for keys of agents that wait for a decision, the oldest first."""
+    """Pending requests for keys of agents, the oldest first."""
 
     for_operators = True
 
@@ -165,7 +165,7 @@ class RequestsHandler(KeysPage):
         )
 
     async def post(self) -> None:
-        """Make the key, whose text is shown by this response, or turn the request down."""
+        """Create the key and show its text in this response, or reject the request."""
         request_id, act = self.field("id"), self.field("act")
         if act not in ("approve", "reject"):
             self.refuse(400, "error.request")
@@ -182,22 +182,22 @@ class RequestsHandler(KeysPage):
 
 
 def model_names(handler: ConsoleHandler) -> list[str]:
-    """The models that a key may be allowed, in the order of the configuration."""
+    """Return the models that a key may be allowed, in the order of the configuration."""
     models = handler.services.current.registry.models.values()
     return [model.id for model in models if model.callable]
 
 
 def public_url(handler: ConsoleHandler) -> str:
-    """How clients reach the gateway, as far as the console knows."""
+    """Return the configured address for clients, else the gateway's own."""
     configured = handler.services.current.config.public_url
     return configured or handler.services.gateway_url()
 
 
-# What sets a client up: its own files, and a first call by each official library.
+# Client set-up: a client's own files, and a first call by each official library.
 
 
 def setups(handler: ConsoleHandler, text: str | None) -> list[tuple[str, str]]:
-    """Name and lines of each client, the address filled in, and the key where the page has it."""
+    """Return title and text for each client, with the address and, if given, the key."""
     url, key = public_url(handler), text or NO_KEY
     current = handler.services.current
     translations = current.config.translations
@@ -218,7 +218,7 @@ def _lines(setup: ClientSetup) -> str:
 
 
 def libraries(url: str, key: str, model: str) -> list[tuple[str, str]]:
-    """A first call by each official library, and by curl."""
+    """Return a first call by each official library and by curl, as title and text."""
     return [
         (
             "openai (Python)",

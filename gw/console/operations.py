@@ -1,4 +1,4 @@
-"""Pages for operators: channels with their keys, models with price and cost, the system; lists."""
+"""Pages for operators: channels, models with prices and costs, the system; and plain lists."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from gw.price_list.reading import bundled, cost_of
 
 SQL = load("gw.console", "operations.sql")
 MODELS_PAGE = 100
-# As the alerts have them (ops/prometheus/alerts.yml).
+# The thresholds of the alerts (ops/prometheus/alerts.yml).
 PROOF_AGE = timedelta(hours=26)
 HOLD_SECONDS = 600
 POLL_SECONDS = 30
@@ -39,7 +39,7 @@ ATTEMPTS_MIN, FAILURES_SHARE = 20, 0.1
 
 
 class ChannelsHandler(ConsoleHandler):
-    """Each channel as the processes have it, what it did in the last hour, and a test."""
+    """Channels: their state in all processes, their last hour, and a test."""
 
     for_operators = True
 
@@ -47,7 +47,7 @@ class ChannelsHandler(ConsoleHandler):
         await self.show_channels(None)
 
     async def post(self) -> None:
-        """Test a channel, take it out of service, or put it back."""
+        """Test a channel, withdraw it, or reopen it."""
         name, act = self.field("id"), self.field("act")
         current = self.services.current
         registry = current.registry
@@ -72,7 +72,7 @@ class ChannelsHandler(ConsoleHandler):
         self.redirect("/channels", status=303)
 
     async def show_channels(self, tested: ChannelTest | None) -> None:
-        """The page, with what a test brought."""
+        """Show the channels, with the result of a test."""
         tiles = {one.id: one for one in (await self.services.figures.fleet()).channels}
         specs = self.services.current.registry.channels
         orders = await channels.orders_of(self.services.database)
@@ -93,7 +93,7 @@ class ChannelsHandler(ConsoleHandler):
 
 
 class ModelsHandler(ConsoleHandler):
-    """Models: which protocol reaches them how, what they cost, what a newer list would change."""
+    """Models: protocols, prices, costs, and what the bundled list would change."""
 
     for_operators = True
 
@@ -102,7 +102,7 @@ class ModelsHandler(ConsoleHandler):
         registry = current.registry
         start = self.parameters.whole("start", least=0, most=1_000_000) or 0
         models = list(registry.models.values())
-        # The list is read once, by a thread; calls wait for none of it.
+        # The list is parsed once, in a thread, because it would block calls.
         await asyncio.to_thread(bundled)
         shown = models[start : start + MODELS_PAGE]
         comparison: Comparison = await asyncio.to_thread(compare, registry, bundled())
@@ -118,7 +118,7 @@ class ModelsHandler(ConsoleHandler):
         )
 
     def _prices(self, model: ModelSpec) -> list[tuple[str, str, str]]:
-        """Each price, and what the channels' providers ask, where that is known."""
+        """Return each price, and the channels' costs as far as known."""
         costs = [
             (binding.channel_id, found)
             for binding in model.bindings
@@ -141,13 +141,13 @@ def _member(price: Any, name: str) -> str:
 
 
 class SystemHandler(ConsoleHandler):
-    """The configuration in force, the proof of the ledger, and what is not as it should be."""
+    """The configuration in force, the proof of the ledger, and the conditions of alerts."""
 
     for_operators = True
 
     @property
     def proofs(self) -> LedgerProofs:
-        """What runs proofs in this process."""
+        """The runner of proofs in this process."""
         proofs: LedgerProofs = self.settings["proofs"]
         return proofs
 
@@ -174,14 +174,14 @@ class SystemHandler(ConsoleHandler):
         )
 
     async def post(self) -> None:
-        """Prove the ledger; where that takes long it goes on beside the page."""
+        """Prove the ledger; a long proof continues after the response."""
         with in_words():
             await self.proofs.run(actor_of(self.who), with_costs=False, is_everything=False)
         self.redirect("/system", status=303)
 
 
 def settings_of(value: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Every key of the configuration with its value; of a secret, whether there is one."""
+    """Yield every key of the configuration with its value; of a secret, whether it is set."""
     for one in fields(value):
         name, found = f"{prefix}{one.name}", getattr(value, one.name)
         if one.name in ("registry", "cautions", "source"):
@@ -201,13 +201,13 @@ def settings_of(value: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
         yield "models", str(len(value.registry.models))
 
 
-# What is not as it should be now: a sentence, and the name of its alert's runbook. These are the
-# alerts that can be judged by one look; those over rates are Prometheus's alone.
+# Conditions of alerts: a sentence and the name of the runbook. Only alerts on present values are
+# here; those on rates need Prometheus.
 Conditions = Iterator[tuple[str, str]]
 
 
 def channel_conditions(tiles: list[ChannelTile]) -> Conditions:
-    """Of channels; one that an operator has taken out of service is in order."""
+    """Yield the conditions of channels; a withdrawn one is in order by itself."""
     rest = [one for one in tiles if one.state in ("open", "half_open")]
     if tiles and len(rest) == len(tiles):
         yield TEXTS("system.all_open"), "all_channels_open"
@@ -233,7 +233,7 @@ def channel_conditions(tiles: list[ChannelTile]) -> Conditions:
 def money_conditions(
     proved_at: datetime | None, faults: int | None, oldest_hold_seconds: float, now: datetime
 ) -> Conditions:
-    """Of the ledger's proof and of holds; one that was never made is seen beside its button."""
+    """Yield the conditions of the ledger's proof and of holds; a missing proof is none."""
     if faults:
         yield TEXTS("system.ledger_off", faults=faults), "ledger_off"
     if proved_at is not None and now - proved_at > PROOF_AGE:
@@ -243,22 +243,22 @@ def money_conditions(
 
 
 def process_conditions(found: Iterable[str], late_seconds: float) -> Conditions:
-    """Of what processes report of themselves, and of the poll that has waited for longest."""
+    """Yield the conditions that processes report, and that of the latest poll."""
     for name in found:
-        # A process of another version may report what this one has no words for.
+        # A process of another version may report an unknown one.
         if text := TEXTS.get(f"system.{name}", ""):
             yield text, name
     if late_seconds > POLL_SECONDS:
         yield TEXTS("system.tasks_overdue", seconds=int(late_seconds)), "tasks_overdue"
 
 
-# Plain lists of agents, knowledge bases and tasks: of all accounts, or of the owner's.
+# Plain lists of agents, knowledge bases and tasks, of all accounts or of the owner's.
 
 PAGE = 100
 
 
 class AgentsHandler(ConsoleHandler):
-    """Agents, and whether each works."""
+    """Agents, and whether each can be called."""
 
     async def get(self) -> None:
         query = AgentQuery(account_id=self.who.account_id, cursor=self.parameters.text("cursor"))
@@ -269,7 +269,7 @@ class AgentsHandler(ConsoleHandler):
         self.page("agents.html", agents=page.data, cursor=page.next_cursor)
 
     async def post(self) -> None:
-        """Switch an agent on or off."""
+        """Enable or disable an agent."""
         agent_id, is_enabled = self.field("id"), self.field("act") == "enable"
         async with change(self) as (transaction, actor):
             try:
@@ -284,7 +284,7 @@ class AgentsHandler(ConsoleHandler):
 
 
 class BasesHandler(ConsoleHandler):
-    """Knowledge bases with how much is in them."""
+    """Knowledge bases with their numbers of pages."""
 
     async def get(self) -> None:
         after = self.parameters.whole("after", least=0, most=2**31 - 1) or 0
@@ -296,7 +296,7 @@ class BasesHandler(ConsoleHandler):
 
 
 class TasksHandler(ConsoleHandler):
-    """Films, songs and what else is made later, the newest first."""
+    """Tasks, the newest first."""
 
     async def get(self) -> None:
         query = TaskQuery(account_id=self.who.account_id, cursor=self.parameters.text("cursor"))
@@ -305,7 +305,7 @@ class TasksHandler(ConsoleHandler):
         self.page("tasks.html", tasks=page.data, cursor=page.next_cursor)
 
     async def post(self) -> None:
-        """Cancel a task: its account gets the whole hold back, so operators alone do it."""
+        """Cancel a task; its account gets the whole hold back, so only operators may."""
         if not self.who.is_operator:
             self.refuse(404, "error.not_found")
         services = self.services

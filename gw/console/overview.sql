@@ -1,5 +1,5 @@
 -- give_sample --
--- What a process has done, written while any console is watched; the row without a name shows that one is.
+-- Write a process's sample, if it is due or any console is watched; the row with an empty process marks the latter.
 WITH watched AS (
     INSERT INTO console_samples (process_id, taken_at, sample) SELECT '', now(), '{}' WHERE %(is_watched)s
     ON CONFLICT (process_id) DO UPDATE SET taken_at = excluded.taken_at
@@ -13,7 +13,7 @@ WHERE %(is_due)s OR %(is_watched)s OR EXISTS (
 ON CONFLICT (process_id) DO UPDATE SET taken_at = excluded.taken_at, sample = excluded.sample
 
 -- samples --
--- The processes that are there; those that have ended go.
+-- The samples of live processes; old ones are deleted.
 WITH gone AS (DELETE FROM console_samples WHERE taken_at < now() - interval '1 minute')
 SELECT s.process_id, s.taken_at, s.sample FROM console_samples s
 WHERE s.taken_at > now() - %(seconds)s * interval '1 second' AND EXISTS (
@@ -21,11 +21,11 @@ WHERE s.taken_at > now() - %(seconds)s * interval '1 second' AND EXISTS (
 )
 
 -- wallets --
--- What all accounts have and hold.
+-- The number, balances and holds of all accounts.
 SELECT count(*), coalesce(sum(balance_nano_usd), 0), coalesce(sum(held_nano_usd), 0) FROM accounts
 
 -- today --
--- An account's calls of this day of UTC so far, and what it has.
+-- An account's calls of this UTC day, and its balance.
 SELECT a.balance_nano_usd, a.held_nano_usd, coalesce(sum(r.requests), 0)::bigint,
     coalesce(sum(r.requests) FILTER (WHERE r.status = 'error'), 0)::bigint, coalesce(sum(r.cost_nano_usd), 0)::bigint,
     coalesce(sum(r.input_tokens), 0)::bigint, coalesce(sum(r.cached_tokens), 0)::bigint
@@ -34,7 +34,7 @@ FROM accounts a LEFT JOIN call_log_rollups r ON r.account_id = a.id AND r.hours 
 WHERE a.id = %s GROUP BY a.id
 
 -- saved_today --
--- What came from the cache this day, by model.
+-- The cached input of this day, by model.
 SELECT model, sum(cached_tokens)::bigint FROM call_log_rollups
 WHERE account_id = %s AND hours = 24 AND bucket = date_trunc('day', now(), 'UTC') AND cached_tokens > 0
 GROUP BY model

@@ -1,7 +1,7 @@
-"""Makes the accounts of a plan, each with its balance and its keys in one transaction, once.
+"""Creates the accounts of a plan, each with its balance and keys in one transaction, once.
 
-The id of an account follows from its source, so that an account that is there has been moved in
-before: it is unchanged, with its money. A balance is an entry of the ledger as any other top-up.
+An account's id is derived from its source; one that exists was moved in before, and is unchanged
+with its money. The balance is an entry of the ledger like any top-up.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gw.moving_in.plan import PlannedAccount
 
 @dataclass(frozen=True, slots=True)
 class BookedKey:
-    """A key that was made; `text` is shown once."""
+    """A key that was created; `text` is shown once."""
 
     name: str
     id: str
@@ -28,21 +28,21 @@ class BookedKey:
 
 @dataclass(frozen=True, slots=True)
 class Booked:
-    """An account of the plan. Not `is_new`: it was there, and nothing was done."""
+    """An account of the plan. Not `is_new`: it existed, and nothing was done."""
 
     account: PlannedAccount
     is_new: bool
     keys: tuple[BookedKey, ...] = ()
 
 
-# What else is done in the transaction of an account, as its last step.
+# The last step in the transaction of an account.
 Also = Callable[[Session, Booked], Awaitable[None]]
 
 
 async def book_accounts(
     database: Database, planned: Sequence[PlannedAccount], *, secret: Secret, also: Also
 ) -> list[Booked]:
-    """Make those that are not there. Raises StoreError; what was booked by then stays booked."""
+    """Create the accounts that do not exist. Raises StoreError; those created until then remain."""
     hasher, sealer = KeyHasher(secret), KeySealer(secret)
     return [await _book(database, account, hasher, sealer, also) for account in planned]
 

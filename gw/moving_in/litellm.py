@@ -1,7 +1,7 @@
-"""Reads a configuration of LiteLLM's proxy: `model_list`, custom prices, fallbacks, aliases.
+"""Parses a configuration of LiteLLM's proxy: `model_list`, custom prices, fallbacks, aliases.
 
-(https://docs.litellm.ai/docs/proxy/configs, as of 2026-10-13.) What it is refused for is its shape;
-what has no counterpart here stays behind, with the reason.
+(https://docs.litellm.ai/docs/proxy/configs, as of 2026-10-13.) A file of another shape is refused;
+settings without a counterpart are left, each with the reason.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from gw.moving_in.plan import (
 )
 from gw.price_list.reading import PriceList, PriceRow, dearest, price_of
 
-# Values of a configuration of LiteLLM's proxy: what is read of its nodes, faults named by line.
+# The nodes of a LiteLLM configuration, parsed; faults are reported by line.
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
@@ -93,7 +93,7 @@ def scalar_of(node: Table, name: str) -> str | None:
 
 
 def value_of(node: Table, name: str) -> Value | None:
-    """A text: the name of a variable where it is os.environ/NAME, else one that may be secret."""
+    """Return a text: a Variable for os.environ/NAME, else a Secret, since it may be one."""
     text = scalar_of(node, name)
     if not text:
         return None
@@ -117,7 +117,7 @@ def number_of(node: Table, name: str, at: Location) -> int | None:
 
 
 def decimal_of(node: Node, at: Location) -> Decimal | None:
-    """An amount exactly as written, also as 1.5e-06."""
+    """Return an amount exactly as written, also as 1.5e-06."""
     try:
         amount = Decimal(node.text) if isinstance(node, Scalar) else None
     except InvalidOperation:
@@ -132,13 +132,13 @@ def is_nothing(node: Node) -> bool:
     return isinstance(node, Scalar) and node.is_nothing
 
 
-# The channel of a deployment in a configuration of LiteLLM's proxy: address, key, headers.
+# The channel of a deployment: address, key, headers.
 
 _HEADER = re.compile(r"[!-~]([ -~]*[!-~])?", re.ASCII)
 
 
 class ChannelReader:
-    """Reads the channels of deployments; what cannot come along is reported in the plan."""
+    """Builds the channels of deployments; what is not carried over is reported in the plan."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -146,7 +146,7 @@ class ChannelReader:
     def read(
         self, kind: str, provider: str, params: Table, at: Location, label: str
     ) -> PlannedChannel | None:
-        """The upstream account of a deployment; None when it cannot be reached from here."""
+        """Return the channel of a deployment; None if the gateway cannot reach it."""
         key = value_of(params, "api_key")
         if isinstance(key, Secret) and not is_key(key.value):
             at.key("api_key", params.entries["api_key"].mark).blame(
@@ -157,7 +157,7 @@ class ChannelReader:
         if found is None:
             return None
         if key is None and kind and KINDS[kind].variables and not proved(kind):
-            key = Variable(KINDS[kind].variables[0])  # where LiteLLM looks for it, too
+            key = Variable(KINDS[kind].variables[0])  # LiteLLM's default, too
         kind, address, chat_path = found
         if not address and (not kind or not KINDS[kind].base_url):
             self._plan.leave(label, "it says no api_base, and the provider has no one address")
@@ -178,7 +178,7 @@ class ChannelReader:
         )
 
     def _address(self, kind: str, params: Table, at: Location) -> tuple[str, Value, str] | None:
-        """Kind, address and path of chat; an empty address is the kind's. None: a fault."""
+        """Return kind, address and path of chat; an empty address is the kind's. None: a fault."""
         base = value_of(params, "api_base") or value_of(params, "base_url")
         if isinstance(base, Secret):
             base = base.value
@@ -201,7 +201,7 @@ class ChannelReader:
         return kind, base.rstrip("/").removesuffix("/v1"), ""
 
     def _settings_of(self, kind: str, params: Table) -> tuple[tuple[str, Value], ...]:
-        """What the address of a kind depends on: as configured, or where the provider looks."""
+        """Return what a kind's address depends on: as configured, else the provider's variable."""
         if kind not in KIND_SETTINGS:
             return ()
         found: dict[str, Value] = {
@@ -245,7 +245,7 @@ _PRICE_STEP = Decimal(1).scaleb(-12)  # the finest step of a price here
 
 
 def read_litellm(path: Path, price_list: PriceList) -> Plan:
-    """Read the file at `path`. Raises ConfigFaults, by line."""
+    """Parse the file at `path`. Raises ConfigFaults, by line."""
     report = FaultReport(str(path))
     root = parse(read_text(path), {}, report)
     reader = _Reader(price_list)
@@ -262,7 +262,7 @@ class _Reader:
         self.plan = Plan()
         self._channels = ChannelReader(self.plan)
         self._price_list = price_list
-        # Of each model what its deployments cost: the file's own price, or rows of the list.
+        # The prices of a model's deployments: the file's own, or rows of the list.
         self._own: dict[str, list[PriceSpec]] = {}
         self._rows: dict[str, list[PriceRow | None]] = {}
         self._upstream: dict[str, set[str]] = {}
@@ -364,7 +364,7 @@ class _Reader:
     def _own_price(
         self, params: Table, info: Table, endpoint_type: str | None, at: Location
     ) -> PriceSpec | None:
-        """The price in the file, of `litellm_params` rather than of `model_info`."""
+        """Return the price in the file; `litellm_params` override `model_info`."""
         members: dict[str, Decimal] = {}
         for key, (member, times, kind) in PRICE_MEMBERS.items():
             if kind != endpoint_type:
@@ -417,7 +417,7 @@ class _Reader:
                 self.plan.leave(f"the alias {alias}", "its model is not carried over, or has it")
 
     def _fallbacks(self, node: Node, at: Location) -> None:
-        """Another deployment of the same model stands in for it; another model does not."""
+        """Merge fallbacks between deployments of the same upstream model; leave all others."""
         if not isinstance(node, Items):
             at.blame(found=described(node), allowed="a list of mappings of a model to models")
             return
@@ -459,7 +459,7 @@ def _is_spoken(channel: PlannedChannel, endpoint_type: str | None) -> bool:
 
 
 def _unfit(name: str, upstream: str, mode: str) -> str | None:
-    """Why a deployment cannot be a model here; None where it can."""
+    """Return the reason why a deployment cannot be carried over; None if it can."""
     if mode not in MODES:
         return f"mode {mode}: there is no such endpoint here"
     if "*" in name or "*" in upstream:
@@ -470,12 +470,12 @@ def _unfit(name: str, upstream: str, mode: str) -> str | None:
 
 
 def _split(model: str, provider: str | None) -> tuple[str, str]:
-    """The provider of a model and its name there."""
+    """Return the provider of a model and its upstream name."""
     if provider:
         return provider, model.removeprefix(f"{provider}/")
     named, slash, upstream = model.partition("/")
     if named == "bedrock":
-        # Which of Bedrock's ways it is asked in follows from the model here.
+        # The gateway chooses Bedrock's API by the model.
         return named, upstream.removeprefix("converse/").removeprefix("invoke/")
     if slash and named in KIND_OF_PROVIDER:
         return named, upstream

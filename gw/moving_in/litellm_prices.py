@@ -1,7 +1,7 @@
-"""Reads a price list as LiteLLM publishes one: an object of models with costs in USD for a token.
+"""Parses a price list of LiteLLM's form: an object of models with costs in USD per token.
 
-(`model_prices_and_context_window.json`, as of 2026-10-13.) Costs that have no counterpart here are
-named in the list (`PriceList.unmapped`), and so are rows of which nothing is known here.
+(`model_prices_and_context_window.json`, as of 2026-10-13.) Costs without a counterpart and rows of
+unknown providers are reported in the list (`PriceList.unmapped`).
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from gw.config.prices import SEARCH_SIZES, STEPS_MAX
 from gw.moving_in.plan import is_name
 from gw.price_list.reading import PriceList, PriceRow, PriceSource, read_list
 
-# LiteLLM's words as tables: its providers, modes and costs, and why what stays behind does.
+# LiteLLM's names as tables: providers, modes and costs, and the reasons why others are left.
 
 ENVIRONMENT = "os.environ/"
 _PER_MILLION = Decimal(1_000_000)
 _ONE = Decimal(1)
 
-# What stands before the first slash of a model, and the kind of channel for it; empty: chat at the
-# address that is configured.
+# The prefix of a model before its first slash, and its kind of channel; empty: chat at the
+# configured address.
 KIND_OF_PROVIDER: Mapping[str, str] = {
     "openai": "openai",
     "azure": "azure-openai-deployments",
@@ -61,7 +61,7 @@ KIND_OF_PROVIDER: Mapping[str, str] = {
     "bedrock": "bedrock",
     "vertex_ai": "vertex",
 }
-# Of kinds that need more than a key: a param, and the key of the configuration it becomes.
+# Of kinds that need more than a key: LiteLLM's parameter, and the key of the configuration.
 KIND_SETTINGS: Mapping[str, Mapping[str, str]] = {
     "bedrock": {"aws_region_name": "region"},
     "vertex": {"vertex_location": "region", "vertex_project": "project"},
@@ -75,7 +75,7 @@ KIND_CREDENTIALS: Mapping[str, Mapping[str, str]] = {
     },
     "vertex": {"vertex_credentials": "file"},
 }
-# The provider of names without one, as LiteLLM has it.
+# LiteLLM's providers of names without a prefix.
 GUESSES: Mapping[str, str] = {
     "gpt-": "openai",
     "chatgpt-": "openai",
@@ -85,7 +85,7 @@ GUESSES: Mapping[str, str] = {
     "dall-e": "openai",
     "claude-": "anthropic",
 }
-# What a model is for, as an endpoint type.
+# Modes, and the endpoint types they become.
 MODES: Mapping[str, str | None] = {
     "chat": None,
     "completion": None,
@@ -93,7 +93,7 @@ MODES: Mapping[str, str | None] = {
     "image_generation": "images_generations",
     "audio_speech": "audio_speech",
 }
-# A cost, as a member of a price, times what, and for which endpoint type.
+# LiteLLM's costs: the member of a price, its factor, and the endpoint type.
 PRICE_MEMBERS: Mapping[str, tuple[str, Decimal, str | None]] = {
     "input_cost_per_token": ("input", _PER_MILLION, None),
     "output_cost_per_token": ("output", _PER_MILLION, None),
@@ -110,7 +110,7 @@ PRICE_MEMBERS: Mapping[str, tuple[str, Decimal, str | None]] = {
 _LIMITS = "limits are those of accounts: gw account limits"
 _TIMES = "time-outs are the gateway's: timeouts"
 _TRIES = "a call tries at most three channels, each once"
-# Members of `litellm_params`, and why they stay; empty: they are carried over.
+# Members of `litellm_params`, and why they are left; empty: they are carried over.
 PARAMS: Mapping[str, str] = {
     **dict.fromkeys(PRICE_MEMBERS, ""),
     **dict.fromkeys(
@@ -189,9 +189,9 @@ _PUBLISHED = "https://github.com/BerriAI/litellm/blob/main/model_prices_and_cont
 
 
 def read_prices(path: Path) -> PriceList:
-    """Read the list at `path`, of the form of `bundled.yaml` or of LiteLLM's.
+    """Parse the list at `path`, of the form of `bundled.yaml` or of LiteLLM's.
 
-    Raises ConfigFaults for a list that is neither.
+    Raises ConfigFaults for a list of neither form.
     """
     text = read_text(path)
     entries = _entries(text)
@@ -202,7 +202,7 @@ def read_prices(path: Path) -> PriceList:
 
 
 def _entries(text: str) -> Mapping[str, Any] | None:
-    """The models of a list of LiteLLM's; None for any other text."""
+    """Return the models of a LiteLLM list; None for any other text."""
     if not text.lstrip().startswith("{"):
         return None
     try:
@@ -280,7 +280,7 @@ class _Reader:
             ):
                 self._unmapped.append(f"{name}: {key}")
         plain = tokens.pop(("", 0), {})
-        # What costs nothing there is unknown, or another's present.
+        # A model without cost there is unknown, or paid for otherwise.
         if not {"input", "output"} <= plain.keys() or not plain["input"] + plain["output"]:
             return None
         stated: dict[str, Any] = {**plain, **members}
@@ -297,7 +297,7 @@ class _Reader:
         tokens: dict[tuple[str, int], dict[str, Decimal]],
         members: dict[str, Any],
     ) -> bool:
-        """Take one cost. False where it has no counterpart here."""
+        """Add one cost to `tokens` or `members`. False if it has no counterpart."""
         if key in _EACH:
             member, over = _EACH[key]
             members[member] = _amount(value, Decimal(1) / over)
@@ -312,7 +312,7 @@ class _Reader:
         return True
 
     def _searches(self, name: str, value: Any) -> Decimal | dict[str, Decimal] | None:
-        """The price of a search: one, where all sizes of context cost the same."""
+        """Return the price of a search; one amount if all sizes of context cost the same."""
         sizes = value if isinstance(value, dict) else {}
         found = {}
         for size in SEARCH_SIZES:
@@ -327,7 +327,7 @@ class _Reader:
     def _factors(
         self, name: str, value: Any
     ) -> tuple[dict[str, Decimal], dict[str, Decimal] | None]:
-        """Factors of tiers, and those of regions that calls state by themselves."""
+        """Return the factors of tiers, and of regions."""
         found, regions = dict[str, Decimal](), dict[str, Decimal]()
         for key, factor in value.items() if isinstance(value, dict) else ():
             amount = _amount(factor, Decimal(1))
@@ -358,7 +358,7 @@ def _steps(
 
 
 def _kind_of(provider: str) -> str:
-    """The kind of a provider's channels; of Google and Amazon it has several names."""
+    """Return the kind of a provider's channels; Google and Amazon have several names."""
     return next(
         (
             KIND_OF_PROVIDER[name]

@@ -1,7 +1,7 @@
 """Makes a plan of new-api's tables: channels, and models with their ratios as prices.
 
-There, quota is what is counted: `QuotaPerUnit` of it is one USD, a token costs its model's ratio,
-output `CompletionRatio` times as much, what is read from a cache `CacheRatio` times.
+new-api counts in quota: one USD is `QuotaPerUnit` of it. An input token costs its model's ratio, an
+output token `CompletionRatio` times as much, a cached one `CacheRatio` times.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from gw.moving_in.plan import (
 )
 from gw.price_list.reading import PriceList, PriceRow, price_of
 
-# Numbers of new-api's tables: ratios as they are written, and quota as money.
+# Numbers of new-api's tables: ratios as written, and quota as money.
 
 QUOTA_PER_USD = Decimal(500_000)
 _RATIO_MAX = Decimal(1_000_000)
@@ -43,9 +43,9 @@ _PRICE_STEP = Decimal(1).scaleb(-12)
 
 
 class Quota:
-    """What is counted there, and how much of it is one USD; `origin` is what a fault names.
+    """The conversion of new-api's quota into money; faults name `origin`.
 
-    Raises ConfigFaults for money that cannot be read.
+    Raises ConfigFaults for amounts that cannot be parsed.
     """
 
     def __init__(self, options: Mapping[str, Any], origin: str) -> None:
@@ -57,12 +57,12 @@ class Quota:
             self._refuse("QuotaPerUnit that is no number above zero", "so much quota for one USD")
 
     def price(self, ratio: Decimal) -> Decimal:
-        """USD per million tokens of a ratio."""
+        """Return a ratio as USD per million tokens."""
         exact = ratio * _TOKENS / self._per_usd
         return exact.quantize(_PRICE_STEP).normalize()
 
     def nano_usd(self, quota: Any, what: str) -> int:
-        """Quota as money, rounded once; what is owed is below zero."""
+        """Return quota as nano-USD, rounded once; a debt is negative. Raises ConfigFaults."""
         number = decimal_of(quota if quota is not None else 0)
         if number is None:
             self._refuse(f"quota of {what} that is no number", "a whole number")
@@ -78,7 +78,7 @@ class Quota:
 
 
 def numbers_of(text: Any) -> dict[str, Decimal]:
-    """A JSON object of numbers, exactly as written; what is none is left out."""
+    """Return the numbers of a JSON object exactly as written; others are left out."""
     value = json_of(text)
     found = {}
     for name, written in value.items() if isinstance(value, dict) else ():
@@ -96,7 +96,7 @@ def decimal_of(written: Any) -> Decimal | None:
     return number if number.is_finite() else None
 
 
-# Makes accounts and keys of new-api's users and tokens.
+# The accounts and keys of new-api's users and tokens.
 
 _NAME_CHARACTERS = 200
 
@@ -104,7 +104,7 @@ _NAME_CHARACTERS = 200
 class AccountReader:
     """Adds accounts to a plan whose models are known; `groups` are ratios by group.
 
-    Raises ConfigFaults for money that cannot be read.
+    Raises ConfigFaults for amounts that cannot be parsed.
     """
 
     def __init__(self, plan: Plan, quota: Quota, groups: Mapping[str, Decimal]) -> None:
@@ -184,30 +184,32 @@ class AccountReader:
 
 
 def account_id(source: str, user: Row) -> str:
-    """The id of a user's account: the same at each import of one installation."""
+    """Return the id of a user's account, the same at each import of one installation."""
     marks = (source, str(user["id"]), str(user["aff_code"] or user["created_at"] or ""))
     digest = hashlib.sha256("\0".join(("new-api", *marks)).encode()).hexdigest()
     return f"acct_{digest[:20]}"
 
 
 def _instant(seconds: Any) -> datetime | None:
-    """When a key ends; None: never."""
+    """Return the instant at which a key expires; None: never."""
     number = int(seconds if seconds is not None else -1)
     if number < 0:
         return None
     return datetime.fromtimestamp(min(number, 253_402_300_799), UTC)
 
 
-# Channel types of new-api, by their numbers: which kind of channel is for them, and where.
+# Channel types of new-api by number, with their kinds of channel and addresses.
 #
 # (https://github.com/QuantumNous/new-api, constant/channel.go.)
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelType:
-    """One type. `kind` is empty for chat at an address; `base_url` is the address over there where
-    it is another than that of the kind, `suffix` what a kind has behind an address and new-api
-    does not."""
+    """One channel type. `kind`: empty for chat at an address.
+
+    `base_url`: new-api's address, if it differs from the kind's; `suffix`: the end of the kind's
+    address that new-api's lacks.
+    """
 
     name: str
     kind: str
@@ -241,7 +243,7 @@ TYPES: Mapping[int, ChannelType] = {
     48: ChannelType("xAI", "xai"),
     53: ChannelType("Submodel", "", "https://llm.submodel.ai"),
 }
-# Names of others, for the reasons why they stay.
+# Names of unsupported types, for reports.
 OTHERS: Mapping[int, str] = {
     2: "Midjourney",
     5: "MidjourneyPlus",
@@ -265,19 +267,19 @@ OTHERS: Mapping[int, str] = {
     56: "Replicate",
     57: "Codex",
 }
-# Those for which there is a kind, but whose credentials are of another form over there: what to do.
+# Types with a kind, but with credentials of another form in new-api: what the operator must do.
 BY_HAND: Mapping[int, str] = {
     33: "AWS: its key is an access key, a secret and a region in one; write a channel of kind "
     "bedrock with region, and credentials or an api_key",
     41: "VertexAI: its key is the file of a service account; save it, and write a channel of kind "
     "vertex with project, region and credentials: {file: …}",
 }
-# Models whose ratio of output to input new-api has in its own code, regardless of its options.
+# new-api's code overrides the ratio of output to input of these models, whatever its options state.
 OWN_COMPLETION_RATIO = ("gpt-", "chatgpt-", "o1", "o3", "o4", "claude-", "gemini-")
 
 
 _PRIORITY_MAX = 1_000_000
-# Of a channel, what is reported when it is set, and why it stays.
+# Settings of a channel that are reported if set, with the reason why they are left.
 _SETTINGS: Mapping[str, str] = {
     "param_override": "requests go as clients write them",
     "header_override": "set headers of the channel",
@@ -289,8 +291,10 @@ _SETTINGS: Mapping[str, str] = {
 def plan_of(
     tables: Mapping[str, list[Row]], price_list: PriceList, *, source: str, origin: str
 ) -> Plan:
-    """Make the plan. `source` separates one installation's accounts from another's, `origin` is
-    what a fault names. Raises ConfigFaults for money that cannot be read."""
+    """Make the plan. `source` separates the accounts of installations; faults name `origin`.
+
+    Raises ConfigFaults for amounts that cannot be parsed.
+    """
     options = {str(row["key"]): row["value"] for row in tables["options"]}
     quota = Quota(options, origin)
     reader = _Reader(options, price_list, quota)
@@ -302,7 +306,7 @@ def plan_of(
 
 
 def _upstream_names(row: Row) -> dict[str, str]:
-    """What the upstream calls each model of a channel."""
+    """Return the upstream's name of each model of a channel."""
     mapping = json_of(row["model_mapping"])
     names = [one.strip() for one in str(row["models"] or "").split(",") if one.strip()]
     if not isinstance(mapping, dict):
@@ -349,7 +353,7 @@ class _Reader:
         self._leave_settings(row, label)
         version = str(row["other"] or "") if kind == "azure-openai-deployments" else ""
         organization = Secret(str(row["openai_organization"] or ""))
-        # A task is known to the key that made it alone, so that its channel has one key.
+        # A task is only known to the key that created it, so its channel has one key.
         is_split = kind and any(FAMILIES[one].has_tasks for one in KINDS[kind].protocols)
         parts = [(key,) for key in keys] if is_split else [tuple(keys)]
         upstreams = _upstream_names(row)
@@ -378,11 +382,11 @@ class _Reader:
     def _address(
         self, row: Row, channel_type: ChannelType, label: str
     ) -> tuple[str, str, str] | None:
-        """Kind, address and whole path of chat; an empty address is that of the kind."""
+        """Return kind, address and whole path of chat; an empty address is the kind's."""
         kind, written = channel_type.kind, str(row["base_url"] or "").strip().rstrip("/")
         address, path = written or channel_type.base_url, ""
         if channel_type.name == "Custom" and written:
-            parts = urlsplit(written)  # the whole address of chat
+            parts = urlsplit(written)  # the complete address of chat
             address, path = f"{parts.scheme}://{parts.netloc}", parts.path
         elif kind and address == KINDS[kind].base_url.removesuffix(channel_type.suffix):
             address = ""
@@ -400,7 +404,7 @@ class _Reader:
         return kind, address, path
 
     def _keys(self, row: Row, label: str) -> list[Value]:
-        """The keys that are not disabled, each once."""
+        """Return the keys that are enabled, each once."""
         info = json_of(row["channel_info"])
         texts = [str(row["key"] or "").strip()]
         if isinstance(info, dict) and info.get("is_multi_key"):
@@ -440,7 +444,7 @@ class _Reader:
             self._rows.setdefault(name, []).append(row)
 
     def prices(self) -> None:
-        """By the options where they have one, else of the price list."""
+        """Set each model's price: by its ratios, else by the price list."""
         for name, model in self.plan.models.items():
             own = self._own_price(name) if model.endpoint_type is None else None
             listed = [row for row in self._rows[name] if row is not None]

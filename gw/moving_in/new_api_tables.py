@@ -1,7 +1,7 @@
-"""Reads the tables of a new-api database, in PostgreSQL or SQLite, as they are at one moment.
+"""Reads the tables of a new-api database, in PostgreSQL or SQLite, in one snapshot.
 
-(https://github.com/QuantumNous/new-api, model/*.go.) Nothing is written there. Which columns there
-are differs between versions: what is needed must be there, the rest may be missing.
+(https://github.com/QuantumNous/new-api, model/*.go.) It only reads. Columns differ between
+versions: the needed ones must exist, the others may be missing.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import psycopg2.extensions
 
 from gw.config.readers import ConfigFaults, Fault
 
-# The `status` of what may be used.
+# The `status` of enabled rows.
 ENABLED = 1
-# The columns that are read of each table; those behind the bar may be missing.
+# The columns read of each table: needed ones, then those that may be missing.
 COLUMNS: Mapping[str, tuple[Sequence[str], Sequence[str]]] = {
     "channels": (
         ("id", "type", "key", "status", "name", "base_url", "models", "group", "model_mapping"),
@@ -43,7 +43,7 @@ COLUMNS: Mapping[str, tuple[Sequence[str], Sequence[str]]] = {
         ("model_limits_enabled", "model_limits", "allow_ips", "group"),
     ),
 }
-# More than any installation has; beyond it the wrong database was named.
+# More than any installation has; a larger table means the wrong database.
 ROWS_MAX = 1_000_000
 CONNECT_SECONDS = 10
 STATEMENT_MS = 120_000
@@ -52,7 +52,7 @@ Row = Mapping[str, Any]
 
 
 class Cursor(Protocol):
-    """What both drivers' cursors can do."""
+    """The methods that the cursors of both drivers share."""
 
     @property
     def description(self) -> Any: ...
@@ -131,7 +131,7 @@ def _is_mysql(url: str) -> bool:
 
 
 def shown(url: str) -> str:
-    """An address of a database without what it takes to get in."""
+    """Return a database's address without its credentials."""
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     is_address = parts.scheme and "://" in url and "@" not in parts.path
@@ -139,7 +139,7 @@ def shown(url: str) -> str:
 
 
 def json_of(text: Any) -> Any:
-    """What a column of JSON holds; None for nothing, and for what is none."""
+    """Return the value of a JSON column; None if it is NULL or invalid."""
     if text is None or isinstance(text, dict | list):
         return text
     try:

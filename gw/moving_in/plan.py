@@ -1,7 +1,7 @@
-"""What moves in from another gateway: channels, models, accounts; and what stays, with its reason.
+"""What another gateway's configuration becomes: channels, models, accounts; what is left, and why.
 
-A plan is made of a source alone and changes nothing. Keys of upstreams are either names of
-variables that the source takes them from, or secrets, which no configuration is to hold in clear.
+A plan is made from its source alone and changes nothing. Keys of upstreams are names of the
+source's variables, or secrets, which a configuration must not contain in clear text.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from channels.registry import Binding, Registry
 from gw.config.upstream import PROVED
 from gw.price_list.reading import PriceRow
 
-# For a variable that is not set while a result is read back; it fits a key and an address.
+# For variables that are not set while a result is parsed; valid as a key and as an address.
 UNSET = "https://unset.example"
 UNSET_WORD = "unset"
 _NO_NAME = re.compile(r"[^A-Z0-9]+")
@@ -38,14 +38,14 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A text that stands in clear over there."""
+    """A text that the source has in clear."""
 
     value: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A text that the source takes from the environment."""
+    """A text that the source reads from the environment."""
 
     name: str
 
@@ -55,13 +55,13 @@ Value = str | Secret | Variable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedChannel:
-    """A channel without what its `kind` fills in. Two that are equal are one upstream account."""
+    """A channel without what its `kind` implies. Equal ones are one upstream account."""
 
-    kind: str  # empty: one that speaks chat, at `base_url`
+    kind: str  # empty: a channel of chat at `base_url`
     base_url: Value = ""
     keys: tuple[Value, ...] = ()
-    chat_path: str = ""  # the whole path, where it is not the usual one
-    settings: tuple[tuple[str, Value], ...] = ()  # that a kind's address depends on
+    chat_path: str = ""  # the whole path, if not the default
+    settings: tuple[tuple[str, Value], ...] = ()  # of which a kind's address depends
     credentials: tuple[tuple[str, Value], ...] = ()  # of kinds that need more than a key
     headers: tuple[tuple[str, Value], ...] = ()
     query: tuple[tuple[str, str], ...] = ()
@@ -70,18 +70,18 @@ class PlannedChannel:
 
     @property
     def protocols(self) -> tuple[str, ...]:
-        """What it speaks, as far as this program knows."""
+        """The protocols of its kind."""
         return KINDS[self.kind].protocols if self.kind else ("chat",)
 
 
 @dataclass(slots=True, kw_only=True)
 class PlannedModel:
-    """A model; `price` is None where neither the source nor the price list knows it."""
+    """A model; `price` is None if neither the source nor the price list has it."""
 
     id: str
-    bindings: list[Binding] = field(default_factory=list)  # of ids of the plan's channels
+    bindings: list[Binding] = field(default_factory=list)  # to ids of the plan's channels
     price: PriceSpec | None = None
-    rows: tuple[PriceRow, ...] = ()  # that the price is from, if it is from the list
+    rows: tuple[PriceRow, ...] = ()  # the rows of the list that the price comes from
     endpoint_type: str | None = None
     context_size: int | None = None
     max_output_tokens: int | None = None
@@ -90,17 +90,17 @@ class PlannedModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedKey:
-    """A key to be made anew; its text over there is of another form."""
+    """A key to be created; the source's text has another form."""
 
     name: str
-    models: tuple[str, ...] | None  # as they are called here; None: all
+    models: tuple[str, ...] | None  # by the gateway's ids; None: all
     expires_at: datetime | None
     spend_cap_nano_usd: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedAccount:
-    """An account with what is left of its money. `id` follows from the source: it is made once."""
+    """An account with its remaining money. `id` is derived from the source."""
 
     id: str
     name: str
@@ -109,7 +109,7 @@ class PlannedAccount:
     keys: tuple[PlannedKey, ...]
 
     def with_models(self, registry: Registry) -> PlannedAccount:
-        """The same, the models of its keys by their own ids where a configuration has aliases."""
+        """Return the account with aliases among its keys' models replaced by ids."""
         keys = []
         for key in self.keys:
             names = key.models
@@ -122,7 +122,7 @@ class PlannedAccount:
 
 @dataclass(slots=True)
 class Plan:
-    """Everything that one source holds."""
+    """Everything found in one source."""
 
     channels: dict[str, PlannedChannel] = field(default_factory=dict)
     models: dict[str, PlannedModel] = field(default_factory=dict)
@@ -130,13 +130,13 @@ class Plan:
     left: list[Left] = field(default_factory=list)
 
     def leave(self, what: str, reason: str) -> None:
-        """Note that something stays behind; reported once."""
+        """Record what is not carried over, each once."""
         one = Left(what, reason)
         if one not in self.left:
             self.left.append(one)
 
     def unset(self) -> dict[str, str]:
-        """Stand-ins for the variables of the source, of which some may not be set here."""
+        """Return placeholders for the source's variables, which need not be set here."""
         values = [
             value
             for one in self.channels.values()
@@ -150,9 +150,10 @@ class Plan:
         return found
 
     def bind(self, model: PlannedModel, channel: PlannedChannel, upstream: str, name: str) -> None:
-        """Let a channel serve a model; `name` is what the channel is called, if it is new.
+        """Let a channel serve a model; `name` becomes the id of a new channel.
 
-        A model has a channel once: a second way to the same account is a channel of its own.
+        A model has a channel once: another upstream name on the same account needs a channel of its
+        own.
         """
         taken = {one.channel_id for one in model.bindings}
         binding_name = None if upstream == model.id else upstream
@@ -168,22 +169,22 @@ class Plan:
 
 
 def is_name(text: str) -> bool:
-    """Can a model be called so here?"""
+    """Whether the text is valid as a model's name."""
     return bool(_NAME.fullmatch(text)) and text.isprintable()
 
 
 def is_key(text: str) -> bool:
-    """Can a channel send it as its key?"""
+    """Whether the text is valid as a channel's key."""
     return bool(_KEY.fullmatch(text))
 
 
 def proved(kind: str) -> bool:
-    """Does a channel of this kind prove by more than a key who asks?"""
+    """Whether channels of this kind authenticate by more than a key."""
     return kind in KINDS and KINDS[kind].auth in PROVED
 
 
 def free_id(name: str, taken: Mapping[str, object]) -> str:
-    """An id of a channel that is not taken: the name, or the name with a number."""
+    """Return a free id of a channel: the name, or the name with a number."""
     wanted = _NO_ID.sub("-", name.lower()).strip("-.") or "channel"
     found, number = wanted, 1
     while found in taken:
@@ -193,14 +194,14 @@ def free_id(name: str, taken: Mapping[str, object]) -> str:
 
 
 def variable_name(channel_id: str, what: str) -> str:
-    """The variable for a secret of a channel."""
+    """Return the variable's name for a secret of a channel."""
     return f"GW_{_NO_NAME.sub('_', channel_id.upper())}_{what}"
 
 
 def without_version(url: str) -> tuple[str, str]:
-    """An address of which `/chat/completions` follows, as `base_url` and whole path of chat.
+    """Return `base_url` and the path of chat for an address that `/chat/completions` follows.
 
-    The path is empty where it is the usual one: /v1/chat/completions behind `base_url`.
+    The path is empty if it is the default, /v1/chat/completions after `base_url`.
     """
     parts = urlsplit(url.rstrip("/"))
     if parts.path.endswith("/v1"):
@@ -209,7 +210,7 @@ def without_version(url: str) -> tuple[str, str]:
 
 
 def is_priced(price: PriceSpec | None, endpoint_type: str | None) -> bool:
-    """Does a price have all that a model is billed by?"""
+    """Whether a price has all members that the model's calls need."""
     if price is None:
         return False
     if endpoint_type is None:

@@ -1,8 +1,8 @@
-"""Writes a plan as text of a configuration: into a file that is there, or as a new one.
+"""Writes a plan as text of a configuration, an existing one or a new one.
 
-Secrets go into a file of variables for their owner alone, so that the configuration holds none.
-What the file has already stays: a channel that leads to the same account is taken as it is, a model
-of the same name is unchanged; to move in twice is to move in once.
+Secrets go to a file of variables that only its owner can read, so the configuration contains none.
+What the file has is kept: a channel to the same account is used as it is, a model of the same name
+is unchanged, so that a second import changes nothing.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from gw.price_list.writing import HEAD, FileText, bindings, edited, list_item, p
 
 @dataclass(slots=True)
 class Written:
-    """The new text of a configuration and of the variables beside it; ids of what is new in it.
+    """The new text of a configuration and its file of variables; the ids of what is new.
 
-    `unpriced` are models without a price, which `check-config` reports until they have one.
+    `unpriced`: models without a price, a fault that `check-config` reports.
     """
 
     text: str
@@ -45,15 +45,15 @@ class Written:
     models: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
     unpriced: list[str] = field(default_factory=list)
-    names: dict[str, str] = field(default_factory=dict)  # of the plan's channels in the file
+    names: dict[str, str] = field(default_factory=dict)  # plan's id: id in the file
 
 
 def write_plan(
     plan: Plan, text: str, environ: Mapping[str, str], *, source: Path, secrets: Mapping[str, str]
 ) -> Written:
-    """Add a plan to the text of the file `source`; an empty one begins anew.
+    """Add a plan to `text`, the content of the file `source`; an empty one starts a new file.
 
-    `secrets` are the variables of the file beside it as it is. Raises ConfigFaults.
+    `secrets`: the present variables of the file beside it. Raises ConfigFaults.
     """
     known = {**plan.unset(), **environ, **secrets}
     before = load_text(text or HEAD, known, source=source, is_priced=False).registry
@@ -75,7 +75,7 @@ def write_plan(
 
 
 def env_file(text: str, secrets: Mapping[str, str]) -> str:
-    """Add to a file of variables those that it does not have, as a shell reads them."""
+    """Append the variables that a file of variables lacks, quoted for a shell."""
     known = read_env_file(text)
     start = text if not text or text.endswith("\n") else f"{text}\n"
     new = (name for name in secrets if name not in known)
@@ -83,14 +83,14 @@ def env_file(text: str, secrets: Mapping[str, str]) -> str:
 
 
 def read_env_file(text: str) -> dict[str, str]:
-    """Read back what `env_file` has written; lines that a person has added, too, if they can be."""
+    """Parse a file written by `env_file`; lines added by hand too, if they can be parsed."""
     found = {}
     for line in text.splitlines():
         name, equals, value = line.strip().partition("=")
         if equals and not name.startswith("#"):
             try:
                 parts = shlex.split(value)
-            except ValueError:  # a quote without an end: what follows is not ours to guess
+            except ValueError:  # a quote without an end: the value as written
                 parts = [value]
             found[name.removeprefix("export ").strip()] = parts[0] if parts else ""
     return found
@@ -118,7 +118,7 @@ def _channels(
 
 
 def _leads_there(spec: ChannelSpec, channel: PlannedChannel, environ: Mapping[str, str]) -> bool:
-    """Is a channel of the file one to the same account, in the same way?"""
+    """Whether a channel of the file reaches the same account by the same requests."""
     settings = {name: _plain(value, environ) for name, value in channel.settings}
     project = settings.get("project", "")
     if not any(project in path for path in spec.paths.values()) and "project" in settings:
@@ -170,7 +170,7 @@ def _channel_lines(name: str, channel: PlannedChannel, secrets: dict[str, str]) 
 
 
 def _key_lines(name: str, channel: PlannedChannel, secrets: dict[str, str]) -> list[str]:
-    """What a channel authorizes its requests with."""
+    """Return the lines by which a channel authenticates."""
     lines = []
     keys = [
         _written(key, name, f"KEY_{number}" if number > 1 else "KEY", secrets)
@@ -197,7 +197,7 @@ def _key_lines(name: str, channel: PlannedChannel, secrets: dict[str, str]) -> l
 def _written(
     value: Value, channel_id: str, what: str, secrets: dict[str, str], *, is_plain: bool = False
 ) -> str:
-    """A value as the file has it: a variable for what is secret, and for what is one already."""
+    """Return a value as YAML; secrets and variables become references to variables."""
     if isinstance(value, str):
         return _quoted(value)
     if isinstance(value, Variable):
@@ -232,7 +232,7 @@ def _models(plan: Plan, existing: Mapping[str, Any], written: Written) -> str:
 
 def _model_lines(model: PlannedModel, aliases: list[str], names: Mapping[str, str]) -> list[str]:
     bound = [Binding(names[one.channel_id], one.upstream_model) for one in model.bindings]
-    # Two channels of the plan may be one of the file.
+    # Several channels of the plan may be one of the file.
     by_channel = {one.channel_id: one for one in reversed(bound)}
     ordered = [one for one in bound if by_channel[one.channel_id] is one]
     lines = [f"id: {scalar(model.id)}", f"channels: {bindings(ordered)}"]
@@ -250,7 +250,7 @@ def _model_lines(model: PlannedModel, aliases: list[str], names: Mapping[str, st
 
 
 def _check(written: Written, before: Any, environ: Mapping[str, str], source: Path) -> None:
-    """Read the new text back: what was there is there as it was, and what was added is too."""
+    """Parse the new text: old items are unchanged, new ones present. Raises ConfigFaults."""
     after = load_text(written.text, environ, source=source, is_priced=False).registry
     is_kept = all(after.channels.get(one.id) == one for one in before.channels.values()) and all(
         after.models.get(one.id) == one for one in before.models.values()

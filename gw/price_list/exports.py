@@ -1,9 +1,9 @@
-"""Reads what providers export of an account's usage: figures of a model on a day (UTC).
+"""Parses a provider's usage export into figures per model and day (UTC).
 
-Known are, by what stands in them: of OpenAI the pages of the usage and costs API and the CSV files
-of the dashboard; of Anthropic the usage and cost reports and the CSV files of the console; of
-Google the rows of the Cloud Billing export as JSON or CSV, and the CSV file of the cost table. A
-file is read piece by piece: of whatever size it is, one bucket or line of it is held at a time.
+Supported, recognised by their members or columns: of OpenAI the pages of the usage and costs API
+and the CSV files of the dashboard; of Anthropic the usage and cost reports and the CSV files of the
+console; of Google the rows of the Cloud Billing export as JSON or CSV, and the CSV file of the cost
+table. A file of any size is parsed piece by piece: one bucket or row is in memory at a time.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ from actors.wallet.pricing import NANO_PER_USD
 PIECE_MAX = 16 * 1024 * 1024
 LINE_MAX = 1024 * 1024
 CHUNK = 64 * 1024
-# Far beyond any account; a figure above it is no count.
+# Far more than any account has; a figure with more digits is refused.
 FIGURE_DIGITS_MAX = 30
 
-# By member: `input` is all of it, what was read from a cache (`cached`) and written to one
-# (`cache_write`) are parts of it; `output`; `cost`, in nano-USD.
+# By member: `input`, which includes the tokens read from a cache (`cached`) and written to one
+# (`cache_write`); `output`; `cost`, in nano-USD.
 Figures: TypeAlias = Mapping[str, Fraction]
 
 
 class TextFile(Protocol):
-    """A file as far as it is wanted here."""
+    """The part of a text file's interface that is used here."""
 
     def read(self, size: int, /) -> str:
-        """So many characters at most; none at the end. Raises UnicodeDecodeError."""
+        """Return at most `size` characters; none at the end. Raises UnicodeDecodeError."""
 
 
 class NoExport(Exception):
-    """The file is none of the known exports, or is broken; the message names where."""
+    """The file is no supported export, or is broken; the message gives the position."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What a provider counts of a model on a day; it has the members that the export states.
+    """A provider's figures of one model on one day; only the members that the export states.
 
-    `model` is the provider's name, or a text of the provider's that has it; None: nothing was used.
+    `model` is the provider's name, or a description that contains it; None: nothing was used.
     """
 
     day: date
@@ -58,7 +58,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """An export and its entries as they are read: these raise NoExport."""
+    """An export and the iterator of its entries, which raises NoExport."""
 
     provider: str  # `openai`, `anthropic` or `google`
     entries: Iterator[Entry]
@@ -69,7 +69,7 @@ Reader: TypeAlias = Callable[[Piece], Iterator[Entry]]
 
 
 def read(file: TextFile) -> Export:
-    """Find out what a file is by its first piece. Raises NoExport."""
+    """Recognise an export by its first piece, and parse it. Raises NoExport."""
     text = _Text(file)
     start = text.peek()
     if start in ("{", "["):
@@ -101,7 +101,7 @@ def _entries(
             raise NoExport(f"bucket or row {number}: {what}") from error
 
 
-# What has the form of an export, one reader each.
+# The forms of exports, one reader each.
 
 
 def _form_of_object(piece: Piece) -> tuple[str, Reader]:
@@ -128,7 +128,7 @@ def _named(piece: Piece) -> str:
 
 
 def _openai_bucket(piece: Piece) -> Iterator[Entry]:
-    """A bucket of `/v1/organization/usage/…` or `/v1/organization/costs`."""
+    """Parse a bucket of `/v1/organization/usage/…` or `/v1/organization/costs`."""
     day = _day_of_unix(piece["start_time"])
     yield Entry(day, None, {})
     for result in piece["results"]:
@@ -153,7 +153,7 @@ def _openai_tokens(day: date, result: Piece) -> Entry:
 
 
 def _openai_cost(day: date, line_item: Any, value: Any, currency: str) -> Entry:
-    """`line_item` is a model and what of it: `gpt-5, input`."""
+    """Return the cost of one `line_item`: a model and what was billed, `gpt-5, input`."""
     if not line_item:
         raise NoExport("it names no models: request it with group_by[]=line_item")
     model = str(line_item).partition(", ")[0]
@@ -171,12 +171,12 @@ def _openai_csv_cost(piece: Piece) -> Iterator[Entry]:
 
 
 def _anthropic_bucket(piece: Piece) -> Iterator[Entry]:
-    """A bucket of `/v1/organizations/usage_report/messages` or `…/cost_report`."""
+    """Parse a bucket of `/v1/organizations/usage_report/messages` or `…/cost_report`."""
     day = _day_of_text(piece["starting_at"])
     yield Entry(day, None, {})
     for result in piece["results"]:
         if result.get("amount") is not None:
-            # In cents, as text.
+            # A decimal number of cents.
             cents = _nano_usd(result["amount"], result.get("currency") or "USD")
             name = result.get("model") or result.get("description")
             if not name:
@@ -213,7 +213,7 @@ def _anthropic_csv_tokens(piece: Piece) -> Iterator[Entry]:
 
 
 def _of_anthropic(*, fresh: Any, cached: Any, written: Any, output: Any) -> Figures:
-    """The parts of the input stand beside each other there."""
+    """Return the figures; Anthropic's `input` excludes the tokens of caches."""
     writes = sum(map(_count, written), Fraction())
     read_from_cache = _count(cached)
     return {
@@ -230,12 +230,12 @@ def _anthropic_csv_cost(piece: Piece) -> Iterator[Entry]:
     yield Entry(_day_of_text(piece["usage_date_utc"]), name, {"cost": cost})
 
 
-# Services whose SKUs are of models. An export has those of all others, too.
+# The services with SKUs of models. An export contains those of all other services, too.
 _GOOGLE_SERVICES = ("gemini api", "generative language api", "vertex ai", "agent platform")
 
 
 def _google_row(piece: Piece) -> Iterator[Entry]:
-    """A row of the export to BigQuery, as `bq extract` writes it in JSON."""
+    """Parse a row of the export to BigQuery, as `bq extract` writes it in JSON."""
     usage = piece.get("usage") or {}
     service, sku = (piece.get(name) or {} for name in ("service", "sku"))
     day = _day_of_text(piece["usage_start_time"])
@@ -249,7 +249,7 @@ def _google_row(piece: Piece) -> Iterator[Entry]:
 
 
 def _google_csv(piece: Piece) -> Iterator[Entry]:
-    """The same as a CSV file, whose names are joined by a point or an underscore."""
+    """Parse such a row of a CSV file, whose columns join the names by a point or an underscore."""
 
     def value(*names: str) -> Any:
         return next((piece[one] for one in (".".join(names), "_".join(names)) if one in piece), "")
@@ -261,9 +261,9 @@ def _google_csv(piece: Piece) -> Iterator[Entry]:
 
 
 def _google_cost_table(piece: Piece) -> Iterator[Entry]:
-    """A line of the cost table; its days are those of the Pacific time zone."""
+    """Parse a row of the cost table; its days are in the Pacific time zone."""
     if not piece["SKU description"]:
-        return  # a line of totals
+        return  # a row of totals
     unrounded = piece.get("Unrounded cost ($)")
     cost = _nano_usd(unrounded or piece["Cost ($)"] or "0", "USD")
     day = _day_of_text(piece["Usage start date"])
@@ -310,7 +310,7 @@ _CSV_FORMS: tuple[tuple[str, Reader, set[str]], ...] = (
 
 
 def _count(value: Any) -> Fraction:
-    """A count; nothing is 0. Raises NoExport."""
+    """Return a count; 0 without a value. Raises NoExport."""
     number = _number(0 if value is None or value == "" else value)
     if number < 0 or number.denominator != 1:
         raise NoExport(f"{str(value)[:40]!r} is no count")
@@ -349,7 +349,7 @@ _STAMP = re.compile(
 
 
 def _day_of_text(value: Any) -> date:
-    """The day of an instant; one without a time zone is in UTC."""
+    """Return the day (UTC) of an instant; without a time zone it is in UTC."""
     match = _STAMP.fullmatch(str(value).strip())
     if match is None:
         raise NoExport(f"{str(value)[:40]!r} is no day")
@@ -367,7 +367,7 @@ _BETWEEN = re.compile(r"[ \t\r\n\ufeff,\[\]]*")
 
 
 class _Text:
-    """The text of a file from where it has been read to on, as much of it as is wanted."""
+    """A file's text, buffered from the current position on."""
 
     def __init__(self, file: TextFile) -> None:
         self._file = file
@@ -376,7 +376,7 @@ class _Text:
         self.position = 0
 
     def more(self) -> bool:
-        """Take on as much as is there again, so that what is read twice is read in linear time."""
+        """Read a chunk that doubles the unread text, so that parsing again stays linear in time."""
         if self._has_ended:
             return False
         rest = self.buffer[self.position :]
@@ -391,7 +391,7 @@ class _Text:
         return bool(text)
 
     def peek(self, passed_over: re.Pattern[str] = _BLANK) -> str:
-        """The next character behind these, which are dropped; empty at the end."""
+        """Skip `passed_over`, and return the next character; empty at the end."""
         while True:
             match = passed_over.match(self.buffer, self.position)
             assert match is not None
@@ -400,7 +400,7 @@ class _Text:
                 return self.buffer[self.position : self.position + 1]
 
     def line(self) -> str:
-        """The next line with its end; empty at the end. Raises NoExport."""
+        """Return the next line with its end; empty at the end. Raises NoExport."""
         while (end := self.buffer.find("\n", self.position)) < 0:
             if len(self.buffer) - self.position > LINE_MAX:
                 raise NoExport(f"a line is longer than {LINE_MAX} characters")
@@ -412,12 +412,12 @@ class _Text:
         return line
 
 
-# The cost table begins with some lines on the invoice.
+# The cost table begins with some lines on the invoice, before its columns.
 _TITLES_MAX = 20
 
 
 def _csv_rows(text: _Text) -> Iterator[Piece]:
-    """The rows of a CSV file by the names of its columns, which some lines may stand before."""
+    """Return the rows of a CSV file by column. Raises NoExport."""
     rows = csv.reader(iter(text.line, ""))
     try:
         first: list[str] = []
@@ -446,8 +446,10 @@ _BROKEN = "it is no JSON that can be read to its end"
 
 
 def _json_pieces(text: _Text) -> Iterator[Piece]:
-    """The objects of a file: those of a page's `data`, or else of the top level, where they may
-    stand in a list, one after the other, or pages after each other. Raises NoExport."""
+    """Return the objects of a file: those of a page's `data`, or those of the top level.
+
+    They may be in a list or follow each other, and so may pages. Raises NoExport.
+    """
     while (start := text.peek(_BETWEEN)) != "":
         if start != "{":
             raise NoExport(f"{start!r} stands where an object should be")
@@ -455,7 +457,7 @@ def _json_pieces(text: _Text) -> Iterator[Piece]:
 
 
 def _object(text: _Text) -> Iterator[Piece]:
-    """The objects of its `data` if an object has such a list, else itself."""
+    """Return the objects of an object's `data`, if that is a list; else the object itself."""
     text.position += 1
     members: dict[str, Any] = {}
     is_page = False
@@ -479,7 +481,7 @@ def _object(text: _Text) -> Iterator[Piece]:
 
 
 def _value(text: _Text) -> Any:
-    """The value that the text begins with."""
+    """Decode the value at the current position."""
     while True:
         try:
             value, end = _DECODER.raw_decode(text.buffer, text.position)
@@ -490,6 +492,6 @@ def _value(text: _Text) -> Any:
                 raise NoExport(_BROKEN) from None
             continue
         length = end - text.position
-        if end < len(text.buffer) or not text.more():  # a number may go on
+        if end < len(text.buffer) or not text.more():  # a number may continue
             text.position += length
             return value

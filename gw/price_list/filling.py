@@ -1,7 +1,7 @@
-"""Fills models and prices of a price list into a configuration file.
+"""Adds models and prices of a price list to a configuration file.
 
-Added are the models that a channel could serve and the file does not have; a model that is there
-and has no price gets one. What an operator has written stays, prices too, unless it `is_replacing`.
+Adds the models that a channel could serve and the file lacks, and a price to each model without
+one. What an operator has written is kept; prices too, unless `is_replacing`.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ UNPRICED = PriceSpec()
 
 @dataclass(slots=True)
 class Filled:
-    """A new text of a file and what is new in it, as ids of models.
+    """The new text of a file, and the ids of the models changed in it.
 
-    `unpriced` are offered by a channel and have no price in the list: they were not added.
-    `without_price` are in the file and have none there either: a fault of the configuration.
+    `unpriced`: a channel could serve them, but the list has no price; they are not added.
+    `without_price`: in the file, and still without a full price, a fault of the file.
     """
 
     text: str
@@ -65,10 +65,10 @@ def fill(
     is_replacing: bool = False,
     only: frozenset[str] = frozenset(),
 ) -> Filled:
-    """Fill a list into the text of the file `source`; `only` these models, if there are any.
+    """Add a list to `text`, the content of the file `source`; if `only` is given, these models.
 
-    Raises ConfigFaults for a file that has other faults than prices it lacks, or that nothing can
-    be added to; where prices are replaced, also for a result that `gw check-config` would refuse.
+    Raises ConfigFaults for a file with other faults than missing prices or a form that cannot be
+    added to; if prices are replaced, also for a result that `gw check-config` would refuse.
     """
     config = load_text(text, environ, source=source, is_priced=False)
     file = FileText(text, source)
@@ -94,7 +94,7 @@ def _prices(
     is_replacing: bool,
     only: frozenset[str],
 ) -> list[Edit]:
-    """The edits that give models of the file their prices."""
+    """Return the edits that set prices of the file's models."""
     channels = provided_by(config.registry)
     edits = []
     for index, model in enumerate(config.registry.models.values()):
@@ -120,7 +120,7 @@ def _prices(
 def _wanted(
     config: Config, price_list: PriceList, filled: Filled, only: frozenset[str]
 ) -> list[Offer]:
-    """The models that the file does not have, and that have a price."""
+    """Return the offers with a price that the file lacks."""
     wanted = []
     names = set(config.registry.models)
     names.update(alias for one in config.registry.models.values() for alias in one.aliases)
@@ -136,7 +136,7 @@ def _wanted(
 
 
 def lacks_price(model: ModelSpec) -> bool:
-    """Whether a served chat model lacks its price. `check-config` reports models of other kinds."""
+    """Whether a served model lacks a price that its calls are billed by."""
     if not model.callable or not model.bindings:
         return False
     if model.endpoint_type is not None:
@@ -145,7 +145,7 @@ def lacks_price(model: ModelSpec) -> bool:
 
 
 def _check(filled: Filled, before: Config, environ: Mapping[str, str], source: Path) -> None:
-    """Read the new text back: what was there is there as it was, and what was added is too."""
+    """Parse the new text: old models are unchanged, new ones present. Raises ConfigFaults."""
     after = load_text(filled.text, environ, source=source, is_priced=False).registry
     changed = {*filled.priced, *filled.replaced}
     is_kept = after.channels == before.registry.channels and all(
@@ -164,17 +164,16 @@ def _check(filled: Filled, before: Config, environ: Mapping[str, str], source: P
 
 # Where a price list differs from a configuration, in money.
 #
-# Compared is what a model of the file costs with what the dearest of its channels costs by the
-# list; and, where calls are known, what they would have cost by either, each price with the
-# multiplier.
+# A model's price in the file is compared with the list's price of the dearest of its channels. If
+# calls are given, they are priced by both; each price includes the multiplier.
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One member of a model's price: what it is in the file and in the list; None: not there.
+    """One member of a model's price: its amount in the file and in the list; None: absent.
 
-    `difference` is how much more it costs by the list, in USD per million tokens or for one; None
-    where one of the two has no price for it at all.
+    `difference`: the list's amount minus the file's, in USD per million tokens or per unit; None if
+    either has no amount.
     """
 
     member: str
@@ -185,7 +184,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A model whose price is another in the list, with both prices whole."""
+    """A model whose price differs in the list, with both complete prices."""
 
     model: ModelSpec
     listed: PriceSpec
@@ -195,8 +194,8 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`differing`, then ids: new in the list, in the list without a price, and not in the list
-    although their provider is."""
+    """`differing`, then ids of models: new in the list; in the list without a price; not in the
+    list, although it has their provider."""
 
     differing: tuple[Difference, ...]
     new: tuple[str, ...]
@@ -205,7 +204,7 @@ class Comparison:
 
 
 def compare(registry: Registry, price_list: PriceList) -> Comparison:
-    """Compare the models of a configuration with a list."""
+    """Compare the models of a configuration with a price list."""
     channels = provided_by(registry)
     providers = {one.channel: one.provider for one in channels}
     listed_providers = {row.provider for row in price_list.rows}
@@ -234,7 +233,7 @@ def _names(registry: Registry) -> set[str]:
 
 
 def changes_of(now: PriceSpec, listed: PriceSpec) -> tuple[Change, ...]:
-    """The members that differ, those by resolution each on its own."""
+    """Return the members that differ; each resolution is a member."""
     mine, theirs = now.members(), listed.members()
     names = dict.fromkeys([*mine, *theirs])
     return tuple(
@@ -245,7 +244,7 @@ def changes_of(now: PriceSpec, listed: PriceSpec) -> tuple[Change, ...]:
 
 
 def _more(now: PriceSpec, listed: PriceSpec, member: str) -> Decimal | None:
-    """How much more the listed one is; None where one of them has nothing to compare."""
+    """Return the listed amount minus the configured one; None if either has none."""
     mine, theirs = (
         effective(one, member) if member in CACHED_PRICES else one.members().get(member)
         for one in (now, listed)
@@ -253,10 +252,10 @@ def _more(now: PriceSpec, listed: PriceSpec, member: str) -> Decimal | None:
     return None if mine is None or theirs is None else theirs - mine
 
 
-# What the calls of the last days would have cost by another price list.
+# The cost of recent calls by another price list.
 #
-# Each is priced twice by what its row counts, as it was and would be charged: a long prompt, a tier
-# or a tool costs what it costs. Rows are read some at a time (`usage.sql`), however many there are.
+# Each call is priced twice by the counts of its row, so that long prompts, tiers and tools are
+# included. Rows are read in pages (`usage.sql`).
 
 SQL = load("gw.price_list", "usage.sql")
 ROWS_MAX = 5000
@@ -273,8 +272,7 @@ class Repriced:
 async def reprice(
     database: Database, differing: Sequence[Difference], *, since: datetime
 ) -> dict[str, Repriced]:
-    """What calls since an instant would have cost more, by ids of models; one that was not called
-    is left out."""
+    """Return the additional cost of the calls since an instant, by ids of the models called."""
     by_id = {one.model.id: one for one in differing}
     names = {"since": since, "models": list(by_id)}
     found: dict[str, Repriced] = {}
@@ -303,7 +301,7 @@ _IMAGES = ("standard", "large", "references")
 
 
 class _RowPrice:
-    """The price of a model, for what rows count."""
+    """The price of a model, applied to counts of rows."""
 
     def __init__(self, model: ModelSpec) -> None:
         self._model = model
@@ -311,7 +309,7 @@ class _RowPrice:
         self._images = ImagePrice.of(model.price, model.multiplier)
 
     def cost_nano_usd(self, given: int, output: int, cached: int, detail: Any) -> int:
-        """The cost of one call."""
+        """Return the cost of one call."""
         detail = detail or {}
         units = detail.get("units")
         if self._model.endpoint_type is None or units is None:
@@ -325,7 +323,7 @@ class _RowPrice:
 
 
 def _usage(given: int, output: int, cached: int, detail: Mapping[str, Any]) -> Usage:
-    """The usage that a row was charged for; of its parts those that had a price of their own."""
+    """Return the usage billed for a row; of its parts, those that had a price of their own."""
     parts: Mapping[str, int] = detail.get("parts") or {}
     price = detail.get("price") or {}
     tier, region = price.get("service_tier"), price.get("region")
@@ -357,19 +355,19 @@ def _usage(given: int, output: int, cached: int, detail: Mapping[str, Any]) -> U
     )
 
 
-# Prices that move by so much that a list is not believed without a word.
+# Changes of prices so large that the import needs a confirmation.
 
 MOVE_MAX = 10
 
 
 def leaps(difference: Difference) -> list[Change]:
-    """Members whose price moves tenfold or more, either way, or to or from 0."""
+    """Return the members whose price changes tenfold or more, either way, or to or from 0."""
     found = []
     for change in difference.changes:
         if change.difference is None:
             continue
         listed = change.listed
-        if listed is None:  # a cached token costs what input does
+        if listed is None:  # a cached token costs what an input token does
             listed = effective(difference.listed, change.member) or Decimal(0)
         least, most = sorted((listed - change.difference, listed))
         if most >= least * MOVE_MAX:

@@ -1,7 +1,7 @@
-"""Reads a price list: rows of provider, model and price, each with its source and that one's date.
+"""Parses a price list: rows of provider, model and price, each with its source and that one's date.
 
-The one that comes with the program is `bundled.yaml`; another file of the same form may take its
-place. A list is read as strictly as a configuration: every fault has its line.
+`bundled.yaml` is the default; another file of the same form may replace it. A list is checked as
+strictly as a configuration: every fault is reported with its line.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class PriceSource:
-    """Where a price was read; `dated` is None where that place bears no date."""
+    """Where a price was read; `dated` is None if that page has no date."""
 
     url: str
     dated: date | None
@@ -81,26 +81,26 @@ class PriceSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceRow:
-    """One model at one provider. `price` is None where it is not known, and never zero for that."""
+    """One model at one provider. `price` is None if unknown, and never zero for that reason."""
 
     provider: str  # one of KINDS
-    model: str  # its name here, the same for every provider that has it
-    upstream: str  # its name there
+    model: str  # its name in the gateway, the same for each of its providers
+    upstream: str  # the provider's name
     price: PriceSpec | None
     source: PriceSource
     context_size: int | None
     max_output_tokens: int | None
-    endpoint_type: str | None  # None: an ordinary chat model
+    endpoint_type: str | None  # None: a chat model
     capabilities: tuple[str, ...]
     aliases: tuple[str, ...]
-    note: str  # what the price lacks
+    note: str  # what the price omits
 
 
 @dataclass(frozen=True, slots=True)
 class PriceList:
-    """The rows of a list in its order, each provider's name of a model once.
+    """The rows of a list in order, each pair of provider and upstream name once.
 
-    `unmapped` is what a list of another form has and no row can state, in words.
+    `unmapped`: entries of a list in another form that no row can express, as text.
     """
 
     file: str
@@ -109,7 +109,7 @@ class PriceList:
     unmapped: tuple[str, ...] = ()
 
     def of(self, provider: str, upstream: str) -> PriceRow | None:
-        """The row of a model as its provider calls it, by an alias where there is no other."""
+        """Return the row of a model by its upstream name or, failing that, by an alias."""
         rows = [row for row in self.rows if row.provider == provider]
         named = (row for row in rows if row.upstream == upstream)
         return next(named, None) or next((row for row in rows if upstream in row.aliases), None)
@@ -117,17 +117,17 @@ class PriceList:
 
 @cache
 def bundled() -> PriceList:
-    """Read the list that comes with the program."""
+    """Parse the bundled list."""
     return read(Path(str(files("gw.price_list") / BUNDLED)))
 
 
 def read(path: Path) -> PriceList:
-    """Read the list at `path`. Raises ConfigFaults, with all its faults."""
+    """Parse the list at `path`. Raises ConfigFaults, with all its faults."""
     return read_list(read_text(path), source=path)
 
 
 def read_list(content: str, *, source: Path) -> PriceList:
-    """Read a list from its text. Raises ConfigFaults, with all its faults."""
+    """Parse the text of a list. Raises ConfigFaults, with all its faults."""
     report = FaultReport(str(source))
     root = parse(content, {}, report)
     if isinstance(root, Unreadable):
@@ -147,7 +147,7 @@ def _date() -> Reader[date]:
 
     def read_date(node: Node, at: Location) -> date:
         written = written_text(node, allowed)
-        with suppress(ValueError):  # a day that there is not
+        with suppress(ValueError):  # no such day
             if _DATE.fullmatch(written):
                 return date.fromisoformat(written)
         raise InvalidValue(found=described(node), allowed=allowed)
@@ -180,7 +180,7 @@ _LIST: Schema = {
 
 
 def _check(top: Section) -> None:
-    """Blame rows that name no source, stand twice, or have a price that no call is billed by."""
+    """Report rows with an unknown source, duplicates, and prices that bill no call."""
     sources: Mapping[str, Any] | None = top.get("sources")
     first: dict[tuple[str, str], Location] = {}
     for row in top.get("models") or ():
@@ -237,17 +237,17 @@ def _row(values: Mapping[str, Any], sources: Mapping[str, PriceSource]) -> Price
     )
 
 
-# What the channels of a configuration could serve of a price list, a model each.
+# The models of a price list that the channels of a configuration could serve.
 #
-# A channel is of the provider that its `kind` names or, without one, whose address it has. Where
-# several channels have a model they stand in for each other, and it costs what the dearest of them
-# costs: whichever serves a call, it is paid for.
+# A channel's provider is its `kind` or, without one, the kind with the same address. Several
+# channels of a model stand in for each other, and it costs what the dearest of them costs, so that
+# each call covers its cost.
 
 _BY_ADDRESS: Mapping[str, str] = {
     kind.base_url: kind.name for kind in KINDS.values() if kind.base_url
 }
 CACHED_PRICES = ("cached_input", "cache_write")
-# Prices of one of something; the others of a unit are a table and a bound.
+# Prices per unit; the other members of a price per unit are a table and a bound.
 _AMOUNTS = tuple(
     name for name in UNIT_PRICES if name not in ("area_threshold_mp", "per_second_by_resolution")
 )
@@ -255,7 +255,7 @@ _AMOUNTS = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Provided:
-    """A channel: its id, whose models it has, and the protocols it speaks."""
+    """A channel: its id, the provider of its models, and its protocols."""
 
     channel: str
     provider: str
@@ -264,9 +264,9 @@ class Provided:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A model that some channels could serve; `rows` are theirs, in the same order.
+    """A model that some channels could serve; `rows` are in the order of `bindings`.
 
-    `price` is None where it is not known.
+    `price` is None if unknown.
     """
 
     model: str
@@ -284,12 +284,12 @@ class Offer:
 
     @property
     def context_size(self) -> int | None:
-        """What every channel takes."""
+        """The smallest known limit of its channels, in tokens."""
         return min((row.context_size for row in self.rows if row.context_size), default=None)
 
     @property
     def max_output_tokens(self) -> int | None:
-        """What every channel gives."""
+        """The smallest known limit of its channels, in tokens."""
         known = (row.max_output_tokens for row in self.rows if row.max_output_tokens)
         return min(known, default=None)
 
@@ -299,12 +299,12 @@ class Offer:
 
 
 def provider_of(channel: ChannelSpec) -> str:
-    """The kind whose models a channel has; empty where it is not known."""
+    """Return the kind whose models a channel has; empty if unknown."""
     return channel.kind or _BY_ADDRESS.get(channel.base_url, "")
 
 
 def provided_by(registry: Registry) -> list[Provided]:
-    """The channels whose provider is known, in the order of the file."""
+    """Return the channels with a known provider, in the order of the file."""
     found = []
     for channel in registry.channels.values():
         provider = provider_of(channel)
@@ -314,7 +314,7 @@ def provided_by(registry: Registry) -> list[Provided]:
 
 
 def offers(price_list: PriceList, channels: Sequence[Provided]) -> list[Offer]:
-    """What these channels could serve, in the order of the list."""
+    """Return the models that these channels could serve, in the order of the list."""
     by_model: dict[str, list[tuple[Provided, PriceRow]]] = {}
     for row in price_list.rows:
         for channel in channels:
@@ -326,7 +326,7 @@ def offers(price_list: PriceList, channels: Sequence[Provided]) -> list[Offer]:
 def rows_of(
     model: ModelSpec, price_list: PriceList, channels: Iterable[Provided]
 ) -> list[PriceRow]:
-    """The rows of a configured model: of each of its channels, by its name over there."""
+    """Return the rows of a configured model, one per channel, by its upstream names."""
     providers = {one.channel: one.provider for one in channels}
     found = []
     for binding in model.bindings:
@@ -339,13 +339,13 @@ def rows_of(
 
 
 def cost_of(model: ModelSpec, channel: ChannelSpec, upstream_model: str) -> PriceSpec | None:
-    """What a channel's provider charges for a model by the bundled list; None: not known."""
+    """Return the price that a channel's provider charges, of the bundled list; None if unknown."""
     row = bundled().of(provider_of(channel), upstream_model)
     return None if row is None or row.endpoint_type != model.endpoint_type else row.price
 
 
 def price_of(rows: Sequence[PriceRow]) -> PriceSpec | None:
-    """What the dearest of these rows costs; None where one of them has no price."""
+    """Return the highest price of rows; None if a row has none, or they differ in unit."""
     prices = [row.price for row in rows if row.price is not None]
     if not prices or len(prices) < len(rows) or len({_billed_by(one) for one in prices}) > 1:
         return None
@@ -353,7 +353,7 @@ def price_of(rows: Sequence[PriceRow]) -> PriceSpec | None:
 
 
 def dearest(prices: Sequence[PriceSpec]) -> PriceSpec:
-    """The highest of each member. Without a cached price the input price holds."""
+    """Return the maximum of each member; a missing cached price counts as the input price."""
     if all(one == prices[0] for one in prices):
         return prices[0]
     found: dict[str, Any] = {name: _first(prices, name) for name in DIMENSIONS}
@@ -379,7 +379,7 @@ def _dearest_by_resolution(prices: Sequence[PriceSpec]) -> dict[str, Decimal]:
 
 
 def _speaks(channel: Provided, row: PriceRow) -> bool:
-    """Whether the channel has the endpoint that the model is for."""
+    """Whether the channel has the endpoint of the model."""
     if row.endpoint_type is None:
         return any(protocol in channel.protocols for protocol in CHAT_PROTOCOLS)
     family = next(
@@ -389,7 +389,7 @@ def _speaks(channel: Provided, row: PriceRow) -> bool:
 
 
 def _offer(model: str, found: Sequence[tuple[Provided, PriceRow]]) -> Offer:
-    """Bind the channels whose price is known, and billed as the first one's is; else all."""
+    """Bind the channels with a known price of the first one's unit or, if none is known, all."""
     priced = [one for one in found if one[1].price is not None]
     if priced:
         first = priced[0][1]
@@ -409,7 +409,7 @@ def _offer(model: str, found: Sequence[tuple[Provided, PriceRow]]) -> Offer:
 
 
 def _billed_by(price: PriceSpec | None) -> frozenset[str]:
-    """The units a price is for; none of tokens."""
+    """Return the units of a price; empty for a price of tokens."""
     return frozenset(name for name in _AMOUNTS if getattr(price, name, None) is not None)
 
 
@@ -419,12 +419,12 @@ def _most(prices: Sequence[PriceSpec], name: str) -> Decimal | None:
 
 
 def _first(prices: Sequence[PriceSpec], name: str) -> Any:
-    """What is no single amount is the first one's that has it."""
+    """Return the first stated value, of a member that is no single amount."""
     stated = (getattr(price, name) for price in prices)
     return next((value for value in stated if value is not None), None)
 
 
 def effective(price: PriceSpec, name: str) -> Decimal | None:
-    """What a member costs; a cached token without a price of its own costs what input does."""
+    """Return the price of a member; cached tokens without one cost what input tokens do."""
     own: Decimal | None = getattr(price, name)
     return price.input if own is None and name in CACHED_PRICES else own

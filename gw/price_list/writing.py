@@ -1,4 +1,4 @@
-"""Writes models as the configuration has them: items of a YAML list, and prices.
+"""Encodes models and prices as YAML of a configuration, and edits configuration files as text.
 
 A source and its date follow each price as a comment, for later readers of the file.
 """
@@ -24,12 +24,12 @@ from gw.config.yaml_source import shielded
 from gw.price_list.reading import Offer, PriceList, PriceRow, Provided, offers
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9._/-]*", re.ASCII)
-# What YAML 1.1 takes for something else than text.
+# Plain scalars that YAML 1.1 does not read as text.
 _WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n"})
 
 
 def item(offer: Offer) -> str:
-    """One model as an item of a list, its dash at the margin. Its price is known."""
+    """Encode one model, whose price is known, as an item of a list without indentation."""
     assert offer.price is not None
     lines = [f"id: {scalar(offer.model)}", f"channels: {bindings(offer.bindings)}"]
     for name in ("context_size", "max_output_tokens", "endpoint_type"):
@@ -45,7 +45,7 @@ def item(offer: Offer) -> str:
 
 
 def unpriced(offer: Offer) -> str:
-    """A model whose price is not known, as comments of a list: one may be added by hand."""
+    """Encode a model without a known price as comments, to be completed by hand."""
     lines = [f"id: {scalar(offer.model)}", f"channels: {bindings(offer.bindings)}"]
     text = list_item([*lines, 'price: {input: "…", output: "…"}'])
     if offer.endpoint_type is not None:
@@ -54,12 +54,12 @@ def unpriced(offer: Offer) -> str:
 
 
 def list_item(lines: Sequence[str]) -> str:
-    """Lay lines out as one item of a block list."""
+    """Format lines as one item of a block list."""
     return "".join(f"{'  ' if index else '- '}{line}\n" for index, line in enumerate(lines))
 
 
 def bindings(bound: Sequence[Binding]) -> str:
-    """The channels of a model, as a list in brackets."""
+    """Encode the channels of a model as a list in brackets."""
     texts = []
     for one in bound:
         named = one.upstream_model
@@ -69,12 +69,12 @@ def bindings(bound: Sequence[Binding]) -> str:
 
 
 def price(spec: PriceSpec) -> str:
-    """A price, as a mapping in braces."""
+    """Encode a price as a mapping in braces."""
     return mapping(spec.stated())
 
 
 def mapping(members: Mapping[str, Any]) -> str:
-    """What is there of these amounts, as a mapping in braces."""
+    """Encode the members that are not None as a mapping in braces."""
     texts = [
         f"{scalar(name)}: {_value(value)}" for name, value in members.items() if value is not None
     ]
@@ -90,7 +90,7 @@ def _value(value: Any) -> str:
 
 
 def amount(value: Decimal) -> str:
-    """A plain decimal without needless zeros, as text: YAML would make a float of it."""
+    """Encode a decimal without trailing zeros, quoted because YAML would make it a float."""
     written = f"{value:f}"
     if "." in written:
         written = written.rstrip("0").rstrip(".")
@@ -98,7 +98,7 @@ def amount(value: Decimal) -> str:
 
 
 def remark(rows: Sequence[PriceRow]) -> str:
-    """The comment after a price: when, where, and what it lacks; each once."""
+    """Return the comment after a price: sources with dates, then notes, each once."""
     found = dict.fromkeys(str(row.source) for row in rows)
     notes = dict.fromkeys(row.note for row in rows if row.note)
     text = "; ".join([*found, *notes])
@@ -106,24 +106,24 @@ def remark(rows: Sequence[PriceRow]) -> str:
 
 
 def scalar(text: str) -> str:
-    """A text as YAML and the configuration's own substitution take it for itself."""
+    """Encode a text so that neither YAML nor the substitution of variables changes it."""
     if _PLAIN.fullmatch(text) and text.lower() not in _WORDS:
         return text
     return json.dumps(text.replace("${", "$${"), ensure_ascii=False)
 
 
-# Adds to a configuration file as text, so that every comment and every blank of it stays.
+# Edits of a configuration file as text, so that all comments and blanks are kept.
 #
-# PyYAML returns where things stand; what is there is not written anew. What cannot be added to so
-# is refused with its position, and the caller reads the result back before it is put in place.
+# PyYAML only gives positions. What cannot be edited so is refused with its position, and the caller
+# parses the result before it replaces the file.
 
-# What a list is indented by that there was none of.
+# The indentation of items in a list that was empty.
 INDENT = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """`text` in place of what stands from `start` to `end`, both indexes into the whole."""
+    """`text` replaces what is between `start` and `end`, both indexes into the whole text."""
 
     start: int
     end: int
@@ -139,14 +139,14 @@ class PriceText:
 
 
 def edited(text: str, edits: Sequence[Edit]) -> str:
-    """Return the text with all edits done; they do not overlap."""
+    """Apply edits, which do not overlap."""
     for edit in sorted(edits, key=lambda one: one.start, reverse=True):
         text = text[: edit.start] + edit.text + text[edit.end :]
     return text
 
 
 class FileText:
-    """The text of one file, and the positions of what it holds. Raises ConfigFaults."""
+    """The text of one file and the positions of its nodes. Raises ConfigFaults."""
 
     def __init__(self, text: str, source: Path) -> None:
         self.text = text
@@ -154,20 +154,20 @@ class FileText:
         self._newline = "\r\n" if "\r\n" in text else "\n"
         try:
             root = yaml.compose(shielded(text), Loader=yaml.SafeLoader)
-        except yaml.YAMLError as error:  # the caller has read it before, by the same parser
+        except yaml.YAMLError as error:  # the caller has parsed it by the same parser
             self._refuse(None, str(error), "valid YAML")
         if root is not None and not isinstance(root, yaml.MappingNode):
             self._refuse(root, "no mapping", "a mapping of keys")
         self._root: yaml.MappingNode | None = root
 
     def append(self, key: str, items: str) -> Edit:
-        """Add items, their dashes at the margin, to the end of the list that is `key`."""
+        """Return the edit that adds items, given without indentation, to the end of a list."""
         found = self._value(self._root, key)
         if found is None:
             return self._new_list(key, items)
         name, value = found
         if _is_empty(value):
-            # What stands for nothing goes, and the list follows on the lines below.
+            # An empty value is removed, and the list follows on the lines below.
             end = self._line_end(value.end_mark.index)
             rest = self.text[value.end_mark.index : end]
             lead = self.text[name.end_mark.index : value.start_mark.index].rstrip(" ")
@@ -183,7 +183,7 @@ class FileText:
         return Edit(position, position, start + self._indented(items, column))
 
     def set_price(self, key: str, index: int, price: PriceText) -> Edit:
-        """Give the item at `index` of the list that is `key` this price, in place of its own."""
+        """Return the edit that sets the price of the item at `index` of the list `key`."""
         found = self._value(self._root, key)
         assert found is not None
         assert isinstance(found[1], yaml.SequenceNode)
@@ -195,12 +195,12 @@ class FileText:
         name, value = own
         self._expect_own(name, value)
         if isinstance(value, yaml.ScalarNode) and not value.value:
-            end = name.end_mark.index + 1  # behind the colon: there is nothing else
+            end = name.end_mark.index + 1  # after the colon
             return Edit(end, end, f" {price.price}")
         return Edit(value.start_mark.index, self._end_of(value), price.price)
 
     def _new_list(self, key: str, items: str) -> Edit:
-        """Make the list at the end of the file."""
+        """Return the edit that adds the list at the end of the file."""
         if self._root is not None and self._root.flow_style:
             self._refuse(self._root, "a file in braces", "a line for each key")
         tail = self.text.rstrip()
@@ -230,14 +230,14 @@ class FileText:
         return None
 
     def _expect_own(self, name: yaml.Node, value: yaml.Node) -> None:
-        """What is shared with another place of the file cannot be changed for one alone."""
+        """Refuse a node that is shared with another place of the file by an anchor."""
         is_elsewhere = value.start_mark.index < name.end_mark.index
         if is_elsewhere or self.text[value.start_mark.index] in "&*!":
             self._refuse(name, "an anchor or an alias", "what is written out, to be added to")
 
     def _end_of(self, node: yaml.Node) -> int:
-        """Where the last thing ends that a node is made of; PyYAML's own end of a block is where
-        the next one begins, behind comments and empty lines."""
+        """Return the index after the last character of a node's content; PyYAML's own end of a
+        block is the start of the next one, after comments and empty lines."""
         if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
             last = node.value[-1]
             if not isinstance(last, tuple):
@@ -258,7 +258,7 @@ class FileText:
         return min(line_end + len(self._newline), len(self.text))
 
     def _behind_comments(self, position: int, column: int) -> int:
-        """Go on behind the comments that are indented as what they are about."""
+        """Return the position after comments that are indented deeper than `column`."""
         while position < len(self.text):
             line = self.text[position : self._line_end(position)]
             stripped = line.lstrip(" ")
@@ -287,9 +287,9 @@ def _is_empty(value: yaml.Node) -> bool:
     return isinstance(value, yaml.SequenceNode) and not value.value
 
 
-# A first configuration: a channel for each provider there is a key for, and the models it serves.
+# A first configuration: a channel for each provider with a key, and the models it serves.
 #
-# Keys never stand in it: they are read from the environment whenever the file is.
+# It contains no keys: they are read from the environment at each load.
 
 HEAD = """\
 # Written by `gw`; every key of a configuration is in ops/examples/gw.yaml.
@@ -319,14 +319,14 @@ models: []
 _UNPRICED = """\
   # Models whose price is not known here: write it and take the # away.
 """
-# Of kinds that resell what others serve: tried when these are full or failing.
+# Of kinds that resell others' models: tried when the others are full or failing.
 _RESELLER_PRIORITY = 2
 
 
 def kinds_found(environ: Mapping[str, str]) -> list[Kind]:
-    """The kinds for which the environment has all that a channel needs, in the order of the table.
+    """Return the kinds whose variables are all set in the environment, in the order of the table.
 
-    A kind without a key is never found: it has to be named.
+    A kind without a key is never found: the operator must name it.
     """
     return [
         kind
@@ -336,20 +336,20 @@ def kinds_found(environ: Mapping[str, str]) -> list[Kind]:
 
 
 def missing(kind: Kind, environ: Mapping[str, str]) -> list[str]:
-    """The variables a kind needs that are not set; of those that mean the same, the first."""
+    """Return the variables of a kind that are not set; of alternatives, the first."""
     needed = [(*kind.variables, *kind.ambient)]
     needed += [(name,) for name in (kind.url_variable, *dict(kind.settings).values()) if name]
     return [names[0] for names in needed if names and not any(environ.get(name) for name in names)]
 
 
 def starter(kinds: Sequence[Kind], environ: Mapping[str, str], price_list: PriceList) -> str:
-    """The file for these kinds, of which there is at least one."""
+    """Return the configuration file of these kinds, at least one."""
     channels = "".join(_channel(kind, environ) for kind in kinds)
     return HEAD + "\nchannels:\n" + channels + _models(kinds, price_list)
 
 
 def _models(kinds: Sequence[Kind], price_list: PriceList) -> str:
-    """The models of the list that channels of these kinds could serve."""
+    """Return the models of the list that channels of these kinds could serve, as YAML."""
     channels = [Provided(kind.name, kind.name, frozenset(kind.protocols)) for kind in kinds]
     found = offers(price_list, channels)
     priced = [offer for offer in found if offer.price is not None]
@@ -363,7 +363,7 @@ def _models(kinds: Sequence[Kind], price_list: PriceList) -> str:
 
 
 def _channel(kind: Kind, environ: Mapping[str, str]) -> str:
-    """A channel whose kind fills in the rest, and in a comment what that is."""
+    """Return a channel as YAML, with a comment on what its kind implies."""
     lines = [f"  - id: {kind.name}", f"    kind: {kind.name}"]
     if kind.url_variable:
         lines.append(f"    base_url: ${{{kind.url_variable}}}")
