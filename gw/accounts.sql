@@ -1,10 +1,10 @@
 -- insert --
--- A new account without money.
+-- Insert an account without money.
 INSERT INTO accounts (id, name, rpm_limit, concurrency_limit)
 VALUES (%(id)s, %(name)s, %(rpm_limit)s, %(concurrency_limit)s)
 
 -- insert_once --
--- A new account without money, unless there is one of this id.
+-- Insert an account without money, unless its id exists.
 INSERT INTO accounts (id, name, enabled) VALUES (%(id)s, %(name)s, %(enabled)s)
 ON CONFLICT (id) DO NOTHING
 
@@ -15,13 +15,13 @@ SELECT id, name, enabled, balance_nano_usd, held_nano_usd, rpm_limit, concurrenc
 FROM accounts WHERE id = %s
 
 -- list --
--- All accounts, oldest first.
+-- All accounts, the oldest first.
 SELECT id, name, enabled, balance_nano_usd, held_nano_usd, rpm_limit, concurrency_limit, created_at, default_model,
        allowed_models
 FROM accounts ORDER BY created_at, id
 
 -- limit --
--- New limits; what is not to be set stays, null is no limit.
+-- Set limits, as far as given; null is no limit.
 UPDATE accounts SET
     rpm_limit = CASE WHEN %(set_rpm_limit)s THEN %(rpm_limit)s::integer ELSE rpm_limit END,
     concurrency_limit = CASE WHEN %(set_concurrency_limit)s THEN %(concurrency_limit)s::integer
@@ -29,11 +29,11 @@ UPDATE accounts SET
 WHERE id = %(id)s
 
 -- enable --
--- Let an account's keys work, or not.
+-- Enable or disable an account, and so its keys.
 UPDATE accounts SET enabled = %(enabled)s WHERE id = %(id)s
 
 -- set_models --
--- What agents of the account call where they have no model of their own, and what they may call.
+-- Set the default model of the account's agents, and the models it may call, as far as given.
 UPDATE accounts SET
     default_model = CASE WHEN %(set_default_model)s THEN %(default_model)s ELSE default_model END,
     allowed_models = CASE WHEN %(set_allowed_models)s THEN %(allowed_models)s::text[] ELSE allowed_models END

@@ -1,26 +1,26 @@
 -- insert --
--- A new agent.
+-- Insert an agent.
 INSERT INTO agents (id, account_id, name, user_name, system_prompt, model, temperature, web_search, image_generation,
                     kbs)
 VALUES (%(id)s, %(account_id)s, %(name)s, %(user_name)s, %(system_prompt)s, %(model)s, %(temperature)s, %(web_search)s,
         %(image_generation)s, %(kbs)s::text[])
 
 -- show --
--- One agent, with its account's settings for models.
+-- One agent, with its account's default model.
 SELECT g.id, g.account_id, g.name, g.user_name, g.system_prompt, g.model, g.temperature, g.web_search,
        g.image_generation, g.kbs, g.enabled, g.created_at, a.default_model
 FROM agents g JOIN accounts a ON a.id = g.account_id
 WHERE g.id = %s
 
 -- list --
--- All agents, or those of an account, oldest first.
+-- All agents, or those of an account, the oldest first.
 SELECT g.id, g.account_id, g.name, g.user_name, g.system_prompt, g.model, g.temperature, g.web_search,
        g.image_generation, g.kbs, g.enabled, g.created_at, a.default_model
 FROM agents g JOIN accounts a ON a.id = g.account_id
 WHERE %(account)s::text IS NULL OR g.account_id = %(account)s ORDER BY g.created_at, g.id
 
 -- change --
--- New settings; what is not to be set stays.
+-- Change settings, as far as given.
 UPDATE agents SET
     name = CASE WHEN %(set_name)s THEN %(name)s ELSE name END,
     user_name = CASE WHEN %(set_user_name)s THEN %(user_name)s ELSE user_name END,

@@ -1,5 +1,5 @@
 -- retrieve --
--- The pages of an agent's bases on a question (see the function).
+-- The pages of an agent's bases that match a question (see the function).
 SELECT is_readable, kb_id, id, title, body FROM kb_retrieve(%(account)s, %(user)s, %(kbs)s::text[], %(name)s,
     %(numbers)s::integer[], %(alternatives)s::integer[], %(lexemes)s::text[], %(costs)s::integer[],
     %(phrase_numbers)s::integer[], %(phrases)s::text[], %(phrase_lexemes)s::text[],

@@ -1,16 +1,16 @@
 -- answer --
--- The answer kept under an account's key for this very request, and the call that gave it.
+-- The response stored under an account's key for this request, and its call.
 SELECT call_id::text, status, headers, body FROM idempotency
 WHERE account_id = %s AND key = %s AND fingerprint = %s AND state = 'stored' AND expires_at > now()
 
 -- is_known --
--- Whether a key of an account is in use: by a call under way or by an answer that is remembered.
+-- Whether a key of an account is in use: by a call in progress or by a stored response.
 SELECT EXISTS (SELECT FROM idempotency i
                WHERE i.account_id = %s AND i.key = %s
                  AND idempotency_stands(i.state, i.call_id, i.expires_at))
 
 -- forget_expired --
--- Delete so many keys whose time is over. A row that is being claimed at this moment is passed over.
+-- Delete expired keys, at most so many. A row that is being claimed is skipped.
 WITH expired AS (
     SELECT i.account_id, i.key FROM idempotency i
     WHERE i.expires_at <= now() AND NOT idempotency_stands(i.state, i.call_id, i.expires_at)

@@ -1,5 +1,5 @@
 -- lock --
--- Keep every month of the call log and of the entries until this transaction ends; checkpoints are one's at a time.
+-- Keep every month of the call log and of the entries until this transaction ends; allow one writer of checkpoints.
 LOCK TABLE checkpoint_sums IN SHARE UPDATE EXCLUSIVE MODE;
 LOCK TABLE call_logs, entries IN ACCESS SHARE MODE
 
@@ -8,12 +8,12 @@ LOCK TABLE call_logs, entries IN ACCESS SHARE MODE
 SELECT name FROM entry_months WHERE sealed_at IS NULL AND ends_at <= now() - interval '1 day' ORDER BY ends_at
 
 -- months --
--- The end of each month of entries in order, which of them are sealed, dropped, and ended a day ago.
+-- The end of each month of entries in order, and whether it is sealed, dropped, and ended a day ago.
 SELECT ends_at::text, sealed_at IS NOT NULL, dropped_at IS NOT NULL, ends_at <= now() - interval '1 day'
 FROM entry_months ORDER BY ends_at
 
 -- counts --
--- How much there is to prove.
+-- The numbers of rows to prove.
 SELECT (SELECT count(*) FROM accounts), (SELECT count(*) FROM entries WHERE created_at >= %(since)s),
        (SELECT count(*) FROM holds), (SELECT count(*) FROM call_logs WHERE created_at >= %(since)s),
        (SELECT count(*) FROM idempotency)
@@ -34,19 +34,19 @@ FROM accounts a LEFT JOIN holds h ON h.account_id = a.id
 GROUP BY a.id HAVING a.held_nano_usd <> coalesce(sum(h.amount_nano_usd), 0)
 
 -- leased_is_sum_of_leases --
--- What processes have leased of every account is the sum of its leases.
+-- Every account's leased amount is the sum of its leases.
 SELECT a.id, a.leased_nano_usd, coalesce(sum(l.amount_nano_usd), 0)::bigint
 FROM accounts a LEFT JOIN leases l ON l.account_id = a.id
 GROUP BY a.id HAVING a.leased_nano_usd <> coalesce(sum(l.amount_nano_usd), 0)
 
 -- lease_has_a_live_process --
--- No lease is less than nothing, or left by a process that gives no sign of life.
+-- No lease is negative or of a process without a heartbeat.
 SELECT l.process_id, l.account_id, l.amount_nano_usd, extract(epoch FROM now() - p.heartbeat_at)::bigint
 FROM leases l LEFT JOIN processes p ON p.id = l.process_id
 WHERE l.amount_nano_usd < 0 OR p.id IS NULL OR p.heartbeat_at < now() - interval '30 seconds'
 
 -- key_spend_is_sum_of_entries --
--- What every key has spent and holds is the sum of its entries.
+-- Every key's spent and held amounts are the sums of its entries.
 SELECT k.key_id, k.spent_nano_usd, k.held_nano_usd,
        -coalesce(sum(e.amount_nano_usd), 0)::bigint, coalesce(sum(e.held_nano_usd), 0)::bigint
 FROM key_spend k LEFT JOIN movements(%(since)s::timestamptz) e ON e.key_id = k.key_id
@@ -55,7 +55,7 @@ HAVING k.spent_nano_usd <> -coalesce(sum(e.amount_nano_usd), 0)
     OR k.held_nano_usd <> coalesce(sum(e.held_nano_usd), 0)
 
 -- entry_is_sound --
--- Every entry does to balance and held what its kind may do, and belongs to a call unless it is a credit.
+-- Every entry changes balance and held as its kind may, and belongs to a call unless it is a credit.
 SELECT id, kind, call_id::text, amount_nano_usd, held_nano_usd FROM entries
 WHERE created_at >= %(since)s AND ((kind IN ('topup', 'trial')) <> (call_id IS NULL) OR NOT CASE kind
     WHEN 'hold' THEN amount_nano_usd = 0 AND held_nano_usd >= 0
@@ -65,13 +65,13 @@ WHERE created_at >= %(since)s AND ((kind IN ('topup', 'trial')) <> (call_id IS N
     ELSE amount_nano_usd > 0 AND held_nano_usd = 0 END)
 
 -- row_is_sound --
--- Every row of the call log has a known status, and one that was refused cost nothing.
+-- Every row of the call log has a known status, and a rejected one cost nothing.
 SELECT request_id::text, status, cost_nano_usd FROM call_logs
 WHERE created_at >= %(since)s
   AND (status NOT IN ('success', 'error', 'interrupted', 'rejected') OR status = 'rejected' AND cost_nano_usd <> 0)
 
 -- call_is_settled_once --
--- No call was settled or refunded twice, and none without a hold before it. A correction comes after a settlement.
+-- Every call has one hold, at most one settlement or refund, and corrections only after it.
 SELECT call_id::text, count(*) FILTER (WHERE kind = 'hold'),
        count(*) FILTER (WHERE kind IN ('settle', 'refund')), count(*) FILTER (WHERE kind = 'correction')
 FROM entries_since(%(since)s) WHERE call_id IS NOT NULL
@@ -80,8 +80,8 @@ HAVING count(*) FILTER (WHERE kind = 'hold') <> 1 OR count(*) FILTER (WHERE kind
     OR count(*) FILTER (WHERE kind = 'correction') > 0 AND count(*) FILTER (WHERE kind IN ('settle', 'refund')) <> 1
 
 -- correction_has_its_record --
--- Every correction entry is the amount in a record of a changed row, each record continues from what the
--- call's entries came to before it, and a settlement corrected its call once, and only one of recovery's.
+-- Every correction entry is the amount in a record of a changed row, each record continues from the sum of the call's
+-- entries before it, and a settlement corrected its call once, and only one of recovery's.
 WITH booked AS (
     SELECT call_id, sum(amount_nano_usd) AS amount, count(*) AS entries FROM entries_since(%(since)s)
     WHERE kind = 'correction'
@@ -118,9 +118,9 @@ WHERE NOT EXISTS (SELECT FROM entries_since(%(since)s) e WHERE e.call_id = h.cal
 
 -- settlement_has_its_row --
 -- Every settlement has one call-log row with its cost, corrections included, and every row with a cost its settlement.
--- A settlement of a dropped month has none; up to a week after it, had the database been away, the sum alone can tell
--- (dropped_months_add_up). What has no counterpart since the checkpoint is looked for before it: booked later, or by
--- another clock, than its call ended.
+-- Settlements of a dropped month have no rows; up to a week after its end (the database may have been down) only the sum
+-- can show a missing row (dropped_months_add_up). The counterpart of one since the checkpoint may be before it: it was
+-- booked later, or by another clock, than its call ended.
 WITH kept AS (
     SELECT coalesce((max(month) + interval '1 month 7 days') AT TIME ZONE 'UTC', '-infinity') AS since
     FROM call_log_dropped
@@ -157,7 +157,7 @@ UNION ALL
 SELECT call_id::text, NULL, row_count FROM found WHERE row_count > 1
 
 -- dropped_months_add_up --
--- All that was ever paid for calls is what the rows that are kept cost, and those of the dropped months.
+-- All amounts ever paid for calls equal the costs of the kept rows and of the dropped months.
 SELECT m.cost::bigint, (d.cost + r.cost)::bigint
 FROM (SELECT coalesce(-sum(amount_nano_usd), 0) AS cost FROM movements(%(since)s) WHERE key_id <> '') m,
      (SELECT coalesce(sum(cost_nano_usd), 0) AS cost, count(*) AS months FROM call_log_dropped) d,
@@ -165,14 +165,14 @@ FROM (SELECT coalesce(-sum(amount_nano_usd), 0) AS cost FROM movements(%(since)s
 WHERE (d.months > 0 OR %(since)s <> '-infinity') AND m.cost <> d.cost + r.cost
 
 -- key_was_claimed_by_a_call --
--- Every idempotency key belongs to a call of its account that held money in its name.
+-- Every idempotency key belongs to a call of its account that had a hold.
 SELECT i.account_id, i.key, i.call_id::text FROM idempotency i
 WHERE i.created_at >= %(since)s
   AND NOT EXISTS (SELECT FROM entries_since(%(since)s) e
                   WHERE e.call_id = i.call_id AND e.kind = 'hold' AND e.account_id = i.account_id)
 
 -- kept_answer_is_settled --
--- Every remembered answer, kept or too large, is that of a settled call, or of one that began a job.
+-- Every stored response, kept or too large, is that of a settled call, or of one that began a job.
 SELECT i.account_id, i.key, i.call_id::text, i.state FROM idempotency i
 WHERE i.state <> 'executing' AND NOT EXISTS (SELECT FROM jobs j WHERE j.call_id = i.call_id)
   AND (i.created_at >= %(since)s OR i.call_id IN (SELECT call_id FROM checkpoint_entries WHERE ends_at = %(since)s))
@@ -180,7 +180,7 @@ WHERE i.state <> 'executing' AND NOT EXISTS (SELECT FROM jobs j WHERE j.call_id 
                   WHERE e.call_id = i.call_id AND e.kind IN ('settle', 'correction'))
 
 -- hold_has_a_live_call --
--- No hold is left by a process that gives no sign of life, and one that outlives its process is that of a job.
+-- No hold is left by a process without a heartbeat, and one without a process is that of a job.
 SELECT h.call_id::text, h.account_id, h.amount_nano_usd,
        extract(epoch FROM now() - h.created_at)::bigint
 FROM holds h LEFT JOIN processes p ON p.id = h.process_id
@@ -192,8 +192,8 @@ WHERE (h.process_id IS NULL OR h.job_id IS NOT NULL)
   AND NOT EXISTS (SELECT FROM jobs j WHERE (j.id, j.call_id, j.account_id) = (h.job_id, h.call_id, h.account_id))
 
 -- job_has_its_hold_and_its_poll --
--- A job is open as long as the hold of its call is: its process's while it is being submitted, its own and to be
--- polled from then on; and no poll is left of a job that has ended.
+-- A job is open as long as the hold of its call: the hold is its process's during submission, the job's afterwards, when
+-- the job has a poll; a job that has ended has none.
 SELECT j.id, j.state::text, h.call_id IS NOT NULL, h.process_id IS NULL, p.job_id IS NOT NULL
 FROM jobs j LEFT JOIN holds h ON h.call_id = j.call_id LEFT JOIN job_polls p ON p.job_id = j.id
 WHERE (h.call_id IS NOT NULL, h.process_id IS NOT NULL, p.job_id IS NOT NULL)
@@ -202,7 +202,7 @@ UNION ALL
 SELECT p.job_id, NULL, NULL, NULL, true FROM job_polls p WHERE NOT EXISTS (SELECT FROM jobs j WHERE j.id = p.job_id)
 
 -- job_agrees_with_its_row --
--- A job that an upstream had accepted ended as the row of its call has it, which is of no dropped month.
+-- An accepted job ended as the row of its call shows, unless that is of a dropped month.
 WITH kept AS (
     SELECT coalesce((max(month) + interval '1 month 7 days') AT TIME ZONE 'UTC', '-infinity') AS since
     FROM call_log_dropped
@@ -210,7 +210,7 @@ WITH kept AS (
     SELECT j.id, j.state, j.ended_at, j.error_code, j.result IS NOT NULL AS has_result, l.request_id, l.status,
         l.error_code AS row_code, l.task_id, l.cost_nano_usd
     FROM jobs j LEFT JOIN call_logs l ON l.request_id = j.call_id AND l.created_at >= %(since)s
-    -- Those that ended within a day of the checkpoint were looked at before it was written.
+    -- Jobs that ended within a day of the checkpoint were checked before it was written.
     WHERE j.upstream_id IS NOT NULL AND j.ended_at >= (SELECT since FROM kept)
       AND j.ended_at >= %(since)s::timestamptz + interval '1 day'
 )
@@ -220,7 +220,7 @@ WHERE (status, row_code, task_id, has_result) IS DISTINCT FROM (CASE state WHEN 
     OR (error_code IS NULL) <> (state = 'succeeded') OR state <> 'succeeded' AND cost_nano_usd <> 0
 
 -- rollup_is_sum_of_rows --
--- What the call log adds up per hour and per day is what its rows say.
+-- The hourly and daily sums of the call log equal its rows.
 WITH counted AS (
     SELECT account_id, date_bin('1 hour', created_at, '2000-01-01 00:00:00+00') AS bucket, key_id, model, status,
         coalesce(unit_type, '') AS unit_type, coalesce(error_code, '') AS error_code,
@@ -241,7 +241,7 @@ WHERE (r.requests, r.cost_nano_usd, r.input_tokens, r.output_tokens, r.cached_to
     IS DISTINCT FROM (e.requests, e.cost, e.input, e.output, e.cached)
 
 -- checkpoint_is_what_was_kept --
--- The checkpoint of a month that is kept is what its entries come to, and carries those that later ones refer to.
+-- The checkpoint of a kept month equals the sums of its entries, and contains those that later ones refer to.
 SELECT %(ends)s, account_id, key_id, s.entries, e.entries, s.amount_nano_usd, e.amount_nano_usd, s.held_nano_usd,
     e.held_nano_usd
 FROM checkpoint_sums_of(%(since)s, %(ends)s) e
@@ -261,13 +261,13 @@ FROM entry_months m,
 WHERE m.ends_at = %(ends)s AND m.entries IS DISTINCT FROM s.entries
 
 -- call_was_held_before --
--- No call of the month that gets its checkpoint held money in an earlier one too.
+-- No call of the month to be sealed has a hold in an earlier month too.
 SELECT e.call_id::text, 2, NULL, NULL FROM entries e
 WHERE e.kind = 'hold' AND e.created_at >= %(since)s AND e.created_at < %(ends)s
   AND EXISTS (SELECT FROM entries o WHERE o.call_id = e.call_id AND o.kind = 'hold' AND o.created_at < %(since)s)
 
 -- seal --
--- Write the checkpoint of the month from one end to the next.
+-- Write the checkpoint of one month.
 INSERT INTO checkpoint_sums (ends_at, account_id, key_id, entries, amount_nano_usd, held_nano_usd)
 SELECT %(ends)s, account_id, key_id, entries, amount_nano_usd, held_nano_usd
 FROM checkpoint_sums_of(%(since)s, %(ends)s);
@@ -280,8 +280,8 @@ UPDATE entry_months SET sealed_at = now(),
 WHERE ends_at = %(ends)s
 
 -- cost_is_price_times_counts --
--- Every row's cost is what its price and counts come to, as `receipt.py` has it: USD per million tokens or per
--- piece, times the multiplier, rounded half up once (which is how numeric rounds).
+-- Every row's cost equals its price times its counts, as in `receipt.py`: USD per million tokens or per piece, times the
+-- multiplier, rounded half up once, as numeric rounds.
 SELECT l.id, l.request_id::text, l.cost_nano_usd, c.expected::text
 FROM call_logs l
 CROSS JOIN LATERAL json_to_record(coalesce(l.detail, '{}')) AS d(price json, units json, parts json, cache_write bigint)
@@ -294,7 +294,7 @@ CROSS JOIN LATERAL json_to_record(coalesce(d.price, '{}')) AS p(
     per_web_search numeric, per_file_search numeric, per_code_session numeric, per_request numeric)
 CROSS JOIN LATERAL json_to_record(coalesce(d.units, '{}')) AS u(standard bigint, large bigint, "references" bigint,
     milliseconds bigint, characters bigint, generations bigint, calls bigint)
--- Of the tokens, those that are billed by a price of their own; and calls of tools, and the request.
+-- The tokens with a price of their own, calls of tools, and the request.
 CROSS JOIN LATERAL json_to_record(coalesce(d.parts, '{}')) AS t(cache_write_1h bigint, audio_input bigint,
     image_input bigint, cached_audio_input bigint, cached_image_input bigint, audio_output bigint,
     image_output bigint, reasoning_output bigint, per_web_search bigint, per_file_search bigint,

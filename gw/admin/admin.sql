@@ -1,10 +1,10 @@
 -- note --
--- One change, in the transaction that makes it.
+-- Record a change, in the transaction that makes it.
 INSERT INTO audit_trail (actor_kind, actor, origin, action, object, account_id, details)
 VALUES (%(kind)s, %(actor)s, %(origin)s, %(action)s, %(object)s, %(account)s, %(details)s::json)
 
 -- trail --
--- Changes, the newest first, as far as they pass.
+-- The changes that pass the filters, the newest first.
 SELECT id, at, actor_kind, actor, origin, action, object, account_id, details FROM audit_trail
 WHERE (%(account)s::text IS NULL OR account_id = %(account)s) AND (%(object)s::text IS NULL OR object = %(object)s)
     AND (%(actor)s::text IS NULL OR actor = %(actor)s) AND (%(action)s::text IS NULL OR action = %(action)s)
@@ -12,7 +12,7 @@ WHERE (%(account)s::text IS NULL OR account_id = %(account)s) AND (%(object)s::t
 ORDER BY id DESC LIMIT %(limit)s
 
 -- insert_token --
--- A new token.
+-- Insert a token.
 INSERT INTO admin_tokens (id, name, scope, digest, created_by) VALUES (%s, %s, %s, %s, %s)
 
 -- token --
@@ -28,19 +28,19 @@ SELECT id, name, scope, created_at, created_by, revoked_at FROM admin_tokens ORD
 SELECT id, name, scope, created_at, created_by, revoked_at FROM admin_tokens WHERE digest = %s AND revoked_at IS NULL
 
 -- revoke_token --
--- The end of a token; the first one's instant stays.
+-- Revoke a token; the first revocation's time stays.
 UPDATE admin_tokens SET revoked_at = coalesce(revoked_at, now()) WHERE id = %s
 
 -- claim_response --
--- The first request under an idempotency key takes it; others wait for the end of its transaction.
+-- Claim an idempotency key for its first request; others wait for the end of its transaction.
 INSERT INTO admin_responses (scope, key, digest) VALUES (%(scope)s, %(key)s, %(digest)s) ON CONFLICT DO NOTHING
 
 -- keep_response --
--- What the request got, in the transaction that claimed the key.
+-- Store the request's response, in the transaction that claimed the key.
 UPDATE admin_responses SET response = %(response)s WHERE scope = %(scope)s AND key = %(key)s
 
 -- kept_response --
--- What the first request under a key was, and what it got.
+-- The digest and response of the first request under a key.
 SELECT digest, response FROM admin_responses WHERE scope = %(scope)s AND key = %(key)s
 
 -- page_of_accounts --
@@ -62,25 +62,25 @@ WHERE (%(account)s::text IS NULL OR k.account_id = %(account)s)
 ORDER BY k.created_at DESC, k.id DESC LIMIT %(limit)s
 
 -- channel_orders --
--- The channels that are out of service, and by whom.
+-- The withdrawn channels, and by whom.
 SELECT id, state, ordered_at, ordered_by FROM channel_orders
 
 -- order_channel --
--- Take a channel out of service, or change how.
+-- Withdraw a channel, or change how.
 INSERT INTO channel_orders (id, state, ordered_by) VALUES (%(id)s, %(state)s, %(by)s)
 ON CONFLICT (id) DO UPDATE SET state = excluded.state, ordered_at = now(), ordered_by = excluded.ordered_by
 
 -- open_channel --
--- Put a channel back into service. The push comes from a row, which there may be none of: its breaker closes, too.
+-- Reopen a channel. The row's trigger notifies; without a row this statement does, so that the breaker closes too.
 WITH gone AS (DELETE FROM channel_orders WHERE id = %(id)s RETURNING id)
 SELECT pg_notify('gw_changes', 'channel:' || %(id)s) WHERE NOT EXISTS (SELECT FROM gone)
 
 -- begin_proof --
--- Take the right to prove the ledger, for as long as the session lives.
+-- Take the right to prove the ledger, until the session ends.
 SELECT pg_try_advisory_lock(%(key)s)
 
 -- proof_runs --
--- Whether a session has it.
+-- Whether a session has that right.
 SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1
     AND classid = (%(key)s::bigint >> 32)::oid AND objid = (%(key)s::bigint & 4294967295)::oid
     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())

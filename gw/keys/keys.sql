@@ -1,9 +1,9 @@
 -- find --
--- The keys of some hashes, each with its account and what that has available now.
+-- The keys of some hashes, each with its account and its available balance.
 SELECT * FROM find_priced_keys(%(lookup)s::bytea[], %(legacy)s::bytea[])
 
 -- insert --
--- A new key, found by its keyed hash or, when imported, by its plain one.
+-- Insert a key, found by its keyed hash or, if imported, by its plain one.
 INSERT INTO keys (id, account_id, name, kind, agent_id, prefix, lookup_hash, legacy_hash, sealed,
                   allowed_models, expires_at, account_logs, spend_cap_nano_usd, user_name, requested_by)
 VALUES (%(id)s, %(account_id)s, %(name)s, %(kind)s, %(agent_id)s, %(prefix)s, %(lookup_hash)s,
@@ -20,7 +20,7 @@ FROM keys k JOIN key_spend s ON s.key_id = k.id
 WHERE k.id = %s
 
 -- list --
--- All keys of an account as their owner may see them, oldest first.
+-- All keys of an account as their owner may see them, the oldest first.
 SELECT k.id, k.account_id, k.name, k.kind, k.agent_id, k.prefix, k.sealed IS NOT NULL,
        k.allowed_models, k.expires_at, k.enabled, k.revoked_at, k.account_logs,
        k.spend_cap_nano_usd, s.spent_nano_usd, k.last_used_at, k.created_at, k.user_name,
@@ -29,7 +29,7 @@ FROM keys k JOIN key_spend s ON s.key_id = k.id
 WHERE k.account_id = %s ORDER BY k.created_at, k.id
 
 -- change --
--- New settings for a key that is not revoked; what is not to be set stays.
+-- Change settings of a key that is not revoked, as far as given.
 UPDATE keys SET
     name = CASE WHEN %(set_name)s THEN %(name)s ELSE name END,
     kind = CASE WHEN %(set_kind)s THEN %(kind)s ELSE kind END,
@@ -46,38 +46,38 @@ WHERE id = %(id)s AND revoked_at IS NULL
 UPDATE keys SET revoked_at = coalesce(revoked_at, now()) WHERE id = %s
 
 -- sealed --
--- The encrypted text of a key, null when only its hash is known.
+-- The encrypted text of a key; null if only its hash is known.
 SELECT sealed FROM keys WHERE id = %s
 
 -- sealed_after --
--- Keys whose text is stored, by id, after one.
+-- Keys with a stored text, by id, after one.
 SELECT id, sealed FROM keys WHERE sealed IS NOT NULL AND id > %s ORDER BY id LIMIT %s
 
 -- reseal --
--- Store keys anew under another secret, as far as they are still what was read.
+-- Encrypt keys with another secret, unless they have changed.
 UPDATE keys k SET lookup_hash = x.lookup_hash, sealed = x.sealed
 FROM unnest(%(ids)s::text[], %(before)s::bytea[], %(lookup)s::bytea[], %(sealed)s::bytea[])
     AS x(id, before, lookup_hash, sealed)
 WHERE k.id = x.id AND k.sealed = x.before
 
 -- oldest_sealed --
--- Any sealed key: opening it proves the secret.
+-- The oldest stored key: decrypting it proves the secret.
 SELECT id, sealed FROM keys WHERE sealed IS NOT NULL ORDER BY created_at LIMIT 1
 
 -- write_last_use --
--- When keys were last used.
+-- Store when keys were last used.
 SELECT write_last_uses(%(ids)s::text[], %(seconds)s::float8[])
 
 -- note_view --
--- Record that the text of a key is about to be shown.
+-- Record that the text of a key will be shown.
 INSERT INTO key_views (key_id, os_user, host) VALUES (%s, %s, %s)
 
 -- views --
--- Who has been shown the text of a key, oldest first.
+-- To whom the text of a key was shown, the oldest first.
 SELECT viewed_at, os_user, host FROM key_views WHERE key_id = %s ORDER BY id
 
 -- ask --
--- Record a request for a key of an agent.
+-- Insert a request for a key of an agent.
 INSERT INTO key_requests (id, account_id, agent_id, name, requested_by, spend_cap_nano_usd)
 VALUES (%s, %s, %s, %s, %s, %s)
 
@@ -92,13 +92,13 @@ SELECT id, account_id, agent_id, name, requested_by, spend_cap_nano_usd, status,
 FROM key_requests WHERE account_id = %s ORDER BY created_at, id
 
 -- pending_requests --
--- The requests of all accounts that wait, oldest first, with the names of account and agent.
+-- The pending requests of all accounts, the oldest first, with the names of account and agent.
 SELECT r.id, r.account_id, a.name, r.agent_id, g.name, r.name, r.requested_by, r.spend_cap_nano_usd, r.created_at
 FROM key_requests r JOIN accounts a ON a.id = r.account_id JOIN agents g ON g.id = r.agent_id
 WHERE r.status = 'pending' AND (%(at)s::timestamptz IS NULL OR (r.created_at, r.id) > (%(at)s, %(id)s))
 ORDER BY r.created_at, r.id LIMIT %(limit)s
 
 -- decide --
--- A request is approved or rejected, once.
+-- Approve or reject a request, once.
 UPDATE key_requests SET status = %s, decided_at = now(), decided_by = %s, decided_on = %s
 WHERE id = %s AND status = 'pending'

@@ -1,26 +1,26 @@
 -- begin_reading --
--- One state of the bases for all statements of a request; plans that do not depend on how many rows there are.
+-- One snapshot for all statements of a request, with plans that do not depend on numbers of rows.
 SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL enable_seqscan = off; SET LOCAL jit = off
 
 -- lock_account --
--- One change of an account's bases at a time: its sources are files, which no transaction takes back.
+-- Serialize the changes of an account's bases: their sources are files, which no transaction rolls back.
 SELECT pg_advisory_xact_lock(hashtextextended('gw kb ' || %s, 0))
 
 -- begin_changing --
--- Plans that look up what they are about, whatever is known of how many rows there are: most were written just before.
+-- Plans by look-ups whatever the statistics: most rows were written by this transaction.
 SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off;
 SET LOCAL enable_material = off; SET LOCAL jit = off;
--- Between its statements a change cuts pages into words and sends sources to a bucket.
+-- Between its statements a change splits pages into terms and uploads sources.
 SET LOCAL idle_in_transaction_session_timeout = '1h'
 
 -- readable --
--- The bases that a user of an account may read, as they are named to that user.
+-- The bases that a user of an account may read, by the ids that this user sees.
 SELECT no, kb_id, name, pages FROM kb_readable(%(account)s, %(user)s)
 WHERE %(kb)s::text IS NULL OR kb_id = %(kb)s
 ORDER BY standing, kb_id COLLATE "C"
 
 -- find_base --
--- A base of an account, by its user or its name.
+-- A base of an account, by its id and user.
 SELECT no, kb_id, user_name, name, pages, is_restricted, updated_at FROM kb_bases
 WHERE account_id = %(account)s AND kb_id = %(kb)s AND user_name IS NOT DISTINCT FROM %(user)s
 
@@ -30,52 +30,52 @@ SELECT no, kb_id, user_name, name, pages, is_restricted, updated_at FROM kb_base
 WHERE account_id = %s ORDER BY user_name IS NULL, kb_id, user_name
 
 -- base_details --
--- To whom bases are granted, and how many sources they have.
+-- The grants of bases, and their numbers of sources.
 SELECT b.no, (SELECT count(DISTINCT r2_key) FROM kb_pages p WHERE p.base_no = b.no),
        ARRAY(SELECT g.to_user FROM kb_grants g WHERE g.base_no = b.no AND g.to_user IS NOT NULL ORDER BY 1),
        ARRAY(SELECT g.to_account FROM kb_grants g WHERE g.base_no = b.no AND g.to_account IS NOT NULL ORDER BY 1)
 FROM kb_bases b WHERE b.no = ANY (%s)
 
 -- insert_base --
--- A new base without pages.
+-- Insert a base without pages.
 INSERT INTO kb_bases (account_id, kb_id, user_name, name, is_restricted)
 VALUES (%(account)s, %(kb)s, %(user)s, %(name)s, %(restricted)s) RETURNING no
 
 -- set_base --
--- Write the settings of a base, those that are given.
+-- Change settings of a base, as far as given.
 UPDATE kb_bases SET name = coalesce(%(name)s, name), is_restricted = coalesce(%(restricted)s, is_restricted),
     updated_at = now()
 WHERE no = %(base)s AND (name <> coalesce(%(name)s, name) OR is_restricted <> coalesce(%(restricted)s, is_restricted))
 
 -- count_pages --
--- A base whose pages have changed.
+-- Count the pages of a changed base.
 UPDATE kb_bases SET pages = (SELECT count(*) FROM kb_pages WHERE base_no = %(base)s), updated_at = now()
 WHERE no = %(base)s
 
 -- remove_base --
--- A base that has no pages any more.
+-- Delete a base, whose pages are already deleted.
 DELETE FROM kb_bases WHERE no = %(base)s
 
 -- remove_postings --
--- Some of the lists of a base.
+-- Delete some posting lists of a base.
 DELETE FROM kb_postings WHERE ctid = ANY (ARRAY(
     SELECT ctid FROM kb_postings WHERE base_no = %(base)s LIMIT %(limit)s))
 
 -- stored_pages --
--- The digest of each page, its slot, and how long it is.
+-- The digest, slot and length of each page.
 SELECT id, no, digest, slot, octet_length(body) FROM kb_pages WHERE base_no = %s
 
 -- remove_links --
--- Some of the links of pages.
+-- Delete some links of pages.
 DELETE FROM kb_links WHERE ctid = ANY (ARRAY(
     SELECT ctid FROM kb_links WHERE page_no = ANY (%(nos)s) LIMIT %(limit)s))
 
 -- remove_pages --
--- Pages with their names and terms, and links that are left.
+-- Delete pages; their names, terms and remaining links are deleted with them.
 DELETE FROM kb_pages WHERE no = ANY (%(nos)s)
 
 -- insert_pages --
--- New pages, from one JSON text.
+-- Insert pages, from one JSON text.
 INSERT INTO kb_pages (base_no, slot, id, path, digest, head, body, title, summary, tags, aliases, confidence,
                       needs_review, r2_key, source_path, filename, locator, compiled_at, model)
 SELECT %(base)s, slot, id, path, decode(digest, 'hex'), head, body, title, summary, tags, aliases, confidence, needs_review,
@@ -86,33 +86,33 @@ FROM json_to_recordset(%(rows)s::json) AS x(slot integer, id text, path text, di
 RETURNING id, no
 
 -- insert_names --
--- What new pages are called.
+-- Insert the names of new pages.
 INSERT INTO kb_names (base_no, page_no, kind, name)
 SELECT %(base)s, page_no, kind, name FROM json_to_recordset(%(rows)s::json) AS x(page_no bigint, kind text, name text)
 
 -- insert_links --
--- The links of new pages.
+-- Insert the links of new pages.
 INSERT INTO kb_links (base_no, page_no, n, target, folded)
 SELECT %(base)s, page_no, n, target, folded
 FROM json_to_recordset(%(rows)s::json) AS x(page_no bigint, n integer, target text, folded text)
 
 -- insert_terms --
--- The terms of new pages.
+-- Insert the terms of new pages.
 INSERT INTO kb_terms (page_no, field, part, starts, ends, terms)
 SELECT page_no, field, part, starts, ends, terms::tsvector
 FROM json_to_recordset(%(rows)s::json)
     AS x(page_no bigint, field smallint, part integer, starts integer, ends integer, terms text)
 
 -- note_new --
--- Note under which lexemes new pages are to be found, once their terms are there.
+-- Record the lexemes of new pages, after their terms are inserted.
 SELECT kb_note_new(%(base)s, %(nos)s, %(share)s, %(shares)s)
 
 -- note_gone --
--- Note under which lexemes pages are found, while their terms are there.
+-- Record the lexemes of pages, before their terms are deleted.
 SELECT kb_note_gone(%(base)s, %(nos)s, %(share)s, %(shares)s)
 
 -- apply_changes --
--- Bring the lists of some lexemes up to date with what is noted; the last of these lexemes.
+-- Apply recorded changes to the posting lists of some lexemes; return the last of these lexemes.
 SELECT kb_apply_changes(%(base)s, %(gone)s, %(after)s, %(budget)s)
 
 -- page_nos --
@@ -120,8 +120,8 @@ SELECT kb_apply_changes(%(base)s, %(gone)s, %(after)s, %(budget)s)
 SELECT no FROM kb_pages WHERE base_no = %s ORDER BY no
 
 -- resolve_links --
--- Where links of some pages lead now, from the n-th of the first page on: exact ids first, then aliases, of several pages
--- to the smallest id. The last link that was looked at, if there may be more.
+-- Resolve links of some pages, from the n-th of the first page on: by exact ids, then by aliases, of which the page with the
+-- smallest id counts. Returns the last link that was read, if there may be more.
 WITH next AS MATERIALIZED (
     SELECT k.* FROM unnest(%(nos)s::bigint[]) WITH ORDINALITY AS w(no, place)
     CROSS JOIN LATERAL (
@@ -142,23 +142,23 @@ WITH next AS MATERIALIZED (
 SELECT page_no, n FROM next OFFSET %(limit)s - 1
 
 -- tidy_terms --
--- Put what was added into the index itself, so that the next search need not look through a list of it.
+-- Merge new entries into the index, so that the next search does not scan its pending list.
 SELECT gin_clean_pending_list('kb_terms_by_term')
 
 -- mark_unclean --
--- An account may have sources from now on that no page names.
+-- Mark an account that may get sources without a page.
 INSERT INTO kb_unclean (account_id) VALUES (%s) ON CONFLICT DO NOTHING
 
 -- mark_clean --
--- It has none.
+-- Remove the mark.
 DELETE FROM kb_unclean WHERE account_id = %s
 
 -- unclean --
--- The accounts that may have some.
+-- The marked accounts.
 SELECT account_id FROM kb_unclean ORDER BY since
 
 -- used_sources --
--- The sources that pages of an account name.
+-- The sources that pages of an account refer to.
 SELECT DISTINCT p.r2_key FROM kb_pages p JOIN kb_bases b ON b.no = p.base_no
 WHERE b.account_id = %s AND p.r2_key IS NOT NULL
 
@@ -167,22 +167,22 @@ WHERE b.account_id = %s AND p.r2_key IS NOT NULL
 SELECT path, head || body, source_path, r2_key FROM kb_pages WHERE base_no = %s ORDER BY path
 
 -- unresolved --
--- Links of a base that lead nowhere.
+-- Links of a base to missing pages.
 SELECT p.id, l.target FROM kb_links l JOIN kb_pages p ON p.no = l.page_no
 WHERE l.base_no = %s AND l.to_no IS NULL ORDER BY p.id, l.n
 
 -- grant --
--- Let a user, or an account, read a base; a second time it changes nothing.
+-- Grant a user, or an account, read access to a base; repeating it changes nothing.
 INSERT INTO kb_grants (base_no, to_user, to_account) VALUES (%(base)s, %(user)s, %(account)s) ON CONFLICT DO NOTHING
 
 -- revoke --
--- The end of a grant.
+-- Revoke a grant.
 DELETE FROM kb_grants
 WHERE base_no = %(base)s AND to_user IS NOT DISTINCT FROM %(user)s AND to_account IS NOT DISTINCT FROM %(account)s
 
 -- locate --
--- The pages that some names mean, in their order: of the first base that has one, exact ids before aliases in each. A
--- name may be looked for in one base only.
+-- The pages of some names, in order: of the first base that has one, by exact id before aliases. A name may be limited to
+-- one base.
 SELECT f.base_no, f.page_no
 FROM unnest(%(names)s::text[], %(folded)s::text[], %(only)s::bigint[]) WITH ORDINALITY AS w(name, folded, only_no, n)
 LEFT JOIN LATERAL (
@@ -198,7 +198,7 @@ LEFT JOIN LATERAL (
 ORDER BY w.n
 
 -- pages --
--- Pages with all that a reader sees of them, their bodies cut.
+-- Pages with all that a reader sees, their bodies truncated.
 SELECT p.no, p.id, p.title, p.summary, p.tags, p.aliases,
        ARRAY(SELECT l.target FROM kb_links l WHERE l.page_no = p.no ORDER BY l.n),
        left(p.body, %(characters)s), char_length(p.body) > %(characters)s, p.confidence, p.needs_review,
@@ -208,7 +208,7 @@ SELECT p.no, p.id, p.title, p.summary, p.tags, p.aliases,
 FROM kb_pages p WHERE p.no = ANY (%(nos)s)
 
 -- tags --
--- The tags of a base by how many pages have them.
+-- The tags of a base, by number of pages.
 SELECT tag, count(*) FROM kb_pages p CROSS JOIN LATERAL unnest(p.tags) AS tag
 WHERE p.base_no = %s GROUP BY tag ORDER BY count(*) DESC, tag COLLATE "C"
 
@@ -223,14 +223,14 @@ SELECT id, title, summary, tags FROM kb_pages
 WHERE no IN (SELECT l.page_no FROM kb_links l WHERE l.to_no = %(page)s) AND no <> %(page)s ORDER BY id
 
 -- rank --
--- The pages that a search finds, best first (see the function).
+-- The pages that match a search, best first (see the function).
 SELECT * FROM kb_rank(%(bases)s::bigint[], %(name)s, %(every)s,
     %(numbers)s::integer[], %(alternatives)s::integer[], %(lexemes)s::text[], %(costs)s::integer[],
     %(phrase_numbers)s::integer[], %(phrases)s::text[], %(phrase_lexemes)s::text[],
     %(near)s, %(near_terms)s, %(near_query)s, %(mark)s, %(budget)s, %(offset)s, %(limit)s)
 
 -- hits --
--- What is shown of pages that were found, with the part of each body that a search fits best.
+-- The fields shown of found pages, with the best part of each body for a search.
 SELECT p.no, p.id, p.title, p.summary, p.tags, p.confidence, p.needs_review, coalesce(b.starts, 0),
        coalesce(substr(p.body, b.starts + 1, least(b.ends - b.starts, %(characters)s)), ''),
        left(p.body, %(beginning)s), char_length(rtrim(p.body))

@@ -1,5 +1,5 @@
 -- make_role --
--- Make the gateway's role unless it exists.
+-- Create the gateway's role unless it exists.
 DO $$
 BEGIN
     IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'gw') THEN
@@ -9,16 +9,16 @@ END
 $$;
 
 -- set_role --
--- Let it log in by what its password hashes to, and do nothing beyond its own database.
+-- Let the role log in with a password, without rights beyond its own database.
 ALTER ROLE gw LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS PASSWORD %s;
 
 -- own_database --
--- Tables, partitions and functions come and go with migrations and months.
+-- Make it the owner, because migrations and months create and drop tables, partitions and functions.
 ALTER DATABASE postgres OWNER TO gw;
 ALTER SCHEMA public OWNER TO gw;
 
 -- own_objects --
--- Hand over what the superuser made, when it was the superuser who served.
+-- Transfer the objects that the superuser created while it served.
 DO $$
 DECLARE
     statement text;
@@ -30,7 +30,7 @@ BEGIN
     LOOP
         EXECUTE statement;
     END LOOP;
-    -- After the tables, which take their own sequences with them.
+    -- After the tables, whose own sequences are transferred with them.
     FOR statement IN
         SELECT format('ALTER SEQUENCE %s OWNER TO gw', oid::regclass) FROM pg_class
         WHERE relnamespace = 'public'::regnamespace AND relkind = 'S'
@@ -39,7 +39,7 @@ BEGIN
         SELECT format('ALTER ROUTINE %s OWNER TO gw', oid::regprocedure) FROM pg_proc
         WHERE pronamespace = 'public'::regnamespace AND proowner <> 'gw'::regrole
         UNION ALL
-        -- Without those that belong to a table or to another type.
+        -- Without types of tables and element types.
         SELECT format('ALTER TYPE %s OWNER TO gw', t.oid::regtype) FROM pg_type t
         LEFT JOIN pg_class c ON c.oid = t.typrelid
         WHERE t.typnamespace = 'public'::regnamespace AND t.typowner <> 'gw'::regrole
@@ -51,5 +51,5 @@ END
 $$;
 
 -- read_rules --
--- Put the file of who may connect in force.
+-- Load the rules of access.
 SELECT pg_reload_conf();

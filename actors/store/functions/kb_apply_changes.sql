@@ -1,6 +1,6 @@
--- Writes the posting lists of the next lexemes that have changes, without the pages in p_gone (slots): as many as have
--- p_budget entries together, or one; each list costs as much as 20 entries. Returns the last of these lexemes; null: no
--- changes are left.
+-- Writes the posting lists of the next lexemes that have changes, without the pages in p_gone (slots): lexemes of up to
+-- p_budget entries together, at least one; each list costs as much as 20 entries. Returns the last of these lexemes; null:
+-- no changes are left.
 CREATE OR REPLACE FUNCTION kb_apply_changes(p_base bigint, p_gone integer[], p_after text, p_budget integer) RETURNS text
 LANGUAGE plpgsql
 SET work_mem = '64MB' SET jit = off SET plan_cache_mode = force_generic_plan

@@ -1,4 +1,4 @@
--- The pages of some entries, which are in order, as bits.
+-- The slots of ordered entries as a bit string.
 CREATE OR REPLACE FUNCTION kb_bits(p_entries bigint[]) RETURNS bit varying LANGUAGE sql IMMUTABLE
 AS $$
     SELECT repeat('0', first)::bit varying || (

@@ -1,4 +1,4 @@
--- Notes the lexemes of pages that are about to be removed.
+-- Records the lexemes of pages that will be removed.
 CREATE OR REPLACE FUNCTION kb_note_gone(p_base bigint, p_pages bigint[], p_share integer, p_shares integer) RETURNS void LANGUAGE sql
 SET work_mem = '64MB' SET jit = off SET enable_seqscan = off
 AS $$

@@ -1,9 +1,9 @@
--- Notes the entries of new pages, from their terms. All terms of a page and lexeme are noted at once: of a long page one
--- share of its lexemes after the other.
+-- Records the entries of new pages, from their terms. One call records all terms of a page and lexeme; a long page takes
+-- several calls, each for a share of its lexemes.
 --
 -- No plan depends on statistics, which are older than the rows that a transaction has written itself: a list is looked up in
--- a subquery of its own, which `OFFSET 0` keeps one, or by its place (`ctid`). The importer has plans that read whole tables,
--- and joins other than by look-ups, switched off (`begin_changing`).
+-- a subquery of its own, kept apart by `OFFSET 0`, or by `ctid`. The importer disables sequential scans, and joins other
+-- than nested loops (`begin_changing`).
 CREATE OR REPLACE FUNCTION kb_note_new(p_base bigint, p_pages bigint[], p_share integer, p_shares integer) RETURNS void LANGUAGE sql
 SET work_mem = '64MB' SET jit = off SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 AS $$

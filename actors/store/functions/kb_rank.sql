@@ -1,23 +1,23 @@
--- The pages that have every term of a search (or any), best first; one row without a page has their number.
+-- The pages that have every term of a search (or any), best first, each with the number of all found pages; that number
+-- alone if the window is empty.
 --
--- p_numbers …     of each lexeme: which term it is of, which of the term's alternatives; without a base's prefix
--- p_costs         of each term: 1 for a single lexeme, more for a phrase, whose pages must be looked at one by one
+-- p_numbers …     of each lexeme: its term, and its alternative of that term; without a base's prefix
+-- p_costs         of each term: 1 for a single lexeme, more for a phrase, whose pages are tested one by one
 -- p_phrases       the conditions of the terms that are no single lexeme, by p_phrase_numbers, and any of their lexemes in
 --                 p_phrase_lexemes. ts_rank does not return the frequency n of a phrase, but the sum of 1/k² for k from 1
 --                 to n, divided by π²/6; n is computed from that
--- p_near          so many of the first pages are ordered again by how near p_near_terms terms stand in one field, by the
---                 condition p_near_query
--- p_budget        how many pages are weighed at most, the rarest terms first; the commonest beyond it are left out
--- p_mark          what stands in the conditions for the prefix of a base's lexemes
+-- p_near          the number of first pages that are ordered again by the nearness of p_near_terms terms in one field, with
+--                 the condition p_near_query
+-- p_budget        the most pages to weigh, the rarest terms first; terms beyond it are ignored
+-- p_mark          the placeholder of a base's prefix in the conditions
 --
 -- Pages are ordered by one number: the terms found << 50, whether a name equals the search << 49, 15 - the best field
 -- << 44, and the weight: entries (see above) times the rarity of their terms, at most 500 times 2^16 * 2^12. A phrase is
 -- as rare as its rarest lexeme.
 --
--- How many terms each page has is added up for all pages at once, in `planes`: the first has the ones of these numbers,
--- the second the twos, the third the fours … Pages that have fewer than the page at the end of the window cannot be in it;
--- of the others alone the entries are read. It declares how few pages it returns, so that a join looks them up one by
--- one.
+-- The terms of all pages are counted at once, in `planes`: bit strings of the ones, twos, fours … of these numbers. Pages
+-- with fewer terms than the page at the end of the window cannot be in it; only the entries of the others are read. The
+-- small ROWS makes a join look the pages up one by one.
 CREATE OR REPLACE FUNCTION kb_rank(p_bases bigint[], p_name text, p_every boolean,
     p_numbers integer[], p_alternatives integer[], p_lexemes text[], p_costs integer[],
     p_phrase_numbers integer[], p_phrases text[], p_phrase_lexemes text[],
@@ -30,7 +30,7 @@ AS $$
 DECLARE
     v_window integer := greatest(p_near, p_offset + p_limit);
     v_slots integer[];         -- of each base
-    v_starts integer[] := '{}'; -- where each base's slots begin, in bits of all bases together
+    v_starts integer[] := '{}'; -- first bit of each base's slots, in the bits of all bases
     v_zeros bit varying[] := '{}';
     v_length integer := 0;
     v_lists kb_list[];
@@ -40,9 +40,9 @@ DECLARE
     v_row bit varying := '';
     v_carry bit varying;
     v_ones bit varying;
-    v_found bit varying;        -- pages that are found
-    v_first bit varying;        -- those of them that have enough terms for the window
-    v_level bit varying;        -- those of which it is not yet known
+    v_found bit varying;        -- found pages
+    v_first bit varying;        -- found pages with enough terms for the window
+    v_level bit varying;        -- pages still undecided
     v_gap text;
     v_at bigint := -1;
     v_ats bigint[] := '{}';
@@ -60,7 +60,7 @@ BEGIN
         v_length := v_length + v_slots[i];
     END LOOP;
 
-    -- The lists of the terms, those of each term in the order of the bases.
+    -- The lists of the terms, each term's in the order of the bases.
     v_lists := ARRAY(
         WITH lexeme AS MATERIALIZED (
             SELECT a.n, a.alternative, b.n AS base, coalesce(p.pages, 0) AS pages, p.bits, p.entries
@@ -105,7 +105,7 @@ BEGIN
             END, w.entries)::kb_list
         FROM wide w ORDER BY w.n, w.base);
 
-    -- How many terms each page has, and which have all or any.
+    -- Count the terms of each page; find the pages with all or any.
     FOREACH v_list IN ARRAY v_lists LOOP
         v_entries := v_entries + coalesce(cardinality(v_list.entries), 0);
         v_row := v_row || v_list.bits;
@@ -133,7 +133,7 @@ BEGIN
         RETURN;
     END IF;
 
-    -- The largest number of terms that enough pages have, found bit by bit from its highest: those that have it or more.
+    -- The pages with the largest number of terms that enough pages reach, found bit by bit from the highest.
     v_first := v_found;
     IF NOT p_every AND v_total > p_offset + p_limit THEN
         v_level := v_found;
@@ -155,7 +155,7 @@ BEGIN
         FROM kb_names m JOIN kb_pages p ON p.no = m.page_no
         WHERE m.base_no = ANY (p_bases) AND m.kind = 'equal' AND md5(m.name) = md5(p_name) AND m.name = p_name);
 
-    -- Where pages come in the order, of few pages by looking them up in the lists, of many by going through these.
+    -- The order of the pages: of few pages by looking them up in the lists, of many by reading the lists.
     IF 4 * bit_count(v_first) * cardinality(v_lists) < v_entries THEN
         FOREACH v_gap IN ARRAY string_to_array(v_first::text, '1') LOOP
             v_at := v_at + length(v_gap) + 1;
@@ -188,8 +188,8 @@ BEGIN
         ) s;
     END IF;
 
-    -- Where none of the first pages has the terms that are to stand near, they are in order: no more are looked up than the
-    -- window's, and those that may come before its last by their ids.
+    -- If no first page has the terms that must be near, the order is final: only the pages of the window, and those equal
+    -- to its last, are looked up.
     IF p_near = 0 OR v_keys[1] >> 50 < p_near_terms THEN
         v_window := p_offset + p_limit;
         v_window := v_window + cardinality(array_positions(v_keys[v_window + 1:], v_keys[v_window]));

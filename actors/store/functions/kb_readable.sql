@@ -1,4 +1,4 @@
--- The bases that a user of an account may read, in their order, as they are named to that user.
+-- The bases that a user of an account may read, in order, by the ids that this user sees.
 CREATE OR REPLACE FUNCTION kb_readable(p_account text, p_user text)
 RETURNS TABLE (no bigint, standing integer, kb_id text, name text, pages integer) LANGUAGE sql STABLE
 AS $$

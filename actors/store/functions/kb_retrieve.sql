@@ -1,9 +1,9 @@
--- The beginnings of the pages that are best by any of the terms (see kb_rank), in the bases of these ids together, best
--- first; one row without a page where there is none. `is_readable` is false where the user may not read one of the bases:
--- nothing is searched then. A personal base is readable before it is there.
+-- The beginnings of the best pages with any of the terms (see kb_rank) in these bases together, best first; one row
+-- without a page if there is none. `is_readable` is false if the user may not read one of the bases, and nothing is
+-- searched. A personal base is readable before it exists.
 --
--- A body is cut by the cast to varchar(n), which goes through the characters that stay, once, and through none where the
--- bytes are few enough; left() goes through all of four times as many bytes, and through those that stay again.
+-- The cast to varchar(n) reads the kept characters once, and none of a body with few enough bytes; left() reads four times
+-- as many bytes, and the kept characters again.
 CREATE OR REPLACE FUNCTION kb_retrieve(p_account text, p_user text, p_kbs text[], p_name text,
     p_numbers integer[], p_alternatives integer[], p_lexemes text[], p_costs integer[],
     p_phrase_numbers integer[], p_phrases text[], p_phrase_lexemes text[],

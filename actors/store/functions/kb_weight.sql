@@ -1,7 +1,6 @@
--- How much a page is about what stands `frequency` times in a field of so many lexemes. The frequency saturates, and counts
--- for less in a long text (BM25 with k1 = 1.2, fixed lengths, and b = 0.75, of a title 0.4; aliases and tags are lists,
--- of which a long one weighs no less). The sum over the five fields is below 10, and kept in steps of 1/4096. The field
--- itself weighs little here, because pages are ordered by their best one before.
+-- The weight of a term that occurs `frequency` times in a field of so many lexemes: BM25 with k1 = 1.2, fixed mean lengths,
+-- and b = 0.75, of a title 0.4, of aliases and tags 0, because they are lists. The sum over the five fields is below 10, in
+-- steps of 1/4096. The field's own factor is small, because pages are ordered by their best field first.
 CREATE OR REPLACE FUNCTION kb_weight(field smallint, frequency float8, lexemes integer) RETURNS float8 LANGUAGE sql IMMUTABLE
 AS $$
     SELECT 4096 * ('{3,2.5,2,1.5,1}'::float8[])[field + 1] * frequency / (frequency

@@ -1,5 +1,5 @@
 -- sums --
--- The window's sums by key of an agent and by status, from pieces that are added or taken away. All of one snapshot.
+-- The window's sums by key of an agent and by status, from pieces that are added or subtracted, in one snapshot.
 WITH piece AS (
     SELECT * FROM unnest(%(hours)s::smallint[], %(starts)s::timestamptz[], %(ends)s::timestamptz[],
         %(signs)s::integer[]) AS x(hours, start, stop, sign)

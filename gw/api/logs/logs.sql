@@ -1,9 +1,9 @@
--- Queries of the call log's list. Parameters are written into the text before the server plans it, so
--- a filter that is not there (NULL) costs nothing, and the plan is made for the values that are.
--- `{passes}` and `{in_bucket}` stand for the two conditions below; `direction` is 1 or -1.
+-- Queries of the call log's list. Parameters are substituted before the server plans the text, so an
+-- absent filter (NULL) costs nothing, and plans depend on the values. `{passes}` and `{in_bucket}` are the
+-- two conditions below; `direction` is 1 or -1.
 
 -- passes --
--- Whether a row is within the window, behind the cursor, and passes every filter.
+-- Whether a row is within the window, after the cursor, and passes every filter.
 account_id = %(account)s AND (%(key)s IS NULL OR key_id = %(key)s)
     AND created_at BETWEEN %(first)s AND %(last)s
     AND (%(after_at)s IS NULL
@@ -16,7 +16,7 @@ account_id = %(account)s AND (%(key)s IS NULL OR key_id = %(key)s)
     AND (%(error_codes)s::text[] IS NULL OR error_code = ANY (%(error_codes)s))
 
 -- in_bucket --
--- The same of a sum: whether it may count rows that pass.
+-- The same for a sum: whether it may count rows that pass.
 account_id = %(account)s AND (%(key)s IS NULL OR key_id = %(key)s)
     AND bucket <= %(last)s
     AND (%(models)s::text[] IS NULL OR model = ANY (%(models)s))
@@ -26,23 +26,23 @@ account_id = %(account)s AND (%(key)s IS NULL OR key_id = %(key)s)
     AND (%(error_codes)s::text[] IS NULL OR error_code = ANY (%(error_codes)s))
 
 -- newest_first --
--- A page in descending order, straight down an index.
+-- A page in descending order, by an index.
 SELECT * FROM call_log_rows WHERE {passes}
 ORDER BY created_at DESC, id DESC LIMIT %(limit)s
 
 -- oldest_first --
--- A page in ascending order, straight up an index.
+-- A page in ascending order, by an index.
 SELECT * FROM call_log_rows WHERE {passes}
 ORDER BY created_at, id LIMIT %(limit)s
 
 -- busy_days --
--- The days that have rows passing the filters, in the order of the page, and how many.
+-- The days with rows that pass the filters, in the order of the page, with their numbers.
 SELECT bucket, sum(requests)::bigint FROM call_log_rollups
 WHERE hours = 24 AND bucket >= %(first_day)s AND {in_bucket}
 GROUP BY bucket ORDER BY %(direction)s * extract(epoch FROM bucket)
 
 -- busy_hours --
--- The same of the hours of some days.
+-- The same for the hours of some days.
 SELECT hour.bucket, hour.requests FROM unnest(%(days)s::timestamptz[]) AS day (start)
 CROSS JOIN LATERAL (
     SELECT bucket, sum(requests)::bigint AS requests FROM call_log_rollups
@@ -53,7 +53,7 @@ CROSS JOIN LATERAL (
 ORDER BY %(direction)s * extract(epoch FROM hour.bucket)
 
 -- in_buckets --
--- A page found in some hours or days, through whichever index suits the filters; OFFSET keeps them apart.
+-- A page from some hours or days, by whichever index fits the filters; OFFSET keeps them separate.
 WITH page AS (
     SELECT l.created_at, l.id FROM unnest(%(buckets)s::timestamptz[]) AS bucket (start)
     CROSS JOIN LATERAL (
@@ -67,7 +67,7 @@ SELECT r.* FROM page JOIN call_log_rows r USING (created_at, id)
 ORDER BY %(direction)s * extract(epoch FROM r.created_at), %(direction)s * r.id
 
 -- by_ref --
--- The rows of one call, by its request id or its task id, when they pass.
+-- The rows of one call, by its request id or its task id, if they pass.
 WITH found AS MATERIALIZED (
     SELECT created_at, id FROM call_logs WHERE request_id = %(trace)s::uuid
     UNION
@@ -77,8 +77,7 @@ SELECT r.* FROM found JOIN call_log_rows r USING (created_at, id) WHERE {passes}
 ORDER BY %(direction)s * extract(epoch FROM r.created_at), %(direction)s * r.id LIMIT %(limit)s
 
 -- in_flight --
--- Jobs that have not settled, newest first, from when their holds are theirs. A call that is answered while its client
--- waits has none.
+-- Jobs that have not settled, the newest first, once they own their holds; a call with a synchronous response is none.
 SELECT j.id, j.call_id::text, j.submitted_at, j.key_id, k.name, k.prefix, j.model, h.amount_nano_usd
 FROM jobs j JOIN holds h ON h.call_id = j.call_id LEFT JOIN keys k ON k.id = j.key_id
 WHERE j.account_id = %(account)s AND (%(key)s IS NULL OR j.key_id = %(key)s)

@@ -1,6 +1,6 @@
 -- by_id --
--- One row of the call log with its key's name, and what it was before it was corrected, if it was; for a reader who
--- may see all rows, an account's, or a key's.
+-- One row of the call log with its key's name and, if it was corrected, its former values; visible to a reader of all
+-- rows, of an account's, or of a key's.
 SELECT l.id, l.created_at, l.submitted_at, l.account_id, l.key_id, k.name, l.request_id, l.protocol, l.model, l.status,
        l.error_code, l.error_message, l.input_tokens, l.output_tokens, l.cached_tokens, l.unit_count, l.unit_type,
        l.cost_nano_usd, l.latency_ms, l.task_id, l.attempts, l.detail, c.corrected_at,

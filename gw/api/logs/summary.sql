@@ -1,6 +1,6 @@
 -- sums --
--- The window's sums by status, by day of UTC and by model, from pieces that are added or taken away.
--- Columns: which of the three, its value, requests, cost and tokens. All of one snapshot.
+-- The window's sums by status, by UTC day and by model, from pieces that are added or subtracted, in one snapshot.
+-- Columns: which of the three, its value, requests, cost and tokens.
 WITH piece AS (
     SELECT * FROM unnest(%(hours)s::smallint[], %(starts)s::timestamptz[], %(ends)s::timestamptz[],
         %(signs)s::integer[]) AS x(hours, start, stop, sign)
