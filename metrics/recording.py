@@ -1,10 +1,9 @@
-"""Spans that are recorded and exported, on OpenTelemetry's SDK. Made for sampled calls only.
+"""Spans that are recorded and exported by OpenTelemetry's SDK, for sampled calls only.
 
-Parents and times are given explicitly: nothing depends on a context variable, which would be lost
-in an executor and outlive its request. A trace that begins with a call has the call's own id, which
-clients know as `x-gateway-trace`: who has one of them has the other. Importing this file costs a
-tenth of a second (protobuf, requests), so `tracing.py` does it only where an endpoint is
-configured.
+Parents and times are explicit: a context variable would be lost in an executor and outlive its
+request. The id of a trace that starts with a call is the call's own id, `x-gateway-trace`. Importing
+this file takes a tenth of a second (protobuf, requests), so `tracing.py` imports it only if an
+endpoint is configured.
 """
 
 from __future__ import annotations
@@ -46,14 +45,14 @@ from metrics.spans import (
 )
 from metrics.version import release
 
-# A collector that does not answer must not keep a drained process from ending.
+# A collector without a response must not keep a drained process from ending.
 SHUTDOWN_SECONDS = 5.0
 
 Nanoseconds = Callable[[], int]
 
 
 class CallIds(RandomIdGenerator):
-    """Span ids by chance; the id of a trace that begins here is `trace_id`."""
+    """Random ids of spans; the id of a trace that starts here is `trace_id`."""
 
     trace_id = 0
 
@@ -62,7 +61,7 @@ class CallIds(RandomIdGenerator):
 
 
 class _CountedExporter(OTLPSpanExporter):
-    """Posts batches; each is counted once it is taken, or given up after the SDK's own retries."""
+    """Posts batches and counts each once, after the SDK's own retries."""
 
     def __init__(self, endpoint: str, on_export: OnExport) -> None:
         super().__init__(endpoint=endpoint)
@@ -78,13 +77,13 @@ class _CountedExporter(OTLPSpanExporter):
 
 
 class Recorder:
-    """Starts recorded spans and hands them to a processor when they end."""
+    """Starts recorded spans; a processor exports them when they end."""
 
     def __init__(
         self, processor: SpanProcessor, *, service_name: str, time_ns: Nanoseconds
     ) -> None:
         self._ids = CallIds()
-        # Sampling has been decided when a span is asked for; the SDK is not to decide again.
+        # The sampling was decided before; the SDK must not decide again.
         self._provider = TracerProvider(
             sampler=ALWAYS_ON,
             resource=Resource.create({"service.name": service_name, "service.version": release()}),
@@ -101,8 +100,8 @@ class Recorder:
     ) -> Recorder:
         """Return a recorder that posts batches to a collector's full URL, from its own thread.
 
-        Headers, time-out, compression, certificates and the length of the queue are read by the
-        SDK from its own environment variables.
+        The SDK reads headers, time-out, compression, certificates and the length of the queue from
+        its own environment variables.
         """
         processor = BatchSpanProcessor(_CountedExporter(endpoint, on_export))
         return cls(processor, service_name=service_name, time_ns=time_ns)
@@ -117,12 +116,12 @@ class Recorder:
         began: float,
         attributes: Attributes,
     ) -> RecordedCall:
-        """Start the span of a call, below the caller's span if there is one.
+        """Start the span of a call, as a child of the client's span if there is one.
 
-        `trace_id` is the trace's where there is no caller's; `began` is in Unix seconds; `state` is
-        what upstreams get besides (`tracestate`).
+        `trace_id`: the trace's id without a client's span. `began`: in Unix seconds. `state`: the
+        `tracestate` for upstreams.
         """
-        context = Context()  # empty: whatever is current here has nothing to do with the call
+        context = Context()  # empty: the current context is not the call's
         if parent is not None:
             caller = SpanContext(
                 trace_id=parent.trace_id,
@@ -137,7 +136,7 @@ class Recorder:
         return RecordedCall(span, self._tracer, self._time_ns, state)
 
     def shutdown(self) -> None:
-        """Export what has ended and stop; gives up after SHUTDOWN_SECONDS."""
+        """Export the ended spans and stop, within SHUTDOWN_SECONDS."""
         stopping = threading.Thread(
             target=self._provider.shutdown, name="gw-tracing-shutdown", daemon=True
         )
@@ -159,7 +158,7 @@ class RecordedChild(ChildSpan):
 
     @property
     def is_open(self) -> bool:
-        """Whether it has not ended yet."""
+        """Whether it has not ended."""
         return self._span.is_recording()
 
     def event(self, name: str, attributes: Attributes = NO_ATTRIBUTES) -> None:
@@ -181,12 +180,12 @@ class RecordedChild(ChildSpan):
         )
 
     def traceparent(self) -> str:
-        """Return the header that names this span as the parent."""
+        """Return the `traceparent` of this span."""
         return _header(self._span)
 
 
 class RecordedRequest(RequestTrace):
-    """Notes the way of one request in the span of its attempt."""
+    """Adds the phases of one request to the span of its attempt."""
 
     __slots__ = ("_attempt",)
 
@@ -277,7 +276,7 @@ def _end(
         span.set_attributes(attributes)
     if error_type is not None:
         span.set_attribute("error.type", error_type)
-    if is_failure:  # success is left unset, and so is a client's error, by the conventions
+    if is_failure:  # unset after success and a client's error, by the conventions
         span.set_status(Status(StatusCode.ERROR))
     span.end(time_ns)
 

@@ -181,7 +181,7 @@ class CallSpan:
 
 
 class ContinuedCall(CallSpan):
-    """A call of a trace that its caller does not record: passed on as it came, and no more."""
+    """A call of a trace that its client does not record: the trace is only propagated."""
 
     __slots__ = ("_caller", "_state", "trace_id")
 
@@ -210,14 +210,14 @@ UNSAMPLED_CHILD: Final = ChildSpan()
 UNSAMPLED: Final = CallSpan()
 
 
-# The W3C `tracestate` header, which travels with `traceparent`: what vendors add to a trace.
+# The W3C `tracestate` header, sent with `traceparent`: the entries of tracing vendors.
 #
 # Source: W3C Trace Context, section 3.3. The gateway has no entry of its own and changes none.
 
-# What is to be propagated at least is what is propagated at most.
+# The least that must be propagated, and the most that the gateway propagates.
 CHARACTERS_MAX: Final = 512
 MEMBERS_MAX: Final = 32
-# Entries longer than this are the first to be left out.
+# Longer entries are omitted first.
 LONG_CHARACTERS: Final = 128
 
 _KEY = r"[a-z][a-z0-9_\-*/]{0,255}|[a-z0-9][a-z0-9_\-*/]{0,240}@[a-z][a-z0-9_\-*/]{0,13}"
@@ -226,9 +226,9 @@ _MEMBER: Final = re.compile(f"({_KEY})=({_VALUE})", re.ASCII)
 
 
 def read(header: str) -> str:
-    """Return the header to be sent on: the members that are well-formed, each key once.
+    """Return the header to propagate: the well-formed members, each key once; may be empty.
 
-    Where they are too many or too long, long ones go first, then the last ones. May be empty.
+    If they are too many or too long, long ones are omitted first, then the last ones.
     """
     members: dict[str, str] = {}
     for written in header.split(","):

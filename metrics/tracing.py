@@ -1,9 +1,9 @@
-"""Which calls are traced. The decision falls before any span is made, so that an unsampled call
-costs one comparison.
+"""The sampling of calls, decided before any span is made, so that an unsampled call costs one
+comparison.
 
-The caller's decision counts when it sends a valid `traceparent`, in both directions; else a share
-of the calls is drawn. Without a configured endpoint nothing is recorded. Spans are in `spans.py`
-(shape, and the one that does nothing) and `recording.py` (OpenTelemetry).
+A client's valid `traceparent` decides for its call, either way; else a share of the calls is drawn.
+Without a configured endpoint nothing is recorded. The spans are in `spans.py` (interface and
+no-ops) and `recording.py` (OpenTelemetry).
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from metrics.spans import (
     parse,
 )
 
-# Which share of the calls is traced, by OpenTelemetry's own variables.
+# The share of sampled calls, by OpenTelemetry's variables.
 
-# By default: an operator who names a collector wants to see calls, not all of them.
+# The default share: an operator with a collector needs some calls, not all.
 DEFAULT_RATIO: Final = 0.01
 _RATIO: Final = "traceidratio"
 _PARENT_BASED: Final = "parentbased_"
@@ -39,18 +39,17 @@ _SHARES: Final[Mapping[str, float | None]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """`ratio` is the share of the calls; where a caller's decision is followed, of the others."""
+    """`ratio`: the share of the calls without a client's decision, or of all."""
 
     ratio: float
     follows_caller: bool = True
 
 
 def sampling_of(environ: Mapping[str, str]) -> Sampling:
-    """Read OTEL_TRACES_SAMPLER and OTEL_TRACES_SAMPLER_ARG; what cannot be read is logged and
-    ignored.
+    """Parse OTEL_TRACES_SAMPLER and OTEL_TRACES_SAMPLER_ARG; invalid values are logged and ignored.
 
-    Without a sampler it is the parent-based one by ratio, and the ratio DEFAULT_RATIO; one that is
-    named without a ratio takes every call, as OpenTelemetry has it.
+    Without a sampler it is the parent-based one with DEFAULT_RATIO; a named one without a ratio
+    samples every call, as OpenTelemetry specifies.
     """
     named = environ.get("OTEL_TRACES_SAMPLER", "").strip().lower()
     kind = named.removeprefix(_PARENT_BASED)
@@ -93,7 +92,7 @@ def _uncounted(count: int, *, is_taken: bool) -> None:
 
 
 class SpanSource(Protocol):
-    """Makes spans that are recorded (`recording.Recorder`)."""
+    """Starts recorded spans (`recording.Recorder`)."""
 
     def start(
         self,
@@ -110,9 +109,9 @@ class SpanSource(Protocol):
 
 
 class Tracing:
-    """Gives each call its span: a recorded one, or one that does nothing.
+    """Starts the span of each call, a recorded one or a no-op.
 
-    Without a `source` none is started: every call has `UNSAMPLED`.
+    Without a `source` there are no recorded spans.
     """
 
     def __init__(
@@ -129,12 +128,12 @@ class Tracing:
         rng: Callable[[], float],
         on_export: OnExport = _uncounted,
     ) -> Tracing:
-        """Read OpenTelemetry's own variables; `rng` returns numbers in [0, 1).
+        """Read OpenTelemetry's variables; `rng` returns numbers in [0, 1).
 
-        OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is a full URL, OTEL_EXPORTER_OTLP_ENDPOINT the base of
-        one; OTEL_SERVICE_NAME the name (gw); the share of the calls is this file's;
-        OTEL_SDK_DISABLED=true and OTEL_TRACES_EXPORTER=none turn tracing off. Starts the exporter's
-        thread: call it after any fork.
+        OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is a full URL, OTEL_EXPORTER_OTLP_ENDPOINT its base;
+        OTEL_SERVICE_NAME the name (gw); `sampling_of` has the share. OTEL_SDK_DISABLED=true and
+        OTEL_TRACES_EXPORTER=none disable tracing. Starts the exporter's thread, so call it after
+        any fork.
         """
         endpoint = _endpoint(environ)
         is_off = (
@@ -143,8 +142,8 @@ class Tracing:
         )
         if endpoint is None or is_off:
             return cls(None, sampling=_NOTHING, rng=rng)
-        # Here, because the exporter takes a tenth of a second to import and most processes (every
-        # command but serve, and serve without a collector) never use it.
+        # Imported here, since it takes a tenth of a second, and most processes (all commands but
+        # serve, and serve without a collector) never use it.
         from metrics.recording import Recorder
 
         source = Recorder.exporting_to(
@@ -168,12 +167,11 @@ class Tracing:
         attributes: Callable[[], Attributes],
         is_stranger: bool = False,
     ) -> CallSpan:
-        """Start the span of a call that began at `began`, in Unix seconds.
+        """Start the span of a call that began at `began`, in Unix seconds; needs a source.
 
-        `header` finds the client's by name, as they came; without `traceparent` the trace is
-        `trace_id`, and `tracestate` counts for nothing. There is a source.
-        `attributes` are asked for only when the call is sampled. A stranger, who has shown no key,
-        is recorded no more often for asking for it.
+        `header` returns a header of the client's by name. Without a valid `traceparent` the trace
+        is `trace_id`, and `tracestate` is ignored. `attributes` is only called for a sampled call.
+        `is_stranger`: a client without a key cannot have its calls sampled by a header.
         """
         assert self.source is not None
         traceparent = header("traceparent")
@@ -200,7 +198,7 @@ class Tracing:
         return self._rng() < sampling.ratio
 
     def shutdown(self) -> None:
-        """Export what has ended and stop the exporter; blocks for a few seconds at most."""
+        """Export the ended spans and stop the exporter; blocks for some seconds at most."""
         source, self.source = self.source, None
         if source is not None:
             source.shutdown()

@@ -1,4 +1,4 @@
-"""The release of the gateway that runs, and the commit that it was built from."""
+"""The release of the running gateway, and the commit that it was built from."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Final
 
 DISTRIBUTION: Final = "model-gateway"
-# Written beside this file by `setup.py`, into what is built and never into the sources.
+# Written beside this file by `setup.py`, in the build only.
 COMMIT_FILE: Final = "commit.txt"
 GIT_SECONDS: Final = 2.0
 
 
 def release() -> str:
-    """Return its version; "0" for one that runs from a folder and was never installed."""
+    """Return the version; "0" without an installed distribution."""
     try:
         return metadata.version(DISTRIBUTION)
     except metadata.PackageNotFoundError:
@@ -23,10 +23,10 @@ def release() -> str:
 
 
 def commit(package: Path = Path(__file__).parent) -> str:
-    """Return the commit's name in hex; "" where nothing knows it. Never raises.
+    """Return the commit's hash in hex; "" if it is unknown. Never raises.
 
-    Of a built package it is in a file; pip notes the commit of one that it has got by git; and in
-    a checkout git is asked, which must be the folder above `package`.
+    A built package has it in a file, a checkout (the folder above `package`) in git, and pip
+    records it for a package installed from git.
     """
     try:
         return (package / COMMIT_FILE).read_text(encoding="ascii").strip()

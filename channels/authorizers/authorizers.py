@@ -1,4 +1,4 @@
-"""Which authorizer a channel has: made once from its configuration."""
+"""The authorizers of channels, one per channel, created from its configuration."""
 
 from __future__ import annotations
 
@@ -31,30 +31,30 @@ from channels.http.transport import Transport
 from channels.registry import ChannelSpec, ObtainedSecrets
 from metrics.logs import EventLog
 
-# A value that expires, kept fresh: fetched once for all who wait, and anew before its end.
+# A value that expires, refreshed before its end: one fetch for all requests that wait.
 #
-# While a value is good no call waits. Its successor is fetched ahead, in a task of its own, and one
-# at a time; only where there is no good value do requests wait for it, and fail with it.
+# No request waits while the value is valid: its successor is fetched ahead of time, in a task, one
+# at a time. Requests wait only without a valid value, and fail with the fetch.
 
 T = TypeVar("T")
 
-# How long a request waits for what it cannot be sent without.
+# How long a request waits for a fetch.
 WAIT_SECONDS = 15.0
-# How long before its end a value is replaced, at most; of a short life it is half.
+# How long before its end a value is refreshed, at most; half of a shorter life.
 AHEAD_SECONDS = 300.0
-# A value is not used to its last moment: it travels, and clocks differ.
+# A value is not used in its last moments, since sending takes time, and clocks differ.
 MARGIN_SECONDS = 30.0
-# After a fetch ahead of time has failed, until the next one.
+# The pause after a failed fetch ahead of time.
 RETRY_SECONDS = 15.0
-# A value younger than this is not thrown away, even if it is refused.
+# A younger value is kept, even if it is refused.
 YOUNG_SECONDS = 60.0
 
-# Fetches a value, with the seconds for which it is good. Raises CredentialsUnavailable.
+# Fetches a value and the seconds for which it is valid. Raises CredentialsUnavailable.
 Load = Callable[[], Awaitable[tuple[T, float]]]
 
 
 class Refreshing(Generic[T]):
-    """One value. Belongs to one event loop. `on_failure` is called for each fetch that failed."""
+    """One value, of one event loop. `on_failure` is called for each failed fetch."""
 
     def __init__(
         self,
@@ -93,9 +93,9 @@ class Refreshing(Generic[T]):
         return self._value[0]
 
     def drop(self) -> bool:
-        """Throw away a value that was refused; False where it is new, and would come again.
+        """Discard a refused value; return False for a new one, which a fetch would return again.
 
-        True, too, where another request that was refused has done so already.
+        Also True if another refused request has discarded it.
         """
         if self._value is not None and self._monotonic() - self._fetched_at < YOUNG_SECONDS:
             return False
@@ -103,7 +103,7 @@ class Refreshing(Generic[T]):
         return True
 
     def _begin(self, load: Load[T]) -> asyncio.Task[CredentialsUnavailable | None]:
-        """The fetch under way, of which there is never a second one."""
+        """Return the current fetch; start one if there is none."""
         if self._fetch is None:
             self._fetch = asyncio.get_running_loop().create_task(self._run(load))
         return self._fetch
@@ -124,18 +124,18 @@ class Refreshing(Generic[T]):
         return None
 
 
-# Sign requests for AWS (Signature Version 4), with botocore: the extra `aws`.
+# Signs requests for AWS (Signature Version 4), with botocore: the extra `aws`.
 #
-# Credentials are those of the configuration, or else botocore's usual chain: environment, profile,
-# web identity, container, instance. That chain blocks, so it runs in a thread; what it gives is
-# asked for again every few minutes, and it renews what expires long before.
+# Credentials are the configuration's, else those of botocore's chain: environment, profile, web
+# identity, container, instance. The chain blocks, so it runs in a thread; its credentials are read
+# again every few minutes, and it renews expiring ones long before their end.
 
 AWS_EXTRA = "pip install 'model-gateway[aws]'"
-# A body up to this size is hashed at once; a thread costs more than it.
+# A body up to this size is hashed in the loop; a thread costs more.
 HASHED_AT_ONCE_BYTES_MAX = 64 * 1024
-# AWS takes signatures that are up to five minutes off.
+# AWS accepts a difference of up to five minutes.
 SKEW_SECONDS_MAX = 240.0
-# botocore renews its credentials ten minutes before their end: these are good for longer.
+# botocore renews its credentials ten minutes before their end, so they are valid for longer.
 CHAIN_GOOD_SECONDS = 360.0
 
 _TIMESTAMP = "%Y%m%dT%H%M%SZ"
@@ -144,7 +144,7 @@ _EXPIRED = ("ExpiredToken", "UnrecognizedClient", "InvalidClientTokenId")
 
 
 class AwsKeys(Struct, frozen=True):
-    """One set of credentials, under the names that botocore's signer reads."""
+    """One set of credentials, with the members that botocore's signer reads."""
 
     access_key: str
     secret_key: str
@@ -169,8 +169,8 @@ class AwsAuthorizer:
         self._spec = spec
         self._obtained = obtained
         self._now = now
-        self._skew_seconds = 0.0  # how far the upstream's clock is ahead
-        self._signed_at = 0.0  # Unix seconds by the upstream's clock, of the last signature
+        self._skew_seconds = 0.0  # the upstream's clock minus this one
+        self._signed_at = 0.0  # Unix seconds of the last signature, by the upstream's clock
         self._keys: Refreshing[AwsKeys] = Refreshing(on_failure, monotonic=monotonic)
         self._chain: Any = None  # botocore's credentials, which renew themselves
 
@@ -190,7 +190,7 @@ class AwsAuthorizer:
         return _signed(self._spec, keys, request, digest=digest, signed_at=signed_at)
 
     def may_mend(self, response: UpstreamResponse) -> bool:
-        """See Authorizer: a clock that is off is learned, spent keys are asked for anew."""
+        """See Authorizer: corrects a clock's difference, and discards expired keys."""
         if response.status not in _REFUSALS:
             return False
         if (response.header("x-amzn-errortype") or "").startswith(_EXPIRED):
@@ -198,7 +198,7 @@ class AwsAuthorizer:
                 return False
             self._chain = None
             return True
-        if response.status == 400:  # its Date is as good as any, but it was not refused for its own
+        if response.status == 400:  # the refusal was not for its date
             return False
         try:
             there = parsedate_to_datetime(response.header("date") or "").timestamp()
@@ -215,12 +215,12 @@ class AwsAuthorizer:
             found = await asyncio.to_thread(self._from_chain)
             self._obtained.add("keys", found.access_key, found.secret_key, found.token or "")
             return found, CHAIN_GOOD_SECONDS
-        await asyncio.to_thread(_signer)  # its import takes a while
+        await asyncio.to_thread(_signer)  # its import is slow
         token = spec.session_token or None
         return AwsKeys(spec.access_key_id, spec.secret_access_key, token), float("inf")
 
     def _from_chain(self) -> AwsKeys:
-        """What botocore finds. Blocks; of one thread at a time."""
+        """Return botocore's credentials. Blocks; run by one thread at a time."""
         _signer()
         from botocore.session import Session
 
@@ -234,7 +234,7 @@ class AwsAuthorizer:
             frozen = self._chain.get_frozen_credentials()
         except CredentialsUnavailable:
             raise
-        except Exception as error:  # whatever the library meets on its way
+        except Exception as error:  # any error of the library
             raise CredentialsUnavailable(f"aws-sigv4: {error}") from error
         return AwsKeys(frozen.access_key, frozen.secret_key, frozen.token)
 
@@ -242,9 +242,9 @@ class AwsAuthorizer:
 def _signed(
     spec: AwsSpec, keys: AwsKeys, request: UpstreamRequest, *, digest: str, signed_at: str
 ) -> bytes:
-    """The lines of the head that sign a request."""
+    """Return the header lines that sign a request."""
     signer, make_request = _signer()
-    # What is written with all other headers, and has to be signed as well.
+    # Headers that are sent anyway, and must be signed.
     written = {name: value for name, value in request.headers if _has_to_be_signed(name)}
     own = {"X-Amz-Content-SHA256": digest, "X-Amz-Date": signed_at}
     made = make_request(method=request.method, url=request.url, headers={**written, **own})
@@ -259,7 +259,7 @@ def _has_to_be_signed(name: str) -> bool:
 
 @cache
 def _signer() -> tuple[Any, Any]:
-    """The signer's class and the request's. Raises CredentialsUnavailable without the library."""
+    """Return the classes of signer and request. Raises CredentialsUnavailable without botocore."""
     try:
         from botocore.auth import SigV4Auth
         from botocore.awsrequest import AWSRequest
@@ -267,10 +267,10 @@ def _signer() -> tuple[Any, Any]:
         raise CredentialsUnavailable(f"aws-sigv4 needs botocore: {AWS_EXTRA}") from error
 
     class Signer(SigV4Auth):  # type: ignore[misc]
-        """botocore's, by a time of ours: corrected by how far the upstream's clock is off."""
+        """botocore's signer with a given time, which corrects the difference of clocks."""
 
         def sign(self, request: Any, signed_at: str) -> None:
-            """Add the signature, and the token of credentials that are lent."""
+            """Add the signature, and the token of temporary credentials."""
             request.context["timestamp"] = signed_at
             if self.credentials.token:
                 request.headers["X-Amz-Security-Token"] = self.credentials.token
@@ -281,13 +281,13 @@ def _signer() -> tuple[Any, Any]:
     return Signer, AWSRequest
 
 
-# A bearer token that expires, put to each request of a channel.
+# A bearer token that expires, added to each request of a channel.
 
 Spec = TypeVar("Spec", GoogleSpec, AzureSpec)
 
 
 class TokenAuthorizer(ABC, Generic[Spec]):
-    """The token of one channel, from the source that its `spec` names."""
+    """The token of one channel, from the source of its `spec`."""
 
     def __init__(
         self,
@@ -311,7 +311,7 @@ class TokenAuthorizer(ABC, Generic[Spec]):
         return await self._line.get(partial(self._load, request, wire))
 
     def may_mend(self, response: UpstreamResponse) -> bool:
-        """See Authorizer: a token that was withdrawn is fetched anew."""
+        """See Authorizer: discards a revoked token."""
         return response.status == 401 and self._line.drop()
 
     async def _load(self, request: UpstreamRequest, wire: Wire) -> tuple[bytes, float]:
@@ -323,16 +323,16 @@ class TokenAuthorizer(ABC, Generic[Spec]):
 
     @abstractmethod
     async def fetch(self, request: UpstreamRequest, wire: Wire) -> tuple[str, float]:
-        """A token, and how many seconds it is good for. Raises CredentialsUnavailable.
+        """Return a token, and its validity in seconds. Raises CredentialsUnavailable.
 
-        `request` is one that waits for it: the token is fetched by the same proxy.
+        `request`: one that waits for the token, which is fetched by the same proxy.
         """
 
 
 # Tokens of Microsoft Entra ID (Azure AD) for an application, by its client credentials.
 #
-# One documented form over HTTP, so that it takes the gateway's own client: the secret of the
-# application, or the token that a workload's platform keeps in a file (workload identity).
+# It is one documented request, sent by the gateway's own client, with the application's secret or
+# the token that a workload's platform keeps in a file (workload identity).
 
 TOKEN_BYTES_MAX = 256 * 1024
 _FORM = (
@@ -343,7 +343,7 @@ _ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 
 class _TokenBody(Struct):
-    """What the token endpoint answers, well or not. `expires_in` is seconds."""
+    """The token endpoint's response, of either outcome. `expires_in` is in seconds."""
 
     access_token: str = ""
     expires_in: float = 0
@@ -380,7 +380,7 @@ class AzureAuthorizer(TokenAuthorizer[AzureSpec]):
         }
         if not spec.token_file:
             return {**form, "client_secret": spec.client_secret}
-        try:  # which the platform writes anew before it expires
+        try:  # the platform replaces it before it expires
             assertion = await asyncio.to_thread(Path(spec.token_file).read_text, "ascii")
         except (OSError, UnicodeDecodeError) as error:
             raise CredentialsUnavailable(f"azure-ad: {error}") from error
@@ -390,7 +390,7 @@ class AzureAuthorizer(TokenAuthorizer[AzureSpec]):
 
 
 def _token(status: int, body: bytes) -> tuple[str, float]:
-    """The token in a response. Raises CredentialsUnavailable, with the response's reason."""
+    """Return the token of a response. Raises CredentialsUnavailable, with the response's reason."""
     try:
         reply = msgspec.json.decode(body, type=_TokenBody)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -403,27 +403,27 @@ def _token(status: int, body: bytes) -> tuple[str, float]:
 
 # Tokens of Google's service accounts, with google-auth: the extra `google`.
 #
-# The library blocks, so it runs in a thread. It knows key files of service accounts, workload
-# identity federation, and the application's defaults: $GOOGLE_APPLICATION_CREDENTIALS, the machine.
+# The library blocks, so it runs in a thread. It supports key files of service accounts, workload
+# identity federation, and the defaults: $GOOGLE_APPLICATION_CREDENTIALS, the machine.
 
 GOOGLE_EXTRA = "pip install 'model-gateway[google]'"
-# Of one request to Google's token servers; the library makes several at most.
+# The timeout of one request to Google's token servers; the library makes several at most.
 REQUEST_SECONDS = 10.0
-# What a token is good for whose end the library does not know.
+# The validity of a token without a known end.
 UNKNOWN_SECONDS = 600.0
 
 
 class GoogleAuthorizer(TokenAuthorizer[GoogleSpec]):
     """The token of one channel."""
 
-    _credentials: Any = None  # the library's, which are made once
+    _credentials: Any = None  # the library's, created once
 
     async def fetch(self, request: UpstreamRequest, wire: Wire) -> tuple[str, float]:
         """See TokenAuthorizer."""
         return await asyncio.to_thread(self._fetched, request.transport)
 
     def _fetched(self, transport: Transport | None) -> tuple[str, float]:
-        """Blocks; of one thread at a time."""
+        """Return token and validity. Blocks; run by one thread at a time."""
         try:
             from google.auth.transport.requests import Request
             from requests import Session
@@ -437,7 +437,7 @@ class GoogleAuthorizer(TokenAuthorizer[GoogleSpec]):
             with Session() as session:
                 ways = {"timeout": REQUEST_SECONDS, "proxies": _proxies(transport)}
                 self._credentials.refresh(partial(Request(session), **ways))
-        except Exception as error:  # whatever the library meets on its way
+        except Exception as error:  # any error of the library
             raise CredentialsUnavailable(f"google-service-account: {error}") from error
         ends = self._credentials.expiry  # UTC, without a zone
         seconds = UNKNOWN_SECONDS
@@ -447,7 +447,7 @@ class GoogleAuthorizer(TokenAuthorizer[GoogleSpec]):
 
 
 def _credentials(spec: GoogleSpec, obtained: ObtainedSecrets) -> Any:
-    """The library's credentials. Raises what it raises, OSError and ValueError."""
+    """Return the library's credentials. Raises its errors, OSError and ValueError."""
     import google.auth
     from google.auth import identity_pool
     from google.oauth2 import credentials, service_account
@@ -461,7 +461,7 @@ def _credentials(spec: GoogleSpec, obtained: ObtainedSecrets) -> Any:
             text = file.read()
     info = google_info(text)
     obtained.add("key file", *google_secrets(info))
-    # Each by its own name: any type at all could name a program to be run.
+    # Each type by name: a type of the library's could name a program to run.
     by_type: dict[str, Any] = {
         "service_account": service_account.Credentials.from_service_account_info,
         "external_account": identity_pool.Credentials.from_info,
@@ -471,7 +471,8 @@ def _credentials(spec: GoogleSpec, obtained: ObtainedSecrets) -> Any:
 
 
 def _proxies(transport: Transport | None) -> dict[str, str] | None:
-    """The channel's proxy, for each request: the environment's goes before a session's."""
+    """Return the channel's proxy, as an argument of each request: a session's is overridden by the
+    environment's."""
     if transport is None or transport.proxy is None:
         return None
     return dict.fromkeys(("http", "https"), transport.proxy.url)
@@ -481,7 +482,7 @@ _LOG = EventLog("channels.authorizers")
 
 
 def authorizer_of(channel: ChannelSpec) -> Authorizer | None:
-    """The channel's, if it needs one: its state is the channel's for as long as that lives."""
+    """Return the channel's authorizer, if it needs one; it is created once for each channel."""
     spec = channel.authorizer
     if spec is None:
         return None

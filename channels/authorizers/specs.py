@@ -1,6 +1,6 @@
-"""The settings of credentials that are more than a key: one record a way.
+"""The settings of credentials other than a key: one record per scheme.
 
-Empty texts are left to the provider's usual places: environment, profiles, the machine itself.
+Empty texts select the provider's defaults: environment, profiles, the machine's identity.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class AwsSpec:
 
 @dataclass(frozen=True, slots=True)
 class GoogleSpec:
-    """A token of a service account, or of whatever else Google's library knows by its `type`.
+    """A token of a service account, or of another type that Google's library supports.
 
-    `file` is its key file, `info` the same as text; with neither, the application's defaults.
+    `file`: its key file; `info`: the content of one; with neither, the application's defaults.
     """
 
     file: str = ""
@@ -52,13 +52,13 @@ class GoogleSpec:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The secrets of the key that stands in the configuration."""
+        """The secrets of the key in the configuration."""
         return google_secrets(google_info(self.info)) if self.info else ()
 
 
 @dataclass(frozen=True, slots=True)
 class AzureSpec:
-    """A token of an application: by its secret, or by a federated token out of a file."""
+    """A token of an application, by its secret or by a federated token in a file."""
 
     tenant_id: str
     client_id: str
@@ -77,7 +77,7 @@ AuthorizerSpec: TypeAlias = AwsSpec | GoogleSpec | AzureSpec
 
 
 def google_info(text: str | bytes) -> dict[str, Any]:
-    """The members of a key file. Raises ValueError for what is none."""
+    """Return the members of a key file. Raises ValueError for an invalid one."""
     try:
         value = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
@@ -88,7 +88,7 @@ def google_info(text: str | bytes) -> dict[str, Any]:
 
 
 def google_secrets(info: Mapping[str, Any]) -> tuple[str, ...]:
-    """The secrets in a key file."""
+    """Return the secrets in a key file."""
     names = ("private_key", "private_key_id", "client_secret", "refresh_token")
     return _filled(*(one for name in names if isinstance(one := info.get(name), str)))
 

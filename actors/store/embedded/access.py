@@ -1,10 +1,10 @@
-"""As whom PostgreSQL's programs run, because they refuse to run as root.
+"""The user that runs PostgreSQL's programs, since they refuse to run as root.
 
-An ordinary user simply runs them. Root runs them as the owner of the data folder, or, where that
-is root too, under a user id that nothing else has: what else runs as `nobody` could read the data,
-signal the server and rewrite its rules. If a folder on the way is closed to that user, root runs
-them in a user namespace in which root is called `nobody`, so that every file stays root's. No
-folder of the user's is ever opened up. What is run is decided in `cluster.py`.
+An ordinary user runs them as itself. Root runs them as the owner of the data folder or, if that is
+root too, under a user id of their own: any other program that runs as `nobody` could read the data,
+signal the server and change its rules. If a parent folder is closed to that user, root runs them in
+a user namespace in which root is called `nobody`, so that all files stay root's. The permissions of
+the user's folders are never changed. `cluster.py` decides what is run.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from actors.store.queries import load
 
 
 class EmbeddedFault(Exception):
-    """The embedded PostgreSQL cannot run here; the message has the reason and what would help."""
+    """The embedded PostgreSQL cannot run here; the message gives the reason and a remedy."""
 
 
 ROOT = 0
-# Left free by systemd's division of user ids, below 65536 so that containers have them, too.
+# Unassigned in systemd's ranges of user ids; below 65536, so that containers have them, too.
 PRIVATE_UIDS = range(60578, 61184)
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Owner of the cluster's files, and how to become it for one command.
+    """The owner of the cluster's files, and how to run a command as that user.
 
     `is_switched`: change to `uid` first. `prefix`: a command that runs the rest of its arguments.
     """
@@ -57,13 +57,13 @@ class Identity:
     prefix: tuple[str, ...] = ()
 
     def run(self, command: Sequence[str], *, cwd: Path, timeout_seconds: float) -> tuple[int, str]:
-        """Run a command to its end; return its exit code and everything it printed."""
-        # A file, not a pipe: what a started server inherits must not keep us waiting.
+        """Run a command to its end; return its exit code and its output."""
+        # A file, because a started server inherits a pipe, and reading it would not end.
         with tempfile.TemporaryFile() as output:
             done = subprocess.run(
                 [*self.prefix, *command],
                 cwd=cwd,
-                # PGPORT, PGDATA and the like would be obeyed.
+                # PGPORT, PGDATA and the like would apply.
                 env={k: v for k, v in os.environ.items() if not k.startswith(("PG", "LC_"))}
                 | {"LC_ALL": "C"},
                 stdin=subprocess.DEVNULL,
@@ -79,7 +79,7 @@ class Identity:
             return done.returncode, output.read().decode(errors="replace")
 
     def make_folder(self, folder: Path) -> None:
-        """Make a folder that only this identity can enter; its parent must be the caller's own."""
+        """Create a folder that only this identity can enter, in a folder of the caller's own."""
         if not folder.exists():
             folder.mkdir(mode=0o700)
             if self.is_switched:
@@ -87,9 +87,9 @@ class Identity:
         self.take(folder)
 
     def take(self, folder: Path) -> None:
-        """Make a folder this identity's, with all that its present owner has in it.
+        """Change the owner of a folder, and of everything in it that its present owner has.
 
-        The folder itself comes last: an interrupted run is seen, and done again.
+        The folder itself is last: an interrupted run is recognised, and repeated.
         """
         owner = folder.stat().st_uid
         if not self.is_switched or owner == self.uid:
@@ -102,18 +102,18 @@ class Identity:
         os.chown(folder, self.uid, self.gid)
 
     def named(self) -> Identity:
-        """Return this identity; `nobody` for a user id that has no name."""
+        """Return this identity, or `nobody` for a user id without a name."""
         if not self.is_switched or _has_name(self.uid):
             return self
         nobody = pwd.getpwnam("nobody")
         return Identity(uid=nobody.pw_uid, gid=nobody.pw_gid, is_switched=True)
 
     def can_enter(self, folder: Path) -> bool:
-        """Whether nothing on the way to and including `folder` is closed to it."""
+        """Whether this identity can enter `folder` and all its parents."""
         return self.closed_folder(folder) is None
 
     def closed_folder(self, folder: Path) -> Path | None:
-        """Return the first folder from the root down to `folder` that it cannot enter."""
+        """Return the first of the parents and `folder`, from the root, that it cannot enter."""
         if not self.is_switched:
             return None  # the caller's own rights
         for step in (*reversed(folder.parents), folder):
@@ -130,10 +130,10 @@ class Identity:
 
 
 def choose(data: Path, *, home: Path, reached: Iterable[Path]) -> Identity:
-    """Decide for the cluster in `data`; it must be able to enter every folder in `reached`.
+    """Choose the identity for the cluster in `data`; it must be able to enter all of `reached`.
 
-    Data that exists already stays its owner's, unless that is `nobody` by root's choice. `home` is
-    the data folder as it is configured. Raises EmbeddedFault when there is no way.
+    Existing data keeps its owner, unless that is `nobody` as chosen by root. `home`: the configured
+    data folder. Raises EmbeddedFault if no identity is possible.
     """
     euid = os.geteuid()
     if euid != ROOT:
@@ -162,7 +162,7 @@ def choose(data: Path, *, home: Path, reached: Iterable[Path]) -> Identity:
 
 
 def _owner_of(home: Path) -> Identity:
-    """The owner of a folder; instead of root's a user id that nothing else has."""
+    """Return the owner of a folder; an unused user id instead of root's."""
     status = home.stat()
     if status.st_uid != ROOT and _has_name(status.st_uid):
         return Identity(uid=status.st_uid, gid=status.st_gid, is_switched=True)
@@ -183,7 +183,7 @@ def _has_name(uid: int) -> bool:
 
 
 def _mapped(why: str) -> Identity:
-    """Return the identity that is this very user under the name `nobody`, if namespaces work."""
+    """Return this user under the name `nobody`, by a user namespace. Raises EmbeddedFault."""
     try:
         name = str(pwd.getpwnam("nobody").pw_uid)
         prefix = ("unshare", "--user", f"--map-user={name}", "--")
@@ -198,12 +198,12 @@ def _mapped(why: str) -> Identity:
     return Identity(uid=os.geteuid(), gid=os.getegid(), prefix=prefix)
 
 
-# Who may connect to the embedded PostgreSQL: one role, which owns the database, by its password.
+# Access to the embedded PostgreSQL: one role, which owns the database, by its password.
 #
 # The role is no superuser, and no superuser can log in. The password is in `data_dir`, readable by
-# the owner of that folder and root; the server keeps only its verifier. To make the role, or to
+# the owner of that folder and root; the server has only its verifier. To create the role, or to
 # take over a cluster with trust authentication, `pg_hba.conf` admits the superuser for a moment,
-# while the socket's folder is closed to all but the server's user and root. `cluster.py` starts the
+# while only the server's user and root can enter the socket's folder. `cluster.py` starts the
 # server.
 
 SQL = load("actors.store.embedded", "access.sql")
@@ -214,8 +214,8 @@ DATABASE = "postgres"
 
 PASSWORD_FILE = "postgres.password"
 PASSWORD_BYTES = 32
-# Repeated hashing protects what could be guessed. 256 random bits cannot be guessed, and each new
-# connection would pay for it, with the event loop.
+# Iterations protect passwords that can be guessed. 256 random bits cannot, and each connection
+# would spend that time in the event loop.
 ITERATIONS = 1
 SALT_BYTES = 16
 
@@ -243,28 +243,28 @@ class Access:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the rules let in the gateway's role with its password.
+        """Whether the rules admit the gateway's role with its password.
 
-        Only `close` writes that line. Others beside it are an operator's own.
+        Only `close` writes that line; an operator may add others.
         """
         return ROLE_RULE in self._rules.read_text(encoding="utf-8", errors="replace").splitlines()
 
     @property
     def is_complete(self) -> bool:
-        """Whether it is closed, and the password is here: without it the rules are not ours."""
+        """Whether it is closed, and the password exists; without it `close` runs again."""
         return self.is_closed and self._password_file.exists()
 
     def url(self, sockets: Path) -> str:
-        """Where to connect, as the rules stand. Raises EmbeddedFault."""
+        """Return the URL for the present rules. Raises EmbeddedFault."""
         user = f"{ROLE}:{quote(self._password(), safe='')}" if self.is_closed else SUPERUSER
         return f"postgresql://{user}@/{DATABASE}?host={quote(str(sockets), safe='')}"
 
     def open(self) -> None:
-        """Let the superuser in; to be called before the server starts, and `close` after."""
+        """Admit the superuser; call it before the server starts, and `close` after."""
         self._write_rules(OPEN)
 
     def close(self, superuser_url: str) -> None:
-        """Make the role, give it the database and everything in it, and lock all others out."""
+        """Create the role, make it the owner of the database, and exclude all others."""
         if not self._password_file.exists():
             self._make_password()
         connection = psycopg2.connect(superuser_url)
@@ -301,7 +301,7 @@ class Access:
 
 
 def scram_verifier(password: str, *, iterations: int = ITERATIONS, salt: bytes = b"") -> str:
-    """What the server keeps of a password: enough to check it, too little to log in (RFC 5803)."""
+    """Return what the server stores to check a password, which cannot log in (RFC 5803)."""
     salt = salt or secrets.token_bytes(SALT_BYTES)
     salted = hashlib.pbkdf2_hmac("sha256", password.encode("utf-8"), salt, iterations)
     client_key = hmac.digest(salted, b"Client Key", "sha256")
@@ -314,7 +314,7 @@ def scram_verifier(password: str, *, iterations: int = ITERATIONS, salt: bytes =
 
 
 def _write(path: Path, text: str, *, uid: int, gid: int) -> None:
-    """Replace a file by one that its owner alone may read: complete, or not at all."""
+    """Replace a file atomically by one that only its owner can read."""
     draft = path.with_name(f".{path.name}.new")
     draft.unlink(missing_ok=True)
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
@@ -327,11 +327,10 @@ def _write(path: Path, text: str, *, uid: int, gid: int) -> None:
     draft.replace(path)
 
 
-# Where the server's Unix socket lies: beside the data, or in a short private folder instead.
+# The folder of the server's Unix socket: beside the data, or else a short private folder.
 #
-# A socket's path may have no more than about a hundred bytes, and PostgreSQL takes a comma or a
-# quote in it for its own. The folder elsewhere is remembered in a file, so that every process finds
-# the same one.
+# A socket's path is limited to about a hundred bytes, and commas and quotes have a meaning to
+# PostgreSQL. The other folder is recorded in a file, so that every process finds it.
 
 SOCKET_NAME = ".s.PGSQL.5432"
 # macOS allows 103 bytes, Linux 107.
@@ -340,9 +339,9 @@ RECORD = "socket_folder"
 
 
 def socket_folder(folder: Path, identity: Identity) -> Path:
-    """Return the folder for the socket of the cluster in `folder`, made if needed.
+    """Return the folder for the socket of the cluster in `folder`; create it if needed.
 
-    Raises EmbeddedFault when no folder is short enough.
+    Raises EmbeddedFault if no folder is short enough.
     """
     beside = folder / "run"
     if _fits(beside):
@@ -364,21 +363,21 @@ def socket_folder(folder: Path, identity: Identity) -> Path:
 
 
 def remove_stale_lock(sockets: Path) -> None:
-    """Remove what a killed server left beside its socket; call it only when none is running.
+    """Remove a killed server's lock file; call it only without a running server.
 
-    It names a process as `postmaster.pid` does, and may mean another one by now.
+    Its process number, as that in `postmaster.pid`, may be another process's by now.
     """
     (sockets / f"{SOCKET_NAME}.lock").unlink(missing_ok=True)
 
 
 def remove_socket_folder(folder: Path) -> None:
-    """Remove the folder elsewhere, if there is one, after the server has stopped."""
+    """Remove the socket's other folder, if there is one, after the server has stopped."""
     record = folder / RECORD
     try:
         made = Path(record.read_text())
         made.rmdir()
     except OSError:
-        return  # none, or not empty: it is private and small, and will be used again
+        return  # none, or not empty: it is small and private, and is used again
     record.unlink()
 
 
@@ -394,22 +393,21 @@ def _remembered(record: Path, identity: Identity) -> Path | None:
         status = folder.lstat()
     except OSError:
         return None
-    # Anyone may have made a folder of this name in a shared folder after ours was cleaned away.
+    # Another user may have created this name in a shared folder after the first one was removed.
     is_private = status.st_uid == identity.uid and status.st_mode & 0o7777077 == 0o40000
     return folder if is_private else None
 
 
-# Counts the processes that share one embedded PostgreSQL, with locks that die with them.
+# Counts the processes that share one embedded PostgreSQL, by locks that end with their processes.
 #
-# Each holds a shared lock on one file for as long as it uses the server; starting and stopping
-# happen under an exclusive lock on another. A killed process frees both by itself. Starts nothing:
-# that is `cluster.py`.
+# Each process has a shared lock on one file while it uses the server; starting and stopping need an
+# exclusive lock on another file. `cluster.py` starts the server.
 
 POLL_SECONDS = 0.02
 
 
 class Users:
-    """One process's registration among the users of the server in `data_dir`."""
+    """The registration of one process as a user of the server in `data_dir`."""
 
     def __init__(self, data_dir: Path, *, timeout_seconds: float = 90.0) -> None:
         self._busy_file = data_dir / "postgres.lock"
@@ -422,7 +420,7 @@ class Users:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Keep every other process from starting or stopping the server. Raises EmbeddedFault."""
+        """Exclude other processes from starting or stopping the server. Raises EmbeddedFault."""
         descriptor = _opened(self._busy_file)
         try:
             deadline = time.monotonic() + self._timeout_seconds
@@ -438,11 +436,11 @@ class Users:
             os.close(descriptor)
 
     def join(self) -> bool:
-        """Register; return whether others have one. Call it inside `alone`."""
+        """Register; return whether other processes are registered. Call it inside `alone`."""
         if self._descriptor is None:
             self._descriptor = _opened(self._users_file)
         is_only_one = _locked(self._descriptor, fcntl.LOCK_EX)
-        # Only someone inside `alone` ever asks for more than a share of this lock.
+        # Only a process inside `alone` requests an exclusive lock.
         fcntl.flock(self._descriptor, fcntl.LOCK_SH)
         return not is_only_one
 

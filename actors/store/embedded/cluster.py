@@ -1,8 +1,7 @@
-"""One cluster on disk: made once, started, watched, stopped.
+"""One database cluster on disk: its creation, start, supervision and stop.
 
-`Cluster` blocks while it works and knows no other process: `EmbeddedPostgres` runs it in a thread,
-under the locks of `access.py`. Never changes what is inside `data` except through PostgreSQL's own
-programs.
+`Cluster` blocks and knows no other process: `EmbeddedPostgres` runs it in a thread, under the locks
+of `access.py`. Only PostgreSQL's own programs change the content of `data`.
 """
 
 from __future__ import annotations
@@ -40,8 +39,8 @@ from metrics.logs import EventLog
 
 # The server process of a cluster, by its `postmaster.pid`.
 #
-# The file outlives a killed server, and its process number may be another program's by now; both
-# are found out here.
+# The file may outlive a killed server, and its process number may be another program's; both are
+# checked here.
 
 PID_FILE = "postmaster.pid"
 
@@ -52,16 +51,16 @@ class Postmaster:
 
     pid: int
     data: Path
-    socket_folder: Path | None  # not yet known while it starts
+    socket_folder: Path | None  # None while it starts
 
     @classmethod
     def read(cls, data: Path) -> Postmaster | None:
-        """Return the server that runs on `data`, None when there is none."""
+        """Return the server that runs on `data`; None without one."""
         try:
             lines = (data / PID_FILE).read_text().splitlines()
         except FileNotFoundError:
             return None
-        # Lines: process, data, start time, port, socket folder, …; the last ones come later.
+        # Lines: process, data, start time, port, socket folder, …; the last ones are added later.
         if not lines or not lines[0].isdigit():
             return None
         folder = Path(lines[4]) if len(lines) > 4 and lines[4] else None
@@ -70,10 +69,10 @@ class Postmaster:
 
     @classmethod
     def remove_stale_file(cls, data: Path) -> bool:
-        """Remove what a killed server left, or PostgreSQL could take another process for it.
+        """Remove a killed server's file, whose number PostgreSQL could take for another process.
 
-        Returns whether there was something. Call it only when `read` has found no server and
-        no other process can start one.
+        Returns whether it existed. Call it only if `read` has found no server and no other process
+        can start one.
         """
         try:
             (data / PID_FILE).unlink()
@@ -83,7 +82,7 @@ class Postmaster:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the process is there, is a PostgreSQL and works on this data."""
+        """Whether the process exists, is a PostgreSQL and works on this data."""
         process = Path("/proc") / str(self.pid)
         if not Path("/proc/self/stat").exists():
             return self._is_alive_by_ps()
@@ -97,11 +96,11 @@ class Postmaster:
         try:
             return (process / "cwd").samefile(self.data)
         except (PermissionError, FileNotFoundError):
-            # Not ours to look at (then the name must do), or gone this moment.
+            # Another user's process, whose name must suffice, or one that has just ended.
             return process.exists()
 
     def send(self, signal_number: int) -> None:
-        """Signal it; a process that is gone already is fine."""
+        """Send a signal; a process that has ended is ignored."""
         try:
             os.kill(self.pid, signal_number)
         except ProcessLookupError:
@@ -115,8 +114,8 @@ class Postmaster:
 
 # Finds PostgreSQL's programs: the wheel's, those of $PG_BIN, the system's.
 #
-# Starts nothing but `postgres --version`. Depends on the layout of the wheel's `pginstall` folder
-# only, not on its Python code, which would add a system user and open up folders.
+# Runs only `postgres --version`. Uses the wheel's `pginstall` folder, and not its Python code, which
+# would add a system user and change permissions of folders.
 
 OLDEST_MAJOR = 14
 PROGRAMS = ("postgres", "initdb", "pg_ctl")
@@ -124,7 +123,7 @@ PROGRAMS = ("postgres", "initdb", "pg_ctl")
 
 @dataclass(frozen=True, slots=True)
 class Binaries:
-    """A folder that holds `postgres`, `initdb` and `pg_ctl` of one major version."""
+    """A folder with `postgres`, `initdb` and `pg_ctl` of one major version."""
 
     folder: Path
     major: int
@@ -135,7 +134,7 @@ class Binaries:
 
 
 def find(environ: Mapping[str, str], *, major: int | None = None) -> Binaries:
-    """Return the first usable set of programs; of version `major` when data of it exists already.
+    """Return the first usable set of programs; of version `major` for existing data.
 
     Raises EmbeddedFault.
     """
@@ -166,7 +165,7 @@ def _folders(environ: Mapping[str, str]) -> Iterator[Path]:
         yield Path(wheel.origin).parent / "pginstall" / "bin"
     if environ.get("PG_BIN"):
         yield Path(environ["PG_BIN"]).absolute()
-    # Debian keeps every version apart and puts none of the server's programs on the path.
+    # Debian has a folder for each version, and none of the server's programs on the path.
     versions = [p for p in Path("/usr/lib/postgresql").glob("*/bin") if p.parent.name.isdigit()]
     yield from sorted(versions, key=lambda p: int(p.parent.name), reverse=True)
     on_path = shutil.which("postgres", path=environ.get("PATH"))
@@ -181,13 +180,13 @@ def _inspect(folder: Path) -> Binaries | None:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
     except (OSError, subprocess.SubprocessError):
-        return None  # made for another machine, or broken: the next folder may do
+        return None  # for another machine, or broken: try the next folder
     match = re.search(r"(\d+)(?:\.|devel|beta|rc)", done.stdout)
     return Binaries(folder=folder, major=int(match[1])) if match else None
 
 
 START_SECONDS = 60.0
-# After a crash the old server's children keep its shared memory until they notice.
+# After a crash the old server's children keep its shared memory until they notice the crash.
 CRASH_SECONDS = 20.0
 POLL_SECONDS = 0.02
 LOG_MAX_BYTES = 10 * 2**20
@@ -199,10 +198,10 @@ SETTINGS = {
     "shared_buffers": "128MB",
     "fsync": "on",
     "synchronous_commit": "on",  # a settled call stays settled
-    "jit": "off",  # costs more than our short statements take
+    "jit": "off",  # costs more than it saves with short statements
     "timezone": "UTC",
     "log_timezone": "UTC",
-    # Statements and rows carry customers' data; the log names the error alone.
+    # Statements and rows contain customers' data, so the log only has the error.
     "log_error_verbosity": "terse",
     "log_min_error_statement": "panic",
     "log_parameter_max_length_on_error": "0",
@@ -235,23 +234,23 @@ class Cluster:
 
     @property
     def url(self) -> str:
-        """Where to connect. Raises EmbeddedFault."""
+        """The URL for clients. Raises EmbeddedFault."""
         return self._access.url(self._sockets)
 
     @property
     def is_running(self) -> bool:
-        """Whether its server process is there, ready or not."""
+        """Whether its server process exists, ready or not."""
         return Postmaster.read(self._data) is not None
 
     @property
     def is_open(self) -> bool:
-        """Whether its server runs and asks for no password, as those of earlier versions do."""
+        """Whether its server runs without a password, as earlier versions started it."""
         return self.is_running and not self._access.is_closed
 
     def start(self) -> bool:
-        """Make the cluster unless it exists, start the server unless it runs, wait for its reply.
+        """Create the cluster and start the server as needed; return once it accepts connections.
 
-        Returns whether it had to be started. Raises EmbeddedFault.
+        Returns whether the server was started. Raises EmbeddedFault.
         """
         deadline = time.monotonic() + START_SECONDS
         self._make()
@@ -275,7 +274,7 @@ class Cluster:
         return True
 
     def stop(self) -> None:
-        """Stop the server: its clients are cut off, what is committed stays."""
+        """Stop the server: clients lose their connections. Raises EmbeddedFault."""
         postmaster = Postmaster.read(self._data)
         if postmaster is None:
             return
@@ -291,7 +290,7 @@ class Cluster:
         raise EmbeddedFault(f"PostgreSQL (process {postmaster.pid}) cannot be stopped")
 
     def _close(self, deadline: float) -> None:
-        """Make the gateway's role; return when all others are locked out."""
+        """Create the gateway's role; return once all others are excluded."""
         superuser_url = self.url
         try:
             self._access.close(superuser_url)
@@ -323,19 +322,19 @@ class Cluster:
         unfinished = self._folder / "data.new"
         if unfinished.exists():
             shutil.rmtree(unfinished)
-        # initdb wants a name for its user; the server does not.
+        # initdb needs a name for its user; the server does not.
         maker = self._identity.named()
         maker.make_folder(unfinished)
         options = ["--auth=reject", "--encoding=UTF8", "--no-locale", f"--username={SUPERUSER}"]
         self._run([self._binaries.path("initdb"), *options, "-D", unfinished.name], maker)
         self._identity.take(unfinished)
-        # Complete or not there at all.
+        # The rename makes it appear complete, or not at all.
         unfinished.rename(self._data)
 
     def _launch(self, retry_until: float) -> None:
         settings = self._settings | {"unix_socket_directories": str(self._sockets)}
         options = " ".join(f"-c {shlex.quote(f'{k}={v}')}" for k, v in settings.items())
-        # Relative paths: pg_ctl hands its own to a shell.
+        # Relative paths, because pg_ctl passes its own to a shell.
         command = [self._binaries.path("pg_ctl"), "start", "-D", self._data.name, "-w", "-s"]
         command += ["-t", str(int(START_SECONDS)), "-l", "log/postgres.log", "-o", options]
         while True:
@@ -381,10 +380,10 @@ class Cluster:
             time.sleep(POLL_SECONDS)
 
 
-# The embedded PostgreSQL of one `data_dir`, shared by every process that asks for it.
+# The embedded PostgreSQL of one `data_dir`, shared by its processes.
 #
 # `gw serve`, `gw demo` and the commands may use one folder at the same time: the first starts the
-# server, the last one to leave stops it. Connecting is `actors/store/database.py`'s work.
+# server, the last one stops it. `actors/store/database.py` connects.
 
 WATCH_SECONDS = 1.0
 
@@ -392,8 +391,8 @@ WATCH_SECONDS = 1.0
 class EmbeddedPostgres:
     """PostgreSQL in `data_dir/postgres`, over a Unix socket, without TCP.
 
-    `settings` go over the built-in ones (PostgreSQL's own names). Every method raises
-    EmbeddedFault; a cancelled one finishes its step in the background.
+    `settings` (PostgreSQL's names) override the built-in ones. Every method raises EmbeddedFault; a
+    cancelled one finishes its step in the background.
     """
 
     def __init__(
@@ -415,18 +414,18 @@ class EmbeddedPostgres:
         return f"<EmbeddedPostgres {self._cluster!r} {self._users!r}>"
 
     async def start(self) -> str:
-        """Join the users of the server, start it if need be; return the URL to connect to."""
+        """Join the server's users and start it if needed; return the URL for clients."""
         return await asyncio.to_thread(self._start)
 
     @property
     def is_made(self) -> bool:
-        """Whether there is a database. Raises OSError where the folder is closed to this user."""
+        """Whether the cluster exists. Raises OSError if the folder is closed to this user."""
         return (self._folder / "data" / "PG_VERSION").exists()
 
     def url_while_running(self) -> str | None:
-        """Return where to connect for as long as others run the server; None where none do.
+        """Return the URL of a server that others run; None if it is stopped.
 
-        Nothing is made or started. Raises EmbeddedFault, OSError.
+        Starts nothing. Raises EmbeddedFault, OSError.
         """
         postmaster = Postmaster.read(self._folder / "data")
         if postmaster is None or postmaster.socket_folder is None:
@@ -435,17 +434,17 @@ class EmbeddedPostgres:
         return Access(self._folder, identity).url(postmaster.socket_folder)
 
     async def ensure_running(self) -> bool:
-        """Start the server again if it has died; return whether it had."""
+        """Start the server again if it has stopped; return whether it had."""
         return await asyncio.to_thread(self._ensure_running)
 
     async def watch(self, clock: Clock) -> None:
-        """Keep it running, for as long as this runs."""
+        """Keep the server running until cancelled."""
         while True:
             await clock.sleep(WATCH_SECONDS)
             await self.ensure_running()
 
     async def stop(self) -> None:
-        """Leave; stop the server when no other process uses it. A second call does nothing."""
+        """Leave; the last process stops the server. A second call does nothing."""
         await asyncio.to_thread(self._stop)
 
     def _start(self) -> str:
@@ -484,9 +483,9 @@ class EmbeddedPostgres:
                     self._log.info("postgres_stopped", folder=str(self._folder))
 
     def _close_old_server(self, cluster: Cluster, *, is_shared: bool) -> None:
-        """End a server that asks for no password, so that the next one does.
+        """Stop a server without a password, so that the next one has one.
 
-        Not under the eyes of an earlier version of this program, which could not come back to it.
+        A server that an earlier version uses is kept, since that could not connect to the new one.
         """
         if not cluster.is_open:
             return
