@@ -1,9 +1,9 @@
-"""Kinds of upstreams: what `kind` of a channel fills in, a row each, and nothing listed elsewhere.
+"""Kinds of upstreams: the settings that `kind` implies for a channel, one row per kind.
 
 `source` is the provider's own page. `read_on` is the day on which a copy of that documentation was
-read for the row; None: the row is from what others publish of that provider, and waits to be
-compared with the page. No row was tried on a live provider. What a channel states itself takes the
-place of the row's.
+read for the row; None: the row is from other publications on the provider, and must still be
+compared with the page. No row was tested on a live provider. A channel's own settings override the
+row's.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from types import MappingProxyType
 from channels.authorizers.specs import AWS_SIGV4, GOOGLE_SERVICE_ACCOUNT
 
 READ_ON = "2026-11-22"
-# Stand for a channel's region and project in addresses and paths.
+# Placeholders of a channel's region and project in addresses and paths.
 REGION = "{region}"
 PROJECT = "{project}"
 _OPENAI_PREFIX = "/openai/v1"
@@ -24,23 +24,22 @@ _VERTEX_PUBLISHERS = f"/v1/projects/{PROJECT}/locations/{REGION}/publishers"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """One kind. `base_url` is empty where each account has its own.
+    """One kind. `base_url` is empty if each account has its own.
 
-    `key_refusals` are statuses with which it refuses a key or an empty account besides 401 and 402,
-    each with a text in the message that distinguishes it; `request_refusals` likewise those of
-    a request's content with a status that refuses keys elsewhere.
-    `variables` are the names under which its key is found in the environment, the usual one first;
-    none where it needs no key. `url_variable` is the one that holds its address, where each account
-    has its own; `settings` are other keys of a channel that it needs, each with its variable.
-    `ambient` are those by which a provider's library finds credentials without a key.
-    `models_path` lists its models, to any holder of a key, free of charge; it is appended to
-    `base_url`, on a host that `models_host` names by a replacement.
-    `by_model` has the protocol that models are spoken to in, by a text in their name over there,
-    where the channel does not state its protocols itself. `regional` are the addresses of regions
-    that have a host of another form. Address and paths may have REGION and PROJECT in them. A kind
-    whose `auth` needs more than a key takes a key, too, as bearer. `quirks` are differences on the
-    wire that an operator should know. A kind that `is_reseller` serves models of others, which a
-    channel of theirs serves rather.
+    `key_refusals`: statuses with which it refuses a key or an account without balance, besides 401
+    and 402, each with a text of the message that distinguishes it; `request_refusals`: likewise
+    those that refuse a request's content with a status that elsewhere refuses a key.
+    `variables`: the environment variables of its key, the usual one first; none if it needs no key.
+    `url_variable`: the variable of its address, if each account has its own. `settings`: other keys
+    of a channel that it needs, each with its variable. `ambient`: variables by which a provider's
+    library finds credentials without a key.
+    `models_path` lists its models to any holder of a key, free of charge; it is appended to
+    `base_url`, with a replacement in the host (`models_host`).
+    `by_model`: the protocol of models by a text in their upstream name, if the channel does not
+    state its protocols. `regional`: addresses of regions whose host has another form. Address and
+    paths may contain REGION and PROJECT. A kind whose `auth` needs more than a key also accepts a
+    key, as bearer. `quirks`: differences of its protocol that an operator should know.
+    `is_reseller`: it serves others' models, for which their own channels are preferred.
     """
 
     name: str

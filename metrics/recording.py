@@ -1,9 +1,9 @@
 """Spans that are recorded and exported by OpenTelemetry's SDK, for sampled calls only.
 
 Parents and times are explicit: a context variable would be lost in an executor and outlive its
-request. The id of a trace that starts with a call is the call's own id, `x-gateway-trace`. Importing
-this file takes a tenth of a second (protobuf, requests), so `tracing.py` imports it only if an
-endpoint is configured.
+request. The id of a trace that starts with a call is the call's own id, `x-gateway-trace`.
+Importing this file takes a tenth of a second (protobuf, requests), so `tracing.py` imports it only
+if an endpoint is configured.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Input tokens of a request that is only counted: asked of an upstream, else estimated.
+"""Input tokens of a request that is only counted: from an upstream, else estimated.
 
-Which address of an upstream counts, how the response is written and what the estimate weighs is
-data of each dialect (`Counting`, in its record). The estimate needs no vocabulary: it counts
-letters, words, digits and marks of everything that a model reads, in a few passes over the bytes,
-and adds what a turn, an image or a tool takes besides. Its weights are tuned to the responses of
-providers that state what they took (`tests/unit/channels/test_counting.py`).
+The upstream's path, the form of the response and the weights of the estimate are data of each
+dialect (`Counting`, in its record). The estimate needs no vocabulary: it counts letters, words,
+digits and marks of everything that a model reads, in a few passes over the bytes, and adds the
+tokens of turns, images and tools. Its weights are fitted to responses of providers that report
+their input tokens (`tests/unit/channels/test_counting.py`).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from channels.json import JsonObject
 
 # --- The text ---
 
-# What each byte is, with one of these for it: a letter, a digit, the end of a line, a mark, a byte
-# of a longer character; all others are between.
+# The kinds of bytes, by a representative: a letter, a digit, the end of a line, a mark, a byte of a
+# longer character; all others are between.
 _LETTER, _DIGIT, _LINE, _MARK, _WIDE, _BETWEEN = b"a", b"0", b"n", b".", b"u", b" "
 
 
@@ -42,7 +42,7 @@ def _kind(byte: int) -> int:
 
 
 _KINDS = bytes(map(_kind, range(256)))
-# Of these kinds runs are counted, each by a table in which all others are between.
+# Runs of these kinds are counted, each by a table that maps all others to between.
 _WORDS = bytes(kind if kind == _LETTER[0] else _BETWEEN[0] for kind in _KINDS)
 _RUNS = bytes(kind if kind == _MARK[0] else _BETWEEN[0] for kind in _KINDS)
 
@@ -50,12 +50,12 @@ _RUNS = bytes(kind if kind == _MARK[0] else _BETWEEN[0] for kind in _KINDS)
 # character.
 A_WORD, A_LETTER, A_DIGIT, A_RUN, A_MARK, A_LINE, A_WIDE = 0.75, 0.09, 0.5, 0.35, 0.35, 0.5, 0.3
 
-# And for the marks around each name of a client's own value.
+# Tokens for the marks around each name in a client's own value.
 A_NAME = 1.0
 
 
 def tokens_of_text(text: bytes) -> float:
-    """The tokens of a text in UTF-8, as an estimate. A few passes over it, whatever it holds."""
+    """Estimate the tokens of a text in UTF-8, in a few passes over it."""
     kinds = text.translate(_KINDS)
     words = (_BETWEEN + text.translate(_WORDS)).count(_BETWEEN + _LETTER)
     runs = (_BETWEEN + text.translate(_RUNS)).count(_BETWEEN + _MARK)
@@ -70,13 +70,13 @@ def tokens_of_text(text: bytes) -> float:
     )
 
 
-# --- What of a request is read ---
+# --- The members that are read ---
 
-# Members of a body that a model reads, in whichever dialect.
+# Members of a body that a model reads, in all dialects.
 _READ = ("system", "instructions", "systemInstruction", "system_instruction")
 _TURNS = ("messages", "input", "contents")
 _TOOLS = "tools"
-# Members that name or mark something and are not read as text.
+# Members that name or mark something; they are not text for the model.
 _MARKS = frozenset(
     (
         "type",
@@ -99,7 +99,7 @@ _MARKS = frozenset(
         "mime_type",
     )
 )
-# Members whose names are read as well, for they are a value of the client's own.
+# Members with values of the client's own, whose names the model reads too.
 _VALUES = frozenset(
     (
         "input",
@@ -120,12 +120,12 @@ _IMAGES = frozenset(("image", "input_image", "image_url"))
 _FILES = frozenset(("document", "input_file", "file"))
 _INLINE = ("inlineData", "inline_data", "fileData", "file_data")
 _CALLS = frozenset(("tool_use", "function_call", "tool_calls"))
-# Of a file so many characters of its base64 are one token: some 60 KB for a page of 1,500.
+# Characters of a file's base64 for one token: some 60 KB for a page of 1,500.
 FILE_CHARACTERS = 50
 
 
 class _Found(NamedTuple):
-    """What a walk has found: texts, and how many turns, calls, images there are."""
+    """The result of a walk: texts, and the numbers of turns, calls, images and the like."""
 
     texts: list[str]
     counts: dict[str, float]
@@ -135,7 +135,7 @@ class _Found(NamedTuple):
 
 
 def _walk(value: Any, found: _Found, *, with_names: bool) -> None:
-    """Collect what a model reads of a value; linear, and without a call for each level."""
+    """Collect what a model reads of a value, iteratively and in linear time."""
     left: list[tuple[Any, bool]] = [(value, with_names)]
     while left:
         one, names = left.pop()
@@ -155,7 +155,7 @@ def _walk(value: Any, found: _Found, *, with_names: bool) -> None:
 
 
 def _open(one: dict[str, Any], found: _Found, left: list[tuple[Any, bool]]) -> None:
-    """A turn, or a part of one."""
+    """Count a turn or a part of one, and queue its members."""
     if "role" in one or "parts" in one:
         found.add("turns")
     if str(one.get("type")) in _CALLS or "functionCall" in one:
@@ -168,7 +168,7 @@ def _open(one: dict[str, Any], found: _Found, left: list[tuple[Any, bool]]) -> N
 
 
 def _is_enclosed(part: dict[str, Any], found: _Found) -> bool:
-    """Whether a part is an image or a file, which is not read as text."""
+    """Count a part that is an image or a file, which is not read as text; False for any other."""
     inline = next((part[name] for name in _INLINE if isinstance(part.get(name), dict)), None)
     if inline is not None:
         kind = str(inline.get("mimeType") or inline.get("mime_type") or "")
@@ -192,9 +192,9 @@ def _is_enclosed(part: dict[str, Any], found: _Found) -> bool:
 
 
 def estimate(body: bytes, protocol: str) -> tuple[int, None]:
-    """The input tokens of a request of this protocol, at least 1. Raises InvalidRequest.
+    """Estimate the input tokens of a request of this protocol, at least 1. Raises InvalidRequest.
 
-    A job for the loop or a helper process, as those of `channels/offload` are.
+    A job like those of `channels/offload`, for the loop or a helper process.
     """
     counting = counting_of(protocol)
     members = _members(body)
@@ -225,7 +225,7 @@ def estimate(body: bytes, protocol: str) -> tuple[int, None]:
 
 
 def _members(body: bytes) -> Mapping[str, Any]:
-    """The members that are read, of the request that is counted."""
+    """Return the members of the request that is counted. Raises InvalidRequest."""
     try:
         members: dict[str, Any] = msgspec.json.decode(body, type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError) as error:
@@ -234,24 +234,24 @@ def _members(body: bytes) -> Mapping[str, Any]:
     return inner if isinstance(inner, dict) else members
 
 
-# --- What an upstream is sent ---
+# --- The upstream's request ---
 
-# Where native-content may hold the whole request that is to be counted.
+# The member in which native-content may have the whole request that is to be counted.
 INNER = "generateContentRequest"
 _NAME = "models/"
 
 
 def counting_of(protocol: str) -> Counting:
-    """How tokens are counted in a protocol that has an endpoint for it."""
+    """Return how a protocol with an endpoint for counting counts."""
     counting = CHAT_DIALECTS[protocol].counting
     assert counting is not None, protocol
     return counting
 
 
 def read_count(body: bytes, protocol: str) -> tuple[str, None]:
-    """The model that a body names, checked as far as the gateway must. Raises InvalidRequest.
+    """Return the model that a body names, after the gateway's checks. Raises InvalidRequest.
 
-    Empty where the protocol has it in the path. A job, as `estimate` is.
+    Empty if the protocol has the model in the path. A job, like `estimate`.
     """
     counting = counting_of(protocol)
     request = JsonObject.parse(body)
@@ -273,7 +273,7 @@ def read_count(body: bytes, protocol: str) -> tuple[str, None]:
 
 
 def counted_body(body: bytes, upstream_model: str) -> tuple[None, bytes]:
-    """The body with the upstream's name of the model, wherever it names one; else as it came."""
+    """Return the body with the upstream's name of the model, if it names one; else unchanged."""
     request = JsonObject.parse(body)
     if "model" in request.raw:
         return None, request.edited(replace={"model": msgspec.json.encode(upstream_model)}, add={})

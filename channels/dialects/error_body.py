@@ -1,7 +1,6 @@
-"""Find in an upstream's error body what its client receives: the message, `details` and `param`.
+"""Parses an upstream's error body into what its client receives: message, `details`, `param`.
 
-What is found still has to pass `channels/redaction.py` before anyone sees it. Error events within a
-stream are the meters' business.
+The result must pass `channels/redaction.py` before it is sent. Meters parse errors within streams.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from msgspec import Raw
 from channels.errors import ErrorMembers, ErrorReported
 from channels.json import NULL, raw_of, read_loosely
 
-# MiniMax's way to state that a chat failed: `base_resp` in a response whose status is 200.
+# MiniMax's failures of chat: `base_resp` in a response whose status is 200.
 #
-# What of it counts for speech is the contract's for media (`channels/media/minimax.py`). Source:
+# Its codes for speech follow the contract for media (`channels/media/minimax.py`). Source:
 # https://platform.minimax.io/docs/api-reference/errorcode, read on 2026-11-22.
 
-# What a `status_code` means as an HTTP status; 0 is good, and any other is 502.
+# The HTTP status of a `status_code`; 0 is success, and any other is 502.
 STATUSES: Mapping[str, int] = MappingProxyType(
     {
         "1002": 429,  # rate limit
@@ -33,7 +32,7 @@ STATUSES: Mapping[str, int] = MappingProxyType(
         "1026": 400,  # the input is sensitive
         "1027": 400,  # the output is
         "1039": 429,  # limit of tokens
-        "1042": 400,  # characters that cannot be seen
+        "1042": 400,  # invisible characters
         "2013": 400,  # invalid parameters
         "2049": 401,  # invalid key
         "2056": 429,  # limit of a plan
@@ -42,18 +41,18 @@ STATUSES: Mapping[str, int] = MappingProxyType(
 
 
 def status_of(code: str | None) -> int:
-    """The HTTP status that a `status_code` means; 200 for none and for 0."""
+    """Return the HTTP status of a `status_code`; 200 without one and for 0."""
     return 200 if code in (None, "0") else STATUSES.get(code, 502)
 
 
 def status_in(value: Any) -> int:
-    """The HTTP status that a decoded response means."""
+    """Return the HTTP status of a decoded response by its `base_resp`."""
     stated = value.get("base_resp") if isinstance(value, Mapping) else None
     return status_of(_code_of(stated))
 
 
 def error_of(stated: Any) -> Raw:
-    """A decoded `base_resp` as an `error` member; nothing where it is good."""
+    """Return a decoded `base_resp` as an `error` member; NULL on success."""
     code = _code_of(stated)
     if status_of(code) == 200:
         return NULL
@@ -65,57 +64,57 @@ def _code_of(stated: Any) -> str | None:
     return str(code) if isinstance(code, str | int) and not isinstance(code, bool) else None
 
 
-# What text from outside may hold that is stored, looked up or shown (contract §7).
+# Bounds of outside text that is stored, looked up or shown (contract §7).
 #
-# PostgreSQL refuses NUL in text and nothing can encode a lone surrogate. A client's name, id,
-# reference or query value with one of them is refused before anything else is done with it; text of
-# an upstream is made fit and bounded, because one odd string could spoil a whole batch of rows.
-# Hiding secrets is `channels/redaction.py`'s part.
+# PostgreSQL refuses NUL in text, and a lone surrogate cannot be encoded. A client's name, id,
+# reference or query value with either is refused before it is used; an upstream's text is cleaned
+# and truncated, because one such string would fail a whole batch of rows. `channels/redaction.py`
+# hides secrets.
 
-# What PostgreSQL takes: a pattern for tables of members (`gw/media/reading.py`).
+# What PostgreSQL stores; also a pattern for tables of members (`gw/media/reading.py`).
 STORABLE = r"\A[^\x00\ud800-\udfff]*\Z"
 STORABLE_WORDS = "without NUL"
 _STORABLE = re.compile(STORABLE)
-# The same of bytes: UTF-8 has no other place for ED before A0 to BF.
+# The same for bytes: in UTF-8 only a surrogate has ED before A0 to BF.
 _UNSTORABLE_BYTES = re.compile(rb"\x00|\xed[\xa0-\xbf]")
 # Controls except tab and newline, and surrogates.
 _UNFIT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]+")
 
 
 def is_storable(text: str) -> bool:
-    """Whether a text holds neither NUL nor lone surrogates."""
+    """Whether a text contains neither NUL nor lone surrogates."""
     return _STORABLE.match(text) is not None
 
 
 def are_storable(data: bytes) -> bool:
-    """Whether bytes that should be UTF-8 hold neither NUL nor what a lone surrogate would be."""
+    """Whether bytes of UTF-8 contain neither NUL nor encoded surrogates."""
     return _UNSTORABLE_BYTES.search(data) is None
 
 
 def fit(text: str, limit: int) -> str:
-    """Replace each run of unfit characters by a space and cut to `limit` characters."""
+    """Replace each run of unfit characters by a space, and truncate to `limit` characters."""
     text = _UNFIT.sub(" ", text)
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 MESSAGE_CHARACTERS_MAX = 500
-# Of `details`, which client libraries act on; longer ones are dropped whole.
+# Of `details`, which client libraries use; longer ones are dropped completely.
 DETAILS_BYTES_MAX = 16 * 1024
 DETAILS_DEPTH_MAX = 16
 PARAM_CHARACTERS_MAX = 256
 WORD_CHARACTERS_MAX = 64
-# A body this long is not a message; its beginning may be one.
+# Of a longer body only the beginning is parsed.
 _READ_BYTES_MAX = 256 * 1024
-# Members that hold the message, or an object that does, in the order they are trusted.
+# Members with the message, or with an object that contains it, in order of preference.
 _MEMBERS = (
     *("error", "message", "detail", "msg", "errors", "error_message", "error_description"),
     *("base_resp", "status_msg"),  # of MiniMax, one within the other
 )
-# How a web page or XML begins; some sentences begin with a number in such brackets.
+# The beginning of a web page or of XML; some sentences begin with a number in such brackets.
 _TAG = re.compile(r"<[a-z!?/]")
 # Of a `google.rpc.RetryInfo`.
 _DELAY = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s")
-# What is read of more values than these holds up the event loop; a message is in few.
+# More values than these would block the event loop; messages have few.
 _VALUES_MAX = 10_000
 _ENTRIES_MAX = 10
 _DEPTH_MAX = 6
@@ -123,10 +122,10 @@ _NOT_JSON = object()
 
 
 def error_members(body: bytes) -> ErrorMembers:
-    """The message of an error body, as `error_message` finds it, and what is beside it.
+    """Return the message of an error body (see `error_message`), and the members beside it.
 
-    Client libraries act on the `details` of the messages and the native-content protocol (retry
-    information, error codes) and on the `param` of chat-completions.
+    Client libraries use the `details` of the messages and the native-content protocol (retry
+    information, error codes) and the `param` of chat-completions.
     """
     return _members_of(*_read_body(body))
 
@@ -143,7 +142,7 @@ def _members_of(text: str, value: Any) -> ErrorMembers:
 
 
 def _words(error: Any, details: Any = None) -> frozenset[str]:
-    """What an error is called, on whichever protocol; Google's `details` hold its reasons."""
+    """Return the names of an error, in any protocol; Google's `details` contain its reasons."""
     if not isinstance(error, Mapping):
         return frozenset()
     stated = [error.get(name) for name in ("code", "type", "status")]
@@ -155,7 +154,7 @@ def _words(error: Any, details: Any = None) -> frozenset[str]:
 
 
 def retry_after_in(details: Any) -> str | None:
-    """The retry delay, in seconds, in Google's `details`, which has no header for it."""
+    """Return the retry delay in seconds from Google's `details`; Google has no header for it."""
     for one in details if isinstance(details, list) else ():
         delay = one.get("retryDelay") if isinstance(one, Mapping) else None
         if isinstance(delay, str) and (stated := _DELAY.fullmatch(delay)):
@@ -164,12 +163,12 @@ def retry_after_in(details: Any) -> str | None:
 
 
 def error_reported(body: bytes) -> ErrorReported:
-    """The error that a response's body, or the data of an event in it, consist of."""
+    """Return the error of a response's body, or of the data of an event in it."""
     return _reported(*_read_body(body))
 
 
 def try_error_reported(body: bytes) -> ErrorReported | None:
-    """The error that a body consists of, in whatever form; None: it is no JSON or has no error."""
+    """Return the error of a body, in any form; None if it is no JSON or has no error."""
     text, value = _read_body(body)
     found = _reported(text, value) if isinstance(value, dict | list) else None
     return None if found is None or found.members.message is None else found
@@ -181,7 +180,7 @@ def _reported(text: str, value: Any) -> ErrorReported:
 
 
 def _short(param: Any) -> str | None:
-    """A `param` that is a text and fit to be sent; else None."""
+    """Return a `param` that is a text and can be sent; else None."""
     if not isinstance(param, str) or len(param) > PARAM_CHARACTERS_MAX:
         return None
     try:
@@ -192,19 +191,19 @@ def _short(param: Any) -> str | None:
 
 
 def _bounded(details: Any) -> Any:
-    """Details that are an object or a list and fit into a response; else None."""
+    """Return details that are an object or a list within the limits; else None."""
     if not isinstance(details, Mapping | list) or _depth_of(details) > DETAILS_DEPTH_MAX:
         return None
     try:
         text = msgspec.json.encode(details)
     except UnicodeEncodeError:  # a lone surrogate
         return None
-    # Read once more, as NaN is null now: what comes of this can be sent.
+    # Decoded again, because NaN has become null: the result can be sent.
     return msgspec.json.decode(text) if len(text) <= DETAILS_BYTES_MAX else None
 
 
 def _depth_of(value: Any) -> int:
-    """How deep a decoded value nests, without recursion."""
+    """Return the depth of a decoded value, without recursion."""
     depth, level = 0, [value]
     while level and depth <= DETAILS_DEPTH_MAX:
         depth += 1
@@ -219,17 +218,17 @@ def _depth_of(value: Any) -> int:
 
 
 def error_message(body: bytes) -> str | None:
-    """The message of an error body, at most 500 characters; None when it has none to show.
+    """Return the message of an error body, at most 500 characters; None without one.
 
-    Known shapes: {error: {message}}, {error: text}, {message}, {detail}, a list of field errors,
+    Supported forms: {error: {message}}, {error: text}, {message}, {detail}, a list of field errors,
     Google's [{error: …}], any of them as a string inside another, plain text. A web page is no
-    message: it is for a browser, and names the machine it comes from.
+    message: it is for a browser, and contains the name of its host.
     """
     return _message_of(*_read_body(body))
 
 
 def _read_body(body: bytes) -> tuple[str, Any]:
-    """The beginning of a body as text, and its value; _NOT_JSON where it has none."""
+    """Return the beginning of a body as text, and its decoded value or _NOT_JSON."""
     text = body[:_READ_BYTES_MAX].decode("utf-8", "replace").lstrip("\ufeff").strip()
     return text, _read(text)
 
@@ -241,22 +240,22 @@ def _message_of(text: str, value: Any) -> str | None:
 
 
 def message_in(value: Any) -> str | None:
-    """The error message of a decoded body, or of the `error` member of an event."""
+    """Return the error message of a decoded body, or of the `error` member of an event."""
     found = _find(value, depth=0)
     return None if found is None else fit(found, MESSAGE_CHARACTERS_MAX).strip() or None
 
 
-# Of a member of a whole response that is read: counts, names and errors, nothing that grows.
+# The limit of a decoded member of a whole response: counts, names and errors are short.
 MEMBER_BYTES_MAX = 16 * 1024
 
 
 def member_of(raw: Raw) -> Any:
-    """The value of a member of a whole response; None for one that is too long or unreadable."""
+    """Return the value of a member of a whole response; None if it is too long or unreadable."""
     return read_loosely(bytes(raw)) if len(memoryview(raw)) <= MEMBER_BYTES_MAX else None
 
 
 def failure_of(raw: Raw) -> str | None:
-    """What an `error` member of a whole response reports; None where it reports nothing."""
+    """Return the message of a whole response's `error` member; None if it has none."""
     reported = member_of(raw)
     if reported is None:
         return None
@@ -264,7 +263,7 @@ def failure_of(raw: Raw) -> str | None:
 
 
 def code_in(error: Any, names: Iterable[str]) -> str | None:
-    """An `error` member's own code, from the first of these members that has one."""
+    """Return an `error` member's code, from the first of these members that has one."""
     if not isinstance(error, Mapping):
         return None
     code = next((error[name] for name in names if error.get(name)), None)
@@ -277,7 +276,7 @@ def _find(value: Any, *, depth: int) -> str | None:
     if isinstance(value, str):
         return _find_in_text(value.strip(), depth=depth)
     if isinstance(value, list):
-        # The first entry that states something; the rest repeat it for other fields.
+        # The first entry with a message; the others repeat it for other fields.
         entries = value[:_ENTRIES_MAX]
     elif isinstance(value, Mapping):
         entries = [value[name] for name in _MEMBERS if name in value]
@@ -290,7 +289,7 @@ def _find(value: Any, *, depth: int) -> str | None:
 
 
 def _find_in_text(text: str, *, depth: int) -> str | None:
-    """Text is the message, unless it is a whole error body again."""
+    """Return the text, or the message of an error body that the text contains."""
     value = _read(text)
     inner = None if value is _NOT_JSON else _find(value, depth=depth + 1)
     if inner is not None:
@@ -315,5 +314,5 @@ def _is_markup(text: str) -> bool:
 
 
 def _is_binary(text: str) -> bool:
-    """Whether this was not text to begin with, such as a compressed page."""
+    """Whether the body was no text, such as a compressed page."""
     return "\ufffd" in text[:512] or "\x00" in text[:512]

@@ -1,6 +1,6 @@
-"""The table of the dialects: one record of each folder that a row of the families names.
+"""The table of dialects: one record for each folder that a row of the families names.
 
-A folder registers itself by that row (`channels/families.py`, `dialect`) and by `DIALECT` in its
+A folder is registered by that row (`channels/families.py`, `dialect`) and by `DIALECT` in its
 `dialect.py`; no other file lists the dialects.
 """
 

@@ -1,8 +1,8 @@
-"""Transcriptions of recordings: a form with one file goes up, its text comes back.
+"""Transcriptions: a form with one recording is sent, its text is received.
 
-Requests and responses are those of `POST /v1/audio/transcriptions` as its official library has
-them, of every response format but a stream. What is paid for is what the response states: tokens
-or seconds of sound. A response that states neither is measured by the file.
+Requests and responses are those of `POST /v1/audio/transcriptions` of its official library, in
+every response format but a stream. The call is billed by the tokens or seconds that the response
+states, else by the file.
 """
 
 from __future__ import annotations
@@ -29,29 +29,29 @@ FORMATS = ("json", "text", "srt", "verbose_json", "vtt", "diarized_json")
 _TEXT_FORMATS = frozenset(("text", "srt", "vtt"))
 _SETTINGS = frozenset(("language", "response_format", "temperature"))
 
-# A recording that does not state its length: the fewest bytes of a second of speech, which is what
-# is held for, and those of a usual one, which is what is charged where no upstream states it.
+# A recording without a stated length: the fewest bytes of a second of speech, used for the hold,
+# and the usual number, used for the charge if no upstream states the length.
 BYTES_PER_SECOND_MIN = 2_000
 BYTES_PER_SECOND_USUAL = 16_000
-# No recording that a form has room for is longer.
+# Longer than any recording in a form.
 SECONDS_MAX = 7 * 24 * 3600
 
 
 class TranscriptionRequest(FormRequest, frozen=True, kw_only=True):
-    """A checked form; `milliseconds` is the length of a recording that states it, else None."""
+    """A checked form; `milliseconds`: the stated length of the recording, or None."""
 
     file_bytes: int
-    is_text: bool  # the response is no JSON
+    is_text: bool  # the response is not JSON
     milliseconds: int | None
 
     @property
     def milliseconds_max(self) -> int:
-        """What is held for."""
+        """The length for the hold."""
         return self._milliseconds(BYTES_PER_SECOND_MIN)
 
     @property
     def milliseconds_usual(self) -> int:
-        """What is charged where the upstream states nothing."""
+        """The length for the charge, if the upstream states none."""
         return self._milliseconds(BYTES_PER_SECOND_USUAL)
 
     def _milliseconds(self, bytes_per_second: int) -> int:
@@ -61,7 +61,7 @@ class TranscriptionRequest(FormRequest, frozen=True, kw_only=True):
 
 
 async def read_request(body: bytes, content_type: str | None) -> TranscriptionRequest:
-    """Check a form. Raises InvalidRequest naming the part at fault."""
+    """Parse a form. Raises InvalidRequest with the part at fault."""
     form = await read_form(body, content_type)
     model, files, texts = model_of(form), form.files("file"), form.texts
     if len(files) != 1 or not files[0].size:
@@ -88,7 +88,7 @@ async def read_request(body: bytes, content_type: str | None) -> TranscriptionRe
 
 
 _WAVE_HEAD_BYTES = 44
-# Formats whose length follows from the numbers of the head: integers and floats, uncompressed.
+# Uncompressed formats (integers and floats), whose length follows from the head.
 _PCM = frozenset({1, 3})
 _CHANNELS_MAX = 8
 _SAMPLES_PER_SECOND_MAX = 192_000
@@ -96,10 +96,10 @@ _BITS = frozenset({8, 16, 24, 32, 64})
 
 
 def _length_of_wave(head: bytes, size: int) -> int | None:
-    """Milliseconds of a WAVE file of so many bytes, by its head; None for any other.
+    """Return the milliseconds of a WAVE file of this size, by its head; None for any other.
 
-    The head is the client's word, and what it costs may rest on it: of a head that contradicts
-    itself a decoder makes more than it states.
+    The client could state a short length to pay less: a head that contradicts itself is rejected,
+    because decoders find more sound than it states.
     """
     if len(head) < _WAVE_HEAD_BYTES or head[:4] != b"RIFF" or head[8:16] != b"WAVEfmt ":
         return None
@@ -136,7 +136,7 @@ class TranscriptionResponse(Struct, frozen=True):
 
 
 def read_response(body: bytes, *, is_text: bool) -> TranscriptionResponse:
-    """Read a whole response; the text is stepped over. Raises UpstreamMalformed."""
+    """Parse a whole response, without its text. Raises UpstreamMalformed."""
     if is_text:
         return TranscriptionResponse(milliseconds=_last_instant(body))
     try:
@@ -158,7 +158,7 @@ def read_response(body: bytes, *, is_text: bool) -> TranscriptionResponse:
 
 
 def _usage(stated: Mapping[str, object]) -> Usage | None:
-    """The tokens of a `usage` member; None where it does not state both."""
+    """Return the tokens of a `usage` member; None unless it states input and output."""
     taken, given = _count(stated.get("input_tokens")), _count(stated.get("output_tokens"))
     if taken is None or given is None:
         return None
@@ -175,7 +175,7 @@ def _count(value: object) -> int | None:
 
 
 def _milliseconds(seconds: object) -> int | None:
-    """Seconds as a number, or in words as a number; rounded up to a millisecond."""
+    """Return seconds, a number or its text, in milliseconds, rounded up; None if invalid."""
     try:
         number = float(seconds)  # type: ignore[arg-type]
     except (TypeError, ValueError):
@@ -186,12 +186,12 @@ def _milliseconds(seconds: object) -> int | None:
 
 
 _INSTANT = re.compile(rb"--> (?:(\d{1,3}):)?(\d\d):(\d\d)[.,](\d{3})")
-# Of the end of a subtitle file: the last instant is within it.
+# The end of a subtitle file that contains the last instant.
 _TAIL_BYTES = 64 * 1024
 
 
 def _last_instant(body: bytes) -> int | None:
-    """Milliseconds up to the end of the last subtitle; None where the text is none."""
+    """Return the end of the last subtitle in milliseconds; None without subtitles."""
     last = deque(_INSTANT.finditer(body[-_TAIL_BYTES:]), maxlen=1)
     if not last:
         return None

@@ -114,8 +114,8 @@ class Postmaster:
 
 # Finds PostgreSQL's programs: the wheel's, those of $PG_BIN, the system's.
 #
-# Runs only `postgres --version`. Uses the wheel's `pginstall` folder, and not its Python code, which
-# would add a system user and change permissions of folders.
+# Runs only `postgres --version`. Uses the wheel's `pginstall` folder, and not its Python code,
+# which would add a system user and change permissions of folders.
 
 OLDEST_MAJOR = 14
 PROGRAMS = ("postgres", "initdb", "pg_ctl")

@@ -1,4 +1,4 @@
-"""The images dialect: requests, responses counted by the piece, and its record (spec: Images)."""
+"""The images dialect: requests, responses counted in images, and its record (spec: Images)."""
 
 from __future__ import annotations
 
@@ -26,26 +26,25 @@ from channels.families import IMAGES
 from channels.json import NOTHING, JsonObject, outline, raw_of, read_loosely
 from channels.registry import ChannelSpec
 
-# The members of an images request, as types and as words (spec: Images; Limits).
+# The members of an images request, as types and as text (spec: Images; Limits).
 #
-# The types are what the reader checks; `ALLOWED` is the same in words, for the client. Members that
-# are not here are forwarded unread.
+# The types are checked; `ALLOWED` describes them to the client. Other members are forwarded
+# unchecked.
 
 # Spec, Limits: image count `n`, and image reference images.
 IMAGES_MAX = 10
 REFERENCES_MAX = 10
-# `WxH`, or another word of the upstream's own for how large.
+# `WxH`, or another size of the upstream's own.
 SIZE_CHARACTERS_MAX = 64
 
-# Something to fetch, or an image that is its own address. Whether it can be fetched the upstream
-# finds out.
+# The URL of an image, or an image as a data URL. Only the upstream fetches it.
 _Reference = Annotated[
     str, Meta(pattern=r"^([hH][tT][tT][pP][sS]?://[^\s/?#]+\S*|data:image/[\w.+-]+;base64,\S+)$")
 ]
 
 
 class ImagesBody(Struct, gc=False):
-    """Every member the gateway reads."""
+    """The members that the gateway parses."""
 
     model: Annotated[str, Meta(min_length=1, max_length=MODEL_CHARACTERS_MAX)]
     prompt: Annotated[str, Meta(min_length=1)]
@@ -68,15 +67,15 @@ ALLOWED = {
 }
 
 
-# Read an images request, and make of it the body an upstream is sent.
+# Parses an images request, and makes the upstream's body of it.
 #
-# The client's bytes are kept: only the model's name is edited in. `size` goes on as it is, in
-# whichever words (spec: Images).
+# The client's bytes are kept, except for the model's name. `size` is forwarded unchanged (spec:
+# Images).
 
 _DECODER = msgspec.json.Decoder(ImagesBody)
 _NAMES = lookalikes_of(ImagesBody.__struct_fields__)
 
-# Of the parameters for the call log; the rest are other makers' own.
+# The parameters for the call log; other members belong to single providers.
 _SETTINGS = frozenset(
     (
         "n",
@@ -95,10 +94,7 @@ _SETTINGS = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImagesRequest:
-    """A checked request, and what the gateway needs to know of it.
-
-    `parameters` is what the call log shows.
-    """
+    """A checked request; `parameters`: those of the call log."""
 
     object: JsonObject
     model: str
@@ -109,16 +105,16 @@ class ImagesRequest:
 
 
 def read_request(body: bytes) -> ImagesRequest:
-    """Check a request body. Raises InvalidRequest naming the member at fault."""
+    """Parse a request body. Raises InvalidRequest with the member at fault."""
     members, read = read_body(body, _DECODER, names=_NAMES, allowed=ALLOWED)
     if not read.prompt.strip():
         raise InvalidRequest("prompt: expected a string that describes the image.", "prompt")
     if read.stream:
-        # What comes as a stream of parts cannot be counted, and here images come whole.
+        # A stream of parts cannot be counted, and the gateway returns images complete.
         raise InvalidRequest(
             "stream: images are not streamed here; leave it out or send false.", "stream"
         )
-    prompt = msgspec.json.decode(members.raw["prompt"], type=str)  # all of it, to be counted
+    prompt = msgspec.json.decode(members.raw["prompt"], type=str)  # complete, to be counted
     return ImagesRequest(
         object=members,
         model=check_model(read.model),
@@ -131,7 +127,7 @@ def read_request(body: bytes) -> ImagesRequest:
 
 
 def without_body(request: ImagesRequest) -> ImagesRequest:
-    """The request with nothing in it that grows with its body."""
+    """Return the request without its body."""
     return replace(request, object=NOTHING)
 
 
@@ -145,7 +141,7 @@ DIALECT = Dialect(
 )
 
 
-# Edits of pictures: a form with the pictures in it, beside the path that makes new ones.
+# Edits of images: a form with the images, on the path beside that of generations.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -159,15 +155,15 @@ _PICTURES = ("image", "image[]")
 
 
 class EditsRequest(FormRequest, frozen=True, kw_only=True):
-    """A checked form for edits; as `ImagesRequest`."""
+    """A checked form for edits, like `ImagesRequest`."""
 
     size: str | None
     count: int  # `n`
-    references: int  # the pictures in it
+    references: int  # the images in it
 
 
 async def read_edits(body: bytes, content_type: str | None) -> EditsRequest:
-    """Check a form for edits. Raises InvalidRequest naming the part at fault."""
+    """Parse a form for edits. Raises InvalidRequest with the part at fault."""
     form = await read_form(body, content_type)
     model, texts = model_of(form), form.texts
     pictures = form.files(*_PICTURES)
@@ -200,22 +196,22 @@ async def read_edits(body: bytes, content_type: str | None) -> EditsRequest:
 _COUNT = re.compile(r"\d{1,3}", re.ASCII)
 
 
-# The size of an image as the protocol writes it: `WxH` in pixels.
+# The size of an image in the protocol: `WxH` in pixels.
 
 _SIZE = re.compile(r"(\d{1,6})[xX](\d{1,6})", re.ASCII)
 
 
 def pixels_of(size: str) -> int | None:
-    """The area of a `WxH` size in pixels; None for any other way of saying how large."""
+    """Return the area of a `WxH` size in pixels; None for any other form."""
     found = _SIZE.fullmatch(size)
     return int(found[1]) * int(found[2]) or None if found else None
 
 
-# Read what an images upstream made: how many images, where they are, how large.
+# Parses an images response: the number, links and sizes of the images.
 #
-# The body goes to the client as received; this only counts. An image is an entry of `data` with a
-# link or a picture in it: upstreams put other entries beside them, such as the error of one that
-# could not be made. `usage.generated_images` is not asked: what counts is what the client receives.
+# The client gets the body as received; it is only counted here. An image is an entry of `data` with
+# a link or image data: upstreams add other entries, such as the error of an image that failed.
+# `usage.generated_images` is ignored: the charge is for the images that the client receives.
 
 _NULL = Raw(b"null")
 
@@ -226,7 +222,7 @@ class _Entry(Struct, gc=False):
     size: Raw = _NULL
 
 
-# The pictures stay where they are in the body: a large one is stepped over, not copied.
+# Large image data is skipped, not copied: it stays in the body.
 _Odd = str | float | bool | None
 
 
@@ -241,7 +237,7 @@ _RESPONSE_DECODER = msgspec.json.Decoder(_Body)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """One image: its link if it has one, and its area in pixels if the upstream states it."""
+    """One image: its link, if any, and its area in pixels, if the upstream states it."""
 
     url: str | None
     pixels: int | None
@@ -249,7 +245,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImagesResponse:
-    """What a response holds; `error` is the upstream's message where it states that it failed."""
+    """What a response contains; `error`: the upstream's message, if it reports a failure."""
 
     images: Sequence[Image]
     model: str | None
@@ -257,9 +253,9 @@ class ImagesResponse:
 
 
 def parse_response(body: bytes) -> ImagesResponse:
-    """Count a response. Raises UpstreamMalformed for what is not of the images shape.
+    """Count a response. Raises UpstreamMalformed for any other form.
 
-    The pictures in it are stepped over (`channels/json.py`), and not looked at.
+    Image data is skipped (`channels/json.py`).
     """
     response = _read(outline(body))
     failed = _value(response.error)
@@ -276,10 +272,7 @@ def parse_response(body: bytes) -> ImagesResponse:
 
 
 def _read(body: bytes) -> _Body:
-    """Read strictly, which is fast.
-
-    What that cannot read, a broken emoji for instance, by milder rules.
-    """
+    """Decode strictly, which is fast; then what that rejects, such as a broken emoji, loosely."""
     try:
         return _RESPONSE_DECODER.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -299,7 +292,7 @@ def _image(entry: _Entry) -> Image | None:
 
 
 def _is_text(raw: Raw) -> bool:
-    """Whether this is a string with something in it, without reading it."""
+    """Whether this is a non-empty string, without decoding it."""
     view = memoryview(raw)
     return len(view) > 2 and view[0] == ord('"')
 
@@ -312,7 +305,7 @@ def _text(raw: Raw) -> str | None:
 
 
 def _value(raw: Raw) -> Any:
-    """A JSON value; None for what cannot be read."""
+    """Return a JSON value; None if it cannot be decoded."""
     try:
         return msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -1,7 +1,7 @@
-"""The record of the moderations dialect: what a text or a picture may be refused for.
+"""The record of the moderations dialect: the categories for which a text or image is flagged.
 
-Requests are `{model?, input}`, responses `{id, model, results}`; both pass as they are, but for the
-model's name. Nothing is paid for it.
+Requests are `{model?, input}`, responses `{id, model, results}`; both are forwarded unchanged,
+except for the model's name. It is free of charge.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ INPUTS_MAX = 2048
 
 
 class ModerationBody(Struct, gc=False):
-    """Every member the gateway reads."""
+    """The members that the gateway parses."""
 
     input: (
         str
@@ -50,7 +50,7 @@ _NAMES = lookalikes_of(ModerationBody.__struct_fields__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModerationRequest:
-    """A checked request; `model` is the one that it names, else the usual one."""
+    """A checked request; `model`: the named one, else the default."""
 
     object: JsonObject
     model: str
@@ -59,7 +59,7 @@ class ModerationRequest:
 
 
 def read_request(body: bytes, usual: str = "") -> ModerationRequest:
-    """Check a request body. Raises InvalidRequest naming the member at fault."""
+    """Parse a request body. Raises InvalidRequest with the member at fault."""
     members, read = read_body(body, _DECODER, names=_NAMES, allowed=ALLOWED)
     return ModerationRequest(
         object=members,
@@ -70,7 +70,7 @@ def read_request(body: bytes, usual: str = "") -> ModerationRequest:
 
 
 def upstream_body(request: ModerationRequest, *, upstream_model: str) -> bytes:
-    """The client's body with the upstream's name of the model."""
+    """Return the client's body with the upstream's name of the model."""
     model = {"model": msgspec.json.encode(upstream_model)}
     if request.names_model:
         return request.object.edited(replace=model, add={})
@@ -96,7 +96,7 @@ _RESPONSE = msgspec.json.Decoder(_Response)
 
 
 def failure_in(body: bytes) -> str | None:
-    """The upstream's message where a response reports a failure. Raises UpstreamMalformed."""
+    """Return the message of a response that reports a failure. Raises UpstreamMalformed."""
     try:
         response = _RESPONSE.decode(body)
     except UNREADABLE as error:

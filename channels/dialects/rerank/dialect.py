@@ -1,8 +1,8 @@
-"""The record of the rerank dialect: documents in order of what they have to do with a query.
+"""The record of the rerank dialect: documents ordered by relevance to a query.
 
-Requests are `{model, query, documents, top_n, …}` as the upstreams of this endpoint take them;
-members that are not named here are forwarded unread. What is paid for is what the response states:
-searches (`meta.billed_units.search_units`) or tokens.
+Requests are `{model, query, documents, top_n, …}`, as upstreams of this endpoint document them;
+other members are forwarded unchecked. The call is billed by the searches
+(`meta.billed_units.search_units`) or tokens that the response states.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.families import RERANK
 from channels.json import NOTHING, NULL, UNREADABLE, JsonObject
 
-# No upstream takes more at once; a search of most of them is one query with up to this many.
+# No upstream accepts more documents; most bill one search per 100 of them.
 DOCUMENTS_MAX = 10_000
 DOCUMENTS_PER_SEARCH = 100
 
@@ -38,7 +38,7 @@ _Query = Annotated[str, Meta(min_length=1)]
 
 
 class RerankBody(Struct, gc=False):
-    """Every member the gateway reads."""
+    """The members that the gateway parses."""
 
     model: Annotated[str, Meta(min_length=1, max_length=MODEL_CHARACTERS_MAX)]
     query: _Query
@@ -62,7 +62,7 @@ _SETTINGS = frozenset(("top_n", "top_k", "return_documents", "max_tokens_per_doc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RerankRequest:
-    """A checked request, and what the gateway needs to know of it; bytes are as sent."""
+    """A checked request; bytes are those of the request as received."""
 
     object: JsonObject
     model: str
@@ -73,7 +73,7 @@ class RerankRequest:
 
 
 def read_request(body: bytes) -> RerankRequest:
-    """Check a request body. Raises InvalidRequest naming the member at fault."""
+    """Parse a request body. Raises InvalidRequest with the member at fault."""
     members, read = read_body(body, _DECODER, names=_NAMES, allowed=ALLOWED)
     if not read.query.strip():
         raise InvalidRequest("query: expected a string.", "query")
@@ -110,7 +110,7 @@ _RESPONSE = msgspec.json.Decoder(_Response)
 
 
 class RerankResponse(Struct, frozen=True):
-    """What a response states: its model, searches and tokens to be paid for, and its error."""
+    """What a response states: its model, searches and tokens to be billed, and its error."""
 
     model: str | None = None
     searches: int | None = None
@@ -119,9 +119,9 @@ class RerankResponse(Struct, frozen=True):
 
 
 def read_response(body: bytes) -> RerankResponse:
-    """Read a whole response; the results are stepped over.
+    """Parse a whole response, without its results.
 
-    Raises UpstreamMalformed for what has none.
+    Raises UpstreamMalformed if it has none.
     """
     try:
         response = _RESPONSE.decode(body)
@@ -152,7 +152,7 @@ def _object(value: object) -> Mapping[str, object]:
 
 
 def _count(value: object) -> int | None:
-    """A count that is believed: some upstreams write whole numbers as floats."""
+    """Return a valid count; some upstreams write whole numbers as floats."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool):
