@@ -298,6 +298,8 @@ HEAD = """\
 listen: 127.0.0.1:8080        # where clients come
 admin_listen: 127.0.0.1:9090  # metrics and probes, never to be public
 data_dir: ${GW_DATA_DIR:-./var}  # the embedded PostgreSQL and what else is kept
+database_url: ${GW_DATABASE_URL:-}  # postgresql://…; empty: embedded
+redis_url: ${GW_REDIS_URL:-}  # where several hosts share limits
 secret: ${GW_SECRET:-}        # encrypts stored keys; empty: made once under data_dir
 
 """
