@@ -226,7 +226,7 @@ def start_watches(
 
 # The drain of a gateway on SIGTERM.
 #
-# The steps and their reasons are in `ops/decisions/draining.md`; `gw/http/application.py` counts
+# The steps and their reasons are in `ops/decisions/processes.md`; `gw/http/application.py` counts
 # requests in flight, the listener handles connections, `serve.py` closes the resources.
 
 # The share of the drain in which an uninformed client is still served after its stream ends: its
