@@ -1,7 +1,7 @@
-"""The `ark` dialect (Volcengine, ModelArk): general videos, and their tasks.
+"""The `ark` dialect (Volcengine, ModelArk): general videos and their tasks.
 
-The body is that of the plain wire. The real length is `duration`, or else counted in frames; a link
-lives a day from the task's last change.
+The request body is that of the plain wire. The real length is `duration`, else computed from the
+frames; a link expires a day after the task's last change.
 """
 
 from __future__ import annotations

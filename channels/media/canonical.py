@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 T = TypeVar("T")
 
-# --- What was made ---
+# --- Results ---
 
 
 class VideoResult(Struct, frozen=True, kw_only=True, tag="video"):
@@ -108,7 +108,7 @@ class SpeechAudio(Struct, frozen=True, kw_only=True, tag="speech_audio"):
 TaskResult: TypeAlias = VideoResult | MusicResult | SpeechResult | AvatarResult
 ImmediateResult: TypeAlias = VoiceResult | TranscriptResult | SpeechAudio
 
-# --- What a submit brings ---
+# --- Replies to a submit ---
 
 
 class Accepted(Struct, frozen=True):
@@ -163,14 +163,14 @@ class Unknown(Struct, frozen=True, kw_only=True):
 
 SubmitReply: TypeAlias = Accepted | Done | Refused | Failed | Unknown
 
-# --- What a poll brings ---
+# --- Replies to a poll ---
 
 # The states of the state tables. "cancelled" and "expired" are the upstream's decisions.
 TaskState: TypeAlias = Literal["queued", "running", "succeeded", "failed", "cancelled", "expired"]
 
 
 class TaskError(Struct, frozen=True, kw_only=True):
-    """Why a task did not succeed: the upstream's code and message, or by default ours."""
+    """Why a task did not succeed: the upstream's code and message, or the gateway's defaults."""
 
     code: str
     message: str
@@ -221,7 +221,7 @@ class Unusable(Struct, frozen=True, kw_only=True):
 
 PollReply: TypeAlias = Polled | RateLimited | NotFound | Trouble | Unusable
 
-# --- What a question for a list brings ---
+# --- Replies to a request for a list ---
 
 
 class Template(Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Every dialect by its name in a channel's `wire`."""
+"""The media dialects by their names in a channel's `wire`."""
 
 from __future__ import annotations
 

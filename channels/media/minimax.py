@@ -1,7 +1,7 @@
-"""The `minimax` dialect: speech, as hexadecimal digits at once or as a task and its file.
+"""The `minimax` dialect: speech, as hexadecimal digits in the response or as a task with a file.
 
-Errors come with status 200, in `base_resp`. A task that has succeeded names a file, whose link is
-fetched by a second request and lives nine hours.
+Errors have status 200, and are in `base_resp`. A task that has succeeded names a file, whose link
+is requested separately and expires after nine hours.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ QUERY = "/v1/query/t2a_async_query_v2"
 FILE = "/v1/files/retrieve"
 LINK_SECONDS = 9 * 3600.0
 
-# What a `base_resp.status_code` means as an HTTP status; 0 is good, any other is 502.
+# The HTTP status of a `base_resp.status_code`; 0 is success, any other is 502.
 STATUSES: Mapping[str | None, int] = MappingProxyType({"1002": 429, "1039": 429, "2013": 400})
 
 
@@ -103,13 +103,13 @@ def _body(request: SpeechRequest) -> dict[str, Any]:
 
 
 def _status(value: Any) -> int:
-    """The HTTP status that a response means; 200 where it reports no error."""
+    """Return the HTTP status of a decoded response; 200 if it reports no error."""
     code = identifier(member(value, "base_resp", "status_code"))
     return 200 if code in (None, "0") else STATUSES.get(code, 502)
 
 
 def _failure(value: Any) -> Refused | Failed | None:
-    """What a response reports in place of its result."""
+    """Return the failure that a submit's response reports; None if it reports none."""
     status = _status(value)
     if status == 200:
         return None
@@ -143,7 +143,7 @@ _RESPONSE = msgspec.json.Decoder(_Response)
 def _sound(response_format: AudioFormat, response: MediaResponse) -> SubmitReply:
     if not is_ok(response):
         return refusal(response)
-    # The digits are stepped over here, and read below.
+    # The outline omits the digits, which are read below.
     failure = _failure(read_loosely(outline(response.body), mends=False))
     if failure is not None:
         return failure
@@ -156,7 +156,7 @@ def _sound(response_format: AudioFormat, response: MediaResponse) -> SubmitReply
 
 
 def _digits(body: bytes) -> bytes | None:
-    """The hexadecimal digits of a recording; None where there are none, or an odd number."""
+    """Return the hexadecimal digits of a recording; None if they are missing or incomplete."""
     try:
         data = _RESPONSE.decode(body).data
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -175,7 +175,7 @@ _HEX = b"0123456789abcdefABCDEF"
 
 
 def _trouble(value: Any, response: MediaResponse) -> PollReply | None:
-    """What the response to a poll reports in place of a state."""
+    """Return the failure that a poll's response reports; None if it reports none."""
     status = _status(value)
     if status == 200:
         return None
@@ -203,7 +203,7 @@ def _read(response: MediaResponse) -> PollReply | Exchange[PollReply]:
 
 
 def _file(status: str, response: MediaResponse) -> PollReply:
-    """The link of a task's file. That it cannot be had now does not end the task."""
+    """Return the link of a task's file. If it cannot be read now, the task is polled again."""
     if (trouble := poll_trouble(response)) is not None:
         return Trouble(reason="no file") if isinstance(trouble, NotFound) else trouble
     value = json_of(response)

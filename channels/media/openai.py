@@ -1,7 +1,7 @@
-"""The `openai` dialect: general videos from a prompt and a first image, fetched through us.
+"""The `openai` dialect: general videos from a prompt and a first image.
 
-The upstream gives no link: a film is read from `/v1/videos/{id}/content` with the channel's key, so
-the gateway makes a link of its own and streams it (`content`).
+The upstream has no links: a video is read from `/v1/videos/{id}/content` with the channel's key, so
+the gateway makes a link of its own and streams the video (`content`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from channels.media.plain_submit import accepted, encoded, post
 VIDEOS = "/v1/videos"
 _MADE = VideoResult(url=None)
 
-# By resolution and ratio; any other pair has no size.
+# Sizes by resolution and ratio; other pairs have none.
 SIZES: Mapping[tuple[str | None, str | None], str] = MappingProxyType(
     {
         ("720p", "16:9"): "1280x720",
@@ -79,7 +79,7 @@ def _body(request: GeneralVideo) -> dict[str, Any]:
 
 
 def _digits(seconds: int | float) -> str:
-    """A number as plain digits: 8 and 8.0 are "8"."""
+    """Return a number as plain digits: 8 and 8.0 become "8"."""
     return f"{Decimal(str(seconds)):f}".removesuffix(".0")
 
 

@@ -1,4 +1,4 @@
-"""What an HTTP status, a status word and an error become, in every dialect alike.
+"""The outcomes of HTTP statuses, status words and errors, the same in every dialect.
 
 The table of status words is the contract's.
 """
@@ -31,32 +31,32 @@ from channels.media.canonical import (
 )
 from channels.media.model import ID_CHARACTERS_MAX, MediaResponse
 
-# Read single values of an upstream's response: each function takes any JSON value, none raises.
+# Parsers of single values in an upstream's response: they accept any JSON value, and never raise.
 #
-# What is not as it should be is None: an upstream may leave out, misspell or invent anything.
+# An invalid value is None, since an upstream may omit, misspell or invent anything.
 
 NAME_CHARACTERS_MAX = 1000
 LYRICS_CHARACTERS_MAX = 20_000
-# Of one response: what is read of more holds up the event loop.
+# The limit of values in one response: more would block the event loop.
 VALUES_MAX = 100_000
-# Above this all lengths are the same one: none is charged by it (`actors/jobs/ending.py`).
+# Longer lengths become this one: none is billed by it (`actors/jobs/ending.py`).
 MILLISECONDS_MAX = 10**15
 
 _NUMERIC = re.compile(r"\s*+\+?+(?:\d++\.?+\d*+|\.\d++)(?:[eE][+-]?+\d++)?+\s*+", re.ASCII)
 _NUMERIC_CHARACTERS_MAX = 1000
-# A whole number of more digits than this is a Decimal, as is every other number. Digits past the
-# 400th are left out, which changes no rounding: no exponent is too large, none is refused.
+# A whole number with more digits is a Decimal, like every other number. Digits after the 400th are
+# dropped, which changes no rounding: no exponent is too large, none is refused.
 _WHOLE_DIGITS_MAX = 40
 _EXACTLY = Context(prec=400, rounding=ROUND_DOWN, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])
-# Numbers of ordinary size: below the one, and with fewer zeros behind the point than the other.
+# Ordinary numbers: less than the first, with fewer zeros after the point than the second.
 _ORDINARY_MAX = 10**15
 _ORDINARY_ZEROS_MAX = 1000
-# An instant above this is in milliseconds: as seconds it would be after the year 5138.
+# A larger instant is in milliseconds: as seconds it would be after the year 5138.
 _MILLISECONDS_FROM = 100_000_000_000
 
 
 def is_too_large(response: MediaResponse) -> bool:
-    """Whether a body was not read to its end, or holds more values than are read of one."""
+    """Whether a body was not read to its end, or has more than VALUES_MAX values."""
     if response.is_cut_off or len(response.body) <= VALUES_MAX:
         return response.is_cut_off
     rough = outline(response.body)
@@ -64,9 +64,9 @@ def is_too_large(response: MediaResponse) -> bool:
 
 
 def json_of(response: MediaResponse) -> Any:
-    """The value of a body; None where it is no JSON, or too large.
+    """Return the value of a body; None if it is no JSON, or too large.
 
-    Its numbers are exact: a Decimal is what has a point, an exponent or very many digits.
+    Numbers are exact: those with a point, an exponent or very many digits are a Decimal.
     """
     if is_too_large(response):
         return None
@@ -80,7 +80,7 @@ def _exact(digits: str) -> int | Decimal:
 
 
 def member(value: Any, *path: str) -> Any:
-    """The value at the end of a path of members; None where it leads nowhere."""
+    """Return the value at a path of members; None if there is none."""
     for name in path:
         if not isinstance(value, Mapping):
             return None
@@ -89,29 +89,29 @@ def member(value: Any, *path: str) -> Any:
 
 
 def entries(value: Any) -> list[Mapping[str, Any]]:
-    """The objects of a list; what else is in it is left out."""
+    """Return the objects of a list, without its other entries."""
     return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
 
 
 def text(value: Any, limit: int = NAME_CHARACTERS_MAX) -> str | None:
-    """A text that is not blank, fit to be stored, of at most so many characters."""
+    """Return a non-empty text, cleaned and truncated to `limit` characters; else None."""
     return fit(value, limit) if isinstance(value, str) and value else None
 
 
 def word(value: Any) -> str:
-    """A status word as the upstream writes it, for comparison and for a log line."""
+    """Return a status word as the upstream writes it, for comparison and for the log."""
     return fit(value, 64).strip() if isinstance(value, str) else ""
 
 
 def link(value: Any) -> str | None:
-    """An http or https link to something."""
+    """Return an http or https link, or None."""
     return value if isinstance(value, str) and is_link(value) else None
 
 
 def identifier(value: Any) -> str | None:
-    """An upstream's id: a text or a whole number, which fits into a path and a row.
+    """Return an upstream's id, a text or a whole number that fits into a path and a row.
 
-    One of dots alone would lead to another path, whatever is escaped.
+    None for any other. An id of only dots would change the path, even if escaped.
     """
     if isinstance(value, int) and not isinstance(value, bool):
         if not 0 <= value < 10**30:
@@ -125,7 +125,7 @@ def identifier(value: Any) -> str | None:
 
 
 def number(value: Any) -> int | float | None:
-    """A JSON number of ordinary size."""
+    """Return an ordinary JSON number, or None."""
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         return None
     if not -_ORDINARY_MAX < value < _ORDINARY_MAX:
@@ -134,13 +134,13 @@ def number(value: Any) -> int | float | None:
 
 
 def decimal(value: Any) -> Decimal | None:
-    """A number of ordinary size that is not negative, or its digits as a string."""
+    """Return an ordinary number from 0 on, also from its digits in a string, or None."""
     found = _numeric(value)
     return found if found is not None and found < _ORDINARY_MAX else None
 
 
 def _numeric(value: Any) -> Decimal | None:
-    """A number of any size that is not negative, or the characters of one as a string."""
+    """Return a number from 0 on of any size, also from its digits in a string, or None."""
     if isinstance(value, str):
         if len(value) > _NUMERIC_CHARACTERS_MAX or not _NUMERIC.fullmatch(value):
             return None
@@ -152,9 +152,9 @@ def _numeric(value: Any) -> Decimal | None:
 
 
 def milliseconds(seconds: Any) -> int | None:
-    """A length above 0 in whole milliseconds, rounded half up once (contract: real seconds).
+    """Return a length above 0 in milliseconds, rounded half up once (contract: real seconds).
 
-    A number or a numeric string, exponents included; what is above MILLISECONDS_MAX is that much.
+    `seconds`: a number or a numeric string, with or without an exponent; at most MILLISECONDS_MAX.
     """
     value = _numeric(seconds)
     if value is None:
@@ -168,7 +168,7 @@ _MILLISECOND = Decimal("0.001")
 
 
 def milliseconds_of_frames(frames: Any, per_second: Any) -> int | None:
-    """The length of so many frames, as `milliseconds` gives it."""
+    """Return the length of these frames, like `milliseconds`."""
     top, bottom = decimal(frames), decimal(per_second)
     if not top or not bottom or min(top.adjusted(), bottom.adjusted()) < -_ORDINARY_ZEROS_MAX:
         return None
@@ -177,7 +177,7 @@ def milliseconds_of_frames(frames: Any, per_second: Any) -> int | None:
 
 
 def progress_percent(value: Any) -> int | None:
-    """Percent, rounded down and clamped to 0 to 100."""
+    """Return a percentage, rounded down and clamped to 0 to 100."""
     found = number(value)
     if found is None:
         return None
@@ -185,7 +185,7 @@ def progress_percent(value: Any) -> int | None:
 
 
 def instant(value: Any) -> float | None:
-    """Unix seconds: a number of them, or of milliseconds, above 0, or its digits."""
+    """Return Unix seconds from a number of seconds or milliseconds above 0, or from its digits."""
     found = decimal(value)
     if not found:
         return None
@@ -193,7 +193,7 @@ def instant(value: Any) -> float | None:
 
 
 def link_end(url: str | None, *, now: float, at_most: float | None = None) -> float | None:
-    """When a link ends: by its own parameters, and not after `at_most`; None without either."""
+    """Return when a link expires, by its parameters and at latest `at_most`; None if unknown."""
     stated = None if url is None else end_in_link(url)
     if stated is not None and not now < stated <= now + LASTS_SECONDS_MAX:
         stated = None
@@ -206,7 +206,7 @@ _RETRY_AFTER = re.compile(r"[0-9]{1,9}|[A-Za-z]{3}, [0-9A-Za-z: ]{10,30}", re.AS
 CODE_CHARACTERS_MAX = 64
 MESSAGE_CHARACTERS_MAX = 500
 
-# Status words in lower case. Any other word changes nothing.
+# Status words in lower case. Any other word leaves the state unchanged.
 STATES: Mapping[str, TaskState] = MappingProxyType(
     {
         **dict.fromkeys(("queued", "pending", "submitted", "created", "not_start"), "queued"),
@@ -218,7 +218,7 @@ STATES: Mapping[str, TaskState] = MappingProxyType(
     }
 )
 
-# Code and message where the upstream gives none.
+# The default codes and messages.
 _ENDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "failed": ("generation_failed", "The generation failed."),
@@ -232,7 +232,7 @@ NO_RESULT = TaskError(
 
 
 def state_of(status: str) -> TaskState | None:
-    """What a status word means; None for an unknown one."""
+    """Return the state of a status word; None for an unknown one."""
     return STATES.get(status.lower())
 
 
@@ -242,7 +242,7 @@ def is_ok(response: MediaResponse) -> bool:
 
 
 def refusal(response: MediaResponse) -> Refused | Failed | Unknown:
-    """What a submit's response means whose status is no success."""
+    """Return the reply to a submit whose status is no success."""
     status, retry_after = response.status, _passed_on(response.headers.get("retry-after"))
     if status == 504:
         return Unknown(status=504, reason="status 504")
@@ -255,17 +255,17 @@ def refusal(response: MediaResponse) -> Refused | Failed | Unknown:
 
 
 def _passed_on(retry_after: str | None) -> str | None:
-    """A `Retry-After` that is passed on to the client: seconds, or a date."""
+    """Return a `Retry-After` for the client, seconds or a date; None for any other."""
     return retry_after if retry_after and _RETRY_AFTER.fullmatch(retry_after) else None
 
 
 def unusable(reason: str) -> Unknown:
-    """What a submit's response means that is a success without a result."""
+    """Return the reply to a submit that is a success without a result."""
     return Unknown(status=502, reason=fit(reason, MESSAGE_CHARACTERS_MAX))
 
 
 def catalog_refusal(response: MediaResponse) -> Refused | Failed:
-    """What a list's response means whose status is no success."""
+    """Return the reply to a request for a list whose status is no success."""
     found = refusal(response)
     return Failed(status=found.status) if isinstance(found, Unknown) else found
 
@@ -273,7 +273,7 @@ def catalog_refusal(response: MediaResponse) -> Refused | Failed:
 def poll_trouble(
     response: MediaResponse,
 ) -> RateLimited | NotFound | Trouble | Unusable | None:
-    """What a poll's response means that is no success, or too large; None: it can be read."""
+    """Return the reply to a poll without success, or too large; None if it can be parsed."""
     if is_ok(response):
         return Unusable(reason="too large") if is_too_large(response) else None
     if response.status == 429:
@@ -284,7 +284,7 @@ def poll_trouble(
 
 
 def retry_after_seconds(value: str | None) -> float | None:
-    """A `Retry-After` in seconds, at most 300; None for a date and for anything else."""
+    """Return a `Retry-After` in seconds, at most 300; None for a date and any other value."""
     found = decimal(value)
     return None if found is None else min(float(found), RETRY_AFTER_SECONDS_MAX)
 
@@ -298,10 +298,10 @@ def polled(
     error: Any = None,
     words: Mapping[str, TaskState] = STATES,
 ) -> Polled:
-    """The reply to a poll, by its status word.
+    """Return the reply to a poll by its status word.
 
-    `result` is what the response holds if that word is a success. `progress` and `error` are as the
-    upstream sent them.
+    `result`: the response's, if that word is a success. `progress` and `error` are the upstream's
+    values.
     """
     status_word = word(status)
     state = words.get(status_word.lower())
@@ -315,7 +315,7 @@ def polled(
 
 
 def task_error(error: Any, *, state: str = "failed") -> TaskError:
-    """The error of a task: an object with code and message, a string, or nothing at all."""
+    """Return the error of a task, from an object with code and message, a string, or nothing."""
     code, message = _ENDS[state]
     code_value = member(error, "code")
     if isinstance(code_value, int) and not isinstance(code_value, bool):

@@ -1,7 +1,6 @@
-"""The plain wire: an upstream that has this gateway's own client API, so that one may stand
-behind another.
+"""The plain wire: an upstream with this gateway's own client API, usually another gateway.
 
-`plain_submit.py` holds the bodies and the submits; this file the polls, the lists, and the dialect.
+`plain_submit.py` has the bodies and submits; this file the polls, the lists, and the dialect.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ from channels.media.outcomes import (
 )
 from channels.media.plain_submit import TASKS
 
-# Lists on the plain wire: templates, avatars and voices that every account may use.
+# Lists of the plain wire: templates, and the avatars and voices of every account.
 
 T = TypeVar("T")
 Entry = Mapping[str, Any]
@@ -80,7 +79,7 @@ def ask(
     *,
     query: tuple[tuple[str, str], ...] = (),
 ) -> Exchange[CatalogReply[T]]:
-    """Request a list; `read` makes it of the JSON value, None where it cannot."""
+    """Request a list; `read` parses the JSON value, None if it cannot."""
 
     def read_response(response: MediaResponse) -> CatalogReply[T]:
         if not is_ok(response):
@@ -93,7 +92,7 @@ def ask(
 
 
 def templates(scene: str) -> Exchange[CatalogReply[tuple[Template, ...]]]:
-    """The templates of a scene."""
+    """Request the templates of a scene."""
     return ask(
         plain_submit.TEMPLATES,
         lambda value: _all(member(value, "templates"), _template),
@@ -102,22 +101,22 @@ def templates(scene: str) -> Exchange[CatalogReply[tuple[Template, ...]]]:
 
 
 def template(template_id: str) -> Exchange[CatalogReply[TemplateDetail]]:
-    """One template."""
+    """Request one template."""
     return ask(f"{plain_submit.TEMPLATES}/{segment(template_id)}", _detail)
 
 
 def preset_avatars() -> Exchange[CatalogReply[tuple[PresetAvatar, ...]]]:
-    """The avatars that every account may use."""
+    """Request the avatars of every account."""
     return ask(plain_submit.PRESET_AVATARS, lambda value: _all(member(value, "avatars"), _avatar))
 
 
 def preset_voices() -> Exchange[CatalogReply[tuple[PresetVoice, ...]]]:
-    """The preset voices; those that were cloned for an account are left out."""
+    """Request the preset voices, without those cloned for an account."""
     return ask(plain_submit.VOICES, lambda value: _all(member(value, "voices"), _voice))
 
 
 def _all(value: Any, read: Callable[[Entry, str], T | None]) -> tuple[T, ...] | None:
-    """The entries that have an id and are wanted; None for what is no list."""
+    """Return the entries with an id that `read` accepts; None if the value is no list."""
     if not isinstance(value, list):
         return None
     with_ids = ((one, identifier(one.get("id"))) for one in entries(value))
@@ -162,7 +161,7 @@ def _detail(value: Any) -> TemplateDetail | None:
 
 
 def canvas_of(value: Entry) -> Canvas:
-    """Width, height and ratio, as far as they are there."""
+    """Return width, height and ratio, as far as stated."""
     width, height = number(value.get("width")), number(value.get("height"))
     return Canvas(
         width=None if width is None else int(width),
@@ -186,13 +185,13 @@ def _voice(value: Entry, voice_id: str) -> PresetVoice | None:
     )
 
 
-# Polls on the plain wire, and how a task is given up.
+# Polls of the plain wire, and the cancellation of tasks.
 
-# A song has two tracks, a film a file per language; more than this is not stored.
+# A song has two tracks, a video one file per language; more are not stored.
 TRACKS_MAX = 20
 OUTPUT_FILES_MAX = 100
 
-# An avatar that can be used is "ready".
+# The state of a usable avatar is "ready".
 _AVATAR_STATES = {**STATES, "ready": "succeeded"}
 
 
@@ -203,16 +202,16 @@ def poll(kind: TaskKind, upstream_id: str) -> Exchange[PollReply]:
 
 
 def cancel(kind: TaskKind, upstream_id: str) -> Exchange[bool]:
-    """Give a task up, or delete an avatar.
+    """Cancel a task, or delete an avatar.
 
-    Another of these gateways refuses this but for avatars, and its task goes on and is paid for:
-    clients of a gateway have no way to cancel, as its own upstream may bill what it has begun.
+    Another gateway supports it for avatars only; its tasks continue and are paid for, because its
+    own upstream may bill a task that has begun.
     """
     return cancel_at(TASKS[kind], upstream_id)
 
 
 def cancel_at(path: str, upstream_id: str) -> Exchange[bool]:
-    """Give up a task that has its own address below those of all tasks."""
+    """Cancel a task at its own path below that of all tasks."""
     request = MediaRequest(method="DELETE", path=f"{path}/{segment(upstream_id)}")
     return Exchange(request=request, read=was_done)
 
@@ -255,7 +254,7 @@ def _result(kind: TaskKind, upstream_id: str, value: Any, *, now: float) -> Task
 
 
 def music_result(tracks: tuple[Track, ...], *, now: float) -> MusicResult | None:
-    """Songs, if one of them can be heard; they last as long as the first link to end."""
+    """Return songs, if one has an audio link; they expire with the first link."""
     links = [track.audio_url for track in tracks if track.audio_url is not None]
     if not links:
         return None
@@ -264,7 +263,7 @@ def music_result(tracks: tuple[Track, ...], *, now: float) -> MusicResult | None
 
 
 def tracks_of(value: Any) -> tuple[Track, ...]:
-    """The songs as they come, members that are missing or of another type None."""
+    """Return the songs of a response; missing members and those of another type are None."""
     return tuple(
         Track(
             clip_id=identifier(one.get("clip_id")),
@@ -279,7 +278,7 @@ def tracks_of(value: Any) -> tuple[Track, ...]:
 
 
 def output_files(value: Any) -> list[Any] | None:
-    """Links, or objects of texts, numbers and links; None where there is none."""
+    """Return links, or objects of texts, numbers and links; None if there is none."""
     if not isinstance(value, list):
         return None
     kept: list[Any] = []
@@ -296,7 +295,7 @@ def output_files(value: Any) -> list[Any] | None:
     return kept or None
 
 
-# The plain wire under the names that every dialect has.
+# The plain wire as a dialect.
 
 
 class Plain(BaseDialect):

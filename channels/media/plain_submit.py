@@ -1,4 +1,4 @@
-"""Submits on the plain wire: their requests, and what the first response means."""
+"""Submits of the plain wire: their requests, and the parsing of their first responses."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ from channels.media.outcomes import (
     word,
 )
 
-# A recording that is the response's body, and the content types of the formats.
+# Recordings as response bodies, and the content types of the formats.
 
 CONTENT_TYPES: Mapping[AudioFormat, str] = MappingProxyType(
     {
@@ -77,9 +77,9 @@ _AUDIO = re.compile(r"audio/[\w.+-]{1,60}(?:;[\w.+=; -]{0,60})?", re.ASCII | re.
 
 
 def audio_of(response_format: AudioFormat, response: MediaResponse) -> SubmitReply:
-    """The sound of a response: in the declared type, or that of the format where none is declared.
+    """Return the recording of a response, with its declared type or that of the format.
 
-    A page or a JSON object is no sound, whatever its status.
+    Pages and JSON objects are no recordings, whatever the status.
     """
     if not is_ok(response):
         return refusal(response)
@@ -93,29 +93,29 @@ def audio_of(response_format: AudioFormat, response: MediaResponse) -> SubmitRep
     return Done(SpeechAudio(content_type=content_type, data=response.body))
 
 
-# The bodies that the plain wire sends: a client's own fields, by the client's names.
+# The bodies of the plain wire: a client's own fields, by the client's names.
 
 S = TypeVar("S", bound=Struct)
 
 
 def without_nothing(value: Struct, *, leaves_out: Iterable[str] = ()) -> dict[str, Any]:
-    """The fields of a request that are not None, by name."""
+    """Return the fields of a request that are not None, by name."""
     fields = {name: getattr(value, name) for name in value.__struct_fields__}
     dropped = set(leaves_out)
     return {name: one for name, one in fields.items() if one is not None and name not in dropped}
 
 
 def encoded(fields: Mapping[str, Any]) -> bytes:
-    """A JSON body."""
+    """Encode a JSON body."""
     return msgspec.json.encode(fields)
 
 
-# Of a video, what is the gateway's own.
+# The fields of a video that only the gateway uses.
 _OURS = ("asked_duration", "portrait_auth")
 
 
 def video_body(request: Video) -> dict[str, Any]:
-    """The body of any kind of video."""
+    """Return the body for any kind of video."""
     if isinstance(request, GeneralVideo):
         return _general(request)
     if isinstance(request, ClipVideo):
@@ -164,7 +164,7 @@ TASKS: Mapping[TaskKind, str] = MappingProxyType(
 
 Outcome = SubmitReply | Exchange[SubmitReply]
 
-# Between two looks at a script that is being made.
+# The pause between two polls of a script.
 TRANSCRIPT_PAUSE_SECONDS = 1.0
 
 
@@ -176,7 +176,7 @@ def post(
     idempotency_key: str,
     response_bytes_max: int | None = None,
 ) -> Exchange[SubmitReply]:
-    """A submit; the upstream gets the task's id as its idempotency key."""
+    """Return a submit; the upstream gets the task's id as its idempotency key."""
     request = MediaRequest(
         method="POST", path=path, headers=(("Idempotency-Key", idempotency_key),), body=body
     )
@@ -184,7 +184,7 @@ def post(
 
 
 def accepted(response: MediaResponse) -> SubmitReply:
-    """The response `{id, …}` of a task that has begun."""
+    """Parse the response `{id, …}` of a task that has begun."""
     if not is_ok(response):
         return refusal(response)
     upstream_id = identifier(member(json_of(response), "id"))
@@ -192,7 +192,7 @@ def accepted(response: MediaResponse) -> SubmitReply:
 
 
 def video(request: Video, *, idempotency_key: str) -> Exchange[SubmitReply]:
-    """Request a film, its images registered first where the model wants that."""
+    """Request a video; first register its images if the model requires it."""
     if isinstance(request, GeneralVideo) and request.registers_images:
         return _next_image(request, idempotency_key, 0)
     body = encoded(video_body(request))
@@ -200,7 +200,7 @@ def video(request: Video, *, idempotency_key: str) -> Exchange[SubmitReply]:
 
 
 def _next_image(request: GeneralVideo, key: str, position: int) -> Exchange[SubmitReply]:
-    """Register the first image from a position on; request the film where there is none."""
+    """Register the first image from a position on; without one request the video."""
     content = request.content
     while position < len(content) and content[position].type != "image_url":
         position += 1
@@ -223,7 +223,7 @@ def _next_image(request: GeneralVideo, key: str, position: int) -> Exchange[Subm
 
 def _registered(request: GeneralVideo, key: str, position: int, response: MediaResponse) -> Outcome:
     reply = accepted(response)
-    if isinstance(reply, Refused):  # the image is to blame, and the client chose it
+    if isinstance(reply, Refused):  # the client chose the image, which is at fault
         return Refused(status=400, message=reply.message, is_rejected=True)
     if not isinstance(reply, Accepted):
         return reply
@@ -249,7 +249,7 @@ def avatar(request: AvatarRequest, *, idempotency_key: str) -> Exchange[SubmitRe
 
 
 def speech(request: SpeechRequest, *, idempotency_key: str) -> Exchange[SubmitReply]:
-    """Request a recording: the sound itself, or a task."""
+    """Request a recording, in the response or as a task."""
     fields = without_nothing(request, leaves_out=("is_async",))
     if request.is_async:
         body = encoded(fields | {"async": True})
@@ -264,7 +264,7 @@ def speech(request: SpeechRequest, *, idempotency_key: str) -> Exchange[SubmitRe
 
 
 def voice(request: VoiceRequest, *, idempotency_key: str) -> Exchange[SubmitReply]:
-    """Request a voice, which is there at once."""
+    """Request a voice, which the response completes."""
 
     def read(response: MediaResponse) -> SubmitReply:
         reply = accepted(response)
@@ -277,7 +277,7 @@ def voice(request: VoiceRequest, *, idempotency_key: str) -> Exchange[SubmitRepl
 
 
 def transcript(request: TranscriptRequest, *, idempotency_key: str) -> Exchange[SubmitReply]:
-    """Request a script; where it is not there at once, look every second until it is."""
+    """Request a script; poll it every second until it is complete."""
 
     def read(response: MediaResponse) -> Outcome:
         if not is_ok(response):
@@ -298,7 +298,7 @@ def transcript(request: TranscriptRequest, *, idempotency_key: str) -> Exchange[
 
 
 def _looking(upstream_id: str) -> Exchange[SubmitReply]:
-    """Poll a script; poll again after any response that is not its end."""
+    """Poll a script; poll again after any response that does not end it."""
 
     def read(response: MediaResponse) -> Outcome:
         ended = _ended(json_of(response)) if is_ok(response) else None
@@ -315,7 +315,7 @@ def _looking(upstream_id: str) -> Exchange[SubmitReply]:
 
 
 def _ended(value: Any) -> SubmitReply | None:
-    """A script, or why there will be none; None while it is being made."""
+    """Return a script or its failure; None while it is in progress."""
     state = state_of(word(member(value, "status")))
     if state in ("failed", "cancelled", "expired"):
         error = task_error(member(value, "error"), state=state)

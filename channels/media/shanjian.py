@@ -1,7 +1,6 @@
-"""The `shanjian` dialect: speaking avatars, clips by template, cloned voices.
+"""The `shanjian` dialect: avatars that speak, clips by template, cloned voices.
 
-Every response has one envelope; below it come the bodies, the submits and polls, the lists, and the
-dialect.
+Every response has the same envelope. In order: bodies, envelope, lists, submits and polls, dialect.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ from channels.media.outcomes import (
 from channels.media.plain import UNREADABLE, canvas_of
 from channels.media.plain_submit import encoded, post
 
-# The bodies of the submits, and the path of each.
+# The bodies of submits, and their paths.
 
 AVATAR_VIDEO = "/v1/virtualman/video"
 CLIPS: Mapping[ClipScene, str] = MappingProxyType(
@@ -94,7 +93,7 @@ Asked = tuple[str, dict[str, Any]]
 
 
 def asked_body(submission: Submission) -> Asked | None:
-    """The path and the body of a submit; None for what this upstream does not make."""
+    """Return path and body of a submit; None if this upstream does not support it."""
     match submission:
         case AvatarVideo():
             return AVATAR_VIDEO, _avatar_video(submission)
@@ -111,7 +110,7 @@ def asked_body(submission: Submission) -> Asked | None:
 
 
 def _without_nulls(**fields: Any) -> dict[str, Any]:
-    """The fields without those that are None."""
+    """Return the fields without those that are None."""
     return {name: value for name, value in fields.items() if value is not None}
 
 
@@ -163,10 +162,10 @@ def _music(bgm: BackgroundMusic) -> dict[str, Any]:
     return _without_nulls(audioSwitch=bgm.mode != "none", audioUrl=bgm.url, volume=bgm.volume)
 
 
-# The form of every response: `{code, message, data}`, with a status that is 200 for errors too.
+# The envelope of every response: `{code, message, data}`; its status is 200 for errors too.
 
 GOOD = "succeed"
-# What a code means as an HTTP status, in lower case; any other is 400.
+# The HTTP status of a code in lower case; any other is 400.
 STATUSES: Mapping[str, int] = MappingProxyType(
     {
         "request.limit": 429,
@@ -178,7 +177,7 @@ STATUSES: Mapping[str, int] = MappingProxyType(
 
 
 def opened(response: MediaResponse) -> dict[str, Any] | Refused | Failed | Unknown:
-    """The data of the response to a submit, or what is reported in its place."""
+    """Return the data of a submit's response, or its failure."""
     if not is_ok(response):
         return refusal(response)
     value = json_of(response)
@@ -192,7 +191,7 @@ def opened(response: MediaResponse) -> dict[str, Any] | Refused | Failed | Unkno
 
 
 def reported(code: str, value: Any) -> Refused | Failed:
-    """The error that an envelope reports."""
+    """Return the error of an envelope."""
     status, message = STATUSES.get(code, 400), message_in(value)
     if status < 500:
         return Refused(status=status, message=message)
@@ -202,7 +201,7 @@ def reported(code: str, value: Any) -> Refused | Failed:
 def opened_poll(
     response: MediaResponse,
 ) -> dict[str, Any] | RateLimited | NotFound | Trouble | Unusable:
-    """The data of the response to a poll, or what is reported in its place."""
+    """Return the data of a poll's response, or its failure."""
     if (trouble := poll_trouble(response)) is not None:
         return trouble
     value = json_of(response)
@@ -215,10 +214,10 @@ def opened_poll(
     return Trouble(reason=f"code {code}" if code else "no envelope", status=response.status)
 
 
-# Templates, which come in pages, and the avatars and voices that every account may use.
+# Templates, which are in pages, and the avatars and voices of every account.
 #
-# Only a template's details hold whether it has a title and a persona. So they are fetched one after
-# another before a list is complete; the gateway keeps it for a while.
+# Only a template's details state whether it has a title and a persona, so they are requested one by
+# one to complete a list, which the gateway caches.
 
 TEMPLATES = "/v1/clip/template"
 DETAIL = "/v1/clip/template/detail"
@@ -228,7 +227,7 @@ VOICES = "/v1/assets/voice/common"
 PAGE_SIZE = 100
 PAGES_MAX = 20
 TEMPLATES_MAX = PAGES_MAX * PAGE_SIZE
-# Details fetched to complete one list; what comes after has every flag.
+# The most details requested for one list; later templates have every flag.
 DETAILS_MAX = 300
 
 _LAYER = "Layer"
@@ -249,7 +248,7 @@ def _get(
 
 
 def _data(response: MediaResponse) -> Refused | Failed | CatalogValue[Any]:
-    """What is in an envelope."""
+    """Return the data of an envelope, or its failure."""
     if not is_ok(response):
         return catalog_refusal(response)
     value = json_of(response)
@@ -264,19 +263,19 @@ def _data(response: MediaResponse) -> Refused | Failed | CatalogValue[Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Listing:
-    """Templates as far as they are known."""
+    """The templates read so far."""
 
     scene: str
     found: tuple[Template, ...] = ()
-    seen: frozenset[str] = frozenset()  # page marks
-    checked: int = 0  # of `found`, whose details are known
+    seen: frozenset[str] = frozenset()  # the pages read
+    checked: int = 0  # the number of `found` with known details
 
 
 Templates = CatalogReply[tuple[Template, ...]]
 
 
 def templates(scene: str) -> Exchange[Templates]:
-    """The templates of a scene, page by page, then their details."""
+    """Request the templates of a scene, page by page, then their details."""
     return _page(_Listing(scene), None)
 
 
@@ -304,7 +303,7 @@ def _page(listing: _Listing, sid: str | None) -> Exchange[Templates]:
 
 
 def _details(listing: _Listing) -> Templates | Exchange[Templates]:
-    """Request the details that are not known yet; one that cannot be had leaves its flags on."""
+    """Request the missing details; after a failure a template keeps every flag."""
     position = listing.checked
     if position >= min(len(listing.found), DETAILS_MAX):
         return CatalogValue(listing.found)
@@ -341,7 +340,7 @@ def _flagged(template: Template, layers: Entry) -> Template:
 
 
 def _edit_info(data: Any) -> Entry | None:
-    """The layers of a template, which some responses hold as JSON within a string."""
+    """Return the layers of a template; some responses have them as JSON in a string."""
     structure = member(data, "videoStructInfo")
     if isinstance(structure, str):
         structure = read_loosely(structure.encode("utf-8", "replace"), mends=False)
@@ -350,12 +349,12 @@ def _edit_info(data: Any) -> Entry | None:
 
 
 def template(template_id: str) -> Exchange[CatalogReply[TemplateDetail]]:
-    """One template."""
+    """Request one template."""
 
     def read(response: MediaResponse) -> CatalogReply[TemplateDetail]:
         data = _data(response)
         if isinstance(data, Refused) and data.status == 400:
-            return _NO_TEMPLATE  # the id is all that it can be about
+            return _NO_TEMPLATE  # only the id can be at fault
         if not isinstance(data, CatalogValue):
             return data
         if not isinstance(data.value, Mapping):
@@ -381,7 +380,7 @@ def _detail(template_id: str, data: Entry) -> TemplateDetail:
 
 
 def _layers(edit_info: Entry) -> list[Layer]:
-    """Every layer: what a client may fill are the title and the persona."""
+    """Return all layers; title and persona are editable."""
     found = []
     for name, value in edit_info.items():
         if not name.endswith(_LAYER):
@@ -403,19 +402,19 @@ def _layers(edit_info: Entry) -> list[Layer]:
 
 
 def preset_avatars() -> Exchange[CatalogReply[tuple[PresetAvatar, ...]]]:
-    """The avatars that every account may use."""
+    """Request the avatars of every account."""
     return _get(AVATARS, lambda response: _all(response, "virtualmanId", _avatar))
 
 
 def preset_voices() -> Exchange[CatalogReply[tuple[PresetVoice, ...]]]:
-    """The voices that every account may use."""
+    """Request the voices of every account."""
     return _get(VOICES, lambda response: _all(response, "speakerId", _preset_voice))
 
 
 def _all(
     response: MediaResponse, id_name: str, read: Callable[[str, Entry], T]
 ) -> CatalogReply[tuple[T, ...]]:
-    """The entries of a list, or of the `results` in an object."""
+    """Return the entries of a list, or of an object's `results`."""
     data = _data(response)
     if not isinstance(data, CatalogValue):
         return data
@@ -441,18 +440,18 @@ def _preset_voice(voice_id: str, value: Entry) -> PresetVoice:
     )
 
 
-# Submits and polls: everything is a task, a voice too, which is waited for.
+# Submits and polls: everything is a task, also a voice, which the submit awaits.
 
 TASK = "/v1/task/info"
 LINK_SECONDS = 24 * 3600.0
-# Between two looks at a voice that is being made.
+# The pause between two polls of a voice.
 VOICE_PAUSE_SECONDS = 1.0
 
 
 def submit(
     path: str, body: dict[str, Any], *, waits: bool, idempotency_key: str
 ) -> Exchange[SubmitReply]:
-    """Request something; `waits`: for a voice, until it is there."""
+    """Submit a request; `waits`: poll a voice until it is complete."""
     read = partial(_submitted, waits)
     return post(path, encoded(body), read, idempotency_key=idempotency_key)
 
@@ -505,7 +504,7 @@ def _result(kind: TaskKind, result: Any, *, now: float) -> TaskResult | None:
 
 
 def _waiting(upstream_id: str) -> Exchange[SubmitReply]:
-    """Poll a voice; poll again after any response that is not its end."""
+    """Poll a voice; poll again after any response that does not end it."""
 
     def read(response: MediaResponse) -> SubmitReply | Exchange[SubmitReply]:
         data = opened_poll(response)
@@ -514,7 +513,7 @@ def _waiting(upstream_id: str) -> Exchange[SubmitReply]:
         if not isinstance(data, dict):
             return waiting
         speaker = identifier(member(data, "result", "speakerId"))
-        # By the same status words as any other task.
+        # Its status words are those of any other task.
         polled = _polled(data, None if speaker is None else AvatarResult(upstream_id=speaker))
         if polled.state == "succeeded" and speaker is not None:
             return Done(VoiceResult(upstream_id=speaker))
@@ -531,7 +530,7 @@ def _waiting(upstream_id: str) -> Exchange[SubmitReply]:
     return waiting
 
 
-# The `shanjian` dialect under the names that every dialect has.
+# The `shanjian` dialect as an object.
 
 
 class Shanjian(BaseDialect):

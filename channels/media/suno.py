@@ -1,4 +1,4 @@
-"""The `suno` dialect: two songs a task, in an envelope of `{code, message, data}`."""
+"""The `suno` dialect: two songs per task, in an envelope of `{code, message, data}`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from channels.media.plain_submit import encoded, post
 
 SUBMIT = "/suno/submit/music"
 FETCH = "/suno/fetch"
-# How it states that there is no such task, be it with the status of an error or of none.
+# The code of an unknown task, with a status of success or of an error.
 LOST = "task_not_exist"
 LOST_STATUSES = (200, 400)
 
