@@ -1,8 +1,9 @@
-"""The native-content dialect, which is Gemini's (spec: Native-content).
+"""The native-content dialect, Gemini's (spec: Native-content).
 
-`dialect.py` has its record, which the rest of the gateway uses. `request.py` validates and rewrites
-requests by a table of members, `events.py` reads responses and their usage, `array_stream.py` is
-the other form of a stream. `codec.py` lists the decoders and encoders of translations. No I/O here.
+`dialect.py` has its record, which the rest of the gateway uses. `request.py` validates and edits
+requests by a table of members, `events.py` parses responses and their usage, `array_stream.py`
+writes the other form of a stream. `codec.py` lists the decoders and encoders of translations. No
+I/O here.
 """
 
 from __future__ import annotations

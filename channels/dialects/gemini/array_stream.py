@@ -1,7 +1,7 @@
 """A gemini stream as one JSON array, for clients that did not request `alt=sse`.
 
-The upstream is always asked for server-sent events; their data are the array's elements, byte for
-byte (contract §5). A stream that is cut leaves the array open, so its client can detect it.
+The upstream always sends server-sent events; their data are the array's elements, byte for byte
+(contract §5). A stream that is cut leaves the array open, so its client can detect it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ CONTENT_TYPE = "application/json"
 
 
 class ArrayFraming:
-    """Frames one stream; takes the data of its events in order."""
+    """Frames the events of one stream, in order."""
 
     __slots__ = ("_has_begun",)
 
@@ -18,7 +18,7 @@ class ArrayFraming:
         self._has_begun = False
 
     def element(self, data: bytes) -> bytes:
-        """The bytes that add an element, or the elements of an array such as an error's."""
+        """Return the bytes that add an element, or the elements of an array such as an error's."""
         text = data.strip()
         if text.startswith(b"[") and text.endswith(b"]"):
             text = text[1:-1].strip()
@@ -29,5 +29,5 @@ class ArrayFraming:
         return opening + text
 
     def end(self) -> bytes:
-        """The bytes that close the array of a stream that is complete."""
+        """Return the bytes that close the array of a complete stream."""
         return b"]" if self._has_begun else b"[]"

@@ -1,6 +1,6 @@
 """The gemini codec: requests, whole responses and streams, to the canonical model and back.
 
-Facts of the dialect itself, such as what a valid request is, are `channels/dialects/gemini`.
+`channels/dialects/gemini` has the facts of the dialect itself, such as the form of a valid request.
 """
 
 from __future__ import annotations

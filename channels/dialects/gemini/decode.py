@@ -1,7 +1,7 @@
-"""Decode a gemini request into the canonical one.
+"""Decodes a gemini request into the canonical one.
 
-The body has been checked by `channels/dialects/gemini`; a wrong type in a member that is read only
-here is an InvalidRequest. The way back is `encode.py`.
+`channels/dialects/gemini` has validated the body; an invalid member that is only read here raises
+InvalidRequest. `encode.py` is the reverse.
 """
 
 from __future__ import annotations
@@ -43,27 +43,26 @@ from channels.translation.model import (
 )
 from channels.translation.tool_calls import OpenCalls, made_id
 
-# The gemini protocol's schemas as JSON schemas. The way back is `schemas.py`.
+# The gemini protocol's schemas as JSON schemas; `schemas.py` is the reverse.
 #
-# The protocol's own schema is a part of OpenAPI's: types in capitals, `nullable`, counts as
-# strings, formats of how a number is stored. JSON schemas, which it takes under other member
-# names, are left as they are.
+# The protocol's own schema is a subset of OpenAPI's: types in capitals, `nullable`, counts as
+# strings, formats of storage. JSON schemas, which the protocol has in other members, are unchanged.
 
-# No data model needs a deeper schema than this.
+# Far deeper than any schema of data.
 _DEPTH_MAX = 64
 
 _COUNTS = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
-# How a value is stored, which JSON schema does not state; an enum shows by its values.
+# Formats of storage, which JSON schema does not have; `enum` is implied by its values.
 _STORAGE_FORMATS = frozenset(("enum", "int32", "int64", "float", "double"))
-# Spelled without the sign in the protocol's definition.
+# JSON schema's names without the sign, as the protocol spells them.
 _RENAMED = {"ref": "$ref", "defs": "$defs"}
 _WORDS = {"type", "nullable", "format", "example", "propertyOrdering"}
 
 
 def read_schema(schema: Mapping[str, Any], path: str, *, closes: bool = False) -> dict[str, Any]:
-    """The JSON schema. Raises InvalidRequest naming `path` for one that is too deep.
+    """Return the JSON schema. Raises InvalidRequest with `path` for one that is too deep.
 
-    `closes`: objects have no members but those listed, as the protocol enforces it for responses.
+    `closes`: objects only have the listed members, as the protocol enforces for responses.
     """
     read: dict[str, Any] = _Reader(path, closes=closes).read(schema, depth=0)
     return read
@@ -143,7 +142,7 @@ def _ordered(properties: Mapping[str, Any], order: Any) -> dict[str, Any]:
     return {**first, **properties}
 
 
-# Read the members of `generationConfig`. Writing them is `encode.py`'s part.
+# Parses the members of `generationConfig`; `encode.py` is the reverse.
 
 _JSON = "application/json"
 _TEXT = "text/plain"
@@ -155,13 +154,13 @@ _LEVELS: Mapping[str, Effort] = {
     "XHIGH": "xhigh",
 }
 _UNSPECIFIED = "THINKING_LEVEL_UNSPECIFIED"
-# A budget that leaves the amount to the model, and one that switches thinking off.
+# The budget by which the model decides, and that which disables thinking.
 _DYNAMIC = -1
 _OFF = 0
 
 
 def read_config(config: Members | None, left_over: dict[str, Any]) -> dict[str, Any]:
-    """The fields of the canonical request that the config fills. Raises InvalidRequest."""
+    """Return the canonical request's fields that the config has. Raises InvalidRequest."""
     if config is None:
         return {}
     stop = config.array("stopSequences")
@@ -193,7 +192,7 @@ def _read_format(config: Members, left_over: dict[str, Any]) -> Format | None:
     older = config.mapping("_responseJsonSchema")
     schema = older if schema is None else schema
     if mime_type not in (None, _JSON, _TEXT):
-        # Such as text/x.enum: one of some words, and not as JSON.
+        # Such as text/x.enum: one of the schema's values, not as JSON.
         left_over["generationConfig.responseMimeType"] = mime_type
         for name, held in (("responseSchema", own), ("responseJsonSchema", schema)):
             if held is not None:
@@ -240,33 +239,33 @@ def _check_budget(budget: int, level: str, path: str) -> None:
         raise InvalidRequest(f"{path}: expected a number of tokens, 0 or -1.", path)
 
 
-# Read the parts of a gemini request into canonical ones.
+# Decodes the parts of a gemini request.
 #
-# Calls may come without ids: they get some, always the same, and results are put to the oldest call
-# of their name that nothing answered yet. What only this provider knows (code it ran, files it
-# stores) is kept in the extras of a text that means the same to another model.
+# Calls may lack ids: they get reproducible ones, and a result belongs to the oldest call of its
+# name without a result. What only this provider understands (code it ran, files it stores) is kept
+# in the extras of a text that means the same to another model.
 
-# What a part is, by the member that holds it; looked for in this order.
+# The member that determines what a part is, in order of precedence.
 _KINDS = ("functionCall", "functionResponse", "inlineData", "fileData", "text")
 _DETAILS = {"MEDIA_RESOLUTION_LOW": "low", "MEDIA_RESOLUTION_HIGH": "high"}
 
 
 @dataclass(frozen=True, slots=True)
 class ThoughtPiece:
-    """A thought, or a piece of one: the last may be signed."""
+    """A thought, or a piece of one; the last piece may be signed."""
 
     text: str
     signature: Signature | None
 
 
 class PartReader:
-    """Reads the parts of one request, turn by turn; `left_over` are those we do not hold."""
+    """Decodes the parts of one request, turn by turn; `left_over`: members that are not decoded."""
 
     __slots__ = ("_count", "_names", "_open", "left_over")
 
     def __init__(self, left_over: dict[str, Any]) -> None:
         self.left_over = left_over
-        self._names: dict[str, str] = {}  # of calls, by id
+        self._names: dict[str, str] = {}  # by call id
         self._open = OpenCalls()
         self._count = 0
 
@@ -274,7 +273,7 @@ class PartReader:
         return f"<PartReader {self._count} calls, {self._open}>"
 
     def read(self, parts: Sequence[Any], *, is_model: bool) -> list[Part | ThoughtPiece]:
-        """The parts of a turn, thoughts in the pieces they came in."""
+        """Return the parts of a turn, thoughts in the pieces in which they came."""
         read: list[Part | ThoughtPiece] = []
         for stated in parts:
             if not isinstance(stated, Mapping):
@@ -366,9 +365,9 @@ class PartReader:
 
 
 def joined(parts: Iterable[Part | ThoughtPiece]) -> tuple[Part, ...]:
-    """The parts with neighbouring pieces as one thought; a signature ends it."""
+    """Join neighbouring pieces of a thought; a signature ends it."""
     whole: list[Part] = []
-    thought: list[str] = []  # the pieces of the one that goes on
+    thought: list[str] = []  # the pieces of the current thought
     for part in parts:
         is_piece = isinstance(part, ThoughtPiece)
         signature = part.signature if isinstance(part, ThoughtPiece) else None
@@ -388,7 +387,7 @@ def joined(parts: Iterable[Part | ThoughtPiece]) -> tuple[Part, ...]:
 
 
 def text_of_code(part: Mapping[str, Any]) -> str:
-    """Code that the provider ran, or its outcome, in words; empty for anything else."""
+    """Return code that the provider ran, or its outcome, as Markdown; empty for any other part."""
     code, outcome = part.get("executableCode"), part.get("codeExecutionResult")
     if isinstance(code, Mapping):
         language = _string(code, "language").lower()
@@ -416,7 +415,7 @@ def _media(kind: str, value: Any, extras: dict[str, Any]) -> Text | Media:
 
 
 def _address(value: Any) -> str:
-    """What can be expressed of a file that only the provider has: how it is called."""
+    """Return a text in place of a file that only the provider has: its name in brackets."""
     held = camel_keys(value) if isinstance(value, Mapping) else {}
     name = _string(held, "displayName") or _string(held, "fileUri")
     return f"[{name}]" if name else ""
@@ -446,7 +445,7 @@ _CALLING = "toolConfig.functionCallingConfig"
 
 
 def decode_request(body: Mapping[str, Any]) -> Request:
-    """The canonical request. Raises InvalidRequest naming the member at fault."""
+    """Decode a request. Raises InvalidRequest with the member at fault."""
     members = Members(camel_keys(body))
     left_over: dict[str, Any] = {}
     members.any("model")
@@ -469,7 +468,7 @@ def decode_request(body: Mapping[str, Any]) -> Request:
 
 
 def _inner(members: Members, name: str) -> Members | None:
-    """An object's members, in the usual spelling."""
+    """Return an object's members, in camel case; None without the object."""
     held = members.mapping(name)
     return None if held is None else Members(camel_keys(held), members.path(name))
 
@@ -489,9 +488,9 @@ def _read_system(members: Members, reader: PartReader) -> tuple[Text, ...]:
 
 
 def _read_turns(members: Members, reader: PartReader) -> tuple[tuple[Turn, ...], list[str]]:
-    """The turns, and the paths of the empty ones.
+    """Return the turns, and the paths of empty ones.
 
-    Neighbours of one role are joined first, as a thought may go on in the next.
+    Neighbours of one role are joined first, because a thought may continue in the next.
     """
     spoken: list[tuple[bool, list[Part | ThoughtPiece]]] = []
     empty: list[str] = []
@@ -559,7 +558,7 @@ def _read_tool_choice(members: Members, left_over: dict[str, Any]) -> ToolChoice
     if mode == "NONE":
         return ToolChoice("none")
     if mode not in ("", "MODE_UNSPECIFIED", "AUTO"):
-        # Such as VALIDATED: a choice of the model's, checked more strictly.
+        # Such as VALIDATED: the model chooses, and its calls are checked more strictly.
         left_over[f"{_CALLING}.mode"] = mode
     elif mode != "AUTO" and not allowed:
         return None

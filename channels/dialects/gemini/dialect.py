@@ -1,4 +1,4 @@
-"""The record of the gemini dialect: what the rest of the gateway knows of it."""
+"""The record of the gemini dialect, by which the rest of the gateway uses it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from channels.dialects.gemini.request import read_request, upstream_body, withou
 from channels.families import GEMINI
 from channels.registry import KEY_HEADERS
 
-# A stream is always asked for as server-sent events; what its client requested is made of them
-# (`array_stream.py`).
+# Upstreams are always sent requests for server-sent events; `array_stream.py` makes the other form.
 _ADDRESS = Address(
     path=f"/v1beta/models/{MODEL}",
     action=":generateContent",

@@ -1,6 +1,6 @@
-"""Encode a canonical request as a gemini body, and report what it cannot express.
+"""Encodes a canonical request as a gemini body, and reports what gemini cannot express.
 
-A request that came as gemini goes out saying the same, its own members with it.
+A request that came as gemini is encoded with the same meaning, and keeps its own members.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ from channels.translation.model import (
 )
 from channels.translation.tool_calls import LossReport, report_extras, report_members, spelled
 
-# Write `generationConfig`: the maximum, sampling, the response's form, and how much to think.
+# Encodes `generationConfig`: maximum, sampling, response format, and thinking.
 #
-# Words for how much to think go out as levels, numbers as budgets; the two exclude each other here.
-# Models of the generations before 3 take budgets only: for them a word becomes the number that the
-# provider itself puts for it, which is reported.
+# An effort becomes a level, a number a budget; the protocol allows only one of the two. Models
+# before generation 3 only support budgets: an effort becomes the number that the provider itself
+# uses for it, and is reported.
 
 _STOPS_MAX = 5
 _SEED_MAX = 2**31 - 1
@@ -77,7 +77,7 @@ _RESOLUTIONS = {"low": "MEDIA_RESOLUTION_LOW", "high": "MEDIA_RESOLUTION_HIGH"}
 def write_config(
     request: Request, *, model: str, max_tokens: int | None, report: LossReport, room: CopyRoom
 ) -> dict[str, Any]:
-    """The `generationConfig` member; `model` is the upstream's own name for it."""
+    """Return the `generationConfig` member; `model` is the upstream's name."""
     origin = request.origin
     numbers = {
         "maxOutputTokens": max_tokens,
@@ -97,7 +97,7 @@ def write_config(
         if origin is ORIGIN:
             config["candidateCount"] = request.count
         elif request.count > 1:
-            report.drop(spelled(origin, "count"))  # one response is all we translate
+            report.drop(spelled(origin, "count"))  # translations return one response
     _write_stop(request, config, report)
     if request.format is not None:
         _write_format(request.format, request, config, report, room)
@@ -123,7 +123,7 @@ def _write_stop(request: Request, config: dict[str, Any], report: LossReport) ->
 def _write_format(
     form: Format, request: Request, config: dict[str, Any], report: LossReport, room: CopyRoom
 ) -> None:
-    """A schema is always enforced here."""
+    """Encode the response format; the protocol always enforces a schema."""
     config["responseMimeType"] = "text/plain" if form.kind == "text" else "application/json"
     if form.kind != "schema" or form.schema is None:
         return
@@ -161,7 +161,7 @@ def _thinking(
         config["thinkingBudget"] = _DYNAMIC
     shows = reasoning.shows_thoughts
     if shows is None and origin.shows_thoughts and reasoning.is_enabled:
-        shows = True  # what that protocol does by default
+        shows = True  # the default of that protocol
     if shows is not None and not (is_off and origin.shows_thoughts):
         config["includeThoughts"] = shows
     return config
@@ -179,9 +179,9 @@ def _effort(
 
 
 def _write_resolution(request: Request, config: dict[str, Any], report: LossReport) -> None:
-    """How closely to look at images: of all of them at once, as older models know it.
+    """Set the resolution of all images together, since older models have no other.
 
-    Where images differ in it, the closest look that one of them requests is taken.
+    If images differ, the highest one applies.
     """
     parts = [part for turn in request.turns for part in turn.parts]
     parts += [one for part in parts if isinstance(part, ToolResult) for one in part.parts]
@@ -196,28 +196,28 @@ def _write_resolution(request: Request, config: dict[str, Any], report: LossRepo
         config["mediaResolution"] = _RESOLUTIONS["low"]
 
 
-# Write system texts and turns as the gemini protocol wants them.
+# Encodes system texts and turns.
 #
-# Every function call of a turn is answered in the next one, in the order of the calls and by the
-# function's name; newer models want a signature on the first call of a turn. Thinking comes back
-# only with the proof that this provider gave it.
+# Every function call of a turn has its response in the next one, in the order of the calls and by
+# the function's name; newer models require a signature on the first call of a turn. Thinking is
+# only returned with a signature of this provider.
 
-# What stands in for the user where a conversation begins with a call.
+# The user's text before a conversation that starts with a call.
 _OPENING = "."
 
 _Written = dict[str, Any]
 
 
 class ContentWriter:
-    """Writes the turns of one request, which came in the protocol `origin`."""
+    """Encodes the turns of one request, which came in the protocol `origin`."""
 
     __slots__ = ("_call_order", "_calls", "_origin", "_report")
 
     def __init__(self, origin: ClientProtocol, report: LossReport) -> None:
         self._origin = origin
         self._report = report
-        self._calls: dict[str, ToolCall] = {}  # by id, in the order they were made
-        self._call_order: dict[str, int] = {}  # of the calls, in that order
+        self._calls: dict[str, ToolCall] = {}  # by id, in order
+        self._call_order: dict[str, int] = {}  # positions of the calls
 
     def __repr__(self) -> str:
         return f"<ContentWriter from {self._origin.protocol}, {len(self._calls)} calls>"
@@ -225,9 +225,9 @@ class ContentWriter:
     def write(
         self, system: Sequence[Text], turns: Iterable[Turn]
     ) -> tuple[_Written | None, list[_Written]]:
-        """The `systemInstruction` member, None where there is none, and the contents.
+        """Return the `systemInstruction` member, or None, and the contents.
 
-        Raises InvalidRequest for a turn of which nothing can be written, and where there is none.
+        Raises InvalidRequest for a turn that cannot be expressed, and for a request without turns.
         """
         contents = self._write_turns(turns)
         field = self._origin.system or self._origin.parts
@@ -237,7 +237,7 @@ class ContentWriter:
             if not contents:
                 if not instruction:
                     raise unsayable(self._origin)
-                # The protocol has no conversation of instructions alone: they become the user's.
+                # The protocol requires a conversation: instructions alone become the user's.
                 self._report.drop(spelled(self._origin, "turn.role"))
                 return None, [{"role": "user", "parts": instruction}]
             if _begins_with_call(contents[0]):
@@ -290,7 +290,7 @@ class ContentWriter:
         order = self._call_order
         results.sort(key=lambda result: order.get(result.call_id, len(order)))
         written = [self._result(result) for result in results]
-        for result in results:  # beside a result only newer models take media
+        for result in results:  # only newer models accept media in a result
             media = [part for part in result.parts if isinstance(part, Media)]
             written.extend(self._media(part) for part in media)
         return written
@@ -304,7 +304,7 @@ class ContentWriter:
                 texts.append(part.text)
         call = self._calls.get(result.call_id)
         if call is None:
-            # A result of no call is refused; its text is not lost.
+            # A result without a call is refused; its text is sent as the user's.
             self._report.drop(spelled(self._origin, "turn.role"))
             return self._text(Text("\n".join(texts)))
         response = write_response(texts, is_error=result.is_error, is_exact=False)
@@ -315,7 +315,7 @@ class ContentWriter:
 
     def _write_model(self, parts: Sequence[Part]) -> list[_Written]:
         written: list[_Written] = []
-        loose: deque[str] = deque()  # signatures that wait for the part they belong to
+        loose: deque[str] = deque()  # signatures for following parts
         for part in parts:
             one: _Written | None = None
             if isinstance(part, Thinking):
@@ -367,7 +367,7 @@ class ContentWriter:
     # --- Parts of either ---
 
     def _text(self, text: Text, *, field: str | None = None) -> _Written | None:
-        """A text; empty ones are refused."""
+        """Encode a text; the protocol refuses empty ones, which become None."""
         if self._origin is ORIGIN:
             return restored({"text": text.text}, text.extras)
         self._report_extras(text.extras, field=field)
@@ -393,12 +393,12 @@ def _begins_with_call(content: _Written) -> bool:
 
 
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY", "named": "ANY"}
-# Members that are within others or have been written by their parts.
+# Members that are within others, or are encoded with their parts.
 _NOT_RESTORED = ("contents.", "systemInstruction.")
 
 
 def tool_names(request: Request) -> Mapping[str, str]:
-    """The tool names that are changed on this wire, to the client's own."""
+    """Return the client's tool names by those that were changed."""
     return LIMITS.names_back(request)
 
 
@@ -411,10 +411,10 @@ def encode_request(
     report: LossReport,
     is_here: bool = False,
 ) -> dict[str, Any]:
-    """The body for the upstream. Model and streaming are in the path. Raises InvalidRequest.
+    """Return the body for the upstream, without model and streaming. Raises InvalidRequest.
 
-    The model's name still decides how much thinking can be requested. `is_here`: raises TakesLong
-    for what would hold up the event loop.
+    The model's name decides how thinking is expressed. `is_here`: TakesLong is raised for what
+    would block the event loop.
     """
     if request.origin is not ORIGIN:
         refuse_empty(request)
@@ -444,14 +444,14 @@ def _write_tools(
     if request.parallel_tools is False and tools:
         report.drop(spelled(request.origin, "parallel_tools"))
     if choice is not None and choice.mode == "auto" and not is_own:
-        # The protocol narrows the choice only where a call is a must.
+        # The protocol only restricts a forced choice, so the tools themselves are restricted.
         tools = request.allowed_tools()
         choice = ToolChoice("auto")
     if tools:
         declarations = [_tool(tool, request, report, room) for tool in tools]
         body["tools"] = [{"functionDeclarations": declarations}]
     elif choice is not None and not is_own:
-        # Refused without functions. Not to call any is what happens anyway.
+        # The protocol refuses a choice without functions; without them none is called anyway.
         if choice.forces_call or request.tools:
             report.drop(spelled(request.origin, "tool_choice"))
         return
@@ -479,7 +479,7 @@ def _tool(tool: Tool, request: Request, report: LossReport, room: CopyRoom) -> d
     if tool.parameters is not None:
         stated = {"type": "object", **tool.parameters}
         schema = write_schema(stated, spelled(origin, "tools.parameters"), report, room)
-        # An object without any properties is refused; a function without parameters is not.
+        # The protocol refuses an object without properties, but not a function without parameters.
         if schema.get("type") != "object" or schema.get("properties"):
             written["parameters"] = schema
     if tool.is_strict:
@@ -489,7 +489,7 @@ def _tool(tool: Tool, request: Request, report: LossReport, room: CopyRoom) -> d
 
 
 def _write_modalities(request: Request, body: dict[str, Any]) -> Collection[str]:
-    """What the response may be made of: chat clients request images of image models this way."""
+    """Set the response's modalities; with them chat clients request images of image models."""
     name = request.origin.modalities
     wanted = None if name is None else request.extras.get(name)
     if name is None or not isinstance(wanted, list) or "image" not in wanted:
@@ -503,7 +503,7 @@ def _write_modalities(request: Request, body: dict[str, Any]) -> Collection[str]
 
 
 def _restore(request: Request, body: dict[str, Any]) -> Collection[str]:
-    """Put back the members that only this protocol knows. Returns which there were."""
+    """Restore the members that only this protocol has; return their names."""
     for name, value in request.extras.items():
         if name.startswith("tools."):
             body.setdefault("tools", []).append({name.removeprefix("tools."): value})

@@ -1,9 +1,8 @@
-"""The members of a gemini response that are read, as types.
+"""The members of a gemini response that the gateway parses, as types.
 
-One shape serves a stream's chunk and a whole response, and one reading both the meter and a
-translation. The ordinary chunk is read through the types, which is fast; one that is not as
-documented is read loosely, part by part. `stream_decoder.py` and `response.py` make canonical
-events of it.
+A stream's chunk and a whole response have the same form, and the meter and translations share one
+decoding. A documented chunk is decoded by the types, which is fast; any other loosely, part by
+part. `stream_decoder.py` and `response.py` make canonical events of it.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from channels.json import (
 )
 
 _Count = Annotated[int, Meta(ge=0, le=TOKENS_MAX)]
-# Some upstreams close this protocol as they would chat-completions.
+# Some upstreams end this protocol's streams like those of chat-completions.
 _FOREIGN_TERMINATOR = b"[DONE]"
 
 
@@ -92,7 +91,7 @@ class Part(Struct, rename="camel", gc=False):
 
 
 class Content(Struct, gc=False):
-    """The content of a candidate, or what is added to it."""
+    """The content of a candidate, or an addition to it."""
 
     parts: list[Part] | None = None
 
@@ -115,7 +114,7 @@ class Feedback(Struct, rename="camel", gc=False):
 
 
 class UsageMetadata(Struct, rename="camel", gc=False):
-    """Token counts so far; zeros may be left out on the wire. The details are by modality."""
+    """Token counts so far; zeros may be omitted. The details are by modality."""
 
     prompt_token_count: _Count | None = None
     candidates_token_count: _Count | None = None
@@ -131,23 +130,23 @@ class UsageMetadata(Struct, rename="camel", gc=False):
     service_tier: str | None = None
 
     def states_output(self) -> bool:
-        """Whether it states the output, in its own count or within the total."""
+        """Whether it states the output, by a count of its own or within the total."""
         if self.candidates_token_count is not None:
             return True
         return bool(self.thoughts_token_count) or (self.total_token_count or 0) > self.taken()
 
     def taken(self) -> int:
-        """Tokens of the input: the prompt, and what tools of the provider's fed back."""
+        """Return the input tokens: the prompt, and the results of the provider's tools."""
         return (self.prompt_token_count or 0) + (self.tool_use_prompt_token_count or 0)
 
     def usage(self) -> Usage:
-        """The counts as every dialect has them (contract §3)."""
+        """Return the usage (contract §3)."""
         taken, total = self.taken(), self.total_token_count
         candidates, thoughts = self.candidates_token_count, self.thoughts_token_count or 0
         if candidates is None:
             given = max(thoughts, (total or 0) - taken)
         elif total in (taken + candidates, (self.prompt_token_count or 0) + candidates):
-            given = candidates  # the thoughts are counted in already
+            given = candidates  # the count includes the thoughts
         else:
             given = candidates + thoughts
         return Usage(
@@ -172,7 +171,7 @@ class UsageMetadata(Struct, rename="camel", gc=False):
             image_input_tokens=prompt["IMAGE"] + tool["IMAGE"],
             cached_image_tokens=cached["IMAGE"],
             audio_output_tokens=made["AUDIO"],
-            # Film that is made has a price of its own as images have, and no other name.
+            # Generated video has a price of its own like images, and no other name.
             image_output_tokens=made["IMAGE"] + made["VIDEO"],
             service_tier=tier,
         )
@@ -191,12 +190,12 @@ class _Grounding(Struct, rename="camel", gc=False):
 _MODAL = msgspec.json.Decoder(list[_ModalCount])
 _GROUNDING = msgspec.json.Decoder(_Grounding)
 _NONE: Mapping[str, int] = MappingProxyType({"AUDIO": 0, "IMAGE": 0, "VIDEO": 0})
-# Models of these generations are billed by the prompt that was grounded, later ones by the query.
+# Models of these generations are billed per grounded prompt, later ones per query.
 _BY_PROMPT = ("gemini-1", "gemini-2")
 
 
 def _modal(details: msgspec.Raw) -> Mapping[str, int] | None:
-    """Tokens by modality; None where there are none but those of text."""
+    """Return tokens by modality; None if all are of text."""
     if details is NULL:
         return None
     stated = bytes(details)
@@ -225,14 +224,14 @@ class Chunk(Struct, rename="camel", gc=False):
 
 
 class LooseChunk(Chunk, gc=False):
-    """A chunk whose members are not of the documented types, as far as they are."""
+    """An undocumented chunk, as far as its members can be decoded."""
 
     is_usage_unreadable: bool = False
 
 
 _T = TypeVar("_T")
 
-# Reads a chunk that is as documented; raises what is UNREADABLE.
+# Decodes a documented chunk; raises the errors in UNREADABLE.
 decode_chunk = msgspec.json.Decoder(Chunk).decode
 _CANDIDATE = msgspec.json.Decoder(Candidate)
 _FEEDBACK = msgspec.json.Decoder(Feedback)
@@ -241,9 +240,9 @@ _USAGE = msgspec.json.Decoder(UsageMetadata)
 
 
 def read_chunks(data: bytes, *, mends: bool = True) -> Sequence[Chunk] | None:
-    """The chunk that some JSON text is, or those of an array, as far as they can be read.
+    """Return the chunk, or those of an array, as far as they can be decoded.
 
-    None when it is neither, nor a terminator, which holds none. Never raises.
+    Empty for a terminator; None for anything else. Never raises.
     """
     try:
         return (decode_chunk(data),)
@@ -255,7 +254,7 @@ def read_chunks(data: bytes, *, mends: bool = True) -> Sequence[Chunk] | None:
 
 
 def object_of(raw: msgspec.Raw) -> dict[str, Any] | None:
-    """The object in a member; None when there is none."""
+    """Return the object in a member; None if there is none."""
     value = None if raw is NULL else read_json(bytes(raw))
     return value if isinstance(value, dict) else None
 
@@ -334,32 +333,32 @@ def _read(decoder: msgspec.json.Decoder[_T], value: Any) -> _T | None:
         return None
 
 
-# Token counts of the gemini protocol: read once, for money and display.
+# Token counts of the gemini protocol, parsed once for billing and for translations.
 #
-# The prompt's count includes what came from a cache. Thoughts are counted beside the candidates,
-# and a count of zero is written: clients take a missing one for unknown.
+# The prompt's count includes cached tokens. Thoughts are counted apart from the candidates, and a
+# count of zero is written, because clients take a missing one for unknown.
 
 
 class UsageReader:
-    """The usage of one response so far: running counts, of which each replaces the one before.
+    """The usage of one response so far: cumulative counts, each replacing the previous one.
 
-    Counts become a usage only when they are requested, as every chunk of a stream has some.
-    `model` is the one that responds.
+    Counts only become a usage on request, as every chunk of a stream has some. `model`: the
+    response's.
     """
 
     __slots__ = ("_queries", "_running", "_stated", "model")
 
     def __init__(self) -> None:
-        self._stated: UsageMetadata | None = None  # the counts stated last
-        self._running: UsageMetadata | None = None  # likewise, where they state the input only
-        self._queries: set[int] | None = None  # hashes of what was searched for
+        self._stated: UsageMetadata | None = None  # the last counts
+        self._running: UsageMetadata | None = None  # the last counts without output
+        self._queries: set[int] | None = None  # hashes of the searched queries
         self.model: str | None = None
 
     def __repr__(self) -> str:
         return f"<UsageReader {self._stated or self._running}>"
 
     def ground(self, stated: msgspec.Raw) -> None:
-        """Take what a candidate was grounded on: the queries, of which empty ones are free."""
+        """Add the queries of a candidate's grounding; empty ones are free of charge."""
         try:
             grounding = _GROUNDING.decode(stated)
         except UNREADABLE:
@@ -371,7 +370,7 @@ class UsageReader:
                     self._queries.add(hash(query))
 
     def take(self, stated: UsageMetadata) -> bool:
-        """Take a chunk's counts. False where they do not state the output."""
+        """Add a chunk's counts. False if they do not state the output."""
         if stated.prompt_token_count is None:
             return False
         if not stated.states_output():
@@ -381,10 +380,10 @@ class UsageReader:
         return True
 
     def usage(self, *, is_empty: bool) -> Usage | None:
-        """The usage stated last; None while none was stated whole.
+        """Return the last complete usage; None without one.
 
-        Counts of the input only are whole where the response is complete and empty, as zeros
-        may be left out on the wire; where text has passed they are not.
+        Counts without output are complete if the response is complete and empty (`is_empty`), since
+        zeros may be omitted.
         """
         if self._stated is not None:
             return self._with_parts(self._stated)
@@ -399,14 +398,14 @@ class UsageReader:
         return usage if parts is None else with_parts(usage, parts)
 
     def partial(self) -> PartialUsage | None:
-        """The input, where nothing more was stated."""
+        """Return the input, if the output was never stated."""
         if self._running is None or self._stated is not None:
             return None
         return PartialUsage(input=self._with_parts(self._running), output_tokens=None)
 
 
 def write_usage(usage: Usage) -> dict[str, Any]:
-    """The `usageMetadata` member."""
+    """Return the `usageMetadata` member."""
     written: dict[str, Any] = {
         "promptTokenCount": usage.input_tokens,
         "candidatesTokenCount": usage.output_tokens - usage.reasoning_tokens,
@@ -445,18 +444,18 @@ def _write_modal(text: int, audio: int, image: int) -> list[dict[str, Any]]:
     return [{"modality": name, "tokenCount": count} for name, count in counts.items() if count]
 
 
-# Read a gemini response as it passes: usage, characters, how it ended.
+# Meters a gemini response: usage, characters, its end.
 #
-# The bytes themselves are the caller's; nothing here changes or delays them. A chunk that cannot be
-# read is passed on and counted in `malformed_events`: it must not end a stream.
+# It neither changes nor delays the bytes. A chunk that cannot be decoded is forwarded, and counted
+# in `malformed_events`: it must not end a stream.
 #
-# A stream has no terminator. It is read until the upstream ends it, and was complete if by then
-# every candidate had stated why it stopped, or the prompt was refused: that is `finished`. More may
-# follow the reason, such as the usage; so `finished` is no cause to stop reading.
+# A stream has no terminator. It is read until the upstream ends it, and is complete (`finished`) if
+# every candidate has stated a finish reason, or the prompt was refused. More may follow a finish
+# reason, such as the usage, so `finished` does not end the reading.
 
 
 class GeminiMeter(ResponseMeter[Chunk, Sequence[Chunk]]):
-    """Follows one response. `finished`: it would be complete if it ended here, or it came whole."""
+    """Meters one response. `finished`: it is complete if it ends here."""
 
     __slots__ = ("_has_ended", "_stated", "_unended")
 
@@ -464,7 +463,7 @@ class GeminiMeter(ResponseMeter[Chunk, Sequence[Chunk]]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._has_ended: dict[int, bool] = {}  # of each candidate seen
+        self._has_ended: dict[int, bool] = {}  # by candidate
         self._unended = 0  # candidates that have not ended
         self._stated = UsageReader()
 
@@ -496,7 +495,7 @@ class GeminiMeter(ResponseMeter[Chunk, Sequence[Chunk]]):
         return True
 
     def body(self, body: bytes) -> None:
-        """Read a whole response. Raises UpstreamMalformed when it is not a JSON object."""
+        """Meter a whole response. Raises UpstreamMalformed if it is no JSON object."""
         chunks = read_chunks(body)
         if not chunks:
             raise UpstreamMalformed("not a JSON object")
@@ -544,10 +543,10 @@ class GeminiMeter(ResponseMeter[Chunk, Sequence[Chunk]]):
 
 
 def ends(data: bytes) -> bool:
-    """Whether an event that lacks its blank line counts all the same, at the end of the stream.
+    """Whether an event without its blank line counts at the end of the stream.
 
-    There is no terminator that could stand alone; a chunk that is whole and has the reason why the
-    response stopped, or states its usage only, is taken for the last.
+    There is no terminator; a complete chunk with a finish reason, or with usage only, counts as the
+    last one.
     """
     return any(
         any(candidate.finish_reason for candidate in chunk.candidates or ())

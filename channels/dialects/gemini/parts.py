@@ -1,7 +1,7 @@
-"""Write parts of a request or a response as they are on the gemini wire.
+"""Encodes parts of a request or a response in the gemini protocol.
 
-For what came in this protocol, or goes to a client of it: nothing is lost, foreign signatures go in
-their envelope. What an upstream makes of another protocol's parts is `encode.py`'s part.
+For requests that came in it, and for its clients: nothing is lost, and foreign signatures are sent
+in an envelope. `encode.py` encodes other protocols' parts for an upstream.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from channels.translation.model import (
 from channels.translation.signatures import Turn, edited
 from channels.translation.tool_calls import IdentifierLimits
 
-# Names on the gemini wire: members in two spellings, and what a function may be called.
+# Names in the gemini protocol: members in two spellings, and the names of functions.
 #
-# Upstreams of this protocol read `generationConfig` and `generation_config` alike, so a client may
-# send either; what is the client's own (arguments, results, schemas' properties) is left alone.
+# Upstreams accept both `generationConfig` and `generation_config`, and so does the gateway; the
+# client's own names (in arguments, results, schemas' properties) are unchanged.
 
 _UNDERSCORE = re.compile(r"(?<=[A-Za-z0-9])_([a-z0-9])")
 
 
 def camel_keys(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    """One object with its members in the usual spelling; where both are there, that one counts."""
+    """Return an object's members in camel case, which overrides the other spelling."""
     if not any("_" in name for name in value):
         return value
     renamed = {_camel(name): held for name, held in value.items()}
@@ -55,13 +55,13 @@ def _camel(name: str) -> str:
 
 @dataclass(frozen=True)
 class _GeminiLimits(IdentifierLimits):
-    """A function's name begins with a letter or an underscore here; ids are free."""
+    """Limits of names: a function's begins with a letter or an underscore; ids have no limit."""
 
     def name(self, name: str) -> str:
         fitted = super().name(name)
         if fitted[0].isalpha() or fitted[0] == "_":
             return fitted
-        # The dot makes it a name that has to be changed, which sets it apart from any real one.
+        # The dot forces a change of the name, so that it differs from any real one.
         return super().name(f"_{name}.")
 
     def call_id(self, call_id: str) -> str:
@@ -71,18 +71,18 @@ class _GeminiLimits(IdentifierLimits):
 LIMITS = _GeminiLimits(name_characters_max=64, id_characters_max=0)
 
 
-# Media on the gemini wire, both ways: inline data, and files by their address.
+# Media in the gemini protocol, both ways: inline data, and files by URL.
 #
-# Files that are stored at the provider mean nothing to another one. Nothing is fetched here.
+# Files stored at the provider mean nothing to another one. Nothing is fetched here.
 
 _Kind = Literal["image", "document", "audio", "video"]
 _KINDS: dict[str, _Kind] = {"image": "image", "audio": "audio", "video": "video"}
 
-# The provider's stores, by the beginning of their addresses.
+# URL prefixes of the provider's stores.
 _STORED = ("https://generativelanguage.googleapis.com/", "https://aiplatform.googleapis.com/")
 _VIDEO_HOSTS = frozenset(("youtube.com", "www.youtube.com", "m.youtube.com", "youtu.be"))
 
-# The wire wants a type beside an address; other protocols have none.
+# The protocol requires a type beside a URL; others have none.
 _TYPES = {
     "png": "image/png",
     "jpg": "image/jpeg",
@@ -106,25 +106,25 @@ _TYPES = {
     "webm": "video/webm",
     "mpeg": "video/mpeg",
 }
-# What a file most likely is where nothing states it.
+# The types of files without a stated or recognisable one.
 _LIKELY: dict[_Kind, str] = {"image": "image/jpeg", "document": "application/pdf"}
 _STANDARD = str.maketrans("-_", "+/")
 
 
 def kind_of(mime_type: str | None) -> _Kind:
-    """What kind of medium a type is; a document where it is nothing else."""
+    """Return the kind of medium of a type; a document for any other."""
     return _KINDS.get((mime_type or "").partition("/")[0].lower(), "document")
 
 
 def standard_base64(data: str) -> str:
-    """Base64 in its usual alphabet, padded: official clients of this protocol send the other."""
+    """Return base64 in the standard alphabet, padded: official clients send the other one."""
     if "-" in data or "_" in data:
         data = data.translate(_STANDARD)
     return data + "=" * (-len(data) % 4)
 
 
 def read_inline(value: Any, extras: Mapping[str, Any] | None = None) -> Media | None:
-    """The medium of an `inlineData` member; None when there are no data in it."""
+    """Return the medium of an `inlineData` member; None without data."""
     held = camel_keys(value) if isinstance(value, Mapping) else {}
     data = held.get("data")
     if not isinstance(data, str) or not data:
@@ -136,7 +136,7 @@ def read_inline(value: Any, extras: Mapping[str, Any] | None = None) -> Media | 
 
 
 def read_file(value: Any, extras: Mapping[str, Any] | None = None) -> Media | None:
-    """The medium of a `fileData` member; None for a file that only the provider has."""
+    """Return the medium of a `fileData` member; None for a file that only the provider has."""
     held = camel_keys(value) if isinstance(value, Mapping) else {}
     address, mime_type = _string(held, "fileUri") or "", _string(held, "mimeType")
     name = _string(held, "displayName")
@@ -154,7 +154,7 @@ def read_file(value: Any, extras: Mapping[str, Any] | None = None) -> Media | No
 
 
 def write_media(media: Media, *, guesses_type: bool) -> dict[str, Any]:
-    """The part that holds a medium; `guesses_type` where the client stated none."""
+    """Encode a medium as a part; `guesses_type` if the client need not state one."""
     mime_type = media.mime_type
     if media.data is not None:
         if mime_type is None:
@@ -171,7 +171,7 @@ def write_media(media: Media, *, guesses_type: bool) -> dict[str, Any]:
 def _host_of(address: str) -> str | None:
     try:
         return urlsplit(address).hostname
-    except ValueError:  # the upstream that fetches it will report what is wrong with it
+    except ValueError:  # the upstream that fetches it reports the fault
         return None
 
 
@@ -188,15 +188,15 @@ def _string(held: Mapping[str, Any], name: str) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-# Thought signatures on the gemini wire: its own, those of others, and the one that skips.
+# Thought signatures in the gemini protocol: its own, foreign ones, and the value that skips the
+# check.
 #
-# The field holds base64, and official clients refuse anything else in it; a foreign signature goes
-# in as base64 of its tagged envelope (`channels/translation/signatures.py`). Clients send it back
-# in either alphabet of base64.
+# The field is base64, and official clients refuse anything else in it; a foreign signature is sent
+# as base64 of its tagged envelope (`channels/translation/signatures.py`). Clients return it in
+# either alphabet of base64.
 #
-# Newer upstreams want a signature on the first of a turn's function calls. A client whose protocol
-# has no place for signatures cannot send it back: for those the provider documents a value that
-# skips the check.
+# Newer upstreams require a signature on the first of a turn's function calls. Clients of protocols
+# without signatures cannot return it: for them the provider documents a value that skips the check.
 
 ESCAPE = "skip_thought_signature_validator"
 
@@ -208,14 +208,14 @@ _ESCAPES = frozenset(
         "context_engineering_is_the_way_to_go",
     )
 )
-# What every sealed signature begins with; the last characters depend on what follows the tag.
+# The prefix of every sealed signature; the base64 after it depends on the rest of the envelope.
 SEALED = base64.b64encode(envelope.TAG.encode()).decode()[:14]
 _REDACTED = "redacted:"
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a `thoughtSignature` holds: a signature, or data instead of a thought."""
+    """The content of a `thoughtSignature`: a signature, or opaque data in place of a thought."""
 
     value: str
     signer: Protocol
@@ -223,7 +223,7 @@ class Signature:
 
 
 def read_signature(text: object) -> Signature | None:
-    """The signature in the field; None where there is none, or only the value that skips."""
+    """Return the signature; None without one, and for the value that skips the check."""
     if not isinstance(text, str) or not text or text in _ESCAPES:
         return None
     if not text.startswith(SEALED):
@@ -237,14 +237,14 @@ def read_signature(text: object) -> Signature | None:
 
 
 def write_signature(value: str, signer: Protocol | None) -> str:
-    """The field's content for a signature: this protocol's own as it is."""
+    """Return the field for a signature; this protocol's own is unchanged."""
     if signer is None or signer == GEMINI.protocol:
         return value
     return _wrapped(envelope.sealed(value, signer, own=GEMINI.protocol))
 
 
 def write_redacted(data: str, signer: Protocol | None) -> str:
-    """The field's content for opaque data; this protocol has none of its own."""
+    """Return the field for opaque data, which this protocol does not have itself."""
     whose = signer or MESSAGES.protocol
     return _wrapped(envelope.sealed(_REDACTED + data, whose, own=GEMINI.protocol))
 
@@ -254,7 +254,7 @@ def _wrapped(text: str) -> str:
 
 
 def _unwrapped(text: str) -> str:
-    """The text within; empty where the field holds something else after all."""
+    """Return the text within; empty if the field is not valid base64 of UTF-8."""
     padded = text + "=" * (-len(text) % 4)
     try:
         return base64.b64decode(padded.translate(_STANDARD), validate=True).decode("utf-8")
@@ -262,17 +262,17 @@ def _unwrapped(text: str) -> str:
         return ""
 
 
-# What a function gave back, as the object that the gemini protocol wants, both ways.
+# Results of functions, which are objects in the gemini protocol, both ways.
 #
-# Elsewhere a result is text. Under `output` and `error` the protocol itself looks for text; any
-# other object is the result as a whole, which is its JSON elsewhere.
+# In other protocols a result is text. The protocol itself looks for text in `output` and `error`;
+# any other object is the whole result, which is its JSON in other protocols.
 
 _OUTPUT = "output"
 _ERROR = "error"
 
 
 def read_response(response: Any) -> tuple[tuple[Text, ...], bool]:
-    """The text of a `response` member, and whether it is an error; no text where it is empty."""
+    """Return the texts of a `response` member, empty if it is, and whether it is an error."""
     if not isinstance(response, Mapping):
         return (), False
     is_error = False
@@ -287,9 +287,9 @@ def read_response(response: Any) -> tuple[tuple[Text, ...], bool]:
 
 
 def write_response(texts: Sequence[str], *, is_error: bool, is_exact: bool) -> dict[str, Any]:
-    """The `response` member. `is_exact`: JSON is taken apart only where it was put together here.
+    """Return the `response` member. `is_exact`: JSON is only decoded if it is in compact form.
 
-    Text that is a JSON object is that object, unless it would be read as something else.
+    Text that is a JSON object becomes that object, unless it would be decoded differently.
     """
     text = "\n".join(texts)
     if is_error:
@@ -303,13 +303,13 @@ def write_response(texts: Sequence[str], *, is_error: bool, is_exact: bool) -> d
 
 
 _Written = dict[str, Any]
-# Parts instead of which the provider has something that no other knows.
+# Members that only the provider understands; a text is in their place for others.
 _OWN = frozenset(("executableCode", "codeExecutionResult", "inlineData", "fileData"))
 _RESOLUTIONS = {"low": "MEDIA_RESOLUTION_LOW", "high": "MEDIA_RESOLUTION_HIGH"}
 
 
 class GeminiWriter:
-    """Writes the parts of a turn; `calls` are those so far, for the names of their results."""
+    """Encodes the parts of a turn; `calls`: those so far, for the names of their results."""
 
     __slots__ = ("_calls",)
 
@@ -320,7 +320,7 @@ class GeminiWriter:
         return f"<GeminiWriter {len(self._calls)} calls>"
 
     def write(self, parts: Sequence[Part]) -> list[_Written]:
-        """The parts of a request's turn."""
+        """Encode the parts of a request's turn."""
         written: list[_Written] = []
         for part in parts:
             if isinstance(part, ToolResult):
@@ -348,7 +348,7 @@ class GeminiWriter:
 
 
 def write_part(part: Part) -> _Written:
-    """A part of a response, or one of a request that needs to know no other."""
+    """Encode a part of a response, or one of a request that does not depend on others."""
     if isinstance(part, Text):
         return restored({"text": part.text}, part.extras)
     if isinstance(part, ToolCall):
@@ -366,7 +366,7 @@ def write_part(part: Part) -> _Written:
 
 
 def write_thinking(part: Thinking, *, is_thought: bool) -> _Written:
-    """A thought. `is_thought` is for one that is a signature alone: whether a thought is open."""
+    """Encode a thought. `is_thought`: a signature without text belongs to an open thought."""
     written: _Written = {"text": part.text}
     if part.text or part.redacted or is_thought or part.signer not in (None, GEMINI.protocol):
         written["thought"] = True
@@ -378,7 +378,7 @@ def write_thinking(part: Thinking, *, is_thought: bool) -> _Written:
 
 
 def restored(written: _Written, extras: Mapping[str, Any]) -> _Written:
-    """A part with its own members back; `a.b` is the member b of the part's member a."""
+    """Restore a part's own members; `a.b` is the member b of the part's member a."""
     if not extras:
         return written
     for name, value in extras.items():
@@ -388,19 +388,19 @@ def restored(written: _Written, extras: Mapping[str, Any]) -> _Written:
         else:
             written[name] = value
     if not _OWN.isdisjoint(extras):
-        written.pop("text", None)  # which was only for other processes
+        written.pop("text", None)  # it is for other upstreams only
     return written
 
 
 def prove_calls(parts: Sequence[_Written]) -> None:
-    """Put the value that skips the check on the first call of a turn, where none is signed."""
+    """Set the value that skips the check on a turn's first call, if no call is signed."""
     calls = [part for part in parts if "functionCall" in part]
     if calls and not any("thoughtSignature" in call for call in calls):
         calls[0]["thoughtSignature"] = ESCAPE
 
 
 def _sign_last(written: list[_Written], part: Thinking) -> None:
-    """Write a signature that came on a text or a medium, or on an empty part."""
+    """Add a signature to the last text or medium, else as a part of its own."""
     if not part.signature:
         return
     last = written[-1] if written else {}
@@ -424,10 +424,10 @@ def _media(media: Media) -> _Written:
     return restored(written, media.extras)
 
 
-# What a client of gemini calls the members of a request: for reporting what was dropped.
+# The members of requests as gemini's clients call them, for reports of losses.
 #
-# Left the field of `channels/translation/model.py`, right this protocol's word, dotted and without
-# indices. A field that it has no word for cannot have come from it.
+# Left the field of `channels/translation/model.py`, right this protocol's name, dotted and without
+# indices. A field without a name cannot have come in this protocol.
 
 _NAMES = {
     "tool_choice": "toolConfig.functionCallingConfig",
@@ -466,7 +466,7 @@ _NAMES = {
     "is_error": "contents.parts.functionResponse.response.error",
 }
 
-# Values that mean no more than leaving the member out does.
+# Values with the same meaning as an absent member.
 _NEUTRAL = {
     "safetySettings": [],
     "labels": {},
@@ -491,13 +491,13 @@ ORIGIN = ClientProtocol(
 )
 
 
-# Signatures of other providers, taken out of a request that needs no translation.
+# Removes other providers' signatures from a request that is not translated.
 #
-# Why they are there is in `channels/translation/signatures.py`.
+# `channels/translation/signatures.py` explains why they are there.
 
 
 def without_foreign(body: bytes, outline: bytes) -> bytes:
-    """The body without them; the same bytes when there are none."""
+    """Return the body without foreign signatures; the same bytes if there are none."""
     if SEALED.encode() not in outline:
         return body
     return edited(body, "contents", _without_in_content)
@@ -516,7 +516,7 @@ def _without_in_content(content: Turn) -> Turn | None:
 
 
 def _without_in_part(part: Any) -> Any:
-    """The part without a foreign signature; None for a thought, or where nothing else is left."""
+    """Return the part without a foreign signature; None for a thought, or if nothing is left."""
     signature = read_signature(part.get("thoughtSignature")) if isinstance(part, Mapping) else None
     if signature is None or signature.signer == GEMINI.protocol:
         return part

@@ -1,7 +1,7 @@
-"""Read a gemini request, and make of it the body an upstream is sent.
+"""Parses a gemini request, and makes the upstream's body of it.
 
-Model and streaming come with the path. The client's bytes are kept: only the token maximum is
-edited in, within `generationConfig` (contract §7).
+Model and streaming are in the path. The client's bytes are kept, except for the token maximum in
+`generationConfig` (contract §7).
 """
 
 from __future__ import annotations
@@ -33,28 +33,28 @@ from channels.dialects.validate import (
 from channels.errors import InvalidRequest
 from channels.json import NOTHING, JsonObject
 
-# The members of a gemini request, as types and as words (spec: Native-content protocol).
+# The members of a gemini request, as types and as text (spec: Native-content protocol).
 #
-# `GeminiBody` has the documented types, `LenientBody` those that the gateway itself must read;
-# `ALLOWED` is the same in words, for the client. Members that are not here are forwarded unread.
+# `GeminiBody` has the documented types, `LenientBody` those that the gateway itself needs;
+# `ALLOWED` describes them to the client. Other members are forwarded unchecked.
 #
-# Upstreams of this protocol take a member's name in two spellings, `generationConfig` and
-# `generation_config`. What we act on is read in both, so that neither goes unseen.
+# Upstreams accept a member's name in two spellings, `generationConfig` and `generation_config`; the
+# gateway parses both of all members that it uses.
 
 
 class Object(Struct, gc=False):
-    """Any object; what is in it is the upstream's business."""
+    """Any object; only the upstream uses its content."""
 
 
 class Call(Struct, gc=False):
-    """A function the model called in an earlier turn."""
+    """A function that the model called in an earlier turn."""
 
     name: str | UnsetType = UNSET
     args: Object | UnsetType | None = UNSET
 
 
 class Result(Struct, gc=False):
-    """What a function gave back."""
+    """The result of a function."""
 
     name: str | UnsetType = UNSET
     response: Object | UnsetType | None = UNSET
@@ -79,20 +79,20 @@ class Part(Struct, rename="camel", gc=False):
 
 
 class Content(Struct, gc=False):
-    """One turn; without a role it is the user's. Results have been given under several."""
+    """One turn; the user's without a role. Clients send results under several roles."""
 
     parts: list[Part]
     role: Literal["user", "model", "function", "tool"] | None = None
 
 
 class Instruction(Struct, gc=False):
-    """Instructions; whatever role they name is not looked at."""
+    """Instructions; their role is ignored."""
 
     parts: list[Part]
 
 
 class GenerationConfig(Struct, rename="camel", gc=False):
-    """How the response is made. The maximum is read in both spellings."""
+    """The response's settings. The maximum is parsed in both spellings."""
 
     max_output_tokens: Count | None = None
     max_output_tokens_spelled: Count | None = field(name="max_output_tokens", default=None)
@@ -105,7 +105,7 @@ class GenerationConfig(Struct, rename="camel", gc=False):
 
 
 class FunctionDeclaration(Struct, gc=False):
-    """A function the model may call."""
+    """A function that the model may call."""
 
     name: Annotated[str, Meta(min_length=1)]
     description: str | UnsetType | None = UNSET
@@ -113,7 +113,7 @@ class FunctionDeclaration(Struct, gc=False):
 
 
 class Tool(Struct, gc=False):
-    """Functions; or under another member a tool that the provider runs."""
+    """Functions; or, in another member, a tool that the provider runs."""
 
     functions: list[FunctionDeclaration] | None = field(name="functionDeclarations", default=None)
     functions_spelled: list[FunctionDeclaration] | None = field(
@@ -129,13 +129,13 @@ class FunctionCalling(Struct, rename="camel", gc=False):
 
 
 class ToolConfig(Struct, rename="camel", gc=False):
-    """How tools are used."""
+    """The use of tools."""
 
     function_calling_config: FunctionCalling | UnsetType | None = UNSET
 
 
 class GeminiBody(Struct, rename="camel", gc=False):
-    """Every member the gateway reads; `model` belongs into the path."""
+    """The members that the gateway parses; `model` belongs in the path."""
 
     contents: Annotated[list[Content], Meta(min_length=1)]
     model: Any = None
@@ -150,14 +150,14 @@ class GeminiBody(Struct, rename="camel", gc=False):
 
 
 class LenientContent(Struct, gc=False):
-    """One turn, whatever it is made of; upstreams take one part for an array of it."""
+    """One turn with any parts; upstreams accept one part in place of an array."""
 
     parts: list[Raw] | Object
     role: Literal["user", "model", "function", "tool"] | None = None
 
 
 class LenientConfig(Struct, rename="camel", gc=False):
-    """How the response is made, as far as it is counted or bounded."""
+    """The settings of the response that the gateway counts or limits."""
 
     max_output_tokens: Count | None = None
     max_output_tokens_spelled: Count | None = field(name="max_output_tokens", default=None)
@@ -166,9 +166,9 @@ class LenientConfig(Struct, rename="camel", gc=False):
 
 
 class LenientBody(Struct, rename="camel", gc=False):
-    """The members that the gateway must read, whether or not the upstream takes the rest.
+    """The members that the gateway needs, whether or not the upstream accepts the others.
 
-    Upstreams of this protocol take one object where an array of it is documented.
+    Upstreams accept one object in place of a documented array.
     """
 
     contents: Annotated[list[LenientContent], Meta(min_length=1)] | LenientContent
@@ -222,7 +222,7 @@ def _below(name: str, members: dict[str, str]) -> dict[str, str]:
     return {f"{name}{member}": words for member, words in members.items()}
 
 
-# What each member may be, in words; `[]` stands for any index.
+# The allowed values of each member as text; `[]` is any index.
 ALLOWED = {
     "contents": "a non-empty array of turns",
     "contents[]": "an object with role and parts",
@@ -248,9 +248,7 @@ ALLOWED = {
 }
 
 
-# The parameters of a gemini request, for the call log.
-
-# Under both spellings, as everywhere in this protocol.
+# The parameters of a gemini request for the call log, in both spellings.
 _SETTINGS = frozenset(
     (
         "maxOutputTokens",
@@ -273,7 +271,7 @@ _SETTINGS = frozenset(
         "mediaResolution",
     )
 )
-# Of the request itself.
+# Members of the request itself.
 _TOP_SETTINGS = frozenset(("serviceTier", "service_tier"))
 _THINKING = ("thinkingConfig", "thinking_config")
 _OF_THINKING = frozenset(
@@ -297,9 +295,9 @@ def parameters(
     config: JsonObject | None,
     builtin_tools: Sequence[str],
 ) -> dict[str, str]:
-    """What was asked, by the names of the protocol; `contents` and `images` are numbers of them.
+    """Return the parameters by the protocol's names; `contents` and `images` are counted.
 
-    Functions and images are recognised in a body as documented.
+    Functions and images are only counted in a documented body.
     """
     shown = {"stream": "true"} if stream else {}
     shown |= settings(raw, _TOP_SETTINGS)
@@ -324,7 +322,7 @@ def _thinking(raw: msgspec.Raw, within: str) -> dict[str, str]:
     try:
         config = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
     except msgspec.ValidationError:
-        return {}  # no object: the upstream refuses it
+        return {}  # the upstream refuses what is no object
     return settings(config, _OF_THINKING, within=within)
 
 
@@ -349,22 +347,21 @@ _MAXIMUM = ("maxOutputTokens", "max_output_tokens")
 _INSTRUCTION = ("systemInstruction", "system_instruction")
 
 _CAPITAL = re.compile(r"(?<!^)([A-Z])")
-# Members of a tool that name nothing the provider runs.
+# Members of a tool that are not run by the provider.
 _RUN_BY_CLIENT = frozenset(("function_declarations", "computer_use"))
-# Web search under its several names.
+# The names of web search.
 _SEARCHES = frozenset(("google_search", "google_search_retrieval", "enterprise_web_search"))
-# A body may name its model as a resource.
+# The prefix of a body's model named as a resource.
 _RESOURCE = "models/"
 
 
 class GeminiRequest(Struct, frozen=True):
-    """A checked request, and what the gateway needs to know of it.
+    """A checked request, and what the gateway needs of it.
 
-    `content_bytes` is the length of `contents` as sent; `builtin_tools` are the tools that the
-    upstream runs, each once, by the name of their member (`code_execution`), every kind of
-    searching as `web_search`. `config` is the generation config, under the name it came by;
-    `parameters` is what the call log shows; `fault` is what a translation refuses, and an upstream
-    of this protocol judges.
+    `content_bytes`: the length of `contents` as received. `builtin_tools`: the distinct tools that
+    the upstream runs, by member (`code_execution`); all kinds of search are `web_search`. `config`:
+    the generation config, whose member is `config_name`. `parameters`: those of the call log.
+    `fault`: raised by translations, judged by upstreams of this protocol.
     """
 
     object: JsonObject
@@ -380,7 +377,7 @@ class GeminiRequest(Struct, frozen=True):
 
 
 def read_request(body: bytes, *, model: str, stream: bool) -> GeminiRequest:
-    """Check a request body; model and stream are the path's. Raises InvalidRequest."""
+    """Parse a request body; model and stream are the path's. Raises InvalidRequest."""
     if not 1 <= len(model) <= MODEL_CHARACTERS_MAX:
         raise InvalidRequest(
             f"model: expected 1 to {MODEL_CHARACTERS_MAX} characters in the path.", "model"
@@ -419,10 +416,10 @@ def read_request(body: bytes, *, model: str, stream: bool) -> GeminiRequest:
 def upstream_body(
     request: GeminiRequest, *, upstream_model: str, default_max_tokens: int | None
 ) -> bytes:
-    """The client's body as one channel wants it; the same bytes when nothing has to change.
+    """Return the client's body for one channel; the same bytes if nothing changes.
 
-    `default_max_tokens` is put in when the client named no maximum; None leaves it out. The model
-    is in the path, and replaced here only where the client has it in the body as well.
+    `default_max_tokens` is added if the client states no maximum; None adds nothing. The model is
+    in the path, and only replaced here if the client has it in the body as well.
     """
     members = request.object
     replace: dict[str, bytes] = {}
@@ -440,23 +437,23 @@ def upstream_body(
 
 
 def without_body(request: GeminiRequest) -> GeminiRequest:
-    """The request with nothing in it that grows with its body."""
+    """Return the request without the parts that grow with its body."""
     config = None if request.config is None else NOTHING
     return replace(request, object=stand_in(request.object), config=config)
 
 
 def _with_maximum(config: JsonObject | None, maximum: bytes) -> bytes:
-    """The generation config with a maximum, its other members as they were."""
+    """Return the generation config with a maximum; other members are unchanged."""
     if config is None:
         return b'{"%b":%b}' % (_MAXIMUM[0].encode(), maximum)
     for name in _MAXIMUM:
-        if name in config.raw:  # a null is as good as nothing
+        if name in config.raw:  # a null counts as absent
             return config.edited(replace={name: maximum}, add={})
     return config.edited(replace={}, add={_MAXIMUM[0]: maximum})
 
 
 def _spelling(members: JsonObject, names: tuple[str, str], *, within: str) -> str:
-    """Which of its two names a member has; both together would leave open which one counts."""
+    """Return the spelling of a member; raise InvalidRequest for both together."""
     usual, other = names
     if other not in members.raw:
         return usual
@@ -468,7 +465,7 @@ def _spelling(members: JsonObject, names: tuple[str, str], *, within: str) -> st
 
 
 def _check_same_model(named: object, model: str) -> None:
-    """The path has the model; a body with another one is refused, as an upstream may read it."""
+    """Refuse a body whose model differs from the path's, since an upstream may use either."""
     if named is None or named in (model, _RESOURCE + model):
         return
     raise InvalidRequest(

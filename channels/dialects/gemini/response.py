@@ -1,7 +1,7 @@
 """Whole gemini responses, both ways.
 
-A whole response has the shape of a stream's chunk, and is read as a stream of one: so both mean the
-same. Of several candidates the first is read: more are never requested in a translation.
+A whole response has the form of a stream's chunk, and is decoded as a stream of one, so that both
+mean the same. Only the first candidate is decoded: translations never request more.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from channels.translation.tool_calls import Arguments, failure_named
 
 
 def decode_response(body: bytes) -> Response:
-    """Read a whole response. Raises UpstreamMalformed when nothing is answered in it."""
+    """Decode a whole response. Raises UpstreamMalformed if it has no candidate, or an error."""
     decoder = StreamDecoder()
     events = decoder.take(read_chunks(body))
     failed = next((event for event in events if isinstance(event, StreamFailed)), None)
@@ -45,7 +45,7 @@ def decode_response(body: bytes) -> Response:
 
 
 def encode_response(response: Response, *, id: str, created: int, model: str) -> bytes:
-    """Write a whole response under this id; the protocol does not state when it was made."""
+    """Encode a whole response under this id; the protocol has no time of creation."""
     has_refusal = any(isinstance(part, Refusal) for part in response.parts)
     reason, message = write_finish(response.finish, response.explanation, has_refusal=has_refusal)
     candidate: dict[str, Any] = {}
@@ -64,26 +64,26 @@ def encode_response(response: Response, *, id: str, created: int, model: str) ->
     return dumps(whole)
 
 
-# Write canonical events as a gemini stream.
+# Encodes canonical events as a gemini stream.
 #
-# A function call is one part on this wire: it goes out once its arguments are whole. How it ended
-# and the usage are in the last chunk, held back until the upstream has really ended: a cut stream
-# has no finishReason (spec: Stream failure behaviour). As server-sent events here; the elements of
-# the array form are the same objects (`channels/dialects/gemini/array_stream.py`).
+# A function call is one part in this protocol: it is sent once its arguments are complete. The
+# finish reason and the usage are in the last chunk, sent only after the upstream has ended: a cut
+# stream has no finishReason (spec: Stream failure behaviour). Here as server-sent events; the array
+# form has the same objects as elements (`channels/dialects/gemini/array_stream.py`).
 
-# What is sent while there is nothing to send: this protocol has no word for that.
+# This protocol has no keep-alive.
 KEEP_ALIVE = b""
 
 
 @dataclass(slots=True)
 class _Waiting:
-    """A call whose arguments are coming."""
+    """A call whose arguments are incomplete."""
 
     began: CallBegan
     arguments: Arguments = field(default_factory=Arguments)
 
     def part(self) -> dict[str, Any]:
-        """The part that holds the whole call."""
+        """Return the part of the complete call."""
         began = self.began
         return write_part(
             ToolCall(
@@ -97,10 +97,10 @@ class _Waiting:
 
 
 class StreamEncoder(EventEncoder):
-    """Writes one response's stream. Made for one attempt, used from one task.
+    """Encodes one response's stream, for one attempt and one task.
 
-    The protocol always states usage and never when a response was made: `include_usage` and
-    `created` change nothing.
+    The protocol always has usage and no time of creation: `include_usage` and `created` are
+    ignored.
     """
 
     __slots__ = (
@@ -115,7 +115,7 @@ class StreamEncoder(EventEncoder):
         super().__init__()
         self._names: dict[str, Any] = {"modelVersion": model, "responseId": id}
         self._tail = b'],"role":"model"},"index":0}],' + dumps(self._names)[1:] + b"\r\n\r\n"
-        # Taken from its beginning, which a plain dict would step over ever longer.
+        # Items are removed from the front, which takes ever longer in a plain dict.
         self._calls: OrderedDict[int, _Waiting] = OrderedDict()
         self._has_open_thought = False
         self._has_written = False
@@ -171,7 +171,7 @@ class StreamEncoder(EventEncoder):
         return self._whole_calls() + self._chunk(dumps(part))
 
     def _whole_calls(self) -> bytes:
-        """The calls that are whole, up to the first that is not."""
+        """Return the complete calls up to the first incomplete one."""
         written = []
         while self._calls:
             index, waiting = next(iter(self._calls.items()))

@@ -1,9 +1,9 @@
-"""JSON schemas as the part of them that the gemini protocol takes.
+"""JSON schemas as the subset that the gemini protocol supports.
 
-What it states in other words is rewritten (`null` among the types, a constant, references, limits
-that exclude); what it cannot express is left out and reported by the keyword, as in
-`tools.function.parameters.additionalProperties`. The upstream refuses a schema with any keyword it
-does not know.
+Keywords with an equivalent are rewritten (`null` among the types, constants, references, exclusive
+limits); others are dropped and reported, as in
+`tools.function.parameters.additionalProperties`. The upstream refuses a schema with an unknown
+keyword.
 """
 
 from __future__ import annotations
@@ -15,35 +15,35 @@ from channels.errors import InvalidRequest, TakesLong
 from channels.json import dumps
 from channels.translation.tool_calls import LossReport
 
-# Pieces of reading a JSON schema for the gemini protocol.
+# Parsing of JSON schemas for the gemini protocol.
 
 _Drop = Callable[[str], None]
 _Schema = Mapping[str, Any]
 
-# Any value, as near as the protocol comes to it.
+# Any value, as far as the protocol can express it.
 ANYTHING: _Schema = {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "boolean"}]}
 
 _NESTING_MAX = 16
-# References that lead to references.
+# The limit of references to references.
 _CHAIN_MAX = 64
-# What one request may have written out more than once, for references and for several types: so
-# many members of schemas. The tools of the largest catalogs have some thousands.
+# The limit of members of schemas that one request may have copied, for references and for several
+# types. The tools of the largest catalogs have some thousands of members.
 COPIED_MEMBERS_MAX = 20_000
-# And so many bytes: so many times the bytes of its schemas, and a little for small ones.
+# The limit of copied bytes: a multiple of the schemas' bytes, with a minimum for small ones.
 COPIED_TIMES_MAX = 4
 COPIED_BYTES_MIN = 256 * 1024
 COPIED_BYTES_MAX = 16 * 1024 * 1024
-# What of it the event loop writes within some ten milliseconds; more is a helper's work.
+# What the event loop writes within some ten milliseconds; a helper process does more.
 COPIED_MEMBERS_HERE_MAX = 2_000
 COPIED_BYTES_HERE_MAX = 1024 * 1024
-# Of a copy without content: what it becomes where nothing is known of a value.
+# The bytes of a copy without content, which may become ANYTHING.
 _COPY_BYTES_MIN = 80
-# Members that state what a value is, and do not merely narrow it.
+# Members that define a value, and do not only restrict it.
 _DESCRIBING = frozenset(
     ("type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const", "properties", "items")
 )
 _DEFINITIONS = ("$defs", "definitions")
-# Members that state something of values of these types only.
+# Members that only apply to values of these types.
 _OF_TYPES = {
     "minLength": ("string",),
     "maxLength": ("string",),
@@ -64,9 +64,9 @@ _OF_TYPES = {
 
 
 class CopyRoom:
-    """How much of its schemas a request may still have written out once more.
+    """The budget of copies of a request's schemas.
 
-    `is_here`: on the event loop, which has room for less.
+    `is_here`: on the event loop, with a smaller budget.
     """
 
     __slots__ = ("_bytes", "_is_here", "_members", "_taken_bytes", "_taken_members")
@@ -82,12 +82,12 @@ class CopyRoom:
         return f"<CopyRoom {self._taken_bytes} of {self._bytes} bytes>"
 
     def admit(self, schema: _Schema) -> None:
-        """Make the room that a schema of the request brings."""
+        """Add the budget of one of the request's schemas."""
         more = COPIED_TIMES_MAX * len(dumps(schema))
         self._bytes = min(self._bytes + more, COPIED_BYTES_MAX)
 
     def take(self, cost: tuple[int, int], path: str) -> None:
-        """Take the room for members and bytes. Raises InvalidRequest, and on the loop TakesLong."""
+        """Use up members and bytes. Raises InvalidRequest, and on the loop TakesLong."""
         self._taken_members += cost[0]
         self._taken_bytes += cost[1]
         if self._taken_members > self._members or self._taken_bytes > self._bytes:
@@ -104,15 +104,15 @@ class CopyRoom:
 
 
 def cost_of(schema: _Schema) -> tuple[int, int]:
-    """Members and bytes of a schema with all that is in it but definitions: these stay behind."""
+    """Return members and bytes of a schema without its definitions, which are not copied."""
     text = dumps({name: held for name, held in schema.items() if name not in _DEFINITIONS})
     return 1 + text.count(b'":'), _COPY_BYTES_MIN + len(text)
 
 
 class References:
-    """What the references of one schema lead to, each looked up once; and which are open now.
+    """The targets of one schema's references, each looked up once, and the open references.
 
-    A reference is open while the schema is written that it led to.
+    A reference is open while its target is written.
     """
 
     __slots__ = ("_drop", "_found", "_open", "_path", "_room", "_root")
@@ -123,25 +123,25 @@ class References:
         self._room = room
         self._drop = drop
         self._found: dict[str, tuple[_Schema, tuple[int, int]] | None] = {}
-        self._open: dict[str, None] = {}  # in the order of their opening
+        self._open: dict[str, None] = {}  # in order of opening
 
     def __repr__(self) -> str:
         return f"<References of {self._path}: {len(self._found)}>"
 
     def opened(self) -> int:
-        """How many are open."""
+        """Return the number of open references."""
         return len(self._open)
 
     def close(self, count: int) -> None:
-        """Close the latest, until so many are open."""
+        """Close the latest references, until `count` are open."""
         while len(self._open) > count:
             self._open.popitem()
 
     def flattened(self, schema: _Schema, *, nesting: int = 0) -> _Schema:
-        """The schema with its reference written out and its `allOf` taken in; opens what it meets.
+        """Return the schema with its reference resolved and `allOf` merged; open its references.
 
-        What stands beside a reference counts first. A reference that leads nowhere is dropped; one
-        that leads back to a schema it stands in becomes any object. Raises as `CopyRoom.take`.
+        Members beside a reference override its target's. A reference without a target is dropped; a
+        recursive one becomes any object. Raises the errors of `CopyRoom.take`.
         """
         if "$ref" in schema:
             schema = self._followed(schema)
@@ -161,7 +161,7 @@ class References:
         return taking.schema
 
     def _followed(self, schema: _Schema) -> _Schema:
-        layers = [schema]  # what stands beside a reference, before what that leads to
+        layers = [schema]  # members beside a reference come before its target's
         while "$ref" in schema:
             reference = schema["$ref"]
             found = None
@@ -205,9 +205,9 @@ def _target(reference: str, root: _Schema) -> _Schema | None:
 
 
 class _Merged:
-    """A schema that takes in others that must hold as well, where they do not contradict it.
+    """A schema into which others are merged, unless they contradict it.
 
-    Members that it collects from several are copied when the second comes, and grow from then on.
+    A member from several schemas is copied for the second one, and extended from then on.
     """
 
     __slots__ = ("_drop", "_own", "_required", "schema")
@@ -215,11 +215,11 @@ class _Merged:
     def __init__(self, schema: dict[str, Any], drop: _Drop) -> None:
         self.schema = schema
         self._drop = drop
-        self._own: set[str] = set()  # members that are copies
+        self._own: set[str] = set()  # copied members
         self._required: set[str] = set()
 
     def add(self, part: _Schema) -> None:
-        """Take in one."""
+        """Merge one schema."""
         merged = self.schema
         for name, value in part.items():
             held = merged.get(name)
@@ -252,12 +252,12 @@ class _Merged:
 
 
 def describes(schema: Any) -> bool:
-    """Whether a schema defines by itself what a value is."""
+    """Whether a schema defines its values by itself."""
     return isinstance(schema, Mapping) and not _DESCRIBING.isdisjoint(schema)
 
 
 def is_null(schema: Any) -> bool:
-    """Whether null is all that a schema allows."""
+    """Whether a schema only allows null."""
     if not isinstance(schema, Mapping):
         return False
     if "const" in schema:
@@ -266,7 +266,7 @@ def is_null(schema: Any) -> bool:
 
 
 def split_types(schema: _Schema) -> tuple[list[str], bool]:
-    """The types that are not null, and whether null is allowed besides."""
+    """Return the types other than null, and whether null is allowed."""
     stated = schema.get("type")
     kinds = stated if isinstance(stated, list) else [stated]
     types = list(dict.fromkeys(kind.lower() for kind in kinds if isinstance(kind, str)))
@@ -276,13 +276,13 @@ def split_types(schema: _Schema) -> tuple[list[str], bool]:
 
 
 def of_type(schema: _Schema, kind: str) -> dict[str, Any]:
-    """The members of a schema of several types for one of them."""
+    """Return the members that a schema of several types has for one of them."""
     kept = {name: value for name, value in schema.items() if kind in _OF_TYPES.get(name, (kind,))}
     return {**kept, "type": kind}
 
 
 def inferred_type(schema: _Schema, written: _Schema) -> str | None:
-    """The type that a schema without one must mean: the protocol wants it stated."""
+    """Return the type that a schema without one implies, since the protocol requires it."""
     for name, kind in (("properties", "object"), ("items", "array"), ("pattern", "string")):
         if name in schema:
             return kind
@@ -348,11 +348,10 @@ _Written = dict[str, Any]
 def write_schema(
     schema: Mapping[str, Any], path: str, report: LossReport, room: CopyRoom
 ) -> dict[str, Any]:
-    """The schema for the wire. `path` is the client's name for the member that holds it.
+    """Return the schema in the protocol's form. `path`: the client's name of its member.
 
-    References are written out, which may multiply them; `room` is what all schemas of a request
-    share for that. Raises InvalidRequest where there is not enough of it, and on the event loop
-    TakesLong where there is.
+    References are resolved, which may multiply their targets; `room` is the budget of all schemas
+    of a request. Raises InvalidRequest above it, and TakesLong above the event loop's.
     """
     room.admit(schema)
     return _Writer(schema, path, report, room).write(schema, depth=0)
@@ -374,7 +373,7 @@ class _Writer:
             self._report.drop(self._path)
             return dict(ANYTHING)
         if not isinstance(schema, Mapping):
-            self._drop("type")  # `true` and `false`: anything; nothing, which has no form
+            self._drop("type")  # `true`: anything; `false`, which has no form here, too
             return dict(ANYTHING)
         before = self._references.opened()
         schema = self._references.flattened(schema)
@@ -388,7 +387,7 @@ class _Writer:
                 self._drop(name)
         types, is_nullable = split_types(schema)
         if len(types) > 1:
-            # As many schemas, each with the members of its own type.
+            # One schema per type, with the members of that type.
             written = {name: schema[name] for name in ("title", "description") if name in schema}
             bare = {name: value for name, value in schema.items() if name not in written}
             bare.pop("nullable", None)
@@ -432,7 +431,7 @@ class _Writer:
             )
 
     def _write_values(self, schema: Mapping[str, Any], written: _Written) -> None:
-        """A constant or a list of values; only texts can be listed, numbers can be enclosed."""
+        """Write a constant or a list of values: texts are listed, numbers become limits."""
         name = "const" if "const" in schema else "enum"
         values = [schema["const"]] if name == "const" else schema.get("enum")
         if not isinstance(values, list) or not values:
@@ -469,7 +468,7 @@ class _Writer:
             if len(branches) < len(stated):
                 written["nullable"] = True
             if name == "oneOf" and len(branches) > 1:
-                self._drop(name)  # any of them will do here, not just one
+                self._drop(name)  # the protocol only has `anyOf`
             found = [self.write(branch, depth=depth + 1) for branch in branches]
             if len(found) == 1:
                 for member, value in found[0].items():

@@ -1,8 +1,8 @@
-"""Read a gemini stream into canonical events.
+"""Decodes a gemini stream into canonical events.
 
-The protocol has no terminator: a stream that has reported why it stopped, or that the prompt was
-refused, is complete where the upstream ends it. Until then more may follow, such as the usage; so
-why it stopped is reported at the end. Nothing an upstream sends raises.
+The protocol has no terminator: a stream with a finish reason, or with a refused prompt, is complete
+when the upstream ends it. Until then more may follow, such as the usage, so the finish reason is
+emitted at the end. No input raises.
 """
 
 from __future__ import annotations
@@ -49,21 +49,20 @@ from channels.translation.tool_calls import failure_in, made_id
 
 # Function calls of a gemini response, whole or in pieces, as canonical events.
 #
-# A call comes whole in one part as a rule. Asked to, some upstreams send a name first and then
-# values by their paths (`$.items[0].name`), a text's in pieces; a part that promises no more ends
-# the call. The arguments are put together here and given once they are whole.
+# A call is usually complete in one part. On request some upstreams first send a name, then values
+# by path (`$.items[0].name`), texts in pieces; a part without a continuation ends the call. The
+# arguments are assembled, and emitted once they are complete.
 
 _STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d{1,6})\]|\[(?:'([^']*)'|"([^"]*)")\]""")
-# An index shows how long its array is; pieces come one by one, so none can be far ahead.
+# The largest gap between an index and the end of its array: pieces come in order.
 _GAP_MAX = 64
 
 
 @dataclass(slots=True)
 class _Open:
-    """A call whose arguments are still coming.
+    """A call whose arguments are incomplete.
 
-    `unfinished` is the path of a text that goes on, `pieces` what there is of it, and `write` puts
-    it where it belongs.
+    `unfinished`: the path of an incomplete text; `pieces`: its pieces so far; `write` stores it.
     """
 
     index: int
@@ -73,14 +72,14 @@ class _Open:
     write: Callable[[str], None] | None = None
 
     def go_on(self, path: str, piece: str) -> bool:
-        """Add to the text under way, where it is the one of this path."""
+        """Append to the incomplete text, if it has this path."""
         if self.unfinished != path or self.write is None:
             return False
         self.pieces.append(piece)
         return True
 
     def end_text(self) -> None:
-        """Write the text under way, of which nothing more comes."""
+        """Store the text, which is complete."""
         if self.write is not None:
             self.write("".join(self.pieces))
         self.unfinished = self.write = None
@@ -88,7 +87,7 @@ class _Open:
 
 
 class ToolCallReader:
-    """Gives the events of the calls of one response. `seed` makes the ids that are missing."""
+    """Emits the events of one response's calls. `seed`: for generated ids."""
 
     __slots__ = ("_open", "count", "seed")
 
@@ -101,7 +100,7 @@ class ToolCallReader:
         return f"<ToolCallReader {self.count} calls{', one open' if self._open else ''}>"
 
     def read(self, call: Call, signature: str | None) -> list[Event]:
-        """The events in a part that holds a call or a piece of one."""
+        """Return the events of a part with a call or a piece of one."""
         events: list[Event] = []
         if call.name:
             events.extend(self.close())
@@ -127,7 +126,7 @@ class ToolCallReader:
         return events
 
     def close(self) -> list[Event]:
-        """No more pieces follow for the call that is open, if one is."""
+        """Complete the open call, if there is one."""
         if self._open is None:
             return []
         done, self._open = self._open, None
@@ -145,7 +144,7 @@ class ToolCallReader:
 
 
 def _arguments(raw: msgspec.Raw) -> str:
-    """Arguments as compact JSON text; an object, however empty."""
+    """Return arguments as compact JSON text; `{}` without any."""
     if raw is NULL:
         return "{}"
     try:
@@ -161,7 +160,7 @@ def _arguments(raw: msgspec.Raw) -> str:
 
 
 def _put(done: _Open, piece: PartialArgument) -> None:
-    """Put a value at its path; a path that cannot be followed is passed over."""
+    """Store a value at its path; an invalid path is ignored."""
     path = piece.json_path or ""
     if piece.string_value is not None and done.go_on(path, piece.string_value):
         if not piece.will_continue:
@@ -198,7 +197,7 @@ def _value(piece: PartialArgument) -> Any:
 
 
 def _steps(path: str) -> list[Any]:
-    """The names and indices of a path; none where it cannot be read."""
+    """Return the names and indices of a path; empty if it is invalid."""
     steps: list[Any] = []
     position = 1 if path.startswith("$") else 0
     while position < len(path):
@@ -212,7 +211,7 @@ def _steps(path: str) -> list[Any]:
 
 
 def _has_member(holder: Any, step: Any) -> bool:
-    """Whether a step leads somewhere; a container is made for what is to stand there."""
+    """Whether a step exists or can be added; it is added to the container."""
     if isinstance(holder, dict) and isinstance(step, str):
         holder.setdefault(step, None)
         return True
@@ -222,11 +221,11 @@ def _has_member(holder: Any, step: Any) -> bool:
     return False
 
 
-# Why a model stopped, as the gemini protocol states it, and in the canonical words.
+# Finish reasons of the gemini protocol and of the canonical model.
 #
-# The protocol has no word for "called a tool": that is STOP, with a call somewhere before it. What
-# the provider withheld for one reason or another is a refusal elsewhere, a call it could not read
-# among it; the reason's own word goes along as the explanation.
+# The protocol has no reason for a tool call: that is STOP after a call. Whatever the provider
+# withheld, a call that it could not parse included, is a refusal in other protocols, with the
+# reason's name as the explanation.
 
 _STOP = "STOP"
 _LENGTH = "MAX_TOKENS"
@@ -258,7 +257,7 @@ _WITHHELD = frozenset(
 def read_finish(
     reason: str, message: str | None, *, has_calls: bool
 ) -> tuple[FinishReason, str | None]:
-    """The canonical reason and the provider's explanation. An unknown reason is a stop."""
+    """Return the canonical reason and the provider's explanation. An unknown reason is a stop."""
     if reason == _LENGTH:
         return "length", message
     if reason in _WITHHELD:
@@ -267,21 +266,21 @@ def read_finish(
 
 
 def read_block(reason: str, message: str | None) -> tuple[FinishReason, str | None]:
-    """Read the finish of a prompt that was refused; there is no response then."""
+    """Return the canonical reason of a refused prompt, which has no response."""
     return "refusal", message or _explanation(reason)
 
 
 def _explanation(reason: str) -> str | None:
-    """A reason's own word, where it states more than that there was one."""
+    """Return a reason's name, unless it is unspecific."""
     return None if reason in (_REFUSED, "OTHER") else reason
 
 
 def write_finish(
     reason: FinishReason | None, explanation: str | None, *, has_refusal: bool
 ) -> tuple[str, str | None]:
-    """The protocol's word and its message; `has_refusal`: the model declined in words of its own.
+    """Return the protocol's reason and message; `has_refusal`: the model itself declined.
 
-    A paused turn is not a finished one; the word for more to come is the one for length.
+    A paused turn is not finished: it becomes the reason for length, after which more may come.
     """
     if reason in ("length", "pause"):
         return _LENGTH, explanation
@@ -296,7 +295,7 @@ _NO_BLOCK = ("BLOCK_REASON_UNSPECIFIED", "BLOCKED_REASON_UNSPECIFIED")
 
 
 class StreamDecoder:
-    """Reads one stream. Made for one attempt, used from one task."""
+    """Decodes one stream, for one attempt and one task."""
 
     __slots__ = (
         "_began",
@@ -317,14 +316,14 @@ class StreamDecoder:
         self._finish: tuple[str, str | None] | None = None  # reason and message
         self._blocked: tuple[str, str | None] | None = None
         self._stated = UsageReader()
-        self._last_stated: UsageMetadata | None = None  # the counts that were reported last
+        self._last_stated: UsageMetadata | None = None  # the counts emitted last
 
     def __repr__(self) -> str:
         state = "over" if self._is_over else "began" if self._began else "new"
         return f"<gemini.StreamDecoder {state}, {self._calls}>"
 
     def take(self, read: Sequence[Chunk] | None) -> list[Event]:
-        """The events that the chunks of one event of the wire hold. Never raises."""
+        """Return the canonical events of one event's chunks. Never raises."""
         events: list[Event] = []
         for chunk in read or ():
             if not self._is_over:
@@ -332,9 +331,9 @@ class StreamDecoder:
         return events
 
     def end(self) -> list[Event]:
-        """The upstream has ended the stream cleanly. Nothing to send where it was cut all the same.
+        """Return the events after the upstream's end of stream; empty for a stream that was cut.
 
-        A call whose arguments were still coming is whole by then: some upstreams leave its end out.
+        A call with incomplete arguments is complete then: some upstreams omit its end.
         """
         if self._is_over or (self._finish is None and self._blocked is None):
             return []
@@ -363,11 +362,11 @@ class StreamDecoder:
             self._calls.seed = chunk.response_id or ""
             self._stated.model = chunk.model_version
             events.append(Began(chunk.response_id, chunk.model_version))
-        # Before the content: some clients' protocols state the input's count at the beginning.
+        # Before the content: some protocols state the input's count first.
         if chunk.usage_metadata is not None:
             self._take_usage(chunk.usage_metadata, events)
         for candidate in chunk.candidates or ():
-            if not candidate.index:  # one response is all we translate
+            if not candidate.index:  # translations return one response
                 self._take_candidate(candidate, events)
         feedback = chunk.prompt_feedback
         if feedback is not None and feedback.block_reason not in (None, *_NO_BLOCK):
