@@ -33,7 +33,6 @@ USAGE_REASONING_OUTPUT_TOKENS: Final = "gen_ai.usage.reasoning.output_tokens"
 SERVER_ADDRESS: Final = "server.address"
 SERVER_PORT: Final = "server.port"
 RESPONSE_STATUS_CODE: Final = "http.response.status_code"
-ERROR_TYPE: Final = "error.type"
 
 # Operations.
 CHAT: Final = "chat"

@@ -42,12 +42,6 @@ class MetricFamily:
     help: str
     buckets: tuple[float, ...] = ()
 
-    def exposed(self) -> tuple[str, ...]:
-        """Return the names that an expression may use for it."""
-        if self.kind == "histogram":
-            return tuple(f"{self.name}_{part}" for part in ("bucket", "sum", "count"))
-        return (self.name,)
-
 
 SERIES: tuple[MetricFamily, ...] = (
     # Calls: what clients see.

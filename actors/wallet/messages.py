@@ -9,7 +9,7 @@ import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias
 from uuid import UUID
 
 import msgspec
@@ -90,7 +90,6 @@ def end_to_json(end: KeptResponse | ResponseTooLarge | Free) -> dict[str, Any]:
 # see `actors/jobs`.
 
 EndState: TypeAlias = Literal["succeeded", "failed", "expired", "cancelled"]
-END_STATES: tuple[EndState, ...] = get_args(EndState)
 
 
 class NewJob(Struct, frozen=True, kw_only=True):

@@ -40,7 +40,6 @@ from actors.wallet.messages import (
     Refused,
     Settle,
     Taken,
-    Void,
 )
 from actors.wallet.recorder import Recorder
 from actors.wallet.writer import LedgerWriter, Wallet
@@ -264,15 +263,6 @@ class Wallets:
             facts=hold.facts, outcome=outcome, is_recovery=is_recovery, admitted=admitted
         )
         self._post(hold.facts.account_id, message)
-
-    def void(self, facts: CallFacts, *, has_claim: bool = False) -> None:
-        """Release a hold, if there is one, and its claim, without writing a row."""
-        admitted = self._leases.end(facts.call_id, facts.account_id, 0)
-        if admitted is not None:
-            self._leases.written(admitted)
-            self.recorder.forget(facts.call_id)
-            return
-        self._post(facts.account_id, Void(facts=facts, has_claim=has_claim))
 
     def record(self, facts: CallFacts, outcome: Outcome) -> None:
         """Write the row of a call without a hold. Under overload it is dropped and logged."""

@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Generic, TypeVar
+from functools import cache, partial
+from types import MappingProxyType, UnionType
+from typing import Annotated, Any, ClassVar, Generic, TypeVar, get_args, get_origin
 
 import msgspec
 from msgspec import Meta, Struct
-from msgspec.structs import replace
+from msgspec.structs import fields, replace
 
 from channels.dialects.error_body import code_in, fit, message_in
 from channels.families import SERVICE_TIERS
-from channels.json import NULL, is_heavy_event, read_loosely
+from channels.json import NULL, UNREADABLE, is_heavy_event, raw_of, read_loosely
 
 # Token counts of one call, the same for every dialect.
 #
@@ -442,21 +443,25 @@ class ResponseMeter(ABC, Generic[One, Read]):
         """The last usage stated; None while none was complete."""
 
     @property
-    def saw_content(self) -> bool:
-        """Whether any output was passed on."""
-        return self.characters > 0
-
-    @property
     def partial_usage(self) -> PartialUsage | None:
         """The counts stated while `usage` is None; None without any."""
         return None
 
+    @staticmethod
     @abstractmethod
+    def decode(data: bytes, /) -> One:
+        """Decode a documented event; raises the errors in UNREADABLE."""
+
     def event(self, data: bytes) -> bool:
         """Decode and meter one event. Never raises; False if only some clients get the event.
 
-        Decodes a documented event by itself, and any other by `read` unless it is heavy.
+        An undocumented event is decoded by `read`, unless it is heavy.
         """
+        try:
+            one = self.decode(data)
+        except UNREADABLE:
+            return self.take(None if is_heavy_event(data) else self.read(data))
+        return self._take(one)
 
     @abstractmethod
     def _take(self, one: One) -> bool:
@@ -498,6 +503,43 @@ class ResponseMeter(ABC, Generic[One, Read]):
         code = code_in(error, self._error_names)
         self.error_seen = ErrorEvent(None if code is None else fit_name(code), message_in(error))
         return True
+
+
+# Decodes events whose members have undocumented types.
+
+_Kind = TypeVar("_Kind", bound=Struct)
+
+
+def loosely(kind: type[_Kind], value: Any) -> _Kind | None:
+    """Return the members of an object that have the types of the struct; None for another value.
+
+    The rest keeps its defaults: delivered text is still counted and shown.
+    """
+    if not isinstance(value, dict):
+        return None
+    members = {name: read(value.get(on_wire)) for name, on_wire, read in _readers(kind)}
+    return kind(**{name: found for name, found in members.items() if found is not None})
+
+
+@cache
+def _readers(kind: type[Struct]) -> tuple[tuple[str, str, Callable[[Any], Any]], ...]:
+    return tuple((one.name, one.encode_name, _reader(one.type)) for one in fields(kind))
+
+
+def _reader(stated: Any) -> Callable[[Any], Any]:
+    kind = get_args(stated)[0] if isinstance(stated, UnionType) else stated  # of `kind | None`
+    if kind is msgspec.Raw:
+        return raw_of
+    if get_origin(kind) is list:
+        (of,) = get_args(kind)
+        return lambda found: (
+            [loosely(of, one) for one in found if isinstance(one, dict)]
+            if isinstance(found, list)
+            else None
+        )
+    if issubclass(kind, Struct):
+        return partial(loosely, kind)
+    return lambda found: found if type(found) is kind else None
 
 
 def fit_name(text: str) -> str:

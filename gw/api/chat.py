@@ -23,13 +23,12 @@ from channels.conversation import (
     label_of,
     session_of,
 )
-from channels.dialects import gemini
 from channels.dialects.chat.dialect import DIALECT as CHAT
 from channels.dialects.dialect import Address, ChatDialect, Dialect, ParsedChatRequest
+from channels.dialects.gemini.array_stream import CONTENT_TYPE, ArrayFraming
 from channels.dialects.gemini.dialect import DIALECT as GEMINI
-from channels.dialects.messages import VERSION
 from channels.dialects.messages.dialect import DIALECT as MESSAGES
-from channels.dialects.messages.dialect import VERSION_HEADER
+from channels.dialects.messages.dialect import VERSION, VERSION_HEADER
 from channels.dialects.multipart import FormRequest
 from channels.dialects.responses.dialect import COMPACT
 from channels.dialects.responses.dialect import DIALECT as RESPONSES
@@ -526,11 +525,11 @@ class GeminiHandler(ApiHandler):
 class ArrayStream:
     """A stream as the elements of one JSON array; an array left open was cut."""
 
-    content_type = gemini.CONTENT_TYPE
+    content_type = CONTENT_TYPE
     keeps_events = False
 
     def __init__(self) -> None:
-        self._framing = gemini.ArrayFraming()
+        self._framing = ArrayFraming()
 
     def event(self, event: SseEvent) -> bytes:
         return b"" if event.data is None else self._framing.element(event.data)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import ROUND_HALF_UP, Decimal
-from typing import Annotated, Any, Literal, TypeAlias, get_args
+from typing import Annotated, Any, get_args
 
 import msgspec
 from msgspec import Meta, Raw, Struct
@@ -133,8 +133,6 @@ def _value(members: JsonObject, name: str) -> Any:
     except RecursionError:
         return []
 
-
-VideoKind: TypeAlias = Literal["general", "avatar", "lipsync", "motion", "clip"]
 
 # The resolutions of a tier; only the lite one requires one.
 RESOLUTIONS: Mapping[VideoTier, tuple[str, ...]] = {

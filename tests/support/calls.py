@@ -13,7 +13,7 @@ from actors.routing import ChannelDirectory
 from actors.wallet.messages import CallFacts, Claim, NewJob
 from actors.wallet.pricing import ImagePrice
 from actors.wallet.wallets import LiveCalls, Wallets
-from channels.dialects import chat
+from channels.dialects.chat import request as chat
 from channels.dialects.images import dialect as pictures
 from channels.http.interfaces import Wire
 from channels.offload.pool import OffloadPool

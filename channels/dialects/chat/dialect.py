@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from channels.dialects.chat import ChatMeter, codec, ends
+from channels.dialects.chat import codec
+from channels.dialects.chat.events import ChatMeter, ends
 from channels.dialects.chat.request import chat_options, read_request, upstream_body, without_body
 from channels.dialects.dialect import Address, ChatDialect, Hosting
 from channels.families import CHAT

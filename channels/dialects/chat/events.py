@@ -7,7 +7,6 @@ loosely.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -27,6 +26,7 @@ from channels.dialects.meter import (
     UsageParts,
     add_parts,
     fit_name,
+    loosely,
     modal_parts,
     served_tier,
     tools_member,
@@ -39,7 +39,6 @@ from channels.json import (
     UNREADABLE,
     characters_of,
     dumps,
-    is_heavy_event,
     is_stated,
     raw_of,
     read_loosely,
@@ -186,12 +185,6 @@ def error_in(chunk: Chunk) -> msgspec.Raw:
     return raw_of(dict(zip(("code", "message"), stated, strict=True)))
 
 
-def groq_member(value: Mapping[str, Any]) -> GroqMember | None:
-    """Return Groq's own member of a loosely decoded response."""
-    own = value.get("x_groq")
-    return GroqMember(raw_of(own.get("usage"))) if isinstance(own, dict) else None
-
-
 def _read_loosely(data: bytes, *, mends: bool) -> Chunk | None:
     """Decode an undocumented response as far as possible.
 
@@ -199,36 +192,20 @@ def _read_loosely(data: bytes, *, mends: bool) -> Chunk | None:
     still counted and shown.
     """
     value = read_loosely(data, mends=mends)
-    if not isinstance(value, dict):
-        return None
-    choices = value.get("choices")
-    return Chunk(
-        choices=[_loose_choice(choice) for choice in choices]
-        if isinstance(choices, list)
-        else None,
-        usage=raw_of(value.get("usage")),
-        error=raw_of(value.get("error")),
-        id=text_of(value.get("id")),
-        model=text_of(value.get("model")),
-        x_groq=groq_member(value),
-        service_tier=text_of(value.get("service_tier")),
-        base_resp=raw_of(value.get("base_resp")),
-        code=raw_of(value.get("code")),
-        message=raw_of(value.get("message")),
-    )
+    chunk = loosely(Chunk, value)
+    if chunk is not None and isinstance(choices := value.get("choices"), list):
+        chunk.choices = [_loose_choice(choice) for choice in choices]
+    return chunk
 
 
 def _loose_choice(choice: Any) -> Choice:
-    if not isinstance(choice, dict):
+    read = loosely(Choice, choice)
+    if read is None:
         return Choice()
-    index, delta, message = choice.get("index"), choice.get("delta"), choice.get("message")
-    return Choice(
-        index=index if isinstance(index, int) else None,
-        delta=_loose_message(delta) if isinstance(delta, dict) else None,
-        message=_loose_message(message) if isinstance(message, dict) else None,
-        finish_reason=text_of(choice.get("finish_reason")),
-        usage=raw_of(choice.get("usage")),
-    )
+    delta, message = choice.get("delta"), choice.get("message")
+    read.delta = _loose_message(delta) if isinstance(delta, dict) else None
+    read.message = _loose_message(message) if isinstance(message, dict) else None
+    return read
 
 
 def _loose_message(fields: dict[str, Any]) -> LooseMessage:
@@ -497,15 +474,8 @@ class ChatMeter(ResponseMeter[Chunk, Chunk]):
         total = self._stated.total_tokens
         return None if total is None else PartialUsage(None, None, total)
 
+    decode = staticmethod(decode_chunk)
     read = staticmethod(read_chunk)
-
-    def event(self, data: bytes) -> bool:
-        """Decode and meter one event. Never raises; False if only some clients get the event."""
-        try:
-            chunk = decode_chunk(data)
-        except UNREADABLE:
-            return self.take(None if is_heavy_event(data) else read_chunk(data))
-        return self._take(chunk)
 
     def take(self, read: Chunk | None) -> bool:
         """Meter a decoded event.

@@ -15,10 +15,10 @@ from channels.dialects.chat.events import (
     TERMINATOR,
     Choice,
     Chunk,
+    GroqMember,
     Message,
     UsageReader,
     error_in,
-    groq_member,
     write_usage,
 )
 from channels.dialects.chat.events import ToolCall as ChunkToolCall
@@ -33,7 +33,7 @@ from channels.dialects.chat.parts import (
     read_thinking,
 )
 from channels.dialects.chat.tool_calls import ToolCallReader, is_placeholder
-from channels.dialects.meter import Usage, tier_member
+from channels.dialects.meter import Usage, loosely, tier_member
 from channels.errors import UpstreamMalformed
 from channels.json import (
     NULL,
@@ -465,7 +465,7 @@ def _usage(value: Mapping[str, Any], choice: Mapping[str, Any]) -> Usage | None:
     stated = UsageReader()
     stated.tier, stated.model = text_of(value.get("service_tier")), text_of(value.get("model"))
     stated.take_spare(None, raw_of(choice.get("usage")))
-    stated.take_spare(groq_member(value))
+    stated.take_spare(loosely(GroqMember, value.get("x_groq")))
     stated.take(raw_of(value.get("usage")))
     return stated.usage
 

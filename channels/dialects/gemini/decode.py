@@ -440,7 +440,6 @@ def _string(value: Mapping[str, Any], name: str) -> str:
     return held if isinstance(held, str) else ""
 
 
-_TOOLS = "tools.functionDeclarations"
 _CALLING = "toolConfig.functionCallingConfig"
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from channels.dialects.dialect import MODEL, Address, ChatDialect, Counting
-from channels.dialects.gemini import GeminiMeter, codec, ends
+from channels.dialects.gemini import codec
+from channels.dialects.gemini.events import GeminiMeter, ends
 from channels.dialects.gemini.parts import without_foreign
 from channels.dialects.gemini.request import read_request, upstream_body, without_body
 from channels.families import GEMINI

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 from msgspec import Meta, Struct
@@ -23,6 +23,7 @@ from channels.dialects.meter import (
     Usage,
     UsageParts,
     fit_name,
+    loosely,
     served_tier,
     with_parts,
 )
@@ -30,7 +31,6 @@ from channels.errors import UpstreamMalformed
 from channels.json import (
     NULL,
     UNREADABLE,
-    is_heavy_event,
     length_of,
     raw_of,
     read_json,
@@ -229,13 +229,8 @@ class LooseChunk(Chunk, gc=False):
     is_usage_unreadable: bool = False
 
 
-_T = TypeVar("_T")
-
 # Decodes a documented chunk; raises the errors in UNREADABLE.
 decode_chunk = msgspec.json.Decoder(Chunk).decode
-_CANDIDATE = msgspec.json.Decoder(Candidate)
-_FEEDBACK = msgspec.json.Decoder(Feedback)
-_PART = msgspec.json.Decoder(Part)
 _USAGE = msgspec.json.Decoder(UsageMetadata)
 
 
@@ -264,71 +259,17 @@ def _loose_chunk(value: dict[str, Any]) -> Chunk:
         return decode_chunk(raw_of(value))
     except UNREADABLE:
         pass
-    candidates, stated = value.get("candidates"), value.get("usageMetadata")
-    usage = _read(_USAGE, stated)
-    return LooseChunk(
-        candidates=[_loose_candidate(one) for one in candidates if isinstance(one, dict)]
-        if isinstance(candidates, list)
-        else None,
-        prompt_feedback=_loose_feedback(value.get("promptFeedback")),
-        usage_metadata=usage,
-        error=raw_of(value.get("error")),
-        response_id=text_of(value.get("responseId")),
-        model_version=text_of(value.get("modelVersion")),
-        is_usage_unreadable=usage is None and stated is not None,
-    )
+    stated = value.get("usageMetadata")
+    chunk = loosely(LooseChunk, {**value, "usageMetadata": None})
+    assert chunk is not None
+    chunk.usage_metadata = _read_usage(stated)
+    chunk.is_usage_unreadable = chunk.usage_metadata is None and stated is not None
+    return chunk
 
 
-def _loose_feedback(value: Any) -> Feedback | None:
-    read = _read(_FEEDBACK, value)
-    if read is not None or not isinstance(value, dict):
-        return read
-    return Feedback(text_of(value.get("blockReason")), text_of(value.get("blockReasonMessage")))
-
-
-def _loose_candidate(value: dict[str, Any]) -> Candidate:
-    read = _read(_CANDIDATE, value)
-    if read is not None:
-        return read
-    content, index = value.get("content"), value.get("index")
-    parts = content.get("parts") if isinstance(content, dict) else None
-    return Candidate(
-        content=Content([_loose_part(one) for one in parts if isinstance(one, dict)])
-        if isinstance(parts, list)
-        else None,
-        finish_reason=text_of(value.get("finishReason")),
-        finish_message=text_of(value.get("finishMessage")),
-        index=index if type(index) is int else None,
-        grounding_metadata=raw_of(value.get("groundingMetadata")),
-    )
-
-
-def _loose_part(value: dict[str, Any]) -> Part:
-    read = _read(_PART, value)
-    if read is not None:
-        return read
-    call = value.get("functionCall")
-    return Part(
-        text=text_of(value.get("text")),
-        thought=value.get("thought") is True,
-        thought_signature=text_of(value.get("thoughtSignature")),
-        function_call=Call(
-            id=text_of(call.get("id")),
-            name=text_of(call.get("name")),
-            args=raw_of(call.get("args")),
-        )
-        if isinstance(call, dict)
-        else None,
-        inline_data=raw_of(value.get("inlineData")),
-        executable_code=raw_of(value.get("executableCode")),
-    )
-
-
-def _read(decoder: msgspec.json.Decoder[_T], value: Any) -> _T | None:
-    if value is None:
-        return None
+def _read_usage(stated: Any) -> UsageMetadata | None:
     try:
-        return decoder.decode(raw_of(value))
+        return None if stated is None else _USAGE.decode(raw_of(stated))
     except UNREADABLE:
         return None
 
@@ -475,15 +416,8 @@ class GeminiMeter(ResponseMeter[Chunk, Sequence[Chunk]]):
     def partial_usage(self) -> PartialUsage | None:
         return self._stated.partial() if self.usage is None else None
 
+    decode = staticmethod(decode_chunk)
     read = staticmethod(read_chunks)
-
-    def event(self, data: bytes) -> bool:
-        """Decode and meter one event. Never raises; False if only some clients get the event."""
-        try:
-            chunk = decode_chunk(data)
-        except UNREADABLE:
-            return self.take(None if is_heavy_event(data) else read_chunks(data))
-        return self._take(chunk)
 
     def take(self, read: Sequence[Chunk] | None) -> bool:
         """Meter what was read of an event. True, as every event is forwarded."""

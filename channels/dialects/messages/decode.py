@@ -7,7 +7,6 @@ InvalidRequest. `blocks.py` decodes blocks, `encode.py` is the reverse.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import groupby
 from typing import Any, cast, get_args
 
 from msgspec.structs import replace
@@ -15,35 +14,20 @@ from msgspec.structs import replace
 from channels.dialects.messages.blocks import (
     ORIGIN,
     BlockReader,
-    read_explanation,
-    read_finish,
-    write_finish,
 )
-from channels.dialects.messages.events import UsageReader
-from channels.dialects.meter import Usage, UsageParts, hour_member, tools_member
-from channels.errors import InvalidRequest, UpstreamMalformed
-from channels.families import MESSAGES
-from channels.json import arguments_object, dumps, raw_of, read_json
+from channels.errors import InvalidRequest
 from channels.translation.codec import Members, merged
 from channels.translation.model import (
     EMPTY,
     Effort,
     Format,
-    Media,
-    Part,
     Reasoning,
-    Refusal,
     Request,
-    Response,
     Text,
-    Thinking,
     Tool,
-    ToolCall,
     ToolChoice,
     Turn,
-    markdown,
 )
-from channels.translation.signatures import sealed
 
 _EFFORTS = frozenset(get_args(Effort)) - {"none", "minimal"}
 _SHOWS = {"summarized": True, "omitted": False}
@@ -221,124 +205,3 @@ def _read_user(members: Members, left_over: dict[str, Any]) -> str | None:
     for name, value in metadata.rest().items():
         left_over[f"metadata.{name}"] = value
     return user
-
-
-# Whole messages responses, both ways.
-#
-# Blocks of the provider's own tools are ignored: the response is the model's text around them. They
-# must be equivalent to the streams of `stream.py`.
-
-
-def decode_response(body: bytes) -> Response:
-    """Decode a whole response. Raises UpstreamMalformed if it has no content."""
-    value = read_json(body)
-    content = value.get("content") if isinstance(value, dict) else None
-    if content is None and isinstance(value, dict) and value.get("stop_reason") == "refusal":
-        content = []  # all content was withheld
-    if not isinstance(value, dict) or not isinstance(content, list):
-        raise UpstreamMalformed("a message without content")
-    stated = UsageReader()
-    container = raw_of(value.get("container"))
-    stated.take(raw_of(value.get("usage")), is_start=False, container=container)
-    reason, stopped = value.get("stop_reason"), value.get("stop_sequence")
-    response_id, model = value.get("id"), value.get("model")
-    return Response(
-        id=response_id if isinstance(response_id, str) else None,
-        model=model if isinstance(model, str) else None,
-        parts=_parts(content),
-        finish=read_finish(reason) if isinstance(reason, str) else None,
-        stop_sequence=stopped if isinstance(stopped, str) else None,
-        usage=stated.displayed,
-        explanation=read_explanation(value.get("stop_details")),
-    )
-
-
-def _parts(content: list[Any]) -> tuple[Part, ...]:
-    """Return the parts; adjacent texts are one, as in a stream."""
-    parts: list[Part] = []
-    read = BlockReader({}).read(content)
-    kept = (part for part in read if isinstance(part, Text | ToolCall | Thinking))
-    for is_text, run in groupby(kept, lambda part: isinstance(part, Text)):
-        if is_text:
-            parts.append(Text("".join([part.text for part in run if isinstance(part, Text)])))
-        else:
-            parts += [replace(one, extras={}) if isinstance(one, ToolCall) else one for one in run]
-    return tuple(parts)
-
-
-def encode_response(response: Response, *, id: str, created: int, model: str) -> bytes:
-    """Encode a whole response under this id; the protocol states no creation time."""
-    blocks = [block for part in response.parts if (block := _block(part)) is not None]
-    message: dict[str, Any] = {
-        "id": id,
-        "type": "message",
-        "role": "assistant",
-        "model": model,
-        "content": blocks,
-        **write_finish(
-            response.finish,
-            stop_sequence=response.stop_sequence,
-            explanation=response.explanation,
-            has_calls=any(isinstance(part, ToolCall) for part in response.parts),
-            has_refusal=any(isinstance(part, Refusal) for part in response.parts),
-        ),
-        "usage": write_usage(response.usage),
-    }
-    return dumps(message)
-
-
-def _block(part: Part) -> dict[str, Any] | None:
-    if isinstance(part, Text | Refusal):
-        return {"type": "text", "text": part.text} if part.text else None
-    if isinstance(part, ToolCall):
-        return {
-            "type": "tool_use",
-            "id": part.id,
-            "name": part.name,
-            "input": arguments_object(part.arguments),
-        }
-    if isinstance(part, Thinking):
-        return thinking_block(part)
-    # The protocol's responses have no media.
-    return {"type": "text", "text": markdown(part)} if isinstance(part, Media) else None
-
-
-def thinking_block(part: Thinking) -> dict[str, Any] | None:
-    """Return the block of a thought; None for one without proof.
-
-    The client would return it, and the provider refuses what it cannot check.
-    """
-    if part.redacted:
-        data = sealed(part.redacted, part.signer, own=MESSAGES.protocol)
-        return {"type": "redacted_thinking", "data": data}
-    if not part.signature:
-        return None
-    signature = sealed(part.signature, part.signer, own=MESSAGES.protocol)
-    return {"type": "thinking", "thinking": part.text, "signature": signature}
-
-
-def write_usage(usage: Usage | None) -> dict[str, Any]:
-    """Return the `usage` member, which the protocol requires; zeros if it is unknown yet."""
-    if usage is None:
-        return {"input_tokens": 0, "output_tokens": 0}
-    members: dict[str, Any] = {
-        "input_tokens": usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens,
-        "cache_creation_input_tokens": usage.cache_write_tokens,
-        "cache_read_input_tokens": usage.cached_tokens,
-        "output_tokens": usage.output_tokens,
-    }
-    if usage.reasoning_tokens:
-        members["output_tokens_details"] = {"thinking_tokens": usage.reasoning_tokens}
-    if usage.parts is not None:
-        members.update(_write_parts(usage, usage.parts))
-    return members
-
-
-def _write_parts(usage: Usage, parts: UsageParts) -> dict[str, Any]:
-    """Return the members for parts of the usage; there are none for audio and images."""
-    members = {**hour_member(usage), **tools_member(parts)}
-    if parts.service_tier == "fast":
-        members["speed"] = "fast"
-    elif parts.service_tier is not None:
-        members["service_tier"] = parts.service_tier
-    return members

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from channels.dialects.dialect import MODEL, Address, ChatDialect, Counting, Hosting, TierHeader
-from channels.dialects.messages import VERSION, MessagesMeter, codec, ends
+from channels.dialects.messages import codec
 from channels.dialects.messages.converse import (
     TIERED,
     TIERS,
@@ -20,6 +20,7 @@ from channels.dialects.messages.converse import (
     error_event,
     messages_body,
 )
+from channels.dialects.messages.events import MessagesMeter, ends
 from channels.dialects.messages.request import read_request, upstream_body, without_body
 from channels.errors import UpstreamMalformed
 from channels.families import MESSAGES
@@ -204,6 +205,8 @@ def _is_amid_calls(messages: list[Turn]) -> bool:
 
 
 VERSION_HEADER = "anthropic-version"
+# The version for a client that sends none (contract §5).
+VERSION = "2023-06-01"
 
 _ADDRESS = Address(
     path="/v1/messages",

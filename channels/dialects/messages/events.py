@@ -8,7 +8,7 @@ is fast; any other is decoded loosely. `stream.py` makes canonical events of it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import msgspec
 from msgspec import Struct
@@ -22,6 +22,7 @@ from channels.dialects.meter import (
     Usage,
     UsageParts,
     fit_name,
+    loosely,
     served_region,
     served_tier,
     tool_calls,
@@ -31,12 +32,9 @@ from channels.errors import UpstreamMalformed
 from channels.json import (
     NULL,
     UNREADABLE,
-    is_heavy_event,
     is_stated,
     length_of,
-    raw_of,
     read_loosely,
-    text_of,
 )
 
 
@@ -91,7 +89,6 @@ decode_event = msgspec.json.Decoder(Event).decode
 _MESSAGE = msgspec.json.Decoder(Message)
 _BLOCK = msgspec.json.Decoder(_Block)
 _BLOCKS = msgspec.json.Decoder(list[msgspec.Raw])
-_TEXTS = ("text", "partial_json", "thinking", "signature", "stop_reason", "stop_sequence")
 
 
 def read_event(data: bytes) -> Event | None:
@@ -99,8 +96,7 @@ def read_event(data: bytes) -> Event | None:
     try:
         return decode_event(data)
     except UNREADABLE:
-        value = read_loosely(data)
-        return _loose_event(value) if isinstance(value, dict) else None
+        return loosely(Event, read_loosely(data))
 
 
 def read_message(data: bytes | msgspec.Raw) -> Message | None:
@@ -108,18 +104,7 @@ def read_message(data: bytes | msgspec.Raw) -> Message | None:
     try:
         return _MESSAGE.decode(data)
     except UNREADABLE:
-        value = read_loosely(bytes(data))
-    if not isinstance(value, dict):
-        return None
-    return Message(
-        id=text_of(value.get("id")),
-        model=text_of(value.get("model")),
-        stop_reason=text_of(value.get("stop_reason")),
-        content=raw_of(value.get("content")),
-        usage=raw_of(value.get("usage")),
-        error=raw_of(value.get("error")),
-        container=raw_of(value.get("container")),
-    )
+        return loosely(Message, read_loosely(bytes(data)))
 
 
 def block_characters(block: msgspec.Raw) -> int:
@@ -143,29 +128,6 @@ def content_characters(content: msgspec.Raw) -> int:
     except (msgspec.DecodeError, RecursionError):
         return 0
     return sum(map(block_characters, blocks))
-
-
-def _loose_event(value: dict[str, Any]) -> Event:
-    """Decode an undocumented event as far as possible."""
-    index, delta = value.get("index"), value.get("delta")
-    return Event(
-        type=text_of(value.get("type")) or "",
-        index=index if isinstance(index, int) else None,
-        delta=_loose_delta(delta) if isinstance(delta, dict) else None,
-        usage=raw_of(value.get("usage")),
-        message=raw_of(value.get("message")),
-        content_block=raw_of(value.get("content_block")),
-        error=raw_of(value.get("error")),
-    )
-
-
-def _loose_delta(delta: dict[str, Any]) -> Delta:
-    texts = {name: text_of(delta.get(name)) for name in _TEXTS}
-    return Delta(
-        **texts,
-        stop_details=raw_of(delta.get("stop_details")),
-        container=raw_of(delta.get("container")),
-    )
 
 
 # Token counts of the messages protocol, for billing and for responses.
@@ -457,15 +419,8 @@ class MessagesMeter(ResponseMeter[Event, Event]):
     def partial_usage(self) -> PartialUsage | None:
         return self._stated.partial
 
+    decode = staticmethod(decode_event)
     read = staticmethod(read_event)
-
-    def event(self, data: bytes) -> bool:
-        """Decode and meter one event. Never raises; False if only some clients get the event."""
-        try:
-            event = decode_event(data)
-        except UNREADABLE:
-            return self.take(None if is_heavy_event(data) else read_event(data))
-        return self._take(event)
 
     def body(self, body: bytes) -> None:
         """Meter a whole response. Raises UpstreamMalformed if it is not a JSON object."""

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from channels.dialects.dialect import Address, ChatDialect, Counting
-from channels.dialects.responses import ResponsesMeter, codec, ends
+from channels.dialects.responses import codec
+from channels.dialects.responses.events import ResponsesMeter, ends
 from channels.dialects.responses.request import read_request, upstream_body, without_body
 from channels.families import RESPONSES
 from channels.translation.signatures import TAG, edited

@@ -24,6 +24,7 @@ from channels.dialects.meter import (
     Usage,
     UsageParts,
     fit_name,
+    loosely,
     modal_parts,
     search_size,
     served_tier,
@@ -103,9 +104,6 @@ decode_event = msgspec.json.Decoder(Event).decode
 _RESPONSE = msgspec.json.Decoder(Response)
 _ITEM = msgspec.json.Decoder(_Item)
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
-_TEXTS = ("delta", "item_id", "text", "refusal", "arguments", "code", "message")
-_INDICES = ("output_index", "content_index", "summary_index")
-_VALUES = ("annotation", "part", "item", "response", "error")
 # Events that end a stream; each has the whole response.
 ENDS = frozenset(("response.completed", "response.incomplete", "response.failed"))
 # Some upstreams end this protocol's streams as in chat-completions.
@@ -121,32 +119,15 @@ def read_event(data: bytes) -> Event | None:
         return decode_event(data)
     except UNREADABLE:
         value = read_loosely(data)
-    if isinstance(value, dict):
-        return _loose_event(value)
-    return Event() if data.strip() == _FOREIGN_TERMINATOR else None
+    return Event() if data.strip() == _FOREIGN_TERMINATOR else loosely(Event, value)
 
 
-def read_response(data: bytes | msgspec.Raw, *, loosely: bool = True) -> Response | None:
-    """Decode a response, if need be `loosely`; None on failure."""
+def read_response(data: bytes | msgspec.Raw, *, mends: bool = True) -> Response | None:
+    """Decode a response, also an undocumented one if `mends`; None on failure."""
     try:
         return _RESPONSE.decode(data)
     except UNREADABLE:
-        value = read_loosely(bytes(data)) if loosely else None
-    if not isinstance(value, dict):
-        return None
-    details = value.get("incomplete_details")
-    reason = text_of(details.get("reason")) if isinstance(details, dict) else None
-    return Response(
-        id=text_of(value.get("id")),
-        model=text_of(value.get("model")),
-        status=text_of(value.get("status")),
-        incomplete_details=Details(reason),
-        output=raw_of(value.get("output")),
-        usage=raw_of(value.get("usage")),
-        error=raw_of(value.get("error")),
-        service_tier=text_of(value.get("service_tier")),
-        tools=raw_of(value.get("tools")),
-    )
+        return loosely(Response, read_loosely(bytes(data))) if mends else None
 
 
 def object_of(raw: msgspec.Raw) -> dict[str, Any]:
@@ -186,16 +167,6 @@ def tools_in(output: msgspec.Raw) -> ToolCounter:
     for item in _items_in(output):
         tools.take_item(item)
     return tools
-
-
-def _loose_event(value: dict[str, Any]) -> Event:
-    """Decode an event with undocumented types as far as possible."""
-    members: dict[str, Any] = {name: text_of(value.get(name)) for name in _TEXTS}
-    members.update((name, raw_of(value.get(name))) for name in _VALUES)
-    for name in _INDICES:
-        index = value.get(name)
-        members[name] = index if type(index) is int else None
-    return Event(type=text_of(value.get("type")) or "", **members)
 
 
 # Token counts of the responses protocol, for billing and for responses.
@@ -439,15 +410,8 @@ class ResponsesMeter(ResponseMeter[Event, Event]):
     def usage(self) -> Usage | None:
         return self._stated.usage
 
+    decode = staticmethod(decode_event)
     read = staticmethod(read_event)
-
-    def event(self, data: bytes) -> bool:
-        """Decode and meter one event. Never raises; False if only some clients get the event."""
-        try:
-            event = decode_event(data)
-        except UNREADABLE:
-            return self.take(None if is_heavy_event(data) else read_event(data))
-        return self._take(event)
 
     def body(self, body: bytes) -> None:
         """Meter a whole response. Raises UpstreamMalformed if it is not a JSON object."""
@@ -472,7 +436,7 @@ class ResponsesMeter(ResponseMeter[Event, Event]):
         is_end = event.type in ENDS
         if event.response is not NULL and (is_end or self.response_id is None):
             is_heavy = is_heavy_event(bytes(event.response))
-            response = read_response(event.response, loosely=not is_heavy)
+            response = read_response(event.response, mends=not is_heavy)
             if response is None:
                 self.malformed_events += 1
             else:

@@ -45,9 +45,7 @@ class TelegraphMeter(ResponseMeter[Event, Event]):
     def usage(self) -> Usage | None:
         return self._usage
 
-    def event(self, data: bytes) -> bool:
-        """Decode and meter one event. True, as every event is forwarded."""
-        return self.take(self.read(data))
+    decode = staticmethod(decode_event)
 
     @staticmethod
     def read(data: bytes) -> Event | None:
@@ -56,13 +54,6 @@ class TelegraphMeter(ResponseMeter[Event, Event]):
             return decode_event(data)
         except UNREADABLE:
             return None
-
-    def take(self, read: Event | None) -> bool:
-        """Meter what was read of an event. True, as every event is forwarded."""
-        if read is not None:
-            return self._take(read)
-        self.malformed_events += 1
-        return True
 
     def _take(self, one: Event) -> bool:
         self.characters += len(one.text)

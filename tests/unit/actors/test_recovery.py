@@ -13,6 +13,7 @@ from uuid import UUID
 from actors.process import ProcessIdentity, is_process_alive
 from actors.recovery import BREAK_SECONDS, Heartbeat
 from actors.store.connection import StatementRefused
+from actors.wallet.messages import Void
 from actors.wallet.wallets import Delivered
 from tests.support.aio import eventually
 from tests.support.logs import logs
@@ -163,7 +164,7 @@ async def test_hold_whose_settlement_waits_is_no_leak() -> None:
         call = await p.hold(1)
         await p.beat_for(100)
         store.gate = asyncio.Event()
-        p.wallets.void(call)
+        p.writer.tell(Void(facts=call))
         assert await p.recovery.sweep() == 0
         store.gate.set()
         await p.wallets.settled(ACCOUNT)

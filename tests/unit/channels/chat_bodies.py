@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from channels.dialects.chat import ChatMeter, read_request, upstream_body
+from channels.dialects.chat.events import ChatMeter
+from channels.dialects.chat.request import read_request, upstream_body
 
 MESSAGES = b'"messages":[{"role":"user","content":"Hi"}]'
 

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from channels.dialects import gemini, messages, responses
+from channels.dialects.gemini import request as gemini
+from channels.dialects.messages import request as messages
+from channels.dialects.responses import request as responses
 from channels.errors import InvalidRequest
 
 MESSAGES: dict[str, Any] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from channels.dialects.chat import read_request, upstream_body
+from channels.dialects.chat.request import read_request, upstream_body
 from channels.errors import InvalidRequest
 from tests.support.rows import cases
 from tests.unit.channels.chat_bodies import MESSAGES

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from channels.dialects.chat import ChatRequest, InvalidRequest, read_request, upstream_body
+from channels.dialects.chat.request import ChatRequest, read_request, upstream_body
+from channels.errors import InvalidRequest
 from tests.support.rows import cases, each
 from tests.unit.channels.chat_bodies import MESSAGES, body, forwarded
 from tests.unit.translation import fields_of_chat

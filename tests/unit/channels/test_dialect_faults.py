@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from channels.dialects import gemini, messages, responses
+from channels.dialects.gemini import request as gemini
+from channels.dialects.messages import request as messages
+from channels.dialects.responses import request as responses
 from channels.errors import InvalidRequest
 from tests.support.rows import each
 from tests.unit.channels.dialect_bodies import GEMINI, MESSAGES, RESPONSES, encoded, refused

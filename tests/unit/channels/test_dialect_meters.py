@@ -28,7 +28,7 @@ def of_body(name: str, value: object) -> ResponseMeter[Any, Any]:
 def test_new_meter_has_read_nothing(name: str) -> None:
     meter = new_meter(name)
     assert (meter.usage, meter.partial_usage, meter.characters) == (None, None, 0)
-    assert (meter.finished, meter.finish_reason, meter.saw_content) == (False, None, False)
+    assert (meter.finished, meter.finish_reason, meter.characters > 0) == (False, None, False)
     assert (meter.response_id, meter.response_model) == (None, None)
     assert (meter.error_seen, meter.malformed_events) == (None, 0)
 

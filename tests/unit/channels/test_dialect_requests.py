@@ -6,17 +6,15 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from channels.dialects.gemini import GeminiRequest
-from channels.dialects.gemini import read_request as read_gemini_body
-from channels.dialects.gemini import upstream_body as gemini_upstream
 from channels.dialects.gemini.request import ALLOWED as GEMINI_ALLOWED
-from channels.dialects.gemini.request import GeminiBody
-from channels.dialects.messages import read_request, upstream_body
-from channels.dialects.messages.request import ALLOWED, MessagesBody
-from channels.dialects.responses import read_request as read_responses_body
-from channels.dialects.responses import upstream_body as responses_upstream
+from channels.dialects.gemini.request import GeminiBody, GeminiRequest
+from channels.dialects.gemini.request import read_request as read_gemini_body
+from channels.dialects.gemini.request import upstream_body as gemini_upstream
+from channels.dialects.messages.request import ALLOWED, MessagesBody, read_request, upstream_body
 from channels.dialects.responses.request import ALLOWED as RESPONSES_ALLOWED
 from channels.dialects.responses.request import ResponsesBody
+from channels.dialects.responses.request import read_request as read_responses_body
+from channels.dialects.responses.request import upstream_body as responses_upstream
 from tests.support.rows import cases, each
 from tests.unit.channels.dialect_bodies import (
     GEMINI,

@@ -8,7 +8,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.dialects import chat, gemini, messages, responses
+from channels.dialects.chat import request as chat
+from channels.dialects.gemini import request as gemini
+from channels.dialects.messages import request as messages
+from channels.dialects.responses import request as responses
+from channels.errors import InvalidRequest
 from tests.support.rows import cases, each
 
 SECRET = "sk-" + "x" * 48
@@ -228,6 +232,6 @@ def test_whatever_passes_the_reader_is_told_in_few_characters(members: dict[str,
     body = {"model": "m", "messages": [{"role": "user", "content": "x"}], **members}
     try:
         found = told("chat", body)
-    except chat.InvalidRequest:
+    except InvalidRequest:
         return
     assert all(len(text) <= 60 for text in found.values())

@@ -15,7 +15,7 @@ from botocore.eventstream import EventStreamBuffer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from channels.dialects.gemini import ArrayFraming
+from channels.dialects.gemini.array_stream import ArrayFraming
 from channels.dialects.messages.dialect import InvokeStream
 from channels.errors import ErrorReported, UpstreamCut, UpstreamMalformed
 from channels.http.sse import (

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from channels.dialects.chat import InvalidRequest, read_request
 from channels.dialects.chat.dialect import (
     HOSTINGS,
     call_id_for_mistral,
@@ -18,8 +17,9 @@ from channels.dialects.chat.dialect import (
     for_groq,
     for_mistral,
 )
-from channels.dialects.chat.request import ChatBody
+from channels.dialects.chat.request import ChatBody, read_request
 from channels.dialects.validate import MODEL_CHARACTERS_MAX, model_in
+from channels.errors import InvalidRequest
 from tests.support.rows import cases
 from tests.unit.channels.chat_bodies import MESSAGES, body, forwarded
 

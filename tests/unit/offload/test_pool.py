@@ -14,9 +14,12 @@ from typing import Any
 
 import pytest
 
-from channels.dialects import chat, gemini, messages, responses
+from channels.dialects.chat import request as chat
 from channels.dialects.dialect import renamed_body
+from channels.dialects.gemini import request as gemini
 from channels.dialects.images import dialect as images
+from channels.dialects.messages import request as messages
+from channels.dialects.responses import request as responses
 from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.json import READ_VALUES_MAX, TRANSLATED_VALUES_MAX, dumps, weight_of

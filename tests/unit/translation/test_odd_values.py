@@ -12,7 +12,10 @@ import msgspec
 import pytest
 import ujson
 
-from channels.dialects import chat, gemini, messages, responses
+from channels.dialects.chat import request as chat
+from channels.dialects.gemini import request as gemini
+from channels.dialects.messages import request as messages
+from channels.dialects.responses import request as responses
 from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.http.sse import SseEvent, SseSplitter

@@ -182,15 +182,6 @@ async def test_no_more_is_admitted_than_is_leased() -> None:
         assert b.ledger.faults() == []
 
 
-async def test_what_came_to_nothing_is_never_written() -> None:
-    async with leased() as b:
-        await b.wallets.hold(hold(FIRST))
-        b.wallets.void(facts(FIRST))
-        await b.wallets.settled(ACCOUNT)
-        assert len(b.writer.leases) == 0
-        assert all(entry[2] != UUID(int=FIRST) for entry in b.ledger.entries)
-
-
 @logs("ledger_unreachable")
 async def test_reply_that_is_lost_repeats_nothing() -> None:
     async with leased() as b:

@@ -6,8 +6,8 @@ import base64
 import json
 from typing import Any
 
-from channels.dialects.gemini import ArrayFraming
 from channels.dialects.gemini import codec as gemini
+from channels.dialects.gemini.array_stream import ArrayFraming
 from channels.dialects.meter import Usage
 from channels.http.sse import SseSplitter
 from channels.translation.model import (
