@@ -16,7 +16,6 @@ from gw.api.checks import OUT_OF_FUNDS
 from tests.support.aio import run
 from tests.support.client import CHAT, HELLO, Reply, chat_body
 from tests.support.house import House
-from tests.support.rows import each
 from tests.support.streams import unlimited
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
@@ -99,62 +98,6 @@ def test_calls_under_way_hold_their_whole_estimate(h: House) -> None:
     until(lambda: h.held_nano_usd(tenant) == 0, what="holds given back")
     assert tenant.client.remaining_nano_usd() == 4 * hold - 1
     assert tenant.client.chat(max_tokens=100).status == 200
-
-
-ESTIMATES = {
-    "max_completion_tokens too": ({"max_completion_tokens": 12}, HELLO_TOKENS * IN + 12 * OUT),
-    "above the ceiling in full": ({"max_tokens": 5_000}, HELLO_TOKENS * IN + 5_000 * OUT),
-    "null is none": ({"max_tokens": None}, HELLO_TOKENS * IN + 1_000 * OUT),
-    "none: at most 32768": ({"model": "wide"}, HELLO_TOKENS * IN + 32_768 * OUT),
-    "no ceiling: 32768": ({"model": "open-ended"}, HELLO_TOKENS * IN + 32_768 * OUT),
-    "the multiplier counts": (
-        {"model": "cheap", "max_tokens": 10},
-        (HELLO_TOKENS * IN + 10 * OUT) * 3 // 10,
-    ),
-    "tools do not count": (
-        {
-            "max_tokens": 12,
-            "tools": [{"type": "function", "function": {"name": "f", "description": "x" * 999}}],
-        },
-        HELLO_TOKENS * IN + 12 * OUT,
-    ),
-}
-
-
-@each("members, estimate", ESTIMATES.values())
-def test_estimate_is_exact(h: House, members: dict[str, Any], estimate: int) -> None:
-    h.upstream.reset()
-    short = h.tenant(nano_usd=estimate - 1)
-    reply = short.client.chat(**members)
-    assert (reply.status, reply.json) == (402, refused(NOT_COVERED))
-    assert h.upstream.stats()["requests"] == 0
-    assert short.client.remaining_nano_usd() == estimate - 1
-    enough = h.tenant(nano_usd=estimate)
-    assert enough.client.chat(**members, sim={"text": "ok"}).status == 200
-
-
-def test_settlement_may_dip_below_zero_and_the_next_call_is_refused(h: House) -> None:
-    tenant = h.tenant(nano_usd=HELLO_TOKENS * IN + 10 * OUT)
-    sim = {"usage": {"input": 1_000, "output": 1_000}}
-    assert tenant.client.chat(max_tokens=10, sim=sim).status == 200
-    dipped = HELLO_TOKENS * IN + 10 * OUT - 1_000 * IN - 1_000 * OUT
-    assert tenant.client.remaining_nano_usd() == 0
-    assert h.balance_nano_usd(tenant) == dipped
-    reply = tenant.client.chat(max_tokens=1)
-    assert (reply.status, reply.json) == (402, refused(OUT_OF_FUNDS))
-
-
-def test_empty_account_is_refused_before_its_body_is_read(h: House) -> None:
-    tenant = h.tenant(nano_usd=0)
-    reply = tenant.client.chat(b"this is no JSON")
-    assert (reply.status, reply.json) == (402, refused(OUT_OF_FUNDS))
-    # Topped up, it is asked for a better body at once.
-    h.gw("account", "topup", tenant.account, "1")
-    assert tenant.client.chat(b"this is no JSON").refusal == (
-        400,
-        "invalid_request_error",
-        "invalid_request",
-    )
 
 
 def test_spend_cap_bounds_one_key_and_not_the_others(h: House, tenant: Tenant) -> None:

@@ -5,16 +5,9 @@ Spec: Call logs, Call log row.
 
 from __future__ import annotations
 
-import asyncio
-import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import UUID, uuid4
 
-import pytest
-
-from actors.store.database import Database
-from tests.support.call_log import Row, write_rows
 from tests.support.client import Reply
 from tests.support.house import House
 from tests.support.rows import each
@@ -40,23 +33,6 @@ def logs(tenant: Tenant, query: str = "") -> dict[str, Any]:
 
 def traces(tenant: Tenant, query: str = "") -> list[str]:
     return [row["request_id"] for row in logs(tenant, query)["data"]]
-
-
-def write(h: House, tenant: Tenant, *rows: dict[str, Any]) -> list[Row]:
-    """Rows of the tenant's own key, as if they had been written at their time."""
-
-    async def main() -> list[Row]:
-        async with Database(h.settings["database_url"], size=1) as database:
-            whose = {"account_id": tenant.account, "key_id": tenant.key_id}
-            return await write_rows(
-                database, [Row(**{"number": uuid4().int, **whose, **row}) for row in rows]
-            )
-
-    return asyncio.run(main())
-
-
-def now() -> datetime:
-    return datetime.now(UTC)
 
 
 # --- Rows ---
@@ -147,41 +123,6 @@ def test_a_job_under_way_is_shown_apart_and_a_call_is_not(h: House, tenant: Tena
 # --- Filters ---
 
 
-def test_each_filter_finds_its_rows(h: House, tenant: Tenant) -> None:
-    plain = tenant.client.chat().trace
-    other = tenant.client.chat(model="other-model").trace
-    failed = tenant.client.chat(sim={"status": 422}).trace
-    refused = tenant.client.chat(model="nothing").trace
-    image = write(
-        h, tenant, {"created_at": now(), "model": "painter", "unit_type": "image", "task_id": "t-1"}
-    )[0].request_id.hex
-    everything = [image, refused, failed, other, plain]
-    expected = {
-        "": everything,
-        "order=asc": everything[::-1],
-        "model=other-model": [other],
-        "model=other-model,painter": [image, other],
-        "model=sim-mode": [],
-        "status=error": [failed],
-        "status=rejected,error": [refused, failed],
-        "status=interrupted": [],
-        "unit_type=image": [image],
-        "unit_type=chat": [refused, failed, other, plain],
-        "unit_type=chat,image&status=success": [image, other, plain],
-        "error_code=invalid_request": [failed],
-        "error_code=model_not_found,invalid_request": [refused, failed],
-        "ref=t-1": [image],
-        f"ref={plain}": [plain],
-        f"ref={UUID(plain)}": [plain],
-        f"ref={plain.upper()}": [plain],
-        f"ref={plain}&model=other-model": [],
-        "ref=t-": [],
-        "status=&model=&unit_type=&error_code=&ref=&key_id=": everything,
-        "status=success&model=sim-model&order=asc&limit=1": [plain],
-    }
-    assert {query: traces(tenant, query) for query in expected} == expected
-
-
 # --- Pages ---
 
 
@@ -210,49 +151,6 @@ def test_pages_freeze_their_window_while_calls_go_on(h: House, order: str) -> No
 
 
 # --- Refusals ---
-
-
-@each(
-    "query",
-    [
-        "status=success,Rejected",
-        "order=newest",
-        "limit=0",
-        "limit=201",
-        "from=2026-01-02&to=2026-01-01",
-        "from=2026-02-30&to=2026-03-01",
-        "key_id=key_1",
-        "cursor=bm90IGEgY3Vyc29y",
-        "model=%FF",
-    ],
-)
-def test_what_cannot_be_meant_is_400_and_names_it(h: House, common_key: Tenant, query: str) -> None:
-    reply = common_key.client.get(f"{LOGS}?{query}")
-    assert reply.refusal == (400, "invalid_request_error", "invalid_request")
-    assert reply.error["message"].startswith(f"`{query.split('=')[0]}` ")
-    assert reply.headers["x-ratelimit-limit"] == "60"
-
-
-@pytest.fixture(scope="module")
-def common_key(shared: House) -> Tenant:
-    """A key that asks for what is refused, fewer than sixty times."""
-    return shared.tenant()
-
-
-def test_a_cursor_with_another_order_or_key_is_400(h: House, tenant: Tenant) -> None:
-    whole = h.another(tenant, account_logs=True)
-    for _ in range(3):
-        tenant.client.chat()
-    cursor = logs(tenant, "limit=1")["next_cursor"]
-    refused = (400, "invalid_request_error", "invalid_request")
-    assert tenant.client.get(f"{LOGS}?cursor={cursor}&order=asc").refusal == refused
-    assert whole.client.get(f"{LOGS}?cursor={cursor}").refusal == refused
-    assert whole.client.get(f"{LOGS}?cursor={cursor}&scope=account").refusal == refused
-    assert h.tenant().client.get(f"{LOGS}?cursor={cursor}").refusal == refused
-    wide = logs(whole, "scope=account&limit=1")["next_cursor"]
-    narrow: Reply = tenant.client.get(f"{LOGS}?cursor={wide}")
-    assert narrow.refusal == refused
-    assert traces(tenant, f"cursor={cursor}") == traces(tenant)[1:]
 
 
 # --- The summary ---
@@ -299,31 +197,6 @@ def test_figures_are_those_of_the_calls(h: House, tenant: Tenant) -> None:
         {"model": "sim-model", "requests": 2, "cost": "0.84", "total_tokens": 1020},
         {"model": "nothing", "requests": 1, "cost": "0", "total_tokens": 0},
     ]
-
-
-def test_an_answer_holds_for_its_minute_and_no_longer(h: House, tenant: Tenant) -> None:
-    """Asked twice with a call between. When a minute ends meanwhile, it is tried again."""
-    for _ in range(3):
-        tenant.client.chat()
-        minute = time.time() // 60
-        before = tenant.client.get(SUMMARY)
-        tenant.client.chat()
-        after = tenant.client.get(SUMMARY)
-        fresh = tenant.client.get(f"{SUMMARY}?period=7d").json
-        if time.time() // 60 == minute:
-            assert after.body == before.body
-            assert fresh["total"]["requests"] == before.json["total"]["requests"] + 1
-            return
-    pytest.fail("three minutes ended one after the other")
-
-
-@each("query", ["period=all", "model=sim-model", "from=2024-01-01&to=2024-12-31", "scope=nobody"])
-def test_what_a_summary_does_not_take_is_400(h: House, query: str) -> None:
-    h.upstream.reset()
-    tenant = h.tenant()
-    reply = tenant.client.get(f"{SUMMARY}?{query}")
-    assert reply.refusal == (400, "invalid_request_error", "invalid_request")
-    assert reply.headers["x-ratelimit-remaining"] == "59"
 
 
 # --- Who may read which rows, and how often ---

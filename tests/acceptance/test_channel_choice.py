@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from gw.api.chat import CONVERSATION_HEADERS
 from tests.support.client import Call, Client
 from tests.support.house import House, channel, model
 from tests.support.rows import each
@@ -89,16 +85,6 @@ def open_breaker(h: House, client: Client, name: str, **directive: Any) -> None:
     assert requested(h, name) == FAILURES
 
 
-@contextmanager
-def hanging(client: Client, count: int, **members: Any) -> Iterator[list[Call]]:
-    """So many calls that hang at the upstream."""
-    with ExitStack() as stack:
-        yield [
-            stack.enter_context(client.begin_chat(sim={"hang": "headers"}, **members))
-            for _ in range(count)
-        ]
-
-
 @each("name", FAILING)
 def test_channel_that_keeps_failing_is_left_alone(h: House, tenant: Tenant, name: str) -> None:
     h.upstream.reset()
@@ -141,64 +127,6 @@ def test_opened_channel_recovers_by_one_probe(h: House, tenant: Tenant) -> None:
     assert requested(h, name) == FAILURES + 5
     until(lambda: logged(h, "channel_half_opened", name), what="a line of the log")
     until(lambda: logged(h, "channel_closed", name), what="a line of the log")
-
-
-def test_model_without_a_healthy_channel_is_a_503(h: House, tenant: Tenant) -> None:
-    open_breaker(h, tenant.client, "lonely", status=500)
-    reply = tenant.client.chat(model="lonely")
-    assert reply.refusal == (503, "server_error", "no_channel_available")
-    assert reply.headers["retry-after"] == "60"  # it stays open for an hour
-    assert requested(h, "lonely") == FAILURES
-    row = h.row(reply.trace)
-    assert (row["status"], row["cost_nano_usd"], row["attempts"]) == ("rejected", 0, None)
-
-
-def test_full_channel_is_passed_over_and_full_ones_are_a_503(h: House, tenant: Tenant) -> None:
-    with hanging(tenant.client, 1, model="narrow"):
-        h.upstream.wait(channel="narrow", active=1)
-        reply = tenant.client.chat(model="narrow")
-        assert reply.status == 200
-        assert h.upstream.requested("narrow", "wider") == [1, 1]
-        assert h.row(reply.trace)["attempts"] is None  # it was not tried
-        with hanging(tenant.client, 2, model="narrow"):
-            h.upstream.wait(channel="wider", active=2)
-            refused = tenant.client.chat(model="narrow")
-            assert refused.refusal == (503, "server_error", "no_channel_available")
-            assert refused.headers["retry-after"] == "1"
-            assert h.row(refused.trace)["status"] == "rejected"
-        until(lambda: slots_in_use(h, "wider") == 0, what="free slots")
-        assert tenant.client.chat(model="narrow").status == 200
-    until(lambda: slots_in_use(h, "narrow") == 0, what="a free slot")
-    before = h.upstream.requested("narrow", "wider")
-    assert tenant.client.chat(model="narrow").status == 200
-    assert h.upstream.requested("narrow", "wider") == [before[0] + 1, before[1]]
-
-
-def test_equal_channels_share_by_load(h: House, tenant: Tenant) -> None:
-    with hanging(tenant.client, 8, model="shared"):
-        h.upstream.wait(active=8)
-        assert h.upstream.requested(*EQUALS) == [2, 2, 2, 2]
-    h.upstream.wait(active=0)
-    for _ in range(8):
-        tenant.client.chat(model="shared")
-    assert h.upstream.requested(*EQUALS) == [4, 4, 4, 4]
-
-
-def channel_of(h: House, client: Client, **headers: str) -> str:
-    """The channel that a call with these headers goes to."""
-    before = h.upstream.requested(*EQUALS)
-    assert client.chat(model="shared", headers=headers).status == 200
-    after = h.upstream.requested(*EQUALS)
-    (name,) = [n for n, b, a in zip(EQUALS, before, after, strict=True) if a > b]
-    return name
-
-
-@each("header", [*CONVERSATION_HEADERS, "Session_Id"])
-def test_conversation_stays_on_its_channel(h: House, tenant: Tenant, header: str) -> None:
-    seen = Counter(channel_of(h, tenant.client, **{header: "abc"}) for _ in range(8))
-    assert len(seen) == 1
-    others = {channel_of(h, tenant.client, **{header: f"other {n}"}) for n in range(16)}
-    assert len(others) > 1
 
 
 def keys_of(h: House, client: Client, *calls: dict[str, Any]) -> list[str]:

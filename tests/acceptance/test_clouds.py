@@ -77,11 +77,8 @@ def channels(simulator_url: str) -> list[dict[str, Any]]:
 MODELS = [
     model("claude-signed", {"id": "bedrock-signed", "as": PROFILE}),
     model("claude-keyed", {"id": "bedrock-keyed", "as": "arn:aws:bedrock:x:1:p/claude-1"}),
-    model(
-        "claude-tiered",
-        {"id": "bedrock-signed", "as": PROFILE},
-        price={**PRICE, "service_tiers": {"priority": {"factor": "2"}}},
-    ),
+    model("claude-tiered", {"id": "bedrock-signed", "as": PROFILE},
+        price={**PRICE, "service_tiers": {"priority": {"factor": "2"}}}),
     model("claude-vertex", {"id": "vertex-sim", "as": "claude-sim@20250929"}),
     model("nova-signed", {"id": "bedrock-signed", "as": NOVA}),
     model("nova-keyed", {"id": "bedrock-keyed", "as": NOVA}),
@@ -91,7 +88,7 @@ MODELS = [
     model("gpt-azure", "azure-sim"),
     model("gpt-both", "azure-unknown", "plain-chat"),
     model("gpt-alone", "azure-unknown"),
-]
+]  # fmt: skip
 TRANSLATIONS = ["chat_to_messages", "chat_to_native", "native_to_messages", "messages_to_chat"]
 
 

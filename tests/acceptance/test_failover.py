@@ -7,12 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from tests.support.client import Reply
 from tests.support.house import House, channel, model
 from tests.support.rows import each
-from tests.support.tenants import Tenant
 
 # Nobody listens there: 1 is a port that no ordinary user may open.
 NOBODY = "http://127.0.0.1:1"
@@ -39,7 +35,6 @@ SETTINGS: dict[str, Any] = {
         model("hushed", {"id": "quiet", "first_event_seconds": 0.5}, "late"),
     ],
 }
-BOTH = pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
 LADDER = ("one", "two", "three", "four")
 
 
@@ -47,15 +42,6 @@ def failed(h: House, *channels: str, **directive: Any) -> None:
     """Make channels fail in the same way."""
     for name in channels:
         h.upstream.fault(name, **directive)
-
-
-def assert_free(h: House, tenant: Tenant, reply: Reply, status: str, code: str) -> None:
-    """The call cost nothing, and its row says why."""
-    row = h.row(reply.trace)
-    assert (row["status"], row["error_code"], row["cost_nano_usd"]) == (status, code, 0)
-    assert (row["input_tokens"], row["output_tokens"]) == (0, 0)
-    assert tenant.client.remaining_nano_usd() == 10**9
-    assert h.held_nano_usd(tenant) == 0
 
 
 # What a channel does, and whether the call is streamed. Nothing has been sent to the client yet.
@@ -92,98 +78,6 @@ def test_failed_channel_is_followed_by_the_next(
     assert row["status"] == "success"
     assert [attempt["seq"] for attempt in row["attempts"]] == [1, 2]
     assert all(attempt["error_code"].startswith("upstream_") for attempt in row["attempts"])
-
-
-REFUSALS = {
-    400: ("invalid_request_error", "invalid_request"),
-    401: ("authentication_error", "invalid_api_key"),
-    403: ("permission_error", "permission_denied"),
-    409: ("api_error", "upstream_error"),
-    429: ("rate_limit_error", "rate_limit_exceeded"),
-}
-
-
-@each("stream", [False, True])
-@each("status", REFUSALS)
-def test_refusal_is_passed_on_and_not_tried_elsewhere(h: House, status: int, stream: bool) -> None:
-    h.upstream.reset()
-    tenant = h.tenant()
-    h.upstream.fault(
-        status=status,
-        message="The temperature is odd.",
-        retry_after=17,
-        headers={"x-ratelimit-limit-requests": "5"},
-    )
-    is_of_key = status in (401, 402, 403)
-    reply = tenant.client.chat(model="sole" if is_of_key else "sim-model", stream=stream)
-    assert reply.refusal == (status, *REFUSALS[status])
-    assert reply.error["message"] == "The temperature is odd."
-    assert reply.headers["content-type"] == "application/json"
-    assert reply.headers.get("retry-after") == ("17" if status == 429 else None)
-    assert not [name for name in reply.headers if name.startswith("x-ratelimit")]
-    assert h.upstream.requested(*LADDER, "sole") == [not is_of_key, 0, 0, 0, is_of_key]
-    assert_free(h, tenant, reply, "error", REFUSALS[status][1])
-    assert not h.row(reply.trace)["attempts"]
-
-
-def test_refused_key_is_tried_elsewhere_and_the_channel_comes_last(
-    h: House, tenant: Tenant
-) -> None:
-    failed(h, "refused", status=403, message="No rights.")
-    first, second = (tenant.client.chat(model="keyed") for _ in range(2))
-    assert (first.status, second.status) == (200, 200)
-    (attempt,) = h.row(first.trace)["attempts"]
-    assert (attempt["error_code"], attempt["error_message"]) == ("upstream_403", "No rights.")
-    assert not h.row(second.trace)["attempts"]
-    assert h.upstream.requested("refused", "late") == [1, 2]
-
-
-@each("stream", [False, True])
-def test_at_most_three_channels_are_tried_and_the_last_status_is_told(
-    h: House, stream: bool
-) -> None:
-    h.upstream.reset()
-    tenant = h.tenant()
-    failed(h, "one", status=500)
-    failed(h, "two", status=502)
-    failed(h, "three", status=529, message="Overloaded, sorry.")
-    reply = tenant.client.chat(stream=stream)
-    assert reply.refusal == (529, "api_error", "upstream_error")
-    assert reply.error["message"] == "Overloaded, sorry."
-    assert h.upstream.requested(*LADDER) == [1, 1, 1, 0]
-    assert_free(h, tenant, reply, "error", "upstream_error")
-    attempts = h.row(reply.trace)["attempts"]
-    assert [(attempt["seq"], attempt["error_code"]) for attempt in attempts] == [
-        (1, "upstream_500"),
-        (2, "upstream_502"),
-        (3, "upstream_529"),
-    ]
-
-
-@each("stream", [False, True])
-@each("name", ["dead", "unnamed"])
-def test_unreachable_upstreams_are_a_502(h: House, name: str, stream: bool) -> None:
-    h.upstream.reset()
-    tenant = h.tenant()
-    reply = tenant.client.chat(model=name, stream=stream)
-    assert reply.refusal == (502, "api_error", "upstream_unreachable")
-    assert_free(h, tenant, reply, "error", "upstream_unreachable")
-
-
-@each("stream", [False, True])
-def test_last_channel_tried_decides_what_is_told(h: House, tenant: Tenant, stream: bool) -> None:
-    h.upstream.reset()
-    failed(h, "one", "late", status=507)
-    dead_last = tenant.client.chat(model="dead-last", stream=stream)
-    assert dead_last.refusal == (502, "api_error", "upstream_unreachable")
-    dead_first = tenant.client.chat(model="dead-first", stream=stream)
-    assert dead_first.refusal == (507, "api_error", "upstream_error")
-    for reply in (dead_last, dead_first):
-        codes = {attempt["error_code"] for attempt in h.row(reply.trace)["attempts"]}
-        assert codes == {"upstream_507", "upstream_unreachable"}
-
-
-SECRETS = ("key-of-", "127.0.0.1", "dead-", "three", "no-such-host", "sk-proj", "http:")
 
 
 @each("silence", [{"hang": "headers"}, {"comments_only": True, "delay_event_ms": 20}])

@@ -14,7 +14,6 @@ import pytest
 from tests.acceptance.submissions import PRICE, age_keys, begin, conflict, refusal, spent, submit
 from tests.acceptance.submissions import SETTINGS as SETTINGS
 from tests.support.house import House
-from tests.support.rows import each
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
 
@@ -63,36 +62,6 @@ def test_replay_needs_no_balance_and_anything_else_does(h: House) -> None:
     assert h.upstream.requested("one") == [1]
 
 
-def test_other_body_under_the_key_is_reuse(h: House, tenant: Tenant) -> None:
-    submit(tenant.client, "k")
-    assert refusal(submit(tenant.client, "k", prompt="a ship")) == conflict("key_reuse")
-    assert refusal(submit(tenant.client, "k", n=2)) == conflict("key_reuse")
-    assert spent(h, tenant) == PRICE
-    assert h.upstream.requested("one") == [1]
-    until(lambda: statuses(h, tenant) == ["success", "rejected", "rejected"], what="three rows")
-
-
-def test_key_is_new_after_seven_days(h: House, tenant: Tenant) -> None:
-    first = submit(tenant.client, "k")
-    age_keys(h, mins=7 * 24 * 60 - 1)
-    assert submit(tenant.client, "k").body == first.body
-    age_keys(h, mins=1)
-    second = submit(tenant.client, "k", n=2)
-    assert second.status == 200
-    assert second.trace != first.trace
-    assert spent(h, tenant) == 3 * PRICE
-
-
-def test_answer_too_large_to_keep_is_told_and_not_made_again(h: House, tenant: Tenant) -> None:
-    wanted = {"n": 10, "response_format": "b64_json"}
-    first = submit(tenant.client, "k", **wanted)
-    assert (first.status, len(first.json["data"])) == (200, 10)
-    assert refusal(submit(tenant.client, "k", **wanted)) == conflict("response_not_cached")
-    assert refusal(submit(tenant.client, "k")) == conflict("key_reuse")
-    assert h.upstream.requested("one") == [1]
-    assert spent(h, tenant) == 10 * PRICE
-
-
 def test_rows_tell_the_key(h: House, tenant: Tenant) -> None:
     submit(tenant.client, "order-17")
     submit(tenant.client, "order-17", n=2)
@@ -120,60 +89,8 @@ def test_key_is_in_flight_until_ten_minutes_after_its_client_left(h: House, tena
 
 # Errors do not consume the key
 
-FAILURES: dict[str, tuple[dict[str, Any], int]] = {
-    "the upstream refuses": ({"status": 400}, 400),
-    "the upstream fails": ({"status": 503}, 503),
-    "the upstream is not there": ({"refuse": True}, 502),
-    "the upstream says that it failed": ({"body": {"error": {"message": "no"}}}, 502),
-}
-
-
-@each("fault, status", FAILURES.values())
-def test_failed_submission_leaves_its_key_free(
-    h: House, fault: dict[str, Any], status: int
-) -> None:
-    h.upstream.reset()
-    tenant = h.tenant()
-    h.upstream.fault("one", **fault)
-    failed = submit(tenant.client, "k")
-    assert failed.status == status
-    assert spent(h, tenant) == 0
-    h.upstream.heal("one")
-    for _ in range(2):
-        assert submit(tenant.client, "k", n=2).status == 200
-    assert spent(h, tenant) == 2 * PRICE
-
-
-def test_refused_submission_leaves_its_key_free(h: House) -> None:
-    poor = h.tenant(nano_usd=PRICE)
-    assert submit(poor.client, "k", n=11).status == 400
-    assert submit(poor.client, "k", model="nobody").status == 400
-    assert submit(poor.client, "k", n=2).status == 402
-    assert submit(poor.client, "k", n=1).status == 200
-
 
 # --- Keys ---
-
-BAD_KEYS = {
-    "empty": "",
-    "a space": "a b",
-    "a tab": "a\tb",
-    "not ASCII": "clé",
-    "too long": "k" * 201,
-}
-
-
-@each("key", BAD_KEYS.values())
-def test_bad_key_is_refused(h: House, tenant: Tenant, key: str) -> None:
-    expected = (400, "invalid_request_error", "invalid_idempotency_key", "Idempotency-Key")
-    assert refusal(submit(tenant.client, key)) == expected
-    assert h.upstream.requested("one") == [0]
-    assert spent(h, tenant) == 0
-
-
-def test_without_the_header_nothing_is_deduplicated(h: House, tenant: Tenant) -> None:
-    assert [submit(tenant.client, None).status for _ in range(2)] == [200, 200]
-    assert spent(h, tenant) == 2 * PRICE
 
 
 def test_chat_takes_no_notice_of_it(h: House, tenant: Tenant) -> None:
@@ -235,8 +152,3 @@ def test_library_that_sends_a_key_of_its_own_accord_is_never_charged_twice(
     keys = h.query("SELECT state FROM idempotency WHERE account_id = %s", tenant.account)
     assert keys == [{"state": "stored"}]
     assert spent(h, tenant) == PRICE
-
-
-def test_key_stays_here(h: House, tenant: Tenant) -> None:
-    submit(tenant.client, "k")
-    assert "idempotency-key" not in {name.lower() for name in h.upstream.last_request()["headers"]}

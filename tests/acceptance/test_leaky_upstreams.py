@@ -163,12 +163,9 @@ def check(h: House, reply: Reply, leaky: LeakyUpstream) -> None:
 WHOLE: dict[str, tuple[str, Callable[[str], Any]]] = {
     "chat": (
         "/v1/chat/completions",
-        lambda said: {"id": "c", "choices": [{"message": {"content": said}}]},
-    ),
+        lambda said: {"id": "c", "choices": [{"message": {"content": said}}]}),
     "messages": (
-        "/v1/messages",
-        lambda said: {"id": "m", "content": [{"type": "text", "text": said}]},
-    ),
+        "/v1/messages", lambda said: {"id": "m", "content": [{"type": "text", "text": said}]}),
     "responses": (
         "/v1/responses",
         lambda said: {
@@ -179,9 +176,8 @@ WHOLE: dict[str, tuple[str, Callable[[str], Any]]] = {
     ),
     "native": (
         "/v1beta/models/leaky:generateContent",
-        lambda said: {"candidates": [{"content": {"parts": [{"text": said}]}}]},
-    ),
-}
+        lambda said: {"candidates": [{"content": {"parts": [{"text": said}]}}]}),
+}  # fmt: skip
 ASKED: dict[str, dict[str, Any]] = {
     "chat": {"messages": [{"role": "user", "content": "Hello"}]},
     "messages": {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 9},

@@ -23,32 +23,17 @@ SECRETS = ("supplier-", "key-of-", "127.0.0.1", "sk-platform")
 SETTINGS: dict[str, Any] = {
     "channels": [
         *(channel(name, priority=place) for place, name in enumerate(SUPPLIERS, start=1)),
-        channel("supplier-images", protocols=["images"]),
-    ],
+        channel("supplier-images", protocols=["images"])],
     "models": [
         model("sim-model", *SUPPLIERS),
-        model(
-            "promoted",
-            "supplier-alpha",
-            multiplier="0.3",
+        model("promoted", "supplier-alpha", multiplier="0.3",
             price={"input": "1.25", "output": "9.99", "cached_input": "0.0625"},
-            aliases=["promoted-latest"],
-        ),
-        model(
-            "picture",
-            "supplier-images",
-            endpoint_type="images_generations",
-            max_output_tokens=None,
-            multiplier="0.6",
-            price={
-                "per_image": "0.04",
-                "per_image_large": "0.08",
-                "area_threshold_mp": "2.36",
-                "per_reference": "0.005",
-            },
-        ),
-    ],
-}
+            aliases=["promoted-latest"]),
+        model("picture", "supplier-images", endpoint_type="images_generations",
+            max_output_tokens=None, multiplier="0.6",
+            price={"per_image": "0.04", "per_image_large": "0.08", "area_threshold_mp": "2.36",
+                "per_reference": "0.005"})],
+}  # fmt: skip
 USAGE = {"input": 1000, "output": 77, "cached": 333}
 BOTH = pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
 

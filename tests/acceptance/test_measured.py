@@ -36,21 +36,15 @@ SETTINGS: dict[str, Any] = {
         )
     ],
     "models": [
-        model("sim-model", "one"),
-        picture("picture", {"id": "one", "as": "vendor/picture"}),
+        model("sim-model", "one"), picture("picture", {"id": "one", "as": "vendor/picture"}),
         model("whisper", "one", "two", **SOUND, price={"per_second": "0.0001"}),
-        model(
-            "scribe",
-            {"id": "one", "as": "vendor/scribe"},
-            **SOUND,
-            price={"input": "6", "output": "10"},
-        ),
+        model("scribe", {"id": "one", "as": "vendor/scribe"}, **SOUND,
+            price={"input": "6", "output": "10"}),
         model("flat", "one", **SOUND, price={"per_call": "0.02"}),
         model("guard", {"id": "one", "as": "vendor/guard"}, endpoint_type="moderations", price={}),
         model("rank", "one", endpoint_type="rerank", price={"per_call": "0.002"}),
-        model("rank-tokens", "one", endpoint_type="rerank", price={"input": "0.05"}),
-    ],
-}
+        model("rank-tokens", "one", endpoint_type="rerank", price={"input": "0.05"})],
+}  # fmt: skip
 SECONDS = 3
 NO_USAGE = {"extra_body": {"sim": '{"no_usage": true, "events": 7}'}}
 WAVE = (
@@ -120,16 +114,12 @@ def test_recording_costs_tokens_and_the_model_has_the_upstreams_name(
         ([part("file", b"", "a.wav"), part("model", b"whisper")], "file"),
         ([part("file", WAVE, "a.wav")], "model"),
         ([part("file", WAVE, "a.wav"), part("model", b"nothing")], "model"),
-        (
-            [part("file", WAVE, "a.wav"), part("model", b"whisper"), part("stream", b"true")],
-            "stream",
-        ),
-        (
-            [part("file", WAVE, "a.wav"), part("model", b"whisper"), part("response_format", b"x")],
-            "response_format",
-        ),
+        ([part("file", WAVE, "a.wav"), part("model", b"whisper"), part("stream", b"true")],
+         "stream"),
+        ([part("file", WAVE, "a.wav"), part("model", b"whisper"), part("response_format", b"x")],
+         "response_format"),
     ],
-)
+)  # fmt: skip
 def test_bad_part_is_named_and_nothing_is_charged(
     tenant: Tenant, parts: list[bytes], param: str
 ) -> None:

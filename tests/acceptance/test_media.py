@@ -213,39 +213,3 @@ def test_task_in_flight_is_shown_and_may_be_cancelled(h: House, kind: str) -> No
     assert kind == "avatar" or task["error"]["code"] == "task_cancelled"
     assert h.row(begun.trace)["status"] == ("interrupted" if kind in WORDS else "error")
     assert spent_nano_usd(h, tenant) == 0
-
-
-@each(
-    "kind, open_word, bad",
-    [
-        ("music", "processing", ("status=queued", "before=vid_1")),
-        ("film", "queued,running", ("status=done", "before=mus_1")),
-        ("speech-task", "pending", ("status=queued", "before=mus_1")),
-    ],
-)
-def test_lists_are_the_accounts_own_filtered_limited_and_paged(
-    h: House, kind: str, open_word: str, bad: tuple[str, ...]
-) -> None:
-    tenant, stranger, path = h.tenant(), h.tenant(nano_usd=0), SUBMITS[kind][0]
-    h.upstream.fault("one", task_seconds=0.2)
-    first = ask(tenant.client, kind).json["id"]
-    ended(tenant.client, path, first)
-    h.upstream.fault("one", task_seconds=1000)
-    open_ones = [ask(tenant.client, kind).json["id"] for _ in range(3)]
-
-    def listed(query: str) -> list[str]:
-        return [task["id"] for task in tenant.client.get(f"{path}?{query}").json["data"]]
-
-    newest_first = [*reversed(open_ones), first]
-    assert listed("") == listed("status=all&limit=999") == listed("status=") == newest_first
-    assert listed(f"status={open_word}") == newest_first[:3]
-    assert listed("status=succeeded,failed") == [first]
-    assert listed("limit=2") == newest_first[:2]
-    assert listed(f"limit=2&before={newest_first[1]}") == newest_first[2:]
-    for query in ("limit=0", "limit=x", *bad):
-        assert tenant.client.get(f"{path}?{query}").refusal == (400, BAD, "invalid_request")
-    assert stranger.client.get(f"{path}?before={first}").json == {"data": []}
-    for task in (first, f"{first[:4]}{'0' * 32}", "nothing"):
-        assert stranger.client.get(f"{path}/{task}").refusal == (404, BAD, "not_found")
-    for task in open_ones:
-        h.gw("tasks", "cancel", task)

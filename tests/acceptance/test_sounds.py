@@ -71,21 +71,6 @@ def test_library_gets_a_recording_that_plays_and_pays_by_the_character(
     assert '"speed":1.5' in sent["body"].replace(" ", "")
 
 
-def test_client_that_leaves_pays_nothing(h: House, tenant: Tenant) -> None:
-    h.upstream.fault("quiet", hang="headers")
-    call = tenant.client.begin(
-        "POST", SPEECH, {"model": "tts-quiet", "input": "Hello", "voice": "v"}
-    )
-    h.upstream.wait(active=1)
-    call.leave()
-    until(
-        lambda: [row["error_code"] for row in h.rows(tenant)].count("client_disconnected") >= 1,
-        what="the row",
-    )
-    assert {row["status"] for row in h.rows(tenant)} == {"interrupted"}
-    assert spent_nano_usd(h, tenant) == 0
-
-
 def test_recording_is_replayed_with_its_type_unless_it_is_too_large(
     h: House, tenant: Tenant
 ) -> None:

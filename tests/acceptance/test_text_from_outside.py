@@ -110,19 +110,12 @@ ASKS = (
         )
         for version, verb in (("v1beta", "generateContent"), ("v1", "streamGenerateContent"))
     ),
-    Ask(
-        "POST",
-        "/v1/messages/count_tokens",
-        {"model": "sim-model", "system": "s", "messages": [HELLO]},
-    ),
+    Ask("POST", "/v1/messages/count_tokens",
+        {"model": "sim-model", "system": "s", "messages": [HELLO]}),
     Ask("POST", "/v1/responses/input_tokens", {"model": "sim-model", "input": "Hi"}),
     Ask("POST", "/v1/responses/compact", {"model": "sim-model", "input": "Hi"}),
-    Ask(
-        "POST",
-        "/v1beta/models/{}:countTokens",
-        {"contents": [{"role": "user", "parts": [{"text": "Hello"}]}]},
-        identifier="sim-model",
-    ),
+    Ask("POST", "/v1beta/models/{}:countTokens",
+        {"contents": [{"role": "user", "parts": [{"text": "Hello"}]}]}, identifier="sim-model"),
     Ask("GET", "/v1/responses"),
     Ask("POST", "/v1/audio/transcriptions"),
     Ask("POST", "/v1/images/edits"),
@@ -137,12 +130,9 @@ ASKS = (
     Ask("GET", "/v1/dashboard/billing/subscription"),
     Ask("GET", "/v1/dashboard/billing/usage", query=("start_date", "end_date")),
     Ask("POST", IMAGES, {"model": "picture", "prompt": "a boat", "size": "1024x1024", "user": "u"}),
-    Ask(
-        "POST",
-        films.VIDEOS,
+    Ask("POST", films.VIDEOS,
         {"model": "dh-avatar", "avatar": "avt_x", "voice": "voc_x", "text": "t", "title": "t"},
-        is_ours=True,
-    ),
+        is_ours=True),
     Ask(
         "POST",
         films.VIDEOS,
@@ -175,7 +165,7 @@ ASKS = (
     tool_call("backlinks", id="Otters"),
     tool_call("get_source", id="Otters"),
     Ask("POST", "/v1/embeddings", {"model": "sim-model", "input": "Hello"}),
-)
+)  # fmt: skip
 HEADERS = (
     *("Authorization", "X-Api-Key", "X-Goog-Api-Key", "Accept", "Accept-Encoding", "Content-Type"),
     *("Idempotency-Key", "Session_id", "Conversation_id", "Anthropic-Version", "Anthropic-Beta"),

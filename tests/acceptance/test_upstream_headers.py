@@ -102,24 +102,18 @@ def test_beta_header_that_is_no_list_of_names_is_refused(h: House, tenant: Tenan
 # What a client sends -> whether a channel of its own protocol gets it.
 PROVIDERS: dict[str, dict[str, tuple[str, bool]]] = {
     "claude": {
-        "anthropic-beta": ("one, two", True),
-        "anthropic-feature-of-tomorrow": ("on", True),
+        "anthropic-beta": ("one, two", True), "anthropic-feature-of-tomorrow": ("on", True),
         "anthropic-workspace-id": ("wrkspc_of-the-client", False),
         "anthropic-api-key": ("sk-of-the-client", False),
         "anthropic-dangerous-direct-browser-access": ("true", False),
-        "anthropic-hop": ("by-hop", False),
-        "openai-beta": ("responses=v1", False),
-    },
+        "anthropic-hop": ("by-hop", False), "openai-beta": ("responses=v1", False)},
     "codex": {
-        "openai-beta": ("responses=v1", True),
-        "openai-organization": ("org-of-the-client", False),
-        "openai-project": ("proj-of-the-client", False),
-        "anthropic-beta": ("one", False),
-        "x-stainless-arch": ("x64", False),
-    },
+        "openai-beta": ("responses=v1", True), "openai-organization": ("org-of-the-client", False),
+        "openai-project": ("proj-of-the-client", False), "anthropic-beta": ("one", False),
+        "x-stainless-arch": ("x64", False)},
     "gpt": {"openai-beta": ("assistants=v2", True), "anthropic-beta": ("one", False)},
     "gemini": {"x-goog-user-project": ("of-the-client", False), "openai-beta": ("a", False)},
-}
+}  # fmt: skip
 PATHS = {
     "claude": "/v1/messages",
     "codex": "/v1/responses",

@@ -151,41 +151,7 @@ def test_what_is_refused_holds_nothing_and_asks_nobody(
     assert spent(h, tenant) == 0
 
 
-def test_key_that_may_not_use_a_model_is_told_by_its_kind(h: House) -> None:
-    tenant = h.tenant(allowed_models=("sim-model",))
-    assert submit(tenant.client).refusal == (400, BAD, "model_not_allowed")
-    assert submit(tenant.client, None, **MOTION).refusal == (403, BAD, "model_not_allowed")
-
-
 # --- To whom it is submitted ---
-
-
-def test_channels_that_have_not_taken_it_are_passed_over(h: House, tenant: Tenant) -> None:
-    h.upstream.fault("two", status=503)
-    h.upstream.fault("three", task_seconds=0.1, real_seconds=4)
-    begun = submit(tenant.client, model="film-down")
-    assert begun.status == 200, begun
-    assert ended(tenant.client, begun.json["id"])["status"] == "succeeded"
-    codes = [one["error_code"] for one in h.row(begun.trace)["attempts"]]
-    assert codes == ["upstream_unreachable", "upstream_503"]
-    assert spent(h, tenant) == 4 * SECOND
-
-
-def test_faces_are_registered_first_and_a_refused_one_rejects_the_film(
-    h: House, tenant: Tenant
-) -> None:
-    asked = {"model": "film-faces", "content": [TEXT, image(PORTRAIT)]}
-    h.upstream.fault("one", task_seconds=0.1)
-    begun = submit(tenant.client, None, **asked)
-    assert begun.status == 200, begun
-    asset, film = posted(h)
-    assert asset["path"] == "/v1/assets"
-    assert "asset://" in film["body"]
-    h.upstream.fault("one", asset={"status": 451, "message": "A minor."})
-    refused = submit(tenant.client, None, **asked)
-    assert refused.refusal == (400, "invalid_request_error", "invalid_request")
-    assert refused.error["message"] == "A minor."
-    assert h.row(refused.trace)["status"] == "rejected"
 
 
 FILM = {"model": "film", "content": [TEXT], "duration": 4}
@@ -229,32 +195,6 @@ def test_stopping_gateway_waits_for_submits_that_were_left_alone(
         client = Client(h.gateway.url, tenant.key)
         assert ended(client, job["id"])["status"] == "succeeded"
         assert spent(h, tenant) == 4 * SECOND
-
-
-# A film that may have been taken is refunded, and nobody else is asked.
-UNKNOWN: list[tuple[dict[str, Any], tuple[int, str]]] = [
-    ({"refuse": True}, (502, "upstream_unreachable")),
-    ({"status": 504}, (504, "upstream_timeout")),
-    ({"body": {"status": "queued"}}, (502, "upstream_error")),
-]
-
-
-@each("fault, told", UNKNOWN)
-def test_film_that_may_have_been_taken_is_refunded_and_asked_of_nobody_else(
-    h: House, fault: dict[str, Any], told: tuple[int, str]
-) -> None:
-    h.upstream.reset()
-    tenant = h.tenant()
-    h.upstream.fault("one", **fault)
-    before = sum(h.metrics("gw_task_submit_unknown_total").values())
-    refused = submit(tenant.client)
-    assert (refused.status, refused.error["code"]) == told
-    row = h.row(refused.trace)
-    assert (row["status"], row["error_code"], row["cost_nano_usd"]) == ("interrupted", told[1], 0)
-    assert h.upstream.requested("one", "two") == [1, 0]
-    assert spent(h, tenant) == 0
-    assert sum(h.metrics("gw_task_submit_unknown_total").values()) == before + 1
-    assert tenant.client.get(VIDEOS).json == {"data": []}
 
 
 # --- Links: renewed after they have expired, our own where the upstream has none ---

@@ -92,44 +92,17 @@ def _call(name: str, **arguments: Any) -> dict[str, Any]:
 
 
 AGENTS = (
-    Agent(
-        "claude-code",
-        "@anthropic-ai/claude-code",
+    Agent("claude-code", "@anthropic-ai/claude-code",
         ("claude", "--allowedTools", "Read,Write", "--permission-mode", "acceptEdits", "-p"),
-        "Read",
-        "Write",
-        "file_path",
-        {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"},
-        unknown_paths=1,
-    ),
-    Agent(
-        "codex",
-        "@openai/codex",
+        "Read", "Write", "file_path", {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"},
+        unknown_paths=1),
+    Agent("codex", "@openai/codex",
         ("codex", "exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"),
-        "exec_command",
-        "exec_command",
-        "cmd",
-        {},
-    ),
-    Agent(
-        "gemini",
-        "@google/gemini-cli",
-        ("gemini", "--yolo", "--skip-trust", "-p"),
-        "read_file",
-        "write_file",
-        "file_path",
-        {"GEMINI_CLI_TRUST_WORKSPACE": "true"},
-    ),
-    Agent(
-        "opencode",
-        "opencode-ai",
-        ("opencode", "run"),
-        "read",
-        "write",
-        "filePath",
-        {},
-        is_piped=True,
-    ),
+        "exec_command", "exec_command", "cmd", {}),
+    Agent("gemini", "@google/gemini-cli", ("gemini", "--yolo", "--skip-trust", "-p"), "read_file",
+        "write_file", "file_path", {"GEMINI_CLI_TRUST_WORKSPACE": "true"}),
+    Agent("opencode", "opencode-ai", ("opencode", "run"), "read", "write", "filePath", {},
+        is_piped=True),
     Agent(
         "cline",
         "cline",
@@ -139,20 +112,11 @@ AGENTS = (
         "path",
         {"CLINE_SESSION_BACKEND_MODE": "local"},  # no process that stays
     ),
-    Agent(
-        "aider",
-        "aider-chat",
-        (
-            *("aider", "--no-git", "--yes-always", "--no-check-update", "--analytics-disable"),
-            *("--no-show-release-notes", "--edit-format", "whole"),
-            *("--read", "task.txt", "--file", "made.txt", "--message"),
-        ),
-        "",
-        "",
-        "",
-        {"LITELLM_LOCAL_MODEL_COST_MAP": "True"},
-        is_of_pip=True,
-    ),
+    Agent("aider", "aider-chat",
+        (*("aider", "--no-git", "--yes-always", "--no-check-update", "--analytics-disable"),
+         *("--no-show-release-notes", "--edit-format", "whole"),
+         *("--read", "task.txt", "--file", "made.txt", "--message")), "", "", "",
+        {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}, is_of_pip=True),
     Agent(
         "qwen-code",
         "@qwen-code/qwen-code",
@@ -162,7 +126,7 @@ AGENTS = (
         "file_path",
         {"HTTPS_PROXY": "", "https_proxy": ""},  # it would send everything there
     ),
-)
+)  # fmt: skip
 
 
 def main() -> int:

@@ -106,12 +106,9 @@ CASES = (
         Case(f"target: {target[:30]!r}", request(body=BODY, target=target), (NOT_FOUND,))
         for target in _TARGETS
     ),
-    Case(
-        "target: 20 000 parameters",
-        request(body=BODY, target=f"{CHAT}?" + "&".join("a" * 20_000)),
-        (invalid("query"),),
-        stays=False,
-    ),
+    Case("target: 20 000 parameters",
+        request(body=BODY, target=f"{CHAT}?" + "&".join("a" * 20_000)), (invalid("query"),),
+        stays=False),
     # All of these are read and then refused for their model: they did not confuse anybody.
     *(
         Case(f"read all the same: {name}", request(line, body=BODY), (UNKNOWN_MODEL,))
@@ -127,13 +124,9 @@ CASES = (
         }.items()
     ),
     Case("an empty line before", b"\r\n" + request(body=BODY), (UNKNOWN_MODEL,)),
-    Case(
-        "HTTP/1.0", request(body=BODY, version="HTTP/1.0", host=None), (UNKNOWN_MODEL,), stays=False
-    ),
-    Case(
-        "HTTP/1.0 kept open",
-        request("Connection: keep-alive", body=BODY, version="HTTP/1.0"),
-        (UNKNOWN_MODEL,),
-    ),
+    Case("HTTP/1.0", request(body=BODY, version="HTTP/1.0", host=None), (UNKNOWN_MODEL,),
+        stays=False),
+    Case("HTTP/1.0 kept open", request("Connection: keep-alive", body=BODY, version="HTTP/1.0"),
+        (UNKNOWN_MODEL,)),
     Case("HTTP/1.9", request(body=BODY, version="HTTP/1.9"), (UNKNOWN_MODEL,), stays=False),
-)
+)  # fmt: skip

@@ -143,22 +143,18 @@ UNKNOWN: dict[str, list[bytes]] = {
     "chat": [
         b'data: {"object":"chat.completion.mood","mood":{"level":3}}\n\n',
         b'data: {"choices":[{"index":0,"delta":{"hologram":"~~"}}]}\n\n',
-        b'data: {"choices":[]}\n\n',
-    ],
+        b'data: {"choices":[]}\n\n'],
     "messages": [
         b'event: mood\ndata: {"type":"mood","mood":{"level":3}}\n\n',
         b'event: content_block_delta\ndata: {"type":"content_block_delta","index":0,'
-        b'"delta":{"type":"hologram_delta","hologram":"~~"}}\n\n',
-    ],
+        b'"delta":{"type":"hologram_delta","hologram":"~~"}}\n\n'],
     "responses": [
         b'event: response.mood\ndata: {"type":"response.mood","sequence_number":7}\n\n',
-        b'event: response.hologram.delta\ndata: {"type":"response.hologram.delta","x":[1]}\n\n',
-    ],
+        b'event: response.hologram.delta\ndata: {"type":"response.hologram.delta","x":[1]}\n\n'],
     "native": [
         b'data: {"mood":{"level":3}}\n\n',
-        b'data: {"candidates":[{"content":{"parts":[{"hologram":{"x":1}}]},"index":0}]}\n\n',
-    ],
-}
+        b'data: {"candidates":[{"content":{"parts":[{"hologram":{"x":1}}]},"index":0}]}\n\n'],
+}  # fmt: skip
 NONSENSE = [b"data: not json\n\n", b"data: [1,2]\n\n", b"data: null\n\n", b": a comment\n\n", b"\n"]
 
 

@@ -241,17 +241,13 @@ CHARGED: list[tuple[tuple[Script, ...], tuple[int, int, int], str]] = [
 ]
 CUT: list[tuple[Script, tuple[int, int, int]]] = [
     ((sse.delta("x" * 9),), (ESTIMATED_INPUT, 3, 0)),
-    (
-        (THOUGHT, sse.event({"choices": [{"delta": {"tool_calls": [LOOK]}}]})),
-        (ESTIMATED_INPUT, 6, 0),
-    ),
+    ((THOUGHT, sse.event({"choices": [{"delta": {"tool_calls": [LOOK]}}]})),
+     (ESTIMATED_INPUT, 6, 0)),
     ((sse.delta("x"), USED), (50, 4, 0)),
-    (
-        (sse.delta("x", usage=sse.usage_of(50, 1)), sse.delta("y", usage=sse.usage_of(50, 2))),
-        (50, 2, 0),
-    ),
+    ((sse.delta("x", usage=sse.usage_of(50, 1)), sse.delta("y", usage=sse.usage_of(50, 2))),
+     (50, 2, 0)),
     ((sse.delta(),), (0, 0, 0)),
-]
+]  # fmt: skip
 
 
 @each("scripts, tokens, basis", CHARGED)

@@ -222,25 +222,17 @@ def test_every_member_of_gemini_has_its_words() -> None:
     (b"", b',"generationConfig":{"maxOutputTokens":10}'),
     (b',"generationConfig":null', b',"generationConfig":{"maxOutputTokens":10}'),
     (b',"generationConfig":{ }', b',"generationConfig":{ "maxOutputTokens":10}'),
-    (
-        b',"generationConfig" : {"topK" : 1.0,\n"x":"\\u00e9"} ',
-        b',"generationConfig" : {"topK" : 1.0,\n"x":"\\u00e9","maxOutputTokens":10} ',
-    ),
-    (
-        b',"generationConfig":{"maxOutputTokens": null ,"topK":1}',
-        b',"generationConfig":{"maxOutputTokens": 10 ,"topK":1}',
-    ),
-    (
-        b',"generation_config":{"max_output_tokens":null}',
-        b',"generation_config":{"max_output_tokens":10}',
-    ),
+    (b',"generationConfig" : {"topK" : 1.0,\n"x":"\\u00e9"} ',
+     b',"generationConfig" : {"topK" : 1.0,\n"x":"\\u00e9","maxOutputTokens":10} '),
+    (b',"generationConfig":{"maxOutputTokens": null ,"topK":1}',
+     b',"generationConfig":{"maxOutputTokens": 10 ,"topK":1}'),
+    (b',"generation_config":{"max_output_tokens":null}',
+     b',"generation_config":{"max_output_tokens":10}'),
     (b',"generation_config":{}', b',"generation_config":{"maxOutputTokens":10}'),
     (b',"generationConfig":{"maxOutputTokens":7}', b',"generationConfig":{"maxOutputTokens":7}'),
-    (
-        b',"generation_config":{"max_output_tokens":70000}',
-        b',"generation_config":{"max_output_tokens":70000}',
-    ),
-)
+    (b',"generation_config":{"max_output_tokens":70000}',
+     b',"generation_config":{"max_output_tokens":70000}'),
+)  # fmt: skip
 def test_omitted_maximum_is_spliced_into_the_generation_config(
     members: bytes, expected: bytes
 ) -> None:
@@ -266,19 +258,13 @@ def test_maximum_is_read_in_either_spelling(config: dict[str, Any], most: int | 
 @cases(
     "changes, param",
     ({"generationConfig": {}, "generation_config": {}}, "generation_config"),
-    (
-        {"generationConfig": {"maxOutputTokens": 1, "max_output_tokens": 2}},
-        "generationConfig.max_output_tokens",
-    ),
-    (
-        {"generation_config": {"maxOutputTokens": 1, "max_output_tokens": None}},
-        "generation_config.max_output_tokens",
-    ),
-    (
-        {"systemInstruction": {"parts": []}, "system_instruction": {"parts": []}},
-        "system_instruction",
-    ),
-)
+    ({"generationConfig": {"maxOutputTokens": 1, "max_output_tokens": 2}},
+     "generationConfig.max_output_tokens"),
+    ({"generation_config": {"maxOutputTokens": 1, "max_output_tokens": None}},
+     "generation_config.max_output_tokens"),
+    ({"systemInstruction": {"parts": []}, "system_instruction": {"parts": []}},
+     "system_instruction"),
+)  # fmt: skip
 def test_both_spellings_of_one_member_are_refused(changes: dict[str, Any], param: str) -> None:
     assert refused(lambda: read_gemini(**changes)).param == param
 
@@ -352,45 +338,26 @@ def test_every_documented_member_is_read_and_forwarded_as_it_is(protocol: str) -
 
 @cases(
     "request, builtin",
-    (
-        read_messages(
-            tools=[
-                {"name": "look", "input_schema": {"type": "object"}},
-                {"type": "custom", "name": "hear", "input_schema": {"type": "object"}},
-                {"type": "web_search_20250305", "name": "web_search", "max_uses": 3},
-                {"type": "web_search_20260318", "name": "web_search"},
-                {"type": "code_execution_20250825", "name": "code_execution"},
-                {"type": "text_editor_20250728", "name": "str_replace_based_edit_tool"},
-                {"type": "bash_20250124", "name": "bash"},
-                {"type": "mcp_toolset", "mcp_server_name": "s"},
-            ]
-        ),
-        ("web_search", "code_execution", "mcp_toolset"),
-    ),
-    (
-        read_responses(
-            tools=[
-                {"type": "function", "name": "f", "description": None},
-                *({"type": "web_search"}, {"type": "web_search_preview_2025_03_11"}),
-                {"type": "image_generation", "size": "1024x1024"},
-                *({"type": "custom", "name": "c"}, {"type": "local_shell"}),
-                {"type": "computer_use_preview"},
-            ]
-        ),
-        ("web_search", "image_generation"),
-    ),
-    (
-        read_gemini(
-            tools=[
-                {"functionDeclarations": [{"name": "f", "description": "F.", "parameters": {}}]},
-                *({"googleSearch": {}}, {"google_search_retrieval": {}}),
-                {"codeExecution": {}, "urlContext": {}},
-                {"computerUse": {"environment": "ENVIRONMENT_BROWSER"}},
-                {"googleMaps": None},
-            ]
-        ),
-        ("web_search", "code_execution", "url_context"),
-    ),
-)
+    (read_messages(tools=[{"name": "look", "input_schema": {"type": "object"}},
+        {"type": "custom", "name": "hear", "input_schema": {"type": "object"}},
+        {"type": "web_search_20250305", "name": "web_search", "max_uses": 3},
+        {"type": "web_search_20260318", "name": "web_search"},
+        {"type": "code_execution_20250825", "name": "code_execution"},
+        {"type": "text_editor_20250728", "name": "str_replace_based_edit_tool"},
+        {"type": "bash_20250124", "name": "bash"},
+        {"type": "mcp_toolset", "mcp_server_name": "s"}]),
+     ("web_search", "code_execution", "mcp_toolset")),
+    (read_responses(tools=[{"type": "function", "name": "f", "description": None},
+        *({"type": "web_search"}, {"type": "web_search_preview_2025_03_11"}),
+        {"type": "image_generation", "size": "1024x1024"},
+        *({"type": "custom", "name": "c"}, {"type": "local_shell"}),
+        {"type": "computer_use_preview"}]), ("web_search", "image_generation")),
+    (read_gemini(tools=[
+        {"functionDeclarations": [{"name": "f", "description": "F.", "parameters": {}}]},
+        *({"googleSearch": {}}, {"google_search_retrieval": {}}),
+        {"codeExecution": {}, "urlContext": {}},
+        {"computerUse": {"environment": "ENVIRONMENT_BROWSER"}}, {"googleMaps": None}]),
+     ("web_search", "code_execution", "url_context")),
+)  # fmt: skip
 def test_tools_that_the_provider_runs_are_known(request: Any, builtin: tuple[str, ...]) -> None:
     assert request.builtin_tools == builtin

@@ -51,34 +51,18 @@ def test_model_spelled_with_escapes_is_left_as_it_is() -> None:
     (b',"max_completion_tokens":5', None, 8000, b',"max_completion_tokens":5'),
     (b',"max_tokens":5', None, 8000, b',"max_tokens":5'),
     (b"", None, 8000, b',"max_tokens":8000'),
-    (
-        b',"max_completion_tokens":5,"max_tokens":null',
-        "max_tokens",
-        8,
-        b',"max_completion_tokens":5,"max_tokens":5',
-    ),
+    (b',"max_completion_tokens":5,"max_tokens":null', "max_tokens", 8,
+     b',"max_completion_tokens":5,"max_tokens":5'),
     (b',"max_completion_tokens":5', "max_completion_tokens", 8, b',"max_completion_tokens":5'),
     (b',"max_tokens" : null', "max_tokens", 8000, b',"max_tokens" : 8000'),
     (b',"max_tokens":null', "max_tokens", None, b',"max_tokens":null'),
-    (
-        b',"max_tokens":null',
-        "max_completion_tokens",
-        8,
-        b',"max_tokens":null,"max_completion_tokens":8',
-    ),
-    (
-        b',"max_tokens":5,"max_completion_tokens":5',
-        "max_completion_tokens",
-        8,
-        b',"max_tokens":5,"max_completion_tokens":5',
-    ),
-    (
-        b',"max_tokens":5,"max_completion_tokens":null',
-        "max_completion_tokens",
-        8,
-        b',"max_tokens":5,"max_completion_tokens":5',
-    ),
-)
+    (b',"max_tokens":null', "max_completion_tokens", 8,
+     b',"max_tokens":null,"max_completion_tokens":8'),
+    (b',"max_tokens":5,"max_completion_tokens":5', "max_completion_tokens", 8,
+     b',"max_tokens":5,"max_completion_tokens":5'),
+    (b',"max_tokens":5,"max_completion_tokens":null', "max_completion_tokens", 8,
+     b',"max_tokens":5,"max_completion_tokens":5'),
+)  # fmt: skip
 def test_token_maximum_goes_under_the_channels_name(
     sent: bytes, name: str, most: int | None, expected: bytes
 ) -> None:
@@ -89,36 +73,22 @@ def test_token_maximum_goes_under_the_channels_name(
 @cases(
     "sent, expected",
     (b'"stream":true', b'"stream":true,"stream_options":{"include_usage":true}'),
-    (
-        b'"stream_options":null,"stream":true',
-        b'"stream_options":{"include_usage":true},"stream":true',
-    ),
-    (
-        b'"stream":true,"stream_options":{}',
-        b'"stream":true,"stream_options":{"include_usage":true}',
-    ),
-    (
-        b'"stream":true,"stream_options":{ "x": [1] }',
-        b'"stream":true,"stream_options":{ "x": [1] ,"include_usage":true}',
-    ),
-    (
-        b'"stream":true,"stream_options":{"include_usage":false, "x":1}',
-        b'"stream":true,"stream_options":{"include_usage":true, "x":1}',
-    ),
-    (
-        b'"stream":true,"stream_options":{"include_usage": null}',
-        b'"stream":true,"stream_options":{"include_usage": true}',
-    ),
-    (
-        b'"stream":true,"stream_options":{"include_usage" : true }',
-        b'"stream":true,"stream_options":{"include_usage" : true }',
-    ),
+    (b'"stream_options":null,"stream":true',
+     b'"stream_options":{"include_usage":true},"stream":true'),
+    (b'"stream":true,"stream_options":{}',
+     b'"stream":true,"stream_options":{"include_usage":true}'),
+    (b'"stream":true,"stream_options":{ "x": [1] }',
+     b'"stream":true,"stream_options":{ "x": [1] ,"include_usage":true}'),
+    (b'"stream":true,"stream_options":{"include_usage":false, "x":1}',
+     b'"stream":true,"stream_options":{"include_usage":true, "x":1}'),
+    (b'"stream":true,"stream_options":{"include_usage": null}',
+     b'"stream":true,"stream_options":{"include_usage": true}'),
+    (b'"stream":true,"stream_options":{"include_usage" : true }',
+     b'"stream":true,"stream_options":{"include_usage" : true }'),
     (b'"stream":false', b'"stream":false'),
-    (
-        b'"stream":false,"stream_options":{"include_usage":false}',
-        b'"stream":false,"stream_options":{"include_usage":false}',
-    ),
-)
+    (b'"stream":false,"stream_options":{"include_usage":false}',
+     b'"stream":false,"stream_options":{"include_usage":false}'),
+)  # fmt: skip
 def test_stream_is_always_asked_for_usage(sent: bytes, expected: bytes) -> None:
     assert forwarded(body(sent)) == body(expected)
 

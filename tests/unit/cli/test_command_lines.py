@@ -83,12 +83,9 @@ Reader = Callable[[str], Any]
     (instant, "2027-01-31 12:00:00+02:00", datetime(2027, 1, 31, 10, tzinfo=UTC)),
     (instant, "2027-01-31T12:00:00-00:30", datetime(2027, 1, 31, 12, 30, tzinfo=UTC)),
     (instant, "2027-01-31T12:00:00.5Z", datetime(2027, 1, 31, 12, 0, 0, 500_000, tzinfo=UTC)),
-    (
-        instant,
-        "2027-01-31T12:00:00.123456789Z",
-        datetime(2027, 1, 31, 12, 0, 0, 123_456, tzinfo=UTC),
-    ),
-)
+    (instant, "2027-01-31T12:00:00.123456789Z",
+     datetime(2027, 1, 31, 12, 0, 0, 123_456, tzinfo=UTC)),
+)  # fmt: skip
 def test_value_is_read(read: Reader, text: str, value: object) -> None:
     assert read(text) == value
 
@@ -204,14 +201,10 @@ def test_common_options_stand_anywhere(arguments: tuple[str, ...]) -> None:
 
 @cases(
     "arguments, options",
-    (
-        ["account", "create", "Ann"],
-        {"name": "Ann", "credit_usd": 0, "trial": False, "rpm": None, "concurrency": None},
-    ),
-    (
-        words("account create --rpm 60 --concurrency 2 --trial --credit-usd 0.5 Ann"),
-        {"name": "Ann", "credit_usd": 500_000_000, "trial": True, "rpm": 60, "concurrency": 2},
-    ),
+    (["account", "create", "Ann"],
+     {"name": "Ann", "credit_usd": 0, "trial": False, "rpm": None, "concurrency": None}),
+    (words("account create --rpm 60 --concurrency 2 --trial --credit-usd 0.5 Ann"),
+     {"name": "Ann", "credit_usd": 500_000_000, "trial": True, "rpm": 60, "concurrency": 2}),
     (["account", "list"], {}),
     (["account", "topup", "a", "1.5"], {"id": "a", "amount": 1_500_000_000}),
     (["account", "topup", "a", "-5"], {"id": "a", "amount": -5_000_000_000}),
@@ -238,7 +231,7 @@ def test_common_options_stand_anywhere(arguments: tuple[str, ...]) -> None:
     (["matrix", "--markdown"], {"markdown": True}),
     (["serve"], {"processes": 1, "worker": None, "parent_socket": None}),
     (["demo"], {}),
-)
+)  # fmt: skip
 def test_command_line_is_understood(arguments: list[str], options: dict[str, Any]) -> None:
     assert parsed(*arguments) == options
 

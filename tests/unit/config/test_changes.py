@@ -160,58 +160,35 @@ KEY_FILE = json.dumps({"type": "service_account", "private_key": "-----BEGIN\nhi
 FAULTS: list[tuple[str, list[str]]] = [
     ("auth: aws-sigv4", ["channels[0].region"]),
     ("auth: aws-sigv4, region: 'us east'", ["channels[0].region"]),
-    (
-        "auth: aws-sigv4, region: r, credentials: {access_key_id: a}",
-        ["channels[0].credentials.secret_access_key"],
-    ),
-    (
-        "auth: aws-sigv4, region: r, credentials: {secret_access_key: a}",
-        ["channels[0].credentials.access_key_id"],
-    ),
-    (
-        "auth: aws-sigv4, region: r, credentials: {session_token: a}",
-        ["channels[0].credentials.session_token"],
-    ),
-    (
-        "auth: aws-sigv4, region: r, "
-        "credentials: {access_key_id: a, secret_access_key: b, profile: p}",
-        ["channels[0].credentials.profile"],
-    ),
-    (
-        "auth: aws-sigv4, region: r, credentials: {client_id: a}",
-        ["channels[0].credentials.client_id"],
-    ),
+    ("auth: aws-sigv4, region: r, credentials: {access_key_id: a}",
+     ["channels[0].credentials.secret_access_key"]),
+    ("auth: aws-sigv4, region: r, credentials: {secret_access_key: a}",
+     ["channels[0].credentials.access_key_id"]),
+    ("auth: aws-sigv4, region: r, credentials: {session_token: a}",
+     ["channels[0].credentials.session_token"]),
+    ("auth: aws-sigv4, region: r, "
+     "credentials: {access_key_id: a, secret_access_key: b, profile: p}",
+     ["channels[0].credentials.profile"]),
+    ("auth: aws-sigv4, region: r, credentials: {client_id: a}",
+     ["channels[0].credentials.client_id"]),
     ("auth: google-service-account, credentials: {json: '{}'}", ["channels[0].credentials.json"]),
-    (
-        f"auth: google-service-account, credentials: {{file: a, json: {json.dumps(KEY_FILE)}}}",
-        ["channels[0].credentials.json"],
-    ),
-    (
-        "auth: azure-ad",
-        [
-            "channels[0].credentials",
-            "channels[0].credentials.client_id",
-            "channels[0].credentials.tenant_id",
-        ],
-    ),
-    (
-        "auth: azure-ad, "
-        "credentials: {tenant_id: t, client_id: c, client_secret: s, token_file: f}",
-        ["channels[0].credentials"],
-    ),
+    (f"auth: google-service-account, credentials: {{file: a, json: {json.dumps(KEY_FILE)}}}",
+     ["channels[0].credentials.json"]),
+    ("auth: azure-ad",
+     ["channels[0].credentials", "channels[0].credentials.client_id",
+      "channels[0].credentials.tenant_id"]),
+    ("auth: azure-ad, "
+     "credentials: {tenant_id: t, client_id: c, client_secret: s, token_file: f}",
+     ["channels[0].credentials"]),
     ("auth: bearer, api_key: k, credentials: {profile: p}", ["channels[0].credentials"]),
     ("auth: aws-sigv3, api_key: k", ["channels[0].auth"]),
-    (
-        "auth: aws-sigv4, region: r, headers: {x-amz-date: a, Authorization: b}",
-        ["channels[0].headers", "channels[0].headers"],
-    ),
-    (
-        "kind: vertex, project: p, region: r, paths: {messages: /own}",
-        ["channels[0].paths.messages"],
-    ),
+    ("auth: aws-sigv4, region: r, headers: {x-amz-date: a, Authorization: b}",
+     ["channels[0].headers", "channels[0].headers"]),
+    ("kind: vertex, project: p, region: r, paths: {messages: /own}",
+     ["channels[0].paths.messages"]),
     ("kind: vertex", ["channels[0].project", "channels[0].region"]),
     ("kind: bedrock, api_key: k", ["channels[0].region"]),
-]
+]  # fmt: skip
 
 
 def config_of(said: str, folder: Path = Path("/etc/gateway"), /, **environ: str) -> Config:

@@ -66,11 +66,8 @@ REFUSED: list[tuple[str, str, list[Any]]] = [
     ("dh-motion", "source_video_url", [ABSENT, PRIVATE]),
     ("dh-motion", "content", [ABSENT, [], [PORTRAIT] * 8, "x"]),
     ("dh-motion", "content[0].type", [[TEXT]]),
-    (
-        "dh-motion",
-        "content[0].image_url.url",
-        [[{"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}]],
-    ),
+    ("dh-motion", "content[0].image_url.url",
+     [[{"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}]]),
     ("dh-motion", "face_count", [0, 8, 1.5, "1", True]),
     ("dh-motion", "resolution", ["720p", "Max", ""]),
     ("realman", "style_id", [ABSENT, None, "", 5]),
@@ -122,7 +119,7 @@ REFUSED: list[tuple[str, str, list[Any]]] = [
     ("transcript", "url", [ABSENT, PRIVATE, "watch this", 5]),
     ("transcript", "model", [5, ""]),
     ("transcript", "language", [5]),
-]
+]  # fmt: skip
 CASES = [(kind, field, value) for kind, field, values in REFUSED for value in values]
 
 

@@ -155,19 +155,14 @@ def test_file_without_a_link_ends_it() -> None:
 @cases(
     "value, reply",
     ({"status": "Processing", "base_resp": GOOD}, Polled(state="running", word="Processing")),
-    (
-        {"status": "Failed", **bad(0, "success")},
-        Polled(
-            state="failed",
-            word="Failed",
-            error=TaskError(code="generation_failed", message="The generation failed."),
-        ),
-    ),
+    ({"status": "Failed", **bad(0, "success")},
+     Polled(state="failed", word="Failed",
+         error=TaskError(code="generation_failed", message="The generation failed."))),
     (bad(1002), RateLimited()),
     (bad(1004), Trouble(reason="No.", status=200)),
     ({}, Polled(state=None, word="")),
     ([], Trouble(reason="no JSON object", status=200)),
-)
+)  # fmt: skip
 def test_poll(value: Any, reply: Any) -> None:
     assert polled(MINIMAX, value, kind="speech") == reply
     assert MINIMAX.cancel("speech", "7") is None
@@ -182,33 +177,15 @@ AUDIO = "https://cdn.example/1.mp3"
 
 @cases(
     "request_, body",
-    (
-        MusicRequest(model="chirp", prompt="A song"),
-        {"mv": "chirp", "gpt_description_prompt": "A song"},
-    ),
-    (
-        MusicRequest(
-            model="chirp",
-            lyrics="La",
-            title="T",
-            tags="pop",
-            negative_tags="metal",
-            instrumental=False,
-        ),
-        {
-            "mv": "chirp",
-            "prompt": "La",
-            "title": "T",
-            "tags": "pop",
-            "negative_tags": "metal",
-            "make_instrumental": False,
-        },
-    ),
-    (
-        MusicRequest(model="chirp", prompt="Waves", instrumental=True),
-        {"mv": "chirp", "gpt_description_prompt": "Waves", "make_instrumental": True},
-    ),
-)
+    (MusicRequest(model="chirp", prompt="A song"),
+     {"mv": "chirp", "gpt_description_prompt": "A song"}),
+    (MusicRequest(model="chirp", lyrics="La", title="T", tags="pop", negative_tags="metal",
+        instrumental=False),
+     {"mv": "chirp", "prompt": "La", "title": "T", "tags": "pop", "negative_tags": "metal",
+      "make_instrumental": False}),
+    (MusicRequest(model="chirp", prompt="Waves", instrumental=True),
+     {"mv": "chirp", "gpt_description_prompt": "Waves", "make_instrumental": True}),
+)  # fmt: skip
 def test_submit(request_: MusicRequest, body: Any) -> None:
     asked = submit(SUNO, request_).request
     assert (asked.method, asked.path, sent(asked)) == ("POST", "/suno/submit/music", body)
@@ -217,18 +194,15 @@ def test_submit(request_: MusicRequest, body: Any) -> None:
 @cases(
     "status, value, reply",
     (200, {"code": "success", "data": "u-1"}, Accepted("u-1")),
-    (
-        200,
-        {"code": "invalid_request", "message": "Too long."},
-        Refused(status=400, message="Too long."),
-    ),
+    (200, {"code": "invalid_request", "message": "Too long."},
+     Refused(status=400, message="Too long.")),
     (200, {"code": 7}, Refused(status=400)),
     (200, {"code": "success"}, Unknown(status=502, reason="no id")),
     (200, {"data": "u-1"}, Unknown(status=502, reason="no code")),
     (200, [], Unknown(status=502, reason="no code")),
     (429, {"message": "Slow."}, Refused(status=429, message="Slow.")),
     (500, None, Failed(status=500)),
-)
+)  # fmt: skip
 def test_answer_to_a_submit(status: int, value: Any, reply: SubmitReply) -> None:
     asked = submit(SUNO, MusicRequest(model="m", prompt="x"))
     assert end(asked, response(value, status=status)) == reply
@@ -273,17 +247,12 @@ def test_songs() -> None:
     "value, reply",
     (envelope(status="NOT_START"), Polled(state="queued", word="NOT_START")),
     (envelope(status="IN_PROGRESS", progress="30%"), Polled(state="running", word="IN_PROGRESS")),
-    (
-        envelope(status="FAILURE", fail_reason="Bad words."),
-        Polled(
-            state="failed",
-            word="FAILURE",
-            error=TaskError(code="generation_failed", message="Bad words."),
-        ),
-    ),
+    (envelope(status="FAILURE", fail_reason="Bad words."),
+     Polled(state="failed", word="FAILURE",
+         error=TaskError(code="generation_failed", message="Bad words."))),
     ({"code": "oops", "message": "Later."}, Trouble(reason="Later.", status=200)),
     ({}, Trouble(reason="no task", status=200)),
-)
+)  # fmt: skip
 def test_poll_of_songs(value: Any, reply: Any) -> None:
     assert SUNO.poll("music", "a/b").request.path == "/suno/fetch/a%2Fb"
     assert SUNO.cancel("music", "a") is None

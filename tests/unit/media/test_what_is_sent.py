@@ -353,40 +353,21 @@ def test_input_of_speech_is_kept_as_it_is() -> None:
 
 @cases(
     "kind, changes, parameters",
-    (
-        "general",
-        {"duration": 5, "resolution": "720p", "watermark": False, "content": [TEXT, PORTRAIT]},
-        {"resolution": "720p", "watermark": "false", "duration": "5", "texts": "1", "images": "1"},
-    ),
-    (
-        "dh-avatar",
-        {"audio_url": ABSENT, "voice": "v", "text": "Hello"},
-        {"avatar": "ava_1", "voice": "v", "duration": "9", "text_characters": "5"},
-    ),
-    (
-        "news",
-        {"duration": 1, "materials": [MATERIAL] * 2, "material_composition": "order"},
-        {"style_id": "s", "material_composition": "order", "duration": "5", "materials": "2"},
-    ),
-    (
-        "music",
-        {"lyrics": "La la", "instrumental": False},
-        {"instrumental": "false", "lyrics_characters": "5"},
-    ),
-    (
-        "speech",
-        {"speed": 1.5, "async": True},
-        {
-            "voice": "v",
-            "response_format": "mp3",
-            "speed": "1.5",
-            "async": "true",
-            "input_characters": "5",
-        },
-    ),
+    ("general",
+     {"duration": 5, "resolution": "720p", "watermark": False, "content": [TEXT, PORTRAIT]},
+     {"resolution": "720p", "watermark": "false", "duration": "5", "texts": "1", "images": "1"}),
+    ("dh-avatar", {"audio_url": ABSENT, "voice": "v", "text": "Hello"},
+     {"avatar": "ava_1", "voice": "v", "duration": "9", "text_characters": "5"}),
+    ("news", {"duration": 1, "materials": [MATERIAL] * 2, "material_composition": "order"},
+     {"style_id": "s", "material_composition": "order", "duration": "5", "materials": "2"}),
+    ("music", {"lyrics": "La la", "instrumental": False},
+     {"instrumental": "false", "lyrics_characters": "5"}),
+    ("speech", {"speed": 1.5, "async": True},
+     {"voice": "v", "response_format": "mp3", "speed": "1.5", "async": "true",
+      "input_characters": "5"}),
     ("avatar", {}, {"source_kind": "image"}),
     ("transcript", {"language": "en"}, {"language": "en"}),
-)
+)  # fmt: skip
 def test_parameters(kind: str, changes: dict[str, Any], parameters: dict[str, str]) -> None:
     assert parameters_of(read(kind, **changes)) == parameters
 

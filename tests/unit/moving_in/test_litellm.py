@@ -69,52 +69,23 @@ PROVIDERS = [
     (f"model: openai/gpt-4o, {KEY}", "openai", "https://api.openai.com", "gpt-4o"),
     (f"model: gpt-4o, {KEY}", "openai", "https://api.openai.com", "gpt-4o"),
     (f"model: claude-sonnet-5, {KEY}", "anthropic", "https://api.anthropic.com", "claude-sonnet-5"),
-    (
-        f"model: gemini/gemini-2.5-pro, {KEY}",
-        "gemini",
-        "https://generativelanguage.googleapis.com",
-        "gemini-2.5-pro",
-    ),
-    (
-        f"model: openrouter/openai/gpt-5, {KEY}",
-        "openrouter",
-        "https://openrouter.ai/api",
-        "openai/gpt-5",
-    ),
-    (
-        f"model: groq/openai/gpt-oss-120b, {KEY}",
-        "groq",
-        "https://api.groq.com/openai",
-        "openai/gpt-oss-120b",
-    ),
+    (f"model: gemini/gemini-2.5-pro, {KEY}", "gemini", "https://generativelanguage.googleapis.com",
+     "gemini-2.5-pro"),
+    (f"model: openrouter/openai/gpt-5, {KEY}", "openrouter", "https://openrouter.ai/api",
+     "openai/gpt-5"),
+    (f"model: groq/openai/gpt-oss-120b, {KEY}", "groq", "https://api.groq.com/openai",
+     "openai/gpt-oss-120b"),
     (f"model: zai/glm-4.7, {KEY}", "zhipu", "https://open.bigmodel.cn", "glm-4.7"),
     (f"model: x/y, custom_llm_provider: groq, {KEY}", "groq", "https://api.groq.com/openai", "x/y"),
-    (
-        f'model: openai/own, api_base: "https://own.example/v1/", {KEY}',
-        "",
-        "https://own.example",
-        "own",
-    ),
-    (
-        f'model: azure/mine, api_base: "https://r.openai.azure.com/", {KEY}, '
-        'api_version: "2025-01-01"',
-        "azure-openai-deployments",
-        "https://r.openai.azure.com",
-        "mine",
-    ),
-    (
-        'model: ollama/llama3, api_base: "http://10.0.0.9:11434"',
-        "ollama",
-        "http://10.0.0.9:11434",
-        "llama3",
-    ),
-    (
-        f'model: deepseek/deepseek-flash, api_base: "https://api.deepseek.com/beta", {KEY}',
-        "deepseek",
-        "https://api.deepseek.com",
-        "deepseek-flash",
-    ),
-]
+    (f'model: openai/own, api_base: "https://own.example/v1/", {KEY}', "", "https://own.example",
+     "own"),
+    (f'model: azure/mine, api_base: "https://r.openai.azure.com/", {KEY}, '
+     'api_version: "2025-01-01"', "azure-openai-deployments", "https://r.openai.azure.com", "mine"),
+    ('model: ollama/llama3, api_base: "http://10.0.0.9:11434"', "ollama", "http://10.0.0.9:11434",
+     "llama3"),
+    (f'model: deepseek/deepseek-flash, api_base: "https://api.deepseek.com/beta", {KEY}',
+     "deepseek", "https://api.deepseek.com", "deepseek-flash"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("params", "kind", "base_url", "upstream"), PROVIDERS)
@@ -306,19 +277,13 @@ BAD = [
     (one("model: openai/m, api_base: nowhere"), 3, "model_list[0].litellm_params.api_base"),
     (one('model: openai/m, api_key: "two words"'), 3, "model_list[0].litellm_params.api_key"),
     (one("model: openai/m, order: x"), 3, "model_list[0].litellm_params.order"),
-    (
-        one("model: openai/m, input_cost_per_token: cheap"),
-        3,
-        "model_list[0].litellm_params.input_cost_per_token",
-    ),
-    (
-        one("model: openai/m, input_cost_per_token: .inf"),
-        3,
-        "model_list[0].litellm_params.input_cost_per_token",
-    ),
+    (one("model: openai/m, input_cost_per_token: cheap"), 3,
+     "model_list[0].litellm_params.input_cost_per_token"),
+    (one("model: openai/m, input_cost_per_token: .inf"), 3,
+     "model_list[0].litellm_params.input_cost_per_token"),
     ("model_list: []\nrouter_settings: {fallbacks: 3}", 2, "router_settings.fallbacks"),
     ("model_list: [", 1, ""),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "line", "path"), BAD)

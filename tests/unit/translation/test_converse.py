@@ -225,24 +225,18 @@ def test_tools_that_must_not_be_called_are_left_out_unless_there_were_calls() ->
 
 
 UNSAYABLE = [
-    (
-        said({"type": "image", "source": {"type": "url", "url": "u"}}),
-        "messages[0].content[0].source",
-    ),
-    (
-        said({"type": "image", "source": {**PNG, "media_type": "image/tiff"}}),
-        "messages[0].content[0].source.media_type",
-    ),
+    (said({"type": "image", "source": {"type": "url", "url": "u"}}),
+     "messages[0].content[0].source"),
+    (said({"type": "image", "source": {**PNG, "media_type": "image/tiff"}}),
+     "messages[0].content[0].source.media_type"),
     (said(text("a"), {"type": "search_result"}), "messages[0].content[1].type"),
     (said({"type": None}), "messages[0].content[0].type"),
     (request(tools=[{"type": "web_search_20250305", "name": "w"}]), "tools[0].type"),
-    (
-        request(tools=[TOOL], tool_choice={"type": "auto", "disable_parallel_tool_use": True}),
-        "tool_choice.disable_parallel_tool_use",
-    ),
+    (request(tools=[TOOL], tool_choice={"type": "auto", "disable_parallel_tool_use": True}),
+     "tool_choice.disable_parallel_tool_use"),
     (request(metadata={"user_id": "ü"}), "metadata.user_id"),
     (request(service_tier="batch"), "service_tier"),
-]
+]  # fmt: skip
 
 
 @each("body, param", UNSAYABLE)
@@ -297,20 +291,15 @@ USAGE = {
 }
 WHOLE = {
     "output": {
-        "message": assistant(
-            [
-                {"reasoningContent": {"reasoningText": {"text": "Hm", "signature": "s"}}},
-                {"text": "Grüße"},
-                {"toolUse": {"toolUseId": "t-1", "name": "weather", "input": {"city": "Z"}}},
-                {"reasoningContent": {"redactedContent": "ZA=="}},
-                {"citationsContent": {}},
-            ]
-        )
-    },
+        "message": assistant([
+         {"reasoningContent": {"reasoningText": {"text": "Hm", "signature": "s"}}},
+         {"text": "Grüße"},
+         {"toolUse": {"toolUseId": "t-1", "name": "weather", "input": {"city": "Z"}}},
+         {"reasoningContent": {"redactedContent": "ZA=="}}, {"citationsContent": {}}])},
     "stopReason": "tool_use",
     "usage": USAGE,
     "metrics": {"latencyMs": 5},
-}
+}  # fmt: skip
 EVENTS: list[tuple[str, dict[str, Any]]] = [
     ("messageStart", {"role": "assistant"}),
     *[
@@ -321,22 +310,18 @@ EVENTS: list[tuple[str, dict[str, Any]]] = [
     ("contentBlockDelta", {"contentBlockIndex": 1, "delta": {"text": "Grü"}}),
     ("contentBlockDelta", {"contentBlockIndex": 1, "delta": {"text": "ße"}}),
     ("contentBlockStop", {"contentBlockIndex": 1}),
-    (
-        "contentBlockStart",
-        {"contentBlockIndex": 2, "start": {"toolUse": {"toolUseId": "t-1", "name": "weather"}}},
-    ),
+    ("contentBlockStart",
+     {"contentBlockIndex": 2, "start": {"toolUse": {"toolUseId": "t-1", "name": "weather"}}}),
     ("contentBlockDelta", {"contentBlockIndex": 2, "delta": {"toolUse": {"input": '{"city":'}}}),
     ("contentBlockDelta", {"contentBlockIndex": 2, "delta": {"toolUse": {"input": '"Z"}'}}}),
     ("contentBlockStop", {"contentBlockIndex": 2}),
-    (
-        "contentBlockDelta",
-        {"contentBlockIndex": 3, "delta": {"reasoningContent": {"redactedContent": "ZA=="}}},
-    ),
+    ("contentBlockDelta",
+     {"contentBlockIndex": 3, "delta": {"reasoningContent": {"redactedContent": "ZA=="}}}),
     ("contentBlockStop", {"contentBlockIndex": 3}),
     ("later", {"what": "is not known yet"}),
     ("messageStop", {"stopReason": "tool_use"}),
     ("metadata", {"usage": USAGE, "metrics": {"latencyMs": 5}}),
-]
+]  # fmt: skip
 BLOCKS = [
     {"type": "thinking", "thinking": "Hm", "signature": "s"},
     {"type": "text", "text": "Grüße"},

@@ -269,54 +269,28 @@ def test_what_is_no_message_is_malformed(body: bytes) -> None:
 ANSWERS: dict[str, tuple[dict[str, Any], Response]] = {
     "text": (
         chunk("a", "b", finishReason="STOP", **usage(3, 2)),
-        Response(id="r", model="g", parts=(Text("ab"),), finish="stop", usage=Usage(3, 2)),
-    ),
+        Response(id="r", model="g", parts=(Text("ab"),), finish="stop", usage=Usage(3, 2))),
     "everything": (
-        chunk(
-            thought("hm"),
-            thought("so", "s"),
-            "see",
-            inline("image/png", PNG),
-            call("f", {"a": 1}, "t"),
-            call("f"),
-            finishReason="STOP",
-            finishMessage="called",
-        ),
-        Response(
-            id="r",
-            model="g",
-            parts=(
-                Thinking("hmso", "s", "native"),
-                Text("see"),
+        chunk(thought("hm"), thought("so", "s"), "see", inline("image/png", PNG),
+            call("f", {"a": 1}, "t"), call("f"), finishReason="STOP", finishMessage="called"),
+        Response(id="r", model="g",
+            parts=(Thinking("hmso", "s", "native"), Text("see"),
                 Media("image", "image/png", data=PNG),
                 ToolCall(made_id("r", "0"), "f", '{"a":1}', "t", "native"),
-                ToolCall(made_id("r", "1"), "f", "{}"),
-            ),
-            finish="tool_calls",
-            explanation="called",
-        ),
-    ),
+                ToolCall(made_id("r", "1"), "f", "{}")), finish="tool_calls",
+            explanation="called")),
     "a text that is signed": (
         chunk({"text": "a", "thoughtSignature": "s"}, finishReason="STOP"),
-        Response(id="r", model="g", parts=(Text("a"), Thinking("", "s", "native")), finish="stop"),
-    ),
+        Response(id="r", model="g", parts=(Text("a"), Thinking("", "s", "native")), finish="stop")),
     "nothing said": (
         chunk(finishReason="MAX_TOKENS", **usage(3)),
-        Response(id="r", model="g", parts=(), finish="length", usage=Usage(3, 0)),
-    ),
+        Response(id="r", model="g", parts=(), finish="length", usage=Usage(3, 0))),
     "a refused prompt": (
         {"promptFeedback": {"blockReason": "BLOCKLIST"}, "modelVersion": "g", **usage(3)},
-        Response(
-            id=None,
-            model="g",
-            parts=(),
-            finish="refusal",
-            usage=Usage(3, 0),
-            explanation="BLOCKLIST",
-        ),
-    ),
+        Response(id=None, model="g", parts=(), finish="refusal", usage=Usage(3, 0),
+            explanation="BLOCKLIST")),
     "no reason": (chunk("a"), Response(id="r", model="g", parts=(Text("a"),), finish=None)),
-}
+}  # fmt: skip
 
 
 @each("name", ANSWERS)
@@ -356,53 +330,22 @@ def test_body_that_answers_nothing_is_malformed(body: bytes) -> None:
 
 @cases(
     "answer, candidate, counts",
-    (
-        Response(id="u", model="g", parts=(Text("a"),), finish="stop", usage=Usage(3, 0)),
-        {
-            "content": {"parts": [{"text": "a"}], "role": "model"},
-            "finishReason": "STOP",
-            "index": 0,
-        },
-        {
-            "promptTokenCount": 3,
-            "candidatesTokenCount": 0,
-            "totalTokenCount": 3,
-            "thoughtsTokenCount": 0,
-            "cachedContentTokenCount": 0,
-        },
-    ),
-    (
-        Response(id="u", model="g", parts=(), finish="stop"),
-        {"content": {"parts": [{"text": ""}], "role": "model"}, "finishReason": "STOP", "index": 0},
-        None,
-    ),
-    (
-        Response(id="u", model="g", parts=(), finish="refusal", explanation="no"),
-        {"finishReason": "SAFETY", "index": 0, "finishMessage": "no"},
-        None,
-    ),
-    (
-        Response(id="u", model="g", parts=(Refusal("no"),), finish="stop"),
-        {
-            "content": {"parts": [{"text": "no"}], "role": "model"},
-            "finishReason": "SAFETY",
-            "index": 0,
-        },
-        None,
-    ),
-    (
-        Response(id="u", model="g", parts=(ToolCall("x", "f", '{"a": 1}'),), finish="tool_calls"),
-        {
-            "content": {
-                "parts": [{"functionCall": {"id": "x", "name": "f", "args": {"a": 1}}}],
-                "role": "model",
-            },
-            "finishReason": "STOP",
-            "index": 0,
-        },
-        None,
-    ),
-)
+    (Response(id="u", model="g", parts=(Text("a"),), finish="stop", usage=Usage(3, 0)),
+     {"content": {"parts": [{"text": "a"}], "role": "model"}, "finishReason": "STOP", "index": 0},
+     {"promptTokenCount": 3, "candidatesTokenCount": 0, "totalTokenCount": 3,
+      "thoughtsTokenCount": 0, "cachedContentTokenCount": 0}),
+    (Response(id="u", model="g", parts=(), finish="stop"),
+     {"content": {"parts": [{"text": ""}], "role": "model"}, "finishReason": "STOP", "index": 0},
+     None),
+    (Response(id="u", model="g", parts=(), finish="refusal", explanation="no"),
+     {"finishReason": "SAFETY", "index": 0, "finishMessage": "no"}, None),
+    (Response(id="u", model="g", parts=(Refusal("no"),), finish="stop"),
+     {"content": {"parts": [{"text": "no"}], "role": "model"}, "finishReason": "SAFETY",
+      "index": 0}, None),
+    (Response(id="u", model="g", parts=(ToolCall("x", "f", '{"a": 1}'),), finish="tool_calls"),
+     {"content": {"parts": [{"functionCall": {"id": "x", "name": "f", "args": {"a": 1}}}],
+         "role": "model"}, "finishReason": "STOP", "index": 0}, None),
+)  # fmt: skip
 def test_answer_is_written(
     answer: Response, candidate: dict[str, Any], counts: dict[str, int] | None
 ) -> None:

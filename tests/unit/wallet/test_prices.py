@@ -204,15 +204,11 @@ SOL = {
     **table_prices("input 4, output 20, cached_input 0.4"),
     "above_tokens": [{"above": 272_000, **table_prices("input 8, output 30, cached_input 0.8")}],
     "service_tiers": {
-        "priority": {
-            **table_prices("input 8, output 40, cached_input 0.8"),
+        "priority": {**table_prices("input 8, output 40, cached_input 0.8"),
             "above_tokens": [
-                {"above": 272_000, **table_prices("input 16, output 60, cached_input 1.6")}
-            ],
-        },
-        "flex": {"factor": "0.5"},
-    },
-}
+                {"above": 272_000, **table_prices("input 16, output 60, cached_input 1.6")}]},
+        "flex": {"factor": "0.5"}},
+}  # fmt: skip
 PRO = {
     **table_prices("input 1.25, output 10, cached_input 0.125"),
     "above_tokens": [{"above": 200_000, **table_prices("input 2.5, output 15, cached_input 0.25")}],

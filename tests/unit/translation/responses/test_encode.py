@@ -214,18 +214,12 @@ def test_thinking_goes_back_with_its_proof_and_not_without() -> None:
     "form, written",
     ({"type": "text"}, {"type": "text"}),
     ({"type": "json_object"}, {"type": "json_object"}),
-    (
-        {
-            "type": "json_schema",
-            "json_schema": {"name": "n", "schema": SCHEMA, "strict": True, "description": "d"},
-        },
-        {"type": "json_schema", "name": "n", "schema": SCHEMA, "strict": True, "description": "d"},
-    ),
-    (
-        {"type": "json_schema", "json_schema": {"name": "n"}},
-        {"type": "json_schema", "name": "n", "schema": {}},
-    ),
-)
+    ({"type": "json_schema",
+     "json_schema": {"name": "n", "schema": SCHEMA, "strict": True, "description": "d"}},
+     {"type": "json_schema", "name": "n", "schema": SCHEMA, "strict": True, "description": "d"}),
+    ({"type": "json_schema", "json_schema": {"name": "n"}},
+     {"type": "json_schema", "name": "n", "schema": {}}),
+)  # fmt: skip
 def test_response_format(form: dict[str, Any], written: dict[str, Any]) -> None:
     body, dropped = sent(response_format=form, verbosity="low")
     assert body["text"] == {"format": written, "verbosity": "low"}
