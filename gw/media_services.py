@@ -96,7 +96,7 @@ def make_poller(
         ),
         schedule=_schedule(config.tasks),
         concurrency=config.tasks.poll_concurrency,
-        lease_seconds=config.tasks.lease,
+        claim_seconds=config.tasks.lease,
         chance=random.random,
         clock=clock,
         metrics=metrics,

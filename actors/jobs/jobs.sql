@@ -62,7 +62,7 @@ WHERE j.id = %s AND h.process_id IS NULL
 SELECT ended_by, state::text FROM jobs WHERE id = %s
 
 -- claim --
--- Lease due jobs, at most so many of each channel, the longest overdue first; with the expired lease of another
+-- Claim due jobs, at most so many of each channel, the longest overdue first; with the expired claim of another
 -- process, if any.
 WITH due AS MATERIALIZED (
     SELECT d.* FROM unnest(%(channels)s::text[], %(counts)s::integer[]) AS w(channel_id, count)
@@ -72,7 +72,7 @@ WITH due AS MATERIALIZED (
         ORDER BY p.due_at LIMIT w.count FOR NO KEY UPDATE SKIP LOCKED) d
     LIMIT %(limit)s
 ), claimed AS (
-    UPDATE job_polls p SET leased_by = %(lease)s, due_at = now() + make_interval(secs => %(seconds)s)
+    UPDATE job_polls p SET leased_by = %(claim_id)s, due_at = now() + make_interval(secs => %(seconds)s)
     FROM due WHERE p.job_id = due.job_id
     RETURNING p.*, due.before, extract(epoch FROM now() - due.due_at)::float8 AS lag
 )
@@ -82,7 +82,7 @@ FROM claimed c JOIN jobs j ON j.id = c.job_id
 
 -- quiet --
 -- For how many seconds no job of these channels is due, null if they have no open job. 0 if that is less than a tick,
--- or while a job is leased: among the first hundred of a channel, as a lease is ordered by its end. With more before
+-- or while a job is claimed: among the first hundred of a channel, as a claim is ordered by its end. With more before
 -- it, jobs are due soon anyway.
 SELECT (CASE WHEN min(d.due_at) <= now() + make_interval(secs => %s) OR bool_or(d.leased_by IS NOT NULL) THEN 0
              ELSE extract(epoch FROM min(d.due_at) - now()) END)::float8
@@ -93,12 +93,12 @@ CROSS JOIN LATERAL (
 
 -- book --
 -- Store the results of polls that did not end their jobs: when each is due again, and its visible progress. Polls under
--- a lost lease store nothing, nor do those of a job that is being ended.
+-- a lost claim store nothing, nor do those of a job that is being ended.
 WITH polled AS (
-    SELECT o.job_id, s.* FROM unnest(%(ids)s::text[], %(leases)s::text[], %(pauses)s::float8[], %(failures)s::integer[],
+    SELECT o.job_id, s.* FROM unnest(%(ids)s::text[], %(claim_ids)s::text[], %(pauses)s::float8[], %(failures)s::integer[],
         %(not_found)s::integer[], %(unknown)s::boolean[], %(states)s::text[], %(progress)s::integer[])
-        AS s(id, lease, pause, failures, not_found, said_unknown, state, progress)
-    JOIN job_polls o ON o.job_id = s.id AND o.leased_by = s.lease
+        AS s(id, claim_id, pause, failures, not_found, said_unknown, state, progress)
+    JOIN job_polls o ON o.job_id = s.id AND o.leased_by = s.claim_id
     FOR NO KEY UPDATE OF o SKIP LOCKED
 ), booked AS (
     UPDATE job_polls p SET leased_by = NULL, polls = p.polls + 1, failures = s.failures, not_found = s.not_found,
@@ -120,13 +120,13 @@ WITH RECURSIVE channels AS (
 SELECT id FROM channels WHERE id IS NOT NULL AND NOT id = ANY (%s)
 
 -- claim_overdue --
--- Lease overdue jobs whose channel is not in the configuration.
+-- Claim overdue jobs whose channel is not in the configuration.
 WITH overdue AS MATERIALIZED (
     SELECT job_id, leased_by AS before FROM job_polls
     WHERE channel_id = ANY (%(channels)s) AND deadline_at <= now() AND due_at <= now() LIMIT %(limit)s
     FOR NO KEY UPDATE SKIP LOCKED
 ), claimed AS (
-    UPDATE job_polls p SET leased_by = %(lease)s, due_at = now() + make_interval(secs => %(seconds)s)
+    UPDATE job_polls p SET leased_by = %(claim_id)s, due_at = now() + make_interval(secs => %(seconds)s)
     FROM overdue o WHERE p.job_id = o.job_id
     RETURNING p.*, o.before
 )

@@ -1,14 +1,14 @@
 """The actor of a process that polls jobs when they are due, whichever process submitted them.
 
-Due jobs are leased in PostgreSQL for long enough to poll them once, a few at a time. A poll that
-ends a job is settled at once; others are sent by message, and written together. The lease of a dead
-process expires: then any process polls that job again, and a poll under a lost lease only counts if
+Due jobs are claimed in PostgreSQL for long enough to poll them once, a few at a time. A poll that
+ends a job is settled at once; others are sent by message, and written together. The claim of a dead
+process expires: then any process polls that job again, and a poll under a lost claim only counts if
 it ends the job, which the ledger does once.
 
 A channel whose upstream does not respond gets few polls at a time, so that it does not delay the
 others; a process whose calls wait for its loop begins few polls.
 
-While no job is leased, the poller sleeps until the earliest job is due, or until the database
+While no job is claimed, the poller sleeps until the earliest job is due, or until the database
 notifies it of a new one.
 """
 
@@ -197,7 +197,7 @@ class PollsUnderWay:
         self._finished += 1
 
     def cancel(self) -> None:
-        """Drop all of them; their leases expire."""
+        """Drop all of them; their claims expire."""
         for task in self._tasks:
             task.cancel()
 
@@ -267,8 +267,8 @@ class Rounds:
             await _set_within(self._changed, quiet_seconds)
 
 
-class JobLeases:
-    """Leases due jobs to one process, each time under a name of its own."""
+class JobClaims:
+    """Claims due jobs for one process, each time under a name of its own."""
 
     __slots__ = ("_database", "_names", "_seconds")
 
@@ -278,28 +278,28 @@ class JobLeases:
         self._seconds = seconds
 
     async def claim(self, shares: dict[str, int], limit: int) -> list[Claimed]:
-        """Lease due jobs: of each channel at most its share."""
+        """Claim due jobs: of each channel at most its share."""
         return await store.claim(
             self._database,
             shares=shares,
             limit=limit,
-            lease=next(self._names),
-            lease_seconds=self._seconds,
+            claim_id=next(self._names),
+            claim_seconds=self._seconds,
         )
 
     async def claim_overdue_elsewhere(self, known: Collection[str], limit: int) -> list[Claimed]:
-        """Lease overdue jobs of channels that are not among the known ones."""
+        """Claim overdue jobs of channels that are not among the known ones."""
         return await store.claim_overdue_elsewhere(
             self._database,
             known=list(known),
             limit=limit,
-            lease=next(self._names),
-            lease_seconds=self._seconds,
+            claim_id=next(self._names),
+            claim_seconds=self._seconds,
         )
 
 
 class Poller(Actor[Booked]):
-    """Leases, polls and books, until it is stopped."""
+    """Claims, polls and books, until it is stopped."""
 
     kind: ClassVar[str] = "poller"
 
@@ -312,7 +312,7 @@ class Poller(Actor[Booked]):
         endings: Ends,
         schedule: Schedule,
         concurrency: int,
-        lease_seconds: float,
+        claim_seconds: float,
         chance: Chance,
         clock: Clock,
         metrics: Metrics,
@@ -321,7 +321,7 @@ class Poller(Actor[Booked]):
         quiet_seconds: float = QUIET_SECONDS,
         cpu_seconds: Callable[[], float] = time.thread_time,
     ) -> None:
-        """`name` is the process's, in leases. `changed` is set when a job was or may have been
+        """`name` is the process's, in claims. `changed` is set when a job was or may have been
         accepted in any process. `cpu_seconds` returns the CPU time of its thread.
         """
         super().__init__(clock=clock, metrics=metrics)
@@ -331,7 +331,7 @@ class Poller(Actor[Booked]):
         self._endings = endings
         self._schedule = schedule
         self._chance = chance
-        self._leases = JobLeases(database, name=name, seconds=lease_seconds)
+        self._claims = JobClaims(database, name=name, seconds=claim_seconds)
         self._polls = PollsUnderWay(concurrency)
         self._rounds = Rounds(
             clock,
@@ -348,7 +348,7 @@ class Poller(Actor[Booked]):
         return f"<Poller {len(polls)}/{polls.concurrency} under way {self._rounds.pace!r}>"
 
     async def run(self) -> None:
-        """Work until cancelled; polls under way are dropped, and their leases expire."""
+        """Work until cancelled; polls under way are dropped, and their claims expire."""
         try:
             while True:
                 try:
@@ -379,10 +379,10 @@ class Poller(Actor[Booked]):
             self.metrics.tasks.in_flight({kind: counts.get(kind, 0) for kind in TASK_KINDS})
             self._count_at = now
 
-    # Leases
+    # Claims
 
     async def _claim(self) -> int | None:
-        """Lease due jobs and begin to poll them; return their number, None if none is granted."""
+        """Claim due jobs and begin to poll them; return their number, None if none is granted."""
         pace, polls = self._rounds.pace, self._polls
         limit = pace.grant(polls.free, self.clock.monotonic())
         if limit <= 0:
@@ -390,7 +390,7 @@ class Poller(Actor[Booked]):
         shares = polls.shares(self._upstreams.channel_ids(), limit)
         if not shares:
             return None
-        claimed = await self._leases.claim(shares, limit)
+        claimed = await self._claims.claim(shares, limit)
         pace.began(len(claimed))
         self._start(claimed)
         return len(claimed)
@@ -407,7 +407,7 @@ class Poller(Actor[Booked]):
     async def _claim_gone(self) -> None:
         """End overdue jobs whose channels are no longer configured."""
         known, limit = self._upstreams.channel_ids(), self._polls.concurrency
-        self._start(await self._leases.claim_overdue_elsewhere(known, limit))
+        self._start(await self._claims.claim_overdue_elsewhere(known, limit))
 
     def _start(self, claimed: list[Claimed]) -> None:
         for one in claimed:
@@ -440,14 +440,14 @@ class Poller(Actor[Booked]):
         try:
             await self._endings.end(claimed.job_id, step.end)
         except (StoreError, LedgerUnavailable) as error:
-            # Its lease expires, and unless it has ended it is polled again.
+            # Its claim expires, and unless it has ended it is polled again.
             self.log.warning("tasks_postponed", error=str(error))
 
     async def _ask(self, claimed: Claimed) -> Observation:
         channel = claimed.channel_id
         if claimed.taken_from is not None:
             self.metrics.tasks.taken_over()
-            self.log.info("task_taken_over", **_of(claimed), lease=claimed.taken_from)
+            self.log.info("task_taken_over", **_of(claimed), claim=claimed.taken_from)
         started = self.clock.monotonic()
         seen = await self._upstreams.poll(claimed)
         seconds = self.clock.monotonic() - started

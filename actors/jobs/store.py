@@ -1,4 +1,4 @@
-"""Jobs in PostgreSQL, as functions: accept, read, list, lease for polling, book.
+"""Jobs in PostgreSQL, as functions: accept, read, list, claim for polling, book.
 
 The ledger (`actors/wallet`) begins and ends jobs, in the transactions that move their money.
 """
@@ -63,13 +63,13 @@ class OpenJob:
 
 
 class Claimed(Struct, frozen=True, kw_only=True):
-    """A job leased for polling. `lag_seconds` is the time since it was due.
+    """A job claimed for polling. `lag_seconds` is the time since it was due.
 
-    `taken_from` is the expired lease of another process; None: it was free.
+    `taken_from` is the expired claim of another process; None: it was free.
     """
 
     job_id: str
-    lease: str
+    claim_id: str
     kind: TaskKind
     account_id: str
     model: str
@@ -230,39 +230,39 @@ async def claim(
     *,
     shares: Mapping[str, int],
     limit: int,
-    lease: str,
-    lease_seconds: float,
+    claim_id: str,
+    claim_seconds: float,
 ) -> list[Claimed]:
-    """Lease due jobs, at most `limit`, and of each channel at most its share."""
+    """Claim due jobs, at most `limit`, and of each channel at most its share."""
     what = {
         "channels": list(shares),
         "counts": list(shares.values()),
         "limit": limit,
-        "lease": lease,
-        "seconds": lease_seconds,
+        "claim_id": claim_id,
+        "seconds": claim_seconds,
     }
     rows = await database.fetch_all(SQL["claim"], what)
-    return [_claimed(row, lease) for row in rows]
+    return [_claimed(row, claim_id) for row in rows]
 
 
 async def claim_overdue_elsewhere(
-    database: Executor, *, known: Sequence[str], limit: int, lease: str, lease_seconds: float
+    database: Executor, *, known: Sequence[str], limit: int, claim_id: str, claim_seconds: float
 ) -> list[Claimed]:
-    """Lease overdue jobs on channels that are not among the known ones."""
+    """Claim overdue jobs on channels that are not among the known ones."""
     gone = [row[0] for row in await database.fetch_all(SQL["gone_channels"], (list(known),))]
     if not gone:
         return []
-    what = {"channels": gone, "limit": limit, "lease": lease, "seconds": lease_seconds}
+    what = {"channels": gone, "limit": limit, "claim_id": claim_id, "seconds": claim_seconds}
     rows = await database.fetch_all(SQL["claim_overdue"], what)
-    return [_claimed(row, lease) for row in rows]
+    return [_claimed(row, claim_id) for row in rows]
 
 
 async def book(database: Executor, seen: Sequence[Booked]) -> None:
-    """Book polls that did not end their jobs; those under a lost lease are ignored."""
+    """Book polls that did not end their jobs; those under a lost claim are ignored."""
     watches = [one.watch for one in seen]
     what = {
         "ids": [one.claimed.job_id for one in seen],
-        "leases": [one.claimed.lease for one in seen],
+        "claim_ids": [one.claimed.claim_id for one in seen],
         "pauses": [one.pause_seconds for one in seen],
         "failures": [watch.failures for watch in watches],
         "not_found": [watch.not_found for watch in watches],
@@ -299,12 +299,12 @@ def _job(row: Sequence[Any]) -> Job:
     return Job(**fields)
 
 
-def _claimed(row: Sequence[Any], lease: str) -> Claimed:
+def _claimed(row: Sequence[Any], claim_id: str) -> Claimed:
     (job_id, kind, state, account_id, model, channel_id, wire, upstream_id, progress) = row[:9]
     polls, failures, not_found, has_logged_unknown, before, lag, is_overdue = row[9:]
     return Claimed(
         job_id=job_id,
-        lease=lease,
+        claim_id=claim_id,
         kind=kind,
         account_id=account_id,
         model=model,

@@ -1,7 +1,7 @@
 """One job, a hostile upstream, an operator and two processes that may die, as a state machine.
 
 Hypothesis runs it on an in-memory twin of the tables and on PostgreSQL. What a poll sees is decided
-when it is asked and may be booked much later, by a process that has lost its lease since. However
+when it is asked and may be booked much later, by a process that has lost its claim since. However
 they meet, the job ends once, with one row, one settlement or one full refund, and what its client
 is shown never goes back.
 """
@@ -28,7 +28,7 @@ from channels.media.canonical import NotFound, RateLimited, Trouble
 from tests.support.jobs import polled
 
 HOLD, BALANCE = 500_000_000, 10_000_000_000
-LEASE_SECONDS, PAUSE_SECONDS, DEADLINE_SECONDS = 15.0, 5.0, 3600.0
+CLAIM_SECONDS, PAUSE_SECONDS, DEADLINE_SECONDS = 15.0, 5.0, 3600.0
 ENDS = ("succeeded", "failed", "expired", "cancelled")
 RANK = {"submitting": 0, "queued": 1, "running": 2, **dict.fromkeys(ENDS, 3)}
 
@@ -56,13 +56,13 @@ processes = st.sampled_from(["proc_a", "proc_b"])
 
 
 class JobMachine(RuleBasedStateMachine):
-    """Subclasses say how a job is begun, leased, booked and ended, and how time passes."""
+    """Subclasses say how a job is begun, claimed, booked and ended, and how time passes."""
 
     polls: Bundle[tuple[Claimed, Observation]] = Bundle("polls")
 
     def __init__(self) -> None:
         super().__init__()
-        self.leases = 0
+        self.claims = 0
         self.seen: list[State] = ["submitting"]
         self.ended: End | None = None
         self.cost = 0
@@ -83,7 +83,7 @@ class JobMachine(RuleBasedStateMachine):
         """Its process is declared dead."""
         raise NotImplementedError
 
-    def claim(self, lease: str, *, limit: int = 8) -> list[Claimed]:
+    def claim(self, claim_id: str, *, limit: int = 8) -> list[Claimed]:
         raise NotImplementedError
 
     def book(self, booked: Booked) -> None:
@@ -154,9 +154,9 @@ class JobMachine(RuleBasedStateMachine):
         is_over: bool,
         fate: str,
     ) -> Any:
-        """Lease what is due, and hear what its upstream says at this moment.
+        """Claim what is due, and hear what its upstream says at this moment.
 
-        It is booked at once; or when the lease has run out, and another process has polled the job
+        It is booked at once; or when the claim has run out, and another process has polled the job
         and was quicker; or much later, or never: its process dies over it.
         """
         seen = ending if is_over else seen
@@ -164,7 +164,7 @@ class JobMachine(RuleBasedStateMachine):
         if fate == "late":
             return multiple(*claimed)
         if fate == "taken over":
-            self.pass_time(LEASE_SECONDS)
+            self.pass_time(CLAIM_SECONDS)
             for one in self._claim("proc_b"):
                 self._comes_home(one, meanwhile)
         for poll in claimed:
@@ -185,12 +185,12 @@ class JobMachine(RuleBasedStateMachine):
         assert step.end is not None
         self._end(step.end)
 
-    @rule(seconds=st.sampled_from([1.0, PAUSE_SECONDS, LEASE_SECONDS, DEADLINE_SECONDS]))
+    @rule(seconds=st.sampled_from([1.0, PAUSE_SECONDS, CLAIM_SECONDS, DEADLINE_SECONDS]))
     def time_passes(self, seconds: float) -> None:
         self.pass_time(seconds)
 
     def teardown(self) -> None:
-        """Nothing is forgotten: after a lease or a pause, who looks finds an open job due."""
+        """Nothing is forgotten: after a claim or a pause, who looks finds an open job due."""
         self.pass_time(301.0)
         is_open = self.is_accepted and self.ended is None
         assert len(self._claim("proc_a")) == is_open
@@ -229,10 +229,10 @@ class JobMachine(RuleBasedStateMachine):
         self.state_never_goes_back_and_an_end_never_changes()
 
     def _claim(self, process: str) -> list[Claimed]:
-        """Lease the job, when it is due after a pause."""
+        """Claim the job, when it is due after a pause."""
         self.pass_time(PAUSE_SECONDS)
-        self.leases += 1
-        claimed = self.claim(f"{process}/{self.leases}")
+        self.claims += 1
+        claimed = self.claim(f"{process}/{self.claims}")
         assert len(claimed) <= 1
         return claimed
 

@@ -48,7 +48,7 @@ class Watched:
             clock=SystemClock(),
             metrics=self.metrics,
         )
-        usual = {"concurrency": 8, "lease_seconds": 15.0, "endings": endings, "tick_seconds": 0.02}
+        usual = {"concurrency": 8, "claim_seconds": 15.0, "endings": endings, "tick_seconds": 0.02}
         usual["quiet_seconds"] = 0.02  # unless a test is about it
         self.endings = endings
         self.changed = asyncio.Event()
@@ -120,6 +120,6 @@ async def watched(
 
 
 async def is_due(database: Database, *jobs: Job) -> None:
-    """These jobs are to be polled now, whoever has leased them."""
+    """These jobs are to be polled now, whoever has claimed them."""
     ids = [job.id for job in jobs]
     await database.execute("UPDATE job_polls SET due_at = now() WHERE job_id = ANY (%s)", (ids,))

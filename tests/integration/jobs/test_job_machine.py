@@ -20,7 +20,7 @@ from actors.wallet.batch import Batch, apply
 from actors.wallet.messages import CallFacts, Hold, Settle
 from actors.wallet.verify import verify
 from tests.integration.money import ACCOUNT, PROCESS, entry_guards, open_account
-from tests.support.job_machine import BALANCE, DEADLINE_SECONDS, HOLD, LEASE_SECONDS, JobMachine
+from tests.support.job_machine import BALANCE, CLAIM_SECONDS, DEADLINE_SECONDS, HOLD, JobMachine
 from tests.support.jobs import CHANNEL, acceptance, new_job
 from tests.support.ledger_values import facts as facts_of
 from tests.support.ledger_values import outcome
@@ -87,13 +87,13 @@ def test_job_lives_on_postgres_as_in_memory(driver: Driver) -> None:
             )
             run(apply(database, "proc_other", Batch(settlements=[settle])))
 
-        def claim(self, lease: str, *, limit: int = 8) -> list[Claimed]:
+        def claim(self, claim_id: str, *, limit: int = 8) -> list[Claimed]:
             claiming = store.claim(
                 database,
                 shares={CHANNEL: limit, "other": 1},
                 limit=limit,
-                lease=lease,
-                lease_seconds=LEASE_SECONDS,
+                claim_id=claim_id,
+                claim_seconds=CLAIM_SECONDS,
             )
             return run(claiming)  # type: ignore[no-any-return]
 
@@ -104,7 +104,7 @@ def test_job_lives_on_postgres_as_in_memory(driver: Driver) -> None:
             open_job = run(store.read_open(database, JOB))
             if open_job is None:
                 return None
-            by = f"machine/{self.leases}"
+            by = f"machine/{self.claims}"
             told, job_end = settlement(
                 open_job,
                 end,

@@ -200,7 +200,7 @@ async def test_poll_that_its_process_never_finished_is_taken_over_and_its_late_w
     stuck.gate = asyncio.Event()
     async with (
         ledger(database_url),
-        watched(database_url, stuck, name="proc_a", schedule=NEVER, lease_seconds=0.2) as slow,
+        watched(database_url, stuck, name="proc_a", schedule=NEVER, claim_seconds=0.2) as slow,
         watched(database_url, quick, name="proc_b", schedule=NEVER) as other,
     ):
         job = await slow.submit()
@@ -230,7 +230,7 @@ async def test_end_that_comes_late_is_booked_and_whoever_comes_second_changes_no
     stuck.gate = asyncio.Event()
     async with (
         ledger(database_url) as database,
-        watched(database_url, stuck, name="proc_a", schedule=NEVER, lease_seconds=0.2) as slow,
+        watched(database_url, stuck, name="proc_a", schedule=NEVER, claim_seconds=0.2) as slow,
         watched(database_url, quick, name="proc_b", schedule=NEVER) as other,
     ):
         job = await slow.submit()
@@ -368,7 +368,7 @@ async def test_while_another_polls_nobody_sleeps(
         job = await other.submit()
         await is_due(other.database, job)
         (claimed,) = await store.claim(
-            other.database, shares={CHANNEL: 1}, limit=1, lease="proc_a/1", lease_seconds=3600.0
+            other.database, shares={CHANNEL: 1}, limit=1, claim_id="proc_a/1", claim_seconds=3600.0
         )
         async with sleeping(database_url, monkeypatch) as (idle, found):
             assert found == [0.0]
@@ -393,7 +393,7 @@ async def test_jobs_are_polled_on_when_the_database_is_back(
         async with (
             ledger_of(url, 100 * USD) as database,
             # Nobody polls a second time what is still being polled, however long that takes.
-            watched(url, upstreams, lease_seconds=3600.0) as mine,
+            watched(url, upstreams, claim_seconds=3600.0) as mine,
             mine.polling(),
         ):
             jobs = [await mine.submit(amount=USD) for _ in range(12)]

@@ -460,16 +460,16 @@ FROM generate_series(1, 50) n;
 """
 
 # What each statement may read at most, in pages of 8 kB: what it is about, and the way there.
-LEASE = {"lease": "p/1", "seconds": 15.0, "limit": 32}
+CLAIM = {"claim_id": "p/1", "seconds": 15.0, "limit": 32}
 STATEMENTS: list[tuple[str, str, Any, int]] = [
-    ("claim", SQL["claim"], {**LEASE, "channels": [CHANNEL, "other"], "counts": [32, 32]}, 2000),
+    ("claim", SQL["claim"], {**CLAIM, "channels": [CHANNEL, "other"], "counts": [32, 32]}, 2000),
     ("gone", SQL["gone_channels"], ([],), 20),
     (
         "book",
         SQL["book"],
         {
             "ids": [f"vid_{n}" for n in range(1, 33)],
-            "leases": ["p/0"] * 32,
+            "claim_ids": ["p/0"] * 32,
             "pauses": [15.0] * 32,
             "failures": [0] * 32,
             "not_found": [0] * 32,

@@ -38,7 +38,7 @@ from actors.jobs.poller import (
 from actors.jobs.store import Booked, Claimed
 from channels.media.canonical import NotFound, RateLimited, TaskError, Trouble, Unusable
 from channels.media.model import TASK_KINDS, TaskKind
-from tests.support.job_machine import BALANCE, DEADLINE_SECONDS, HOLD, LEASE_SECONDS, JobMachine
+from tests.support.job_machine import BALANCE, CLAIM_SECONDS, DEADLINE_SECONDS, HOLD, JobMachine
 from tests.support.jobs import CHANNEL, FILM, polled
 from tests.support.rows import cases, each
 from tests.unit.jobs.test_settlement import opened
@@ -200,15 +200,15 @@ class FakeJobMachine(JobMachine):
             self.state, self.held = "failed", 0
             self.costs.append(0)
 
-    def claim(self, lease: str, *, limit: int = 8) -> list[Claimed]:
+    def claim(self, claim_id: str, *, limit: int = 8) -> list[Claimed]:
         row = self.row
         if row is None or row.due_at > self.now:
             return []
-        before, row.leased_by, row.due_at = row.leased_by, lease, self.now + LEASE_SECONDS
+        before, row.leased_by, row.due_at = row.leased_by, claim_id, self.now + CLAIM_SECONDS
         return [
             Claimed(
                 job_id="vid_1",
-                lease=lease,
+                claim_id=claim_id,
                 kind="video",
                 account_id="acct_a",
                 model="m",
@@ -225,7 +225,7 @@ class FakeJobMachine(JobMachine):
 
     def book(self, booked: Booked) -> None:
         row = self.row
-        if row is None or row.leased_by != booked.claimed.lease:
+        if row is None or row.leased_by != booked.claimed.claim_id:
             return
         row.leased_by, row.watch, row.polls = None, booked.watch, row.polls + 1
         row.due_at = max(self.now, min(self.now + booked.pause_seconds, row.deadline_at))
