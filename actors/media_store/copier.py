@@ -249,7 +249,7 @@ class Throttle:
             await self._clock.sleep(ahead)
 
 
-BEATS: Final = 4  # per lease: how often it is renewed, and progress stored
+BEATS: Final = 4  # per claim: how often it is renewed, and progress stored
 FIRST_PAUSE_SECONDS: Final = 2.0
 PAUSE_SECONDS_MAX: Final = 900.0
 FULL_PAUSE_SECONDS: Final = 5.0  # until the copies to be dropped are
@@ -265,8 +265,8 @@ Fetch = Callable[..., AbstractAsyncContextManager[Opened]]
 Locate = Callable[[Copy], Awaitable[FileLocation | None]]
 
 
-class LeaseLost(Exception):
-    """Another process has leased the copy."""
+class ClaimLost(Exception):
+    """Another process has claimed the copy."""
 
 
 class RoomFull(Exception):
@@ -311,14 +311,14 @@ class Copier:
         """Make one copy, and store the outcome. Raises StoreError."""
         beat = Beat(copy, self._store, self._clock)
         try:
-            async with self._leased(beat):
+            async with self._claimed(beat):
                 await self._make(copy, beat)
             outcome: Outcome = "kept"
         except asyncio.CancelledError:
             # The process ends: the next one that claims the copy continues at once.
             await self._store.later(copy, pause_seconds=0.0, error=None, counts=False)
             raise
-        except LeaseLost:
+        except ClaimLost:
             outcome = "left"
         except RoomFull as full:
             outcome = await self._full(copy, full)
@@ -327,7 +327,7 @@ class Copier:
             outcome = await self._again(copy, beat, str(fault))
         except Busy as fault:
             await self._store.later(
-                copy, pause_seconds=self._store.lease_seconds, error=str(fault), counts=False
+                copy, pause_seconds=self._store.claim_seconds, error=str(fault), counts=False
             )
             outcome = "left"
         except StorageFault as fault:
@@ -359,7 +359,7 @@ class Copier:
                     await self._pour(copy, source, writing)
                 except FetchFault:
                     if not await beat.beat():  # so that received bytes are not fetched again
-                        raise LeaseLost from None
+                        raise ClaimLost from None
                     raise
             content_type = _content_type(source, copy)
             beat.follow(None, None)
@@ -367,7 +367,7 @@ class Copier:
         finally:
             await writing.close()
         if not await self._store.kept(copy, size=writing.done, content_type=content_type):
-            raise LeaseLost
+            raise ClaimLost
         self._log.info(
             "media_copied", task_id=copy.job_id, channel=copy.channel_id, bytes=writing.done
         )
@@ -376,7 +376,7 @@ class Copier:
         """Discard the stored part, which is of another file."""
         await writing.restart()
         if not await self._store.hold_on(copy, Progress(0, None)):
-            raise LeaseLost
+            raise ClaimLost
 
     async def _pour(self, copy: Copy, source: Opened, writing: Writing) -> None:
         taken = 0 if source.size is None else source.size
@@ -437,8 +437,8 @@ class Copier:
         return "failed"
 
     @asynccontextmanager
-    async def _leased(self, beat: Beat) -> AsyncIterator[None]:
-        """Keep the lease while the body runs; once it is lost, the body is cancelled."""
+    async def _claimed(self, beat: Beat) -> AsyncIterator[None]:
+        """Keep the claim while the body runs; once it is lost, the body is cancelled."""
         body = asyncio.current_task()
         assert body is not None
         beating = asyncio.create_task(beat.run())
@@ -455,7 +455,7 @@ class Copier:
                 raise
             body.uncancel()
             fault = beating.exception()
-            raise LeaseLost if fault is None else fault from None
+            raise ClaimLost if fault is None else fault from None
         finally:
             beating.remove_done_callback(ended)
             beating.cancel()
@@ -463,7 +463,7 @@ class Copier:
 
 
 class Beat:
-    """Renews a lease, and stores the progress of the copy with it."""
+    """Renews a claim, and stores the progress of the copy with it."""
 
     def __init__(self, copy: Copy, store: CopyStore, clock: Clock) -> None:
         self._copy = copy
@@ -478,14 +478,14 @@ class Beat:
         self._writing, self._validator = writing, validator
 
     async def run(self) -> None:
-        """Beat until cancelled, or until the lease is lost."""
+        """Beat until cancelled, or until the claim is lost."""
         while True:
-            await self._clock.sleep(self._store.lease_seconds / BEATS)
+            await self._clock.sleep(self._store.claim_seconds / BEATS)
             if not await self.beat():
                 return
 
     async def beat(self) -> bool:
-        """Beat once; False if the lease is lost."""
+        """Beat once; False if the claim is lost."""
         progress = None if self._writing is None else await self._writing.save()
         if progress is not None and self._validator is not None:
             progress = Progress(progress.done, self._validator, progress.upload_id, progress.parts)

@@ -177,7 +177,7 @@ class FolderWriting:
         self._block: list[bytes] = []
         self._waiting = 0
         self._written = copy.done
-        # The renewal of a lease saves while the copier may be writing.
+        # The renewal of a claim saves while the copier may be writing.
         self._writing = asyncio.Lock()
 
     async def write(self, piece: bytes) -> None:

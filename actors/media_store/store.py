@@ -58,7 +58,7 @@ class FileSource(Struct, frozen=True, kw_only=True):
 
 
 class Copy(Struct, frozen=True, kw_only=True):
-    """A copy to be made, leased to the process that claimed it.
+    """A copy to be made, claimed by one process.
 
     `done` bytes of it are stored durably; `size` is the whole file's, as the upstream states it,
     and `validator` its tag or time of change. `upload_id` and `parts` are the bucket's.
@@ -66,7 +66,7 @@ class Copy(Struct, frozen=True, kw_only=True):
 
     id: str
     job_id: str
-    lease: str
+    claim_id: str
     channel_id: str
     wire: str
     upstream_id: str
@@ -134,7 +134,7 @@ def _songs(result: MusicResult) -> Iterator[tuple[int, str | None, str]]:
 
 SQL: Final = load("actors.media_store", "store.sql")
 # A copy that its process never finished is taken over by any other after this.
-LEASE_SECONDS: Final = 60.0
+CLAIM_SECONDS: Final = 60.0
 EXPIRED_MAX: Final = 500  # per statement
 # Represents a job without any file, so that it is not scanned again.
 NOTHING: Final = FileSource(position=-1, url=None, content_type="")
@@ -154,10 +154,10 @@ class CopyStore:
     """The rows of one kind of store. Every method raises StoreError."""
 
     def __init__(
-        self, database: Database, kind: StoreKind, *, lease_seconds: float = LEASE_SECONDS
+        self, database: Database, kind: StoreKind, *, claim_seconds: float = CLAIM_SECONDS
     ) -> None:
         self._database = database
-        self.lease_seconds = lease_seconds
+        self.claim_seconds = claim_seconds
         self.kind: StoreKind = kind
 
     async def found(self, made: Sequence[SucceededTask]) -> int:
@@ -180,21 +180,21 @@ class CopyStore:
         return len(await self._rows("found", files=to_json(files))) if files else 0
 
     async def claim(
-        self, state: Literal["waiting", "dropping"], lease: str, limit: int
+        self, state: Literal["waiting", "dropping"], claim_id: str, limit: int
     ) -> list[Copy]:
-        """Lease copies to be made, or to be dropped."""
+        """Claim copies to be made, or to be dropped."""
         rows = await self._rows(
-            "claim", state=state, lease=lease, limit=limit, seconds=self.lease_seconds
+            "claim", state=state, claim_id=claim_id, limit=limit, seconds=self.claim_seconds
         )
-        return [_copy(row, lease) for row in rows]
+        return [_copy(row, claim_id) for row in rows]
 
     async def hold_on(self, copy: Copy, progress: Progress | None) -> bool:
-        """Renew the lease; False if it is lost."""
+        """Renew the claim; False if it is lost."""
         resume = progress or Progress(0, None)
         return await self._moved(
             "hold_on",
             copy,
-            seconds=self.lease_seconds,
+            seconds=self.claim_seconds,
             done=None if progress is None else progress.done,
             validator=resume.validator,
             upload_id=resume.upload_id,
@@ -203,11 +203,13 @@ class CopyStore:
 
     async def room(self, copy: Copy, size: int, *, bytes_max: int) -> bool:
         """Reserve room for so many bytes; False while there is none."""
-        rows = await self._rows("room", id=copy.id, lease=copy.lease, size=size, max=bytes_max)
+        rows = await self._rows(
+            "room", id=copy.id, claim_id=copy.claim_id, size=size, max=bytes_max
+        )
         return bool(rows[0][0])
 
     async def kept(self, copy: Copy, *, size: int, content_type: str) -> bool:
-        """Mark the copy as kept; False if its lease is lost."""
+        """Mark the copy as kept; False if its claim is lost."""
         return await self._moved("kept", copy, size=size, content_type=content_type)
 
     async def later(
@@ -247,16 +249,16 @@ class CopyStore:
         return await self._database.fetch_all(SQL[name], {"store": self.kind, **params})
 
     async def _moved(self, name: str, copy: Copy, **params: Any) -> bool:
-        return bool(await self._rows(name, id=copy.id, lease=copy.lease, **params))
+        return bool(await self._rows(name, id=copy.id, claim_id=copy.claim_id, **params))
 
 
-def _copy(row: Sequence[Any], lease: str) -> Copy:
+def _copy(row: Sequence[Any], claim_id: str) -> Copy:
     copy_id, job_id, channel_id, wire, upstream_id, url, content_type = row[:7]
     attempts, done, size, validator, upload_id, parts, age_seconds = row[7:]
     return Copy(
         id=copy_id,
         job_id=job_id,
-        lease=lease,
+        claim_id=claim_id,
         channel_id=channel_id,
         wire=wire,
         upstream_id=upstream_id,

@@ -8,47 +8,47 @@ ON CONFLICT DO NOTHING
 RETURNING id
 
 -- claim --
--- Lease copies that are due to be made or dropped, the longest overdue first.
+-- Claim copies that are due to be made or dropped, the longest overdue first.
 WITH due AS MATERIALIZED (
     SELECT id FROM media_copies WHERE store = %(store)s AND state = %(state)s::media_copy_state AND due_at <= now()
     ORDER BY due_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
 )
-UPDATE media_copies c SET leased_by = %(lease)s, due_at = now() + make_interval(secs => %(seconds)s)
+UPDATE media_copies c SET leased_by = %(claim_id)s, due_at = now() + make_interval(secs => %(seconds)s)
 FROM due WHERE c.id = due.id
 RETURNING c.id, c.job_id, c.channel_id, c.wire, c.upstream_id, c.url, c.content_type, c.attempts, c.done, c.size,
     c.validator, c.upload_id, c.parts, extract(epoch FROM now() - c.created_at)::float8
 
 -- hold_on --
--- Renew the lease of a copy, and store its progress: null leaves that unchanged.
+-- Renew the claim of a copy, and store its progress: null leaves that unchanged.
 UPDATE media_copies SET due_at = now() + make_interval(secs => %(seconds)s),
     attempts = CASE WHEN %(done)s > done THEN 0 ELSE attempts END, done = coalesce(%(done)s, done), validator = CASE WHEN %(done)s IS NULL THEN validator ELSE %(validator)s END,
     upload_id = CASE WHEN %(done)s IS NULL THEN upload_id ELSE %(upload_id)s END,
     parts = CASE WHEN %(done)s IS NULL THEN parts ELSE %(parts)s END
-WHERE id = %(id)s AND leased_by = %(lease)s AND state = 'waiting'
+WHERE id = %(id)s AND leased_by = %(claim_id)s AND state = 'waiting'
 RETURNING id
 
 -- room --
 -- Whether there is room for so many bytes in all.
-SELECT media_room(%(id)s, %(lease)s, %(store)s, %(size)s, %(max)s)
+SELECT media_room(%(id)s, %(claim_id)s, %(store)s, %(size)s, %(max)s)
 
 -- kept --
 -- Mark a copy as kept.
 UPDATE media_copies SET state = 'kept', kept_at = now(), leased_by = NULL, size = %(size)s, done = %(size)s,
     content_type = %(content_type)s, upload_id = NULL, parts = '{}', error = NULL
-WHERE id = %(id)s AND leased_by = %(lease)s AND state = 'waiting'
+WHERE id = %(id)s AND leased_by = %(claim_id)s AND state = 'waiting'
 RETURNING id
 
 -- later --
 -- Retry a copy after a pause.
 UPDATE media_copies SET leased_by = NULL, due_at = now() + make_interval(secs => %(pause)s),
     attempts = attempts + %(attempts)s, error = %(error)s
-WHERE id = %(id)s AND leased_by = %(lease)s AND state = 'waiting'
+WHERE id = %(id)s AND leased_by = %(claim_id)s AND state = 'waiting'
 RETURNING id
 
 -- given_up --
 -- Give a copy up; its bytes are to be removed.
 UPDATE media_copies SET state = 'dropping', leased_by = NULL, due_at = now(), error = %(error)s
-WHERE id = %(id)s AND leased_by = %(lease)s AND state = 'waiting'
+WHERE id = %(id)s AND leased_by = %(claim_id)s AND state = 'waiting'
 RETURNING id
 
 -- expire --
@@ -64,7 +64,7 @@ RETURNING c.id
 -- Mark a copy as dropped.
 UPDATE media_copies SET state = CASE WHEN kept_at IS NULL THEN 'failed' ELSE 'dropped' END::media_copy_state,
     leased_by = NULL, size = NULL, done = 0, upload_id = NULL, parts = '{}'
-WHERE id = %(id)s AND leased_by = %(lease)s AND state = 'dropping'
+WHERE id = %(id)s AND leased_by = %(claim_id)s AND state = 'dropping'
 RETURNING id
 
 -- of_jobs --

@@ -139,7 +139,7 @@ class MediaStore:
         await self._drop()
         free = self._concurrency - len(self._copying)
         if free > 0:
-            for copy in await self._store.claim("waiting", _lease(), free):
+            for copy in await self._store.claim("waiting", _new_claim_id(), free):
                 task = asyncio.create_task(self._copy(copy), name=f"copy {copy.id}")
                 self._copying.add(task)
                 task.add_done_callback(self._copying.discard)
@@ -154,17 +154,17 @@ class MediaStore:
         try:
             await self._copier.copy(copy)
         except StoreError as error:
-            # Its lease expires, and the next process that claims it continues.
+            # Its claim expires, and the next process that claims it continues.
             self._log.warning("media_store_waits", task_id=copy.job_id, error=str(error))
         except Exception:  # noqa: BLE001 - a fault of ours, which must not end the other copies
             self._log.error("media_copier_died", exc_info=True, task_id=copy.job_id)
 
     async def _drop(self) -> None:
-        for copy in await self._store.claim("dropping", _lease(), DROPS_MAX):
+        for copy in await self._store.claim("dropping", _new_claim_id(), DROPS_MAX):
             try:
                 await self._storage.remove(copy)
             except StorageFault as fault:
-                # Retried when the lease has expired.
+                # Retried when the claim has expired.
                 self._log.warning("media_not_dropped", task_id=copy.job_id, reason=str(fault))
                 continue
             await self._store.dropped(copy)
@@ -202,7 +202,7 @@ class MediaStore:
         return f"{base_url}{path}?{self._signer.query(path, expires)}", float(expires)
 
 
-def _lease() -> str:
+def _new_claim_id() -> str:
     return uuid.uuid4().hex
 
 

@@ -101,7 +101,7 @@ async def storing(
     file_bytes_max: int = GIB,
     keep_days: int = 30,
     concurrency: int = 4,
-    lease_seconds: float = 60.0,
+    claim_seconds: float = 60.0,
 ) -> AsyncIterator[Store]:
     """A media store whose channel is at `channel_url`."""
 
@@ -114,7 +114,7 @@ async def storing(
 
     clock, metrics = SystemClock(), Metrics()
     async with Database(url) as database:
-        copies = CopyStore(database, kind, lease_seconds=lease_seconds)
+        copies = CopyStore(database, kind, claim_seconds=claim_seconds)
         copier = Copier(
             store=copies,
             storage=storage,

@@ -12,7 +12,7 @@ from tests.integration.media.copying import storing
 
 async def main(url: str, folder: str, channel_url: str) -> None:
     storage = FolderStorage(Path(folder))
-    async with storing(url, storage, channel_url=channel_url, lease_seconds=1.0) as store:
+    async with storing(url, storage, channel_url=channel_url, claim_seconds=1.0) as store:
         await store.media.run()
 
 

@@ -193,11 +193,11 @@ async def test_what_was_kept_long_enough_is_dropped(database_url: str, data_dir:
         assert copies_in(data_dir) == 0
 
 
-async def test_whoever_has_lost_the_lease_stops(database_url: str, data_dir: Path) -> None:
+async def test_whoever_has_lost_the_claim_stops(database_url: str, data_dir: Path) -> None:
     async with (
         Simulator() as simulator,
         storing(
-            database_url, FolderStorage(data_dir), channel_url=simulator.base_url, lease_seconds=0.2
+            database_url, FolderStorage(data_dir), channel_url=simulator.base_url, claim_seconds=0.2
         ) as store,
     ):
         link = film_link(simulator, SIZE, hang=2)
@@ -213,7 +213,7 @@ async def test_whoever_has_lost_the_lease_stops(database_url: str, data_dir: Pat
 async def test_two_do_not_write_one_copy(data_dir: Path) -> None:
     folder = FolderStorage(data_dir)
     copy = Copy(
-        id="vid_1-0", job_id="vid_1", lease="a", channel_id="one", wire="videos",
+        id="vid_1-0", job_id="vid_1", claim_id="a", channel_id="one", wire="videos",
         upstream_id="u", url=None, content_type="video/mp4", attempts=0, done=0, size=None,
         validator=None, upload_id=None, parts=(), age_seconds=0.0,
     )  # fmt: skip
@@ -249,7 +249,7 @@ async def test_another_process_goes_on_after_a_kill(database_url: str, data_dir:
     async with (
         Simulator() as simulator,
         storing(
-            database_url, FolderStorage(data_dir), channel_url=simulator.base_url, lease_seconds=1.0
+            database_url, FolderStorage(data_dir), channel_url=simulator.base_url, claim_seconds=1.0
         ) as store,
     ):
         link = film_link(simulator, SIZE, hang=24)

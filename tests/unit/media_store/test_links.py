@@ -135,7 +135,7 @@ def test_every_file_of_a_result_has_a_place() -> None:
 
 def copy_of(parts: tuple[str, ...] = (), upload_id: str | None = None) -> Copy:
     return Copy(
-        id="vid_1-0", job_id="vid_1", lease="a", channel_id="one", wire="videos",
+        id="vid_1-0", job_id="vid_1", claim_id="a", channel_id="one", wire="videos",
         upstream_id="u", url=None, content_type="video/mp4", attempts=0, done=4 * len(parts),
         size=None, validator=None, upload_id=upload_id, parts=parts, age_seconds=0.0,
     )  # fmt: skip
@@ -228,7 +228,7 @@ models: []
 
 def wired_copy_of(channel: str, url: str | None) -> Copy:
     return Copy(
-        id="vid_1-0", job_id="vid_1", lease="a", channel_id=channel, wire="videos",
+        id="vid_1-0", job_id="vid_1", claim_id="a", channel_id=channel, wire="videos",
         upstream_id="up/1", url=url, content_type="video/mp4", attempts=0, done=0, size=None,
         validator=None, upload_id=None, parts=(), age_seconds=0.0,
     )  # fmt: skip
