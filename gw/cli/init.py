@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from channels.kinds import KINDS, Kind
 from gw.cli.arguments import CommandRefused, Result, add_command, table
-from gw.config.load import DEFAULT_NAME
+from gw.config.load import DEFAULT_NAME, name_of_file
 from gw.price_list.reading import bundled
 from gw.price_list.writing import kinds_found, missing, starter
 
@@ -39,7 +39,8 @@ def add(nouns: Subparsers) -> None:
 
 
 def init(options: Namespace) -> Result:
-    path = Path.cwd() / getattr(options, "config", DEFAULT_NAME)
+    name, by = name_of_file(getattr(options, "config", None), os.environ)
+    path = Path.cwd() / name
     kinds = _kinds(options.provider)
     if not kinds:
         variables = ", ".join(kind.variables[0] for kind in KINDS.values() if kind.variables)
@@ -53,8 +54,8 @@ def init(options: Namespace) -> Result:
         {"channel": kind.name, "kind": kind.name, "unset": missing(kind, os.environ)}
         for kind in kinds
     ]
-    # Further commands need the name of a file with another one.
-    named = "" if path == Path.cwd() / DEFAULT_NAME else f" --config {path}"
+    is_found = by != "--config" or path == Path.cwd() / DEFAULT_NAME
+    named = "" if is_found else f" --config {path}"
     following = [f"gw check-config{named}", f"gw serve{named}"]
     text = [f"wrote {path}", "", table(channels, COLUMNS), "", "next:", *following]
     record = {"file": str(path), "channels": channels, "next": following}

@@ -19,7 +19,7 @@ from gw.admin import audit
 from gw.admin.audit import Actor
 from gw.cli.arguments import Result, add_command, add_noun, label, opened, sheet, table
 from gw.cli.models import create_file, replace_file, write_secrets
-from gw.config.load import DEFAULT_NAME, VARIABLE, load_text, read_text
+from gw.config.load import DEFAULT_NAME, load_text, name_of_file, read_text
 from gw.moving_in.booking import Booked, book_accounts
 from gw.moving_in.litellm import read_litellm
 from gw.moving_in.new_api import plan_of
@@ -110,8 +110,8 @@ class Target:
     """The configuration that receives the import, and the file of variables beside it."""
 
     def __init__(self, options: Namespace) -> None:
-        named = getattr(options, "config", "") or os.environ.get(VARIABLE) or DEFAULT_NAME
-        self.path = Path.cwd() / named
+        name, _ = name_of_file(getattr(options, "config", None), os.environ)
+        self.path = Path.cwd() / name
         self.is_new = not self.path.exists()
         self.text = "" if self.is_new else read_text(self.path)
         self.secrets_path = self.path.with_suffix(".env")

@@ -372,18 +372,24 @@ DEFAULT_NAME = "gw.yaml"
 VARIABLE = "GW_CONFIG"
 
 
+def name_of_file(path_argument: str | None, environ: Mapping[str, str]) -> tuple[str, str]:
+    """Return the name of the configuration file, and by what it is named, "" for the default.
+
+    An empty argument or variable counts as absent.
+    """
+    if path_argument:
+        return path_argument, "--config"
+    if environ.get(VARIABLE):
+        return environ[VARIABLE], f"${VARIABLE}"
+    return DEFAULT_NAME, ""
+
+
 def find(path_argument: str | None, environ: Mapping[str, str], cwd: Path) -> Path:
     """Return the path of the configuration file, absolute when `cwd` is.
 
-    An empty argument or variable counts as absent. Raises ConfigFaults when the file does not
-    exist; its content is not read.
+    Raises ConfigFaults when the file does not exist; its content is not read.
     """
-    if path_argument:
-        named, by = path_argument, "--config"
-    elif environ.get(VARIABLE):
-        named, by = environ[VARIABLE], f"${VARIABLE}"
-    else:
-        named, by = DEFAULT_NAME, ""
+    named, by = name_of_file(path_argument, environ)
     path = cwd / named
     try:
         path.stat()

@@ -141,3 +141,12 @@ def test_file_of_another_name_is_named_to_the_next_commands(
     path = empty_folder / "other.yaml"
     assert record["next"] == [f"gw check-config --config {path}", f"gw serve --config {path}"]
     assert path.exists()
+
+
+def test_variable_names_the_file_for_the_next_commands_too(
+    empty_folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GW_CONFIG", "named.yaml")
+    record = done(capsys, "init", "--provider", "vllm")
+    assert record["file"] == str(empty_folder / "named.yaml")
+    assert record["next"] == ["gw check-config", "gw serve"]
