@@ -235,7 +235,7 @@ class GatewayProcess:
             ),
             schedule=SCHEDULE,
             concurrency=8,
-            lease_seconds=LEASE_SECONDS,
+            claim_seconds=LEASE_SECONDS,
             chance=chance.random,
             clock=clock,
             metrics=metrics,
