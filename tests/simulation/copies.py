@@ -114,18 +114,18 @@ class CopyTable:
         now = self._now()
         due = [r for r in self.rows.values() if r.state == params["state"] and r.due_at <= now]
         for row in sorted(due, key=lambda row: row.due_at)[: params["limit"]]:
-            row.leased_by, row.due_at = params["lease"], now + params["seconds"]
+            row.leased_by, row.due_at = params["claim_id"], now + params["seconds"]
             where = (row.id, row.job_id, row.channel_id, row.wire, row.upstream_id, row.url)
             progress = (row.attempts, row.done, row.size, row.validator, None, ())
             yield (*where, row.content_type, *progress, now - row.created_at)
 
-    def _leased(self, params: Mapping[str, Any], state: str = "waiting") -> CopyRow | None:
+    def _claimed(self, params: Mapping[str, Any], state: str = "waiting") -> CopyRow | None:
         row = self.rows[params["id"]]
-        is_leased = row.leased_by == params["lease"] and row.state == state
-        return row if is_leased else None
+        is_claimed = row.leased_by == params["claim_id"] and row.state == state
+        return row if is_claimed else None
 
     def _hold_on(self, params: Mapping[str, Any]) -> Iterable[tuple[Any, ...]]:
-        if (row := self._leased(params)) is not None:
+        if (row := self._claimed(params)) is not None:
             row.due_at = self._now() + params["seconds"]
             if params["done"] is not None:
                 row.attempts = 0 if params["done"] > row.done else row.attempts
@@ -133,25 +133,25 @@ class CopyTable:
             yield (row.id,)
 
     def _kept(self, params: Mapping[str, Any]) -> Iterable[tuple[Any, ...]]:
-        if (row := self._leased(params)) is not None:
+        if (row := self._claimed(params)) is not None:
             row.state, row.kept_at, row.leased_by = "kept", self._now(), None
             row.size = row.done = params["size"]
             self.on_kept(row)
             yield (row.id,)
 
     def _later(self, params: Mapping[str, Any]) -> Iterable[tuple[Any, ...]]:
-        if (row := self._leased(params)) is not None:
+        if (row := self._claimed(params)) is not None:
             row.leased_by, row.due_at = None, self._now() + params["pause"]
             row.attempts += params["attempts"]
             yield (row.id,)
 
     def _given_up(self, params: Mapping[str, Any]) -> Iterable[tuple[Any, ...]]:
-        if (row := self._leased(params)) is not None:
+        if (row := self._claimed(params)) is not None:
             row.state, row.leased_by, row.due_at = "dropping", None, self._now()
             yield (row.id,)
 
     def _dropped(self, params: Mapping[str, Any]) -> Iterable[tuple[Any, ...]]:
-        if (row := self._leased(params, "dropping")) is not None:
+        if (row := self._claimed(params, "dropping")) is not None:
             row.state, row.leased_by = "failed", None
             row.size, row.done = None, 0
             yield (row.id,)

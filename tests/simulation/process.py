@@ -52,7 +52,7 @@ CHAT_SECONDS = 20.0
 ATTEMPT_SECONDS, MEDIA_SECONDS = 8.0, 12.0
 SUBMIT_SECONDS = 8.0
 DEADLINE_SECONDS = 120.0  # of a job
-LEASE_SECONDS = 15.0
+CLAIM_SECONDS = 15.0
 SCHEDULE = Schedule(first_seconds=1.0, factor=1.5, max_seconds=8.0)
 DRAIN_SECONDS = 10.0
 # Turns of the loop in which a killed process's coroutines are all gone.
@@ -235,7 +235,7 @@ class GatewayProcess:
             ),
             schedule=SCHEDULE,
             concurrency=8,
-            claim_seconds=LEASE_SECONDS,
+            claim_seconds=CLAIM_SECONDS,
             chance=chance.random,
             clock=clock,
             metrics=metrics,

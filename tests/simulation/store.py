@@ -27,7 +27,7 @@ from tests.unit.actors.fake_store import FakeStore
 OPEN = ("submitting", "queued", "running")
 # Of jobs, those that only the simulation knows.
 STATEMENTS = ("claim", "gone_channels", "book", "open", "ended", "in_flight", "quiet")
-BOOKED = ("ids", "leases", "pauses", "failures", "not_found", "unknown", "states", "progress")
+BOOKED = ("ids", "claim_ids", "pauses", "failures", "not_found", "unknown", "states", "progress")
 
 
 @dataclass
@@ -167,7 +167,7 @@ class SimulatedStore(FakeStore):
                 continue
             left[upstream[0]] -= 1
             poll = self.jobs.polls[job_id]
-            before, poll.leased_by = poll.leased_by, params["lease"]
+            before, poll.leased_by = poll.leased_by, params["claim_id"]
             poll.due_at = self._now + params["seconds"]
             claimed.append(self._claimed(job_id, poll, before, self._now - due_at))
         return claimed
@@ -190,11 +190,11 @@ class SimulatedStore(FakeStore):
         return []
 
     def _book(self, params: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-        for job_id, lease, pause, failures, not_found, unknown, state, progress in zip(
+        for job_id, claim_id, pause, failures, not_found, unknown, state, progress in zip(
             *(params[name] for name in BOOKED), strict=True
         ):
             poll = self.jobs.polls.get(job_id)
-            if poll is None or poll.leased_by != lease:
+            if poll is None or poll.leased_by != claim_id:
                 continue
             poll.leased_by, poll.polls = None, poll.polls + 1
             poll.failures, poll.not_found, poll.has_logged_unknown = failures, not_found, unknown
