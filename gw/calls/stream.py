@@ -241,7 +241,7 @@ def unreadable(error: Exception) -> UpstreamMalformed:
     return UpstreamMalformed(f"an answer that cannot be read: {error!r:.200}")
 
 
-# Comments kept back until the first event.
+# Comments kept back until the first event; more are dropped, because a comment is no event.
 EARLY_BYTES_MAX = 64 * 1024
 
 
@@ -398,9 +398,9 @@ class StreamPipeline:
                 self._keep_rest(self._splitter.pending())
                 break
         if not self._has_begun:
-            if self._early_bytes < EARLY_BYTES_MAX:
-                return b""
-            self._has_begun = True
+            if self._early_bytes > EARLY_BYTES_MAX:
+                self._early, self._early_bytes = [], 0
+            return b""
         self._early = []
         return b"".join(kept)
 

@@ -10,7 +10,7 @@ from channels.errors import UpstreamCut, UpstreamMalformed
 from channels.http.interfaces import UpstreamRequest
 from gw.calls.attempts import CLOSE_SECONDS
 from gw.calls.request import UpstreamPlan
-from gw.calls.stream import ENDING_SECONDS, REST_SECONDS
+from gw.calls.stream import EARLY_BYTES_MAX, ENDING_SECONDS, REST_SECONDS
 from tests.support.aio import eventually, jump
 from tests.support.rows import cases, each
 from tests.unit.calls import sse
@@ -123,6 +123,14 @@ async def begun(w: World, writer: RecordingWriter) -> asyncio.Task[None]:
     assert w.verdict("a") == "success"
     assert not writer.has_ended
     return task
+
+
+async def test_comments_before_the_first_event_are_no_event_however_many() -> None:
+    many = COMMENT * (EARLY_BYTES_MAX // len(COMMENT) + 1)
+    async with world(a=[answer(many, many)], b=[answer(many, many, HELLO, sse.DONE)]) as w:
+        told = await w.call(stream=True)
+        assert told.status == ("success", None)
+        assert told.writer.sent == HELLO + sse.DONE
 
 
 @cases("steps", (FOR_EVER,), (COMMENT, 2) * 50 + (FOR_EVER,))
