@@ -26,7 +26,7 @@ EXPOSED: Final = (
     "X-Ratelimit-Reset-Requests",
     *("X-Ratelimit-Limit-Concurrency", "X-Ratelimit-Remaining-Concurrency"),
     *("X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"),
-    *("X-Protocol-Translation", "X-Protocol-Warning", "X-Token-Count", "Idempotent-Replayed"),
+    *("X-Protocol-Translation", "X-Protocol-Warning", "X-Token-Count", "Idempotency-Replayed"),
     *("Allow", "Location", "WWW-Authenticate"),
     *("Accept-Ranges", "Content-Disposition", "Content-Length", "Content-Range", "ETag"),
 )

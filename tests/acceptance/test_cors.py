@@ -6,6 +6,7 @@ from typing import Any
 
 from gw.http.cors import EXPOSED, Cors
 from gw.http.tornado_adapter import RequestHeaders
+from gw.idempotency import REPLAYED
 from tests.support.client import Client, Reply
 from tests.support.house import House, channel, model
 from tests.support.rows import each
@@ -117,4 +118,5 @@ def test_any_origin_may_be_allowed_and_every_response_keeps_what_it_varies_by() 
     assert found["Access-Control-Allow-Origin"] == "*"
     assert found["Vary"] == "Accept, Origin"
     assert found["Access-Control-Expose-Headers"] == ", ".join(EXPOSED)
+    assert REPLAYED in EXPOSED
     assert "Access-Control-Allow-Origin" not in cors.headers(RequestHeaders({}), {})
