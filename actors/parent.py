@@ -76,7 +76,7 @@ class RenewMessage(Struct, array_like=True, tag="keep"):
     """See `words.RenewCommand`."""
 
     name: str
-    leases: tuple[int, ...]
+    permits: tuple[int, ...]
     window: tuple[tuple[int, float], ...]
 
 
@@ -137,7 +137,7 @@ def message(command: LimitCommand) -> Message:
         case EnterCommand():
             return EnterMessage(command.name, command.slot, command.rpm, command.concurrency)
         case RenewCommand():
-            return RenewMessage(command.name, command.leases, command.window)
+            return RenewMessage(command.name, command.permits, command.window)
         case ReleaseCommand():
             return ReleaseMessage(command.name, command.slot, command.from_window)
 
@@ -266,7 +266,7 @@ class ParentBackend:
     """Uses the link that the worker was started with."""
 
     name = "parent"
-    leases_expire = False  # they end with the link
+    permits_expire = False  # they end with the link
 
     def __init__(self, link: ParentLink) -> None:
         self._link = link
@@ -298,7 +298,7 @@ class ParentBackend:
 
 # The parent's side of what the processes of one `gw serve` share.
 #
-# Each worker is started with a socket to it. A worker that ends closes it, and its leases end with
+# Each worker is started with a socket to it. A worker that ends closes it, and its permits end with
 # it. Replies are immediate.
 
 # Summaries that are valid for the rest of their minute in every worker, kept by the parent.
@@ -413,7 +413,7 @@ class _Connection(asyncio.Protocol):
         self._connections.add(self)
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._book.drop_leases(self._worker)
+        self._book.drop_permits(self._worker)
         self._connections.discard(self)
 
     def data_received(self, data: bytes) -> None:
@@ -443,7 +443,7 @@ class _Connection(asyncio.Protocol):
         number = request.number
         match request.body:
             case Begin():
-                self._book.drop_leases(self._worker)
+                self._book.drop_permits(self._worker)
                 return ParentReply(number)
             case CommandBatch(messages):
                 now = self._clock.monotonic()
@@ -458,9 +458,9 @@ class _Connection(asyncio.Protocol):
         match message:
             case EnterMessage(name, slot, rpm, concurrency):
                 return book.enter(name, (worker, slot), rpm=rpm, concurrency=concurrency, now=now)
-            case RenewMessage(name, leases, window):
-                for slot in leases:
-                    book.lease(name, (worker, slot))
+            case RenewMessage(name, permits, window):
+                for slot in permits:
+                    book.permit(name, (worker, slot))
                 for slot, age_seconds in window:
                     book.add_late(name, (worker, slot), at=now - age_seconds)
             case ReleaseMessage(name, slot, from_window):

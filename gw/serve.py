@@ -445,8 +445,8 @@ class Gateway:
         self._supervisor.start("neighbours", self._neighbours.run)
         if self._shared_limits is not None:
             self._supervisor.start("limits", self._shared_limits.run)
-            if self._shared_limits.leases_expire:
-                self._supervisor.start("leases", self._shared_limits.beat)
+            if self._shared_limits.permits_expire:
+                self._supervisor.start("permits", self._shared_limits.beat)
         start_watches(
             self._supervisor,
             overload=self._overload,

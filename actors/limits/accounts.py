@@ -204,7 +204,7 @@ class SlidingWindows(Generic[Slot]):
 # The usage of all processes of one host, kept by their parent.
 #
 # It follows the rules of the window above and the commands of `shared.py`, like the scripts for
-# Redis; but a lease lasts as long as its process, which the parent knows. Sans I/O.
+# Redis; but a permit lasts as long as its process, which the parent knows. Sans I/O.
 
 WorkerSlot = tuple[int, int]  # the worker, and its own number for the request
 
@@ -259,28 +259,28 @@ class _SharedUsage(WindowUsage[WorkerSlot]):
 
 
 class SharedWindows(SlidingWindows[WorkerSlot]):
-    """The figures of all workers; a worker's leases end with it, its admissions still count."""
+    """The figures of all workers; a worker's permits end with it, its admissions still count."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._leases: dict[int, set[tuple[str, WorkerSlot]]] = {}
+        self._permits: dict[int, set[tuple[str, WorkerSlot]]] = {}
 
     def enter(
         self, name: str, slot: WorkerSlot, *, rpm: int | None, concurrency: int | None, now: float
     ) -> LimitStatus:
-        """Admit the request if both limits have room; with a concurrency limit it gets a lease."""
+        """Admit the request if both limits have room; with a concurrency limit it gets a permit."""
         status = self.judge(name, slot, rpm=rpm, concurrency=concurrency, now=now)
         if status.refused is None:
             if concurrency is None:
                 self.leave(name, slot)
             else:
-                self._leases.setdefault(slot[0], set()).add((name, slot))
+                self._permits.setdefault(slot[0], set()).add((name, slot))
         return status
 
-    def lease(self, name: str, slot: WorkerSlot) -> None:
-        """Lease a request in flight that was admitted elsewhere, or is reported again."""
+    def permit(self, name: str, slot: WorkerSlot) -> None:
+        """Permit a request in flight that was admitted elsewhere, or is reported again."""
         self.fly(name, slot)
-        self._leases.setdefault(slot[0], set()).add((name, slot))
+        self._permits.setdefault(slot[0], set()).add((name, slot))
 
     def add_late(self, name: str, slot: WorkerSlot, *, at: float) -> None:
         """Add a request that was admitted elsewhere."""
@@ -288,15 +288,15 @@ class SharedWindows(SlidingWindows[WorkerSlot]):
 
     def release(self, name: str, slot: WorkerSlot, *, from_window: bool) -> None:
         """End a request, or withdraw one that was never admitted; an unknown one is no error."""
-        self._leases.get(slot[0], set()).discard((name, slot))
+        self._permits.get(slot[0], set()).discard((name, slot))
         usage = self._shared(name)
         usage.flying.discard(slot)
         if from_window:
             usage.withdraw(slot)
 
-    def drop_leases(self, worker: int) -> None:
-        """Drop all leases of a worker: it has ended, or will report everything again."""
-        for name, slot in self._leases.pop(worker, ()):
+    def drop_permits(self, worker: int) -> None:
+        """Drop all permits of a worker: it has ended, or will report everything again."""
+        for name, slot in self._permits.pop(worker, ()):
             self._shared(name).flying.discard(slot)
 
     def _shared(self, name: str) -> _SharedUsage:
@@ -374,7 +374,7 @@ class Limiter:
                 name,
                 slot,
                 in_window=in_window,
-                is_leased=concurrency is not None,
+                has_permit=concurrency is not None,
                 is_asked=is_asked,
             )
         elif is_asked:
@@ -408,10 +408,10 @@ class Limiter:
         """
         if self._shared is None:
             return
-        flying, leased = self._book.flying(name), self._shared.leases(name)
-        if len(flying) != len(leased):
-            for slot in [slot for slot in flying if slot not in leased]:
-                self._shared.lease(name, slot)
+        flying, permitted = self._book.flying(name), self._shared.permits(name)
+        if len(flying) != len(permitted):
+            for slot in [slot for slot in flying if slot not in permitted]:
+                self._shared.permit(name, slot)
 
     def share_all(self) -> None:
         """Share every name, when a change of limits may have been missed."""
@@ -443,7 +443,7 @@ class LimitExceeded(Exception):
         self.retry_after_seconds = retry_after_seconds
 
 
-class LimitLease:
+class Permit:
     """The right to be in flight, until `leave`."""
 
     __slots__ = ("_is_left", "_limiter", "_slot", "account_id", "headers")
@@ -471,16 +471,14 @@ class AccountLimits:
         self._limiter = limiter
         self._metrics = metrics
 
-    async def enter(
-        self, account_id: str, *, rpm: int | None, concurrency: int | None
-    ) -> LimitLease:
+    async def enter(self, account_id: str, *, rpm: int | None, concurrency: int | None) -> Permit:
         """Admit one request. Raises LimitExceeded with the headers of the response."""
         status, slot = await self._limiter.enter(account_id, rpm=rpm, concurrency=concurrency)
         return self._admission(account_id, status, slot, rpm, concurrency)
 
     def try_enter(
         self, account_id: str, *, rpm: int | None, concurrency: int | None
-    ) -> LimitLease | None:
+    ) -> Permit | None:
         """Do the same as `enter` if no other process is involved; else return None."""
         entered = self._limiter.try_enter(account_id, rpm=rpm, concurrency=concurrency)
         if entered is None:
@@ -494,12 +492,12 @@ class AccountLimits:
         slot: int,
         rpm: int | None,
         concurrency: int | None,
-    ) -> LimitLease:
+    ) -> Permit:
         if status is UNLIMITED:
-            return LimitLease(self._limiter, account_id, slot, _NO_HEADERS)
+            return Permit(self._limiter, account_id, slot, _NO_HEADERS)
         headers = _headers(status, rpm, concurrency)
         if status.refused is None:
-            return LimitLease(self._limiter, account_id, slot, headers)
+            return Permit(self._limiter, account_id, slot, headers)
         self._metrics.limit_refused(status.refused)
         retry_after_seconds = status.retry_after_seconds
         headers["Retry-After"] = str(retry_after_seconds)

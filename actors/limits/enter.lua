@@ -2,13 +2,13 @@
 -- between. The time is this server's own, so that the hosts' clocks do not matter.
 --
 -- KEYS   the window: whose request was admitted when
---        the leases: who is in flight, and until when that is believed without being renewed
--- ARGV   requests per minute, concurrency (each may be empty: no limit), the lease's member,
---        the lease's length in microseconds, the time in microseconds (only tests give one)
+--        the permits: who is in flight, and until when that is believed without being renewed
+-- ARGV   requests per minute, concurrency (each may be empty: no limit), the permit's member,
+--        the permit's length in microseconds, the time in microseconds (only tests give one)
 -- Return {0 admitted, 1 the window is full, 2 concurrency is reached; requests in the window;
 --         microseconds until its oldest leaves it; until it has room; in flight}
 local rpm, concurrency = tonumber(ARGV[1]), tonumber(ARGV[2])
-local member, lease = ARGV[3], tonumber(ARGV[4])
+local member, length = ARGV[3], tonumber(ARGV[4])
 local now = time_of(ARGV[5])
 
 local requests, flying = 0, 0
@@ -35,8 +35,8 @@ else
         requests = requests + 1
     end
     if concurrency then
-        redis.call('ZADD', KEYS[2], text(now + lease), member)
-        redis.call('PEXPIRE', KEYS[2], text(lease / 1000))
+        redis.call('ZADD', KEYS[2], text(now + length), member)
+        redis.call('PEXPIRE', KEYS[2], text(length / 1000))
         flying = flying + 1
     end
 end

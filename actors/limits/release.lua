@@ -1,8 +1,8 @@
--- Takes leases of a name away: their requests are over. With a second list, requests that were
+-- Takes permits of a name away: their requests are over. With a second list, requests that were
 -- refused in the end leave the window too.
 --
--- KEYS   the window; the leases (see enter.lua)
--- ARGV   how many leases follow, their members; then members of the window
+-- KEYS   the window; the permits (see enter.lua)
+-- ARGV   how many permits follow, their members; then members of the window
 local count = tonumber(ARGV[1])
 for place = 2, 1 + count do
     redis.call('ZREM', KEYS[2], ARGV[place])

@@ -1,12 +1,12 @@
 """Limits shared by several processes: the backend decides, and this is one process's link to it.
 
-The backend is Redis, or the parent of the processes of one host. A request in flight is a lease
-there. In Redis the process renews its leases all the time, so that a long call never loses its own,
-and those of a dead process expire after LEASE_SECONDS; at the parent they end with the process.
-Commands gather while a batch is under way and are sent together. When the backend does not respond,
-every waiting request learns at once that the limits are unknown (`accounts.py` then decides alone),
-and the backend gets no more requests. `run` reconnects and sends everything that this process
-knows; only then does the backend decide again.
+The backend is Redis, or the parent of the processes of one host. A request in flight has a permit
+there. In Redis the process renews its permits all the time, so that a long call never loses its
+own, and those of a dead process expire after PERMIT_SECONDS; at the parent they end with the
+process. Commands gather while a batch is under way and are sent together. When the backend does not
+respond, every waiting request learns at once that the limits are unknown (`accounts.py` then
+decides alone), and the backend gets no more requests. `run` reconnects and sends everything that
+this process knows; only then does the backend decide again.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class LimitStatus:
 # Keys are `gw:limits:NAME:window` and `gw:limits:NAME:leases`. Slots of several processes are in
 # one set, so a member is the process's id and the slot.
 
-# How long an unrenewed lease counts: then the slots of a dead process are free.
-LEASE_SECONDS = 10.0
+# How long an unrenewed permit counts: then the slots of a dead process are free.
+PERMIT_SECONDS = 10.0
 MICROSECONDS = 1_000_000
 
 _DIMENSIONS: tuple[Dimension | None, ...] = (None, "rpm", "concurrency")
@@ -93,16 +93,16 @@ class EnterCommand:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RenewCommand:
-    """Renew the leases in flight here; `window` has slots admitted so many seconds ago."""
+    """Renew the permits in flight here; `window` has slots admitted so many seconds ago."""
 
     name: str
-    leases: tuple[int, ...] = ()
+    permits: tuple[int, ...] = ()
     window: tuple[tuple[int, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReleaseCommand:
-    """End a lease; `from_window` also withdraws its admission."""
+    """End a permit; `from_window` also withdraws its admission."""
 
     name: str
     slot: int
@@ -123,21 +123,23 @@ class RedisCommands:
         """Return the script call of `command`."""
         stem = f"gw:limits:{command.name}"
         keys = (f"{stem}:window", f"{stem}:leases")
-        lease = round(LEASE_SECONDS * MICROSECONDS)
+        length = round(PERMIT_SECONDS * MICROSECONDS)
         now = "" if self._now_us is None else self._now_us()
         match command:
             case EnterCommand():
                 rpm = "" if command.rpm is None else command.rpm
                 concurrency = "" if command.concurrency is None else command.concurrency
                 return ScriptCall(
-                    "enter", keys, (rpm, concurrency, self._member(command.slot), lease, now)
+                    "enter", keys, (rpm, concurrency, self._member(command.slot), length, now)
                 )
             case RenewCommand():
-                leases = map(self._member, command.leases)
+                permits = map(self._member, command.permits)
                 window: list[str | int] = []
                 for slot, age_seconds in command.window:
                     window += self._member(slot), round(age_seconds * MICROSECONDS)
-                return ScriptCall("keep", keys, (lease, now, len(command.leases), *leases, *window))
+                return ScriptCall(
+                    "keep", keys, (length, now, len(command.permits), *permits, *window)
+                )
             case ReleaseCommand():
                 member = self._member(command.slot)
                 never_admitted = (member,) if command.from_window else ()
@@ -172,7 +174,7 @@ class Backend(Protocol):
     """Executes batches of commands in their order. Every method raises BackendUnavailable."""
 
     name: str  # in log lines: "redis", "parent"
-    leases_expire: bool  # unless they are renewed
+    permits_expire: bool  # unless they are renewed
 
     async def connect(self) -> None:
         """Connect; afterwards everything is sent again."""
@@ -193,7 +195,7 @@ class RedisBackend:
     """Calls scripts in Redis, for processes of one host or many."""
 
     name = "redis"
-    leases_expire = True
+    permits_expire = True
 
     def __init__(self, link: RedisLink, redis_commands: RedisCommands) -> None:
         self._link = link
@@ -231,7 +233,7 @@ class RedisBackend:
 T = TypeVar("T")
 Windows = Iterable[tuple[str, list[tuple[int, float]]]]
 
-# Four beats may fail or be late before the lease of a live process expires.
+# Four beats may fail or be late before the permit of a live process expires.
 BEAT_SECONDS = 2.0
 BATCH_MAX = 256
 # A reconnect sends everything at once, in pieces that the server executes in a few milliseconds.
@@ -242,7 +244,7 @@ TIMEOUT_FACTOR = 10
 PAUSE_FIRST_SECONDS = 0.25
 PAUSE_MAX_SECONDS = 5.0
 STEADY_SECONDS = 10.0
-# Renewed like a lease, so that every beat writes something, which a replica refuses.
+# Renewed like a permit, so that every beat writes something, which a replica refuses.
 PROCESSES = "processes"
 
 
@@ -260,7 +262,7 @@ class SharedLimits:
         self._queue: list[LimitCommand] = []
         self._wake = asyncio.Event()
         # All requests in flight under a limit; True: the backend may know of it.
-        self._leases: dict[str, dict[int, bool]] = {}
+        self._permits: dict[str, dict[int, bool]] = {}
         self._owed: list[ReleaseCommand] = []  # still counted; sent on reconnecting
         self._pause_seconds = 0.0
         self._up_since = 0.0
@@ -275,13 +277,13 @@ class SharedLimits:
         return cls(backend=backend, clock=clock, metrics=metrics)
 
     def __repr__(self) -> str:
-        leases = sum(len(slots) for slots in self._leases.values())
-        return f"<SharedLimits {self._state} {leases} leases {len(self._queue)} waiting>"
+        permits = sum(len(slots) for slots in self._permits.values())
+        return f"<SharedLimits {self._state} {permits} permits {len(self._queue)} waiting>"
 
     @property
-    def leases_expire(self) -> bool:
+    def permits_expire(self) -> bool:
         """Whether `beat` is needed."""
-        return self._backend.leases_expire
+        return self._backend.permits_expire
 
     @property
     def is_up(self) -> bool:
@@ -304,11 +306,11 @@ class SharedLimits:
             )  # whatever the reply will be, the client has left
             raise
         if status is not None and status.refused is None and concurrency is not None:
-            self._leases.setdefault(name, {})[slot] = True
+            self._permits.setdefault(name, {})[slot] = True
         return status
 
     def admitted_alone(
-        self, name: str, slot: int, *, in_window: bool, is_leased: bool, is_asked: bool
+        self, name: str, slot: int, *, in_window: bool, has_permit: bool, is_asked: bool
     ) -> None:
         """Report a request that was admitted without the backend.
 
@@ -316,34 +318,34 @@ class SharedLimits:
         """
         if in_window and self._state != "down":
             self._send(RenewCommand(name, window=((slot, 0.0),)))
-        if is_leased:
-            self.lease(name, slot)
+        if has_permit:
+            self.permit(name, slot)
             if is_asked:
-                self._leases[name][slot] = True
+                self._permits[name][slot] = True
 
     def refused_alone(self, name: str, slot: int) -> None:
         """Report a request that was refused here, but which the backend may have admitted."""
         self._give_back(ReleaseCommand(name, slot, from_window=True))
 
-    def lease(self, name: str, slot: int) -> None:
+    def permit(self, name: str, slot: int) -> None:
         """Report a request in flight that the backend has not been asked about."""
         is_sent = self._state != "down"
-        self._leases.setdefault(name, {})[slot] = is_sent
+        self._permits.setdefault(name, {})[slot] = is_sent
         if is_sent:
-            self._send(RenewCommand(name, leases=(slot,)))
+            self._send(RenewCommand(name, permits=(slot,)))
 
-    def leases(self, name: str) -> dict[int, bool]:
-        """Return the leased slots, read-only."""
-        return self._leases.get(name, {})
+    def permits(self, name: str) -> dict[int, bool]:
+        """Return the slots with a permit, read-only."""
+        return self._permits.get(name, {})
 
     def release(self, name: str, slot: int) -> None:
-        """End a request; one without a lease is no error."""
-        slots = self._leases.get(name)
+        """End a request; one without a permit is no error."""
+        slots = self._permits.get(name)
         if slots is None or slot not in slots:
             return
         is_sent = slots.pop(slot)
         if not slots:
-            del self._leases[name]
+            del self._permits[name]
         if is_sent:
             self._give_back(ReleaseCommand(name, slot))
 
@@ -378,28 +380,28 @@ class SharedLimits:
             self._abandon([])  # no request may wait for a reply that will not be sent
 
     async def beat(self) -> None:
-        """Renew the leases forever."""
+        """Renew the permits forever."""
         while True:
             await self._clock.sleep(BEAT_SECONDS)
             self.renew()
 
     def renew(self) -> None:
-        """Renew every lease for LEASE_SECONDS; if the backend is down, reconnecting does that."""
+        """Renew every permit for PERMIT_SECONDS; if the backend is down, reconnecting does that."""
         if self.is_up:
-            for command in self._known_leases():
+            for command in self._known_permits():
                 self._send(command)
 
     async def close(self) -> None:
         """Release everything and disconnect. `run` must have ended."""
         self._owed += [
-            ReleaseCommand(name, slot) for name, slots in self._leases.items() for slot in slots
+            ReleaseCommand(name, slot) for name, slots in self._permits.items() for slot in slots
         ]
-        self._leases = {}
+        self._permits = {}
         try:
             for batch in _chunks(self._owed, BATCH_MAX):
                 await self._backend.call(batch)
         except BackendUnavailable as error:  # they expire by themselves
-            self._log.info("leases_left", count=len(self._owed), why=str(error))
+            self._log.info("permits_left", count=len(self._owed), why=str(error))
         finally:
             await self._backend.close()
 
@@ -409,8 +411,8 @@ class SharedLimits:
         await self._backend.connect()
         self._state = "returning"
         owed, self._owed = self._owed, []
-        known: list[LimitCommand] = [*owed, *self._known_leases(), *self._known_windows()]
-        for slots in self._leases.values():
+        known: list[LimitCommand] = [*owed, *self._known_permits(), *self._known_windows()]
+        for slots in self._permits.values():
             slots.update(dict.fromkeys(slots, True))
         try:
             for batch in _chunks(known, PIECES):
@@ -467,11 +469,11 @@ class SharedLimits:
 
     # What this process knows
 
-    def _known_leases(self) -> Iterator[RenewCommand]:
-        yield RenewCommand(PROCESSES, leases=(0,))
-        for name, slots in self._leases.items():
+    def _known_permits(self) -> Iterator[RenewCommand]:
+        yield RenewCommand(PROCESSES, permits=(0,))
+        for name, slots in self._permits.items():
             for chunk in _chunks(list(slots), CHUNK):
-                yield RenewCommand(name, leases=tuple(chunk))
+                yield RenewCommand(name, permits=tuple(chunk))
 
     def _known_windows(self) -> Iterator[RenewCommand]:
         for name, admitted in self.windows():

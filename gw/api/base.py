@@ -19,7 +19,7 @@ from uuid import UUID, SafeUUID
 
 from tornado.web import HTTPError
 
-from actors.limits.accounts import LimitLease
+from actors.limits.accounts import Permit
 from actors.store.connection import StoreUnavailable
 from actors.wallet.messages import LedgerUnavailable
 from channels.dialects.validate import model_in
@@ -195,10 +195,10 @@ class ApiHandler(TornadoHandler):
 
     services: Services
 
-    # Set by the checks: the principal, unless `auth` is "none"; the lease of the account's limits,
+    # Set by the checks: the principal, unless `auth` is "none"; the permit of the account's limits,
     # until the request is released.
     principal: Principal
-    admission: LimitLease | None = None
+    admission: Permit | None = None
     _awaits_hold = False
 
     def __init_subclass__(cls) -> None:
@@ -301,8 +301,8 @@ class ApiHandler(TornadoHandler):
             self._awaits_hold = False
             self.services.overload.leave()
 
-    def take_admission(self) -> LimitLease | None:
-        """Hand the lease of the account's limits over to work that may outlive the request."""
+    def take_admission(self) -> Permit | None:
+        """Hand the permit of the account's limits over to work that may outlive the request."""
         admission, self.admission = self.admission, None
         return admission
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal, Protocol
 
-from actors.limits.accounts import LimitExceeded, LimitLease
+from actors.limits.accounts import LimitExceeded, Permit
 from channels.dialects.error_body import are_storable, is_storable
 from gw.api.services import Services
 from gw.errors import (
@@ -121,7 +121,7 @@ class Checked(Protocol):
     @principal.setter
     def principal(self, principal: Principal) -> None: ...
 
-    admission: LimitLease | None
+    admission: Permit | None
     auth: ClassVar[AuthMode]
     challenge: ClassVar[str]
     touches_key: ClassVar[bool]

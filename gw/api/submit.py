@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from actors.catalogs import Catalogs
 from actors.jobs.job import VISIBLE, Job, State
 from actors.jobs.store import PREFIXES, Jobs
-from actors.limits.accounts import LimitLease
+from actors.limits.accounts import Permit
 from actors.wallet.messages import NewJob
 from actors.wallet.pricing import MediaPrice
 from actors.wallet.wallets import KeyTaken
@@ -98,17 +98,17 @@ async def _guarded(
 class DetachableWriter(HandlerWriter):
     """Writes the response of a call that may be detached (see `DetachedWriter`).
 
-    The call keeps the account's lease and the body's bytes until its end.
+    The call keeps the account's permit and the body's bytes until its end.
     """
 
     def __init__(self, call: ModelCall) -> None:
         super().__init__(call.handler)
-        self._admission: LimitLease | None = call.handler.take_admission()
+        self._admission: Permit | None = call.handler.take_admission()
         self._body = call.handler.request.take_body()
         self._is_detached = False
 
     def detached(self) -> None:
-        """Take over the lease and the body: the client has disconnected, and the call continues."""
+        """Take over permit and body: the client has disconnected, and the call continues."""
         self._is_detached = True
 
     def ended_detached(self, error: Exception | None) -> None:

@@ -60,14 +60,14 @@ def second(shared: House) -> Iterator[GatewayProcess]:
         process.close()
 
 
-def leases(redis: str, account: str) -> int:
+def permits(redis: str, account: str) -> int:
     with Redis.from_url(redis) as client:
         return int(client.zcard(f"gw:limits:{account}:leases"))
 
 
 def wait_until_free(redis: str, account: str) -> None:
-    """A lease that nobody gave back would be renewed for ever."""
-    until(lambda: leases(redis, account) == 0, what="every place given back")
+    """A permit that nobody gave back would be renewed for ever."""
+    until(lambda: permits(redis, account) == 0, what="every place given back")
 
 
 async def crowd(h: House, tenant: Tenant, urls: list[str], count: int, **body: Any) -> list[Stream]:
@@ -94,7 +94,7 @@ def test_hundred_calls_at_once_are_exactly_ten_over_both(
         calls = asyncio.create_task(crowd(h, tenant, urls, 100, sim={"hang": "headers"}))
         await asyncio.to_thread(until, lambda: rejected() == 90, what="90 refusals")
         h.upstream.wait(active=CONCURRENCY)
-        assert leases(redis, tenant.account) == CONCURRENCY
+        assert permits(redis, tenant.account) == CONCURRENCY
         assert h.upstream.stats()["requests"] == CONCURRENCY
         calls.cancel()
         await asyncio.wait([calls])
@@ -152,11 +152,11 @@ def test_gateway_that_stops_has_given_everything_back(
     sim = {"events": 5, "pause": 2}
     with Client(hasty.url, tenant.key).begin_chat(stream=True, sim=sim):
         h.upstream.wait(paused=1)
-        assert leases(redis, tenant.account) == 1
+        assert permits(redis, tenant.account) == 1
         hasty.popen.send_signal(signal.SIGTERM)
         hasty.wait_for_line("drain_began")
         assert hasty.wait() == 0, hasty.log()
-    assert leases(redis, tenant.account) == 0
+    assert permits(redis, tenant.account) == 0
 
 
 def test_the_rate_of_the_call_logs_is_one_over_both(h: House, second: GatewayProcess) -> None:

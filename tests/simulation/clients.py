@@ -200,7 +200,7 @@ class Call:
             expires_at = self.credential.expires_at
             if expires_at is not None and process.clock.now() >= expires_at:
                 self.fault(f"call {self.number} passes with a key that has expired")
-            lease = await process.limits.enter(
+            permit = await process.limits.enter(
                 principal.account_id,
                 rpm=principal.rpm_limit,
                 concurrency=principal.concurrency_limit,
@@ -218,7 +218,7 @@ class Call:
         admission = admissions.enter(process, principal)
 
         def left() -> None:
-            lease.leave()
+            permit.leave()
             admissions.in_flight.discard(admission)
 
         client.on_end = left

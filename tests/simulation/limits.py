@@ -52,8 +52,8 @@ class Judge:
                     name, (process, slot), rpm=rpm, concurrency=concurrency, now=now
                 )
             case RenewCommand():
-                for slot in command.leases:
-                    windows.lease(name, (process, slot))
+                for slot in command.permits:
+                    windows.permit(name, (process, slot))
                 for slot, age in command.window:
                     windows.add_late(name, (process, slot), at=now - age)
             case ReleaseCommand(slot=slot, from_window=from_window):
@@ -65,7 +65,7 @@ class JudgeBackend:
     """The link of one process to the judge: what it holds ends with it."""
 
     name = "parent"
-    leases_expire = False
+    permits_expire = False
 
     def __init__(self, judge: Judge, process: int) -> None:
         self._judge = judge
@@ -74,7 +74,7 @@ class JudgeBackend:
 
     async def connect(self) -> None:
         await self.call(())
-        self._judge.windows.drop_leases(self._process)
+        self._judge.windows.drop_permits(self._process)
 
     async def call(
         self, commands: Sequence[LimitCommand], *, timeout_factor: int = 1
@@ -100,7 +100,7 @@ class JudgeBackend:
         """The process is gone."""
         if not self.is_cut:
             self.is_cut = True
-            self._judge.windows.drop_leases(self._process)
+            self._judge.windows.drop_permits(self._process)
 
     def _lost(self) -> None:
         self._judge.lost_at = asyncio.get_running_loop().time()

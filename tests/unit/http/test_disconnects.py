@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 from tornado.iostream import StreamClosedError
 
-from actors.limits.accounts import AccountLimits, Limiter, LimitLease
+from actors.limits.accounts import AccountLimits, Limiter, Permit
 from actors.store.connection import StoreUnavailable
 from gw.api.base import INTERNAL_MESSAGE, STORE_MESSAGE
 from gw.errors import ENDING, NO_CHANNEL_AVAILABLE, GatewayError
@@ -73,12 +73,12 @@ async def test_a_client_that_leaves_while_its_limits_are_asked_keeps_no_place(ot
 
         def try_enter(
             self, account_id: str, *, rpm: int | None, concurrency: int | None
-        ) -> LimitLease | None:
+        ) -> Permit | None:
             return None
 
         async def enter(
             self, account_id: str, *, rpm: int | None, concurrency: int | None
-        ) -> LimitLease:
+        ) -> Permit:
             self.asked.set()
             await self.may_answer.wait()
             self.has_answered = True

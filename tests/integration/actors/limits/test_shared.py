@@ -16,9 +16,9 @@ from actors.clock import SystemClock
 from actors.limits.accounts import Limiter
 from actors.limits.shared import (
     BEAT_SECONDS,
-    LEASE_SECONDS,
     MICROSECONDS,
     PAUSE_MAX_SECONDS,
+    PERMIT_SECONDS,
     LimitStatus,
     RedisBackend,
     RedisCommands,
@@ -86,7 +86,7 @@ async def process(
         await shared.close()
 
 
-async def leases(url: str, name: str = A) -> int:
+async def permits(url: str, name: str = A) -> int:
     async with Redis.from_url(url) as redis:
         count: int = await redis.zcard(f"gw:limits:{name}:leases")
         return count
@@ -104,7 +104,7 @@ async def test_hundred_at_once_over_two_processes_are_exactly_the_limit(redis_ur
         admitted = [standing for standing, _ in answers if standing.refused is None]
         assert len(admitted) == 10
         assert sorted(standing.in_flight for standing in admitted) == list(range(1, 11))
-        assert await leases(redis_url) == 10
+        assert await permits(redis_url) == 10
 
 
 async def test_window_is_one_for_all_processes(redis_url: str) -> None:
@@ -132,14 +132,14 @@ async def test_limit_set_later_counts_what_other_processes_have_in_flight(redis_
         flying = [await one.place() for _ in range(2)]
         for which in (one, two):
             which.limiter.share(A)  # both hear of the change
-        await one.limiter.take("after the leases", 1)
+        await one.limiter.take("after the permits", 1)
         assert (await two.enter(concurrency=2)).refused == "concurrency"
         one.limiter.leave(A, flying[0])
         await one.limiter.take("after the release", 1)
         assert (await two.enter(concurrency=2)).in_flight == 2
 
 
-async def test_dead_process_loses_its_leases_and_a_long_call_of_a_live_one_keeps_its(
+async def test_dead_process_loses_its_permits_and_a_long_call_of_a_live_one_keeps_its(
     redis_url: str,
 ) -> None:
     url = redis_url + PATIENT
@@ -155,7 +155,7 @@ async def test_dead_process_loses_its_leases_and_a_long_call_of_a_live_one_keeps
         await live.place(concurrency=2)
         await dead.place(concurrency=2)
         await dead.die()
-        for _ in range(round(LEASE_SECONDS / BEAT_SECONDS)):
+        for _ in range(round(PERMIT_SECONDS / BEAT_SECONDS)):
             assert (await live.enter(concurrency=2)).refused == "concurrency"
             clock.advance(BEAT_SECONDS)
             await eventually(lambda: clock.sleepers == 1)  # the beat has been said
@@ -167,7 +167,7 @@ async def test_dead_process_loses_its_leases_and_a_long_call_of_a_live_one_keeps
             await eventually(lambda: clock.sleepers == 1)
 
 
-async def test_request_given_up_while_it_is_asked_keeps_no_lease(valkey: MortalValkey) -> None:
+async def test_request_given_up_while_it_is_asked_keeps_no_permit(valkey: MortalValkey) -> None:
     async with process(valkey.url + PATIENT) as one:
         valkey.freeze()
         asked = asyncio.create_task(one.enter(concurrency=1))
@@ -198,14 +198,14 @@ async def test_killed_redis_is_done_without_and_told_everything_when_it_is_back(
         valkey.start()
         await eventually(lambda: not one.is_degraded and not two.is_degraded)
         # Two requests in flight, three in the window, though the new server was empty.
-        assert await leases(valkey.url) == 2
+        assert await permits(valkey.url) == 2
         assert (await two.enter(concurrency=2)).refused == "concurrency"
         assert (await two.enter(rpm=3)).refused == "rpm"
         assert (await one.limiter.take("elsewhere", 3)).refused == "rpm"
         for place in (before, during):
             one.limiter.leave(A, place)
         await one.limiter.take("after the releases", 1)
-        assert await leases(valkey.url) == 0
+        assert await permits(valkey.url) == 0
 
 
 @logs("redis_lost")
@@ -221,7 +221,7 @@ async def test_frozen_redis_is_given_up_and_what_ended_meanwhile_is_told_later(
         one.limiter.leave(A, place)
         valkey.thaw()
         await eventually(lambda: not one.is_degraded)
-        assert await leases(valkey.url) == 0
+        assert await permits(valkey.url) == 0
         standing = await patient.enter(rpm=9, concurrency=1)
         assert (standing.requests, standing.in_flight) == (2, 1)
 
@@ -237,7 +237,7 @@ async def test_place_that_a_frozen_redis_grants_too_late_is_given_back(
         one.limiter.leave(A, place)
         valkey.thaw()
         await eventually(lambda: not one.is_degraded)
-        assert await leases(valkey.url) == 0
+        assert await permits(valkey.url) == 0
 
 
 @logs("redis_lost")
@@ -249,15 +249,15 @@ async def test_redis_that_is_not_there_yet_is_found_later(valkey: MortalValkey) 
         assert (await one.enter(concurrency=1)).refused == "concurrency"
         valkey.start()
         await eventually(lambda: not one.is_degraded)
-        assert await leases(valkey.url) == 1
+        assert await permits(valkey.url) == 1
 
 
 async def test_ended_process_gives_everything_back(redis_url: str) -> None:
     async with process(redis_url + PATIENT) as one:
         for _ in range(3):
             await one.place(concurrency=5)
-        assert await leases(redis_url) == 3
-    assert await leases(redis_url) == 0
+        assert await permits(redis_url) == 3
+    assert await permits(redis_url) == 0
 
 
 @logs("redis_lost")
@@ -280,7 +280,7 @@ async def test_replica_that_takes_no_writes_is_as_good_as_none(redis_url: str) -
         await server.replicaof("NO", "ONE")
         clock.advance(PAUSE_MAX_SECONDS)
         await eventually(lambda: not one.is_degraded)
-        assert await leases(redis_url) == 1
+        assert await permits(redis_url) == 1
 
 
 # --- The limits of three processes over one Redis, under any sequence of requests ---
@@ -309,7 +309,7 @@ def test_several_processes_keep_the_rules_that_one_does(redis_url: str) -> None:
             return round(self.clock.monotonic() * MICROSECONDS)
 
         def advance(self, seconds: float) -> None:
-            """The processes live: leases are renewed before they run out."""
+            """The processes live: permits are renewed before they run out."""
             self.clock.advance(seconds)
             for one in self.shared:
                 one.renew()

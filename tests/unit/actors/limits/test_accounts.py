@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import pytest
 from hypothesis import settings
 
-from actors.limits.accounts import AccountLimits, Limiter, LimitExceeded, LimitLease
+from actors.limits.accounts import AccountLimits, Limiter, LimitExceeded, Permit
 from metrics.prometheus import Metrics
 from tests.support.aio import run
 from tests.support.clock import FakeClock
@@ -25,7 +25,7 @@ class Limits:
         self.limiter = Limiter(clock=self.clock)
         self.limits = AccountLimits(limiter=self.limiter, metrics=Metrics())
 
-    def enter(self, account: str, *, rpm: int | None, concurrency: int | None) -> LimitLease:
+    def enter(self, account: str, *, rpm: int | None, concurrency: int | None) -> Permit:
         return run(self.limits.enter(account, rpm=rpm, concurrency=concurrency))
 
     def in_flight(self, account: str) -> int:

@@ -143,7 +143,7 @@ def test_names_that_nobody_uses_are_forgotten() -> None:
     book = SharedWindows()
     for number in range(300):
         book.enter(f"name_{number}", (1, number), rpm=5, concurrency=5, now=0.0)
-    book.drop_leases(1)
+    book.drop_permits(1)
     assert "300 names" in repr(book)
     for _ in range(70):
         book.forget_idle(61.0)
