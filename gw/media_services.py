@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -10,7 +9,6 @@ from typing import Any
 
 import msgspec
 
-from actors.actor import Supervisor
 from actors.catalogs import Catalogs
 from actors.clock import Clock
 from actors.jobs.ending import Endings, JobContent, JobUpstreams, LinkRenewal, Settles
@@ -22,9 +20,7 @@ from actors.media_store.links import PURPOSE, LinkSigner
 from actors.media_store.storage import BucketStorage, CopyStorage, FolderStorage
 from actors.media_store.store import Copy, CopyStore, Kept
 from actors.media_store.worker import MediaStore, TaskScanner
-from actors.routing import ChannelDirectory
 from actors.store.database import Database
-from actors.wallet.wallets import Wallets
 from channels.http.interfaces import Wire
 from channels.media.dialects import DIALECTS
 from channels.media.model import addressed
@@ -42,9 +38,8 @@ from gw.calls.media import (
 )
 from gw.calls.settlement import Billing
 from gw.config.config import LiveConfig, Tasks
-from gw.http.application import RequestsInFlight
 from gw.keys.secret import Secret
-from gw.runtime import Pools
+from gw.runtime import Process, Store
 from gw.voices import Voices
 from metrics.prometheus import Metrics
 
@@ -66,41 +61,31 @@ def make_jobs(
     )
 
 
-def make_poller(
-    current: LiveConfig,
-    *,
-    name: str,
-    database: Database,
-    wallets: Wallets,
-    wire: Wire,
-    secret: Secret,
-    clock: Clock,
-    metrics: Metrics,
-    changed: asyncio.Event,
-) -> Poller:
-    """Return the poller of this process; `database` is its own pool, `changed` as in `Poller`."""
-    config = current.config
+def make_poller(process: Process, store: Store, *, settle: Settles, wire: Wire) -> Poller:
+    """Return the poller of this process, which has its own pool."""
+    current, database = process.current, store.pools.jobs
+    clock, metrics, tasks = process.clock, process.metrics, process.current.config.tasks
     upstreams = make_upstreams(current, wire=wire, clock=clock)
     return Poller(
-        name=name,
+        name=process.identity.first_id,
         database=database,
         upstreams=upstreams,
         endings=make_endings(
             current,
             database=database,
-            settle=wallets.settle_job,
+            settle=settle,
             upstreams=upstreams,
-            secret=secret,
+            secret=store.secret,
             clock=clock,
             metrics=metrics,
         ),
-        schedule=_schedule(config.tasks),
-        concurrency=config.tasks.poll_concurrency,
-        claim_seconds=config.tasks.lease,
+        schedule=_schedule(tasks),
+        concurrency=tasks.poll_concurrency,
+        claim_seconds=tasks.lease,
         chance=random.random,
         clock=clock,
         metrics=metrics,
-        changed=changed,
+        changed=process.memory.jobs_changed,
     )
 
 
@@ -187,33 +172,21 @@ MEDIA_RESPONSE_BYTES_MAX = 256 * 1024 * 1024
 
 
 def make_media_services(
-    current: LiveConfig,
-    *,
-    billing: Billing,
-    channels: ChannelDirectory,
-    database: Database,
-    links: Links,
-    wire: Wire,
-    in_flight: RequestsInFlight,
-    secret: Secret,
-    clock: Clock,
-    metrics: Metrics,
+    process: Process, store: Store, *, billing: Billing, links: Links, wire: Wire
 ) -> MediaServices:
-    """Create the services; `links` are those of results.
-
-    A draining process waits for the work in `in_flight`.
-    """
+    """Create the services; `links` are those of results."""
+    current, clock, database = process.current, process.clock, store.pools.calls
     config = current.config
-    jobs = make_jobs(config.tasks, database, clock, metrics, links)
+    jobs = make_jobs(config.tasks, database, clock, process.metrics, links)
     upstreams = make_upstreams(current, wire=wire, clock=clock)
     body_bytes_max = config.max_body_bytes
     exchanges = ExchangeUpstream(wire=wire, body_bytes_max=body_bytes_max, clock=clock)
     speaking = SpeechUpstream(wire=wire, body_bytes_max=body_bytes_max, clock=clock)
     shared: dict[str, Any] = {
         "billing": billing,
-        "channels": channels,
+        "channels": process.memory.channels,
         "current": current,
-        "detached": DetachedTasks(in_flight),
+        "detached": DetachedTasks(process.in_flight),
     }
 
     def unknown(call: SubmitCall, channel_id: str) -> None:
@@ -251,7 +224,7 @@ def make_media_services(
             channels=lambda: current.registry.channels,
             seconds=timeouts.task_poll,
         ),
-        content_links=make_content_links(current, secret),
+        content_links=make_content_links(current, store.secret),
         films=FilmCount(),
         speech=whole(speaking, timeouts.speech),
         voice=whole(exchanges, timeouts.voice),
@@ -269,20 +242,13 @@ def make_media_services(
 # The media store of this gateway.
 
 
-def start_media_store(
-    supervisor: Supervisor,
-    pools: Pools,
-    current: LiveConfig,
-    secret: Secret,
-    clock: Clock,
-    metrics: Metrics,
-) -> MediaStore | None:
+def start_media_store(process: Process, of: Store) -> MediaStore | None:
     """Start copying results in this process; None if no copies are configured."""
-    config = current.config
+    database, clock, config = of.pools.media, process.clock, process.current.config
     spec = config.media_store
     if spec.kind == "none":
         return None
-    store = CopyStore(pools.media, spec.kind)
+    store = CopyStore(database, spec.kind)
     is_folder = spec.kind == "local"
     storage: CopyStorage = (
         FolderStorage(config.data_dir / spec.path) if is_folder else BucketStorage(spec.bucket)
@@ -290,24 +256,24 @@ def start_media_store(
     copier = Copier(
         store=store,
         storage=storage,
-        locate=Locator(current).locate,
+        locate=Locator(process.current).locate,
         bytes_max=spec.bytes_max if is_folder else None,
         file_bytes_max=spec.file_bytes_max,
         throttle=Throttle(spec.bytes_per_second, clock),
         clock=clock,
-        metrics=metrics.media_store,
+        metrics=process.metrics.media_store,
     )
     media_store = MediaStore(
         store=store,
         storage=storage,
         copier=copier,
-        find=TaskScanner(pools.media, store).find,
-        signer=LinkSigner(*secret.subkeys(PURPOSE)),
+        find=TaskScanner(database, store).find,
+        signer=LinkSigner(*of.secret.subkeys(PURPOSE)),
         keep_days=spec.keep_days,
         concurrency=spec.concurrency,
         clock=clock,
     )
-    supervisor.start("media_store", media_store.run)
+    process.supervisor.start("media_store", media_store.run)
     return media_store
 
 

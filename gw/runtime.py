@@ -1,34 +1,129 @@
-"""Background work of a process: loop lag, memory, partitions, the drain, reloads, changes."""
+"""The objects of a process, and its background work: loop lag, memory, partitions, the drain."""
 
 from __future__ import annotations
 
 import asyncio
 import ctypes
 import gc
-from collections.abc import Callable
-from contextlib import suppress
+import socket
+import uuid
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from typing import Protocol
 
 from actors.actor import Supervisor
-from actors.clock import Clock
+from actors.clock import Clock, SystemClock
 from actors.limits.accounts import Limiter
 from actors.limits.shared import SharedLimits
 from actors.parent import ParentBackend, ParentLink
 from actors.partitions import Partitions
+from actors.process import ProcessIdentity
 from actors.recovery import Heartbeat
+from actors.routing import ChannelDirectory
 from actors.store.connection import StoreUnavailable
 from actors.store.database import Database
+from actors.wallet.wallets import LiveCalls, Neighbours, Wallets
 from actors.wallet.writer import LedgerWriter
+from channels.resources import OpenFiles
 from gw.config.config import Config, LiveConfig
 from gw.http.application import DelayWatch, Overload, RequestsInFlight
 from gw.http.connection import DRAIN_GRACE_SECONDS
 from gw.http.server import Server
 from gw.keys.cache import KeyCache, LastUse
+from gw.keys.secret import Secret
 from metrics.families import DatabaseMetrics
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 from metrics.version import release
+
+# The objects of a process, made once, in the order in which they are made.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Memory:
+    """The state that a process keeps in memory only."""
+
+    parent: ParentLink | None
+    shared_limits: SharedLimits | None
+    limiter: Limiter
+    channels: ChannelDirectory
+    live: LiveCalls
+    jobs_changed: asyncio.Event  # a job was, or may have been, accepted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Process:
+    """The objects of a process before anything is started. `stack` closes what was started."""
+
+    current: LiveConfig
+    environ: Mapping[str, str]
+    shares_port: bool
+    identity: ProcessIdentity
+    clock: Clock
+    metrics: Metrics
+    files: OpenFiles
+    stack: AsyncExitStack
+    supervisor: Supervisor
+    in_flight: RequestsInFlight
+    overload: Overload
+    memory: Memory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Store:
+    """The database, and the secret that hashes and seals its keys."""
+
+    pools: Pools
+    secret: Secret
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Ledger:
+    """The wallets, their writer, and those of other processes."""
+
+    writer: LedgerWriter
+    wallets: Wallets
+    neighbours: Neighbours
+
+
+def make_process(
+    config: Config,
+    environ: Mapping[str, str],
+    *,
+    shares_port: bool,
+    parent_socket: socket.socket | None,
+) -> Process:
+    """Return the objects that are made without the database."""
+    clock, metrics = SystemClock(), Metrics()
+    identity = ProcessIdentity.of_this_process(f"proc_{uuid.uuid4().hex[:20]}")
+    supervisor = Supervisor(clock=clock, metrics=metrics)
+    parent = None if parent_socket is None else ParentLink(parent_socket)
+    shared = make_shared_limits(
+        config, parent, process_id=identity.id, clock=clock, metrics=metrics
+    )
+    return Process(
+        current=LiveConfig(config),
+        environ=environ,
+        shares_port=shares_port,
+        identity=identity,
+        clock=clock,
+        metrics=metrics,
+        files=OpenFiles(metrics.files),
+        stack=AsyncExitStack(),
+        supervisor=supervisor,
+        in_flight=RequestsInFlight(),
+        overload=Overload(config.shed_delay_ms / 1000 if config.shed_delay_ms else None),
+        memory=Memory(
+            parent=parent,
+            shared_limits=shared,
+            limiter=Limiter(clock=clock, shared=shared),
+            channels=ChannelDirectory(supervisor=supervisor, clock=clock, metrics=metrics),
+            live=LiveCalls(),
+            jobs_changed=asyncio.Event(),
+        ),
+    )
+
 
 # Measures the lag of the event loop: the delay of a due callback.
 #
@@ -188,39 +283,34 @@ class IdleTrimmer:
                 self._give_back()
 
 
-async def start_partitions(
-    supervisor: Supervisor, database: Database, current: LiveConfig, clock: Clock, metrics: Metrics
-) -> None:
+async def start_partitions(process: Process, database: Database) -> None:
     """Create the partitions needed now, and start the creation and removal of others."""
+    current = process.current
     partitions = Partitions(
         database=database,
         retention_months=lambda: current.config.retention_months,
         ledger_retention_months=lambda: current.config.ledger_retention_months,
-        clock=clock,
-        metrics=metrics,
+        clock=process.clock,
+        metrics=process.metrics,
     )
     await partitions.make()
-    supervisor.start("partitions", partitions.run)
+    process.supervisor.start("partitions", partitions.run)
 
 
-def start_watches(
-    supervisor: Supervisor,
-    *,
-    overload: Overload,
-    writer: LedgerWriter,
-    in_flight: RequestsInFlight,
-    clock: Clock,
-    metrics: Metrics,
-) -> None:
+def start_watches(process: Process, writer: LedgerWriter) -> None:
     """Start the watches, and log the running version."""
+    clock, metrics, supervisor = process.clock, process.metrics, process.supervisor
     metrics.release(release())
     lag = LoopLag(metrics=metrics, clock=clock)
     supervisor.start("loop_lag", lag.run)
     watch = DelayWatch(
-        overload, ledger_seconds=lambda: writer.backlog_seconds, clock=clock, metrics=metrics
+        process.overload,
+        ledger_seconds=lambda: writer.backlog_seconds,
+        clock=clock,
+        metrics=metrics,
     )
     supervisor.start("overload", watch.run)
-    quiet = IdleTrimmer(in_flight, clock)
+    quiet = IdleTrimmer(process.in_flight, clock)
     supervisor.start("quiet_times", quiet.run)
 
 

@@ -11,31 +11,25 @@ import asyncio
 import random
 import socket
 import ssl
-import uuid
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from actors.actor import Supervisor
 from actors.changes import ChangeFeed
-from actors.clock import Clock, SystemClock
-from actors.limits.accounts import AccountLimits, Limiter
+from actors.limits.accounts import AccountLimits
 from actors.media_store.worker import MediaStore
-from actors.parent import ParentLink
-from actors.process import ProcessIdentity, is_process_alive
+from actors.process import is_process_alive
 from actors.recovery import Heartbeat, Recovery
-from actors.routing import ChannelDirectory
 from actors.store.database import Database
 from actors.store.embedded.cluster import EmbeddedPostgres
 from actors.store.schema import migrate
 from actors.wallet.recorder import Recorder
-from actors.wallet.wallets import LiveCalls, Neighbours, Wallets
+from actors.wallet.wallets import Neighbours, Wallets
 from actors.wallet.writer import LedgerWriter
 from channels.http.client import HttpWire
 from channels.http.interfaces import Wire
 from channels.offload.pool import OffloadPool
-from channels.resources import BodyBudget, OpenFiles
+from channels.resources import BodyBudget
 from gw.admin.channels import ChannelOrders, report_of
 from gw.admin_services import make_admin_api
 from gw.api.base import GatewayApplication, new_call_id
@@ -43,7 +37,6 @@ from gw.api.logs.list_query import CursorSeal
 from gw.api.logs.summary import SummaryCache
 from gw.api.services import (
     LogServices,
-    MediaServices,
     RefusalRows,
     Services,
     make_sources,
@@ -54,9 +47,8 @@ from gw.calls.chat import Conversation
 from gw.calls.settlement import Billing
 from gw.config.config import Config, LiveConfig, changes, check_prices
 from gw.config.credentials import check_files, expires_at, renew, server_context
-from gw.http.admin import AdminServer, make_admin_application
+from gw.http.admin import AdminServer, Readiness, make_admin_application
 from gw.http.admin_api import PROOF_VARIABLE
-from gw.http.application import Overload, RequestsInFlight
 from gw.http.server import Server, check_free
 from gw.idempotency import ExpiredKeys, IdempotencyGuard, IdempotencyStore
 from gw.keys.cache import KeyCache, KeyHasher, LastUse
@@ -64,68 +56,211 @@ from gw.keys.issue import check_secret
 from gw.keys.secret import KeySealer, Secret, load_secret
 from gw.knowledge.importing import keep_clean
 from gw.media_services import links_of, make_media_services, make_poller, start_media_store
-from gw.runtime import Pools, Pushes, Shutdown, make_shared_limits, start_partitions, start_watches
+from gw.runtime import (
+    Ledger,
+    Pools,
+    Process,
+    Pushes,
+    Shutdown,
+    Store,
+    make_process,
+    start_partitions,
+    start_watches,
+)
 from metrics.logs import EventLog, set_level
 from metrics.prometheus import Metrics
 from metrics.tracing import Tracing
 
-# The public application: the services of the endpoints, from the configuration and the resources.
+_LOG = EventLog("gw.serve")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resources:
-    """The objects that run in a process before it serves."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Registration:
+    """The process as others see it: its heartbeat, and what the database's pushes renew."""
 
     keys: KeyCache
-    wallets: Wallets
-    settled: Callable[[str], Awaitable[None]]  # of an account, in every process
-    live: LiveCalls
-    limiter: Limiter
-    channels: ChannelDirectory
-    pools: Pools
-    secret: Secret
-    parent: ParentLink | None
-    in_flight: RequestsInFlight
-    overload: Overload
-    clock: Clock
-    metrics: Metrics
+    feed: ChangeFeed
+    last_use: LastUse
+    heartbeat: Heartbeat
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Listeners:
+    """The servers of a process, and its client of the upstreams."""
+
+    tls: ssl.SSLContext | None
+    wire: HttpWire
+    public: Server
+    admin: AdminServer
+    console: AdminServer | None
+
+
+# The start, in order.
+
+
+async def start_limits(process: Process) -> None:
+    """Open the link to the parent, and the limits shared with other processes."""
+    parent, shared = process.memory.parent, process.memory.shared_limits
+    if parent is not None:
+        process.stack.push_async_callback(parent.close)
+        await parent.open()
+    if shared is not None:
+        # Closed after all children have ended: the last requests release their slots.
+        process.stack.push_async_callback(shared.close)
+        await shared.start()
+
+
+async def open_store(process: Process) -> Store:
+    """Open and migrate the database."""
+    config, stack, supervisor = process.current.config, process.stack, process.supervisor
+    dsn = config.database_url
+    if not dsn:
+        embedded = EmbeddedPostgres(config.data_dir)
+        dsn = await embedded.start()
+        stack.push_async_callback(embedded.stop)
+        supervisor.start("postgres", lambda: embedded.watch(process.clock))
+    pools = Pools(dsn, process.metrics.database)
+    stack.push_async_callback(pools.close)
+    process.files.add("database", pools.open_count)
+    stack.push_async_callback(supervisor.stop)
+    await pools.calls.open()
+    await migrate(pools.calls)
+    await start_partitions(process, pools.calls)
+    secret = load_secret(config.secret, config.data_dir, previous=config.previous_secret)
+    # With another secret no stored key would be found, so the start is refused.
+    await check_secret(pools.calls, KeySealer(secret))
+    return Store(pools=pools, secret=secret)
+
+
+def start_ledger(process: Process, database: Database) -> Ledger:
+    """Start the ledger's writer."""
+    identity, clock, metrics = process.identity, process.clock, process.metrics
+    writer = LedgerWriter(database=database, identity=identity, clock=clock, metrics=metrics)
+    recorder = Recorder(metrics)
+    recorder.open(process.current.config.data_dir, identity.first_id)
+    process.stack.callback(recorder.close)
+    wallets = Wallets(
+        writer=writer, database=database, clock=clock, metrics=metrics, recorder=recorder
+    )
+    neighbours = Neighbours(
+        database=database,
+        identity=identity,
+        settled=wallets.settled,
+        give_back=wallets.give_back,
+    )
+    wallets.call_back = neighbours.give_back
+    process.supervisor.start("ledger", writer.run)
+    return Ledger(writer=writer, wallets=wallets, neighbours=neighbours)
+
+
+async def register(process: Process, store: Store, ledger: Ledger) -> Registration:
+    """Register the process, and start its heartbeat, the recovery of others and their watches."""
+    database, memory = store.pools.calls, process.memory
+    identity, clock, metrics = process.identity, process.clock, process.metrics
+    start = process.supervisor.start
+    keys = KeyCache(
+        database,
+        KeyHasher(store.secret),
+        clock,
+        metrics,
+        on_balance=ledger.wallets.note_balance,
+    )
+    memory.channels.configure(process.current.registry.channels)
+    orders = ChannelOrders(database, memory.channels, clock)
+    await orders.load()
+    start("channel_orders", orders.run)
+    pushes = Pushes(
+        keys=keys,
+        limiter=memory.limiter,
+        jobs_changed=memory.jobs_changed,
+        channel_changed=orders.changed,
+    )
+    feed = ChangeFeed(
+        database=database,
+        identity=identity,
+        clock=clock,
+        on_change=pushes.take,
+        on_gap=pushes.lost,
+        on_heard=keys.vouch,
+        before_reply=orders.load,
+        report=partial(report_of, memory.channels, identity, clock),
+    )
+    last_use = LastUse(keys=keys, database=database)
+    expired_keys = ExpiredKeys(database=database, clock=clock)
+
+    async def forget_idle() -> None:
+        keys.forget_idle()
+        ledger.wallets.forget_idle()
+        memory.limiter.forget_idle()
+
+    heartbeat = Heartbeat(
+        identity=identity,
+        database=database,
+        live=memory.live,
+        clock=clock,
+        metrics=metrics,
+        chores=(feed.send_echo, last_use.write, forget_idle, expired_keys.forget),
+    )
+    await heartbeat.beat()
+    recovery = Recovery(
+        heartbeat=heartbeat,
+        database=database,
+        wallets=ledger.wallets,
+        live=memory.live,
+        unsettled=ledger.writer.unsettled,
+        is_process_alive=is_process_alive,
+        clock=clock,
+        metrics=metrics,
+        data_dir=process.current.config.data_dir,
+    )
+    start("heartbeat", heartbeat.run)
+    start("database_watch", heartbeat.watch)
+    start("recovery", recovery.run)
+    return Registration(keys=keys, feed=feed, last_use=last_use, heartbeat=heartbeat)
+
+
+async def start_watchers(process: Process, ledger: Ledger, feed: ChangeFeed) -> None:
+    """Start what listens to the database and to other processes, and the watches."""
+    supervisor, shared = process.supervisor, process.memory.shared_limits
+    await feed.start()
+    supervisor.start("changes", feed.run)
+    await ledger.neighbours.start()
+    supervisor.start("neighbours", ledger.neighbours.run)
+    if shared is not None:
+        supervisor.start("limits", shared.run)
+        if shared.permits_expire:
+            supervisor.start("permits", shared.beat)
+    start_watches(process, ledger.writer)
 
 
 def make_endpoints(
-    current: LiveConfig,
-    resources: Resources,
+    process: Process,
+    store: Store,
+    ledger: Ledger,
+    keys: KeyCache,
     *,
     wire: Wire,
-    offload: OffloadPool,
-    tracing: Tracing,
     media_store: MediaStore | None,
-) -> tuple[GatewayApplication, MediaServices]:
-    """Return the application, and the media services, whose catalogs have to be closed."""
-    config, clock, metrics = current.config, resources.clock, resources.metrics
+) -> GatewayApplication:
+    """Return the application of the endpoints, with the services that it uses."""
+    current, memory, pools = process.current, process.memory, store.pools
+    config, clock, metrics = current.config, process.clock, process.metrics
+    tracing = Tracing.from_environment(process.environ, random.random, metrics.spans_exported)
+    process.stack.callback(tracing.shutdown)
+    offload = OffloadPool()
+    process.stack.callback(offload.close)
+    process.supervisor.start("offload", lambda: offload.tend(clock))
     billing = Billing(
-        wallets=resources.wallets,
-        live=resources.live,
-        current=current,
-        clock=clock,
-        metrics=metrics,
+        wallets=ledger.wallets, live=memory.live, current=current, clock=clock, metrics=metrics
     )
-    media = make_media_services(
-        current,
-        billing=billing,
-        channels=resources.channels,
-        database=resources.pools.calls,
-        links=links_of(media_store, config.public_url),
-        wire=wire,
-        in_flight=resources.in_flight,
-        secret=resources.secret,
-        clock=clock,
-        metrics=metrics,
-    )
+    links = links_of(media_store, config.public_url)
+    media = make_media_services(process, store, billing=billing, links=links, wire=wire)
+    process.stack.push_async_callback(media.catalogs.close)
     services = Services(
-        keys=resources.keys,
-        wallets=resources.wallets,
-        settled=resources.settled,
-        limits=AccountLimits(limiter=resources.limiter, metrics=metrics),
+        keys=keys,
+        wallets=ledger.wallets,
+        settled=ledger.neighbours.settled,
+        limits=AccountLimits(limiter=memory.limiter, metrics=metrics),
         current=current,
         metrics=metrics,
         tracing=tracing,
@@ -133,16 +268,16 @@ def make_endpoints(
         new_id=new_call_id,
         config=config,
         refusals=RefusalRows(
-            wallets=resources.wallets, current=current, clock=clock, metrics=metrics
+            wallets=ledger.wallets, current=current, clock=clock, metrics=metrics
         ).record,
         idempotency=IdempotencyGuard(
-            kept=IdempotencyStore(resources.pools.calls),
+            kept=IdempotencyStore(pools.calls),
             response_bytes_max=config.idempotency_max_bytes,
             metrics=metrics,
         ),
         conversation=Conversation(
             billing=billing,
-            channels=resources.channels,
+            channels=memory.channels,
             wire=wire,
             current=current,
             clock=clock,
@@ -154,21 +289,102 @@ def make_endpoints(
         ),
         media=media,
         logs=LogServices(
-            database=resources.pools.logs,
-            rates=resources.limiter,
+            database=pools.logs,
+            rates=memory.limiter,
             credits_per_usd=config.credits_per_usd,
-            cursors=CursorSeal(*resources.secret.subkeys("gw log cursors")),
-            summaries=SummaryCache(clock, shared=resources.parent),
+            cursors=CursorSeal(*store.secret.subkeys("gw log cursors")),
+            summaries=SummaryCache(clock, shared=memory.parent),
         ),
-        wiki=make_wiki(config, resources.secret, resources.pools.knowledge),
-        agents=resources.pools.agents,
+        wiki=make_wiki(config, store.secret, pools.knowledge),
+        agents=pools.agents,
         media_store=media_store,
-        in_flight=resources.in_flight,
+        in_flight=process.in_flight,
         bodies=BodyBudget(max(config.max_bodies_bytes, config.max_body_bytes)),
-        overload=resources.overload,
+        overload=process.overload,
         offload=offload,
     )
-    return make_application(services), media
+    return make_application(services)
+
+
+def start_media(process: Process, store: Store, wallets: Wallets, wire: Wire) -> MediaStore | None:
+    """Start the poller of jobs, and the copying of their results, if that is configured."""
+    poller = make_poller(process, store, settle=wallets.settle_job, wire=wire)
+    process.supervisor.start("poller", poller.run)
+    media_store = start_media_store(process, store)
+    database, sources = store.pools.media, make_sources(process.current.config)
+    process.supervisor.start(
+        "kb_sources", lambda: keep_clean(database, sources, process.clock, process.metrics)
+    )
+    return media_store
+
+
+def make_admin(process: Process, store: Store, wire: HttpWire, readiness: Readiness) -> AdminServer:
+    """Return the server of metrics, probes and the operators' API."""
+    metrics, memory = process.metrics, process.memory
+    api = make_admin_api(
+        process.current,
+        database=store.pools.admin,
+        limiter=memory.limiter,
+        channels=memory.channels,
+        wire=wire,
+        secret=store.secret,
+        clock=process.clock,
+        metrics=metrics,
+    )
+    process.stack.push_async_callback(api.close)
+
+    async def render_metrics(accept: str) -> tuple[bytes, str]:
+        # Rendering some hundred series takes tens of milliseconds; in a thread the loop is blocked
+        # only for a switch interval at a time.
+        return await asyncio.to_thread(metrics.render, accept)
+
+    config = process.current.config
+    application = make_admin_application(
+        config,
+        render=render_metrics,
+        readiness=readiness,
+        new_id=new_call_id,
+        respond=api.respond,
+        peer_proof=process.environ.get(PROOF_VARIABLE, ""),
+    )
+    admin = AdminServer(application, config.admin_listen)
+    process.files.add("admin", admin.__len__)
+    return admin
+
+
+def make_console(
+    process: Process,
+    store: Store,
+    ledger: Ledger,
+    *,
+    wire: HttpWire,
+    public: Server,
+    tls: ssl.SSLContext | None,
+) -> AdminServer | None:
+    """Return the server of the console; None if it is not configured."""
+    address = process.current.config.console_listen
+    if address is None:
+        return None
+    from gw.console import application  # imported only if needed
+
+    console = application.make_console(
+        address,
+        supervisor=process.supervisor,
+        process_id=process.identity.first_id,
+        database=store.pools.console,
+        current=process.current,
+        settled=ledger.neighbours.settled,
+        channels=process.memory.channels,
+        metrics=process.metrics,
+        wire=wire,
+        secret=store.secret,
+        clock=process.clock,
+        gateway_url=lambda: public.url,
+        tls=tls,
+        shares_port=process.shares_port,
+    )
+    process.files.add("console", console.__len__)
+    return console
 
 
 class Gateway:
@@ -182,103 +398,106 @@ class Gateway:
         shares_port: bool = False,
         parent_socket: socket.socket | None = None,
     ) -> None:
-        self._shares_port = shares_port
-        self.current = LiveConfig(config)
-        self.metrics = Metrics()
-        self._files = OpenFiles(self.metrics.files)
-        self.in_flight = RequestsInFlight()
-        self._overload = Overload(config.shed_delay_ms / 1000 if config.shed_delay_ms else None)
-        self._environ = environ
-        self._clock = SystemClock()
-        self._log = EventLog("gw.serve")
-        self._stack = AsyncExitStack()
-        self._supervisor = Supervisor(clock=self._clock, metrics=self.metrics)
-        self._identity = ProcessIdentity.of_this_process(f"proc_{uuid.uuid4().hex[:20]}")
-        self._live = LiveCalls()
-        self._jobs_changed = asyncio.Event()  # a job was, or may have been, accepted
-        self._parent = None if parent_socket is None else ParentLink(parent_socket)
-        self._shared_limits = make_shared_limits(
-            config,
-            self._parent,
-            process_id=self._identity.id,
-            clock=self._clock,
-            metrics=self.metrics,
+        self._process = make_process(
+            config, environ, shares_port=shares_port, parent_socket=parent_socket
         )
-        self._limiter = Limiter(clock=self._clock, shared=self._shared_limits)
-        self._channels = ChannelDirectory(
-            supervisor=self._supervisor, clock=self._clock, metrics=self.metrics
-        )
-        # Created by `_start`, in this order.
-        self._database: Database
-        self._pools: Pools
-        self._secret: Secret
-        self._keys: KeyCache
-        self._feed: ChangeFeed
-        self._last_use: LastUse
-        self._writer: LedgerWriter
-        self._wallets: Wallets
-        self._neighbours: Neighbours
-        self._heartbeat: Heartbeat
-        self._tls: ssl.SSLContext | None
-        self._wire: HttpWire
-        self._public: Server
-        self._admin: AdminServer
-        self._console: AdminServer | None
+        # Created by `start`, in this order.
+        self._store: Store
+        self._ledger: Ledger
+        self._registration: Registration
+        self._listeners: Listeners
 
     def __repr__(self) -> str:
-        return f"<Gateway {self._identity.id} {self.in_flight!r} {self.current!r}>"
+        process = self._process
+        return f"<Gateway {process.identity.id} {process.in_flight!r} {process.current!r}>"
+
+    @property
+    def current(self) -> LiveConfig:
+        """The configuration in force."""
+        return self._process.current
+
+    @property
+    def metrics(self) -> Metrics:
+        """The metrics of the process."""
+        return self._process.metrics
 
     @property
     def listen_url(self) -> str:
         """The URL of the API for clients."""
-        return self._public.url
+        return self._listeners.public.url
 
     @property
     def admin_url(self) -> str:
         """The URL of metrics and probes."""
-        return self._admin.url
+        return self._listeners.admin.url
 
     @property
     def console_url(self) -> str:
         """The URL of the console; empty without one."""
-        if self._console is None:
-            return ""
-        return self.current.config.console_url or self._console.url
+        console = self._listeners.console
+        return "" if console is None else self.current.config.console_url or console.url
 
     @property
     def database(self) -> Database:
         """The pool, for the preparation of a running gateway (`gw demo`)."""
-        return self._database
+        return self._store.pools.calls
 
     @property
     def secret(self) -> Secret:
         """The secret that hashes and seals keys."""
-        return self._secret
+        return self._store.secret
 
     @property
     def failed(self) -> asyncio.Future[None]:
         """Done when a part that cannot be restarted has failed: the process must end."""
-        return self._supervisor.failed
+        return self._process.supervisor.failed
 
     async def start(self) -> None:
         """Start everything; an error stops what was started."""
-        config = self.current.config
-        self.metrics.config.started(self._clock.now())
+        process, config = self._process, self.current.config
+        self.metrics.config.started(process.clock.now())
         # Checked again when they are bound: the database is started in between.
-        check_free(config.listen, "listen", shares_port=self._shares_port)
+        check_free(config.listen, "listen", shares_port=process.shares_port)
         check_free(config.admin_listen, "admin_listen")
         if config.console_listen is not None:
-            check_free(config.console_listen, "console_listen", shares_port=self._shares_port)
+            check_free(config.console_listen, "console_listen", shares_port=process.shares_port)
         try:
-            await self._start_limits()
-            await self._start_store()
-            self._start_ledger()
-            await self._start_heartbeat()
-            await self._start_watchers()
+            await start_limits(process)
+            self._store = await open_store(process)
+            self._ledger = start_ledger(process, self.database)
+            self._registration = await register(process, self._store, self._ledger)
+            await start_watchers(process, self._ledger, self._registration.feed)
             await self._start_listeners()
         except BaseException:
-            await self._stack.aclose()
+            await process.stack.aclose()
             raise
+
+    async def _start_listeners(self) -> None:
+        process, store, ledger = self._process, self._store, self._ledger
+        config = self.current.config
+        wire = HttpWire(connect_seconds=config.timeouts.connect, files=process.files)
+        process.stack.push_async_callback(wire.close)
+        media_store = start_media(process, store, ledger.wallets, wire)
+        application = make_endpoints(
+            process, store, ledger, self._registration.keys, wire=wire, media_store=media_store
+        )
+        admin = make_admin(process, store, wire, self._why_not_ready)
+        tls = server_context(config)
+        self.metrics.config.certificate(expires_at(config))
+        check_files(config)
+        public = Server(
+            application,
+            config.listen,
+            files=process.files,
+            tls=tls,
+            shares_port=process.shares_port,
+        )
+        console = make_console(process, store, ledger, wire=wire, public=public, tls=tls)
+        self._listeners = Listeners(tls=tls, wire=wire, public=public, admin=admin, console=console)
+        for listener in (admin, public, console):
+            if listener is not None:
+                process.stack.push_async_callback(listener.close)
+                await listener.start()
 
     def reload(self, config: Config) -> None:
         """Replace channels and models; streams in flight are not affected.
@@ -288,17 +507,17 @@ class Gateway:
         """
         check_prices(self.current.config, config)
         check_files(config)
-        renew(self._tls, config)
-        if self._tls is not None and config.tls is not None:
+        renew(self._listeners.tls, config)
+        if self._listeners.tls is not None and config.tls is not None:
             self.metrics.config.certificate(expires_at(config))
-        self._wire.renew_certificates()
+        self._listeners.wire.renew_certificates()
         changed = changes(self.current.config, config)
         self.current.swap(config)
-        self._channels.configure(config.registry.channels)
-        self._jobs_changed.set()  # perhaps jobs of a channel that is back
-        self.metrics.config.accepted(self._clock.now())
+        self._process.memory.channels.configure(config.registry.channels)
+        self._process.memory.jobs_changed.set()  # perhaps jobs of a channel that is back
+        self.metrics.config.accepted(self._process.clock.now())
         set_level(config.log_level)
-        self._log.info("configuration_reloaded", current=repr(self.current), changes=changed)
+        _LOG.info("configuration_reloaded", current=repr(self.current), changes=changed)
 
     async def stop(self) -> bool:
         """Drain: stop accepting, finish calls in flight, settle, leave (`runtime.py`).
@@ -306,292 +525,26 @@ class Gateway:
         Returns False when a hold may still be open, which is left to recovery.
         """
         is_settled = await Shutdown(
-            in_flight=self.in_flight,
-            public=self._public,
-            writer=self._writer,
-            heartbeat=self._heartbeat,
-            last_use=self._last_use,
-            supervisor=self._supervisor,
-            clock=self._clock,
+            in_flight=self._process.in_flight,
+            public=self._listeners.public,
+            writer=self._ledger.writer,
+            heartbeat=self._registration.heartbeat,
+            last_use=self._registration.last_use,
+            supervisor=self._process.supervisor,
+            clock=self._process.clock,
         ).drain(self.current.config.drain_seconds)
-        await self._stack.aclose()
-        self._log.info("stopped")
+        await self._process.stack.aclose()
+        _LOG.info("stopped")
         return is_settled
 
-    # --- Start, in order ---
-
-    async def _start_limits(self) -> None:
-        if self._parent is not None:
-            self._stack.push_async_callback(self._parent.close)
-            await self._parent.open()
-        shared = self._shared_limits
-        if shared is not None:
-            # Closed after all children have ended: the last requests release their slots.
-            self._stack.push_async_callback(shared.close)
-            await shared.start()
-
-    async def _start_store(self) -> None:
-        config, stack = self.current.config, self._stack
-        dsn = config.database_url
-        if not dsn:
-            embedded = EmbeddedPostgres(config.data_dir)
-            dsn = await embedded.start()
-            stack.push_async_callback(embedded.stop)
-            self._supervisor.start("postgres", lambda: embedded.watch(self._clock))
-        self._pools = Pools(dsn, self.metrics.database)
-        stack.push_async_callback(self._pools.close)
-        self._files.add("database", self._pools.open_count)
-        self._database = self._pools.calls
-        stack.push_async_callback(self._supervisor.stop)
-        await self._database.open()
-        await migrate(self._database)
-        await start_partitions(
-            self._supervisor, self._database, self.current, self._clock, self.metrics
-        )
-
-    def _start_ledger(self) -> None:
-        self._writer = LedgerWriter(
-            database=self._database,
-            identity=self._identity,
-            clock=self._clock,
-            metrics=self.metrics,
-        )
-        recorder = Recorder(self.metrics)
-        recorder.open(self.current.config.data_dir, self._identity.first_id)
-        self._stack.callback(recorder.close)
-        self._wallets = Wallets(
-            writer=self._writer,
-            database=self._database,
-            clock=self._clock,
-            metrics=self.metrics,
-            recorder=recorder,
-        )
-        self._supervisor.start("ledger", self._writer.run)
-        self._channels.configure(self.current.registry.channels)
-
-    async def _start_heartbeat(self) -> None:
-        config = self.current.config
-        self._secret = load_secret(config.secret, config.data_dir, previous=config.previous_secret)
-        # With another secret no stored key would be found, so the start is refused.
-        await check_secret(self._database, KeySealer(self._secret))
-        self._keys = KeyCache(
-            self._database,
-            KeyHasher(self._secret),
-            self._clock,
-            self.metrics,
-            on_balance=self._wallets.note_balance,
-        )
-        orders = ChannelOrders(self._database, self._channels, self._clock)
-        await orders.load()
-        self._supervisor.start("channel_orders", orders.run)
-        pushes = Pushes(
-            keys=self._keys,
-            limiter=self._limiter,
-            jobs_changed=self._jobs_changed,
-            channel_changed=orders.changed,
-        )
-        self._feed = ChangeFeed(
-            database=self._database,
-            identity=self._identity,
-            clock=self._clock,
-            on_change=pushes.take,
-            on_gap=pushes.lost,
-            on_heard=self._keys.vouch,
-            before_reply=orders.load,
-            report=partial(report_of, self._channels, self._identity, self._clock),
-        )
-        self._last_use = LastUse(keys=self._keys, database=self._database)
-        expired_keys = ExpiredKeys(database=self._database, clock=self._clock)
-        self._heartbeat = Heartbeat(
-            identity=self._identity,
-            database=self._database,
-            live=self._live,
-            clock=self._clock,
-            metrics=self.metrics,
-            chores=(
-                self._feed.send_echo,
-                self._last_use.write,
-                self._forget_idle,
-                expired_keys.forget,
-            ),
-        )
-        await self._heartbeat.beat()
-        recovery = Recovery(
-            heartbeat=self._heartbeat,
-            database=self._database,
-            wallets=self._wallets,
-            live=self._live,
-            unsettled=self._writer.unsettled,
-            is_process_alive=is_process_alive,
-            clock=self._clock,
-            metrics=self.metrics,
-            data_dir=self.current.config.data_dir,
-        )
-        self._supervisor.start("heartbeat", self._heartbeat.run)
-        self._supervisor.start("database_watch", self._heartbeat.watch)
-        self._supervisor.start("recovery", recovery.run)
-
-    async def _start_watchers(self) -> None:
-        await self._feed.start()
-        self._supervisor.start("changes", self._feed.run)
-        self._neighbours = Neighbours(
-            database=self._database,
-            identity=self._identity,
-            settled=self._wallets.settled,
-            give_back=self._wallets.give_back,
-        )
-        self._wallets.call_back = self._neighbours.give_back
-        await self._neighbours.start()
-        self._supervisor.start("neighbours", self._neighbours.run)
-        if self._shared_limits is not None:
-            self._supervisor.start("limits", self._shared_limits.run)
-            if self._shared_limits.permits_expire:
-                self._supervisor.start("permits", self._shared_limits.beat)
-        start_watches(
-            self._supervisor,
-            overload=self._overload,
-            writer=self._writer,
-            in_flight=self.in_flight,
-            clock=self._clock,
-            metrics=self.metrics,
-        )
-
-    async def _start_listeners(self) -> None:
-        config = self.current.config
-        tracing = Tracing.from_environment(
-            self._environ, random.random, self.metrics.spans_exported
-        )
-        self._stack.callback(tracing.shutdown)
-        offload = OffloadPool()
-        self._stack.callback(offload.close)
-        self._supervisor.start("offload", lambda: offload.tend(self._clock))
-        wire = self._wire = HttpWire(connect_seconds=config.timeouts.connect, files=self._files)
-        self._stack.push_async_callback(wire.close)
-        poller = make_poller(
-            self.current,
-            name=self._identity.first_id,
-            database=self._pools.jobs,
-            wallets=self._wallets,
-            wire=wire,
-            secret=self._secret,
-            clock=self._clock,
-            metrics=self.metrics,
-            changed=self._jobs_changed,
-        )
-        self._supervisor.start("poller", poller.run)
-        media_store = start_media_store(
-            self._supervisor, self._pools, self.current, self._secret, self._clock, self.metrics
-        )
-        sources = make_sources(config)
-        self._supervisor.start(
-            "kb_sources",
-            lambda: keep_clean(self._pools.media, sources, self._clock, self.metrics),
-        )
-        application, media = make_endpoints(
-            self.current,
-            Resources(
-                keys=self._keys,
-                wallets=self._wallets,
-                settled=self._neighbours.settled,
-                live=self._live,
-                limiter=self._limiter,
-                channels=self._channels,
-                pools=self._pools,
-                secret=self._secret,
-                parent=self._parent,
-                in_flight=self.in_flight,
-                overload=self._overload,
-                clock=self._clock,
-                metrics=self.metrics,
-            ),
-            wire=wire,
-            offload=offload,
-            tracing=tracing,
-            media_store=media_store,
-        )
-        self._stack.push_async_callback(media.catalogs.close)
-        api = make_admin_api(
-            self.current,
-            database=self._pools.admin,
-            limiter=self._limiter,
-            channels=self._channels,
-            wire=wire,
-            secret=self._secret,
-            clock=self._clock,
-            metrics=self.metrics,
-        )
-        self._stack.push_async_callback(api.close)
-        admin = make_admin_application(
-            config,
-            render=self._render_metrics,
-            readiness=self._why_not_ready,
-            new_id=new_call_id,
-            respond=api.respond,
-            peer_proof=self._environ.get(PROOF_VARIABLE, ""),
-        )
-        self._admin = AdminServer(admin, config.admin_listen)
-        self._files.add("admin", self._admin.__len__)
-        self._tls = server_context(config)
-        self.metrics.config.certificate(expires_at(config))
-        check_files(config)
-        self._public = Server(
-            application,
-            config.listen,
-            files=self._files,
-            tls=self._tls,
-            shares_port=self._shares_port,
-        )
-        self._console = self._make_console(wire)
-        for listener in (self._admin, self._public, self._console):
-            if listener is not None:
-                self._stack.push_async_callback(listener.close)
-                await listener.start()
-
-    def _make_console(self, wire: HttpWire) -> AdminServer | None:
-        """Return the server of the console; None if it is not configured."""
-        address = self.current.config.console_listen
-        if address is None:
-            return None
-        from gw.console.application import make_console  # imported only if needed
-
-        console = make_console(
-            address,
-            supervisor=self._supervisor,
-            process_id=self._identity.first_id,
-            database=self._pools.console,
-            current=self.current,
-            settled=self._neighbours.settled,
-            channels=self._channels,
-            metrics=self.metrics,
-            wire=wire,
-            secret=self._secret,
-            clock=self._clock,
-            gateway_url=lambda: self.listen_url,
-            tls=self._tls,
-            shares_port=self._shares_port,
-        )
-        self._files.add("console", console.__len__)
-        return console
-
-    # --- Background work ---
-
-    async def _forget_idle(self) -> None:
-        self._keys.forget_idle()
-        self._wallets.forget_idle()
-        self._limiter.forget_idle()
-
-    async def _render_metrics(self, accept: str) -> tuple[bytes, str]:
-        # Rendering some hundred series takes tens of milliseconds; in a thread the loop is blocked
-        # only for a switch interval at a time.
-        return await asyncio.to_thread(self.metrics.render, accept)
-
     async def _why_not_ready(self) -> str | None:
-        if self.in_flight.is_draining:
+        if self._process.in_flight.is_draining:
             return "draining"
-        if not self._heartbeat.steady_seconds:  # deregistered, or frozen for a while
+        # Deregistered, or frozen for a while.
+        if not self._registration.heartbeat.steady_seconds:
             return "database unreachable"
-        if self._public.is_full:
+        if self._listeners.public.is_full:
             return "connections used up"
-        if self._files.is_used_up:
+        if self._process.files.is_used_up:
             return "files used up"
         return None

@@ -42,8 +42,6 @@ WIDE = {
     "Kind": (23, SETTINGS),
     "ModelSpec": (16, SETTINGS),
     "PriceSpec": (29, SETTINGS),
-    "Resources": (13, OBJECTS),
-    "Gateway": (33, OBJECTS),
     "MediaServices": (14, OBJECTS),
     "Metrics": (64, OBJECTS),
     "Parent": (13, OBJECTS),
