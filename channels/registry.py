@@ -334,7 +334,8 @@ class Binding:
     """A channel that serves a model, and its upstream name if that differs.
 
     `price` has the members that differ on this channel, `cost` the provider's prices; None if not
-    configured. `first_event_seconds` replaces the channel's.
+    configured. `first_event_seconds` replaces the channel's. `tier` is the service tier that the
+    channel's headers ask for.
     """
 
     channel_id: str
@@ -342,6 +343,7 @@ class Binding:
     price: PriceSpec | None = None
     cost: PriceSpec | None = None
     first_event_seconds: float | None = None
+    tier: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,11 +100,15 @@ def over_one_denominator(
 class Reach(Struct, frozen=True, kw_only=True):
     """The most that a request may be billed by, as far as it states that.
 
-    `members` are the prices of token parts that it may use, `tools` the most calls of each tool.
+    `region` is the one that it names, empty for anywhere; None: it names none, and the upstream
+    may serve it in one of its own choice. `input_tokens` are those of the whole request, which may
+    be more than a hold counts. `members` are the prices of token parts that it may use, `tools` the
+    most calls of each tool.
     """
 
     tier: str | None = None
     region: str | None = None
+    input_tokens: int = 0
     members: frozenset[str] = frozenset()
     tools: Mapping[str, int] = MappingProxyType({})
     search_size: str | None = None

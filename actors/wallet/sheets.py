@@ -108,7 +108,7 @@ class _Level:
 
     def reached_nano_usd(self, input_tokens: int, output_tokens: int, reach: Reach) -> int:
         """Return the cost of so many tokens if all have the highest price that is reached."""
-        numerators, members = self.numerators, {"reasoning_output", *reach.members}
+        numerators, members = self.numerators, {*_UNASKED, *reach.members}
         dearest_input = max(numerators[one] for one in self._having("input", members & _INPUT))
         dearest_output = max(numerators[one] for one in self._having("output", members & _OUTPUT))
         total = dearest_input * input_tokens + dearest_output * output_tokens
@@ -134,11 +134,12 @@ class _Level:
 
 class PriceSheet:
     """All prices of a model on one channel; compiled for a tier and a step when these first
-    occur."""
+    occur. `asked` is the tier that the channel itself asks for."""
 
-    def __init__(self, spec: PriceSpec, multiplier: Decimal) -> None:
+    def __init__(self, spec: PriceSpec, multiplier: Decimal, asked: str | None = None) -> None:
         self._spec = spec
         self._multiplier = multiplier
+        self._asked = asked
         self._tokens: dict[str, Decimal] = {
             name: value
             for name in (*TOKEN_PRICES, *TOKEN_PART_PRICES)
@@ -179,16 +180,28 @@ class PriceSheet:
         return Priced(cost, level.stated(counted, self._multiplier), counted)
 
     def hold_nano_usd(self, *, input_tokens: int, output_tokens: int, reach: Reach) -> int:
-        """Return the maximum cost of so many tokens, in the tiers and with the parts reached."""
+        """Return the maximum cost of so many tokens, in the tiers, regions and steps and with the
+        parts reached."""
         sizes = [reach.search_size] if reach.search_size else self._sizes()
+        regions = self._spec.regions or {} if reach.region is None else {reach.region}
+        longest = max(input_tokens, reach.input_tokens)
         return max(
-            self._level(tier, region, input_tokens, size).reached_nano_usd(
+            self._level(tier, region, length, size).reached_nano_usd(
                 input_tokens, output_tokens, reach
             )
-            for tier in {None, self.tier(reach.tier)}
-            for region in {None, self.region(reach.region)}
+            for tier in {None, self.tier(reach.tier), self.tier(self._asked)}
+            for region in {None, *map(self.region, regions)}
+            for length in (longest, *self._bounds_below(tier, longest))
             for size in sizes
         )
+
+    def _bounds_below(self, tier: str | None, length: int) -> Sequence[int]:
+        """Return the bounds of steps below an estimated length, which may be too long."""
+        return [step.above for step in self._steps(tier) if step.above < length]
+
+    def _steps(self, tier: str | None) -> Sequence[PriceStep]:
+        own = (self._spec.service_tiers or {}).get(tier or "", _STANDARD)
+        return own.above_tokens or self._spec.above_tokens or ()
 
     def unpriced(self, usage: Usage) -> list[str]:
         """Return the parts of a usage that cost extra elsewhere, and have no price here."""
@@ -209,7 +222,7 @@ class PriceSheet:
 
     def _level(self, tier: str | None, region: str | None, input_tokens: int, size: str) -> _Level:
         own = (self._spec.service_tiers or {}).get(tier or "", _STANDARD)
-        steps = own.above_tokens or self._spec.above_tokens or ()
+        steps = self._steps(tier)
         index = bisect_left([step.above for step in steps], input_tokens)
         searches = self._spec.per_web_search
         if not isinstance(searches, Mapping) or size not in searches:
@@ -272,6 +285,8 @@ class PriceSheet:
 
 _REQUEST = ("per_request", 1)
 _STANDARD = TierPrice()
+# Reached by any request: upstreams reason, and some write to their caches, without being asked.
+_UNASKED = ("reasoning_output", "cache_write")
 _INPUT = {"input", "cache_write", "cache_write_1h", "audio_input", "image_input"}
 _OUTPUT = {"output", "audio_output", "image_output", "reasoning_output"}
 # Tokens of a model that advises the one called; a price sheet has no price for them.
@@ -322,12 +337,12 @@ def has_region(price: TokenPrice, region: str) -> bool:
     return all(one is not None and one.region(region) is not None for one in sheets)
 
 
-def token_price(spec: PriceSpec, multiplier: Decimal) -> TokenPrice:
-    """Compile a price, with whichever members it has."""
+def token_price(spec: PriceSpec, multiplier: Decimal, asked: str | None = None) -> TokenPrice:
+    """Compile a price, with whichever members it has; `asked` as in `PriceSheet`."""
     price = TokenPrice.of(spec, multiplier)
     if not spec.has_dimensions:
         return price
-    return replace(price, sheet=PriceSheet(spec, multiplier))
+    return replace(price, sheet=PriceSheet(spec, multiplier, asked))
 
 
 def price_of(model: ModelSpec) -> TokenPrice:
@@ -335,11 +350,13 @@ def price_of(model: ModelSpec) -> TokenPrice:
     found: TokenPrice | None = model.made.get(TokenPrice)
     if found is None:
         found = token_price(model.price, model.multiplier)
-        if any(bound.price is not None for bound in model.bindings):
+        if any(bound.price is not None or bound.tier for bound in model.bindings):
             own = {
                 bound.channel_id: found
-                if bound.price is None
-                else token_price(bound.price.over(model.price), model.multiplier)
+                if bound.price is None and not bound.tier
+                else token_price(
+                    (bound.price or PriceSpec()).over(model.price), model.multiplier, bound.tier
+                )
                 for bound in model.bindings
             }
             found = replace(found, channels=own)

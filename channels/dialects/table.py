@@ -6,11 +6,12 @@ A folder is registered by that row (`channels/families.py`, `dialect`) and by `D
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from types import MappingProxyType
 
 from channels.dialects.dialect import ChatDialect, Dialect
+from channels.dialects.meter import served_tier
 from channels.families import FAMILIES, Family
 
 
@@ -32,3 +33,12 @@ CHAT_DIALECTS: Mapping[str, ChatDialect] = MappingProxyType(
         if isinstance(dialect, ChatDialect)
     }
 )
+
+
+def asked_tier(wires: Mapping[str, str | None], headers: Iterable[tuple[str, str]]) -> str | None:
+    """Return the service tier that a channel's own headers ask its host for; None: the standard
+    one. `wires` are its dialects by protocol."""
+    hostings = (CHAT_DIALECTS[name].hostings for name in wires if name in CHAT_DIALECTS)
+    tiers = [one.tier for own in hostings for wire, one in own.items() if wire in wires.values()]
+    names = {tier.name.lower() for tier in tiers if tier is not None}
+    return next((served_tier(value) for name, value in headers if name.lower() in names), None)

@@ -307,7 +307,7 @@ def converse(
 
 
 def _reach(model: ModelSpec, parameters: Mapping[str, str], body: bytes) -> Reach | None:
-    """Return the members billed besides plain tokens. Raises GatewayError."""
+    """Return what is billed besides plain tokens. Raises GatewayError."""
     price: TokenPrice = model.made.get(TokenPrice) or price_of(model)
     tier = None
     if "service_tier" in parameters or "speed" in parameters or "serviceTier" in parameters:

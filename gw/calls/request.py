@@ -38,7 +38,7 @@ from channels.offload.pool import Helpers, OffloadFailed, OffloadFull
 from channels.offload.process import Job, JobTooLong
 from channels.registry import BUILTIN_TOOLS, PLAIN, ChannelSpec, ModelSpec
 from channels.translation.session import TranslatedCall, translated_body, translation_between
-from gw.calls.bills import OUTPUT_TOKENS_DEFAULT_MAX
+from gw.calls.bills import OUTPUT_TOKENS_DEFAULT_MAX, tokens_of_bytes
 from gw.calls.call import Call
 from gw.calls.stream import Framing, SseFraming
 from gw.errors import INVALID_REQUEST, NO_CHANNEL_AVAILABLE, GatewayError, invalid_request
@@ -483,7 +483,6 @@ TOOL_CALLS_MAX = 1000
 
 # Prices of parts of the tokens: texts of which any one shows that a request may be billed by it.
 _MARKS: Mapping[str, tuple[bytes, ...]] = {
-    "cache_write": (b'"cache_control"',),
     "audio_input": (b'"input_audio"', b'"audio/'),
     "image_input": (b'"image_url"', b'"input_image"', b'"image"', b'"image/'),
     "audio_output": (b'"modalities"', b'"AUDIO"'),
@@ -495,7 +494,7 @@ _TOOLS: Mapping[str, tuple[bytes, ...]] = {
     "per_file_search": (b'"file_search"', b'"fileSearch"'),
     "per_code_session": (b'"code_interpreter"', b'"code_execution', b'"codeExecution"'),
 }
-_USES = re.compile(rb'"max_uses"\s*:\s*(\d{1,9})')
+_USES = re.compile(rb'"max_(?:uses|tool_calls)"\s*:\s*(\d{1,9})')
 _SIZE = re.compile(rb'"search_context_size"\s*:\s*"(low|medium|high)"')
 
 
@@ -522,13 +521,13 @@ def tier_named(model: ModelSpec, price: TokenPrice, parameters: Mapping[str, str
     return None
 
 
-def region_named(model: ModelSpec, price: TokenPrice, parameters: Mapping[str, str]) -> str | None:
-    """Return the region that a request is limited to; None for any.
+def region_named(model: ModelSpec, price: TokenPrice, parameters: Mapping[str, str]) -> str:
+    """Return the region that a request is limited to; empty where it may be served anywhere.
 
     Raises GatewayError like `tier_named`: providers charge for a region.
     """
-    region = served_region(parameters.get(REGION))
-    if region is not None and model.refuses_unpriced and not has_region(price, region):
+    region = served_region(parameters.get(REGION)) or ""
+    if region and model.refuses_unpriced and not has_region(price, region):
         raise GatewayError(
             INVALID_REQUEST,
             f"{REGION}: `{region}` has no price for the model `{model.id}`. "
@@ -558,7 +557,7 @@ def reach_of(body: bytes, tier: str | None, region: str | None = None) -> Reach:
         half = LOOKED_THROUGH_BYTES_MAX // 2
         text = body[:half] + body[-half:]
     members = {name for name, marks in _MARKS.items() if any(mark in text for mark in marks)}
-    if "cache_write" in members and _HOUR.search(text):
+    if b'"cache_control"' in text and _HOUR.search(text):
         members.add("cache_write_1h")
     tools = {name: 1 for name, marks in _TOOLS.items() if any(mark in text for mark in marks)}
     if "per_web_search" in tools:
@@ -568,6 +567,7 @@ def reach_of(body: bytes, tier: str | None, region: str | None = None) -> Reach:
     return Reach(
         tier=tier,
         region=region,
+        input_tokens=tokens_of_bytes(len(body)),
         members=frozenset(members),
         tools=tools,
         search_size=None if size is None else size[1].decode(),

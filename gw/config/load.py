@@ -13,6 +13,7 @@ from typing import Any
 
 from actors.media_store.links import BucketSpec
 from channels.authorizers.specs import AuthorizerSpec
+from channels.dialects.table import asked_tier
 from channels.http.transport import Transport
 from channels.kinds import KINDS
 from channels.prices import PriceSpec
@@ -74,6 +75,7 @@ LITE: VideoTier = "lite"
 def config_of(values: Mapping[str, Any], source: Path, environ: Mapping[str, str]) -> Config:
     """Return the configuration of the checked values of the file `source` (an absolute path)."""
     chain, key = values["tls"].values["certificate"], values["tls"].values["key"]
+    asked = _asked_tiers(values["channels"])
     return Config(
         listen=values["listen"],
         admin_listen=values["admin_listen"],
@@ -114,7 +116,7 @@ def config_of(values: Mapping[str, Any], source: Path, environ: Mapping[str, str
                 )
                 for channel in values["channels"]
             ],
-            models=[_model(model.values) for model in values["models"]],
+            models=[_model(model.values, asked) for model in values["models"]],
         ),
         log_level=values["log_level"] or "",
         source=source,
@@ -206,7 +208,13 @@ def _query(values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     return (*(pair for pair in usual if pair[0].lower() not in names), *own)
 
 
-def _model(values: Mapping[str, Any]) -> ModelSpec:
+def _asked_tiers(channels: Sequence[Section]) -> dict[str, str | None]:
+    """Return the service tiers that channels ask for, by channel."""
+    values = [one.values for one in channels]
+    return {one["id"]: asked_tier(one["wire"].values, one["headers"].pairs) for one in values}
+
+
+def _model(values: Mapping[str, Any], asked: Mapping[str, str | None]) -> ModelSpec:
     return ModelSpec(
         id=values["id"],
         bindings=tuple(
@@ -216,6 +224,7 @@ def _model(values: Mapping[str, Any]) -> ModelSpec:
                 bound.values["price"],
                 bound.values["cost"],
                 bound.values["first_event_seconds"],
+                asked[bound.values["id"]],
             )
             for bound in values["channels"]
         ),

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from ipaddress import ip_address
 
 from channels.dialects.dialect import MODEL
-from channels.dialects.table import CHAT_DIALECTS, DIALECTS
+from channels.dialects.table import CHAT_DIALECTS, DIALECTS, asked_tier
 from channels.families import (
     CHAT_PRICES,
     DEARER_TIERS,
@@ -397,6 +397,10 @@ def caution_unpriced(models: Sequence[Section], channels: Sequence[Section]) -> 
     of_messages = {
         one.values["id"] for one in channels if MESSAGES.protocol in one.values["protocols"]
     }
+    asked = {
+        one.values["id"]: asked_tier(one.values["wire"].values, one.values["headers"].pairs)
+        for one in channels
+    }
     for model in models:
         values = model.values
         if values["endpoint_type"] is not None or not values["callable"]:
@@ -406,7 +410,11 @@ def caution_unpriced(models: Sequence[Section], channels: Sequence[Section]) -> 
             channel_id = bound.values["id"]
             own = (bound.values["price"] or PriceSpec()).over(price)
             is_refused = values["unpriced"] == "refuse"
-            for message in _unpriced(own, is_refused, channel_id in of_messages):
+            messages = [
+                *_unpriced(own, is_refused, channel_id in of_messages),
+                *_asked(own, asked[channel_id]),
+            ]
+            for message in messages:
                 model.location("price").caution(f"{message} (channel {channel_id})")
             if own.per_web_search is None:
                 without_search.setdefault(channel_id, []).append(values["id"])
@@ -438,6 +446,17 @@ def _unpriced(price: PriceSpec, is_refused: bool, speaks_messages: bool) -> Iter
                 f"service_tiers.{name} has prices of its own and no above_tokens: long prompts"
                 " cost the same there"
             )
+
+
+def _asked(price: PriceSpec, tier: str | None) -> Iterator[str]:
+    """Upstreams that take a tier in a header state it, so that its price is of `service_tiers`."""
+    if tier in (price.service_tiers or ()) and price.factor is not None:
+        yield (
+            f"the channel's headers ask for {tier}, which costs service_tiers.{tier} and the"
+            " factor: state it once"
+        )
+    elif tier in DEARER_TIERS and tier not in (price.service_tiers or ()):
+        yield f"the channel's headers ask for {tier}, and service_tiers has no price of it"
 
 
 def caution_short_names(channels: Sequence[Section]) -> None:

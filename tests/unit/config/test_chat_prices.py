@@ -173,6 +173,31 @@ def test_what_can_be_reported_without_a_price_is_cautioned() -> None:
     assert cautions(searches, unpriced="standard") == [sold] * 2
 
 
+@cases(
+    "tier, entry, what",
+    ("priority", None, ["ask for priority, and service_tiers has no price of it"]),
+    ("priority", "factor: 1.75", ["ask for priority, which costs service_tiers.priority and the"]),
+    ("priority", "input: 2", []),
+    ("default", "factor: 1.75", []),
+)
+def test_a_tier_of_a_channels_headers_has_its_price_once(
+    tier: str, entry: str | None, what: list[str]
+) -> None:
+    tiers = "" if entry is None else ", service_tiers: {priority: {factor: 1.75}}"
+    found = read(f"""
+channels: [{{id: cloud-one, kind: bedrock, region: us-east-1, api_key: key-of-it,
+  headers: {{X-Amzn-Bedrock-Service-Tier: {tier}}}}}]
+models: [{{id: m, price: {{input: 1, output: 2, per_web_search: 0{tiers}}},
+  channels: [{{id: cloud-one, price: {{{entry or "output: 2"}}}}}]}}]
+""")
+    told = [one.message for one in found.cautions if "headers" in one.message]
+    assert [
+        text.partition("headers ")[2][: len(one)] for text, one in zip(told, what, strict=True)
+    ] == what
+    asked = None if tier == "default" else tier
+    assert found.registry.models["m"].bindings[0].tier == asked
+
+
 def test_a_reload_names_what_moved_and_refuses_a_slip() -> None:
     step = "above_tokens: [{above: 5, input: %s}]"
     before, after = read(written(PLAIN + step % "2")), read(written(PLAIN + step % "3"))

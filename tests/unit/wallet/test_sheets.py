@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import asdict
 from msgspec.structs import replace as with_counts
 
-from actors.wallet.pricing import MAX_NANO_USD, TokenPrice
+from actors.wallet.pricing import MAX_NANO_USD, Reach, TokenPrice
 from actors.wallet.sheets import (
     buckets,
     has_tier,
@@ -143,15 +143,35 @@ def test_what_is_held_covers_whatever_is_reached(random: Random, is_own: list[bo
     reach = reach_of(usage)
     if random.random() < 0.5:
         reach = with_counts(reach, search_size=None)
-    held = hold_nano_usd(
-        price, input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, reach=reach
-    )
+    tokens = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
+    held = hold_nano_usd(price, **tokens, reach=reach)
+    anywhere = hold_nano_usd(price, **tokens, reach=with_counts(reach, region=None))
     for channel in ("c0", "c1", "c2"):
         served = (price.channels or {}).get(channel, price)
         assert served.cost_nano_usd(usage) <= held
         # Served in the standard tier after all.
         standard = with_counts(usage, parts=with_counts(parts, service_tier=None))
         assert served.cost_nano_usd(standard) <= held
+        # Served in a region that the upstream chooses where the request names none.
+        elsewhere = with_counts(usage, parts=with_counts(parts, region=random.choice(("us", "eu"))))
+        assert served.cost_nano_usd(elsewhere) <= anywhere
+
+
+def test_a_hold_covers_what_comes_without_being_asked_for() -> None:
+    steps = (PriceStep(200, {"input": Decimal(3)}), PriceStep(500, {"input": Decimal(2)}))
+    price = priced(cache_write=Decimal("1.25"), above_tokens=steps)
+
+    def held(count: int, reach: Reach) -> int:
+        return hold_nano_usd(price, input_tokens=count, output_tokens=0, reach=reach)
+
+    assert held(100, Reach()) == 125_000  # upstreams write to caches of their own accord
+    assert held(600, Reach()) == 1_800_000  # an estimate may be too long
+    assert held(100, Reach(input_tokens=201)) == 300_000  # and count less than the whole request
+    # A tier that the channel's own headers ask for.
+    twice = {"priority": TierPrice(factor=Decimal(2))}
+    base = PriceSpec(input=ONE, output=ONE, service_tiers=twice)
+    price = price_of(make_model(Binding("a", tier="priority"), price=base))
+    assert held(100, Reach()) == 200_000
 
 
 def without_cached(spec: PriceSpec) -> PriceSpec:
