@@ -1,7 +1,6 @@
-"""What lets a call in: the pre-charge, exact to the nano-USD, alone and under a crowd.
+"""What lets a call in under a crowd: the pre-charge, exact to the nano-USD.
 
-Spec: Limits, Chat pre-charge; contract §3 and §7. Each estimate is proved from both sides: an
-account with exactly that much is let in, one nano-USD less is not.
+Spec: Limits, Chat pre-charge; contract §3 and §7. Estimates are in `tests/unit/calls`.
 """
 
 from __future__ import annotations

@@ -81,26 +81,6 @@ def test_whatever_stands_for_the_model_is_ignored(
     assert sent(h)["model"] == "sim-model"
 
 
-@each(
-    "clients, agents, upstreams",
-    [
-        ({}, 0.5, {"temperature": 0.5}),
-        ({"temperature": None}, 0.5, {"temperature": 0.5}),
-        ({"temperature": 0}, 0.5, {"temperature": 0}),
-        ({"temperature": 1.5}, None, {"temperature": 1.5}),
-        ({}, None, {}),
-        ({"temperature": None}, None, {}),
-    ],
-)
-def test_the_clients_temperature_goes_before_the_agents(
-    h: House, tenant: Tenant, clients: Any, agents: float | None, upstreams: Any
-) -> None:
-    agent = h.agent(tenant, temperature=agents)
-    assert agent.client.chat(**clients).status == 200
-    body = sent(h)
-    assert {name: body[name] for name in ("temperature",) if name in body} == upstreams
-
-
 def test_the_model_is_the_agents_or_its_accounts_or_the_platforms(h: House, tenant: Tenant) -> None:
     agent = h.agent(tenant, model=None)
     for options, model in (

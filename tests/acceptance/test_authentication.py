@@ -1,4 +1,4 @@
-"""Where a key may stand, which one counts, and what each kind of bad one is told.
+"""Where a key may stand, and what no key is told.
 
 Spec: Authentication; contract §5 and §7. Keys that change under a running gateway are in
 `test_key_changes.py`.

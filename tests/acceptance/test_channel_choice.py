@@ -1,4 +1,4 @@
-"""Which channel a call goes to: health, slots, load, pins (contract §4)."""
+"""Which channel a call goes to: health, and the keys of conversations (contract §4)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ FAILURES = 3
 # A breaker that opens and stays open for longer than any test, and one that soon lets a probe by.
 STAYS_OPEN = {"failures": FAILURES, "cooldown": 3_600}
 RECOVERS = {"failures": FAILURES, "cooldown": 0.2}
-EQUALS = ("east", "west", "north", "south")
 # With three keys each.
 KEYED = ("first", "second")
 FAILING: dict[str, dict[str, Any]] = {
@@ -24,28 +23,16 @@ FAILING: dict[str, dict[str, Any]] = {
     "error-events": {"events": 5, "error_event": 3},
 }
 # Models on a channel of the same name, which fails or not as the test likes, and on `backup`.
-FRAGILE = (*FAILING, "harmless", "left")
-PROBED = ("probe-succeeds", "probe-fails")
-# Two that have a model of their own, in this order.
-PAIR = ("elder", "standby")
+PROBED = "probe-succeeds"
 SETTINGS: dict[str, Any] = {
     "channels": [
-        *(channel(name, priority=1, health=STAYS_OPEN) for name in FRAGILE),
-        *(channel(name, priority=1, health=RECOVERS) for name in PROBED),
+        *(channel(name, priority=1, health=STAYS_OPEN) for name in FAILING),
+        channel(PROBED, priority=1, health=RECOVERS),
         channel("backup", priority=2),
-        *(channel(name, priority=n, health=RECOVERS) for n, name in enumerate(PAIR)),
-        channel("lonely", health=STAYS_OPEN),
-        channel("narrow", priority=1, max_concurrency=1),
-        channel("wider", priority=2, max_concurrency=2),
-        *(channel(name, max_concurrency=10) for name in EQUALS),
         *(channel(name, api_key=[f"{name}-key-{n}" for n in range(3)]) for name in KEYED),
     ],
     "models": [
-        *(model(name, name, "backup") for name in (*FRAGILE, *PROBED)),
-        model("lonely", "lonely"),
-        model("pair", *PAIR),
-        model("narrow", "narrow", "wider"),
-        model("shared", *EQUALS),
+        *(model(name, name, "backup") for name in (*FAILING, PROBED)),
         model("keyed", *KEYED),
     ],
 }
@@ -97,7 +84,7 @@ def test_channel_that_keeps_failing_is_left_alone(h: House, tenant: Tenant, name
 
 
 def test_opened_channel_recovers_by_one_probe(h: House, tenant: Tenant) -> None:
-    client, name = tenant.client, "probe-succeeds"
+    client, name = tenant.client, PROBED
     open_breaker(h, client, name, status=500)
     h.upstream.fault(name, hang="headers")  # the probe will neither succeed nor fail
 

@@ -52,26 +52,6 @@ def assert_interrupted(h: House, tenant: Tenant, *, is_charged: bool) -> dict[st
     return dict(row)
 
 
-PLAIN = {
-    "no answer": {"hang": "headers"},
-    "a late answer": {"delay_headers_ms": 60_000},
-    "half an answer": {"endless": True},
-}
-
-
-@pytest.mark.parametrize("sim", PLAIN.values(), ids=PLAIN)
-def test_client_that_leaves_a_plain_call_cancels_it_at_once(
-    h: House, tenant: Tenant, sim: dict[str, Any]
-) -> None:
-    with tenant.client.begin_chat(sim=sim) as call:
-        h.upstream.wait(active=1)
-        call.leave()
-        h.upstream.wait(cancelled=1, active=0)
-    row = assert_interrupted(h, tenant, is_charged=False)
-    assert (row["input_tokens"], row["output_tokens"]) == (0, 0)
-    assert h.upstream.requested("one", "two") == [1, 0]
-
-
 STREAMS = {
     "silent": {"text": "more or less", "hang": 4},
     "slow": {"endless": True, "delay_event_ms": 20},

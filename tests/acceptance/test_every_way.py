@@ -1,17 +1,14 @@
 """Every client protocol, on every channel that can serve it, whole and streamed: what the client is
-told, what the channel is sent, and what it costs; and when the upstream fails: at once, in the
-middle, or by going away.
+told, what the channel is sent, and what it costs.
 
-The table is `dialogues/cases.py`. Translations are all switched on. A failure has the shape of the
-client's own protocol, or its stream has no end; what was delivered is paid for and nothing else
-(contract §7: cost of a cut call). A translation is a decoder and an encoder, so contents and
-failures are covered pairwise.
+The table is `dialogues/cases.py`. Translations are all switched on. A translation is a decoder and
+an encoder, so contents are covered pairwise; failures are in `test_providers.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pytest
 
@@ -182,45 +179,7 @@ def test_usage_that_never_came_is_estimated(h: House, payer: Tenant, way: Way) -
 
 # --- The upstream fails ---
 
-STREAMS = [way for way in WAYS if way.form != "whole"]
-HELLO = Asked()
 Fault = TypeVar("Fault", int, str)
-
-# Events of each wire until two pieces of text, ten characters, are out.
-WITH_WORDS = {"chat": 3, "messages": 5, "responses": 6, "native": 2}
-HEARD = SAID[:10]
-HEARD_TOKENS = 3  # by the gateway's estimate: four characters are one, rounded up
-HEARD_BY_GEMINI = 2  # which counts as it goes; to the simulator five characters are one
-
-# An upstream's status, and what it is called in each shape.
-BAD = "invalid_request_error"
-STATUSES: dict[int, tuple[tuple[str, str], str, str]] = {
-    400: ((BAD, "invalid_request"), BAD, "INVALID_ARGUMENT"),
-    403: (("permission_error", "permission_denied"), "permission_error", "PERMISSION_DENIED"),
-    404: ((BAD, "not_found"), "not_found_error", "NOT_FOUND"),
-    429: (("rate_limit_error", "rate_limit_exceeded"), "rate_limit_error", "RESOURCE_EXHAUSTED"),
-    500: (("api_error", "upstream_error"), "api_error", "INTERNAL"),
-    503: (("api_error", "upstream_error"), "api_error", "UNAVAILABLE"),
-    529: (("api_error", "upstream_error"), "overloaded_error", "UNAVAILABLE"),
-}
-# A connection lost at once or in the middle of a whole answer, a web page with status 200, bytes
-# that are no HTTP.
-NO_ANSWER: dict[str, dict[str, Any]] = {
-    "lost": {"refuse": True},
-    "broken": {"cut_after_bytes": 60},
-    "web page": {"malformed": "html"},
-    "no HTTP": {"malformed": "http"},
-}
-UNREACHABLE = (("api_error", "upstream_unreachable"), "api_error", "UNAVAILABLE")
-UNUSABLE = (("api_error", "upstream_error"), "api_error", "UNAVAILABLE")
-# What an error event in the upstream's stream is called, by who reports it: chat and responses say
-# server_error, messages overloaded_error, native UNAVAILABLE.
-REPORTED = {
-    "chat": (("api_error", "upstream_error"), "api_error", (500, "INTERNAL")),
-    "messages": (("api_error", "upstream_error"), "overloaded_error", (503, "UNAVAILABLE")),
-    "native": (("api_error", "upstream_error"), "overloaded_error", (503, "UNAVAILABLE")),
-    "responses": (("api_error", "upstream_error"), "api_error", (500, "INTERNAL")),
-}
 
 
 def pairwise(rows: Iterable[tuple[Way, Fault]]) -> list[tuple[Way, Fault]]:
@@ -232,147 +191,3 @@ def pairwise(rows: Iterable[tuple[Way, Fault]]) -> list[tuple[Way, Fault]]:
         lambda row: (row[0].client, row[1]),
         lambda row: (row[0].upstream, row[1]),
     )
-
-
-def fail(h: House, payer: Tenant, way: Way, **directive: Any) -> Reply:
-    h.upstream.fault(way.channel, text=SAID, usage=USAGE, **directive)
-    body = body_of(way.client, way.model, way.form, HELLO)
-    return payer.client.send("POST", path_of(way.client, way.model, way.form), body)
-
-
-def check_shape(
-    reply: Reply, way: Way, names: tuple[tuple[str, str], str, str], *, says: str = ""
-) -> None:
-    """The error is exactly what the client's protocol has."""
-    chat, messages, gemini = names
-    whole = reply.json
-    error = whole["error"]
-    assert says in error["message"]
-    if way.client == "messages":
-        assert whole == {"type": "error", "error": {**error, "type": messages}}
-        assert set(error) == {"type", "message"}
-    elif way.client == "native":
-        assert set(whole) == {"error"}
-        assert error == {**error, "code": reply.status, "status": gemini}
-        assert set(error) == {"code", "message", "status"}
-    else:
-        assert list(error) == ["message", "type", "code"]
-        assert (error["type"], error["code"]) == chat
-
-
-def check_free(h: House, payer: Tenant, reply: Reply, before: int) -> None:
-    row = h.row(reply.trace)
-    assert row["status"] == "error"
-    assert (row["input_tokens"], row["output_tokens"], row["cost_nano_usd"]) == (0, 0, 0)
-    assert h.balance_nano_usd(payer) == before
-    assert h.held_nano_usd(payer) == 0
-
-
-@each("way, status", pairwise((way, status) for way in WAYS for status in STATUSES))
-def test_refusal_before_anything(h: House, payer: Tenant, way: Way, status: int) -> None:
-    before = h.balance_nano_usd(payer)
-    reply = fail(h, payer, way, status=status, message="Not today, says it.", retry_after=7)
-    assert reply.status == status
-    # What it refused is the translation's wording: the client is told of it here, too.
-    refused = way.translation if status < 500 else None
-    assert reply.headers.get("x-protocol-translation") == refused
-    check_shape(reply, way, STATUSES[status], says="Not today")
-    assert reply.headers.get("retry-after") == ("7" if status in (429, 503) else None)
-    assert reply.headers["content-type"].startswith("application/json")
-    check_free(h, payer, reply, before)
-
-
-@each(
-    "way, how",
-    pairwise(
-        (way, how) for way in WAYS for how in NO_ANSWER if how != "broken" or way.form == "whole"
-    ),
-)
-def test_what_is_no_answer(h: House, payer: Tenant, way: Way, how: str) -> None:
-    before = h.balance_nano_usd(payer)
-    reply = fail(h, payer, way, **NO_ANSWER[how])
-    assert reply.status == 502
-    check_shape(reply, way, UNREACHABLE if how == "lost" else UNUSABLE)
-    check_free(h, payer, reply, before)
-
-
-@each("way", STREAMS)
-def test_error_event_in_the_middle(h: House, payer: Tenant, way: Way) -> None:
-    before = h.balance_nano_usd(payer)
-    reply = fail(h, payer, way, error_event=WITH_WORDS[way.upstream], message="It broke.")
-    assert reply.status == 200
-    told = read_stream(way.client, way.form, reply.body)
-    assert told.text == HEARD
-    assert told.error is not None
-    assert "It broke." in str(told.error)
-    if way.translation:
-        assert b"server_error" not in reply.body  # an upstream's word, in no shape of ours
-        check_event(told.error, way)
-    assert told.finish is None
-    assert not told.has_end
-    check_heard(h, payer, way, reply, before)
-
-
-def check_event(error: dict[str, Any], way: Way) -> None:
-    chat, messages, (code, status) = REPORTED[way.upstream]
-    if way.client == "messages":
-        assert error == {"type": messages, "message": "It broke."}
-    elif way.client == "native":
-        assert error == {"code": code, "message": "It broke.", "status": status}
-    elif way.client == "responses":
-        assert error["error"] == {
-            "message": "It broke.",
-            "type": chat[0],
-            "code": chat[1],
-            "param": None,
-        }
-    else:
-        assert error == {"message": "It broke.", "type": chat[0], "code": chat[1]}
-
-
-@each("way, how", pairwise((way, how) for way in STREAMS for how in ("close", "reset")))
-def test_stream_that_breaks_off(h: House, payer: Tenant, way: Way, how: str) -> None:
-    before = h.balance_nano_usd(payer)
-    reply = fail(h, payer, way, cut_after_events=WITH_WORDS[way.upstream], cut=how)
-    assert reply.status == 200
-    assert not reply.is_broken, "the body is whole, the protocol's end is what lacks"
-    told = read_stream(way.client, way.form, reply.body)
-    assert told.text == HEARD
-    assert (told.error, told.finish, told.has_end) == (None, None, False)
-    check_heard(h, payer, way, reply, before)
-
-
-@each("way", STREAMS)
-def test_client_that_leaves_pays_for_what_it_got(h: House, payer: Tenant, way: Way) -> None:
-    before = h.balance_nano_usd(payer)
-    h.upstream.fault(way.channel, text=SAID, usage=USAGE, endless=True)
-    body = body_of(way.client, way.model, way.form, HELLO)
-    call = payer.client.begin("POST", path_of(way.client, way.model, way.form), body)
-    call.read_until(b"more ")
-    trace = call.begun().headers["x-gateway-trace"]
-    call.leave()
-    h.upstream.wait(channel=way.channel, cancelled_by_client=1)
-    row = h.row(trace)
-    assert (row["status"], row["error_code"]) == ("interrupted", "client_disconnected")
-    tokens = (row["input_tokens"], row["output_tokens"], row["cached_tokens"])
-    assert row["output_tokens"] >= HEARD_BY_GEMINI
-    assert row["cost_nano_usd"] == cost_nano_usd(*tokens)
-    assert before - h.balance_nano_usd(payer) == row["cost_nano_usd"]
-    assert h.held_nano_usd(payer) == 0
-
-
-def check_heard(h: House, payer: Tenant, way: Way, reply: Reply, before: int) -> None:
-    """What the upstream had stated by then counts: messages its input, native both."""
-    row = h.row(reply.trace)
-    assert (row["status"], row["error_code"]) == ("error", "upstream_error")
-    if way.upstream == "native":
-        told = (USAGE["input"], HEARD_BY_GEMINI, USAGE["cached"])
-    elif way.upstream == "messages":
-        told = (USAGE["input"], HEARD_TOKENS, USAGE["cached"])
-    else:
-        size = content_bytes(body_of(way.client, way.model, way.form, HELLO))
-        told = (-(-size // 4), HEARD_TOKENS, 0)
-    assert (row["input_tokens"], row["output_tokens"], row["cached_tokens"]) == told
-    assert row["cost_nano_usd"] == cost_nano_usd(*told)
-    assert before - h.balance_nano_usd(payer) == row["cost_nano_usd"]
-    assert h.held_nano_usd(payer) == 0

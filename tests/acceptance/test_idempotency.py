@@ -1,4 +1,4 @@
-"""`Idempotency-Key` over HTTP: every state of the specification's table, and who may do what.
+"""`Idempotency-Key` over HTTP: what is replayed, to whom, and what is charged.
 
 Spec: States, Idempotent submission; Errors, the 409s and rule 3; Limits.
 """

@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
-import pytest
-
 from tests.support.client import Reply
 from tests.support.house import House, channel, model
 from tests.support.rows import each
@@ -22,20 +20,14 @@ SUPPLIERS = ("supplier-alpha", "supplier-beta", "supplier-gamma")
 SECRETS = ("supplier-", "key-of-", "127.0.0.1", "sk-platform")
 SETTINGS: dict[str, Any] = {
     "channels": [
-        *(channel(name, priority=place) for place, name in enumerate(SUPPLIERS, start=1)),
-        channel("supplier-images", protocols=["images"])],
+        *(channel(name, priority=place) for place, name in enumerate(SUPPLIERS, start=1))],
     "models": [
         model("sim-model", *SUPPLIERS),
         model("promoted", "supplier-alpha", multiplier="0.3",
             price={"input": "1.25", "output": "9.99", "cached_input": "0.0625"},
-            aliases=["promoted-latest"]),
-        model("picture", "supplier-images", endpoint_type="images_generations",
-            max_output_tokens=None, multiplier="0.6",
-            price={"per_image": "0.04", "per_image_large": "0.08", "area_threshold_mp": "2.36",
-                "per_reference": "0.005"})],
+            aliases=["promoted-latest"])],
 }  # fmt: skip
 USAGE = {"input": 1000, "output": 77, "cached": 333}
-BOTH = pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
 
 
 class Detail:
@@ -85,9 +77,6 @@ def by_hand(gateway: Mapping[str, str]) -> int:
         if f"tokens_{bucket}" in gateway:
             price = Decimal(gateway[f"price_{bucket}_usd_per_1m"])
             total += Decimal(gateway[f"tokens_{bucket}"]) * price / 1_000_000
-    for unit in ("standard", "large", "references"):
-        if f"units_{unit}" in gateway:
-            total += Decimal(gateway[f"units_{unit}"]) * Decimal(gateway[f"price_{unit}_usd"])
     total *= Decimal(gateway["price_multiplier"]) * 10**9
     return int(total.quantize(Decimal(1), rounding=ROUND_HALF_UP))
 
@@ -187,26 +176,6 @@ def test_call_refused_before_its_parameters_were_read_says_so(h: House, tenant: 
     found = detail_of(h, tenant, reply.trace)
     assert found.request == {}
     assert "before its parameters were read" in found.whole["request_note"]
-
-
-def test_images_are_counted_and_priced_by_the_piece(h: House, tenant: Tenant) -> None:
-    body = {"model": "picture", "prompt": "A secret boat", "n": 3, "size": "2048x2048"}
-    asked = {**body, "image": ["https://a.example/boat.png"]}
-    reply = tenant.client.send("POST", "/v1/images/generations", asked)
-    assert reply.status == 200, reply.body
-    found = detail_of(h, tenant, reply.trace)
-    assert found.whole["kind"] == "image"
-    assert found.request == {
-        "model": "picture",
-        "n": "3",
-        "size": "2048x2048",
-        "prompt_characters": "13",
-        "reference_images": "1",
-    }
-    assert found.upstream["http_status"] == "200"
-    assert found.gateway["units_large"] == "3"
-    assert found.gateway["cost_computed"] == "(3 x 0.08 + 1 x 0.005) x 0.6 = 0.147 USD"
-    assert found.gateway["hold_usd"] == "0.147"
 
 
 def test_row_out_of_sight_is_as_good_as_none(h: House, tenant: Tenant) -> None:

@@ -23,7 +23,6 @@ from tests.support.waiting import until
 WIKI = "/api/v1/ext/wiki"
 HEADERS = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 TEAM = {
     # The same names as in the personal base, and an alias that it has, too.
     "Otters.md": "---\ntitle: Otters of the team\ntags: animals\n---\nSee [[Herons]].\n",
@@ -133,35 +132,6 @@ def test_neither_origin_nor_session_matters(reader: Tenant) -> None:
     assert "mcp-session-id" not in reply.headers
     notified = post(reader.client, {"jsonrpc": "2.0", "method": "notifications/initialized"})
     assert (notified.status, notified.body) == (202, b"")
-
-
-@each(
-    "path",
-    [
-        "/.well-known/oauth-protected-resource",
-        "/.well-known/oauth-protected-resource/mcp",
-        "/.well-known/oauth-authorization-server",
-        "/.well-known/openid-configuration",
-        "/mcp/",
-    ],
-)
-def test_nothing_leads_to_a_login(h: House, path: str) -> None:
-    reply = Client(h.gateway.url, None).get(path)
-    assert reply.refusal == (404, "invalid_request_error", "not_found")
-
-
-def test_refusals_of_the_protocol_are_json_rpc(reader: Tenant) -> None:
-    for reply, status, code in (
-        (post(reader.client, PING, Content_Type="text/plain"), 415, -32600),
-        (post(reader.client, PING, Accept="text/html"), 406, -32600),
-        (post(reader.client, b"{"), 400, -32700),
-        (post(reader.client, 5), 400, -32600),
-        (post(reader.client, PING, MCP_Protocol_Version="2020-01-01"), 400, -32022),
-        (post(reader.client, PING, Mcp_Protocol_Version="2026-07-28"), 400, -32602),
-    ):
-        assert (reply.status, reply.json["error"]["code"]) == (status, code)
-        assert reply.headers["content-type"] == "application/json"
-        assert reply.trace
 
 
 # --- The tools ---

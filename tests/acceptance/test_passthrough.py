@@ -1,9 +1,7 @@
-"""Bytes go through as they are: those of the client to its upstream, changed only where the
-specification says so, and those of a stream to its client, whole events and nothing made up.
+"""The bytes of a stream go through to its client as they are, and no header of the upstream does.
 
-Spec: Limits, Chat pre-charge 2, Events, Stream failure behaviour; contract §5 and §7. Every member
-is proved in `tests/unit/channels/test_upstream_bodies.py`, every cut in
-`tests/unit/calls/test_every_cut.py`.
+Spec: Events; contract §5. What of a request is changed is proved in
+`tests/unit/channels/test_upstream_bodies.py`, every cut in `tests/unit/calls/test_every_cut.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +14,6 @@ from tests.support.house import House
 from tests.support.rows import each
 from tests.support.tenants import Tenant
 
-SAID = b'[{"role":"user","content":"Hi \\u00fc \xc3\xbc"}]'
 ASKED: dict[str, Any] = {
     "stream": True,
     "stream_options": {"include_usage": True},

@@ -16,7 +16,6 @@ import pytest
 
 from tests.support.client import Client
 from tests.support.house import House, channel, model
-from tests.support.processes import gw
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
 
@@ -150,39 +149,6 @@ def test_reload_under_load_fails_no_call(h: House, tenant: Tenant) -> None:
         h.gateway.popen.send_signal(signal.SIGHUP)
         statuses = [call.reply().status for call in calls]
         assert statuses == [200] * 10, (turn, statuses)
-
-
-def check_config(h: House) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "gw", "check-config", "--config", str(h.config)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-
-
-def test_check_config_exits_with_0_or_2_and_every_fault(h: House) -> None:
-    done = check_config(h)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert gw(h.config, "check-config")["ok"] is True
-    h.write(
-        channels=[{**channel("one"), "protocols": ["chatt"], "max_concurency": 3}],
-        models=[model("sim-model", "onee"), model("sim-model", "one", multiplier="-1")],
-    )
-    done = check_config(h)
-    assert (done.returncode, done.stdout) == (2, "")
-    for place in (
-        "channels[0].protocols[0]",
-        "channels[0].max_concurency",
-        "models[0].channels[0]",
-        "models[1].multiplier",
-    ):
-        assert place in done.stderr, done.stderr
-    for guess in ("chat", "max_concurrency", "one"):
-        assert f"did you mean {guess}" in done.stderr, done.stderr
-    h.config.unlink()
-    assert check_config(h).returncode == 2
 
 
 def test_gateway_refuses_to_start_on_a_bad_file(h: House) -> None:

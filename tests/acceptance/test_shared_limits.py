@@ -7,16 +7,13 @@ busy with other things does not let the gateways go on without it.
 from __future__ import annotations
 
 import asyncio
-import copy
-import signal
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from redis import Redis
 
-from tests.support.client import NANO_PER_USD, Client, Reply
+from tests.support.client import Client, Reply
 from tests.support.folders import temporary_folder
 from tests.support.house import House, channel, model, shared_house
 from tests.support.postgres import PostgresForTests
@@ -29,7 +26,7 @@ from tests.support.waiting import until, within_one_window
 pytestmark = pytest.mark.long
 
 PATIENT = "?socket_timeout=20"
-CONCURRENCY, RPM = 10, 40
+CONCURRENCY = 10
 
 
 @pytest.fixture(scope="module")
@@ -108,55 +105,6 @@ def test_hundred_calls_at_once_are_exactly_ten_over_both(
     assert {row["status"] for row in h.rows(tenant)} == {"rejected", "interrupted"}
     for url in urls:
         assert Client(url, tenant.key).chat().status == 200
-
-
-def test_hundred_calls_at_once_are_exactly_the_minute_of_both(
-    h: House, second: GatewayProcess, redis: str
-) -> None:
-    tenant = h.tenant(rpm=RPM, nano_usd=100 * NANO_PER_USD)
-    urls = [h.gateway.url, second.url]
-    seen = asyncio.run(crowd(h, tenant, urls, 100, sim={"events": 2}))
-    assert Counter(one.status for one in seen) == {200: RPM, 429: 100 - RPM}
-    for url in urls:
-        refused = Client(url, tenant.key).chat()
-        assert refused.refusal == (429, "rate_limit_error", "rate_limit_exceeded")
-        assert "requests per minute" in refused.error["message"]
-        assert refused.headers["x-ratelimit-limit-requests"] == str(RPM)
-        assert refused.headers["x-ratelimit-remaining-requests"] == "0"
-        assert 0 < int(refused.headers["x-ratelimit-reset-requests"]) <= 60
-        assert 0 < int(refused.headers["retry-after"]) <= 60
-    until(
-        lambda: sum(row["status"] == "success" for row in h.rows(tenant)) == RPM,
-        what="a row of each",
-    )
-
-
-@pytest.fixture
-def hasty(h: House) -> Iterator[GatewayProcess]:
-    """A gateway of its own, that has less time and goes away."""
-    before = copy.deepcopy(h.settings)
-    h.write(timeouts={"chat": 3}, drain_seconds=1)
-    process = GatewayProcess(h.config)
-    try:
-        yield process
-    finally:
-        process.close()
-        h.settings = before
-        h.write()
-
-
-def test_gateway_that_stops_has_given_everything_back(
-    h: House, hasty: GatewayProcess, redis: str
-) -> None:
-    tenant = h.tenant(concurrency=3)
-    sim = {"events": 5, "pause": 2}
-    with Client(hasty.url, tenant.key).begin_chat(stream=True, sim=sim):
-        h.upstream.wait(paused=1)
-        assert permits(redis, tenant.account) == 1
-        hasty.popen.send_signal(signal.SIGTERM)
-        hasty.wait_for_line("drain_began")
-        assert hasty.wait() == 0, hasty.log()
-    assert permits(redis, tenant.account) == 0
 
 
 def test_the_rate_of_the_call_logs_is_one_over_both(h: House, second: GatewayProcess) -> None:

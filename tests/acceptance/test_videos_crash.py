@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import http.client
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from itertools import product
 from operator import itemgetter
@@ -15,7 +13,7 @@ from typing import Any
 import psycopg2
 import pytest
 
-from tests.acceptance.films import SECOND, SETTINGS, TEXT, VIDEOS, posted, submit
+from tests.acceptance.films import SECOND, SETTINGS, TEXT, VIDEOS, posted
 from tests.support.client import Client
 from tests.support.covering import covering
 from tests.support.house import House, house
@@ -157,32 +155,3 @@ def test_film_whose_process_is_killed_while_its_upstream_is_asked_is_refunded(
         assert row["status"] == "interrupted"
         assert len(posted(h)) == 1
         assert Client(h.gateway.url, tenant.key).get(VIDEOS).json == {"data": []}
-
-
-def test_two_hundred_films_and_a_kill_in_the_middle(database_url: str, tmp_path: Path) -> None:
-    films = 200
-    with studio(database_url, tmp_path) as h, closing(GatewayProcess(h.config)) as second:
-        granted = 4 * SECOND * films
-        tenant = h.tenant(nano_usd=granted)
-        h.upstream.fault("one", task_seconds=2, real_seconds=4)
-        clients = [Client(h.gateway.url, tenant.key), Client(second.url, tenant.key)]
-
-        def ask(number: int) -> str | None:
-            if number == films // 2:
-                h.gateway.kill()
-            try:
-                reply = submit(clients[number % 2])
-            except (http.client.HTTPException, OSError):
-                return None  # of the process that was killed
-            assert reply.status == 200, reply
-            task_id: str = reply.json["id"]
-            return task_id
-
-        with ThreadPoolExecutor(8) as pool:
-            told = [task_id for task_id in pool.map(ask, range(films)) if task_id is not None]
-        states = all_end_once(h, tenant, granted)
-        assert states["succeeded"] >= len(told) >= films // 2
-        assert set(states) <= {"succeeded", "failed"}
-        succeeded = {one["id"] for one in h.query("SELECT id FROM jobs WHERE state = 'succeeded'")}
-        assert set(told) <= succeeded
-        assert second.terminate() == 0

@@ -44,46 +44,6 @@ def found(tenant: Tenant, q: str, **more: object) -> list[str]:
     return [hit["id"] for hit in reply.json["results"]]
 
 
-@each(
-    "q, ids",
-    [
-        ("RIVER dog", ["Otters"]),
-        ("知识库检索", ["zh"]),
-        ("检索余额", ["zh"]),
-        ("max_tokens", ["code"]),
-        ("user name", ["code"]),
-        ('"hold hands"', ["Otters"]),
-        ("dam", ["dam", "fifty", "Beavers"]),
-        ("otter 余额", ["Otters", "Beavers", "zh"]),
-        ("& | ! <-> ' \" \\ : *", []),
-    ],
-)
-def test_a_search_finds(reader: Tenant, q: str, ids: list[str]) -> None:
-    if q == "otter 余额":
-        assert set(found(reader, q)) == set(ids)
-    else:
-        assert found(reader, q) == ids
-
-
-def test_windows_of_a_search_fit_together(reader: Tenant) -> None:
-    whole = get(reader, "/search", q="they build dams", limit=50).json
-    ids = [hit["id"] for hit in get(reader, "/search", q="a dam wall otters hold").json["results"]]
-    pieces = []
-    for offset in range(len(ids)):
-        window = get(reader, "/search", q="a dam wall otters hold", limit=1, offset=offset).json
-        assert (window["total_hits"], window["returned"]) == (len(ids), 1)
-        assert window["has_more"] == (offset + 1 < len(ids))
-        pieces += [hit["id"] for hit in window["results"]]
-    assert pieces == ids
-    beyond = get(reader, "/search", q="otter", offset=2**70).json
-    assert (beyond["total_hits"], beyond["results"], beyond["has_more"]) == (2, [], False)
-    (hit,) = [one for one in whole["results"] if one["id"] == "Beavers"]
-    assert hit["snippet"] == "# Beavers They **build** **dams**, unlike [[Otters|them]]."
-    scores = [one["score"] for one in whole["results"]]
-    assert scores == sorted(scores, reverse=True)
-    assert min(scores) > 0
-
-
 @each("query", ["q=%20", "q=%ff", f"q={'x' * 501}", "q=x&limit=0", "q=x&offset=1.5", "q=x&q=y"])
 def test_a_bad_search_is_400(reader: Tenant, query: str) -> None:
     reply = reader.client.get(f"{WIKI}/search?{query}")
@@ -223,9 +183,6 @@ PROCESSES = 2
 READS = 12  # each on a connection of its own, so that every process has some
 
 PAGES = 40
-
-# More than the connections that searches have.
-SEARCHES = 5
 
 
 @pytest.fixture

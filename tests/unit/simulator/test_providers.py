@@ -34,23 +34,6 @@ def hello(model: str = GROQ.models[0], **more: Any) -> dict[str, Any]:
     return {"model": model, "messages": [{"role": "user", "content": "Hello"}], **more}
 
 
-async def test_only_the_providers_own_paths_and_keys_are_taken() -> None:
-    assert (await ask(CHAT, hello())).status == 200
-    assert (await ask("/v1/chat/completions", hello())).status == 404
-    wrong = GROQ.faces[0].failures["bad_key"]
-    for key in ("", "wrong-key"):
-        reply = await ask(CHAT, hello(), key=key)
-        assert (reply.status, reply.json) == (401, wrong.body)
-
-
-async def test_models_are_those_of_its_list() -> None:
-    listed = await ask("/openai/v1/models")
-    assert [one["id"] for one in listed.json["data"]] == list(GROQ.models)
-    unknown = await ask(CHAT, hello("other"))
-    assert unknown.status == 404
-    assert "`other`" in unknown.json["error"]["message"]
-
-
 @cases(
     "path, header, expected",
     ("/v1/models", {"Authorization": "Bearer k"}, 200),
@@ -76,24 +59,6 @@ async def test_a_port_that_plays_nobody_lists_its_models_in_the_form_of_the_key(
         assert failing.status == 503
 
 
-async def test_parameter_that_it_refuses_is_named() -> None:
-    reply = await ask(CHAT, hello(logprobs=True))
-    assert (reply.status, reply.json["error"]["message"]) == (
-        400,
-        "property 'logprobs' is unsupported",
-    )
-
-
-@each("situation", GROQ.faces[0].failures)
-async def test_situation_is_answered_as_its_row_says(situation: str) -> None:
-    failure = GROQ.faces[0].failures[situation]
-    reply = await ask(CHAT, hello(), situation=situation)
-    assert reply.status == failure.status
-    assert reply.json["error"]["type"] == failure.body["error"]["type"]
-    assert failure.headers.items() <= reply.headers.items()
-    assert "{model}" not in reply.body.decode()
-
-
 async def test_situation_that_nobody_has_is_refused() -> None:
     assert (await ask(CHAT, hello(), situation="eclipse")).status == 400
     async with Simulator() as simulator:
@@ -103,13 +68,6 @@ async def test_situation_that_nobody_has_is_refused() -> None:
         )
     assert plain.status == 400
     assert "plays none" in plain.json["error"]["message"]
-
-
-async def test_port_is_opened_by_request() -> None:
-    async with Simulator() as simulator:
-        opened = await call(simulator, "PUT", "/_sim/providers/groq")
-        assert opened.json["base_url"].startswith("http://127.0.0.1:")
-        assert (await call(simulator, "PUT", "/_sim/providers/nobody")).status == 404
 
 
 @each("provider", PROVIDERS.values())
