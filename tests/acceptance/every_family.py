@@ -20,17 +20,9 @@ WIKI = "/api/v1/ext/wiki"
 READERS = 8
 CHAT = ["chat", "messages", "responses", "native"]
 MEDIA = [
-    "images",
-    "videos",
-    "music",
-    "speech",
-    "voices",
-    "transcripts",
-    "avatars",
-    "clips",
-    "rerank",
+    "images", "videos", "music", "speech", "voices", "transcripts", "avatars", "clips", "rerank",
     "moderations",
-]
+]  # fmt: skip
 SETTINGS: dict[str, Any] = {
     "channels": [
         channel("one", protocols=[*CHAT, *MEDIA]),

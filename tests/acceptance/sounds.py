@@ -69,14 +69,9 @@ SUBMITS: dict[str, tuple[str, dict[str, Any]]] = {
         VIDEOS, {"model": "film", "content": [{"type": "text", "text": "a boat"}], "duration": 2}),
 }  # fmt: skip
 COSTS = {
-    "speech": len("Hello") * CHARACTER,
-    "speech-task": len("Hello") * CHARACTER,
-    "voice": VOICE,
-    "script": SCRIPT,
-    "music": SONG,
-    "avatar": AVATAR,
-    "film": 200_000_000,
-}
+    "speech": len("Hello") * CHARACTER, "speech-task": len("Hello") * CHARACTER, "voice": VOICE,
+    "script": SCRIPT, "music": SONG, "avatar": AVATAR, "film": 200_000_000,
+}  # fmt: skip
 LISTS = {"speech-task": "data", "music": "data", "avatar": "avatars", "film": "data"}
 
 

@@ -158,12 +158,9 @@ ASKS = (
         Ask("GET", f"{WIKI}/pages/{{}}{part}?kb_id=otters", identifier="Otters")
         for part in ("", "/backlinks", "/source")
     ),
-    tool_call("search_wiki", q="otters"),
-    tool_call("read_page", id="Otters"),
-    tool_call("read_pages", ids=["Otters"]),
-    tool_call("list_by_tag", tag="animals"),
-    tool_call("backlinks", id="Otters"),
-    tool_call("get_source", id="Otters"),
+    tool_call("search_wiki", q="otters"), tool_call("read_page", id="Otters"),
+    tool_call("read_pages", ids=["Otters"]), tool_call("list_by_tag", tag="animals"),
+    tool_call("backlinks", id="Otters"), tool_call("get_source", id="Otters"),
     Ask("POST", "/v1/embeddings", {"model": "sim-model", "input": "Hello"}),
 )  # fmt: skip
 HEADERS = (

@@ -28,16 +28,10 @@ BODIES: dict[str, Any] = {
 }
 # Path and model: each protocol on its own kind of channel, then each translation.
 CALLS = [
-    ("/v1/chat/completions", "gpt"),
-    ("/v1/messages", "claude"),
-    ("/v1/responses", "codex"),
-    ("native", "gemini"),
-    ("/v1/chat/completions", "claude"),
-    ("/v1/chat/completions", "gemini"),
-    ("/v1/messages", "gpt"),
-    ("native", "gpt"),
-    ("native", "claude"),
-]
+    ("/v1/chat/completions", "gpt"), ("/v1/messages", "claude"), ("/v1/responses", "codex"),
+    ("native", "gemini"), ("/v1/chat/completions", "claude"), ("/v1/chat/completions", "gemini"),
+    ("/v1/messages", "gpt"), ("native", "gpt"), ("native", "claude"),
+]  # fmt: skip
 KEY_HEADERS = {"claude": "x-api-key", "gemini": "x-goog-api-key"}
 # What the official libraries send along, and what a browser or a proxy might.
 INJECTED = {

@@ -136,17 +136,11 @@ USUAL = [
     body_of("Hi", [{"type": "text", "text": "x"}], model=5, max_tokens=3),
 ]
 UNUSUAL = [
-    b"{",
-    b"[]",
-    body_of(),
-    body_of("\u00e9"),
-    body_of([{"type": "image_url"}]),
-    body_of([{"type": 5}]),
-    body_of("Hi", tools=[]),
-    body_of("Hi", Session_ID=1),
+    b"{", b"[]", body_of(), body_of("\u00e9"), body_of([{"type": "image_url"}]),
+    body_of([{"type": 5}]), body_of("Hi", tools=[]), body_of("Hi", Session_ID=1),
     body_of("Hi", temperature=3),
     body_of("Hi", max_tokens=1, max_completion_tokens=2),
-]
+]  # fmt: skip
 
 
 @cases("temperature", None, 0.5)
@@ -263,18 +257,9 @@ def test_a_stream_that_is_too_large_fails_where_it_is() -> None:
 
 TAGS = ("<reference_data", "</reference_data", "<page", "</page")
 PIECES = (
-    *TAGS,
-    *"<>/\"'&; \n\t",
-    "reference_data",
-    "page",
-    "PAGE",
-    "\u200b",
-    "\u00ad",
-    "id=",
-    "&lt;",
-    "x",
-    "知",
-)
+    *TAGS, *"<>/\"'&; \n\t", "reference_data", "page", "PAGE", "\u200b", "\u00ad", "id=", "&lt;",
+    "x", "知",
+)  # fmt: skip
 HOSTILE = st.lists(st.sampled_from(PIECES), max_size=30).map("".join)
 _UNSEEN = re.compile("[\u200b\u00ad]")
 
@@ -338,18 +323,10 @@ REGISTRY = Registry.of(
 
 def agent(**changes: Any) -> Agent:
     values: dict[str, Any] = {
-        "id": "agent_1",
-        "user": "owner",
-        "system_prompt": b'"p"',
-        "model": "own",
-        "temperature": None,
-        "web_search": False,
-        "image_generation": False,
-        "kbs": (),
-        "enabled": True,
-        "default_model": "theirs",
-        "allowed_models": None,
-    }
+        "id": "agent_1", "user": "owner", "system_prompt": b'"p"', "model": "own",
+        "temperature": None, "web_search": False, "image_generation": False, "kbs": (),
+        "enabled": True, "default_model": "theirs", "allowed_models": None,
+    }  # fmt: skip
     return Agent(**{**values, **changes})
 
 

@@ -34,19 +34,11 @@ MAX_BODY_BYTES = 200_000
 
 def make_principal(**changes: Any) -> Principal:
     values: dict[str, Any] = {
-        "key_id": "key_1",
-        "account_id": "acct_1",
-        "key_name": "test",
-        "key_prefix": "sk-platform-aaaa",
-        "kind": "console",
-        "agent_id": None,
-        "allowed_models": None,
-        "expires_at": None,
-        "account_logs": False,
-        "spend_cap_nano_usd": None,
-        "rpm_limit": None,
-        "concurrency_limit": None,
-    }
+        "key_id": "key_1", "account_id": "acct_1", "key_name": "test",
+        "key_prefix": "sk-platform-aaaa", "kind": "console", "agent_id": None,
+        "allowed_models": None, "expires_at": None, "account_logs": False,
+        "spend_cap_nano_usd": None, "rpm_limit": None, "concurrency_limit": None,
+    }  # fmt: skip
     return Principal(**{**values, **changes})
 
 

@@ -37,14 +37,9 @@ def test_an_endpoint_is_there_and_wants_a_key(method: str, path: str) -> None:
 
 @cases(
     "path",
-    "/v1/dashboard/billing/credit_grants",
-    "/dashboard/billing/credit_grants",
-    "/v1/v1/dashboard/billing/usage",
-    "/key/balance",
-    "/models",
-    "/v1/models/",
-    "/api/v1/models",
-)
+    "/v1/dashboard/billing/credit_grants", "/dashboard/billing/credit_grants",
+    "/v1/v1/dashboard/billing/usage", "/key/balance", "/models", "/v1/models/", "/api/v1/models",
+)  # fmt: skip
 def test_what_is_not_in_the_table_is_404(path: str) -> None:
     answer = ask("GET", path)
     assert (answer.status, answer.code) == (404, "not_found")

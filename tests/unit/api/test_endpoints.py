@@ -91,13 +91,9 @@ def test_unknown_model_is_unknown_to_a_key_that_allows_nothing() -> None:
 
 
 PATHS = (
-    "/v1/audio/speech",
-    "/v1/audio/voices",
-    "/v1/transcripts/extract",
-    "/v1/music/generations",
-    "/v1/videos/avatars",
-    "/v1/videos/generations",
-)
+    "/v1/audio/speech", "/v1/audio/voices", "/v1/transcripts/extract", "/v1/music/generations",
+    "/v1/videos/avatars", "/v1/videos/generations",
+)  # fmt: skip
 FIELDS: dict[str, Any] = {"model": "m", "name": 7, "url": 7, "content": 7}
 
 

@@ -117,12 +117,9 @@ def test_the_figures_add_up_exactly(balance: int, held: int, spent: int, cap: in
 
 BALANCE = "/v1/key/balance"
 PATHS = (
-    BALANCE,
-    "/v1/dashboard/billing/subscription",
-    "/dashboard/billing/subscription",
-    "/v1/dashboard/billing/usage",
-    "/dashboard/billing/usage",
-)
+    BALANCE, "/v1/dashboard/billing/subscription", "/dashboard/billing/subscription",
+    "/v1/dashboard/billing/usage", "/dashboard/billing/usage",
+)  # fmt: skip
 
 
 @pytest.fixture

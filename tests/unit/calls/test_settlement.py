@@ -367,12 +367,8 @@ async def test_call_that_failed_is_counted_by_whose_fault_it_is(
 
 @cases(
     "how, begun",
-    ("time", False),
-    ("time", True),
-    ("leave", False),
-    ("leave", True),
-    ("slow reader", True),
-)
+    ("time", False), ("time", True), ("leave", False), ("leave", True), ("slow reader", True),
+)  # fmt: skip
 async def test_time_out_is_a_fault_unless_the_client_kept_it_waiting(how: str, begun: bool) -> None:
     script = answer(HELLO, FOR_EVER) if begun else (FOR_EVER,)
     reads = asyncio.Event() if how == "slow reader" else None

@@ -40,18 +40,12 @@ def model(name: str, *channels: str, **changes: Any) -> ModelSpec:
     values: dict[str, Any] = {
         "id": name,
         "bindings": tuple(Binding(channel_id) for channel_id in channels),
-        "display_name": name.upper(),
-        "owned_by": "maker",
-        "created": 1_754_524_800,
-        "context_size": 400_000,
-        "max_output_tokens": 128_000,
+        "display_name": name.upper(), "owned_by": "maker", "created": 1_754_524_800,
+        "context_size": 400_000, "max_output_tokens": 128_000,
         "price": PriceSpec(input=Decimal("1.25"), output=Decimal("10")),
-        "multiplier": Decimal(1),
-        "capabilities": frozenset(),
-        "callable": True,
-        "endpoint_type": None,
-        "aliases": (),
-    }
+        "multiplier": Decimal(1), "capabilities": frozenset(), "callable": True,
+        "endpoint_type": None, "aliases": (),
+    }  # fmt: skip
     return ModelSpec(**{**values, **changes})
 
 

@@ -89,12 +89,8 @@ def test_error_event_is_noted_and_forwarded(error: object, expected: ErrorEvent 
     ({"status_code": 1008, "status_msg": "No balance."}, ErrorEvent("1008", "No balance.")),
     ({"status_code": "1026"}, ErrorEvent("1026", None)),
     ({"status_code": 0, "status_msg": "success"}, None),
-    ({"status_code": None}, None),
-    ({}, None),
-    ([1008], None),
-    ("No balance.", None),
-    (None, None),
-)
+    ({"status_code": None}, None), ({}, None), ([1008], None), ("No balance.", None), (None, None),
+)  # fmt: skip
 @cases("choices", None, [])
 def test_error_in_base_resp_is_noted(
     choices: object, base_resp: object, expected: ErrorEvent | None
@@ -270,14 +266,7 @@ def test_usage_is_read_as_stated(stated: object, expected: Usage) -> None:
 
 @cases(
     "stated",
-    {},
-    [],
-    7,
-    "many",
-    True,
-    {"total_tokens": 0},
-    {"total_tokens": -9},
-    {"prompt_tokens": 3},
+    {}, [], 7, "many", True, {"total_tokens": 0}, {"total_tokens": -9}, {"prompt_tokens": 3},
     {"completion_tokens": 3},
     {"prompt_tokens": None, "completion_tokens": None},
     {"prompt_tokens": -1, "completion_tokens": 2},

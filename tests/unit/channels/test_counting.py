@@ -143,16 +143,8 @@ def test_instructions_tools_and_files_count() -> None:
 
 def test_any_value_is_counted_without_a_fault() -> None:
     values: tuple[Any, ...] = (
-        None,
-        1,
-        "x",
-        [],
-        {},
-        [None, 1, [["x"]]],
-        {"role": 1},
-        {"type": []},
-        {"source": 3},
-    )
+        None, 1, "x", [], {}, [None, 1, [["x"]]], {"role": 1}, {"type": []}, {"source": 3},
+    )  # fmt: skip
     for value in values:
         for protocol, turns in TURNS.items():
             assert counted(protocol, **{turns: value, "tools": value, "system": value}) >= 1

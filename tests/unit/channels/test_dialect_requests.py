@@ -47,14 +47,8 @@ def test_every_member_that_is_read_has_its_words() -> None:
 @cases(
     "thread",
     {"type": "continue", "previous_message_id": "msg_1"},
-    {"type": "create"},
-    {"type": "of tomorrow"},
-    {},
-    [],
-    "msg_1",
-    0,
-    False,
-)
+    {"type": "create"}, {"type": "of tomorrow"}, {}, [], "msg_1", 0, False,
+)  # fmt: skip
 def test_thread_is_refused_in_the_words_that_libraries_read(thread: Any) -> None:
     fault = refused(lambda: read_messages(thread=thread))
     assert fault.param == "thread"
@@ -162,13 +156,9 @@ def test_omitted_maximum_is_raised_to_the_ceiling(members: bytes, expected: byte
 
 @cases(
     "name, value",
-    ("previous_response_id", "resp_1"),
-    ("previous_response_id", ""),
-    ("previous_response_id", 7),
-    ("conversation", "conv_1"),
-    ("conversation", {"id": "conv_1"}),
-    ("background", True),
-)
+    ("previous_response_id", "resp_1"), ("previous_response_id", ""), ("previous_response_id", 7),
+    ("conversation", "conv_1"), ("conversation", {"id": "conv_1"}), ("background", True),
+)  # fmt: skip
 def test_what_needs_a_stored_answer_is_refused_by_name(name: str, value: object) -> None:
     fault = refused(lambda: read_responses(**{name: value}))
     assert fault.param == name

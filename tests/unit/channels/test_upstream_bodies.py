@@ -234,16 +234,10 @@ LONGEST = b"m" * MODEL_CHARACTERS_MAX
     (b'{"model": "a", "prompt": 5, "prompt": [{}]}', "a"),
     (b'{"model": "' + LONGEST + b'"}', LONGEST.decode()),
     (b'{"model": "' + LONGEST + b'm"}', None),
-    (b'{"model": "a\\u0000b"}', None),
-    (b'{"model": "\\ud800"}', None),
-    (b'{"model": "\xff"}', None),
-    (b'{"model": 5}', None),
-    (b'{"model": null}', None),
-    (b"{}", None),
-    (b'{"model": "a"', None),
-    (b"[]", None),
-    (b"", None),
+    (b'{"model": "a\\u0000b"}', None), (b'{"model": "\\ud800"}', None),
+    (b'{"model": "\xff"}', None), (b'{"model": 5}', None), (b'{"model": null}', None),
+    (b"{}", None), (b'{"model": "a"', None), (b"[]", None), (b"", None),
     (b'{"model": ' + b"[" * 100_000, None),
-)
+)  # fmt: skip
 def test_model_in_a_body_that_is_unfit_otherwise(body: bytes, named: str | None) -> None:
     assert model_in(body) == named

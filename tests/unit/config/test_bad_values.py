@@ -163,18 +163,11 @@ BAD_BASE_URLS = [
     ("https://a.example?key=hidden", "no query"),
     ("'https://a.example#x'", "no fragment"),
     ("https://user:hidden@a.example", "api_key"),
-    ("https://a.example:0", ""),
-    ("https://a.example:70000", ""),
-    ("https://a.example:https", ""),
-    ("https://a .example", ""),
-    ("https://300.1.1.1", ""),
-    ("https://[::1", ""),
-    ("'https://[1.2.3.4]'", ""),
-    ('"https://a.example\\n"', ""),
-    ("https://-a.example", ""),
-    ("[a]", ""),
-    ("5", "quotes"),
-]
+    ("https://a.example:0", ""), ("https://a.example:70000", ""), ("https://a.example:https", ""),
+    ("https://a .example", ""), ("https://300.1.1.1", ""), ("https://[::1", ""),
+    ("'https://[1.2.3.4]'", ""), ('"https://a.example\\n"', ""), ("https://-a.example", ""),
+    ("[a]", ""), ("5", "quotes"),
+]  # fmt: skip
 
 
 @each("case", BAD_VALUES)

@@ -385,15 +385,11 @@ def test_nothing_means_empty_where_empty_is_a_value() -> None:
 
 @cases(
     "written, expected",
-    ("1.25", "1.25"),
-    ("1.10", "1.10"),
-    ("0.1", "0.1"),
-    ("10", "10"),
-    ('"0.000000000001"', "0.000000000001"),
-    ("0.300000000001", "0.300000000001"),
+    ("1.25", "1.25"), ("1.10", "1.10"), ("0.1", "0.1"), ("10", "10"),
+    ('"0.000000000001"', "0.000000000001"), ("0.300000000001", "0.300000000001"),
     ("123456.123456789012", "123456.123456789012"),
     ("'0'", "0"),
-)
+)  # fmt: skip
 def test_price_is_kept_exactly_as_written(written: str, expected: str) -> None:
     config = read(
         model(f"multiplier: {written}" if expected == "0.1" else "", price=_both(written))

@@ -50,13 +50,9 @@ def test_head_that_cannot_be_read_is_answered_in_our_shape(wire: bytes) -> None:
 
 @cases(
     "lines",
-    "X: \x01\r\n",
-    "X: y\r\n" * 300,
-    "X: y\n",
-    "X: " + "y" * 70_000 + "\r\n",
-    "Host: b\r\n",
+    "X: \x01\r\n", "X: y\r\n" * 300, "X: y\n", "X: " + "y" * 70_000 + "\r\n", "Host: b\r\n",
     f"Content-Length: 2\r\n{CHUNKED}\r\n",
-)
+)  # fmt: skip
 def test_head_that_will_not_do_is_answered_in_the_shape_of_what_it_asked_for(lines: str) -> None:
     for path, members in (
         ("/v1/messages", {"type", "message"}),
@@ -139,12 +135,9 @@ async def test_client_that_asks_first_is_told_however_it_spells_that(expect: str
     "target, status",
     ("http://gateway/v1/free", 200),
     ("HTTPS://elsewhere.example:444/v1/free?x=1", 200),
-    ("http://gateway", 404),
-    ("http://gateway?x=/v1/free", 404),
-    ("http://user@gateway/v1/free", 404),
-    ("http:///v1/free", 404),
-    ("ftp://gateway/v1/free", 404),
-)
+    ("http://gateway", 404), ("http://gateway?x=/v1/free", 404),
+    ("http://user@gateway/v1/free", 404), ("http:///v1/free", 404), ("ftp://gateway/v1/free", 404),
+)  # fmt: skip
 async def test_absolute_target_means_its_path(target: str, status: int) -> None:
     async with served(make_app(World())) as address:
         found = (await address.ask(request("GET", target))).status

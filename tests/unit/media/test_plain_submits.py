@@ -226,13 +226,9 @@ def test_voice_is_there_at_once() -> None:
 
 
 SCRIPT = {
-    "id": "t",
-    "text": "Hello\nyou",
-    "title": "A film",
-    "language": "en",
-    "duration_sec": 61.5,
+    "id": "t", "text": "Hello\nyou", "title": "A film", "language": "en", "duration_sec": 61.5,
     "segments": [{"start": 0, "end": 1.5, "text": "Hello"}, "odd", {"text": "you"}],
-}
+}  # fmt: skip
 TRANSCRIPT = Done(
     TranscriptResult(
         text="Hello\nyou",

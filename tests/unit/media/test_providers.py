@@ -70,13 +70,9 @@ def test_submit_as_a_task() -> None:
 
 @cases(
     "response_format, content_type",
-    ("mp3", "audio/mpeg"),
-    ("wav", "audio/wav"),
-    ("flac", "audio/flac"),
-    ("pcm", "audio/pcm"),
-    ("opus", "audio/ogg"),
-    ("aac", "audio/aac"),
-)
+    ("mp3", "audio/mpeg"), ("wav", "audio/wav"), ("flac", "audio/flac"), ("pcm", "audio/pcm"),
+    ("opus", "audio/ogg"), ("aac", "audio/aac"),
+)  # fmt: skip
 def test_sound_comes_as_digits(response_format: AudioFormat, content_type: str) -> None:
     request = SpeechRequest(model="m", input="x", voice="v", response_format=response_format)
     value = {"data": {"audio": "00fFA5", "status": 2}, "extra_info": {}, "base_resp": GOOD}

@@ -129,12 +129,8 @@ def test_items_are_bounded() -> None:
     (THIRD, DATA, True),
     (REAL, DATA, False),
     (SOME, {"type": "video_url", "video_url": {"url": "data:video/mp4;base64,A"}}, False),
-    (SOME, SOURCE, False),
-    (THIRD, SOURCE, True),
-    (MULTI, SOURCE, True),
-    (SOME, SOUND, False),
-    (THIRD, SOUND, False),
-    (MULTI, SOUND, True),
+    (SOME, SOURCE, False), (THIRD, SOURCE, True), (MULTI, SOURCE, True), (SOME, SOUND, False),
+    (THIRD, SOUND, False), (MULTI, SOUND, True),
     (SOME, {**PORTRAIT, "role": "first_frame"}, True),
     (SOME, {**PORTRAIT, "role": "reference_image"}, False),
     (THIRD, {**SOURCE, "role": "reference_video"}, False),
@@ -142,7 +138,7 @@ def test_items_are_bounded() -> None:
     (MULTI, {**SOURCE, "role": "reference_video"}, True),
     (MULTI, {**SOUND, "role": "reference_audio"}, True),
     (MULTI, {**SOUND, "audio_url": {"url": "http://localhost/a"}}, False),
-)
+)  # fmt: skip
 def test_items_a_model_takes(spec: VideoSpec, item: Any, is_taken: bool) -> None:
     if is_taken:
         assert sent(video(spec, content=[TEXT, item]))["content"] == [TEXT, item]
@@ -247,14 +243,9 @@ def test_avatar_keeps_what_its_kind_has() -> None:
 )
 def test_clip_sends_the_fields_of_its_scene_alone(kind: str, fields: dict[str, Any]) -> None:
     everything = {
-        "source_video_url": FILM,
-        "audio_url": AUDIO,
-        "preprocess": "roughCut",
-        "material_composition": "order",
-        "duration": 60,
-        "avatar": "a",
-        "seed": 7,
-    }
+        "source_video_url": FILM, "audio_url": AUDIO, "preprocess": "roughCut",
+        "material_composition": "order", "duration": 60, "avatar": "a", "seed": 7,
+    }  # fmt: skip
     request = read(kind, **everything)
     assert isinstance(request, ClipVideo)
     body = sent(request)
@@ -271,15 +262,8 @@ def test_field_of_another_scene_is_not_looked_at() -> None:
 
 @cases(
     "duration, clamped",
-    (ABSENT, None),
-    (None, None),
-    (4, 5),
-    (-7, 5),
-    (5, 5),
-    (77.5, 77.5),
-    (301, 300),
-    (1e300, 300),
-)
+    (ABSENT, None), (None, None), (4, 5), (-7, 5), (5, 5), (77.5, 77.5), (301, 300), (1e300, 300),
+)  # fmt: skip
 def test_duration_of_news_is_clamped(duration: Any, clamped: Any) -> None:
     request = read("news", duration=duration)
     assert (request.duration, request.asked_duration) == (clamped, clamped)
@@ -388,23 +372,15 @@ def test_long_setting_is_told_by_its_length() -> None:
 
 # Kind, `duration` as the client sends it, what is held, what is paid for without a report.
 LENGTHS: list[tuple[str, Any, int, int]] = [
-    ("general", ABSENT, 12_000, 12_000),
-    ("general", 5, 5_000, 5_000),
-    ("general", 7.25, 7_250, 7_250),
-    ("general", 0.00001, 1, 1),
-    ("general", 3600, 3_600_000, 3_600_000),
-    ("dh-avatar", 30, 30_000, 30_000),
-    ("dh-lipsync", 0.5, 500, 500),
-    ("dh-motion", 9, 9_000, 9_000),
-    ("realman", ABSENT, 300_000, 300_000),
-    ("realman", 60, 300_000, 60_000),
-    ("realman", 301, 301_000, 301_000),
-    ("mixcut", 3600, 3_600_000, 3_600_000),
-    ("news", ABSENT, 300_000, 300_000),
-    ("news", 60, 300_000, 60_000),
-    ("news", 1, 300_000, 5_000),
+    ("general", ABSENT, 12_000, 12_000), ("general", 5, 5_000, 5_000),
+    ("general", 7.25, 7_250, 7_250), ("general", 0.00001, 1, 1),
+    ("general", 3600, 3_600_000, 3_600_000), ("dh-avatar", 30, 30_000, 30_000),
+    ("dh-lipsync", 0.5, 500, 500), ("dh-motion", 9, 9_000, 9_000),
+    ("realman", ABSENT, 300_000, 300_000), ("realman", 60, 300_000, 60_000),
+    ("realman", 301, 301_000, 301_000), ("mixcut", 3600, 3_600_000, 3_600_000),
+    ("news", ABSENT, 300_000, 300_000), ("news", 60, 300_000, 60_000), ("news", 1, 300_000, 5_000),
     ("news", 900, 300_000, 300_000),
-]
+]  # fmt: skip
 
 
 @each("kind, duration, held, unreported", LENGTHS)
@@ -421,26 +397,17 @@ def test_duration_that_is_withheld_is_held_all_the_same() -> None:
 
 @cases(
     "kind, resolution, priced",
-    ("general", None, None),
-    ("general", "1080p", "1080p"),
-    ("dh-avatar", None, None),
-    ("dh-motion", None, "standard"),
-    ("dh-motion", "max", "max"),
-)
+    ("general", None, None), ("general", "1080p", "1080p"), ("dh-avatar", None, None),
+    ("dh-motion", None, "standard"), ("dh-motion", "max", "max"),
+)  # fmt: skip
 def test_resolution_that_may_have_a_price(kind: str, resolution: Any, priced: str | None) -> None:
     assert priced_resolution(read(kind, resolution=resolution)) == priced
 
 
 @cases(
     "milliseconds, count",
-    (1, 1),
-    (499, 1),
-    (500, 1),
-    (1499, 1),
-    (1500, 2),
-    (12_000, 12),
-    (12_500, 13),
-)
+    (1, 1), (499, 1), (500, 1), (1499, 1), (1500, 2), (12_000, 12), (12_500, 13),
+)  # fmt: skip
 def test_unit_count_is_seconds_rounded_half_up(milliseconds: int, count: int) -> None:
     assert unit_count(milliseconds) == count
 

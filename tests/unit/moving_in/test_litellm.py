@@ -266,10 +266,7 @@ def test_what_has_no_counterpart_stays_and_says_why(text: str, what: str, folder
 
 
 BAD = [
-    ("", 1, ""),
-    ("- 1", 1, ""),
-    ("model_list: 3", 1, "model_list"),
-    ("a: 1", None, "model_list"),
+    ("", 1, ""), ("- 1", 1, ""), ("model_list: 3", 1, "model_list"), ("a: 1", None, "model_list"),
     ("model_list: [3]", 1, "model_list[0]"),
     ("model_list:\n  - {model_name: m}", 2, "model_list[0].litellm_params"),
     ("model_list:\n  - litellm_params: {model: a/b}", 2, "model_list[0].model_name"),
@@ -347,14 +344,9 @@ def test_variables_that_are_there_already_stay(folder: Folder) -> None:
 
 
 SOL = {
-    "litellm_provider": "openai",
-    "mode": "responses",
-    "max_input_tokens": 400000,
-    "max_tokens": 128000,
-    "max_output_tokens": 128000,
-    "input_cost_per_token": 4e-06,
-    "output_cost_per_token": 2e-05,
-    "cache_read_input_token_cost": 4e-07,
+    "litellm_provider": "openai", "mode": "responses", "max_input_tokens": 400000,
+    "max_tokens": 128000, "max_output_tokens": 128000, "input_cost_per_token": 4e-06,
+    "output_cost_per_token": 2e-05, "cache_read_input_token_cost": 4e-07,
     "input_cost_per_token_above_272k_tokens": 8e-06,
     "output_cost_per_token_above_272k_tokens": 3e-05,
     "input_cost_per_token_priority": 8e-06,
@@ -371,7 +363,7 @@ SOL = {
     "code_interpreter_cost_per_session": 0.03,
     "computer_use_input_cost_per_1k_tokens": 1.0,
     "supports_reasoning": True,
-}
+}  # fmt: skip
 OPUS = {
     "litellm_provider": "anthropic",
     "mode": "chat",

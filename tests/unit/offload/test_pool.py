@@ -248,12 +248,8 @@ REQUESTS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     "images": ({"model": "m", "prompt": "a boat " * 1000}, {}, {"upstream_model": "u"}),
 }  # fmt: skip
 MODULES: dict[str, Any] = {
-    "chat": chat,
-    "messages": messages,
-    "responses": responses,
-    "native": gemini,
-    "images": images,
-}
+    "chat": chat, "messages": messages, "responses": responses, "native": gemini, "images": images,
+}  # fmt: skip
 
 
 @each("protocol", REQUESTS)

@@ -225,12 +225,9 @@ def report(*results: dict[str, Any]) -> str:
 
 USED = {
     "object": "organization.usage.completions.result",
-    "input_tokens": 1000,
-    "input_cached_tokens": 800,
-    "output_tokens": 500,
-    "num_model_requests": 5,
+    "input_tokens": 1000, "input_cached_tokens": 800, "output_tokens": 500, "num_model_requests": 5,
     "model": "gpt-5.4-mini",
-}
+}  # fmt: skip
 SPENT = {
     "object": "organization.costs.result",
     "amount": {"value": 0.1234567891234, "currency": "usd"},

@@ -20,13 +20,10 @@ PDF = {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0x"}
 
 # What came of a tool that the provider ran.
 PROVIDER_RESULTS = (
-    "web_search_tool_result",
-    "web_fetch_tool_result",
-    "code_execution_tool_result",
-    "bash_code_execution_tool_result",
-    "text_editor_code_execution_tool_result",
+    "web_search_tool_result", "web_fetch_tool_result", "code_execution_tool_result",
+    "bash_code_execution_tool_result", "text_editor_code_execution_tool_result",
     "tool_search_tool_result",
-)
+)  # fmt: skip
 
 
 def said(**part: Any) -> dict[str, Any]:

@@ -264,14 +264,9 @@ def test_long_arguments_keep_their_numbers() -> None:
 
 @cases(
     "member, value",
-    ("top_p", "high"),
-    ("stop", 7),
-    ("stop", ["a", 7]),
-    ("parallel_tool_calls", "no"),
-    ("seed", 1.5),
-    ("user", {}),
-    ("reasoning_effort", 3),
-)
+    ("top_p", "high"), ("stop", 7), ("stop", ["a", 7]), ("parallel_tool_calls", "no"),
+    ("seed", 1.5), ("user", {}), ("reasoning_effort", 3),
+)  # fmt: skip
 def test_wrong_type_is_the_clients_error(member: str, value: Any) -> None:
     with pytest.raises(InvalidRequest) as raised:
         decoded("chat", {"messages": [USER], member: value})

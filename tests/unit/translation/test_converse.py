@@ -283,12 +283,9 @@ def test_claude_is_invoked_and_all_others_are_conversed_with() -> None:
 # --- Responses ---
 
 USAGE = {
-    "inputTokens": 5,
-    "outputTokens": 7,
-    "totalTokens": 22,
-    "cacheReadInputTokens": 8,
+    "inputTokens": 5, "outputTokens": 7, "totalTokens": 22, "cacheReadInputTokens": 8,
     "cacheWriteInputTokens": 2,
-}
+}  # fmt: skip
 WHOLE = {
     "output": {
         "message": assistant([
@@ -411,13 +408,10 @@ def test_stream_that_states_no_usage_ends_all_the_same_and_one_that_was_cut_does
 
 @cases(
     "theirs, ours",
-    ("end_turn", "end_turn"),
-    ("max_tokens", "max_tokens"),
-    ("stop_sequence", "stop_sequence"),
-    ("guardrail_intervened", "refusal"),
-    ("content_filtered", "refusal"),
+    ("end_turn", "end_turn"), ("max_tokens", "max_tokens"), ("stop_sequence", "stop_sequence"),
+    ("guardrail_intervened", "refusal"), ("content_filtered", "refusal"),
     ("model_context_window_exceeded", "model_context_window_exceeded"),
-)
+)  # fmt: skip
 def test_reasons_to_stop(theirs: str, ours: str) -> None:
     whole = json.loads(messages_body(json.dumps({**WHOLE, "stopReason": theirs}).encode(), "m"))
     last = streamed([("messageStart", {}), ("messageStop", {"stopReason": theirs})])[-2]

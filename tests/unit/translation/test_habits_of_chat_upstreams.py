@@ -269,17 +269,14 @@ def test_thinking_beside_the_content_is_told_once(is_stream: bool) -> None:
 
 
 FINISHES: list[tuple[str, FinishReason]] = [
-    ("stop", "tool_calls"),
-    ("function_call", "tool_calls"),
-    ("length", "length"),
-    ("content_filter", "refusal"),
-    ("sensitive", "refusal"),
+    ("stop", "tool_calls"), ("function_call", "tool_calls"), ("length", "length"),
+    ("content_filter", "refusal"), ("sensitive", "refusal"),
     ("model_context_window_exceeded", "length"),
     ("network_error", "length"),
     ("model_length", "length"),
     ("insufficient_system_resource", "length"),
     ("error", "length"),
-]
+]  # fmt: skip
 
 
 @IN_ONE
@@ -332,12 +329,8 @@ KEPT = {
     ),
 }
 EVENTS: list[Event] = [
-    Began("1", "m"),
-    TextDelta("x"),
-    UsageStated(STATED),
-    Finished("stop"),
-    Ended(),
-]
+    Began("1", "m"), TextDelta("x"), UsageStated(STATED), Finished("stop"), Ended(),
+]  # fmt: skip
 
 
 @each("protocol", KEPT)

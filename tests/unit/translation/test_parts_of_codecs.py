@@ -226,13 +226,10 @@ def test_turns_merge_and_results_come_first() -> None:
     result = ToolResult("c", None, ())
     turns = merged(
         [
-            Turn("user", (one,), "ada"),
-            Turn("assistant", ()),
-            Turn("user", (result,), "ada"),
-            Turn("user", (two,)),
-            Turn("assistant", (one,)),
+            Turn("user", (one,), "ada"), Turn("assistant", ()), Turn("user", (result,), "ada"),
+            Turn("user", (two,)), Turn("assistant", (one,)),
         ]
-    )
+    )  # fmt: skip
     assert turns == (Turn("user", (result, one, two)), Turn("assistant", (one,)))
     assert merged([Turn("user", (one,), "ada"), Turn("user", (two,), "ada")])[0].name == "ada"
 
@@ -252,15 +249,9 @@ def test_members_are_read_by_type_and_the_rest_is_left() -> None:
 
 @cases(
     "reader, value",
-    ("text", 1),
-    ("number", "1"),
-    ("number", True),
-    ("integer", 1.5),
-    ("boolean", 1),
-    ("array", {}),
-    ("object", []),
-    ("mapping", "x"),
-)
+    ("text", 1), ("number", "1"), ("number", True), ("integer", 1.5), ("boolean", 1), ("array", {}),
+    ("object", []), ("mapping", "x"),
+)  # fmt: skip
 def test_member_of_a_wrong_type_is_named(reader: str, value: Any) -> None:
     with pytest.raises(InvalidRequest, match=r"place\.x: expected ") as raised:
         getattr(Members({"x": value}, "place"), reader)("x")
@@ -308,17 +299,9 @@ def test_calls_of_one_id_are_answered_together_or_by_their_name() -> None:
 
 
 TEXTS = [
-    "{}",
-    ' {"a": [1, {"b": "}"}], "c\\"}": "\\\\"} ',
-    '{"a": "\\u00e9{"}',
-    "[1]",
-    '{"a": 1}}',
-    "{} x",
-    '"{}"',
-    "x{}",
-    '{"a": {"b": 1}',
-    "}",
-]
+    "{}", ' {"a": [1, {"b": "}"}], "c\\"}": "\\\\"} ', '{"a": "\\u00e9{"}', "[1]", '{"a": 1}}',
+    "{} x", '"{}"', "x{}", '{"a": {"b": 1}', "}",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("text", TEXTS)

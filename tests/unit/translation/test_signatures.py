@@ -125,12 +125,9 @@ def test_entries_of_the_envelope_stand_alone() -> None:
 
 def test_signature_of_another_provider_is_dropped_and_reported() -> None:
     entry = {
-        "type": "reasoning.text",
-        "index": 0,
-        "format": "google-gemini-v1",
-        "text": "hm",
+        "type": "reasoning.text", "index": 0, "format": "google-gemini-v1", "text": "hm",
         "signature": "theirs",
-    }
+    }  # fmt: skip
     said = {"role": "assistant", "content": "x", "reasoning_details": [entry]}
     body, dropped = translated("chat", "messages", {"messages": [user("a"), said]})
     assert body["messages"][1] == {"role": "assistant", "content": "x"}

@@ -55,12 +55,9 @@ USAGE = {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 4, "t
 BEGAN = Began("chatcmpl-1", "up")
 STATED = UsageStated(Usage(input_tokens=3, output_tokens=4))
 ENVELOPE = {
-    "type": "reasoning.text",
-    "index": 0,
-    "format": "anthropic-claude-v1",
-    "text": "hm",
+    "type": "reasoning.text", "index": 0, "format": "anthropic-claude-v1", "text": "hm",
     "signature": "s",
-}
+}  # fmt: skip
 PROOF = {"signature": "s", "signer": "messages"}
 TOO_BUSY = {"error": {"message": "Too busy.", "type": "server_error", "code": 503}}
 IMAGE = image_url("https://a.example/x.png")
@@ -260,12 +257,8 @@ def test_stream_of_messages_is_read(name: str) -> None:
 
 @cases(
     "given, arguments",
-    ({"a": 1}, '{"a":1}'),
-    ('{"a": ', '{"a": '),
-    ({}, "{}"),
-    ("", "{}"),
-    (None, "{}"),
-)
+    ({"a": 1}, '{"a":1}'), ('{"a": ', '{"a": '), ({}, "{}"), ("", "{}"), (None, "{}"),
+)  # fmt: skip
 def test_arguments_given_at_the_start_are_the_arguments(given: object, arguments: str) -> None:
     call = use("t", given, name="f")
     opening = {"type": "content_block_start", "index": 0, "content_block": call}

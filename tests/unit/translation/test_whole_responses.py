@@ -244,13 +244,8 @@ def test_thinking_without_proof_is_neither_thinking_nor_text() -> None:
 
 @cases(
     "body",
-    b"",
-    b"[]",
-    b"oops",
-    b'{"choices": []}',
-    b'{"choices": [{}]}',
-    b'{"error": {"message": "x"}}',
-)
+    b"", b"[]", b"oops", b'{"choices": []}', b'{"choices": [{}]}', b'{"error": {"message": "x"}}',
+)  # fmt: skip
 def test_what_is_no_completion_is_malformed(body: bytes) -> None:
     with pytest.raises(UpstreamMalformed):
         chat.decode_response(body)
@@ -312,17 +307,11 @@ def test_answer_says_what_its_stream_says(name: str) -> None:
 
 @cases(
     "body",
-    b"",
-    b"null",
-    b"[]",
-    b"{}",
-    b"nonsense",
-    b'{"candidates": []}',
-    b'{"candidates": [{}]}',
+    b"", b"null", b"[]", b"{}", b"nonsense", b'{"candidates": []}', b'{"candidates": [{}]}',
     b'{"candidates": [{"index": 1, "finishReason": "STOP"}]}',
     b'{"error": {"code": 400, "message": "no", "status": "INVALID_ARGUMENT"}}',
     b'[{"error": {"code": 400, "message": "no", "status": "INVALID_ARGUMENT"}}]',
-)
+)  # fmt: skip
 def test_body_that_answers_nothing_is_malformed(body: bytes) -> None:
     with pytest.raises(UpstreamMalformed):
         gemini.decode_response(body)

@@ -310,33 +310,18 @@ def test_every_case_names_its_source_and_its_day() -> None:
 
 @cases(
     "text, nano",
-    ("1", 1_000_000_000),
-    ("0.30", 300_000_000),
-    ("0.000000001", 1),
-    ("-2.5", -2_500_000_000),
-    (" 12.000 ", 12_000_000_000),
-    ("007", 7_000_000_000),
-)
+    ("1", 1_000_000_000), ("0.30", 300_000_000), ("0.000000001", 1), ("-2.5", -2_500_000_000),
+    (" 12.000 ", 12_000_000_000), ("007", 7_000_000_000),
+)  # fmt: skip
 def test_plain_decimal_is_read(text: str, nano: int) -> None:
     assert parse_usd(text) == nano
 
 
 @cases(
     "text",
-    "",
-    "1e3",
-    "NaN",
-    "inf",
-    "1.0000000001",
-    "1,5",
-    "$1",
-    "+1",
-    "0x1",
-    "1.",
-    ".5",
-    "١",
+    "", "1e3", "NaN", "inf", "1.0000000001", "1,5", "$1", "+1", "0x1", "1.", ".5", "١",
     "9999999999",
-)
+)  # fmt: skip
 def test_anything_else_is_refused(text: str) -> None:
     with pytest.raises(MoneyError):
         parse_usd(text)

@@ -173,13 +173,9 @@ def test_signature_of_this_provider_is_left_alone(field: str) -> None:
 
 @cases(
     "field",
-    None,
-    "",
-    7,
-    ESCAPE,
-    "context_engineering_is_the_way_to_go",
+    None, "", 7, ESCAPE, "context_engineering_is_the_way_to_go",
     "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I=",
-)
+)  # fmt: skip
 def test_value_that_skips_the_check_is_no_signature(field: object) -> None:
     assert read_signature(field) is None
 
@@ -266,13 +262,9 @@ def test_piece_of_no_call_says_nothing() -> None:
 
 @cases(
     "args, arguments",
-    (None, "{}"),
-    ({}, "{}"),
-    ({"a": None}, '{"a":null}'),
-    ('{"a": 1}', '{"a": 1}'),
-    ("", "{}"),
+    (None, "{}"), ({}, "{}"), ({"a": None}, '{"a":null}'), ('{"a": 1}', '{"a": 1}'), ("", "{}"),
     ([1], "[1]"),
-)
+)  # fmt: skip
 def test_arguments_of_other_types_are_kept_as_json(args: Any, arguments: str) -> None:
     stated = chunk({"functionCall": {"name": "f", "args": args}}, finishReason="STOP")
     found = events_from("native", sse(stated))
