@@ -50,28 +50,15 @@ def channels(simulator_url: str) -> list[dict[str, Any]]:
         cloud("bedrock-signed", **bedrock, credentials=LENT),
         cloud("bedrock-keyed", **bedrock, api_key="key-of-bedrock-keyed"),
         cloud("bedrock-wrong", **bedrock, credentials={**LENT, "secret_access_key": "hidden-1"}),
-        cloud(
-            "vertex-sim",
-            kind="vertex",
-            project="sim-project",
-            region="us-east5",
-            credentials={"file": "key.json"},
-        ),
-        cloud(
-            "azure-sim",
-            kind="azure-openai",
-            auth="azure-ad",
-            credentials={**azure, "client_id": "app", "client_secret": "secret-of-app"},
-        ),
-        cloud(
-            "azure-unknown",
-            kind="azure-openai",
-            auth="azure-ad",
-            credentials={**azure, "client_id": "another", "client_secret": "hidden-2"},
-        ),
+        cloud("vertex-sim", kind="vertex", project="sim-project", region="us-east5",
+            credentials={"file": "key.json"}),
+        cloud("azure-sim", kind="azure-openai", auth="azure-ad",
+            credentials={**azure, "client_id": "app", "client_secret": "secret-of-app"}),
+        cloud("azure-unknown", kind="azure-openai", auth="azure-ad",
+            credentials={**azure, "client_id": "another", "client_secret": "hidden-2"}),
         channel("plain-claude", protocols=["messages"], priority=2),
         channel("plain-chat", priority=2),
-    ]
+    ]  # fmt: skip
 
 
 MODELS = [

@@ -9,10 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from loadtests.attacks.frozen_process import (
-    COST_NANO_USD,
-    freeze_under_calls,
-)
+from loadtests.attacks.frozen_process import COST_NANO_USD, freeze_under_calls
 from tests.support.house import house
 
 pytestmark = pytest.mark.long

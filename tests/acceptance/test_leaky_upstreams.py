@@ -100,16 +100,10 @@ def cloud(channel_id: str, url: str, **more: Any) -> dict[str, Any]:
     """A channel whose tokens come from where it is itself, with a secret in the file."""
     app = {"tenant_id": "t", "client_id": "app", "client_secret": APP_SECRET, "authority": url}
     return {
-        "id": channel_id,
-        "kind": "azure-openai",
-        "base_url": url,
-        "auth": "azure-ad",
-        "credentials": app,
-        "headers": {"X-Team-Key": f"Token {WRITTEN}"},
-        "protocols": [*PROTOCOLS, *MEDIA],
-        "health": {"failures": 1000},
-        **more,
-    }
+        "id": channel_id, "kind": "azure-openai", "base_url": url, "auth": "azure-ad",
+        "credentials": app, "headers": {"X-Team-Key": f"Token {WRITTEN}"},
+        "protocols": [*PROTOCOLS, *MEDIA], "health": {"failures": 1000}, **more,
+    }  # fmt: skip
 
 
 def media_models(channel_id: str) -> list[dict[str, Any]]:
@@ -133,19 +127,12 @@ def leaky() -> Iterator[LeakyUpstream]:
 @pytest.fixture(scope="module")
 def shared(postgres: PostgresForTests, leaky: LeakyUpstream) -> Iterator[House]:
     settings: dict[str, Any] = {
-        "channels": [
-            channel("leaky", base_url=leaky.url, protocols=PROTOCOLS),
-            cloud("leaky-cloud", leaky.url),
-            cloud("leaky-closed", leaky.url, protocols=["chat"]),
-        ],
+        "channels": [channel("leaky", base_url=leaky.url, protocols=PROTOCOLS),
+            cloud("leaky-cloud", leaky.url), cloud("leaky-closed", leaky.url, protocols=["chat"])],
         "tasks": {"poll_first": 0.1, "poll_max": 0.3, "lease": 2, "catalog_seconds": 1},
-        "models": [
-            model("leaky", "leaky"),
-            model("leaky-cloud", "leaky-cloud"),
-            model("leaky-closed", "leaky-closed"),
-            *media_models("leaky-cloud"),
-        ],
-    }
+        "models": [model("leaky", "leaky"), model("leaky-cloud", "leaky-cloud"),
+            model("leaky-closed", "leaky-closed"), *media_models("leaky-cloud")],
+    }  # fmt: skip
     with shared_house(postgres, **settings) as built:
         yield built
 

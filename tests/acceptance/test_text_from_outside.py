@@ -28,15 +28,11 @@ pytestmark = pytest.mark.long
 
 SETTINGS: dict[str, Any] = {
     **every_family.SETTINGS,
-    "models": [
-        *every_family.SETTINGS["models"],
-        model("dh-avatar", "one", **films.GENERAL),
-        model("dh-motion", "one", **films.GENERAL),
-        model("clip-news", "one", **films.GENERAL),
+    "models": [*every_family.SETTINGS["models"], model("dh-avatar", "one", **films.GENERAL),
+        model("dh-motion", "one", **films.GENERAL), model("clip-news", "one", **films.GENERAL),
         model("rank", "one", endpoint_type="rerank", price={"per_call": "0.001"}),
-        model("guard", "one", endpoint_type="moderations", price={}),
-    ],
-}
+        model("guard", "one", endpoint_type="moderations", price={})],
+}  # fmt: skip
 WIKI = every_family.WIKI
 MEGABYTE = "x" * 1_000_000
 NUL, HALF = "a\0b", "a\ud800b"

@@ -35,16 +35,12 @@ CALLS = [
 KEY_HEADERS = {"claude": "x-api-key", "gemini": "x-goog-api-key"}
 # What the official libraries send along, and what a browser or a proxy might.
 INJECTED = {
-    "User-Agent": "Anthropic/Python 2.12.0",
-    "X-Stainless-Lang": "python",
-    "x-goog-api-client": "google-genai-sdk/3.4.0",
-    "x-goog-user-project": "project-of-the-client",
-    "x-server-timeout": "60",
-    "OpenAI-Organization": "org-of-the-client",
-    "Cookie": "session=of-the-client",
-    "X-Forwarded-For": "192.0.2.7",
+    "User-Agent": "Anthropic/Python 2.12.0", "X-Stainless-Lang": "python",
+    "x-goog-api-client": "google-genai-sdk/3.4.0", "x-goog-user-project": "project-of-the-client",
+    "x-server-timeout": "60", "OpenAI-Organization": "org-of-the-client",
+    "Cookie": "session=of-the-client", "X-Forwarded-For": "192.0.2.7",
     "anthropic-beta": "interleaved-thinking-2025-05-14,context-1m-2025-08-07",
-}
+}  # fmt: skip
 EXPECTED = {
     *("host", "user-agent", "accept", "accept-encoding", "content-type", "content-length"),
     *("authorization", "x-api-key", "x-goog-api-key", "anthropic-version", "anthropic-beta"),

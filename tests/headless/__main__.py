@@ -42,15 +42,11 @@ INPUT, CACHED, OUTPUT = 1000, 100, 10_000
 NANO_PER_THOUSANDTH = 10**6  # `cost` of a log is in thousandths of a USD
 SETTINGS: dict[str, Any] = {
     "translations": ["messages_to_chat", "native_to_chat", "responses_to_chat"],
-    "channels": [
-        channel("all", protocols=["chat", "messages", "responses", "native"]),
-        channel("chat-only"),
-    ],
-    "models": [
-        model("native-model", "all", max_output_tokens=64_000),
-        model("translated-model", "chat-only", max_output_tokens=64_000),
-    ],
-}
+    "channels": [channel("all", protocols=["chat", "messages", "responses", "native"]),
+        channel("chat-only")],
+    "models": [model("native-model", "all", max_output_tokens=64_000),
+        model("translated-model", "chat-only", max_output_tokens=64_000)],
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

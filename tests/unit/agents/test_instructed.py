@@ -219,20 +219,11 @@ def test_pieces_become_one_message_for_each_choice() -> None:
     assert sent.head == ("application/json", {"X-A": "1"})
     annotated = {"content": "one two", "annotations": [{"a": 1}, {"b": 2}], "role": "assistant"}
     assert sent.body == {
-        "id": "c",
-        "object": "chat.completion",
-        "created": 1,
-        "model": "m",
-        "usage": usage,
-        "choices": [
-            {"index": 0, "message": annotated, "finish_reason": "stop"},
-            {
-                "index": 1,
-                "message": {"content": "other", "role": "assistant"},
-                "finish_reason": "length",
-            },
-        ],
-    }
+        "id": "c", "object": "chat.completion", "created": 1, "model": "m", "usage": usage,
+        "choices": [{"index": 0, "message": annotated, "finish_reason": "stop"},
+            {"index": 1, "message": {"content": "other", "role": "assistant"},
+             "finish_reason": "length"}],
+    }  # fmt: skip
 
 
 @cases(

@@ -158,14 +158,9 @@ async def test_a_cap_and_an_expiry_are_shown(world: World) -> None:
     )
     assert await get(world, BALANCE) == (
         200,
-        {
-            "object": "key.balance",
-            "remaining_usd": "1.5",
-            "used_usd": "0.5",
-            "total_usd": "2",
-            "expires_at": "2030-03-17T17:46:40Z",
-        },
-    )
+        {"object": "key.balance", "remaining_usd": "1.5", "used_usd": "0.5", "total_usd": "2",
+         "expires_at": "2030-03-17T17:46:40Z"},
+    )  # fmt: skip
 
 
 async def test_settlements_on_their_way_are_waited_for(world: World) -> None:

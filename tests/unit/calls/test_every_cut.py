@@ -90,31 +90,21 @@ def text_stream(upstream: str, text: str) -> bytes:
     """A stream of one event with this text, and its end."""
     quoted = json.dumps(text, ensure_ascii=False)
     parts: dict[str, list[str]] = {
-        "chat": [
-            f'{{"choices":[{{"index":0,"delta":{{"role":"assistant","content":{quoted}}}}}]}}',
-            '{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}',
-            "[DONE]",
-        ],
+        "chat": [f'{{"choices":[{{"index":0,"delta":{{"role":"assistant","content":{quoted}}}}}]}}',
+            '{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}', "[DONE]"],
         "messages": [
             '{"type":"message_start","message":{"usage":{"input_tokens":1,"output_tokens":1}}}',
             '{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}',
             '{"type":"content_block_delta","index":0,"delta":'
-            f'{{"type":"text_delta","text":{quoted}}}}}',
-            '{"type":"content_block_stop","index":0}',
+            f'{{"type":"text_delta","text":{quoted}}}}}', '{"type":"content_block_stop","index":0}',
             '{"type":"message_delta","delta":{"stop_reason":"end_turn"},'
-            '"usage":{"output_tokens":9}}',
-            '{"type":"message_stop"}',
-        ],
-        "responses": [
-            '{"type":"response.created","response":{"id":"resp_1"}}',
+            '"usage":{"output_tokens":9}}', '{"type":"message_stop"}'],
+        "responses": ['{"type":"response.created","response":{"id":"resp_1"}}',
             f'{{"type":"response.output_text.delta","output_index":0,"delta":{quoted}}}',
-            '{"type":"response.completed","response":{"id":"resp_1","status":"completed"}}',
-        ],
-        "native": [
-            f'{{"candidates":[{{"content":{{"parts":[{{"text":{quoted}}}]}},"index":0}}]}}',
-            '{"candidates":[{"content":{"parts":[]},"finishReason":"STOP","index":0}]}',
-        ],
-    }
+            '{"type":"response.completed","response":{"id":"resp_1","status":"completed"}}'],
+        "native": [f'{{"candidates":[{{"content":{{"parts":[{{"text":{quoted}}}]}},"index":0}}]}}',
+            '{"candidates":[{"content":{"parts":[]},"finishReason":"STOP","index":0}]}'],
+    }  # fmt: skip
     return "".join(f"data: {part}\n\n" for part in parts[upstream]).encode()
 
 

@@ -78,13 +78,10 @@ STREAMS: dict[str, tuple[bytes, bytes]] = {
     "chat": (HELLO, sse.DONE),
     "messages": (
         sse.event({"type": "content_block_delta", "delta": {"type": "text_delta", "text": "Hi"}}),
-        b"event: message_stop\n" + sse.event({"type": "message_stop"}),
-    ),
-    "responses": (
-        sse.event({"type": "response.output_text.delta", "delta": "Hi"}),
-        sse.event({"type": "response.completed", "response": {"id": "r", "status": "completed"}}),
-    ),
-}
+        b"event: message_stop\n" + sse.event({"type": "message_stop"})),
+    "responses": (sse.event({"type": "response.output_text.delta", "delta": "Hi"}),
+        sse.event({"type": "response.completed", "response": {"id": "r", "status": "completed"}})),
+}  # fmt: skip
 RESTS: dict[str, list[bytes]] = {
     "the terminator of another protocol": [sse.DONE],
     "comments": [b": bye\n\n", b": bye\r\n\r\n"],

@@ -72,29 +72,14 @@ def test_a_public_entry_is_complete() -> None:
         capabilities=frozenset({"tools", "vision", "open_source"}),
     )
     assert public_entries(registry(spec)) == [
-        {
-            "id": "gpt-5",
-            "display_name": "GPT-5",
-            "context_size": 400_000,
-            "input_price": "1.25",
-            "output_price": "10",
-            "cached_input_price": "0.1250",
-            "capabilities": {
-                "tools": True,
-                "vision": True,
-                "web_search": False,
-                "image_gen": False,
-                "video_gen": False,
-                "thinking": False,
-                "json": False,
-                "open_source": True,
-            },
-            "callable": True,
-            "endpoint_type": None,
-            "supported_protocols": ["chat_completions", "messages", "responses", "native_content"],
-            "price_multiplier": "0.6",
-        }
-    ]
+        {"id": "gpt-5", "display_name": "GPT-5", "context_size": 400_000, "input_price": "1.25",
+         "output_price": "10", "cached_input_price": "0.1250",
+         "capabilities": {"tools": True, "vision": True, "web_search": False, "image_gen": False,
+             "video_gen": False, "thinking": False, "json": False, "open_source": True},
+         "callable": True, "endpoint_type": None,
+         "supported_protocols": ["chat_completions", "messages", "responses", "native_content"],
+         "price_multiplier": "0.6"},
+    ]  # fmt: skip
 
 
 def test_a_model_billed_by_the_piece_shows_what_a_piece_costs() -> None:

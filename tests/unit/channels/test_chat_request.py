@@ -185,8 +185,7 @@ BAD_MEMBERS = [
     (b'"temperature":1e400', "temperature", "found the number 1e400"),
     (b'"temperature":true', "temperature", "found true"),
     (b'"temperature":"hot"', "temperature", "found a string of 3 characters"),
-    (b'"n":0', "n", "found the number 0"),
-    (b'"n":"2"', "n", "found a string"),
+    (b'"n":0', "n", "found the number 0"), (b'"n":"2"', "n", "found a string"),
     (b'"tools":{}', "tools", "an array of tools, found an object"),
     (b'"tools":[1]', "tools[0]", "found the number 1"),
     (b'"tools":[{"type":""}]', "tools[0].type", "found an empty string"),
@@ -197,21 +196,17 @@ BAD_MEMBERS = [
     (b'"stream_options":{"include_usage":"yes"}', "stream_options.include_usage", "a string"),
     (b'"stream_options":{"include_usage":1}', "stream_options.include_usage", "found the number 1"),
     (b'"response_format":"json_object"', "response_format", "found a string of 11 characters"),
-    (b'"model":"n"', "model", "more than once"),
-    (MESSAGES, "messages", "more than once"),
+    (b'"model":"n"', "model", "more than once"), (MESSAGES, "messages", "more than once"),
     (b'"max_tokens":1,"max_tokens":100000', "max_tokens", "more than once"),
     (b'"x":1,"\\u0078":2', "x", "more than once"),
     (b'"Model":"gpt-5-pro"', "Model", "did you mean model"),
     (b'"MAX_TOKENS":100000', "MAX_TOKENS", "did you mean max_tokens"),
     ('"me\u017f\u017fages":[]'.encode(), "me\u017f\u017fages", "did you mean messages"),
-    (b'"x":NaN', None, "at byte"),
-    (b'"temperature":-Infinity', None, "at byte"),
-    (b'"x":"\\udfff"', None, "lone surrogate"),
-    (b'"x":"\xff"', None, "not valid UTF-8"),
+    (b'"x":NaN', None, "at byte"), (b'"temperature":-Infinity', None, "at byte"),
+    (b'"x":"\\udfff"', None, "lone surrogate"), (b'"x":"\xff"', None, "not valid UTF-8"),
     (b'"x":' + b"[" * 100_000 + b"]" * 100_000, None, "nested too deeply"),
-    (b'"x":01', None, "at byte"),
-    (b'"x":1,', None, "at byte"),
-]
+    (b'"x":01', None, "at byte"), (b'"x":1,', None, "at byte"),
+]  # fmt: skip
 
 # Faults that only an upstream can judge: forwarded to one of this protocol.
 JUDGED_UPSTREAM = [

@@ -100,16 +100,12 @@ def test_a_texts_tokens_grow_with_it_alone() -> None:
 
 IMAGE = "A" * 400_000
 BY_PROTOCOL: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "messages": (
-        {"type": "text", "text": "What is this?"},
-        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": IMAGE}},
-    ),
+    "messages": ({"type": "text", "text": "What is this?"},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": IMAGE}}),
     "native": ({"text": "What is this?"}, {"inlineData": {"mimeType": "image/png", "data": IMAGE}}),
-    "responses": (
-        {"type": "input_text", "text": "What is this?"},
-        {"type": "input_image", "image_url": f"data:image/png;base64,{IMAGE}"},
-    ),
-}
+    "responses": ({"type": "input_text", "text": "What is this?"},
+        {"type": "input_image", "image_url": f"data:image/png;base64,{IMAGE}"}),
+}  # fmt: skip
 
 
 @each("protocol", BY_PROTOCOL)

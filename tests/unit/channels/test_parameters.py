@@ -39,23 +39,15 @@ CHAT = {
     "prediction": {"type": "content", "content": SECRET},
 }  # fmt: skip
 MESSAGES = {
-    "model": "m",
-    "max_tokens": 9,
-    "system": SECRET,
-    "messages": [
-        {"role": "user", "content": SECRET},
-        {"role": "user", "content": [{"type": "image", "source": {"type": "base64"}}]},
-    ],
+    "model": "m", "max_tokens": 9, "system": SECRET,
+    "messages": [{"role": "user", "content": SECRET},
+        {"role": "user", "content": [{"type": "image", "source": {"type": "base64"}}]}],
     "thinking": {"type": "enabled", "budget_tokens": 1024},
-    "output_config": {"effort": "low", "format": {"schema": SECRET}},
-    "stop_sequences": [SECRET],
+    "output_config": {"effort": "low", "format": {"schema": SECRET}}, "stop_sequences": [SECRET],
     "metadata": {"user_id": SECRET},
-    "tools": [
-        {"name": "look_up", "input_schema": {}},
-        {"type": "web_search_20250305", "name": "web_search"},
-    ],
-    "tool_choice": {"type": "auto"},
-}
+    "tools": [{"name": "look_up", "input_schema": {}},
+        {"type": "web_search_20250305", "name": "web_search"}], "tool_choice": {"type": "auto"},
+}  # fmt: skip
 RESPONSES = {
     "model": "m",
     "instructions": SECRET,

@@ -42,23 +42,17 @@ OTHERS: dict[str, tuple[str, Any]] = {
     "admin_hosts": ("admin_hosts", ("x",)),
     "cors_origins": ("cors_origins", ("https://app.example",)),
     "console_listen": ("console_listen", ListenAddress("127.0.0.1", 1)),
-    "console_url": ("console_url", "https://console.example"),
-    "data_dir": ("data_dir", SOURCE),
-    "database_url": ("database_url", "postgresql://x"),
-    "redis_url": ("redis_url", "redis://x"),
-    "secret": ("secret", "x" * 16),
-    "previous_secret": ("previous_secret", "y" * 16),
-    "credits_per_usd": ("credits_per_usd", 7),
-    "max_body_bytes": ("max_body_mb", 7),
+    "console_url": ("console_url", "https://console.example"), "data_dir": ("data_dir", SOURCE),
+    "database_url": ("database_url", "postgresql://x"), "redis_url": ("redis_url", "redis://x"),
+    "secret": ("secret", "x" * 16), "previous_secret": ("previous_secret", "y" * 16),
+    "credits_per_usd": ("credits_per_usd", 7), "max_body_bytes": ("max_body_mb", 7),
     "messages_versions": ("messages_versions", ("x",)),
-    "idempotency_max_bytes": ("idempotency_max_kb", 7),
-    "precharge": ("precharge", "whole_body"),
+    "idempotency_max_bytes": ("idempotency_max_kb", 7), "precharge": ("precharge", "whole_body"),
     "shed_delay_ms": ("shed_delay_ms", 7),
     "worker_silence_seconds": ("worker_silence_seconds", 7.0),
-    "max_bodies_bytes": ("max_bodies_mb", 7),
-    "public_url": ("public_url", "https://api.example"),
+    "max_bodies_bytes": ("max_bodies_mb", 7), "public_url": ("public_url", "https://api.example"),
     "media_store": ("media_store", replace(RUNNING.media_store, kind="local")),
-}
+}  # fmt: skip
 
 
 def test_every_key_is_applied_or_told() -> None:

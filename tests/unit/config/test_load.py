@@ -291,18 +291,11 @@ def test_many_faults_are_reported_at_once_in_the_order_of_the_file() -> None:
         """
     faults = faults_of(text)
     assert [(fault.line, fault.path) for fault in faults] == [
-        (1, "listen"),
-        (2, "drain_secs"),
-        (3, "timeouts.chat"),
-        (6, "channels[0].base_url"),
-        (7, "channels[0].api_key"),
-        (8, "channels[0].protocols[0]"),
-        (9, "channels[0].health.failures"),
-        (11, "models[0].channels[0]"),
-        (11, "models[0].price.input"),
-        (12, "models[1].id"),
-        (12, "models[1].max_output_tokens"),
-    ]
+        (1, "listen"), (2, "drain_secs"), (3, "timeouts.chat"), (6, "channels[0].base_url"),
+        (7, "channels[0].api_key"), (8, "channels[0].protocols[0]"),
+        (9, "channels[0].health.failures"), (11, "models[0].channels[0]"),
+        (11, "models[0].price.input"), (12, "models[1].id"), (12, "models[1].max_output_tokens"),
+    ]  # fmt: skip
     assert {fault.file for fault in faults} == {str(SOURCE)}
     assert all(fault.found and fault.allowed and fault.column for fault in faults)
 

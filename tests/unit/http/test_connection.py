@@ -186,20 +186,15 @@ SMUGGLERS = {
     "chunked and length": "Transfer-Encoding: chunked\r\nContent-Length: 5",
     "two lengths": "Content-Length: 5\r\nContent-Length: 6",
     "the same length twice": "Content-Length: 5\r\nContent-Length: 5",
-    "a list of lengths": "Content-Length: 5, 5",
-    "a signed length": "Content-Length: +5",
-    "a negative length": "Content-Length: -5",
-    "a hexadecimal length": "Content-Length: 0x5",
-    "a length with underscore": "Content-Length: 1_0",
-    "a fractional length": "Content-Length: 5.0",
-    "an empty length": "Content-Length: ",
-    "a superscript digit": "Content-Length: \xb2",
+    "a list of lengths": "Content-Length: 5, 5", "a signed length": "Content-Length: +5",
+    "a negative length": "Content-Length: -5", "a hexadecimal length": "Content-Length: 0x5",
+    "a length with underscore": "Content-Length: 1_0", "a fractional length": "Content-Length: 5.0",
+    "an empty length": "Content-Length: ", "a superscript digit": "Content-Length: \xb2",
     "an endless length": "Content-Length: " + "9" * 5000,
     "gzip, chunked": "Transfer-Encoding: gzip, chunked",
     "chunked twice": "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
-    "a padded chunked": "Transfer-Encoding: xchunked",
-    "identity": "Transfer-Encoding: identity",
-}
+    "a padded chunked": "Transfer-Encoding: xchunked", "identity": "Transfer-Encoding: identity",
+}  # fmt: skip
 
 
 async def send(lines: str, *, version: str = "HTTP/1.1") -> tuple[Answer, bool, World]:

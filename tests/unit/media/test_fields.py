@@ -132,10 +132,8 @@ def test_bad_field_is_named(kind: str, field: str, value: Any) -> None:
 
 TAKEN: list[tuple[str, dict[str, Any]]] = [
     ("general", {"duration": 3600, "resolution": "8k", "ratio": "", "watermark": None}),
-    ("general", {"duration": 0.001}),
-    ("general", {"content": [TEXT, *[PORTRAIT] * 10]}),
-    ("general", {"content": [{**TEXT, "text": ""}, TEXT]}),
-    ("dh-avatar", {"title": EMOJI * 20}),
+    ("general", {"duration": 0.001}), ("general", {"content": [TEXT, *[PORTRAIT] * 10]}),
+    ("general", {"content": [{**TEXT, "text": ""}, TEXT]}), ("dh-avatar", {"title": EMOJI * 20}),
     ("dh-avatar", {"audio_url": ABSENT, "voice": "v", "text": EMOJI * 10_000}),
     ("dh-motion", {"content": [PORTRAIT] * 7, "face_count": 1, "resolution": "fast"}),
     ("realman", {"materials": [MATERIAL] * 10, "preprocess": "sliceMerge", "duration": 3600}),
@@ -143,17 +141,14 @@ TAKEN: list[tuple[str, dict[str, Any]]] = [
     ("realman", {"bgm": {"mode": "custom", "url": AUDIO, "volume": 1}}),
     ("mixcut", {"materials": [{"type": "video", "file_url": FILM, "sound_switch": True}]}),
     ("news", {"duration": -1e300, "material_composition": "order"}),
-    ("music", {"prompt": EMOJI * 200}),
-    ("music", {"prompt": None, "lyrics": EMOJI * 3000}),
+    ("music", {"prompt": EMOJI * 200}), ("music", {"prompt": None, "lyrics": EMOJI * 3000}),
     ("music", {"prompt": ABSENT, "instrumental": True}),
     ("speech", {"input": EMOJI * 10_000, "speed": 0.25, "response_format": "opus"}),
     ("speech", {"stream_format": "audio"}),
     ("speech", {"input": EMOJI * 50_000, "speed": 4, "async": True}),
-    ("avatar", {"name": EMOJI * 20, "source_kind": "video"}),
-    ("avatar", {"source_kind": None}),
-    ("voice", {"text": "t" * 10_000}),
-    ("transcript", {"model": "m", "language": "en"}),
-]
+    ("avatar", {"name": EMOJI * 20, "source_kind": "video"}), ("avatar", {"source_kind": None}),
+    ("voice", {"text": "t" * 10_000}), ("transcript", {"model": "m", "language": "en"}),
+]  # fmt: skip
 
 
 @each("kind, changes", TAKEN)

@@ -210,15 +210,9 @@ def envelope(**data: Any) -> Any:
 
 def test_songs() -> None:
     songs = [
-        {
-            "id": "a",
-            "title": "One",
-            "audio_url": AUDIO,
-            "image_url": "https://cdn.example/1.png",
-            "metadata": {"duration": 180.5, "prompt": "La la"},
-        },
-        {"id": "b", "metadata": None},
-    ]
+        {"id": "a", "title": "One", "audio_url": AUDIO, "image_url": "https://cdn.example/1.png",
+         "metadata": {"duration": 180.5, "prompt": "La la"}}, {"id": "b", "metadata": None},
+    ]  # fmt: skip
     told = polled(SUNO, envelope(status="SUCCESS", data=songs), kind="music")
     assert told == Polled(
         state="succeeded",

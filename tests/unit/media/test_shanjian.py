@@ -233,17 +233,11 @@ def test_template_as_a_whole() -> None:
     asked = SHANJIAN.template("s1")
     assert asked is not None
     detail = {
-        "name": "One",
-        "coverUrl": IMAGE,
-        "scene": "realMan",
-        **edit_info(
-            canvas={"width": 1080, "height": 1920, "ratio": "9:16"},
-            headerLayer=[{"id": "h", "name": "Title"}],
-            ipLayer=None,
-            subtitleLayer={"id": 3},
-            other=[1],
-        ),
-    }
+        "name": "One", "coverUrl": IMAGE, "scene": "realMan",
+        **edit_info(canvas={"width": 1080, "height": 1920, "ratio": "9:16"},
+            headerLayer=[{"id": "h", "name": "Title"}], ipLayer=None, subtitleLayer={"id": 3},
+            other=[1]),
+    }  # fmt: skip
     whole = TemplateDetail(
         id="s1",
         title="One",

@@ -151,15 +151,10 @@ def test_key_in_clear_goes_into_a_file_for_its_owner_alone(folder: Folder) -> No
 
 COSTS = [
     ("input_cost_per_token: 1.5e-06, output_cost_per_token: 0.000006", "1.5", "6", None),
-    (
-        'input_cost_per_token: "3e-7", output_cost_per_token: 1E-6, '
-        "cache_read_input_token_cost: 0.00000003",
-        "0.3",
-        "1",
-        "0.03",
-    ),
+    ('input_cost_per_token: "3e-7", output_cost_per_token: 1E-6, '
+     "cache_read_input_token_cost: 0.00000003", "0.3", "1", "0.03"),
     ("input_cost_per_token: 0, output_cost_per_token: 0", "0", "0", None),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("costs", "given", "output", "cached"), COSTS)
@@ -365,45 +360,30 @@ SOL = {
     "supports_reasoning": True,
 }  # fmt: skip
 OPUS = {
-    "litellm_provider": "anthropic",
-    "mode": "chat",
-    "input_cost_per_token": 5e-06,
-    "output_cost_per_token": 2.5e-05,
-    "cache_creation_input_token_cost": 6.25e-06,
+    "litellm_provider": "anthropic", "mode": "chat", "input_cost_per_token": 5e-06,
+    "output_cost_per_token": 2.5e-05, "cache_creation_input_token_cost": 6.25e-06,
     "cache_creation_input_token_cost_above_1hr": 1e-05,
     "cache_creation_input_token_cost_above_1hr_above_200k_tokens": 2e-05,
-    "cache_read_input_token_cost": 5e-07,
-    "provider_specific_entry": {"fast": 6.0, "us": 1.1},
-    "search_context_cost_per_query": {
-        "search_context_size_low": 0.01,
-        "search_context_size_high": 0.02,
-    },
-}
+    "cache_read_input_token_cost": 5e-07, "provider_specific_entry": {"fast": 6.0, "us": 1.1},
+    "search_context_cost_per_query": {"search_context_size_low": 0.01,
+        "search_context_size_high": 0.02},
+}  # fmt: skip
 FLASH = {
-    "litellm_provider": "vertex_ai-language-models",
-    "mode": "chat",
-    "source": "https://vertex.example/prices",
-    "input_cost_per_token": 3e-07,
-    "input_cost_per_audio_token": 1e-06,
-    "output_cost_per_token": 2.5e-06,
-    "output_cost_per_reasoning_token": 2.5e-06,
-    "output_cost_per_image_token": 3e-05,
-}
+    "litellm_provider": "vertex_ai-language-models", "mode": "chat",
+    "source": "https://vertex.example/prices", "input_cost_per_token": 3e-07,
+    "input_cost_per_audio_token": 1e-06, "output_cost_per_token": 2.5e-06,
+    "output_cost_per_reasoning_token": 2.5e-06, "output_cost_per_image_token": 3e-05,
+}  # fmt: skip
 LISTED = {
-    "sample_spec": {
-        "litellm_provider": "one of https://docs.litellm.ai",
-        "input_cost_per_token": 0,
-    },
-    "gpt-5.6-sol": SOL,
-    "openai/gpt-5.6-sol": SOL,
-    "claude-opus-4-7": OPUS,
-    "vertex_ai/gemini-flash": {**FLASH, "litellm_provider": "vertex_ai"},
+    "sample_spec": {"litellm_provider": "one of https://docs.litellm.ai",
+        "input_cost_per_token": 0}, "gpt-5.6-sol": SOL, "openai/gpt-5.6-sol": SOL,
+    "claude-opus-4-7": OPUS, "vertex_ai/gemini-flash": {**FLASH, "litellm_provider": "vertex_ai"},
     "gemini-flash": FLASH,
     "free": {"litellm_provider": "openai", "mode": "chat", "input_cost_per_token": 0},
     "wrong": {**OPUS, "input_cost_per_token": -1, "output_cost_per_token": "much"},
     "embed": {"litellm_provider": "openai", "mode": "embedding", "input_cost_per_token": 1e-08},
     "ai21.j2": {"litellm_provider": "ai21", "mode": "chat", "input_cost_per_token": 1e-06},
-}
+}  # fmt: skip
 
 
 def usd(**members: str) -> dict[str, Decimal]:
@@ -460,15 +440,12 @@ def test_costs_of_every_dimension_are_read(tmp_path: Path) -> None:
     assert (sol.context_size, sol.max_output_tokens) == (400_000, 128_000)
     assert found.unmapped == (
         "gpt-5.6-sol: computer_use_input_cost_per_1k_tokens",
-        "openai/gpt-5.6-sol: listed twice for openai",
-        "gemini-flash: listed twice for vertex",
-        "free: no cost of input and output",
-        "wrong: input_cost_per_token",
-        "wrong: output_cost_per_token",
-        "wrong: no cost of input and output",
+        "openai/gpt-5.6-sol: listed twice for openai", "gemini-flash: listed twice for vertex",
+        "free: no cost of input and output", "wrong: input_cost_per_token",
+        "wrong: output_cost_per_token", "wrong: no cost of input and output",
         "1 rows of ai21: no kind of channel is for this provider",
         "1 rows of mode embedding: their prices are not read from this form",
-    )
+    )  # fmt: skip
 
 
 def test_other_forms_are_read_or_refused_as_before(tmp_path: Path) -> None:

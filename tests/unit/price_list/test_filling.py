@@ -329,8 +329,7 @@ def test_instant_is_taken_to_utc() -> None:
 
 
 WRONG = {
-    "nothing": ("", "it is empty"),
-    "no JSON": ("{", "it is no JSON that can be read to its end"),
+    "nothing": ("", "it is empty"), "no JSON": ("{", "it is no JSON that can be read to its end"),
     "cut short": (page(bucket(USED))[:-80], "it is no JSON that can be read to its end"),
     "another object": ('{"a": 1}', "no known export has objects with a"),
     "a list of numbers": ("[1]", "'1' stands where an object should be"),
@@ -338,10 +337,8 @@ WRONG = {
     "prose": ("Dear customer,\nplease pay.\n", "no known export has the columns Dear customer, "),
     "no models": (page(bucket({**USED, "model": None})), "group_by[]=model"),
     "no line items": (page(bucket({**SPENT, "line_item": None})), "group_by[]=line_item"),
-    "another currency": (
-        page(bucket({**SPENT, "amount": {"value": 1, "currency": "eur"}})),
-        "its amounts are in eur",
-    ),
+    "another currency": (page(bucket({**SPENT, "amount": {"value": 1, "currency": "eur"}})),
+        "its amounts are in eur"),
     "a negative count": (page(bucket({**USED, "input_tokens": -1})), "'-1' is no count"),
     "half a token": (page(bucket({**USED, "input_tokens": 1.5})), "'1.5' is no count"),
     "no number": (page(bucket({**USED, "input_tokens": "x"})), "'x' is no number"),
@@ -355,7 +352,7 @@ WRONG = {
     "two forms": (page(bucket(USED)) + report(MESSAGES), "of another form than the first"),
     "nested": ('{"a": ' + "[" * 100_000, "it is nested too deeply"),
     "a line without an end": ("start_time," + "x" * (LINE_MAX + CHUNK), "a line is longer than"),
-}
+}  # fmt: skip
 
 
 @each("text, message", WRONG.values())

@@ -125,67 +125,24 @@ def test_conversation_is_the_same_under_other_names() -> None:
         "system": [{"text": "Be brief"}, {"cachePoint": {"type": "default", "ttl": "1h"}}],
         "messages": [
             user([{"image": {"format": "png", "source": {"bytes": "aGk="}}}, {"text": "What?"}]),
-            assistant(
-                [
-                    {"reasoningContent": {"reasoningText": {"text": "Hm", "signature": "s"}}},
-                    {"reasoningContent": {"redactedContent": "ZA=="}},
-                    {
-                        "toolUse": {
-                            "toolUseId": "t-1",
-                            "name": "weather",
-                            "input": {"city": "Zürich"},
-                        }
-                    },
-                ]
-            ),
-            user(
-                [
-                    {
-                        "toolResult": {
-                            "toolUseId": "t-1",
-                            "content": [{"text": "rain"}],
-                            "status": "error",
-                        }
-                    },
-                    {"text": "And?"},
-                    {"cachePoint": {"type": "default"}},
-                ]
-            ),
-        ],
-        "inferenceConfig": {
-            "maxTokens": 9,
-            "temperature": 0.5,
-            "topP": 0.9,
-            "stopSequences": ["END"],
-        },
-        "toolConfig": {
-            "tools": [
-                {
-                    "toolSpec": {
-                        "name": "weather",
-                        "description": "Tells it",
-                        "inputSchema": {"json": {"type": "object"}},
-                        "strict": True,
-                    }
-                },
-                {"cachePoint": {"type": "default"}},
-            ],
-            "toolChoice": {"tool": {"name": "weather"}},
-        },
-        "requestMetadata": {"user_id": "user-1"},
-        "serviceTier": {"type": "default"},
-        "outputConfig": {
-            "effort": "high",
-            "textFormat": {
-                "type": "json_schema",
-                "structure": {"jsonSchema": {"schema": '{"a":1}'}},
-            },
-        },
-        "additionalModelRequestFields": {
-            "top_k": 5,
-            "thinking": {"type": "enabled", "budget_tokens": 1024},
-        },
-    }
+            assistant([{"reasoningContent": {"reasoningText": {"text": "Hm", "signature": "s"}}},
+             {"reasoningContent": {"redactedContent": "ZA=="}},
+             {"toolUse": {"toolUseId": "t-1", "name": "weather", "input": {"city": "Zürich"}}}]),
+            user([
+             {"toolResult": {"toolUseId": "t-1", "content": [{"text": "rain"}], "status": "error"}},
+             {"text": "And?"}, {"cachePoint": {"type": "default"}}])],
+        "inferenceConfig": {"maxTokens": 9, "temperature": 0.5, "topP": 0.9,
+            "stopSequences": ["END"]},
+        "toolConfig": {"tools": [{"toolSpec": {"name": "weather", "description": "Tells it",
+            "inputSchema": {"json": {"type": "object"}}, "strict": True}},
+            {"cachePoint": {"type": "default"}}], "toolChoice": {"tool": {"name": "weather"}}},
+        "requestMetadata": {"user_id": "user-1"}, "serviceTier": {"type": "default"},
+        "outputConfig": {"effort": "high",
+            "textFormat": {"type": "json_schema",
+                "structure": {"jsonSchema": {"schema": '{"a":1}'}}}},
+        "additionalModelRequestFields": {"top_k": 5,
+            "thinking": {"type": "enabled", "budget_tokens": 1024}},
+    }  # fmt: skip
 
 
 def text(words: str) -> dict[str, Any]:

@@ -39,18 +39,11 @@ def test_stream_is_role_text_finish_usage_terminator() -> None:
     head = {"id": "answer-1", "object": "chat.completion.chunk", "created": 1_700_000_000}
     assert all(head.items() <= chunk.items() for chunk in chunks[:-1])
     assert [chunk["choices"] for chunk in chunks[:-1]] == [
-        [
-            {
-                "index": 0,
-                "delta": assistant("", refusal=None),
-                "logprobs": None,
-                "finish_reason": None,
-            }
-        ],
+        [{"index": 0, "delta": assistant("", refusal=None), "logprobs": None,
+         "finish_reason": None}],
         [{"index": 0, "delta": {"content": "Hi"}, "logprobs": None, "finish_reason": None}],
-        [{"index": 0, "delta": {}, "logprobs": None, "finish_reason": "stop"}],
-        [],
-    ]
+        [{"index": 0, "delta": {}, "logprobs": None, "finish_reason": "stop"}], [],
+    ]  # fmt: skip
     assert [chunk["usage"] for chunk in chunks[:3]] == [None, None, None]
     assert chunks[3]["usage"]["total_tokens"] == 7
     assert chunks[4] == "[DONE]"
@@ -234,25 +227,15 @@ def test_stream_is_start_blocks_delta_stop() -> None:
     ]
     start, *_, delta, _ = data_of(stream)
     assert start["message"] == {
-        "id": "answer-1",
-        "type": "message",
-        "role": "assistant",
-        "model": "m",
-        "content": [],
-        "stop_reason": None,
-        "stop_sequence": None,
+        "id": "answer-1", "type": "message", "role": "assistant", "model": "m", "content": [],
+        "stop_reason": None, "stop_sequence": None,
         "usage": {"input_tokens": 0, "output_tokens": 0},
-    }
+    }  # fmt: skip
     assert delta == {
-        "type": "message_delta",
-        "delta": {"stop_reason": "end_turn", "stop_sequence": None},
-        "usage": {
-            "input_tokens": 5,
-            "cache_creation_input_tokens": 5,
-            "cache_read_input_tokens": 20,
-            "output_tokens": 4,
-        },
-    }
+        "type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": None},
+        "usage": {"input_tokens": 5, "cache_creation_input_tokens": 5,
+            "cache_read_input_tokens": 20, "output_tokens": 4},
+    }  # fmt: skip
 
 
 def test_usage_known_at_the_start_is_stated_there() -> None:

@@ -30,16 +30,10 @@ from tests.unit.translation.wire import answered, events_from, folded, sse, whol
 
 def message(*content: dict[str, Any], **members: Any) -> dict[str, Any]:
     return {
-        "id": "msg_1",
-        "type": "message",
-        "role": "assistant",
-        "model": "up",
-        "content": list(content),
-        "stop_reason": "end_turn",
-        "stop_sequence": None,
-        "usage": {"input_tokens": 3, "output_tokens": 4},
-        **members,
-    }
+        "id": "msg_1", "type": "message", "role": "assistant", "model": "up",
+        "content": list(content), "stop_reason": "end_turn", "stop_sequence": None,
+        "usage": {"input_tokens": 3, "output_tokens": 4}, **members,
+    }  # fmt: skip
 
 
 def completion(finish: str | None = "stop", **said: Any) -> dict[str, Any]:
@@ -60,45 +54,23 @@ def text(words: str) -> dict[str, Any]:
 def test_message_becomes_a_completion() -> None:
     answer = answered("messages", message(text("Hello"), text(" there")))
     assert whole("chat", answer) == {
-        "id": "answer-1",
-        "object": "chat.completion",
-        "created": 7,
-        "model": "m",
-        "choices": [
-            {
-                "index": 0,
-                "message": assistant("Hello there", refusal=None),
-                "logprobs": None,
-                "finish_reason": "stop",
-            }
-        ],
-        "usage": {
-            "prompt_tokens": 3,
-            "completion_tokens": 4,
-            "total_tokens": 7,
+        "id": "answer-1", "object": "chat.completion", "created": 7, "model": "m",
+        "choices": [{"index": 0, "message": assistant("Hello there", refusal=None),
+         "logprobs": None, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7,
             "prompt_tokens_details": {"cached_tokens": 0},
-            "completion_tokens_details": {"reasoning_tokens": 0},
-        },
-    }
+            "completion_tokens_details": {"reasoning_tokens": 0}},
+    }  # fmt: skip
 
 
 def test_completion_becomes_a_message() -> None:
     answer = answered("chat", completion(content="Hello"))
     assert whole("messages", answer) == {
-        "id": "answer-1",
-        "type": "message",
-        "role": "assistant",
-        "model": "m",
-        "content": [text("Hello")],
-        "stop_reason": "end_turn",
-        "stop_sequence": None,
-        "usage": {
-            "input_tokens": 3,
-            "cache_creation_input_tokens": 0,
-            "cache_read_input_tokens": 0,
-            "output_tokens": 4,
-        },
-    }
+        "id": "answer-1", "type": "message", "role": "assistant", "model": "m",
+        "content": [text("Hello")], "stop_reason": "end_turn", "stop_sequence": None,
+        "usage": {"input_tokens": 3, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0,
+            "output_tokens": 4},
+    }  # fmt: skip
 
 
 def test_call_without_an_id_is_given_one_that_stays() -> None:
@@ -204,16 +176,11 @@ def test_input_of_messages_leaves_the_cache_out() -> None:
     )
     assert answer.usage == expected
     assert whole("chat", answer)["usage"] == {
-        "prompt_tokens": 135,
-        "completion_tokens": 50,
-        "total_tokens": 185,
-        "prompt_tokens_details": {
-            "cached_tokens": 100,
-            "cache_write_tokens": 25,
-            "cache_creation": {"ephemeral_5m_input_tokens": 20, "ephemeral_1h_input_tokens": 5},
-        },
+        "prompt_tokens": 135, "completion_tokens": 50, "total_tokens": 185,
+        "prompt_tokens_details": {"cached_tokens": 100, "cache_write_tokens": 25,
+            "cache_creation": {"ephemeral_5m_input_tokens": 20, "ephemeral_1h_input_tokens": 5}},
         "completion_tokens_details": {"reasoning_tokens": 30},
-    }
+    }  # fmt: skip
     assert answered("messages", message(usage=whole("messages", answer)["usage"])).usage == expected
 
 

@@ -170,17 +170,11 @@ def test_result_with_an_image_keeps_it() -> None:
 def test_image_that_was_drawn_comes_back_as_an_image() -> None:
     drawn = f"Look: ![image]({PNG}) Nice? ![a](https://a.example/b.png) ![b](data:text/plain,x)"
     assert items(user("Draw"), {"role": "assistant", "content": drawn}, user("More"))[1:] == [
-        spoken(
-            "assistant",
-            {"type": "output_text", "text": "Look: "},
-            {
-                "type": "output_text",
-                "text": " Nice? ![a](https://a.example/b.png) ![b](data:text/plain,x)",
-            },
-        ),
-        spoken("user", {"type": "input_image", "image_url": PNG}),
-        said("More"),
-    ]
+        spoken("assistant", {"type": "output_text", "text": "Look: "},
+            {"type": "output_text",
+             "text": " Nice? ![a](https://a.example/b.png) ![b](data:text/plain,x)"}),
+        spoken("user", {"type": "input_image", "image_url": PNG}), said("More"),
+    ]  # fmt: skip
     alone = items(user("Draw"), {"role": "assistant", "content": f"![image]({PNG})"}, user("More"))
     assert alone[1] == spoken("user", {"type": "input_image", "image_url": PNG})
 
