@@ -29,7 +29,6 @@ from tests.support.rows import each
 
 __all__ = ["SETTINGS"]
 
-
 BODY = chat_json(model="no-such-model")
 
 

@@ -31,7 +31,6 @@ WEATHER: dict[str, Any] = {
 }
 CUT = "The upstream ended the stream before it was complete."
 
-
 RUNS: dict[str, Any] = {"protocols": ["chat", "responses"], "tools": TOOLS}
 SETTINGS: dict[str, Any] = {
     "channels": [

@@ -119,7 +119,6 @@ def test_a_job_under_way_is_shown_apart_and_a_call_is_not(h: House, tenant: Tena
 
 # --- Filters ---
 
-
 # --- Pages ---
 
 
@@ -148,7 +147,6 @@ def test_pages_freeze_their_window_while_calls_go_on(h: House, order: str) -> No
 
 
 # --- Refusals ---
-
 
 # --- The summary ---
 

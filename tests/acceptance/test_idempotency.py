@@ -89,7 +89,6 @@ def test_key_is_in_flight_until_ten_minutes_after_its_client_left(h: House, tena
 
 # Errors do not consume the key
 
-
 # --- Keys ---
 
 

@@ -150,7 +150,6 @@ def test_what_is_refused_holds_nothing_and_asks_nobody(
 
 # --- To whom it is submitted ---
 
-
 FILM = {"model": "film", "content": [TEXT], "duration": 4}
 
 

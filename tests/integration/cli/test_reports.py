@@ -213,7 +213,6 @@ def test_what_cannot_be_compared_is_refused(gw: Gw, rows: None, tmp_path: Path) 
 
 # --- What `gw models diff` says of calls that were made, on a real PostgreSQL ---
 
-
 CALL_ROW = """
     INSERT INTO call_logs (created_at, submitted_at, account_id, key_id, request_id, protocol,
         model, status, input_tokens, output_tokens, cached_tokens, cost_nano_usd, latency_ms,

@@ -179,7 +179,6 @@ async def test_other_accounts_jobs_are_not_in_the_way(database_url: str) -> None
 
 # --- One poll and one cancellation over a real socket, whatever the upstream does ---
 
-
 BODY_BYTES_MAX = 300_000
 EXCHANGED_FILM = {"model": "film", "content": [{"type": "text", "text": "a boat"}], "duration": 4}
 
@@ -291,7 +290,6 @@ async def test_answer_is_read_up_to_the_limit_of_bodies_and_cannot_be_used_beyon
 
 
 # --- Jobs go with the months of the call log that are not kept; what they cost stays ---
-
 
 MONTHS = 3
 OLD = "2024-03-15 12:00:00+00"

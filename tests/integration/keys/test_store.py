@@ -176,7 +176,6 @@ async def test_last_uses_written_from_many_sides_do_not_block_each_other(databas
 
 # --- A change made elsewhere reaches the cache of a running gateway by push ---
 
-
 SECRET = Secret("integration")
 PUSH_HASHER, PUSH_SEALER = KeyHasher(SECRET), KeySealer(SECRET)
 

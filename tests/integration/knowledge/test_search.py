@@ -284,7 +284,6 @@ class _Within:
 
 # --- The windows of a search are those of an order in which every page is weighed ---
 
-
 ENTRIES = """
 SELECT p.base_no, substr(k.lexeme, strpos(k.lexeme, ':') + 1), p.id, p.no, e >> 16 & 15, e & 65535
 FROM kb_postings k CROSS JOIN unnest(k.entries) e

@@ -477,7 +477,6 @@ async def test_failure_of_carried_work_reaches_its_caller() -> None:
 
 # --- LISTEN against a real PostgreSQL: payloads, gaps, errors in the callbacks ---
 
-
 CUT_OTHERS = (
     "SELECT count(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity "
     "WHERE datname = current_database() AND query LIKE 'LISTEN%'"

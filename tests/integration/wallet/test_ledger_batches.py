@@ -175,7 +175,6 @@ async def test_batch_planned_on_empty_tables_looks_up_what_it_is_about(database_
 
 # --- What the database refuses by itself, and what `gw ledger verify` finds ---
 
-
 REFUSED = {
     "held of an account": "UPDATE accounts SET held_nano_usd = -1",
     "held of a key": "UPDATE key_spend SET held_nano_usd = -1",

@@ -357,7 +357,6 @@ TestChannelMachine.settings = settings(max_examples=60, stateful_step_count=30, 
 
 # --- The breaker's table, row by row, and what must change nothing ---
 
-
 SPEC = HealthSpec(failures=3, cooldown_seconds=10.0)
 OPEN = Health(state="open", open_until=110.0)
 PROBING = Health(state="half_open", is_probing=True)

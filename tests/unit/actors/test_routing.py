@@ -137,7 +137,6 @@ def test_video_model_goes_to_channels_of_the_protocol_its_id_needs() -> None:
 
 # --- How much of its input a conversation finds in the cache of its channel's key ---
 
-
 CONVERSATIONS, TURNS = 200, 30
 CHANNELS, KEYS = ("a", "b", "c"), 4
 SHARE_MIN = 0.98

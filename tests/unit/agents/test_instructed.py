@@ -245,7 +245,6 @@ def test_a_stream_that_is_too_large_fails_where_it_is() -> None:
 
 # --- The frame of pages, whatever pages say ---
 
-
 TAGS = ("<reference_data", "</reference_data", "<page", "</page")
 PIECES = (
     *TAGS, *"<>/\"'&; \n\t", "reference_data", "page", "PAGE", "\u200b", "\u00ad", "id=", "&lt;",
@@ -298,7 +297,6 @@ def test_long_pages_are_escaped_in_time_that_grows_with_them() -> None:
 
 
 # --- Which model an agent calls, and who may not ---
-
 
 REGISTRY = Registry.of(
     [make_channel("a")],

@@ -92,7 +92,6 @@ def test_a_header_sent_twice_is_no_key_and_an_empty_parameter_none() -> None:
 
 # --- The checks before an endpoint, in their order, and what a refusal leaves behind ---
 
-
 ECHO = request("POST", "/v1/echo", "Content-Length: 2")
 
 

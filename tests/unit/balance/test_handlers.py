@@ -114,7 +114,6 @@ def test_the_figures_add_up_exactly(balance: int, held: int, spent: int, cap: in
 
 # --- The balance endpoints over HTTP ---
 
-
 BALANCE = "/v1/key/balance"
 PATHS = (
     BALANCE, "/v1/dashboard/billing/subscription", "/dashboard/billing/subscription",

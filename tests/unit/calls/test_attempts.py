@@ -215,7 +215,6 @@ async def test_cancelled_call_gives_its_lease_back_and_says_nothing_of_the_chann
 
 # --- The table of what may be asked of another channel, row by row ---
 
-
 ROWS = {
     "no connection": (UpstreamUnreachable(), "next_channel", "next_channel", "next_channel"),
     "lost": (UpstreamLost(), "next_channel", "next_channel", "unknown"),

@@ -78,7 +78,6 @@ def test_amount_is_both_parts_at_their_price(content_bytes: int, max_tokens: int
 
 # --- The price of what was delivered, row by row of the policy ---
 
-
 PRICE = TokenPrice.of(
     PriceSpec(input=Decimal(1), output=Decimal(10), cached_input=Decimal("0.1")), Decimal(1)
 )
@@ -194,7 +193,6 @@ def test_cut_stream_takes_its_input_from_what_was_stated() -> None:
 
 
 # --- What a request may be billed by at most, and the dearer tiers that are refused ---
-
 
 PLAIN = PriceSpec(input=Decimal(1), output=Decimal(10))
 

@@ -195,7 +195,6 @@ async def test_channel_that_is_busy_is_no_missing_tool() -> None:
 
 # --- Which tool the channels of a model lack, by the configuration alone ---
 
-
 NONE: frozenset[str] = frozenset()
 ALL = frozenset({"chat", "messages", "responses", "native"})
 

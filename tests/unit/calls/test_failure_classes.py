@@ -79,7 +79,6 @@ BEFORE_THE_BODY = {
         answer(b'{"id"', UpstreamMalformed()), ERROR, "upstream_malformed", "malformed"),
 }  # fmt: skip
 
-
 WAYS = {
     **{protocol: untranslated(protocol) for protocol in CHAT_DIALECTS},
     "chat over messages": translated("chat", "messages"),

@@ -40,7 +40,6 @@ INPUT, OUTPUT, CACHED = 1000, 10_000, 100
 
 STREAM = (sse.delta("Hel"), sse.delta("lo", finish="stop"), sse.usage_event(100, 7, 40), sse.DONE)
 
-
 WHOLE = sse.whole(usage=sse.usage_of(100, 7, cached=40))
 COST = 60 * INPUT + 40 * CACHED + 7 * OUTPUT
 

@@ -155,7 +155,6 @@ async def test_cost_that_a_channel_states_goes_before_the_list(
 
 # --- A count is asked of a channel that has it, and estimated where none has ---
 
-
 BODY = json.dumps({"model": "alias", "messages": [{"role": "user", "content": "Hello"}]}).encode()
 COUNTED = answer(b'{"input_tokens":12,"more":1}')
 NO_ENDPOINT = answer(b'{"error":{"message":"no such path"}}', status=404)

@@ -285,7 +285,6 @@ TOTAL_SECONDS = 14.0
 MESSAGES = [{"role": "user", "content": "Say hello."}]
 MESSAGES_TOKENS = -(-len(json.dumps(MESSAGES)) // 4)  # as the pre-charge counts them
 
-
 Plan = Callable[[UpstreamRequest], UpstreamPlan]
 
 

@@ -153,7 +153,6 @@ def test_no_channel_shows_through() -> None:
 
 # --- Lists and look-ups of models, and the public catalog, over HTTP ---
 
-
 MODELS = "/v1/models"
 BEARER = f"Authorization: Bearer {KEY}"
 

@@ -75,7 +75,6 @@ def test_gemini_request_has_the_model_in_its_path(model: str, stream: bool, path
 
 # --- What may be fetched from ---
 
-
 INSIDE = [
     "10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.1.1", "100.64.0.1", "192.0.2.1",
     "198.18.0.1", "fc00::1", "fd12:3456::1", "::ffff:10.0.0.1", "::ffff:192.168.1.1",
@@ -131,7 +130,6 @@ def test_scopes_have_names() -> None:
 
 
 # --- Requests of channels that say themselves where and how they are reached (contract §2) ---
-
 
 PREFIX = "https://up.example/api/v2"
 
@@ -267,7 +265,6 @@ async def test_all_of_it_arrives_at_a_server() -> None:
 
 
 # --- When a signed link ends, by the words of those who sign them ---
-
 
 NOW = 1_795_000_000.0  # in November 2026
 DAY = 86_400.0

@@ -162,7 +162,6 @@ def test_tools_that_the_client_runs_are_not_built_in() -> None:
 
 # --- Bodies that no chat-completions request may be, and what the client is told of each ---
 
-
 BAD_MEMBERS = [
     (b'"stream":"true"', "stream", "expected a boolean, found a string of 4 characters"),
     (b'"stream":1', "stream", "found the number 1"),

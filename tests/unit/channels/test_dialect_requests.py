@@ -182,7 +182,6 @@ def test_function_without_a_name_is_forwarded(tool: dict[str, Any]) -> None:
 
 # --- What a native-content request may be, and what becomes of it on the way to a channel ---
 
-
 CONTENTS = b'"contents":[{"role":"user","parts":[{"text":"Hi"}]}]'
 
 

@@ -227,7 +227,6 @@ async def test_reading_resumes_after_a_cancelled_wait() -> None:
 
 # --- Bytes that an upstream sends unasked on a kept connection never reach the next request ---
 
-
 NAME = "localhost"
 UNASKED = {
     "a whole answer": b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nstolen!",

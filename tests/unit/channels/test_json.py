@@ -203,7 +203,6 @@ def test_repr_names_the_members() -> None:
 
 # --- The outline of a body ---
 
-
 IMAGE = base64.b64encode(bytes(range(256)) * (RUN_BYTES // 128)).decode()
 
 
@@ -269,7 +268,6 @@ def test_body_without_encoded_bytes_is_its_own_outline(text: str) -> None:
 
 
 # --- JSON by the most forgiving rules ---
-
 
 OBJECTS = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),

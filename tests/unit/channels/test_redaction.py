@@ -186,7 +186,6 @@ def test_message_made_to_be_slow_is_not(unit: str) -> None:
 
 # --- What is configured of the channels is not passed on, and nothing else changes ---
 
-
 EXACT_KEY = "sk-up/1234+a=="
 CHANNELS = [
     make_channel("a", base_url="https://api.up.example:8443/v1", api_key=EXACT_KEY),

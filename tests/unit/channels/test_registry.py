@@ -137,7 +137,6 @@ def test_impossible_registries_are_refused() -> None:
 
 # --- The families' table ---
 
-
 # As the contract lists them (§2: Channel `protocols`), which is how a refused one is told of.
 CONTRACT = (
     "chat messages responses native images videos music speech voices transcripts avatars clips "
@@ -206,7 +205,6 @@ def test_video_models_need_channels_by_their_ids(model_id: str, protocol: str) -
 
 
 # --- Several keys of one channel ---
-
 
 KEYS = ("key-number-1", "key-number-2", "key-number-3")
 REFUSED = b"HTTP/1.1 %d X\r\nContent-Length: 2\r\n\r\n{}"

@@ -279,10 +279,8 @@ def test_line_of_many_megabytes_takes_linear_time(end: bytes) -> None:
 
 # --- Amazon's event streams ---
 
-
 FIRST = b'{"type":"message_start","message":{"id":"m"}}'
 SECOND = '{"type":"content_block_delta","delta":{"text":"Gr\u00fc\u00dfe"}}'.encode()
-
 
 BROKEN = {":error-code": "InternalError", ":error-message": "It broke", ":message-type": "error"}
 

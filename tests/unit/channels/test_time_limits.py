@@ -194,7 +194,6 @@ async def test_the_latest_is_ended_first_and_after_closing_nothing_expires() -> 
 
 # --- How long a WAVE file is by its head, which its sender has written ---
 
-
 SECONDS = 3
 
 

@@ -142,7 +142,6 @@ def test_unknown_members_are_forwarded(
 
 # --- What providers refuse is not sent to them, and everything else is sent as it is ---
 
-
 MISTRAL = HOSTINGS["mistral"]
 USER = {"role": "user", "content": "Hi"}
 
@@ -223,7 +222,6 @@ def test_what_cannot_be_read_is_the_upstreams_to_judge(messages: bytes) -> None:
 
 
 # --- The model that a body names which is refused ---
-
 
 LONGEST = b"m" * MODEL_CHARACTERS_MAX
 

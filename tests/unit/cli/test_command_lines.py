@@ -132,7 +132,6 @@ def test_no_text_is_more_than_refused(text: str) -> None:
 
 # --- Whole command lines, without the commands: what is understood, and what is not ---
 
-
 CREATE = ["key", "create", "--account", "acct_1", "--name", "n"]
 AGENT_KEY = [*CREATE, "--kind", "agent", "--agent", "g"]
 HASH = "ab" * 32

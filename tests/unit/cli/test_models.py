@@ -206,7 +206,6 @@ def test_secrets_are_for_their_owner_alone(config: Path) -> None:
 
 # --- `gw matrix`: what it prints of a configuration, for people, programs and documents ---
 
-
 FILE = """\
 translations: [chat_to_messages]
 channels:
@@ -317,7 +316,6 @@ def test_kinds_are_shown_with_what_is_known_of_them(
 
 
 # --- `gw check-config --probe`: each channel is asked once, over a real connection ---
-
 
 KEY = "key-of-the-channel"
 LIST = {"object": "list", "data": [{"id": "gpt-5"}, {"id": "gpt-5-mini"}, {"id": 5}, "x"]}

@@ -416,7 +416,6 @@ def test_whole_numbers_may_have_underscores_and_signs() -> None:
 
 # --- What is served all the same, and told: who configures it hardly means it ---
 
-
 GOOD = """
 channels:
   - id: one

@@ -156,14 +156,12 @@ trees = st.recursive(
     max_leaves=30,
 )
 
-
 yaml_pieces = st.sampled_from(
     ["a", "\n", "\n  ", "\t", ": ", "- ", "[", "]", "{", "}", ", ", "&a ", "*a", "<<: ", "!", "!!",
      "!!int ", '"', "'", "\\", "\\u", "\\x", "|", ">", "? ", "#", "%YAML ", "---\n", "...\n", "~",
      "1", "1.5", "${", "}", "${A}", "$$", "é", "\U0001f600", "\0", "\u2028", "models", "channels",
      "id", "price", "listen", "=", "2020-01-01", "0x", "@", "`", "-", ".", "_", "\r", "\ufeff"]
 )  # fmt: skip
-
 
 pytestmark = pytest.mark.long
 

@@ -186,7 +186,6 @@ def test_key_of_the_configuration_before_stays_redacted_and_reaches_no_log() -> 
 
 # --- What `kind` of a channel fills in, and what the channel's own words leave of it ---
 
-
 OWN_HOSTS = sorted(name for name, kind in KINDS.items() if not kind.base_url)
 
 

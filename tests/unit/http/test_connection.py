@@ -180,7 +180,6 @@ async def test_bounds_of_a_head(more: bytes, status: int) -> None:
 
 # --- Requests whose length cannot be trusted, over real sockets ---
 
-
 SMUGGLERS = {
     "length and chunked": "Content-Length: 5\r\nTransfer-Encoding: chunked",
     "chunked and length": "Transfer-Encoding: chunked\r\nContent-Length: 5",

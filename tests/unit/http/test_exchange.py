@@ -322,7 +322,6 @@ async def test_a_client_that_leaves_in_its_body_leaves_only_a_count() -> None:
 
 # --- Bodies within a bound, and what is done with the rest of a refused one ---
 
-
 LIMIT = 1000
 BODY_BYTES = 300 * 1024
 

@@ -166,7 +166,6 @@ def test_date_is_the_second_that_it_is() -> None:
 
 # --- Paths to handlers ---
 
-
 NOWHERE = Target(NotFoundHandler, {})
 
 

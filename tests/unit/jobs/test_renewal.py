@@ -151,7 +151,6 @@ async def test_questions_of_one_process_are_bounded(monkeypatch: pytest.MonkeyPa
 
 # --- Links to films that the gateway serves itself ---
 
-
 LINKS = ContentLinks(b"k" * 32, public_url="")
 JOB = replace(opened().job, request={BASE_URL: "http://gw.example:8080"})
 

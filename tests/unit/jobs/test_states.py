@@ -266,7 +266,6 @@ TestJobMachine.settings = hypothesis.settings(
 
 # --- Pauses between polls, and how many a process begins while its calls wait ---
 
-
 SCHEDULE = Schedule(first_seconds=2.0, factor=1.5, max_seconds=15.0)
 seconds = st.floats(0.001, 86_400.0)
 

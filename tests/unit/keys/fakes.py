@@ -139,7 +139,6 @@ class CacheCounter:
 
 # --- A cache of keys with everything around it under the control of a test ---
 
-
 KEY = "sk-platform-" + "a" * 64
 OTHER = "sk-platform-" + "b" * 64
 

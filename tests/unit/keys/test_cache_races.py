@@ -150,7 +150,6 @@ async def _play(steps: list[tuple[str, object]]) -> None:
 
 # --- How long the cache believes what the database vouches for, without reading it again ---
 
-
 TTL_SECONDS = 5.0
 
 

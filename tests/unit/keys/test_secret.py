@@ -100,7 +100,6 @@ def test_previous_secret_opens_and_finds_what_was_made_under_it() -> None:
 
 # --- The generated secret: made once, private, whatever happens at the same time ---
 
-
 READ = "import sys, pathlib; sys.stdin.read(); " + (
     "from gw.keys.secret import read_or_make; print(read_or_make(pathlib.Path(sys.argv[1])))"
 )
@@ -160,7 +159,6 @@ def test_place_that_cannot_be_used_is_named(tmp_path: Path) -> None:
 
 
 # --- Key texts: made, recognised, shown in part ---
-
 
 GOOD = "sk-platform-" + "0123456789abcdef" * 4
 

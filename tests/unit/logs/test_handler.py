@@ -96,7 +96,6 @@ def test_account_scope_is_for_console_keys_with_the_toggle(kind: str, toggle: bo
 
 # --- Sums of the call log: what is asked for, in which parts, and what is kept ---
 
-
 NOW = datetime(2026, 11, 21, 8, 30, tzinfo=UTC)
 
 
@@ -234,7 +233,6 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # --- Windows in pieces: exactly covered, and with little to read at their ends ---
-
 
 DAY = datetime(2026, 11, 10, tzinfo=UTC)
 PARTS_NOW = DAY + timedelta(days=3, hours=9, minutes=50)

@@ -379,7 +379,6 @@ async def test_a_fault_of_ours_is_of_the_request_that_met_it() -> None:
 
 # --- Whatever is posted, in whatever head ---
 
-
 WORDS = st.sampled_from(
     ["initialize", "ping", "tools/list", "tools/call", "server/discover", "echo", "2.0", *SUPPORTED]
 )

@@ -150,7 +150,6 @@ def test_general_video_knows_its_texts_and_images() -> None:
 
 # --- The query of a list of tasks ---
 
-
 EVERYTHING = TaskListQuery(limit=30, states=frozenset(), before=None)
 ID = "vid_" + "0a" * 16
 
@@ -213,7 +212,6 @@ def test_before_that_is_no_task_of_the_list(text: str) -> None:
 
 
 # --- What media cost ---
-
 
 BY_RESOLUTION = {"1080p": Decimal("0.2"), "max": Decimal("0.3"), "standard": Decimal("0.05")}
 
@@ -287,7 +285,6 @@ def test_speech_costs_by_the_character(price: Decimal, characters: int) -> None:
 
 
 # --- Large bodies of media endpoints ---
-
 
 SIZE = 3 * 2**20
 WIRES = ("plain", "ark", "openai")

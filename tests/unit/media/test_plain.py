@@ -260,7 +260,6 @@ def test_template_as_a_whole() -> None:
 
 # --- The `openai` dialect ---
 
-
 OPENAI = OpenAI()
 IMAGE = "data:image/png;base64,AAAA"
 
@@ -311,7 +310,6 @@ def test_poll(value: Any, reply: Polled) -> None:
 
 
 # --- The `ark` dialect ---
-
 
 ARK = Ark()
 ARK_FILM = "https://tos.example/a.mp4"

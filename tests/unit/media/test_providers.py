@@ -166,7 +166,6 @@ def test_poll(value: Any, reply: Any) -> None:
 
 # --- The `suno` dialect ---
 
-
 SUNO = Suno()
 AUDIO = "https://cdn.example/1.mp3"
 

@@ -369,7 +369,6 @@ def test_long_setting_is_told_by_its_length() -> None:
 
 # --- How many milliseconds are held and paid for (contract for media §3) ---
 
-
 # Kind, `duration` as the client sends it, what is held, what is paid for without a report.
 LENGTHS: list[tuple[str, Any, int, int]] = [
     ("general", ABSENT, 12_000, 12_000), ("general", 5, 5_000, 5_000),

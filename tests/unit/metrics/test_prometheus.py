@@ -227,7 +227,6 @@ def test_page_may_be_written_in_another_thread(world: World) -> None:
 
 # --- Cells and families: counting, buckets, the bound on label values ---
 
-
 BOUNDS = (0.001, 0.5, 1, 2.5)
 
 
@@ -335,7 +334,6 @@ def test_bucket_remembers_the_last_of_its_observations_that_has_a_trace() -> Non
 
 
 # --- The table of metrics against what is exposed, and against its snapshot ---
-
 
 SNAPSHOT = Path(__file__).with_name("metrics.snap.txt")
 UNITS = ("seconds", "total", "messages")

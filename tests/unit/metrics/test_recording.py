@@ -29,7 +29,6 @@ from tests.unit.metrics.worlds import World
 
 CALLER: Final = TraceParent(trace_id=0xABC, span_id=0xDEF, is_sampled=True)
 
-
 TRACE_ID: Final = 0x1234_5678
 
 
@@ -448,7 +447,6 @@ def test_version_and_proof_are_shown(world: World) -> None:
 
 
 # --- The names of spans against those of OpenTelemetry's own package ---
-
 
 CONVENTIONS = {
     value

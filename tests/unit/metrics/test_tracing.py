@@ -342,7 +342,6 @@ def test_whatever_comes_what_is_sent_is_bounded_and_is_read_as_itself(members: l
 
 # --- Spans as a collector gets them: a real OTLP POST over HTTP, read as protobuf ---
 
-
 CALLER = "00f067aa0ba902b7"
 
 

@@ -337,7 +337,6 @@ def test_variables_that_are_there_already_stay(folder: Folder) -> None:
 
 # --- What `gw models import --from` and `diff` make of a price list in LiteLLM's form ---
 
-
 SOL = {
     "litellm_provider": "openai", "mode": "responses", "max_input_tokens": 400000,
     "max_tokens": 128000, "max_output_tokens": 128000, "input_cost_per_token": 4e-06,

@@ -230,7 +230,6 @@ async def test_closed_pool_takes_nothing(pool: OffloadPool) -> None:
 
 # --- A large body is read, written anew, translated and metered elsewhere as it would be here ---
 
-
 TRANSCRIPTS = Path(__file__).parents[1] / "channels" / "transcripts"
 GEMINI_PATH = {"model": "m", "stream": False}
 SAID = [{"role": "user", "content": "Hello. " * 1000}]

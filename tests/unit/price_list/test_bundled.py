@@ -188,7 +188,6 @@ def test_text_that_is_no_list_is_refused(text: str) -> None:
 
 # --- What another list says otherwise, per million tokens and for what calls counted ---
 
-
 TEXT = """\
 channels:
   - {id: groq-1, kind: groq, api_key: key-of-groq}

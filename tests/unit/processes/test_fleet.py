@@ -236,7 +236,6 @@ async def test_what_is_no_reply_is_logged_and_passed_over() -> None:
 
 # --- Pages of metrics of several processes become one that a scraper reads ---
 
-
 CALLS = """# HELP gw_calls_total Calls.
 # TYPE gw_calls_total counter
 gw_calls_total{protocol="chat",code="a } b"} 3.0

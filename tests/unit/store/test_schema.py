@@ -154,7 +154,6 @@ def test_unknown_host_is_unavailable() -> None:
 
 # --- Query files: what is read, and what is refused ---
 
-
 GOOD = """
 -- Queries of nothing in particular.
 
@@ -195,7 +194,6 @@ def test_badly_written_file_is_refused(text: str, fault: str) -> None:
 
 
 # --- Parts of the embedded PostgreSQL ---
-
 
 ME = Identity(uid=os.geteuid(), gid=os.getegid())
 STRANGER = Identity(uid=54321, gid=54321, is_switched=True)
@@ -283,7 +281,6 @@ def test_number_taken_by_another_program_is_stale(tmp_path: Path) -> None:
 
 
 # --- The count of the processes that share a server, with two users in one process ---
-
 
 HOLD_A_PLACE = """
 import sys

@@ -84,7 +84,6 @@ def json_texts(value: Any) -> st.SearchStrategy[str]:
 
 # --- Random requests of both protocols, as documented, so that decoding them is the whole truth ---
 
-
 # --- Chat-completions requests ---
 
 _chat_text = st.builds(lambda text: {"type": "text", "text": text}, words)
@@ -332,7 +331,6 @@ messages_requests = st.builds(
 
 
 # --- Random answers, and the events they come in, in pieces of any size and any order ---
-
 
 usages = st.builds(
     lambda fresh, read, written, output, thought: Usage(

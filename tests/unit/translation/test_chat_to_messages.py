@@ -139,7 +139,6 @@ def test_results_know_the_name_of_their_call() -> None:
 
 # --- Members of chat requests for upstreams that speak messages ---
 
-
 TOOLS = [tool("f", parameters={"type": "object", "properties": {}})]
 NAMED = {"type": "function", "function": {"name": "f"}}
 ALLOWED = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [tool("f")]}}

@@ -295,7 +295,6 @@ def test_choice_that_says_nothing_is_malformed_still() -> None:
 
 # --- What a translated response states of the parts of a usage ---
 
-
 PARTS = UsageParts(
     cache_write_1h_tokens=5,
     audio_input_tokens=30,

@@ -123,7 +123,6 @@ def test_results_know_the_name_of_their_call() -> None:
 
 # --- Members of messages requests for upstreams that speak chat ---
 
-
 SCHEMA = {
     "type": "object",
     "properties": {"a": {}},

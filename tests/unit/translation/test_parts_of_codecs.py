@@ -297,7 +297,6 @@ def test_calls_of_one_id_are_answered_together_or_by_their_name() -> None:
 
 # --- When the pieces of a call's arguments are an object, wherever they are cut ---
 
-
 TEXTS = [
     "{}", ' {"a": [1, {"b": "}"}], "c\\"}": "\\\\"} ', '{"a": "\\u00e9{"}', "[1]", '{"a": 1}}',
     "{} x", '"{}"', "x{}", '{"a": {"b": 1}', "}",

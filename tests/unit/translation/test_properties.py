@@ -220,7 +220,6 @@ def test_unsigned_thoughts_never_reach_a_messages_client(texts: list[str]) -> No
 
 # --- Properties of the codec ---
 
-
 OTHERS: list[Protocol] = ["chat", "messages"]
 
 
@@ -313,7 +312,6 @@ def test_whole_answer_ends_as_it_was_said(answer: Response) -> None:
 
 
 # --- Recorded answers of real providers are translated without a crash, and end as they did ---
-
 
 RECORDED: list[Protocol] = ["chat", "messages", "native"]
 STREAMS = [(protocol, path) for protocol in RECORDED for path in streams(protocol)]

@@ -282,7 +282,6 @@ def test_long_id_of_an_end_user_goes_over_as_a_digest_that_stays_the_same(
 
 # --- A message without content ---
 
-
 PATHS: list[tuple[Protocol, Protocol]] = list(TRANSLATIONS)
 # Upstreams' protocols in which a message may be empty.
 SAYS_EMPTY: tuple[Protocol, ...] = ("chat", "responses")

@@ -199,7 +199,6 @@ def test_thought_is_silent_in_a_messages_stream_until_it_is_signed() -> None:
 
 # --- A conversation that was translated before and is not any more ---
 
-
 USER: dict[str, Any] = user("Hello")
 OWN: dict[str, Any] = {"type": "thinking", "thinking": "Mine.", "signature": "b3du"}
 TEXT: dict[str, Any] = {"type": "text", "text": "Hi."}

@@ -178,7 +178,6 @@ def test_usage_in_a_choice_or_as_groq_states_it_counts_until_the_protocols_own_c
 
 # --- Streams of messages upstreams, as documented and as they are ---
 
-
 STOP = {"type": "message_stop"}
 PING = {"type": "ping"}
 

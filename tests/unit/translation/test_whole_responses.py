@@ -226,7 +226,6 @@ def test_what_is_no_message_is_malformed(body: bytes) -> None:
 
 # --- Whole native-content answers ---
 
-
 # name: an answer's body, and what it says.
 ANSWERS: dict[str, tuple[dict[str, Any], Response]] = {
     "text": (

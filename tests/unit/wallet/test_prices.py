@@ -87,7 +87,6 @@ def test_estimate_takes_all_input_as_fresh_and_the_multiplier() -> None:
 
 # --- What images cost, against fractions: exact, and rounded once ---
 
-
 AREA = PriceSpec(
     per_image=Decimal("0.04"),
     per_image_large=Decimal("0.08"),

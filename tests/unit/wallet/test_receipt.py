@@ -32,7 +32,6 @@ usd = st.decimals(min_value=0, max_value=100_000, places=9)
 multipliers = st.decimals(min_value=0, max_value=10, places=4)
 counts = st.integers(0, 3_000_000)
 
-
 chances = st.randoms(use_true_random=False)
 usages = chances.map(usage_of)
 

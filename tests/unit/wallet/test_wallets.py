@@ -263,7 +263,6 @@ async def test_calls_that_are_not_written_have_a_bound(monkeypatch: pytest.Monke
 
 # --- The ledger's rules on the in-memory twin ---
 
-
 T = TypeVar("T")
 
 

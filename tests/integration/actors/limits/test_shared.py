@@ -285,7 +285,6 @@ async def test_replica_that_takes_no_writes_is_as_good_as_none(redis_url: str) -
 
 # --- The limits of three processes over one Redis, under any sequence of requests ---
 
-
 METRICS = Metrics()
 
 

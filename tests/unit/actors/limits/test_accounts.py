@@ -142,7 +142,6 @@ async def test_window_of_one_name_is_not_that_of_another_use() -> None:
 
 # --- The limits of one process under any sequence of requests ---
 
-
 T = TypeVar("T")
 
 

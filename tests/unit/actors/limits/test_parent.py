@@ -163,7 +163,6 @@ def test_requests_said_late_take_their_place_in_the_window() -> None:
 
 # --- The limits of three processes over their parent, under any sequence of requests ---
 
-
 METRICS = Metrics()
 
 

@@ -170,7 +170,6 @@ def test_detail_of_images_is_the_resolution_of_all(
 
 # --- Tools, sampling and the rest of a chat or messages request for upstreams of native-content ---
 
-
 CHAT_USER = chat_user("hi")
 OBJECT = {"type": "object", "properties": {"a": {"type": "string"}}}
 

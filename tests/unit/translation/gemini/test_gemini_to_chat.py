@@ -210,7 +210,6 @@ def test_arguments_stay_json() -> None:
 
 # --- Tools, config and the rest of a native-content request, read and for upstreams of chat ---
 
-
 F = {"functionDeclarations": [{"name": "f"}, {"name": "g"}]}
 OBJECT = {"type": "OBJECT", "properties": {"a": {"type": "STRING"}}, "required": ["a"]}
 CLOSED = {

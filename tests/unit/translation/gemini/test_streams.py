@@ -146,7 +146,6 @@ def test_nothing_follows_the_end() -> None:
 
 # --- Canonical events as streams for native-content clients, trap by trap ---
 
-
 NAMES = {"modelVersion": "m", "responseId": "answer-1"}
 
 

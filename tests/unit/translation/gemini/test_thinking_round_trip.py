@@ -187,7 +187,6 @@ def test_gemini_answer_is_json_for_its_client() -> None:
 
 # --- Function calls whose arguments come value by value, as newer upstreams stream them ---
 
-
 STOP = chunk(finishReason="STOP")
 
 

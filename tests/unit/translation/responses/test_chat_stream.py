@@ -219,7 +219,6 @@ def test_recorded_search_cites_the_places_it_was_told_of() -> None:
 
 # --- Properties of the way of the built-in tools, for any request and any order of events ---
 
-
 slow = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 SEARCH = {"type": "web_search"}
 words = st.text(min_size=1, max_size=20)
