@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
+from openai import OpenAI
 
 from tests.acceptance import agents, common, pictures, sounds, translated
 from tests.support.house import House, shared_house
@@ -68,3 +69,10 @@ def h(shared: House) -> House:
 def tenant(h: House) -> Tenant:
     """An account with one USD, and a key that may do everything."""
     return h.tenant()
+
+
+@pytest.fixture
+def sdk(h: House, tenant: Tenant) -> Iterator[OpenAI]:
+    """The official library with the tenant's key, which tries nothing again."""
+    with OpenAI(base_url=f"{h.gateway.url}/v1", api_key=tenant.key, max_retries=0) as client:
+        yield client

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -46,13 +45,6 @@ SETTINGS: dict[str, Any] = {
         model("plain", "plain"), model("searches", "searches"), model("tight", "tight"),
         model("claims", "claims"), model("claude", "messages")],
 }  # fmt: skip
-
-
-@pytest.fixture
-def sdk(h: House, tenant: Tenant) -> Iterator[OpenAI]:
-    url = f"{h.gateway.url}/v1"
-    with OpenAI(base_url=url, api_key=tenant.key, max_retries=0) as client:
-        yield client
 
 
 def said(text: str = "Hello", **directive: Any) -> list[Any]:

@@ -117,13 +117,6 @@ def keyed(h: House, tenant: Tenant) -> Iterator[Keyed]:
         yield client
 
 
-@pytest.fixture
-def sdk(h: House, tenant: Tenant) -> Iterator[openai.OpenAI]:
-    url = f"{h.gateway.url}/v1"
-    with openai.OpenAI(base_url=url, api_key=tenant.key, max_retries=0) as client:
-        yield client
-
-
 def test_library_replays_and_meets_conflicts(h: House, tenant: Tenant, sdk: openai.OpenAI) -> None:
     headers = {"Idempotency-Key": "order-1"}
 

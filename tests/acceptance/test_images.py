@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from datetime import timedelta
 
-import pytest
 from openai import OpenAI
 
 from tests.acceptance import pictures
@@ -18,19 +16,10 @@ from tests.support.upstream import key_of
 from tests.support.waiting import until
 
 SETTINGS = pictures.SETTINGS
-BAD = "invalid_request_error"
 
 
-@pytest.fixture
-def library(h: House, tenant: Tenant) -> Iterator[OpenAI]:
-    with OpenAI(base_url=f"{h.gateway.url}/v1", api_key=tenant.key, max_retries=0) as client:
-        yield client
-
-
-def test_library_gets_its_images_and_pays_for_each(
-    h: House, tenant: Tenant, library: OpenAI
-) -> None:
-    answer = library.images.with_raw_response.generate(
+def test_library_gets_its_images_and_pays_for_each(h: House, tenant: Tenant, sdk: OpenAI) -> None:
+    answer = sdk.images.with_raw_response.generate(
         model="picture", prompt="a boat", n=3, size="1024x1024"
     )
     made = answer.parse().data

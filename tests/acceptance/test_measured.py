@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -55,14 +54,8 @@ WAVE = (
 )
 
 
-@pytest.fixture
-def library(h: House, tenant: Tenant) -> Iterator[OpenAI]:
-    with OpenAI(base_url=f"{h.gateway.url}/v1", api_key=tenant.key, max_retries=0) as client:
-        yield client
-
-
-def transcribe(library: OpenAI, model_id: str, file: bytes = WAVE, **more: Any) -> Any:
-    create: Any = library.audio.transcriptions.with_raw_response.create
+def transcribe(sdk: OpenAI, model_id: str, file: bytes = WAVE, **more: Any) -> Any:
+    create: Any = sdk.audio.transcriptions.with_raw_response.create
     return create(model=model_id, file=("a.wav", file), **more)
 
 
@@ -83,9 +76,9 @@ def spent(tenant: Tenant) -> int:
     ],
 )  # fmt: skip
 def test_recording_costs_its_length(
-    h: House, tenant: Tenant, library: OpenAI, model_id: str, asked: Any, cost: int, units: int
+    h: House, tenant: Tenant, sdk: OpenAI, model_id: str, asked: Any, cost: int, units: int
 ) -> None:
-    answer = transcribe(library, model_id, **asked)
+    answer = transcribe(sdk, model_id, **asked)
     assert answer.text.strip()
     row = h.row(answer.headers["x-gateway-trace"])
     assert (row["status"], row["model"], row["protocol"]) == ("success", model_id, "transcriptions")
@@ -95,10 +88,10 @@ def test_recording_costs_its_length(
 
 
 def test_recording_costs_tokens_and_the_model_has_the_upstreams_name(
-    h: House, tenant: Tenant, library: OpenAI
+    h: House, tenant: Tenant, sdk: OpenAI
 ) -> None:
     answer = transcribe(
-        library, "scribe", extra_body={"sim": '{"usage": {"input": 100, "output": 20}}'}
+        sdk, "scribe", extra_body={"sim": '{"usage": {"input": 100, "output": 20}}'}
     )
     assert answer.parse().usage.input_tokens == 100
     row = h.row(answer.headers["x-gateway-trace"])
@@ -130,10 +123,8 @@ def test_bad_part_is_named_and_nothing_is_charged(
     assert spent(tenant) == 0
 
 
-def test_library_edits_a_picture_and_pays_for_each(
-    h: House, tenant: Tenant, library: OpenAI
-) -> None:
-    answer = library.images.with_raw_response.edit(
+def test_library_edits_a_picture_and_pays_for_each(h: House, tenant: Tenant, sdk: OpenAI) -> None:
+    answer = sdk.images.with_raw_response.edit(
         model="picture", image=[("a.png", WAVE), ("b.png", WAVE)], prompt="a boat", n=2
     )
     made = answer.parse().data
@@ -144,7 +135,7 @@ def test_library_edits_a_picture_and_pays_for_each(
     request = h.upstream.last_request()
     assert request["path"] == "/v1/images/edits"
     assert "vendor/picture" in request["body"]
-    refused = library.with_options(max_retries=0).images
+    refused = sdk.with_options(max_retries=0).images
     with pytest.raises(Exception, match="prompt") as raised:
         refused.edit(model="picture", image=("a.png", WAVE), prompt=" ")
     assert raised.value.status_code == 400  # type: ignore[attr-defined]
@@ -180,9 +171,9 @@ def test_documents_are_ranked(h: House, model_id: str, sim: dict[str, Any], cost
     assert spent(tenant) == cost
 
 
-def test_moderations_are_free_at_any_balance(h: House, library: OpenAI) -> None:
+def test_moderations_are_free_at_any_balance(h: House, sdk: OpenAI) -> None:
     for given in ({"model": "guard"}, {}):
-        create: Any = library.moderations.with_raw_response.create
+        create: Any = sdk.moderations.with_raw_response.create
         answer = create(input=["harm", "peace"], **given)
         assert [one.flagged for one in answer.parse().results] == [True, False]
         row = h.row(answer.headers["x-gateway-trace"])
@@ -198,10 +189,10 @@ def test_moderations_are_free_at_any_balance(h: House, library: OpenAI) -> None:
 
 
 def test_conversation_is_compacted_by_a_channel_and_goes_on(
-    h: House, tenant: Tenant, library: OpenAI
+    h: House, tenant: Tenant, sdk: OpenAI
 ) -> None:
     sim = {"sim": {"usage": {"input": 1000, "output": 20}}}
-    answer = library.responses.with_raw_response.compact(
+    answer = sdk.responses.with_raw_response.compact(
         model="sim-model", input="Hello", instructions="Short.", extra_body=sim
     )
     compacted = answer.parse()
@@ -212,7 +203,7 @@ def test_conversation_is_compacted_by_a_channel_and_goes_on(
     assert (row["status"], row["protocol"]) == ("success", "responses")
     assert row["cost_nano_usd"] == spent(tenant) == 1000 * 1000 + 20 * 10000
     items: Any = [*(one.to_dict() for one in compacted.output), {"role": "user", "content": "Go"}]
-    assert library.responses.create(model="sim-model", input=items).output_text
+    assert sdk.responses.create(model="sim-model", input=items).output_text
     assert compacted.output[0].to_dict()["encrypted_content"] in h.upstream.last_request()["body"]
     body = {"model": "sim-model", "input": "Hello", "stream": True}
     assert tenant.client.send("POST", "/v1/responses/compact", body).status == 400

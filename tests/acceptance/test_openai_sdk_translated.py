@@ -4,7 +4,6 @@ beside them on its own."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import openai
@@ -24,14 +23,7 @@ TRANSLATED = pytest.mark.parametrize("of_model", ["gpt", "claude", "gemini"])
 ON_ALL = pytest.mark.parametrize("of_model", ["gpt", "claude", "gemini", "codex"])
 WHOLE_AND_STREAMED = pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "stream"])
 TOOLS: Any = CHAT_TOOLS[:1]
-TURNS = {"codex": "input", "gpt": "messages", "claude": "messages", "gemini": "contents"}
 HELLO: list[ChatCompletionMessageParam] = [{"role": "user", "content": "Hello"}]
-
-
-@pytest.fixture
-def sdk(h: House, tenant: Tenant) -> Iterator[OpenAI]:
-    with OpenAI(base_url=f"{h.gateway.url}/v1", api_key=tenant.key, max_retries=0) as client:
-        yield client
 
 
 @ON_ALL

@@ -6,12 +6,10 @@ What holds for all of them is in `test_media.py`.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
 from typing import Any
 from urllib.request import urlopen
 
 import av
-import pytest
 from openai import OpenAI
 
 from tests.acceptance import sounds
@@ -46,17 +44,11 @@ ASYNC: dict[str, Any] = {"async": True}
 # --- Speech ---
 
 
-@pytest.fixture
-def library(h: House, tenant: Tenant) -> Iterator[OpenAI]:
-    with OpenAI(base_url=f"{h.gateway.url}/v1", api_key=tenant.key, max_retries=0) as client:
-        yield client
-
-
 def test_library_gets_a_recording_that_plays_and_pays_by_the_character(
-    h: House, tenant: Tenant, library: OpenAI
+    h: House, tenant: Tenant, sdk: OpenAI
 ) -> None:
     text = "Grüße, 世界 👋"
-    answer = library.audio.speech.with_raw_response.create(
+    answer = sdk.audio.speech.with_raw_response.create(
         model="tts", input=text, voice="preset-warm", response_format="wav", speed=1.5
     )
     assert answer.headers["content-type"] == "audio/wav"

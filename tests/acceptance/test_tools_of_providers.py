@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import openai
@@ -52,11 +51,6 @@ SEARCHES: dict[str, list[dict[str, Any]]] = {
         {"googleSearch": {}}, {"google_search": {}},
         {"googleSearchRetrieval": {"dynamicRetrievalConfig": {}}}, {"enterpriseWebSearch": {}}],
 }  # fmt: skip
-OTHERS: dict[str, dict[str, Any]] = {
-    "messages": {"type": "code_execution_20250825", "name": "code_execution"},
-    "responses": {"type": "code_interpreter", "container": {"type": "auto"}},
-    "native": {"codeExecution": {}},
-}
 REFUSED: dict[str, dict[str, Any]] = {
     "chat": {"type": "invalid_request_error", "code": "tool_not_supported"},
     "messages": {"type": "invalid_request_error"},
@@ -122,12 +116,6 @@ def test_tool_goes_to_the_channel_that_has_it_as_it_was_described(
 
 
 # --- The responses protocol ---
-
-
-@pytest.fixture
-def sdk(h: House, tenant: Tenant) -> Iterator[OpenAI]:
-    with OpenAI(base_url=f"{h.gateway.url}/v1", api_key=tenant.key, max_retries=0) as client:
-        yield client
 
 
 DRAW: Any = {"type": "image_generation", "size": "1024x1024", "partial_images": 1}

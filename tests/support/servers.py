@@ -12,12 +12,6 @@ from actors.store.embedded.cluster import Postmaster
 from tests.support.waiting import until
 
 
-def is_another(data_dir: Path, pid: int) -> bool:
-    """Whether a server that is not this process runs in `data_dir`."""
-    found = Postmaster.read(data_dir / "postgres" / "data")
-    return found is not None and found.pid != pid
-
-
 def server_of(data_dir: Path) -> Postmaster:
     """Return the live server of the embedded PostgreSQL in `data_dir`."""
     postmaster = Postmaster.read(data_dir / "postgres" / "data")

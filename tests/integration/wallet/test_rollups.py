@@ -381,7 +381,6 @@ async def test_cost_that_is_not_price_times_counts_is_found(
 
 # --- A call log in which calls have two rows, which no gateway writes: shown, repaired ---
 
-SUBMITTED = 1_790_000_000.0
 LATE, PAID, TWICE, PLAIN, OPEN = range(1, 6)
 
 

@@ -194,8 +194,6 @@ def test_cut_stream_takes_its_input_from_what_was_stated() -> None:
 
 # --- What a request may be billed by at most, and the dearer tiers that are refused ---
 
-PLAIN = PriceSpec(input=Decimal(1), output=Decimal(10))
-
 
 def model(*tiers: str, **changes: Any) -> ModelSpec:
     own = {name: TierPrice(factor=Decimal(2)) for name in tiers}

@@ -47,10 +47,6 @@ def replayed(path: Path, pieces: list[bytes]) -> Replay:
     return replay(pieces, new_meter=lambda: meter_of(path))
 
 
-def name_of(path: Path) -> str:
-    return f"{path.parent.name}-{path.name}"
-
-
 def counts_of(stated: Struct) -> dict[str, Any]:
     """The counts as a transcript states them: `parts` where there are any."""
     counts: dict[str, Any] = to_builtins(stated)

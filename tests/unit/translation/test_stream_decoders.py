@@ -25,7 +25,7 @@ from channels.translation.model import (
 )
 from channels.translation.session import codec
 from tests.support.rows import cases, each
-from tests.unit.translation.pieces import image_url, text, use
+from tests.unit.translation.pieces import image_url, use
 from tests.unit.translation.wire import events_from, folded, sse
 
 DONE = b"[DONE]"
@@ -59,18 +59,9 @@ ENVELOPE = {
     "signature": "s",
 }  # fmt: skip
 PROOF = {"signature": "s", "signer": "messages"}
-TOO_BUSY = {"error": {"message": "Too busy.", "type": "server_error", "code": 503}}
 IMAGE = image_url("https://a.example/x.png")
 GOOGLE = {"google": {"thought_signature": "s"}}
 SAME = {"id": "c1", "name": "f"}
-TOTAL = {"prompt_tokens": 3, "completion_tokens": 1}
-ODD = {
-    "id": 7,
-    "model": None,
-    "choices": [{"index": "0", "delta": {"content": [text("a")], "role": 1}}, "junk"],
-    "usage": "none",
-}
-THINKING = [{"type": "thinking", "thinking": [text("hm")]}, text("b")]
 
 
 def made(number: int, call_id: str, name: str, *pieces: str) -> list[Event]:
@@ -179,7 +170,6 @@ def test_usage_in_a_choice_or_as_groq_states_it_counts_until_the_protocols_own_c
 # --- Streams of messages upstreams, as documented and as they are ---
 
 STOP = {"type": "message_stop"}
-PING = {"type": "ping"}
 
 
 def start(**usage: int) -> dict[str, Any]:
@@ -204,10 +194,6 @@ def words(index: int, text: str) -> dict[str, Any]:
     return delta(index, "text", text=text)
 
 
-def json_piece(index: int, piece: str) -> dict[str, Any]:
-    return delta(index, "input_json", partial_json=piece)
-
-
 def stop(index: int) -> dict[str, Any]:
     return {"type": "content_block_stop", "index": index}
 
@@ -219,13 +205,8 @@ def last(
     return event if usage is None else {**event, "usage": usage}
 
 
-BEGUN = Began("msg_1", "up")
 UNKNOWN = "The upstream reported an error."
-CACHED = {"cache_read_input_tokens": 10, "cache_creation_input_tokens": 2}
-DETAILS = {"type": "refusal", "category": None, "explanation": "Not this."}
-ODD_TEXT = {"type": "text_delta", "text": "a", "stop_reason": 7}
 ODD_JSON = {"type": "input_json_delta", "partial_json": '{"a":1}', "stop_reason": 7}
-HALF = b'{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"\\ud83d"}}'
 
 
 def of_block(index: object, delta: dict[str, Any]) -> dict[str, Any]:

@@ -273,11 +273,6 @@ def test_calls_one_after_the_other_are_streamed_as_they_come() -> None:
     assert names_of(one.encode(CallDelta(1, "{}"))) == ["content_block_delta"]
 
 
-THINKING = [
-    {"type": "thinking", "thinking": "", "signature": ""},
-    {"type": "thinking_delta", "thinking": "ab"},
-    {"type": "signature_delta", "signature": "s"},
-]
 IMAGE = Media("image", None, url="https://a.example/x.png")
 
 # name: events but for the last, and the blocks of their stream.
